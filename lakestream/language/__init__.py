@@ -1,0 +1,70 @@
+"""The language of statements: text in, frozen values of :mod:`lakestream.language.model` out."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from lakestream.errors import StatementError
+from lakestream.language.model import ShowStreams
+
+if TYPE_CHECKING:
+    from sqlglot import exp
+
+    from lakestream.language.model import Fragment, Statement
+
+DIALECTS = ("tdengine",)
+"""The dialects that statements can be written in."""
+
+# `SHOW STREAMS` must answer at once: it is read without loading the SQL parser.
+_SHOW_STREAMS = re.compile(r"\s*SHOW\s+(?:([A-Za-z][A-Za-z0-9_]*)\s*\.\s*)?STREAMS\s*;?\s*", re.IGNORECASE | re.ASCII)
+
+
+def parse_script(text: str, *, dialect: str = "tdengine", file: str | None = None) -> list[Statement]:
+    """Return the statements of a script, separated by ``;`` and checked as far as text alone allows.
+
+    Empty for a script of nothing but blanks, comments and semicolons. ``file`` is named in places.
+    Raises StatementError (NotSupportedError for what is known and not built) for the first statement
+    at fault, with line and column in the whole script.
+    """
+    _check_dialect(dialect)
+    quick = _SHOW_STREAMS.fullmatch(text)
+    if quick:
+        return [ShowStreams(quick[1])]
+    from lakestream.language import parser  # noqa: PLC0415 - see _SHOW_STREAMS
+
+    try:
+        return parser.parse_script(text, file=file)
+    except StatementError as error:
+        raise error.in_file(file) if file else error from error.__cause__
+
+
+def parse_statement(text: str, *, dialect: str = "tdengine") -> Statement:
+    """Return the one statement of a text. Raises StatementError, STATEMENT_COUNT for none or several."""
+    statements = parse_script(text, dialect=dialect)
+    if len(statements) != 1:
+        found = "no statement" if not statements else f"{len(statements)} statements"
+        raise StatementError("STATEMENT_COUNT", f"one statement is wanted, the text has {found}")
+    return statements[0]
+
+
+def parse_expression(f: Fragment) -> exp.Expression:
+    """Return the tree of an expression; see :func:`lakestream.language.expressions.parse_expression`."""
+    from lakestream.language import expressions  # noqa: PLC0415 - see _SHOW_STREAMS
+
+    return expressions.parse_expression(f)
+
+
+def parse_query(f: Fragment) -> exp.Query:
+    """Return the tree of a query; see :func:`lakestream.language.expressions.parse_query`."""
+    from lakestream.language import expressions  # noqa: PLC0415 - see _SHOW_STREAMS
+
+    return expressions.parse_query(f)
+
+
+def _check_dialect(dialect: str) -> None:
+    if dialect not in DIALECTS:
+        raise StatementError("UNKNOWN_DIALECT", f"there is no dialect {dialect}", hint=f"known: {', '.join(DIALECTS)}")
+
+
+__all__ = ["DIALECTS", "parse_expression", "parse_query", "parse_script", "parse_statement"]

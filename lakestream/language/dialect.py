@@ -1,0 +1,164 @@
+"""The sqlglot dialect of lakestream's statements: Spark's functions, TDengine's lexical rules.
+
+Single and double quotes enclose strings and back-ticks names; ``5m`` is a duration; ``%%trows``,
+``%%tbname`` and ``%%1`` are names. Spark's typed numbers (``1d``, ``30s``) do not exist here.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from sqlglot import exp, tokens
+from sqlglot.dialects.spark import Spark
+from sqlglot.parsers.spark import SparkParser
+from sqlglot.tokens import Token, TokenType
+
+DURATION_FUNCTION = "_ls_duration"
+"""The function call that a duration literal becomes: ``_ls_duration('5m')``."""
+
+_SPARK_KEYWORDS = {
+    word: kind
+    for word, kind in Spark.Tokenizer.KEYWORDS.items()
+    # Jinja's block marks are no part of SQL, and nothing may swallow the rest of a statement unread.
+    if "{" not in word and "}" not in word and kind is not TokenType.COMMAND
+}
+_ESCAPES = {"n": "\n", "r": "\r", "t": "\t", "0": "\0", "b": "\b", "Z": "\x1a"}
+
+
+class _Lexical(tokens.Tokenizer):
+    """What every tokenizer of lakestream agrees on, so that they cut strings and comments alike."""
+
+    QUOTES: ClassVar[list[tuple[str, str] | str]] = ["'", '"']
+    IDENTIFIERS: ClassVar[list[tuple[str, str] | str]] = ["`"]
+    STRING_ESCAPES: ClassVar[list[str]] = ["'", '"', "\\"]
+    COMMENTS: ClassVar[list[str | tuple[str, str]]] = ["--", ("/*", "*/")]
+    COMMANDS: ClassVar[set[TokenType]] = set()
+    NUMERIC_LITERALS: ClassVar[dict[str, str]] = {}
+
+
+class WordTokenizer(_Lexical):
+    """Words without keywords, for the statements that lakestream reads itself."""
+
+    KEYWORDS: ClassVar[dict[str, TokenType]] = {"||": TokenType.DPIPE}
+
+
+def unquote(raw: str) -> str:
+    """Return the text of a quoted literal: a doubled quote is one, a backslash escapes (TDengine)."""
+    quote, body = raw[0], raw[1:-1]
+    if "\\" not in body:
+        return body.replace(quote * 2, quote)
+    parts: list[str] = []
+    at = 0
+    while at < len(body):
+        char = body[at]
+        if char == "\\" and at + 1 < len(body):
+            following = body[at + 1]
+            # LIKE's own escapes keep their backslash (TDengine, MySQL).
+            parts.append(f"\\{following}" if following in "%_" else _ESCAPES.get(following, following))
+            at += 2
+        else:
+            parts.append(char)
+            at += 2 if char == quote else 1
+    return "".join(parts)
+
+
+def _adjacent(left: Token, right: Token) -> bool:
+    return left.end + 1 == right.start
+
+
+def merge(found: list[Token], text: str) -> list[Token]:
+    """Join ``5`` ``m`` to one NUMBER, and ``%`` ``%`` ``trows`` to one VAR; drop comments.
+
+    Strings get their text by :func:`unquote`. Linear in the number of tokens.
+    """
+    merged: list[Token] = []
+    at = 0
+    while at < len(found):
+        token = found[at]
+        token.comments = []
+        following = found[at + 1] if at + 1 < len(found) else None
+        if token.token_type is TokenType.STRING:
+            token.text = unquote(text[token.start : token.end + 1])
+        elif token.token_type is TokenType.MOD and following and following.token_type is TokenType.MOD:
+            last = found[at + 2] if at + 2 < len(found) else None
+            if last and _adjacent(token, following) and _adjacent(following, last) and last.text.isalnum():
+                token, at = _joined(TokenType.VAR, token, last, text), at + 2
+        elif token.token_type is TokenType.NUMBER:
+            while following and _adjacent(token, following) and _continues_number(following):
+                token, at = _joined(TokenType.NUMBER, token, following, text), at + 1
+                following = found[at + 1] if at + 1 < len(found) else None
+        merged.append(token)
+        at += 1
+    return merged
+
+
+def _continues_number(token: Token) -> bool:
+    return token.text[:1].isalnum() or token.text[:1] == "_"
+
+
+def _joined(kind: TokenType, first: Token, last: Token, text: str) -> Token:
+    return Token(kind, text[first.start : last.end + 1], first.line, first.col, first.start, last.end)
+
+
+def _spelt_out(token: Token) -> list[Token]:
+    """Return the tokens of ``_ls_duration('5m')`` for a duration literal, the token itself otherwise."""
+    if token.token_type is not TokenType.NUMBER or not token.text[-1:].isalpha():
+        return [token]
+    kinds = (
+        (TokenType.VAR, DURATION_FUNCTION),
+        (TokenType.L_PAREN, "("),
+        (TokenType.STRING, token.text),
+        (TokenType.R_PAREN, ")"),
+    )
+    return [Token(kind, text, token.line, token.col, token.start, token.end) for kind, text in kinds]
+
+
+class TDengineParser(SparkParser):
+    """Spark's parser, and TDengine's window at the end of a query."""
+
+    # ``FROM t INTERVAL(5s)`` and ``FROM t PARTITION BY c`` name no alias.
+    TABLE_ALIAS_TOKENS: ClassVar[set[TokenType]] = SparkParser.TABLE_ALIAS_TOKENS - {
+        TokenType.INTERVAL,
+        TokenType.PARTITION,
+        TokenType.PARTITION_BY,
+    }
+
+    def _parse_query_modifiers(self, this):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN202
+        this = super()._parse_query_modifiers(this)
+        if isinstance(this, exp.Select) and self._parse_inner_window(this):
+            this = super()._parse_query_modifiers(this)
+        return this
+
+    def _parse_inner_window(self, select: exp.Select) -> bool:
+        """Read ``[PARTITION BY …] INTERVAL(length[, offset]) [SLIDING(step)]`` into the select's meta.
+
+        The durations stay expressions here; :mod:`lakestream.language.expressions` makes them values.
+        """
+        start = self._index
+        groups = self._parse_csv(self._parse_disjunction) if self._match(TokenType.PARTITION_BY) else []
+        if not (self._match(TokenType.INTERVAL) and self._match(TokenType.L_PAREN)):
+            self._retreat(start)
+            return False
+        window = self._parse_csv(self._parse_unary)
+        self._match_r_paren()
+        step = self._parse_wrapped(self._parse_unary) if self._match_text_seq("SLIDING") else None
+        select.meta["inner_window"] = (window, step)
+        select.meta["inner_partition"] = groups
+        return True
+
+
+class TDengine(Spark):
+    """Statements of lakestream; its SQL is generated as Spark's."""
+
+    IDENTIFIERS_CAN_START_WITH_DIGIT = False
+
+    class Tokenizer(_Lexical):
+        """Spark's keywords over TDengine's lexical rules."""
+
+        KEYWORDS: ClassVar[dict[str, TokenType]] = _SPARK_KEYWORDS
+
+    Parser = TDengineParser
+
+    def tokenize(self, sql: str) -> list[Token]:
+        """Tokenize a query: durations spelt out as calls, placeholders as names, no comments."""
+        return [part for token in merge(super().tokenize(sql), sql) for part in _spelt_out(token)]

@@ -1,0 +1,154 @@
+"""Expressions and queries as trees of sqlglot, in lakestream's dialect."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, cast
+
+from sqlglot import exp
+from sqlglot.errors import ErrorLevel, ParseError, SqlglotError, TokenError
+
+from lakestream.errors import StatementError
+from lakestream.language.dialect import DURATION_FUNCTION, TDengine
+from lakestream.language.durations import read_duration
+from lakestream.language.model import Duration
+from lakestream.language.source import Source, place_of
+from lakestream.language.words import read_words
+
+if TYPE_CHECKING:
+    from sqlglot.tokens import Token
+
+    from lakestream.errors import Place
+    from lakestream.language.model import Fragment
+
+MAX_DEPTH = 150
+"""Levels of a tree: deeper ones would exhaust Python's stack when SQL is made of them."""
+
+_DIALECT = TDengine()
+
+
+def parse_expression(f: Fragment) -> exp.Expression:
+    """Return the tree of a scalar expression or condition.
+
+    A duration literal is ``exp.Anonymous`` named ``_ls_duration`` over a string; ``%%tbname`` and
+    ``%%1`` are unquoted columns of that name. Raises StatementError with the place in the statement.
+    """
+    return _parse(f, exp.Condition)
+
+
+def parse_query(f: Fragment) -> exp.Query:
+    """Return the tree of a query (SELECT, a set operation, VALUES, each with its WITH).
+
+    As :func:`parse_expression`; ``%%trows`` and ``%%tbname`` in FROM are tables of that name. A window
+    at the end of a select stands in its ``meta``: ``inner_interval``, a tuple of Duration (length,
+    offset, step), and ``inner_partition``, a list of expressions. Raises StatementError: FORBIDDEN
+    when it is a statement of another kind.
+    """
+    tree = _parse(f, None)
+    if isinstance(tree, exp.Values):
+        tree = exp.select("*").from_(tree)
+    if not isinstance(tree, exp.Query):
+        raise StatementError("FORBIDDEN", "only a query may stand here", hint="SELECT …", place=place_of(f))
+    for select in tree.find_all(exp.Select):
+        if "inner_window" in select.meta:
+            _read_inner_window(f, select)
+    return tree
+
+
+def place_in(f: Fragment, node: exp.Expression) -> Place:
+    """Return the place of a node of the fragment's tree: its own, its first child's, or the whole."""
+    for part in node.walk():
+        if "start" in part.meta:
+            start, end = part.meta["start"], part.meta["end"] + 1
+            return Source.of_fragment(f).place(start, end)
+    return place_of(f)
+
+
+def _parse(f: Fragment, kind: type[exp.Expression] | None) -> exp.Expression:
+    source = Source.of_fragment(f)
+    read_words(source)  # for its errors: the same tokens, with places
+    parser = _DIALECT.parser(error_level=ErrorLevel.IMMEDIATE)
+    try:
+        tokens = _located_tokens(f.sql)
+        trees = parser.parse_into(kind, tokens, f.sql) if kind else parser.parse(tokens, f.sql)
+    except ParseError as error:
+        raise _syntax_error(source, error) from None
+    except TokenError:
+        raise StatementError("SYNTAX", "the text cannot be read", place=place_of(f)) from None
+    except RecursionError:
+        raise _too_deep(f) from None
+    except (SqlglotError, ValueError, AttributeError, TypeError, IndexError, KeyError, AssertionError) as error:
+        # sqlglot's parser meets some malformed input with a builtin error instead of its own.
+        raise StatementError("SYNTAX", "the text is not understood", place=place_of(f)) from error
+    if len(trees) != 1 or trees[0] is None:
+        raise StatementError("SYNTAX", "one expression or query may stand here", place=place_of(f))
+    tree = cast("exp.Expression", trees[0])
+    _check_depth(f, tree)
+    return tree
+
+
+def _located_tokens(sql: str) -> list[Token]:
+    """Return the tokens with their offset as column, which is what sqlglot's errors report."""
+    found = _DIALECT.tokenize(sql)
+    for token in found:
+        token.col = token.start
+    return found
+
+
+def _syntax_error(source: Source, error: ParseError) -> StatementError:
+    details = error.errors[0] if error.errors else {}
+    description = str(details.get("description") or "not understood").rstrip(".")
+    # sqlglot says "Invalid expression / Unexpected token", which names no more than the place does.
+    message = "the query is not understood here" if "Unexpected token" in description else description
+    start = min(int(details.get("col") or 0), len(source.text))
+    length = len(details.get("highlight") or "")
+    return StatementError("SYNTAX", message, place=source.place(start, start + length))
+
+
+def _too_deep(f: Fragment) -> StatementError:
+    return StatementError(
+        "STATEMENT_TOO_DEEP", "the expression is nested too deeply", hint="split it", place=place_of(f)
+    )
+
+
+def _check_depth(f: Fragment, tree: exp.Expression) -> None:
+    level: list[exp.Expression] = [tree]
+    depth = 0
+    while level:
+        depth += 1
+        if depth > MAX_DEPTH:
+            raise _too_deep(f)
+        level = _below(level)
+
+
+def _below(level: list[exp.Expression]) -> list[exp.Expression]:
+    """Return the next level; a chain of AND or OR counts once, since sqlglot walks it in a loop."""
+    found: list[exp.Expression] = []
+    waiting = [child for node in level for child in node.iter_expressions()]
+    while waiting:
+        node = cast("exp.Expression", waiting.pop())
+        if isinstance(node, exp.Connector):
+            waiting.extend(cast("list[exp.Expression]", list(node.iter_expressions())))
+        else:
+            found.append(node)
+    return found
+
+
+def _read_inner_window(f: Fragment, select: exp.Select) -> None:
+    window, step = select.meta.pop("inner_window")
+    if not 1 <= len(window) <= 2:
+        raise StatementError("SYNTAX", "INTERVAL takes a length and an offset", place=place_in(f, window[0]))
+    length = _duration(f, window[0], "INTERVAL")
+    offset = _duration(f, window[1], "INTERVAL") if len(window) > 1 else Duration(0, length.unit)
+    every = _duration(f, step, "SLIDING") if step is not None else length
+    if not length.value or not every.value:
+        raise StatementError("BAD_DURATION", "a window's length and step are positive", place=place_in(f, window[0]))
+    select.meta["inner_interval"] = (length, offset, every)
+
+
+def _duration(f: Fragment, node: exp.Expression, clause: str) -> Duration:
+    place = place_in(f, node)
+    if isinstance(node, exp.Anonymous) and node.name == DURATION_FUNCTION:
+        return read_duration(node.expressions[0].name, place)
+    if isinstance(node, exp.Literal) and not node.is_string:
+        return read_duration(node.name, place)
+    raise StatementError("BAD_DURATION", f"{clause} takes a duration such as 10s", place=place)

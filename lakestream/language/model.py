@@ -1,0 +1,422 @@
+"""What a statement says, as frozen values. No code behind ``language`` asks for the dialect.
+
+Texts of expressions and queries are kept as :class:`Fragment`: the slice of the statement and where
+it stands, so that an error found later still points at its place.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from decimal import Decimal
+
+MICROS = {
+    "u": 1,
+    "a": 1_000,
+    "s": 1_000_000,
+    "m": 60_000_000,
+    "h": 3_600_000_000,
+    "d": 86_400_000_000,
+    "w": 604_800_000_000,
+}
+"""Microseconds of each unit of fixed length (of d and w: of a day without a change of clocks)."""
+
+
+@dataclass(frozen=True)
+class Fragment:
+    """A slice of a statement, in its dialect, with its place (line and column from 1)."""
+
+    sql: str
+    line: int = 1
+    column: int = 1
+    statement: str = field(default="", repr=False, compare=False)
+
+
+@dataclass(frozen=True)
+class TableName:
+    """A table, stream or subtable name; ``database`` is None until the current one is filled in."""
+
+    database: str | None
+    name: str
+    line: int = field(default=1, compare=False)
+    column: int = field(default=1, compare=False)
+
+    def __str__(self) -> str:
+        return f"{self.database}.{self.name}" if self.database else self.name
+
+    def within(self, database: str) -> TableName:
+        """Return the name with the current database filled in where none was written."""
+        return self if self.database else TableName(database, self.name, self.line, self.column)
+
+
+@dataclass(frozen=True)
+class Duration:
+    """A whole number of a unit: b ns, u us, a ms, s, m, h, d, w, n month, y year (TDengine)."""
+
+    value: int
+    unit: str
+
+    def __str__(self) -> str:
+        return f"{self.value}{self.unit}"
+
+    @property
+    def months(self) -> int:
+        """Months of a calendar unit (n, y), else 0."""
+        return self.value * {"n": 1, "y": 12}.get(self.unit, 0)
+
+    @property
+    def is_calendar(self) -> bool:
+        """True for days and longer, which follow the lake's time zone."""
+        return self.unit in "dwny"
+
+    @property
+    def micros(self) -> int:
+        """Microseconds; of d and w without a change of clocks; b is rounded down. Not for n, y."""
+        if self.unit == "b":
+            return self.value // 1_000
+        return self.value * MICROS[self.unit]
+
+
+# --- triggers ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class IntervalTrigger:
+    """``INTERVAL(length[, offset]) SLIDING(step)``: windows ``[k*step + offset, … + length)``."""
+
+    length: Duration
+    offset: Duration
+    step: Duration
+
+
+@dataclass(frozen=True)
+class SlidingTrigger:
+    """``SLIDING(step[, offset])``: instants of event time; a step under a day restarts daily."""
+
+    step: Duration
+    offset: Duration
+
+
+Trigger = IntervalTrigger | SlidingTrigger
+
+
+# --- streams -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class GroupKey:
+    """One item of PARTITION BY: an expression over the trigger table, and its output name.
+
+    ``is_tbname`` marks the pseudo column ``tbname``; its default tag is called ``tag_tbname``.
+    """
+
+    expression: Fragment
+    name: str
+    is_tbname: bool = False
+
+
+@dataclass(frozen=True)
+class StreamOptions:
+    """STREAM_OPTIONS. ``history_start`` is event time as written, None for the earliest row."""
+
+    watermark: Duration | None = None
+    fill_history: bool = False
+    fill_history_first: bool = False
+    history_start: str | None = None
+    pre_filter: Fragment | None = None
+    ignore_nodata: bool = False
+
+    @property
+    def wants_history(self) -> bool:
+        """True when rows written before the stream was created trigger too."""
+        return self.fill_history or self.fill_history_first
+
+
+@dataclass(frozen=True)
+class TagDefinition:
+    """One tag of TAGS (…): its TDengine type as written, comment and expression."""
+
+    name: str
+    type_name: str
+    comment: str | None
+    expression: Fragment
+
+
+@dataclass(frozen=True)
+class StreamDefinition:
+    """A stream: trigger × calculation × output. ``text`` is the statement it was read from."""
+
+    name: TableName
+    trigger: Trigger
+    source: TableName
+    partition_by: tuple[GroupKey, ...]
+    options: StreamOptions
+    output: TableName
+    subtable: Fragment | None
+    columns: tuple[str, ...]
+    composite_key: bool
+    tags: tuple[TagDefinition, ...] | None
+    calculation: Fragment
+    text: str
+
+
+# --- statements ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class ColumnDefinition:
+    """A column or tag: TDengine's type as written (``VARCHAR(16)``), and an optional comment.
+
+    ``composite_key`` marks the second column of a composite key (COMPOSITE KEY or PRIMARY KEY).
+    """
+
+    name: str
+    type_name: str
+    comment: str | None = None
+    composite_key: bool = False
+
+
+@dataclass(frozen=True)
+class Now:
+    """``NOW [± duration …]`` among the values of a statement: microseconds relative to the clock."""
+
+    offset_micros: int = 0
+
+
+Value = int | float | Decimal | str | bool | Now | None
+"""A literal as written; a timestamp may be text, milliseconds since 1970 UTC, or NOW."""
+
+
+@dataclass(frozen=True)
+class CreateDatabase:
+    """``CREATE DATABASE [IF NOT EXISTS] name``."""
+
+    name: str
+    if_not_exists: bool = False
+
+
+@dataclass(frozen=True)
+class DropDatabase:
+    """``DROP DATABASE [IF EXISTS] name [FORCE]``."""
+
+    name: str
+    if_exists: bool = False
+    force: bool = False
+
+
+@dataclass(frozen=True)
+class UseDatabase:
+    """``USE name``."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class ShowDatabases:
+    """``SHOW DATABASES``."""
+
+
+@dataclass(frozen=True)
+class CreateTable:
+    """``CREATE TABLE``/``CREATE STABLE … TAGS (…)``; with ``location``, a Delta table that exists.
+
+    For a LOCATION the columns may be empty: they come from the table. ``time_column`` names its event
+    time then (``TIMESTAMP BY col``), None for the first timestamp column.
+    """
+
+    name: TableName
+    columns: tuple[ColumnDefinition, ...]
+    tags: tuple[ColumnDefinition, ...] = ()
+    if_not_exists: bool = False
+    location: str | None = None
+    time_column: str | None = None
+
+
+@dataclass(frozen=True)
+class SubtableSpec:
+    """``name USING stable [(tag, …)] TAGS (value, …)``; tag_names empty means all in order."""
+
+    name: TableName
+    stable: TableName
+    tag_names: tuple[str, ...]
+    tag_values: tuple[Value, ...]
+
+
+@dataclass(frozen=True)
+class CreateSubtables:
+    """``CREATE TABLE [IF NOT EXISTS] sub USING stb TAGS (…) [sub2 USING …]``."""
+
+    subtables: tuple[SubtableSpec, ...]
+    if_not_exists: bool = False
+
+
+@dataclass(frozen=True)
+class DropTable:
+    """``DROP TABLE|STABLE [IF EXISTS] name``; a subtable too."""
+
+    name: TableName
+    if_exists: bool = False
+
+
+@dataclass(frozen=True)
+class AddColumn:
+    """``ALTER TABLE|STABLE name ADD COLUMN|TAG column type``."""
+
+    table: TableName
+    column: ColumnDefinition
+    is_tag: bool = False
+
+
+@dataclass(frozen=True)
+class SetTag:
+    """``ALTER TABLE sub SET TAG tag = value [, …]``."""
+
+    table: TableName
+    tags: tuple[tuple[str, Value], ...]
+
+
+@dataclass(frozen=True)
+class InsertTarget:
+    """One table of an INSERT: with USING it is made (with its tags) when it is not there yet."""
+
+    table: TableName
+    using: SubtableSpec | None
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Value, ...], ...]
+
+
+@dataclass(frozen=True)
+class Insert:
+    """``INSERT INTO t1 [USING …] [(cols)] VALUES (…) (…) [t2 …]``: one statement, several tables."""
+
+    targets: tuple[InsertTarget, ...]
+
+
+@dataclass(frozen=True)
+class InsertQuery:
+    """``INSERT INTO t [(cols)] SELECT …``."""
+
+    table: TableName
+    columns: tuple[str, ...]
+    query: Fragment
+
+
+@dataclass(frozen=True)
+class Update:
+    """``UPDATE t SET column = expression [, …] [WHERE …]``."""
+
+    table: TableName
+    assignments: tuple[tuple[str, Fragment], ...]
+    where: Fragment | None
+
+
+@dataclass(frozen=True)
+class Delete:
+    """``DELETE FROM t [WHERE …]``."""
+
+    table: TableName
+    where: Fragment | None
+
+
+@dataclass(frozen=True)
+class Describe:
+    """``DESCRIBE|DESC table``."""
+
+    table: TableName
+
+
+@dataclass(frozen=True)
+class ShowTables:
+    """``SHOW [db.]TABLES`` or ``SHOW [db.]STABLES``."""
+
+    database: str | None = None
+    stables: bool = False
+
+
+@dataclass(frozen=True)
+class ShowStreams:
+    """``SHOW [db.]STREAMS``."""
+
+    database: str | None = None
+
+
+@dataclass(frozen=True)
+class CreateStream:
+    """``CREATE STREAM [IF NOT EXISTS] …``."""
+
+    definition: StreamDefinition
+    if_not_exists: bool = False
+
+
+@dataclass(frozen=True)
+class DropStream:
+    """``DROP STREAM [IF EXISTS] name``."""
+
+    name: TableName
+    if_exists: bool = False
+
+
+@dataclass(frozen=True)
+class StartStream:
+    """``START STREAM [IF EXISTS] [IGNORE UNTREATED] name``."""
+
+    name: TableName
+    if_exists: bool = False
+    ignore_untreated: bool = False
+
+
+@dataclass(frozen=True)
+class StopStream:
+    """``STOP STREAM [IF EXISTS] name``."""
+
+    name: TableName
+    if_exists: bool = False
+
+
+@dataclass(frozen=True)
+class VerifyStream:
+    """``VERIFY STREAM name [FROM t1 TO t2]``: event times as written, half-open."""
+
+    name: TableName
+    start: str | None = None
+    end: str | None = None
+
+
+@dataclass(frozen=True)
+class ExplainStream:
+    """``EXPLAIN STREAM name``."""
+
+    name: TableName
+
+
+@dataclass(frozen=True)
+class Query:
+    """Any other SELECT (or WITH … SELECT, VALUES): Spark SQL over the lake's tables."""
+
+    query: Fragment
+
+
+Statement = (
+    CreateDatabase
+    | DropDatabase
+    | UseDatabase
+    | ShowDatabases
+    | CreateTable
+    | CreateSubtables
+    | DropTable
+    | AddColumn
+    | SetTag
+    | Insert
+    | InsertQuery
+    | Update
+    | Delete
+    | Describe
+    | ShowTables
+    | ShowStreams
+    | CreateStream
+    | DropStream
+    | StartStream
+    | StopStream
+    | VerifyStream
+    | ExplainStream
+    | Query
+)

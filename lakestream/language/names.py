@@ -1,0 +1,81 @@
+"""Which names lakestream accepts: each must make one safe segment of a path, or one Delta column."""
+
+from __future__ import annotations
+
+import re
+
+from lakestream.errors import Place, StatementError
+
+MAX_NAME = 128
+FILE_FORMATS = frozenset(
+    {"avro", "binaryfile", "cloudfiles", "csv", "delta", "hudi", "iceberg", "image", "jdbc", "json", "kafka"}
+    | {"libsvm", "orc", "parquet", "rate", "socket", "statestore", "text", "xml"}
+)
+"""Spark reads ``format.`path` `` as a file: none of these may name a database."""
+
+_DEVICE = re.compile(r"(con|prn|aux|nul|com[0-9¹²³]|lpt[0-9¹²³]|conin\$|conout\$)(\..*)?", re.IGNORECASE | re.DOTALL)
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]")
+_RESERVED = ("_lakestream", "_delta_log")
+_COLUMN_REFUSED = re.compile(r"[ ,;{}()\n\t=]")
+
+
+def _reason(name: str) -> str:
+    """Return why a name is refused for tables and columns alike, or an empty text."""
+    if not name:
+        return "a name may not be empty"
+    if len(name) > MAX_NAME:
+        return f"a name has at most {MAX_NAME} characters, this one has {len(name)}"
+    if _CONTROL.search(name):
+        return "a name may hold no control, line or direction characters"
+    if name.startswith("%%"):
+        return "%% begins a placeholder, not a name"
+    return ""
+
+
+def _path_reason(name: str) -> str:
+    if "/" in name or "\\" in name:
+        return "a name may hold no / and no \\"
+    if ".." in name or name.startswith("."):
+        return "a name may neither begin with a dot nor hold two dots in a row"
+    if name.endswith((".", " ")) or name.startswith(" "):
+        return "a name may not begin or end with a blank, nor end with a dot"
+    if name.lower().startswith(_RESERVED):
+        return "names beginning with _lakestream or _delta_log belong to lakestream and Delta Lake"
+    if _DEVICE.fullmatch(name):
+        return f"{name} is a device on Windows"
+    return ""
+
+
+def check_name(name: str, place: Place) -> str:
+    """Return the name of a database, table or stream, which becomes a directory.
+
+    Raises StatementError(BAD_NAME) for what no file system or catalog could keep apart safely.
+    """
+    return _accept(name, _reason(name) or _path_reason(name), place)
+
+
+def check_database_name(name: str, place: Place) -> str:
+    """Return a database's name: a table's, and none that Spark takes for a file format."""
+    if name.lower() in FILE_FORMATS:
+        return _accept(name, f"{name} names a file format in Spark SQL", place)
+    return check_name(name, place)
+
+
+def check_column_name(name: str, place: Place) -> str:
+    """Return the name of a column or tag: one that Delta stores without column mapping.
+
+    Names beginning with ``_ls_`` are the hidden columns of output tables.
+    """
+    reason = _reason(name)
+    if not reason and _COLUMN_REFUSED.search(name):
+        reason = "Delta Lake allows no blank and none of , ; { } ( ) = in a column's name"
+    if not reason and name.lower().startswith("_ls_"):
+        reason = "names beginning with _ls_ are lakestream's own"
+    return _accept(name, reason, place)
+
+
+def _accept(name: str, reason: str, place: Place) -> str:
+    if reason:
+        shown = name if len(name) <= 40 else f"{name[:40]}…"
+        raise StatementError("BAD_NAME", f"{shown!r} cannot be a name: {reason}", hint="choose another name", place=place)
+    return name

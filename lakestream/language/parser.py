@@ -1,0 +1,99 @@
+"""From a script to statements: splitting at semicolons, and the first words of each statement."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lakestream.errors import StatementError
+from lakestream.language import streams, tables
+from lakestream.language.checks import check_query
+from lakestream.language.model import Query
+from lakestream.language.reader import Reader
+from lakestream.language.source import Source
+from lakestream.language.words import Kind, Word, read_words
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from lakestream.language.model import Statement
+
+_STATEMENTS: dict[tuple[str, ...], Callable[[Reader], Statement]] = {
+    ("CREATE", "DATABASE"): tables.create_database,
+    ("CREATE", "TABLE"): lambda reader: tables.create_table(reader, stable=False),
+    ("CREATE", "STABLE"): lambda reader: tables.create_table(reader, stable=True),
+    ("CREATE", "STREAM"): streams.create_stream,
+    ("DROP", "DATABASE"): tables.drop_database,
+    ("DROP", "TABLE"): tables.drop_table,
+    ("DROP", "STABLE"): tables.drop_table,
+    ("DROP", "STREAM"): streams.drop_stream,
+    ("ALTER", "TABLE"): tables.alter_table,
+    ("ALTER", "STABLE"): tables.alter_table,
+    ("START", "STREAM"): streams.start_stream,
+    ("STOP", "STREAM"): streams.stop_stream,
+    ("VERIFY", "STREAM"): streams.verify_stream,
+    ("EXPLAIN", "STREAM"): streams.explain_stream,
+    ("INSERT", "INTO"): tables.insert,
+    ("DELETE", "FROM"): tables.delete,
+    ("UPDATE",): tables.update,
+    ("DESCRIBE",): tables.describe,
+    ("DESC",): tables.describe,
+    ("SHOW",): tables.show,
+    ("USE",): tables.use,
+}
+_QUERIES = ("SELECT", "WITH", "VALUES")
+_UNBUILT = (
+    ("CREATE", "OR", "REPLACE", "STREAM"),
+    ("RECALCULATE", "STREAM"),
+    ("ALTER", "STREAM"),
+    ("PAUSE", "STREAM"),
+    ("RESUME", "STREAM"),
+    ("CREATE", "SNODE"),
+    ("DROP", "SNODE"),
+    ("CREATE", "VIEW"),
+    ("CREATE", "VTABLE"),
+    ("ALTER", "DATABASE"),
+    ("MERGE",),
+    ("TRUNCATE",),
+    ("EXPLAIN",),
+)
+_FIRST_WORDS = sorted({words[0] for words in _STATEMENTS} | set(_QUERIES))
+
+
+def parse_script(text: str, *, file: str | None = None) -> list[Statement]:
+    """Return the statements of a TDengine script; see :func:`lakestream.language.parse_script`."""
+    source = Source(text, file=file)
+    return [_statement(Reader(source, words)) for words in _split(read_words(source))]
+
+
+def _split(words: list[Word]) -> list[list[Word]]:
+    """Cut at semicolons; empty statements vanish."""
+    statements: list[list[Word]] = [[]]
+    for word in words:
+        if word.is_symbol(";"):
+            statements.append([])
+        else:
+            statements[-1].append(word)
+    return [statement for statement in statements if statement]
+
+
+def _statement(reader: Reader) -> Statement:
+    if any(reader.sees(word) for word in _QUERIES) or reader.sees_symbol("("):
+        return Query(check_query(reader.rest("a query")))
+    for words in _UNBUILT:
+        if reader.sees(*words) and not reader.sees("EXPLAIN", "STREAM"):
+            raise reader.unsupported(" ".join(words))
+    for words, read in _STATEMENTS.items():
+        if reader.accept(*words):
+            statement = read(reader)
+            reader.expect_end()
+            return statement
+    raise _unknown(reader)
+
+
+def _unknown(reader: Reader) -> StatementError:
+    first = reader.peek().text.upper()
+    following = [words[1] for words in _STATEMENTS if words[0] == first and len(words) > 1]
+    if following and reader.peek().kind is Kind.WORD:
+        reader.take()
+        return reader.unexpected(" or ".join(following), following)
+    return reader.unexpected("a statement", _FIRST_WORDS)

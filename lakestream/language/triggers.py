@@ -1,0 +1,207 @@
+"""Readers of CREATE STREAM's triggers, with the documented bounds of each kind."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from lakestream.language.checks import check_expression
+from lakestream.language.model import MICROS, Duration, IntervalTrigger, SlidingTrigger, Trigger
+from lakestream.language.words import Kind
+
+if TYPE_CHECKING:
+    from lakestream.errors import NotSupportedError
+    from lakestream.language.reader import Reader
+    from lakestream.language.words import Word
+
+_DAY = MICROS["d"]
+_PERIOD_BOUNDS = (10 * MICROS["a"], 3650 * _DAY)
+_MAX_COUNT = 2**31 - 1
+_SHORTEST_MONTH = 28 * _DAY
+
+
+@dataclass
+class ReadTrigger:
+    """A trigger as read: its kind, and its value unless that kind is not built."""
+
+    name: str
+    word: Word
+    value: Trigger | None = None
+    unbuilt: list[NotSupportedError] = field(default_factory=list)
+    count_step: int = 0
+
+    @property
+    def is_window(self) -> bool:
+        """True for the kinds that open and close windows."""
+        return self.name not in ("SLIDING", "PERIOD")
+
+
+def read_trigger(reader: Reader) -> ReadTrigger:
+    """Take a trigger. Raises StatementError(UNKNOWN_TRIGGER) with a hint for an unknown word."""
+    word = reader.peek()
+    name = word.text.upper() if word.kind is Kind.WORD else ""
+    if name not in TRIGGERS:
+        error = reader.unexpected("a trigger", TRIGGERS)
+        if word.kind is Kind.WORD:
+            error.code = "UNKNOWN_TRIGGER"
+        error.hint = error.hint or f"one of {', '.join(TRIGGERS)}"
+        raise error
+    reader.take()
+    trigger = ReadTrigger(name, word)
+    reader.expect_symbol("(")
+    TRIGGERS[name](reader, trigger)
+    return trigger
+
+
+def _unbuilt(reader: Reader, trigger: ReadTrigger) -> None:
+    trigger.unbuilt.append(reader.unsupported(f"{trigger.name} as a trigger", word=trigger.word))
+
+
+def _durations(reader: Reader, clause: str) -> tuple[Duration, Duration, Word, Word | None]:
+    """Take ``length[, offset])``: the first positive."""
+    length, word = reader.duration(clause)
+    _positive(reader, length, clause, word)
+    offset, offset_word = Duration(0, length.unit), None
+    if reader.accept_symbol(","):
+        offset, offset_word = reader.duration(f"the offset of {clause}")
+    reader.expect_symbol(")")
+    return length, offset, word, offset_word
+
+
+def _positive(reader: Reader, duration: Duration, clause: str, word: Word) -> None:
+    if not (duration.months or (duration.unit not in "ny" and duration.micros)):
+        raise reader.error("BAD_DURATION", f"{clause}({duration}) must be longer than nothing", word=word, hint="at least 1u")
+
+
+def _interval(reader: Reader, trigger: ReadTrigger) -> None:
+    length, offset, word, offset_word = _durations(reader, "INTERVAL")
+    if not reader.accept("SLIDING"):
+        raise reader.unexpected("SLIDING(step) behind INTERVAL(…)", ("SLIDING",))
+    reader.expect_symbol("(")
+    step, shift, step_word, shift_word = _durations(reader, "SLIDING")
+    if shift_word is not None:
+        if offset_word is not None and offset != shift:
+            raise reader.error("BAD_OFFSET", "INTERVAL and SLIDING name different offsets", word=shift_word)
+        offset, offset_word = shift, shift_word
+    if bool(length.months) != bool(step.months):
+        raise reader.error(
+            "BAD_DURATION",
+            f"INTERVAL({length}) with SLIDING({step}): one counts months, the other does not",
+            word=step_word,
+            hint="both in n and y, or neither",
+        )
+    _check_interval_offset(reader, length, step, offset, offset_word or word)
+    trigger.value = IntervalTrigger(length, offset, step)
+
+
+def _check_interval_offset(reader: Reader, length: Duration, step: Duration, offset: Duration, word: Word) -> None:
+    if offset.months:
+        fits = bool(length.months) and offset.months < max(length.months, step.months)
+    elif length.months:
+        fits = offset.unit in "ny" or offset.micros < max(length.months, step.months) * _SHORTEST_MONTH
+    else:
+        fits = offset.unit in "ny" or offset.micros < max(length.micros, step.micros)
+    if not fits:
+        raise reader.error(
+            "BAD_OFFSET", f"the offset {offset} is not shorter than INTERVAL({length}) or its step", word=word
+        )
+
+
+def _sliding(reader: Reader, trigger: ReadTrigger) -> None:
+    step, offset, word, offset_word = _durations(reader, "SLIDING")
+    if step.months:
+        raise reader.error("BAD_DURATION", f"SLIDING({step}) counts months", word=word, hint="at most weeks (w)")
+    _check_day_offset(reader, "SLIDING", offset, offset_word or word)
+    if reader.sees("INTERVAL"):
+        raise reader.error("SYNTAX", "INTERVAL stands before SLIDING", hint="INTERVAL(length) SLIDING(step)")
+    trigger.value = SlidingTrigger(step, offset)
+
+
+def _check_day_offset(reader: Reader, clause: str, offset: Duration, word: Word) -> None:
+    if offset.unit in "ny" or offset.micros >= _DAY:
+        raise reader.error("BAD_OFFSET", f"the offset {offset} of {clause} is not below one day", word=word)
+
+
+def _period(reader: Reader, trigger: ReadTrigger) -> None:
+    _unbuilt(reader, trigger)
+    period, offset, word, offset_word = _durations(reader, "PERIOD")
+    shortest, longest = _PERIOD_BOUNDS
+    if not period.months and not shortest <= period.micros <= longest:
+        raise reader.error(
+            "BAD_DURATION", f"PERIOD({period}) is out of range", word=word, hint="between 10a and 3650d"
+        )
+    _check_day_offset(reader, "PERIOD", offset, offset_word or word)
+
+
+def _session(reader: Reader, trigger: ReadTrigger) -> None:
+    _unbuilt(reader, trigger)
+    reader.column_name("the time column of SESSION")
+    reader.expect_symbol(",")
+    gap, word = reader.duration("SESSION")
+    _positive(reader, gap, "SESSION", word)
+    reader.expect_symbol(")")
+
+
+def _state_window(reader: Reader, trigger: ReadTrigger) -> None:
+    _unbuilt(reader, trigger)
+    check_expression(reader.until(lambda: reader.sees_symbol(")"), "the state column"), "STATE_WINDOW")
+    reader.expect_symbol(")")
+    _true_for(reader)
+
+
+def _event_window(reader: Reader, trigger: ReadTrigger) -> None:
+    _unbuilt(reader, trigger)
+    reader.expect("START", "WITH")
+    check_expression(reader.until(lambda: reader.sees("END", "WITH"), "a condition"), "EVENT_WINDOW")
+    reader.expect("END", "WITH")
+    check_expression(reader.until(lambda: reader.sees_symbol(")"), "a condition"), "EVENT_WINDOW")
+    reader.expect_symbol(")")
+    _true_for(reader)
+
+
+def _true_for(reader: Reader) -> None:
+    if reader.accept("TRUE_FOR"):
+        reader.expect_symbol("(")
+        reader.duration("TRUE_FOR")
+        reader.expect_symbol(")")
+
+
+def _count_window(reader: Reader, trigger: ReadTrigger) -> None:
+    _unbuilt(reader, trigger)
+    count = _count(reader, "COUNT_WINDOW")
+    step = count
+    if reader.accept_symbol(",") and reader.peek().kind is Kind.NUMBER:
+        word = reader.peek()
+        step = _count(reader, "the step of COUNT_WINDOW")
+        if step > count:
+            raise reader.error("BAD_COUNT", f"COUNT_WINDOW({count}, {step}): the step is beyond the count", word=word)
+        reader.accept_symbol(",")
+    trigger.count_step = step
+    while not reader.sees_symbol(")"):
+        reader.column_name("a column of COUNT_WINDOW")
+        reader.accept_symbol(",")
+    reader.expect_symbol(")")
+
+
+def _count(reader: Reader, clause: str) -> int:
+    word = reader.peek()
+    if word.kind is not Kind.NUMBER or not word.text.isdigit():
+        raise reader.unexpected(f"a number of rows in {clause}")
+    reader.take()
+    # Ten digits hold every number allowed; int() of a huge text would be slow.
+    number = int(word.text) if len(word.text) <= 10 else _MAX_COUNT + 1  # noqa: PLR2004
+    if not 1 <= number <= _MAX_COUNT:
+        raise reader.error("BAD_COUNT", f"{clause} is out of range", word=word, hint=f"between 1 and {_MAX_COUNT}")
+    return number
+
+
+TRIGGERS = {
+    "INTERVAL": _interval,
+    "SLIDING": _sliding,
+    "PERIOD": _period,
+    "SESSION": _session,
+    "STATE_WINDOW": _state_window,
+    "EVENT_WINDOW": _event_window,
+    "COUNT_WINDOW": _count_window,
+}
+"""The triggers of CREATE STREAM and their readers."""

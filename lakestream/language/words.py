@@ -1,0 +1,169 @@
+"""From text to words: the tokens of the statements that lakestream reads itself."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import NamedTuple
+
+from sqlglot.errors import TokenError
+from sqlglot.tokens import TokenType
+
+from lakestream.errors import StatementError
+from lakestream.language.dialect import WordTokenizer, merge
+from lakestream.language.source import BYTE_ORDER_MARK, Source
+
+
+class Kind(Enum):
+    """What a token is, as far as statements care."""
+
+    WORD = "word"
+    NAME = "quoted name"
+    STRING = "string"
+    NUMBER = "number"
+    PLACEHOLDER = "placeholder"
+    SYMBOL = "symbol"
+    END = "end of the statement"
+
+
+class Word(NamedTuple):
+    """A token: its text (unquoted for strings and names), and offsets ``[start, end)``."""
+
+    kind: Kind
+    text: str
+    start: int
+    end: int
+
+    def is_word(self, word: str) -> bool:
+        """Tell whether this is the unquoted word, without regard to case."""
+        return self.kind is Kind.WORD and self.text.upper() == word
+
+    def is_symbol(self, symbol: str) -> bool:
+        """Tell whether this is the punctuation mark."""
+        return self.kind is Kind.SYMBOL and self.text == symbol
+
+
+_KINDS = {
+    TokenType.STRING: Kind.STRING,
+    TokenType.IDENTIFIER: Kind.NAME,
+    TokenType.NUMBER: Kind.NUMBER,
+}
+_TOKENIZER = WordTokenizer()
+
+
+def read_words(source: Source) -> list[Word]:
+    """Cut a text into words, comments and blanks left out.
+
+    Raises StatementError with the place: UNCLOSED for a quote, back-tick or comment without its end,
+    BAD_CHARACTER for what may stand only within quotes (anything beyond ASCII, such as ``١``).
+    """
+    source.refuse_characters()
+    text = source.text
+    if text.startswith(BYTE_ORDER_MARK):
+        text = " " + text[1:]
+    try:
+        found = merge(_TOKENIZER.tokenize(text), text)
+    except TokenError as error:
+        raise _unclosed(source, text) from error
+    words = [Word(_kind(t.token_type, t.text), t.text, t.start, t.end + 1) for t in found]
+    _check_between(source, text, words)
+    return words
+
+
+def _kind(token_type: TokenType, text: str) -> Kind:
+    kind = _KINDS.get(token_type)
+    if kind is not None:
+        return kind
+    if text.startswith("%%"):
+        return Kind.PLACEHOLDER
+    return Kind.WORD if text[0].isalpha() or text[0] == "_" or not text.isascii() else Kind.SYMBOL
+
+
+def _check_between(source: Source, text: str, words: list[Word]) -> None:
+    """Check the blanks and comments between words, and the words themselves, for stray characters."""
+    at = 0
+    for word in words:
+        if word.start > at:
+            _check_gap(source, text, at, word.start)
+        if word.kind not in (Kind.STRING, Kind.NAME) and not word.text.isascii():
+            raise _stray(source, text, word.start, word.end)
+        at = word.end
+    _check_gap(source, text, at, len(text))
+
+
+def _check_gap(source: Source, text: str, start: int, end: int) -> None:
+    at = start
+    while at < end:
+        if text.startswith("--", at):
+            breaks = [i for i in (text.find("\n", at, end), text.find("\r", at, end)) if i >= 0]
+            at = min(breaks, default=end)
+        elif text.startswith("/*", at):
+            at = _after_comment(source, text, at)
+        elif text[at].isascii():
+            at += 1
+        else:
+            raise _stray(source, text, at, at + 1)
+
+
+def _after_comment(source: Source, text: str, start: int) -> int:
+    """Return the offset behind a comment, which may hold comments itself (as Spark's may)."""
+    depth, at = 0, start
+    while True:
+        closing = text.find("*/", at)
+        opening = text.find("/*", at)
+        if closing < 0:
+            raise StatementError(
+                "UNCLOSED", "the comment has no end", hint="close it with */", place=source.place(start, start + 2)
+            )
+        if 0 <= opening < closing:
+            depth, at = depth + 1, opening + 2
+        else:
+            depth, at = depth - 1, closing + 2
+        if depth == 0:
+            return at
+
+
+def _stray(source: Source, text: str, start: int, end: int) -> StatementError:
+    at = next(i for i in range(start, end) if not text[i].isascii())
+    return StatementError(
+        "BAD_CHARACTER",
+        f"the character U+{ord(text[at]):04X} may stand only within quotes or a comment",
+        hint="names beyond ASCII go into back-ticks; numbers are written with 0 to 9",
+        place=source.place(at, at + 1),
+    )
+
+
+def _unclosed(source: Source, text: str) -> StatementError:
+    """Return the error for the quote without an end: the scan is the tokenizer's, done again for its place."""
+    at = 0
+    while at < len(text):
+        char = text[at]
+        if text.startswith("--", at):
+            at = text.find("\n", at)
+            at = len(text) if at < 0 else at
+        elif text.startswith("/*", at):
+            at = _after_comment(source, text, at)
+        elif char in "'\"`":
+            end = _after_quote(text, at)
+            if end < 0:
+                what = "back-tick" if char == "`" else "quote"
+                return StatementError(
+                    "UNCLOSED", f"the {what} has no end", hint=f"close it with {char}", place=source.place(at, at + 1)
+                )
+            at = end
+        else:
+            at += 1
+    return StatementError("SYNTAX", "the statement cannot be read", place=source.place(0, 1))
+
+
+def _after_quote(text: str, start: int) -> int:
+    quote, at = text[start], start + 1
+    while at < len(text):
+        if text[at] == "\\" and quote != "`":
+            at += 2
+        elif text[at] != quote:
+            at += 1
+        elif text.startswith(quote, at + 1):
+            at += 2
+        else:
+            return at + 1
+    return -1
