@@ -1,0 +1,41 @@
+"""One test per case; what opens its engine."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.conformance.cases import Case, load
+from tests.conformance.engines import ChildEngine, EngineFactory, LocalEngine
+from tests.conformance.selection import cases_root, expected_failures, marks
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Make one test per case, named by the case."""
+    if "case" in metafunc.fixturenames:
+        missing = expected_failures()
+        cases = load(cases_root())
+        parameters = [pytest.param(case, id=case.name, marks=marks(case, missing)) for case in cases]
+        metafunc.parametrize("case", parameters)
+
+
+@pytest.fixture
+def start_engine(
+    case: Case, tmp_path: Path, request: pytest.FixtureRequest
+) -> Callable[[Path], EngineFactory]:
+    """Return what opens an engine on a lake: in this process, or in one that the case can kill."""
+
+    def on(lake: Path) -> EngineFactory:
+        if case.needs_kill:
+            return lambda clock: ChildEngine(lake, clock, tmp_path / "engine.log")
+        spark: SparkSession = request.getfixturevalue("spark")
+        return lambda clock: LocalEngine(lake, clock, spark)
+
+    return on
