@@ -1,0 +1,46 @@
+# Every target does its own set-up first, on a machine with only Python 3.11, Java 17 and make.
+# The second time that takes a moment.
+
+PYTHON ?= python3
+CASES ?= tests/conformance/cases
+RUN := .venv/bin
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test lint format lock conformance clean
+
+help: ## say what there is
+	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+
+setup: ## virtual environment, locked packages, Delta jars
+	@command -v $(PYTHON) >/dev/null || { \
+	  echo "setup: $(PYTHON) was not found" >&2; \
+	  echo "  install Python 3.11 or newer (Debian and Ubuntu: apt-get install python3 python3-venv)," >&2; \
+	  echo "  or name it: make PYTHON=/path/to/python3.11" >&2; exit 69; }
+	@$(PYTHON) tools/setup.py
+
+demo: setup ## keep four streams over a year of flights and weather, and check every row
+	@$(RUN)/python -m tools.demo $(ARGS)
+
+test: setup ## all tests (ARGS="-k name" for some of them)
+	@$(RUN)/python -m pytest $(ARGS)
+
+lint: setup ## ruff, mypy --strict, import layers
+	@$(RUN)/ruff check .
+	@$(RUN)/ruff format --check .
+	@$(RUN)/mypy
+	@$(RUN)/lint-imports
+
+format: setup ## let ruff lay out the code
+	@$(RUN)/ruff check --fix-only --quiet .
+	@$(RUN)/ruff format --quiet .
+
+conformance: setup ## run a folder of conformance cases (CASES=DIR)
+	@$(RUN)/python -m pytest tests/conformance --cases "$(CASES)" $(ARGS)
+
+lock: setup ## compile requirements.in into requirements.lock, with hashes
+	@UV=$$(command -v uv || echo $(RUN)/uv); \
+	$$UV pip compile requirements.in --output-file requirements.lock --universal --python-version 3.11 \
+	  --generate-hashes --no-header --no-annotate --quiet --upgrade
+
+clean: ## remove what the set-up and the runs made
+	rm -rf .venv .jars .lake .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

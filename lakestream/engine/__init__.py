@@ -1,0 +1,1 @@
+"""The engine: ticks, their plans, recovery and the run loop."""

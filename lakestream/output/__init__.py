@@ -1,0 +1,1 @@
+"""Outputs: result rows become the rows of a Delta table."""

@@ -1,0 +1,224 @@
+"""All settings: built-in value, then profile file, then environment, then what the caller gives.
+
+``Settings()`` reads the environment (``LAKESTREAM_MASTER`` for ``master``); ``Settings(profile="server")``
+reads ``conf/server.toml`` too; any other keyword wins over both. A name that is not a setting is an
+error, wherever it stands. Settings say how and how fast lakestream works, never what a stream's rows are:
+the one exception is ``timezone``, in which days and longer windows are cut.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any, Literal
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from pydantic import ByteSize, Field, PrivateAttr, ValidationError, field_validator
+from pydantic_settings import (
+    BaseSettings,
+    InitSettingsSource,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+)
+
+from lakestream.errors import ConfigError, did_you_mean
+
+PREFIX = "LAKESTREAM_"
+
+OTHER_VARIABLES = frozenset({"LAKESTREAM_LAKE", "LAKESTREAM_CRASH_AT", "LAKESTREAM_FAIL_AT"})
+"""Environment variables of lakestream that are not settings: the lake itself, and the fault tests' hooks."""
+
+_CHECKOUT = Path(__file__).resolve().parent.parent
+
+
+class Settings(BaseSettings):
+    """The settings of one lake object; frozen. Sizes take units (``16MiB``), times are seconds."""
+
+    model_config = SettingsConfigDict(
+        env_prefix=PREFIX, env_ignore_empty=True, extra="forbid", frozen=True, validate_default=False
+    )
+
+    profile: str | None = Field(default=None, description="a profile's name (conf/NAME.toml) or file")
+    timezone: str = Field(
+        default="UTC",
+        description="zone in which days, weeks, months and years are cut, for example Europe/Helsinki",
+    )
+
+    master: str = Field(default="local[*]", min_length=1, description="Spark's master")
+    driver_memory: str = Field(
+        default="2g", pattern=r"^\d+[kmgtKMGT]$", description="heap of the Spark driver, for example 2g"
+    )
+    jars: Path | None = Field(
+        default=None, description="folder with the Delta jars; found or resolved once when not given"
+    )
+    spark_conf: dict[str, str] = Field(
+        default_factory=dict, description="further Spark settings, by their own names"
+    )
+
+    transport: Literal["auto", "arrow", "spark"] = Field(
+        default="auto", description="how changes travel: by Arrow, by Spark, or chosen by size"
+    )
+    small_bytes: ByteSize = Field(
+        default=ByteSize(16 * 1024**2), ge=0, description="changes up to this size travel as Arrow"
+    )
+    small_rows: int = Field(default=200_000, ge=0, description="changes up to this many rows travel as Arrow")
+
+    max_commits_per_tick: int = Field(default=1_000, ge=1, description="source commits taken by one tick")
+    max_rows_per_tick: int = Field(default=5_000_000, ge=1, description="changed rows taken by one tick")
+    max_bytes_per_tick: ByteSize = Field(
+        default=ByteSize(512 * 1024**2), ge=1, description="size of the changes taken by one tick"
+    )
+    max_windows_per_tick: int = Field(
+        default=1_000_000,
+        ge=1,
+        description="windows of one tick; a stream that needs more stops with an error",
+    )
+
+    sink_commits_per_second: float = Field(
+        default=50.0, ge=0, description="output commits a second of one stream; 0 for no limit"
+    )
+    sink_bytes_per_second: ByteSize = Field(
+        default=ByteSize(0), ge=0, description="output bytes a second of one stream; 0 for no limit"
+    )
+
+    checkpoint_seconds: float = Field(
+        default=180.0, gt=0, description="a stream's state is saved at least this often while it works"
+    )
+    checkpoint_ticks: int = Field(
+        default=100, ge=1, description="a stream's state is saved every so many ticks"
+    )
+
+    lock_wait_seconds: float = Field(
+        default=30.0, ge=0, description="how long to wait for another process that writes to the lake"
+    )
+    poll_seconds: float = Field(
+        default=0.02, gt=0, description="pause between two looks at the sources while nothing changes"
+    )
+
+    _sources: dict[str, str] = PrivateAttr(default_factory=dict)
+
+    def __init__(self, **values: Any) -> None:  # noqa: ANN401 - pydantic checks each value
+        """Read the settings; ``values`` win over environment and profile.
+
+        Raises ConfigError: SETTING_UNKNOWN, SETTING_INVALID, PROFILE_NOT_FOUND or PROFILE_INVALID.
+        """
+        _refuse_unknown_variables()
+        _refuse_unknown(values, "an argument")
+        try:
+            super().__init__(**values)
+        except ValidationError as error:
+            raise _invalid(error) from None
+        self._sources = _where_from(values)
+
+    @field_validator("timezone")
+    @classmethod
+    def _known_zone(cls, zone: str) -> str:
+        try:
+            ZoneInfo(zone)
+        except (ZoneInfoNotFoundError, ValueError, OSError):
+            raise ValueError(
+                f"there is no time zone {zone!r}; write it like Europe/Helsinki or UTC"
+            ) from None
+        return zone
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - pydantic-settings' signature
+        file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - pydantic-settings' signature
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Order the sources for pydantic-settings: arguments, environment, profile."""
+        given = init_settings() if isinstance(init_settings, InitSettingsSource) else {}
+        return init_settings, env_settings, InitSettingsSource(settings_cls, _profile(_profile_name(given)))
+
+    def sources(self) -> dict[str, str]:
+        """Return for each setting where its value comes from.
+
+        One of ``built-in``, ``profile PATH``, ``environment NAME`` and ``argument``.
+        """
+        return dict(self._sources)
+
+
+def profile_path(name: str) -> Path:
+    """Return the file of a profile: a path as it is, a bare name as ``conf/NAME.toml``.
+
+    A bare name is looked up in the working directory, in the checkout, then in what was installed.
+    Raises ConfigError PROFILE_NOT_FOUND.
+    """
+    if name.endswith(".toml") or os.sep in name:
+        candidates = [Path(name).expanduser()]
+    else:
+        folders = (Path("conf"), _CHECKOUT / "conf", Path(sys.prefix) / "share" / "lakestream" / "conf")
+        candidates = [folder / f"{name}.toml" for folder in folders]
+    for candidate in candidates:
+        if candidate.is_file():
+            return candidate
+    known = {file.stem for candidate in candidates for file in candidate.parent.glob("*.toml")}
+    raise ConfigError("PROFILE_NOT_FOUND", f"there is no profile {name}", hint=did_you_mean(name, known))
+
+
+def _profile_name(given: dict[str, Any]) -> str | None:
+    return given.get("profile") or os.environ.get(f"{PREFIX}PROFILE") or None
+
+
+def _profile(name: str | None) -> dict[str, Any]:
+    if name is None:
+        return {}
+    path = profile_path(name)
+    try:
+        values = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise ConfigError("PROFILE_INVALID", f"{path} cannot be read: {error}") from None
+    _refuse_unknown(values, str(path))
+    return values
+
+
+def _refuse_unknown(values: dict[str, Any], where: str) -> None:
+    for key in values:
+        if key not in Settings.model_fields:
+            raise ConfigError(
+                "SETTING_UNKNOWN",
+                f"{key} ({where}) is not a setting",
+                hint=did_you_mean(key, Settings.model_fields) or "docs/configuration.md lists the settings",
+            )
+
+
+def _refuse_unknown_variables() -> None:
+    known = {PREFIX + name.upper() for name in Settings.model_fields} | OTHER_VARIABLES
+    for name in os.environ:
+        if name.upper().startswith(PREFIX) and name.upper() not in known:
+            raise ConfigError(
+                "SETTING_UNKNOWN",
+                f"the environment variable {name} is not a setting",
+                hint=did_you_mean(name, known) or "docs/configuration.md lists the settings",
+            )
+
+
+def _invalid(error: ValidationError) -> ConfigError:
+    first = error.errors(include_url=False, include_context=False)[0]
+    name = ".".join(str(part) for part in first["loc"])
+    message = f"{name} is {first['input']!r}: {first['msg'].removeprefix('Value error, ')}"
+    about = Settings.model_fields[str(first["loc"][0])].description if first["loc"] else None
+    return ConfigError("SETTING_INVALID", message, hint=f"{name}: {about}" if about else "")
+
+
+def _where_from(values: dict[str, Any]) -> dict[str, str]:
+    name = _profile_name(values)
+    in_profile = _profile(name)
+    return {key: _winner(key, values, name, in_profile) for key in Settings.model_fields}
+
+
+def _winner(key: str, values: dict[str, Any], profile: str | None, in_profile: dict[str, Any]) -> str:
+    if key in values:
+        return "argument"
+    variable = PREFIX + key.upper()
+    if os.environ.get(variable):
+        return f"environment {variable}"
+    if profile is not None and key in in_profile:
+        return f"profile {profile_path(profile)}"
+    return "built-in"

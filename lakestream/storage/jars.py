@@ -1,0 +1,181 @@
+"""The Delta jars that Spark needs: found in a folder, or resolved once into one.
+
+Spark resolves ``spark.jars.packages`` anew for every session, which costs two seconds and the network.
+Here it does so once; the jars that it does not bring itself are kept, and later sessions start from them.
+
+``python -m lakestream.storage.jars FOLDER`` resolves them into FOLDER (this is what ``make`` runs).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from importlib.metadata import version
+from importlib.util import find_spec
+from pathlib import Path
+
+from lakestream.errors import LakestreamError, PrerequisiteError
+from lakestream.java import check_java
+
+_SCALA = "2.13"
+_CHECKOUT = Path(__file__).resolve().parents[2]
+_HOW = (
+    "connect to the network once, or name a folder that has them by LAKESTREAM_JARS; "
+    "behind a mirror, set DEFAULT_ARTIFACT_REPOSITORY to its address"
+)
+_TIMEOUT_SECONDS = 900
+
+
+def find_jars(folder: Path | None) -> list[Path]:
+    """Return the Delta jars: of ``folder`` when given, else of the checkout or the user's cache.
+
+    When neither has them they are resolved into the cache, once. Raises PrerequisiteError JARS_MISSING (the
+    given folder lacks them), JARS_UNREACHABLE (no network), DISK_FULL, JAVA_MISSING, JAVA_TOO_OLD.
+    """
+    if folder is not None:
+        found = jars_in(folder)
+        if not found:
+            raise PrerequisiteError(
+                "JARS_MISSING",
+                f"{folder} has no {_delta_jar()}",
+                hint="leave `jars` out to have them resolved",
+            )
+        return found
+    for candidate in (_CHECKOUT / ".jars", cache_folder()):
+        found = jars_in(candidate)
+        if found:
+            return found
+    return resolve_jars(cache_folder())
+
+
+def jars_in(folder: Path) -> list[Path]:
+    """Return the jars of a folder in order of name; empty unless this version's Delta is among them."""
+    if not folder.is_dir():
+        return []
+    found = sorted(folder.glob("*.jar"))
+    return found if any(jar.name.endswith(_delta_jar()) for jar in found) else []
+
+
+def cache_folder() -> Path:
+    """Return the per-user folder for the jars of the installed versions."""
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return cache / "lakestream" / "jars" / f"delta-{version('delta-spark')}-spark-{version('pyspark')}"
+
+
+def resolve_jars(folder: Path) -> list[Path]:
+    """Fetch the Delta jars with what they need beside Spark's own into ``folder``, all or nothing."""
+    check_java()
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".jars-") as scratch:
+            fetched = _fetch(Path(scratch) / "ivy")
+            kept = Path(scratch) / "jars"
+            kept.mkdir()
+            for jar in _beside_spark(fetched):
+                shutil.copy2(jar, kept / jar.name)
+            shutil.rmtree(folder, ignore_errors=True)
+            kept.rename(folder)
+    except OSError as error:
+        raise PrerequisiteError(
+            "JARS_NOT_STORED",
+            f"the Delta jars cannot be stored in {folder}: {error.strerror or error}",
+            hint="make room (100 MB) and see that the folder can be written",
+        ) from error
+    return jars_in(folder)
+
+
+def _delta_artifact() -> str:
+    spark = ".".join(version("pyspark").split(".")[:2])
+    return f"delta-spark_{spark}_{_SCALA}"
+
+
+def _delta_jar() -> str:
+    return f"{_delta_artifact()}-{version('delta-spark')}.jar"
+
+
+def _spark_home() -> Path:
+    found = find_spec("pyspark")
+    if found is None or found.origin is None:
+        raise PrerequisiteError(
+            "SPARK_MISSING", "pyspark is not installed", hint="pip install 'pyspark[connect]'"
+        )
+    return Path(found.origin).parent
+
+
+def _fetch(ivy: Path) -> list[Path]:
+    """Have Spark itself resolve the coordinates that ``delta.configure_spark_with_delta_pip`` names."""
+    ivy.mkdir()
+    script = ivy / "nothing.py"
+    script.write_text("", encoding="utf-8")
+    command = [
+        str(_spark_home() / "bin" / "spark-submit"),
+        *("--packages", f"io.delta:{_delta_artifact()}:{version('delta-spark')}"),
+        *("--conf", f"spark.jars.ivy={ivy}"),
+        *("--master", "local[1]"),
+        str(script),
+    ]
+    environment = {**os.environ, "PYSPARK_PYTHON": sys.executable}
+    try:
+        ran = subprocess.run(  # noqa: S603 - Spark's own launcher
+            command, env=environment, capture_output=True, text=True, timeout=_TIMEOUT_SECONDS, check=False
+        )
+    except subprocess.TimeoutExpired:
+        raise PrerequisiteError(
+            "JARS_UNREACHABLE",
+            f"the Delta jars did not arrive in {_TIMEOUT_SECONDS // 60} minutes",
+            hint=_HOW,
+        ) from None
+    fetched = sorted((ivy / "jars").glob("*.jar"))
+    if ran.returncode != 0 or not any(jar.name.endswith(_delta_jar()) for jar in fetched):
+        raise PrerequisiteError(
+            "JARS_UNREACHABLE", f"{_delta_jar()} could not be fetched: {_reason(ran.stderr)}", hint=_HOW
+        )
+    return fetched
+
+
+def _reason(log: str) -> str:
+    """Return the line of Ivy's log that says why, without its addresses."""
+    for pattern in (
+        r"No space left on device",
+        r"UnknownHostException",
+        r"timed out",
+        r"unresolved dependency",
+    ):
+        found = re.search(pattern, log)
+        if found:
+            return {"UnknownHostException": "the repository's host is unknown here"}.get(
+                pattern, found.group(0)
+            )
+    lines = [line.strip() for line in log.splitlines() if line.strip()]
+    return lines[-1][:200] if lines else "Spark's launcher said nothing"
+
+
+def _beside_spark(fetched: list[Path]) -> list[Path]:
+    """Leave out what Spark brings in its own version: two versions on one class path hide each other."""
+    own = {_artifact(jar.name) for jar in (_spark_home() / "jars").glob("*.jar")}
+    # Ivy names a file organisation_artifact-version.jar.
+    return [jar for jar in fetched if _artifact(jar.name.split("_", 1)[1]) not in own]
+
+
+def _artifact(file_name: str) -> str:
+    return re.sub(r"-\d.*", "", file_name)
+
+
+def main() -> int:
+    """Resolve the jars into the folder named on the command line; return an exit status."""
+    folder = Path(sys.argv[1])
+    try:
+        found = jars_in(folder) or resolve_jars(folder)
+    except LakestreamError as error:
+        print(error.render(), file=sys.stderr)  # noqa: T201 - a command
+        return error.exit_status
+    print(f"{len(found)} jars in {folder}")  # noqa: T201 - a command
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,179 @@
+"""The Spark session: started on first need, the same way everywhere, in UTC and quiet.
+
+Session settings that decide about *results* are set on any session that lakestream works with (its own,
+one that the caller gives, a cluster's); those that only make a small machine fast are set on its own.
+"""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import os
+import shutil
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lakestream.errors import ConfigError, PrerequisiteError
+from lakestream.java import check_java
+from lakestream.storage.jars import find_jars
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pyspark import SparkConf
+    from pyspark.sql import SparkSession
+
+    from lakestream.settings import Settings
+
+_MEANING = {
+    # Instants are instants: text is read and shown in UTC wherever the process runs.
+    "spark.sql.session.timeZone": "UTC",
+    # A cast that fails and a division by zero give NULL, as in TDengine; Spark 4 would raise.
+    "spark.sql.ansi.enabled": "false",
+    # ${env:SECRET} in a statement must stay text, and text.`/etc/passwd` must stay a missing table.
+    "spark.sql.variable.substitute": "false",
+    "spark.sql.runSQLOnFiles": "false",
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+}
+"""Settings of the session (not of the machine) that results depend on."""
+
+_OWN = {
+    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+    # There is no metastore: tables are named from the lake's layout.
+    "spark.sql.catalogImplementation": "in-memory",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.log.structuredLogging.enabled": "false",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.locality.wait": "0",
+    # Small ticks: one planning per query instead of one per stage.
+    "spark.sql.adaptive.enabled": "false",
+    # Delta replays a table's log in 50 tasks unless told; ours are short.
+    "spark.databricks.delta.snapshotPartitions": "2",
+}
+"""Further settings of a session that lakestream starts; ``spark_conf`` wins over each."""
+
+_REFUSED = ("spark.sql.files.ignoreMissingFiles", "spark.sql.files.ignoreCorruptFiles")
+
+
+def spark_session(settings: Settings) -> SparkSession:
+    """Return a Spark session for lakestream, starting Spark when none is active in this process.
+
+    An active session (a notebook's, a Databricks cluster's) is used through a child session, so that its own
+    settings stay as they are. Raises PrerequisiteError (JAVA_MISSING, JAVA_TOO_OLD, JARS_…,
+    SPARK_NOT_STARTED) and ConfigError UNSAFE_SPARK_CONF.
+    """
+    from pyspark.sql import SparkSession
+
+    active = SparkSession.getActiveSession()
+    if active is None and "DATABRICKS_RUNTIME_VERSION" in os.environ:
+        active = SparkSession.builder.getOrCreate()
+    return adopt_session(active) if active is not None else _start(settings)
+
+
+def adopt_session(spark: SparkSession) -> SparkSession:
+    """Return a session that computes as lakestream does: ``spark`` itself if it already does, else a child.
+
+    The child shares catalog and cluster with ``spark`` and leaves its settings alone. Raises ConfigError
+    UNSAFE_SPARK_CONF when the session is set to pass over missing files, which would lose rows silently.
+    """
+    _refuse_silent_loss({key: spark.conf.get(key, "false") or "false" for key in _REFUSED})
+    if all(spark.conf.get(key, None) == value for key, value in _MEANING.items()):
+        return spark
+    child = spark.newSession()
+    for key, value in _MEANING.items():
+        child.conf.set(key, value)
+    return child
+
+
+def _start(settings: Settings) -> SparkSession:
+    _refuse_silent_loss(settings.spark_conf)
+    check_java()
+    from py4j.protocol import Py4JError
+    from pyspark import SparkConf
+    from pyspark.errors import PySparkException
+    from pyspark.logger import PySparkLogger
+    from pyspark.sql import SparkSession
+
+    # PySpark prints a failed statement with its whole stack; the exception says it all.
+    for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
+        PySparkLogger.getLogger(name).setLevel(logging.CRITICAL)
+    scratch = Path(tempfile.mkdtemp(prefix="lakestream-"))
+    log = scratch / "spark.log"
+    conf = SparkConf(loadDefaults=False).setAll(list(_configuration(settings, scratch).items()))
+    try:
+        _launch(conf, log)
+        spark = SparkSession.builder.config(conf=conf).getOrCreate()
+    except (PySparkException, Py4JError, OSError) as error:
+        raise PrerequisiteError(
+            "SPARK_NOT_STARTED", f"Spark did not start: {_reason(error, log)}", hint=f"its log is {log}"
+        ) from error
+    atexit.register(shutil.rmtree, scratch, ignore_errors=True)
+    return spark
+
+
+def _launch(conf: SparkConf, log: Path) -> None:
+    """Start the JVM with what it prints in ``log``: standard output belongs to results.
+
+    A process has one JVM; when it is there already, only the session is new.
+    """
+    from pyspark import SparkContext
+    from pyspark.java_gateway import launch_gateway
+
+    if SparkContext._gateway is None:  # noqa: SLF001 - nothing public tells whether there is a JVM
+        with log.open("ab") as sink:
+            gateway = launch_gateway(  # type: ignore[no-untyped-call]
+                conf, popen_kwargs={"stdout": sink, "stderr": sink}
+            )
+        SparkContext(conf=conf, gateway=gateway)
+
+
+def _reason(error: Exception, log: Path) -> str:
+    """Return what the JVM said last, or the error's first line when it said nothing."""
+    said = log.read_text(encoding="utf-8", errors="replace").splitlines() if log.exists() else []
+    errors = [line for line in said if "rror" in line or "xception" in line]
+    return (errors or [str(error).partition("\n")[0]])[0][:300]
+
+
+def _refuse_silent_loss(conf: Mapping[str, str]) -> None:
+    for key in _REFUSED:
+        if conf.get(key, "false").lower() == "true":
+            raise ConfigError(
+                "UNSAFE_SPARK_CONF",
+                f"{key} is true: Spark would pass over lost files, and rows would be missing without a word",
+                hint=f"set {key} to false",
+            )
+
+
+def _configuration(settings: Settings, scratch: Path) -> dict[str, str]:
+    jars = find_jars(settings.jars)
+    local = settings.master.startswith("local")
+    cores = _local_cores(settings.master)
+    log4j = (Path(__file__).parent / "log4j2.properties").as_uri()
+    configuration = {
+        "spark.app.name": "lakestream",
+        "spark.master": settings.master,
+        "spark.driver.memory": settings.driver_memory,
+        "spark.driver.extraJavaOptions": f"-Duser.timezone=UTC -Dlog4j2.configurationFile={log4j}",
+        "spark.executor.extraJavaOptions": "-Duser.timezone=UTC",
+        "spark.sql.shuffle.partitions": str(max(2, cores)),
+        "spark.sql.warehouse.dir": str(scratch / "warehouse"),
+        **_OWN,
+        **_MEANING,
+    }
+    if local:
+        configuration["spark.driver.host"] = "127.0.0.1"
+        # On the class path from the start: `spark.jars` would be copied and loaded anew, two seconds later.
+        configuration["spark.driver.extraClassPath"] = os.pathsep.join(map(str, jars))
+    else:
+        configuration["spark.jars"] = ",".join(map(str, jars))
+    return configuration | settings.spark_conf
+
+
+def _local_cores(master: str) -> int:
+    inside = master.partition("[")[2].partition("]")[0].partition(",")[0]
+    if inside.isdigit():
+        return int(inside)
+    return os.cpu_count() or 2

@@ -1,0 +1,1 @@
+"""When a stream fires: one module per trigger kind, as SQL over changed rows and group state."""

@@ -1,0 +1,1 @@
+"""Due times as APScheduler triggers, and the service that runs them."""
