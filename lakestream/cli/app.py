@@ -1,0 +1,94 @@
+"""The root command: global options, the commands' list, and the exit status."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import click
+
+from lakestream import __version__
+from lakestream.cli.doctor_command import doctor
+from lakestream.cli.failures import status_of, wants_json
+from lakestream.cli.lake_commands import init, show, status
+from lakestream.cli.run_command import run
+from lakestream.cli.session import PROGRAM, Session, global_options
+from lakestream.cli.settings_commands import completion, config
+from lakestream.cli.sql_command import sql
+from lakestream.cli.stream_commands import drop, explain, start, stop, verify
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+class RootGroup(click.Group):
+    """The group that turns whatever a command raises into a message and an exit status."""
+
+    def main(self, args: Sequence[str] | None = None, *_names: str, **extra: Any) -> NoReturn:  # type: ignore[override]  # noqa: ANN401
+        """Run the command line and leave the process with its exit status (SystemExit).
+
+        Other arguments are those of click's method; the program is always called lakestream.
+        """
+        arguments = list(sys.argv[1:] if args is None else args)
+        session = Session(json=wants_json(arguments))
+        extra.update(prog_name=PROGRAM, obj=session, standalone_mode=False)
+
+        def invoke() -> int | None:
+            status: int | None = super(RootGroup, self).main(arguments, **extra)
+            return status
+
+        sys.exit(status_of(invoke, session))
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 (click's signature)
+        """Return the commands in the order in which they are met, not by the alphabet."""
+        return list(self.commands)
+
+
+def _show_version(ctx: click.Context, _param: click.Parameter, value: bool) -> None:
+    if not value or ctx.resilient_parsing:
+        return
+    click.echo(f"{PROGRAM} {__version__}")
+    ctx.exit()
+
+
+@click.group(
+    cls=RootGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}
+)
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_show_version,
+    help="Show the version.",
+)
+def cli() -> None:
+    """Stream processing by SQL on Delta Lake.
+
+    A lake is a folder of Delta tables; a stream is one CREATE STREAM statement that keeps a table
+    current. Begin with `lakestream init ./lake`, then `lakestream --lake ./lake sql`.
+    """
+
+
+cli.params.extend(global_options(root=True))
+for _command in (
+    init,
+    sql,
+    run,
+    status,
+    show,
+    explain,
+    verify,
+    start,
+    stop,
+    drop,
+    doctor,
+    config,
+    completion,
+):
+    cli.add_command(_command)
+
+
+def main() -> NoReturn:
+    """Run the command line on the arguments of the process."""
+    cli.main()

@@ -1,0 +1,77 @@
+"""What a long ``run`` shows on a terminal: per stream its rows, rows per second and lag."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Self
+
+from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+
+from lakestream.cli.output import console, counted
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from lakestream.lake import TickReport
+
+
+class TickProgress:
+    """Bars on stderr, one per stream, fed with the report of every tick; gone when closed.
+
+    A bar counts source commits: those done against those done and still waiting.
+    """
+
+    def __init__(self) -> None:
+        self._bars: dict[str, TaskID] = {}
+        self._rows: dict[str, int] = {}
+        self._seconds: dict[str, float] = {}
+        self._commits: dict[str, int] = {}
+        self._progress = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=24),
+            TextColumn("{task.fields[told]}", justify="right"),
+            TimeElapsedColumn(),
+            console=console(err=True),
+            transient=True,
+        )
+        # Until the first tick there is only Spark to wait for.
+        self._waiting: TaskID | None = self._progress.add_task("starting", total=None, told="")
+
+    def __enter__(self) -> Self:
+        """Begin to draw."""
+        self._progress.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Wipe what was drawn."""
+        self._progress.stop()
+
+    def on_tick(self, report: TickReport) -> None:
+        """Move the bar of the report's stream."""
+        name = report.stream
+        if self._waiting is not None:
+            self._progress.remove_task(self._waiting)
+            self._waiting = None
+        if name not in self._bars:
+            self._bars[name] = self._progress.add_task(name, total=None, told="")
+        self._rows[name] = self._rows.get(name, 0) + report.rows_in
+        self._seconds[name] = self._seconds.get(name, 0.0) + report.seconds
+        self._commits[name] = self._commits.get(name, 0) + report.commits
+        done = self._commits[name]
+        self._progress.update(
+            self._bars[name],
+            completed=done,
+            total=max(1, done + report.lag),
+            told=describe(self._rows[name], self._seconds[name], report.lag),
+        )
+
+
+def describe(rows: int, seconds: float, lag: int) -> str:
+    """Return rows, rows per second of work and lag in commits, for people.
+
+    >>> describe(336_776, 2.0, 3)
+    '336,776 rows  168,388 rows/s  lag 3 commits'
+    """
+    speed = f"{rows / seconds:,.0f} rows/s" if seconds > 0 else "- rows/s"
+    return f"{counted(rows, 'row')}  {speed}  lag {counted(lag, 'commit')}"

@@ -1,0 +1,125 @@
+"""``lakestream run``: process what is there, or keep watching for more."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import click
+
+from lakestream.cli.failures import show_error
+from lakestream.cli.output import print_json, print_table
+from lakestream.cli.session import Session, command, is_terminal
+
+if TYPE_CHECKING:
+    from lakestream.lake import Lake, TickReport
+
+
+@dataclass
+class StreamTotals:
+    """What a call of ``run`` did for one stream; ``lag`` is that after its last tick, in commits."""
+
+    stream: str
+    ticks: int = 0
+    rows_in: int = 0
+    rows_out: int = 0
+    seconds: float = 0.0
+    lag: int = 0
+
+
+@dataclass
+class Totals:
+    """What a call of ``run`` did, by stream."""
+
+    streams: dict[str, StreamTotals] = field(default_factory=dict)
+
+    def add(self, report: TickReport) -> None:
+        """Count one tick."""
+        of = self.streams.setdefault(report.stream, StreamTotals(report.stream))
+        of.ticks += 1
+        of.rows_in += report.rows_in
+        of.rows_out += report.rows_out
+        of.seconds += report.seconds
+        of.lag = report.lag
+
+
+@command("run")
+@click.option("--watch", is_flag=True, help="Go on until Ctrl-C or SIGTERM.")
+@click.option(
+    "--poll",
+    type=click.FloatRange(min=0.01),
+    metavar="SECONDS",
+    help="With --watch, look for new commits so often; else the setting poll_seconds.",
+)
+@click.pass_obj
+def run(session: Session, watch: bool, poll: float | None) -> None:
+    """Bring all running streams up to date.
+
+    Shows rows per second and lag on a terminal while it works, and the totals at the end.
+    """
+    if poll is not None and not watch:
+        raise click.UsageError("--poll needs --watch")
+    totals = Totals()
+    with session.open() as lake:
+        if watch:
+            _watch(session, lake, totals, poll)
+        else:
+            _run_until_idle(session, lake, totals)
+    _show_totals(session, totals)
+
+
+def _run_until_idle(session: Session, lake: Lake, totals: Totals) -> None:
+    if session.json or not is_terminal(sys.stderr):
+        lake.run(on_tick=totals.add)
+        return
+    from lakestream.cli.progress import TickProgress
+
+    with TickProgress() as progress:
+
+        def on_tick(report: TickReport) -> None:
+            totals.add(report)
+            progress.on_tick(report)
+
+        lake.run(on_tick=on_tick)
+
+
+def _watch(session: Session, lake: Lake, totals: Totals, poll: float | None) -> None:
+    from scheduler.watch import watch
+
+    def on_tick(report: TickReport) -> None:
+        totals.add(report)
+        session.say(tick_line(report))
+
+    session.say(f"watching {lake.root}; Ctrl-C stops")
+    watch(
+        lake,
+        poll_seconds=poll or lake.settings.poll_seconds,
+        on_tick=on_tick,
+        on_error=show_error,
+        on_stop=lambda: session.say("stopping after the running tick; Ctrl-C once more does not wait"),
+    )
+
+
+def tick_line(report: TickReport) -> str:
+    """Return a tick as one line of talk."""
+    from lakestream.cli.progress import describe
+
+    told = describe(report.rows_in, report.seconds, report.lag)
+    return f"{report.stream} tick {report.tick}: {told}  {report.rows_out:,} rows out  {report.seconds:.2f} s"
+
+
+def _show_totals(session: Session, totals: Totals) -> None:
+    done = list(totals.streams.values())
+    if session.json:
+        print_json({"streams": done})
+    elif done:
+        columns = ("stream", "ticks", "rows in", "rows out", "seconds", "rows/s", "lag")
+        print_table(columns, [_total_row(of) for of in done])
+    else:
+        click.echo("nothing to do")
+
+
+def _total_row(of: StreamTotals) -> tuple[object, ...]:
+    speed = round(of.rows_in / of.seconds) if of.seconds > 0 else None
+    return (of.stream, of.ticks, of.rows_in, of.rows_out, round(of.seconds, 2), speed, of.lag)

@@ -1,0 +1,101 @@
+"""``lakestream sql``: one statement, a file, stdin, or a shell."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO
+
+import click
+
+from lakestream.cli.output import counted, print_json, print_table, records
+from lakestream.cli.session import Session, command, is_terminal
+from lakestream.errors import LakestreamError, Place, StatementError
+
+if TYPE_CHECKING:
+    from lakestream.lake import Lake, Result
+
+
+@command("sql")
+@click.argument("statement", required=False)
+@click.option(
+    "--file",
+    "-f",
+    "file",
+    type=click.Path(exists=True, dir_okay=False, allow_dash=True),
+    help="Read the statements of a file; - is stdin.",
+)
+@click.option(
+    "--dialect", default="tdengine", show_default=True, help="The language the statements are written in."
+)
+@click.pass_obj
+def sql(session: Session, statement: str | None, file: str | None, dialect: str) -> None:
+    """Run STATEMENT, or the statements of a file, of stdin, or of a shell.
+
+    The result of the last statement is shown. Without STATEMENT and file, stdin is read; from a
+    terminal that is a shell, where a statement ends with `;`.
+    """
+    if statement is not None and file is not None:
+        raise click.UsageError("give a STATEMENT or --file, not both")
+    if statement is None and file is None and is_terminal(sys.stdin):
+        from lakestream.cli.shell import run_shell
+
+        with session.open() as lake:
+            run_shell(session, lake, dialect)
+        return
+    text = statement if statement is not None else read_script(file)
+    with session.open() as lake:
+        run_text(session, lake, text, dialect=dialect, file=file)
+
+
+def read_script(file: str | None) -> str:
+    """Read a file, or stdin (``-`` or None), as UTF-8 text with or without a byte order mark.
+
+    Raises StatementError (NOT_UTF8) with the place of the first byte that is no UTF-8.
+    """
+    if file is not None and file != "-":
+        return decode(Path(file).read_bytes(), file)
+    if sys.stdin is None:
+        raise click.UsageError("give a STATEMENT or --file: stdin is closed")
+    source: BinaryIO = sys.stdin.buffer
+    return decode(source.read(), "stdin")
+
+
+def decode(content: bytes, name: str) -> str:
+    """Decode a script; see :func:`read_script`."""
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        before = content[: error.start].decode("utf-8-sig", errors="replace")
+        line = before.count("\n") + 1
+        column = len(before) - before.rfind("\n")
+        raise StatementError(
+            "NOT_UTF8",
+            f"the byte 0x{content[error.start]:02x} is not UTF-8 text",
+            hint="save the file as UTF-8",
+            place=Place(line, column, file=name),
+        ) from None
+
+
+def run_text(session: Session, lake: Lake, text: str, *, dialect: str, file: str | None = None) -> None:
+    """Run all statements of the text and show the result of the last; errors name the file."""
+    try:
+        result = lake.sql(text, dialect=dialect)
+        show_result(session, result)
+    except LakestreamError as error:
+        if file is not None and file != "-":
+            error.in_file(file)
+        raise
+
+
+def show_result(session: Session, result: Result) -> None:
+    """Show rows as a table (their number on stderr) or a message; in JSON mode all of it."""
+    if session.json:
+        print_json({**records(result.columns, result.fetchall()), "message": result.message})
+        return
+    if result.columns:
+        rows = result.fetchall()
+        print_table(result.columns, rows)
+        session.say(f"({counted(len(rows), 'row')})")
+    if result.message:
+        click.echo(result.message)

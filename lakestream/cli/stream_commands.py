@@ -1,0 +1,91 @@
+"""One stream: ``explain``, ``verify``, ``start``, ``stop``, ``drop``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from lakestream.cli.output import print_json
+from lakestream.cli.session import Session, command, quoted_name
+from lakestream.cli.sql_command import show_result
+
+if TYPE_CHECKING:
+    from lakestream.lake import Verification
+
+
+def quoted(stream: str) -> str:
+    """Return a stream's name, ``s`` or ``db.s``, as quoted identifiers of a statement.
+
+    >>> quoted("main.daily")
+    '`main`.`daily`'
+    """
+    return ".".join(quoted_name(part) for part in stream.split(".", 1))
+
+
+@command("explain")
+@click.argument("stream")
+@click.pass_obj
+def explain(session: Session, stream: str) -> None:
+    """Show what the next tick of STREAM does, stage by stage."""
+    with session.open() as lake:
+        show_result(session, lake.explain(stream))
+
+
+@command("verify")
+@click.argument("stream")
+@click.option("--from", "start", metavar="TIME", help="First event time to compare (included).")
+@click.option("--to", "end", metavar="TIME", help="Event time to stop at (not included).")
+@click.pass_obj
+def verify(session: Session, stream: str, start: str | None, end: str | None) -> int:
+    """Compare the output of STREAM with the batch evaluation of its statement.
+
+    Leaves with status 1 when rows differ; they are shown.
+    """
+    with session.open() as lake:
+        found = lake.verify(stream, start=start, end=end)
+    if session.json:
+        print_json({"stream": stream, "equal": not found.differing, "verification": found})
+    else:
+        _show_verification(found)
+    return 1 if found.differing else 0
+
+
+def _show_verification(found: Verification) -> None:
+    for row in found.differing:
+        click.echo(row)
+    click.echo(f"{found.equal_rows:,} of {found.expected_rows:,} rows equal")
+
+
+@command("start")
+@click.argument("stream")
+@click.option("--ignore-untreated", is_flag=True, help="Leave out what was written while it was stopped.")
+@click.pass_obj
+def start(session: Session, stream: str, ignore_untreated: bool) -> None:
+    """Start STREAM, which was stopped or has failed."""
+    _run(session, f"START STREAM {'IGNORE UNTREATED ' if ignore_untreated else ''}{quoted(stream)}")
+
+
+@command("stop")
+@click.argument("stream")
+@click.pass_obj
+def stop(session: Session, stream: str) -> None:
+    """Stop STREAM; it stays stopped until it is started."""
+    _run(session, f"STOP STREAM {quoted(stream)}")
+
+
+@command("drop")
+@click.argument("stream")
+@click.pass_obj
+def drop(session: Session, stream: str) -> int:
+    """Drop STREAM for good, after asking; its output table stays."""
+    if not session.confirm(f"Drop the stream {stream}?"):
+        session.say("nothing was dropped")
+        return 1
+    _run(session, f"DROP STREAM {quoted(stream)}")
+    return 0
+
+
+def _run(session: Session, statement: str) -> None:
+    with session.open() as lake:
+        show_result(session, lake.sql(statement))

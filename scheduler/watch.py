@@ -1,0 +1,115 @@
+"""Keep the streams of a lake current until told to stop."""
+
+from __future__ import annotations
+
+import logging
+import signal
+import threading
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from apscheduler.schedulers.background import BackgroundScheduler
+from apscheduler.triggers.interval import IntervalTrigger
+
+from lakestream.clock import SystemClock
+from lakestream.errors import BusyError, LakestreamError, StorageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from types import FrameType
+
+    from lakestream.clock import Clock
+    from lakestream.lake import Lake, TickReport
+
+PASSING = (BusyError, StorageError)
+"""Errors that may be gone at the next round: they are reported and the watch goes on."""
+
+
+def watch(
+    lake: Lake,
+    *,
+    poll_seconds: float,
+    on_tick: Callable[[TickReport], None],
+    on_error: Callable[[LakestreamError], None],
+    on_stop: Callable[[], None],
+    clock: Clock | None = None,
+) -> None:
+    """Run rounds over all streams, ``poll_seconds`` apart, until SIGTERM or SIGINT.
+
+    A round ticks until nothing is left to do. Rounds never overlap, and a due round that a long one
+    covers is not made up for: what is due is decided by the lake's own state. A signal lets the
+    running tick finish; a second SIGINT ends the process at once. Has to be called in the main
+    thread. Raises what a round raised, except the errors in :data:`PASSING`.
+    """
+    rounds = _Rounds(lake, on_tick, on_error)
+    # The skipped rounds of a long one are meant, not worth a warning each.
+    logging.getLogger("apscheduler").setLevel(logging.ERROR)
+    scheduler = BackgroundScheduler(timezone="UTC")
+    scheduler.add_job(
+        rounds.run,
+        IntervalTrigger(seconds=poll_seconds, timezone="UTC"),
+        next_run_time=(clock or SystemClock()).now(),
+        max_instances=1,
+        coalesce=True,
+        misfire_grace_time=None,
+    )
+    with _stopped_by_signals(rounds.stop, on_stop):
+        scheduler.start()
+        try:
+            rounds.stop.wait()
+        finally:
+            scheduler.shutdown(wait=True)
+    if rounds.failure is not None:
+        raise rounds.failure
+
+
+class _Rounds:
+    """The scheduler's job, and what it has to tell the thread that waits for it."""
+
+    def __init__(
+        self, lake: Lake, on_tick: Callable[[TickReport], None], on_error: Callable[[LakestreamError], None]
+    ) -> None:
+        self.stop = threading.Event()
+        self.failure: BaseException | None = None
+        self._lake = lake
+        self._on_tick = on_tick
+        self._on_error = on_error
+
+    def run(self) -> None:
+        """Tick until no stream has anything to do or the watch is told to stop."""
+        try:
+            while not self.stop.is_set() and self._tick_once():
+                pass
+        except BaseException as error:  # noqa: BLE001 (handed to the waiting thread, which raises it)
+            self.failure = error
+            self.stop.set()
+
+    def _tick_once(self) -> bool:
+        try:
+            reports = self._lake.tick_once()
+        except PASSING as error:
+            self._on_error(error)
+            return False
+        for report in reports:
+            self._on_tick(report)
+        return bool(reports)
+
+
+@contextmanager
+def _stopped_by_signals(stop: threading.Event, on_stop: Callable[[], None]) -> Iterator[None]:
+    """Let SIGTERM and SIGINT set ``stop``; the handlers that were there come back afterwards."""
+
+    def handle(number: int, _frame: FrameType | None) -> None:
+        if stop.is_set() and number == signal.SIGINT:
+            # Ticks survive a kill; a Python exception would still wait for the running one.
+            signal.signal(number, signal.SIG_DFL)
+            signal.raise_signal(number)
+        stop.set()
+        on_stop()
+
+    before = {number: signal.signal(number, handle) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
