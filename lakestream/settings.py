@@ -8,17 +8,19 @@ the one exception is ``timezone``, in which days and longer windows are cut.
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 import tomllib
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import ByteSize, Field, PrivateAttr, ValidationError, field_validator
 from pydantic_settings import (
     BaseSettings,
     InitSettingsSource,
+    NoDecode,
     PydanticBaseSettingsSource,
     SettingsConfigDict,
 )
@@ -27,8 +29,8 @@ from lakestream.errors import ConfigError, did_you_mean
 
 PREFIX = "LAKESTREAM_"
 
-OTHER_VARIABLES = frozenset({"LAKESTREAM_LAKE", "LAKESTREAM_CRASH_AT", "LAKESTREAM_FAIL_AT"})
-"""Environment variables of lakestream that are not settings: the lake itself, and the fault tests' hooks."""
+OTHER_VARIABLES = frozenset({"LAKESTREAM_CRASH_AT", "LAKESTREAM_FAIL_AT"})
+"""Environment variables of lakestream that are not settings: the hooks of the fault tests."""
 
 _CHECKOUT = Path(__file__).resolve().parent.parent
 
@@ -41,6 +43,9 @@ class Settings(BaseSettings):
     )
 
     profile: str | None = Field(default=None, description="a profile's name (conf/NAME.toml) or file")
+    lake: str | None = Field(
+        default=None, description="path or URI of the lake that the command line works with"
+    )
     timezone: str = Field(
         default="UTC",
         description="zone in which days, weeks, months and years are cut, for example Europe/Helsinki",
@@ -53,8 +58,8 @@ class Settings(BaseSettings):
     jars: Path | None = Field(
         default=None, description="folder with the Delta jars; found or resolved once when not given"
     )
-    spark_conf: dict[str, str] = Field(
-        default_factory=dict, description="further Spark settings, by their own names"
+    spark_conf: Annotated[dict[str, str], NoDecode] = Field(
+        default_factory=dict, description="further Spark settings by their own names; as text, a JSON object"
     )
 
     transport: Literal["auto", "arrow", "spark"] = Field(
@@ -122,6 +127,16 @@ class Settings(BaseSettings):
                 f"there is no time zone {zone!r}; write it like Europe/Helsinki or UTC"
             ) from None
         return zone
+
+    @field_validator("spark_conf", mode="before")
+    @classmethod
+    def _from_json(cls, conf: object) -> object:
+        if not isinstance(conf, str):
+            return conf
+        try:
+            return json.loads(conf)
+        except ValueError as error:
+            raise ValueError(f"not a JSON object: {error}") from None
 
     @classmethod
     def settings_customise_sources(
