@@ -1,0 +1,514 @@
+"""Databases, tables, super tables and subtables of a lake; there is no metastore.
+
+A table describes itself: its Delta property ``lakestream.table`` holds what Delta's schema does not
+say (JSON), so a copied folder keeps it. External tables and the tag values of subtables are kept in
+``_lakestream/tables`` and ``_lakestream/subtables``.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Literal
+
+from lakestream.errors import StatementError, StorageError, did_you_mean
+from lakestream.storage import edits, files
+from lakestream.storage.keyed import KeyedTable
+from lakestream.storage.layout import SYSTEM_FOLDER, segment_name
+from lakestream.storage.reading import identifier, read_arrow, text_literal
+from lakestream.storage.table import Table, Tables
+from lakestream.storage.types import delta_field, spark_type_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from deltalake import Field
+
+    from lakestream.clock import Clock
+    from lakestream.storage.layout import Layout
+
+PROPERTY = "lakestream.table"
+TBNAME = "tbname"
+Kind = Literal["table", "stable", "output"]
+_DESCRIPTION_VERSION = 1
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column: its Spark SQL type, and whether it is a tag or the second part of a composite key."""
+
+    name: str
+    type: str
+    comment: str | None = None
+    is_tag: bool = False
+    composite_key: bool = False
+
+
+@dataclass(frozen=True)
+class TableInfo:
+    """A table of the lake.
+
+    ``columns`` are in the table's order: time, measures, and for a super table ``tbname`` and its tags.
+    ``key`` is what INSERT upserts by, empty for none. ``hidden`` names the columns of an output that
+    hold its windows' provenance; ``writer`` is the id of the stream that writes it.
+    """
+
+    database: str
+    name: str
+    path: str
+    kind: Kind
+    columns: tuple[Column, ...]
+    time_column: str
+    key: tuple[str, ...]
+    hidden: tuple[str, ...] = ()
+    external: bool = False
+    writer: str | None = None
+
+    @property
+    def tags(self) -> tuple[Column, ...]:
+        """The tag columns, in order."""
+        return tuple(column for column in self.columns if column.is_tag)
+
+    def column(self, name: str) -> Column:
+        """Return a column; StatementError COLUMN_NOT_FOUND with the closest names."""
+        for column in self.columns:
+            if column.name == name:
+                return column
+        known = [column.name for column in self.columns if column.name not in self.hidden]
+        raise StatementError(
+            "COLUMN_NOT_FOUND",
+            f"{self.database}.{self.name} has no column {name}",
+            hint=did_you_mean(name, known),
+        )
+
+
+@dataclass(frozen=True)
+class SubtableInfo:
+    """A subtable: a value of ``tbname`` in its super table, and the values of its tags by name.
+
+    Tag values are texts, numbers, booleans or None; times in microseconds since 1970 UTC.
+    """
+
+    name: str
+    stable: str
+    tags: dict[str, Any]
+
+
+class Catalog:
+    """The names of one lake. Databases and tables are found by the lake's folders."""
+
+    def __init__(self, layout: Layout, clock: Clock, tables: Tables | None = None) -> None:
+        self.layout = layout
+        self.handles = tables or Tables()
+        self._clock = clock
+        self._described: dict[str, tuple[int, TableInfo]] = {}
+        self._databases = KeyedTable(
+            layout.system_path("databases"), {"name": "string", "created_us": "bigint"}, "name"
+        )
+        self._external = KeyedTable(
+            layout.system_path("tables"),
+            {
+                "id": "string",
+                "database": "string",
+                "name": "string",
+                "path": "string",
+                "description": "string",
+            },
+            "id",
+        )
+        self._subtables = KeyedTable(
+            layout.system_path("subtables"),
+            {"id": "string", "database": "string", "name": "string", "stable": "string", "tags": "string"},
+            "id",
+        )
+
+    # --- databases ------------------------------------------------------------------------------
+
+    def databases(self) -> list[str]:
+        """Return the names of the databases, sorted."""
+        return sorted(self._databases.rows())
+
+    def create_database(self, name: str, *, if_not_exists: bool = False) -> bool:
+        """Make a database; False when it was there and ``if_not_exists``. Raises DATABASE_EXISTS."""
+        self.layout.database_path(name)
+        known = {database.lower(): database for database in self.databases()}
+        if name.lower() in known:
+            if if_not_exists and known[name.lower()] == name:
+                return False
+            raise StatementError("DATABASE_EXISTS", f"there is a database {known[name.lower()]}")
+        if name.lower() == SYSTEM_FOLDER:
+            raise StatementError("BAD_NAME", f"{name} is lakestream's own folder")
+        micros = int((self._clock.now() - _EPOCH).total_seconds() * 1_000_000)
+        self._databases.put([{"name": name, "created_us": micros}])
+        return True
+
+    def drop_database(self, name: str, *, if_exists: bool = False) -> bool:
+        """Drop a database with all its tables; external ones only lose their names here."""
+        if name not in self.databases():
+            if if_exists:
+                return False
+            raise self._no_database(name)
+        for table in self.table_names(name):
+            self.drop_table(name, table)
+        self._databases.remove([name])
+        if name in map(segment_name, files.folders(self.layout.root)):
+            files.remove_folder(self.layout.database_path(name), self._dropped)
+        return True
+
+    def require_database(self, name: str) -> None:
+        """Raise StatementError DATABASE_NOT_FOUND when there is no such database."""
+        if name not in self._databases.rows():
+            raise self._no_database(name)
+
+    def _no_database(self, name: str) -> StatementError:
+        return StatementError(
+            "DATABASE_NOT_FOUND", f"there is no database {name}", hint=did_you_mean(name, self.databases())
+        )
+
+    @property
+    def _dropped(self) -> str:
+        return self.layout.system_path("dropped")
+
+    # --- tables ---------------------------------------------------------------------------------
+
+    def table_names(self, database: str) -> list[str]:
+        """Return the names of a database's tables, sorted, without opening any."""
+        self.require_database(database)
+        own = map(segment_name, files.folders(self.layout.database_path(database)))
+        return sorted(
+            {*own, *(row["name"] for row in self._external.rows().values() if row["database"] == database)}
+        )
+
+    def tables(self, database: str) -> list[TableInfo]:
+        """Return a database's tables, by name."""
+        return [self.table(database, name) for name in self.table_names(database)]
+
+    def find_table(self, database: str, name: str) -> TableInfo | None:
+        """Return a table, or None when there is none of that name."""
+        external = self._external.rows().get(_id(database, name))
+        path = external["path"] if external else self.layout.table_path(database, name)
+        try:
+            handle = self.handles.latest(path)
+        except StorageError as error:
+            if error.code != "TABLE_NOT_FOUND":
+                raise
+            self.handles.forget(path)
+            return None
+        known = self._described.get(path)
+        if known is None or known[0] != handle.version:
+            text = external["description"] if external else handle.properties.get(PROPERTY)
+            info = _described(database, name, handle, text, external=bool(external))
+            known = self._described[path] = (handle.version, info)
+        return known[1]
+
+    def table(self, database: str, name: str) -> TableInfo:
+        """Return a table; StatementError TABLE_NOT_FOUND with the closest names."""
+        self.require_database(database)
+        found = self.find_table(database, name)
+        if found is None:
+            raise StatementError(
+                "TABLE_NOT_FOUND",
+                f"there is no table {database}.{name}",
+                hint=did_you_mean(name, self.table_names(database)),
+            )
+        return found
+
+    def handle(self, info: TableInfo) -> Table:
+        """Return the kept handle of a table, at the version seen last."""
+        return self.handles.open(info.path)
+
+    def create_table(
+        self,
+        database: str,
+        name: str,
+        columns: Sequence[Column],
+        *,
+        kind: Kind = "table",
+        time_column: str,
+        key: Sequence[str] = (),
+        hidden: Sequence[str] = (),
+        writer: str | None = None,
+        if_not_exists: bool = False,
+        comment: str | None = None,
+    ) -> TableInfo:
+        """Make a table of the lake and return it; with ``if_not_exists`` the one that is there.
+
+        A super table's columns are given whole, ``tbname`` and tags included. Raises StatementError
+        TABLE_EXISTS (names that differ in case only count as equal), DUPLICATE_COLUMN, BAD_NAME.
+        """
+        self.require_database(database)
+        existing = self._existing(database, name, if_not_exists=if_not_exists)
+        if existing is not None:
+            return existing
+        _check_columns(columns)
+        path = self.layout.table_path(database, name)
+        info = TableInfo(
+            database, name, path, kind, tuple(columns), time_column, tuple(key), tuple(hidden), writer=writer
+        )
+        fields = [delta_field(column.name, column.type, column.comment) for column in columns]
+        edits.create(path, fields, properties={PROPERTY: _description(info)}, comment=comment)
+        self.handles.forget(path)
+        self._described.pop(path, None)
+        return self.table(database, name)
+
+    def _existing(self, database: str, name: str, *, if_not_exists: bool) -> TableInfo | None:
+        for known in self.table_names(database):
+            if known.lower() == name.lower():
+                if if_not_exists and known == name:
+                    return self.table(database, name)
+                raise StatementError("TABLE_EXISTS", f"there is a table {database}.{known}")
+        if self.subtable(database, name) is not None:
+            raise StatementError("TABLE_EXISTS", f"there is a subtable {database}.{name}")
+        return None
+
+    def register_external(
+        self,
+        database: str,
+        name: str,
+        path: str,
+        *,
+        time_column: str | None = None,
+        if_not_exists: bool = False,
+    ) -> TableInfo:
+        """Give a Delta table outside the lake a name here; nothing is written to it.
+
+        Its event time is ``time_column``, by default its first timestamp column. INSERT does not upsert
+        into it. Raises StatementError TABLE_EXISTS, COLUMN_NOT_FOUND or NO_TIME_COLUMN.
+        """
+        self.require_database(database)
+        existing = self._existing(database, name, if_not_exists=if_not_exists)
+        if existing is not None:
+            return existing
+        handle = self.handles.latest(path)
+        info = _described(database, name, handle, None, external=True)
+        if time_column is not None:
+            info.column(time_column)
+            info = replace(info, time_column=time_column)
+        if not info.time_column:
+            raise StatementError(
+                "NO_TIME_COLUMN",
+                f"the table at {path} has no timestamp column",
+                hint="TIMESTAMP BY column names one",
+            )
+        row = {"id": _id(database, name), "database": database, "name": name, "path": path}
+        self._external.put([{**row, "description": _description(info)}])
+        self._described.pop(path, None)
+        return self.table(database, name)
+
+    def drop_table(self, database: str, name: str, *, if_exists: bool = False) -> bool:
+        """Drop a table with its data and subtables; an external one only loses its name here."""
+        self.require_database(database)
+        info = self.find_table(database, name)
+        if info is None:
+            if if_exists:
+                return False
+            self.table(database, name)
+            return False
+        gone = [key for key, row in self._subtables.rows().items() if _belongs(row, database, name)]
+        self._subtables.remove(gone)
+        self._described.pop(info.path, None)
+        self.handles.forget(info.path)
+        if info.external:
+            self._external.remove([_id(database, name)])
+        else:
+            files.remove_folder(info.path, self._dropped)
+        return True
+
+    def add_column(self, database: str, name: str, column: Column) -> TableInfo:
+        """Add a column or tag (NULL in old rows) and return the table. Raises DUPLICATE_COLUMN."""
+        info = self.table(database, name)
+        _check_columns([*info.columns, column])
+        handle = self.handle(info)
+        with handle.guard:
+            # The description first: a tag that is not a column yet is passed over by readers.
+            if not info.external:
+                text = _description(replace(info, columns=(*info.columns, column)))
+                handle.handle.alter.set_table_properties({PROPERTY: text}, raise_if_not_exists=False)
+            handle.handle.alter.add_columns([delta_field(column.name, column.type, column.comment)])
+        return self.table(database, name)
+
+    # --- subtables ------------------------------------------------------------------------------
+
+    def create_subtables(
+        self, database: str, subtables: Sequence[SubtableInfo], *, if_not_exists: bool = False
+    ) -> list[SubtableInfo]:
+        """Register subtables in one commit and return the new ones. Raises TABLE_EXISTS, TAG_NOT_FOUND."""
+        new = []
+        for subtable in subtables:
+            stable = self.table(database, subtable.stable)
+            _check_tags(stable, subtable.tags)
+            if self.subtable(database, subtable.name) is not None or self._own_table(database, subtable.name):
+                if if_not_exists:
+                    continue
+                raise StatementError("TABLE_EXISTS", f"there is a table {database}.{subtable.name}")
+            new.append(subtable)
+        self._subtables.put(_subtable_row(database, subtable) for subtable in new)
+        return new
+
+    def _own_table(self, database: str, name: str) -> bool:
+        return name.lower() in (known.lower() for known in self.table_names(database))
+
+    def subtable(self, database: str, name: str) -> SubtableInfo | None:
+        """Return a subtable: a registered one, else a value of ``tbname`` among a super table's rows."""
+        row = self._subtables.rows().get(_id(database, name))
+        if row is not None:
+            return _subtable(row)
+        for stable in self._super_tables(database):
+            found = self._from_rows(stable, f"{identifier(TBNAME)} = {text_literal(name)}")
+            if found:
+                return found[0]
+        return None
+
+    def subtables(self, database: str, stable: str) -> list[SubtableInfo]:
+        """Return a super table's subtables by name, those included that only its rows name."""
+        info = self.table(database, stable)
+        found = {sub.name: sub for sub in self._from_rows(info, None)}
+        rows = self._subtables.rows().values()
+        registered = {row["name"]: _subtable(row) for row in rows if _belongs(row, database, stable)}
+        return [sub for _, sub in sorted({**found, **registered}.items())]
+
+    def set_tag(
+        self, database: str, name: str, tags: Mapping[str, Any], literals: Mapping[str, str]
+    ) -> SubtableInfo:
+        """Change tags of a subtable, in its registration and in its rows (``literals``: SQL of each value).
+
+        Raises StatementError TABLE_NOT_FOUND or TAG_NOT_FOUND.
+        """
+        old = self.subtable(database, name)
+        if old is None:
+            raise StatementError("TABLE_NOT_FOUND", f"there is no subtable {database}.{name}")
+        stable = self.table(database, old.stable)
+        _check_tags(stable, tags)
+        new = replace(old, tags={**old.tags, **tags})
+        edits.update_where(self.handle(stable), literals, f"{identifier(TBNAME)} = {text_literal(name)}")
+        self._subtables.put([_subtable_row(database, new)])
+        return new
+
+    def drop_subtable(self, database: str, name: str) -> bool:
+        """Drop a subtable with its rows; False when there is none."""
+        old = self.subtable(database, name)
+        if old is None:
+            return False
+        stable = self.table(database, old.stable)
+        edits.delete_where(self.handle(stable), f"{identifier(TBNAME)} = {text_literal(name)}")
+        self._subtables.remove([_id(database, name)])
+        return True
+
+    def _super_tables(self, database: str) -> list[TableInfo]:
+        if database not in self._databases.rows():
+            return []
+        return [
+            info for info in self.tables(database) if any(column.name == TBNAME for column in info.columns)
+        ]
+
+    def _from_rows(self, stable: TableInfo, where: str | None) -> list[SubtableInfo]:
+        """Return the subtables that rows name, each with the tags of its newest row."""
+        names = [column.name for column in stable.tags]
+        rows = read_arrow(
+            self.handles.latest(stable.path), columns=[TBNAME, *names, stable.time_column], where=where
+        )
+        newest = rows.sort_by(stable.time_column).select([TBNAME, *names]).to_pylist()
+        found = {row[TBNAME]: row for row in newest if row[TBNAME] is not None}
+        return [
+            SubtableInfo(name, stable.name, {tag: row[tag] for tag in names})
+            for name, row in sorted(found.items())
+        ]
+
+
+def _id(database: str, name: str) -> str:
+    return json.dumps([database, name])
+
+
+def _belongs(row: Mapping[str, Any], database: str, stable: str) -> bool:
+    return bool(row["database"] == database and row["stable"] == stable)
+
+
+def _subtable(row: Mapping[str, Any]) -> SubtableInfo:
+    return SubtableInfo(row["name"], row["stable"], json.loads(row["tags"]))
+
+
+def _subtable_row(database: str, subtable: SubtableInfo) -> dict[str, Any]:
+    return {
+        "id": _id(database, subtable.name),
+        "database": database,
+        "name": subtable.name,
+        "stable": subtable.stable,
+        "tags": json.dumps(subtable.tags),
+    }
+
+
+def _check_tags(stable: TableInfo, tags: Mapping[str, Any]) -> None:
+    known = [column.name for column in stable.tags]
+    for name in tags:
+        if name not in known:
+            raise StatementError(
+                "TAG_NOT_FOUND",
+                f"{stable.database}.{stable.name} has no tag {name}",
+                hint=did_you_mean(name, known),
+            )
+
+
+def _check_columns(columns: Sequence[Column]) -> None:
+    seen: set[str] = set()
+    for column in columns:
+        if column.name.lower() in seen:
+            raise StatementError("DUPLICATE_COLUMN", f"the column {column.name} is there twice")
+        if column.name.lower() in {"_change_type", "_commit_version", "_commit_timestamp"}:
+            raise StatementError("BAD_NAME", f"{column.name} is a column of Delta's change feed")
+        seen.add(column.name.lower())
+
+
+def _description(info: TableInfo) -> str:
+    """Return what the table's property says."""
+    return json.dumps(
+        {
+            "version": _DESCRIPTION_VERSION,
+            "kind": info.kind,
+            "time": info.time_column,
+            "key": info.key,
+            "tags": [column.name for column in info.columns if column.is_tag],
+            "composite": [column.name for column in info.columns if column.composite_key],
+            "hidden": info.hidden,
+            "writer": info.writer,
+        }
+    )
+
+
+def _described(database: str, name: str, handle: Table, text: str | None, *, external: bool) -> TableInfo:
+    """Read a table's description together with its schema, which has the last word on columns."""
+    fields = handle.fields
+    data = json.loads(text) if text else _default_description(fields)
+    if data["version"] > _DESCRIPTION_VERSION:
+        raise StorageError("TABLE_TOO_NEW", f"{database}.{name} was made by a newer lakestream")
+    columns = tuple(_column(field, data) for field in fields)
+    return TableInfo(
+        database=database,
+        name=name,
+        path=handle.path,
+        kind=data["kind"],
+        columns=columns,
+        time_column=data["time"],
+        key=tuple(data["key"]),
+        hidden=tuple(data["hidden"]),
+        external=external,
+        writer=data["writer"],
+    )
+
+
+def _default_description(fields: Sequence[Field]) -> dict[str, Any]:
+    """Describe a table that lakestream did not make: its first timestamp is the event time."""
+    times = [field.name for field in fields if spark_type_of(field) in {"timestamp", "timestamp_ntz"}]
+    empty: dict[str, Any] = {"key": [], "tags": [], "composite": [], "hidden": [], "writer": None}
+    return {"version": _DESCRIPTION_VERSION, "kind": "table", "time": times[0] if times else "", **empty}
+
+
+def _column(field: Field, data: Mapping[str, Any]) -> Column:
+    return Column(
+        name=field.name,
+        type=spark_type_of(field),
+        comment=(field.metadata or {}).get("comment"),
+        is_tag=field.name in data["tags"],
+        composite_key=field.name in data["composite"],
+    )

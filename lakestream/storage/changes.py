@@ -1,0 +1,121 @@
+"""The changes of a version range, as rows: the one reader, in two ways of moving bytes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from deltalake.exceptions import DeltaError
+
+from lakestream.errors import StreamError
+from lakestream.storage.log import CommitInfo, read_commits
+from lakestream.storage.reading import opened, plain
+from lakestream.storage.table import Table, first_line
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+
+COMMIT_VERSION = "_commit_version"
+CHANGE_TYPE = "_change_type"
+
+
+def changes_arrow(table: Table | str, after: int, upto: int, columns: Sequence[str]) -> pa.Table:
+    """Return the changed rows of ``(after, upto]``: the columns, ``_commit_version`` and ``_change_type``.
+
+    ``_change_type`` is insert, delete, update_preimage or update_postimage. Rows come in no particular
+    order. Raises StreamError CHANGES_LOST (a commit or a file of it is gone) or CHANGE_FEED_OFF.
+    """
+    import pyarrow as pa
+
+    table = opened(table)
+    commits = _checked(table.path, after, upto)
+    if upto <= after:
+        return _empty(table, columns)
+    wanted = [*columns, CHANGE_TYPE, COMMIT_VERSION]
+    try:
+        with table.guard:
+            if table.version < upto:
+                table.refresh()
+            feed = table.handle.load_cdf(starting_version=after + 1, ending_version=upto, columns=wanted)
+        rows = plain(pa.table(feed)).select([*columns, COMMIT_VERSION, CHANGE_TYPE])
+    except DeltaError as error:
+        raise _lost(table.path, after, upto, error) from error
+    except Exception as error:
+        # arro3 raises a bare Exception for a data file that is gone.
+        raise _lost(table.path, after, upto, error) from error
+    rows = rows.set_column(len(columns), COMMIT_VERSION, rows[COMMIT_VERSION].cast(pa.int64()))
+    _check_versions(table.path, commits, rows)
+    return rows
+
+
+def changes_spark(spark: SparkSession, path: str, after: int, upto: int, columns: Sequence[str]) -> DataFrame:
+    """Return the changed rows of ``(after, upto]`` as a DataFrame, as :func:`changes_arrow` does.
+
+    ``after < upto``. Spark reads the commits when the DataFrame is evaluated and passes over one that
+    is gone by then: who evaluates it much later calls ``read_commits`` again afterwards.
+    """
+    _checked(path, after, upto)
+    feed = (
+        spark.read.format("delta")
+        .option("readChangeFeed", "true")
+        .option("startingVersion", after + 1)
+        .option("endingVersion", upto)
+        .load(path)
+    )
+    names = [*columns, COMMIT_VERSION, CHANGE_TYPE]
+    return feed.select(*("`" + name.replace("`", "``") + "`" for name in names))
+
+
+def _checked(path: str, after: int, upto: int) -> list[CommitInfo]:
+    """Return the range's commits: every one is there, and none switched the change feed off."""
+    commits = read_commits(path, after, upto)
+    for commit in commits:
+        if commit.change_feed is False:
+            raise StreamError(
+                "CHANGE_FEED_OFF",
+                f"the change feed of {path} is off from version {commit.version} on",
+                hint="ALTER TABLE … SET TBLPROPERTIES (delta.enableChangeDataFeed = true); then compute anew",
+            )
+    return commits
+
+
+def _check_versions(path: str, commits: list[CommitInfo], rows: pa.Table) -> None:
+    """Hold the rows against the log: each commit that appended rows must be among their versions."""
+    import pyarrow.compute as pc
+
+    seen = set(pc.unique(rows[COMMIT_VERSION]).to_pylist())
+    expected = {commit.version for commit in commits if commit.append_only and commit.add_rows}
+    known = {commit.version for commit in commits}
+    for version in sorted((expected - seen) | (seen - known)):
+        raise StreamError(
+            "CHANGES_LOST", f"the change feed of {path} and its log differ at version {version}", hint=_HINT
+        )
+
+
+_HINT = "what was missed must be computed anew from the table as it is"
+
+
+def _lost(path: str, after: int, upto: int, error: BaseException) -> StreamError:
+    text = first_line(error)
+    if "change data feed" in text.lower() or "CDC" in text or "not enabled" in text.lower():
+        return StreamError(
+            "CHANGE_FEED_OFF",
+            f"the change feed of {path} is not on for the versions {after + 1} to {upto}: {text}",
+            hint="ALTER TABLE … SET TBLPROPERTIES (delta.enableChangeDataFeed = true); then compute anew",
+        )
+    return StreamError(
+        "CHANGES_LOST",
+        f"the changes of {path} from version {after + 1} to {upto} cannot be read: {text}",
+        hint=_HINT,
+    )
+
+
+def _empty(table: Table, columns: Sequence[str]) -> pa.Table:
+    import pyarrow as pa
+
+    schema = table.schema
+    fields = [schema.field(name) for name in columns]
+    extra = [pa.field(COMMIT_VERSION, pa.int64()), pa.field(CHANGE_TYPE, pa.string())]
+    return pa.schema([*fields, *extra]).empty_table()

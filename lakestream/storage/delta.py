@@ -1,0 +1,42 @@
+"""What other packages use of Delta tables, in one place."""
+
+from __future__ import annotations
+
+from lakestream.storage.changes import changes_arrow, changes_spark
+from lakestream.storage.commit import CommitResult, CommitTag, commit
+from lakestream.storage.edits import append, create, delete_where, insert_rows, update_where
+from lakestream.storage.log import CommitInfo, read_commits
+from lakestream.storage.reading import (
+    align,
+    identifier,
+    read_arrow,
+    read_spark,
+    text_literal,
+    timestamp_literal,
+)
+from lakestream.storage.table import Capabilities, Table, Tables, capabilities
+
+__all__ = [
+    "Capabilities",
+    "CommitInfo",
+    "CommitResult",
+    "CommitTag",
+    "Table",
+    "Tables",
+    "align",
+    "append",
+    "capabilities",
+    "changes_arrow",
+    "changes_spark",
+    "commit",
+    "create",
+    "delete_where",
+    "identifier",
+    "insert_rows",
+    "read_arrow",
+    "read_commits",
+    "read_spark",
+    "text_literal",
+    "timestamp_literal",
+    "update_where",
+]

@@ -1,0 +1,96 @@
+"""Small file operations on a local folder or an object store, by the path's form."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING
+from uuid import uuid4
+
+if TYPE_CHECKING:
+    from deltalake.fs import DeltaStorageHandler
+
+_URI = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]+://")
+
+
+def is_uri(path: str) -> bool:
+    """Return whether the path names an object store (``s3://…``) and not a local folder."""
+    return _URI.match(path) is not None
+
+
+def join(root: str, *segments: str) -> str:
+    """Append path segments to a local folder or a URI."""
+    return "/".join([root.rstrip("/") or "/", *segments]) if root != "/" else "/" + "/".join(segments)
+
+
+def _handler(folder: str) -> DeltaStorageHandler:
+    # Imported here: it brings pyarrow, which the way to SHOW STREAMS on a local lake must not load.
+    from deltalake.fs import DeltaStorageHandler
+
+    return DeltaStorageHandler(folder)
+
+
+def read_bytes(folder: str, name: str) -> bytes:
+    """Return the content of ``folder/name``; FileNotFoundError when it is not there."""
+    if not is_uri(folder):
+        return Path(folder, name).read_bytes()
+    with _handler(folder).open_input_file(name) as file:
+        content: bytes = file.read()
+    return content
+
+
+def write_bytes(folder: str, name: str, content: bytes) -> None:
+    """Write ``folder/name`` whole: on a local disk readers see the old or the new content only."""
+    if is_uri(folder):
+        with _handler(folder).open_output_stream(name) as file:
+            file.write(content)
+        return
+    target = Path(folder, name)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    draft = target.with_name(f".{target.name}.{uuid4().hex}")
+    draft.write_bytes(content)
+    draft.replace(target)
+
+
+def exists(folder: str, name: str) -> bool:
+    """Return whether the file ``folder/name`` is there."""
+    if not is_uri(folder):
+        return Path(folder, name).is_file()
+    try:
+        read_bytes(folder, name)
+    except FileNotFoundError:
+        return False
+    return True
+
+
+def folders(path: str) -> list[str]:
+    """Return the names of the folders directly in ``path``, sorted; none when it is not there."""
+    if not is_uri(path):
+        try:
+            with os.scandir(path) as entries:
+                return sorted(entry.name for entry in entries if entry.is_dir())
+        except FileNotFoundError:
+            return []
+    from pyarrow.fs import FileType
+
+    infos = _handler(path).get_file_info_selector(_selector())
+    return sorted(info.base_name for info in infos if info.type == FileType.Directory)
+
+
+def _selector() -> object:
+    from pyarrow.fs import FileSelector
+
+    return FileSelector("", allow_not_found=True)
+
+
+def remove_folder(path: str, holding: str) -> None:
+    """Remove a folder and all in it; a local one moves into ``holding`` first, so it goes at once."""
+    if is_uri(path):
+        _handler(path).delete_dir("")
+        return
+    aside = Path(holding, uuid4().hex)
+    aside.parent.mkdir(parents=True, exist_ok=True)
+    Path(path).rename(aside)
+    shutil.rmtree(aside)

@@ -1,0 +1,122 @@
+"""Small system tables of rows by key, kept as Delta tables and read without pyarrow.
+
+Rows are plain dicts; a table's columns are fixed, a column of JSON takes what varies. Each change is
+one commit. Rows are kept in memory and read again only when the table's version has moved.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from deltalake import DeltaTable, write_deltalake
+
+from lakestream.errors import StorageError
+from lakestream.storage.edits import create
+from lakestream.storage.reading import identifier, text_literal
+from lakestream.storage.table import Table
+from lakestream.storage.types import delta_field
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    import arro3.core as arro
+
+Row = dict[str, Any]
+_COMPACT_AFTER = 32
+_SYSTEM_PROPERTIES = {
+    "delta.enableChangeDataFeed": "false",
+    "delta.logRetentionDuration": "interval 1 days",
+    "delta.deletedFileRetentionDuration": "interval 1 hours",
+}
+
+
+def rows_of(batches: arro.RecordBatchReader) -> list[Row]:
+    """Return the rows of a reader as dicts, by arro3 alone."""
+    table = batches.read_all()
+    columns = [table.column(name).to_pylist() for name in table.column_names]
+    return [dict(zip(table.column_names, row, strict=True)) for row in zip(*columns, strict=True)]
+
+
+def open_system(path: str, columns: Mapping[str, str]) -> Table:
+    """Open a system table, making it on first use (columns: name to Spark SQL type)."""
+    if DeltaTable.is_deltatable(path):
+        return Table.open(path)
+    try:
+        return create(path, [delta_field(n, t) for n, t in columns.items()], properties=_SYSTEM_PROPERTIES)
+    except StorageError as error:
+        if error.code != "TABLE_EXISTS":
+            raise
+        return Table.open(path)
+
+
+class KeyedTable:
+    """Rows by one text key. Reading a table that was never written makes none."""
+
+    def __init__(self, path: str, columns: Mapping[str, str], key: str) -> None:
+        self.path = path
+        self._columns = dict(columns)
+        self._key = key
+        self._table: Table | None = None
+        self._rows: dict[str, Row] = {}
+        self._version = -1
+
+    def rows(self) -> dict[str, Row]:
+        """Return all rows by key, as of the latest version."""
+        if self._table is None:
+            if not DeltaTable.is_deltatable(self.path):
+                return {}
+            self._table = Table.open(self.path)
+        version = self._table.refresh()
+        if version != self._version:
+            found = rows_of(self._table.handle.scan())
+            self._rows = {row[self._key]: row for row in found}
+            self._version = version
+        return self._rows
+
+    def put(self, rows: Iterable[Row]) -> None:
+        """Insert rows, each in the place of the old row of its key, in one commit."""
+        new = {row[self._key]: row for row in rows}
+        if not new:
+            return
+        old = self.rows()
+        table = self._writable()
+        replaced = [key for key in new if key in old]
+        self._write(table, list(new.values()), replaced)
+        self._rows = {**old, **new}
+        self._version = table.version
+
+    def remove(self, keys: Iterable[str]) -> None:
+        """Remove the rows of these keys in one commit; keys that are not there are passed over."""
+        old = self.rows()
+        gone = [key for key in keys if key in old]
+        if not gone:
+            return
+        table = self._writable()
+        self._write(table, [], gone)
+        self._rows = {key: row for key, row in old.items() if key not in gone}
+        self._version = table.version
+
+    def _writable(self) -> Table:
+        if self._table is None:
+            self._table = open_system(self.path, self._columns)
+        return self._table
+
+    def _write(self, table: Table, rows: list[Row], replaced: list[str]) -> None:
+        import pyarrow as pa
+
+        data = pa.Table.from_pylist(rows, schema=table.schema)
+        if not replaced:
+            write_deltalake(table.handle, data, mode="append")
+        else:
+            keys = ", ".join(map(text_literal, replaced))
+            predicate = f"{identifier(self._key)} IN ({keys})"
+            write_deltalake(table.handle, data, mode="overwrite", predicate=predicate)
+        compact(table, _COMPACT_AFTER)
+
+
+def compact(table: Table, files: int) -> None:
+    """Put a system table's files into one when it has more than ``files``, and drop the old ones."""
+    if len(table.handle.file_uris()) <= files:
+        return
+    table.handle.optimize.compact()
+    table.handle.vacuum(retention_hours=1, enforce_retention_duration=False, dry_run=False)

@@ -1,0 +1,116 @@
+"""Where things lie in a lake: ``<root>/<database>/<table>`` and ``<root>/_lakestream/<name>``."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from urllib.parse import quote, unquote
+
+from lakestream.errors import LakeError, StatementError, StorageError
+from lakestream.storage import files
+
+FORMAT_VERSION = 1
+"""Version of the layout and of the tables under ``_lakestream``, written into ``lake.json``."""
+
+SYSTEM_FOLDER = "_lakestream"
+_MARKER = "lake.json"
+_MAX_NAME = 128
+_MAX_SEGMENT = 240
+_DEVICES = {"con", "prn", "aux", "nul", *(f"{d}{n}" for d in ("com", "lpt") for n in range(1, 10))}
+_SAFE = "-_.~"
+
+
+def safe_segment(name: str) -> str:
+    """Return ``name`` as one path segment, percent-encoded in UTF-8; ``segment_name`` reverses it.
+
+    A leading ``_`` or ``.`` is encoded too: Hadoop and Delta take such folders for hidden. Raises
+    StatementError BAD_NAME for an empty name, ``.``, ``..``, a NUL, a device name of Windows, or a
+    name that is too long (128 characters, 240 bytes encoded).
+    """
+    if not name or name in {".", ".."} or "\0" in name or name.split(".", maxsplit=1)[0].lower() in _DEVICES:
+        raise StatementError(
+            "BAD_NAME", f"{name!r} cannot be a name", hint="begin with a letter; letters, digits, _"
+        )
+    segment = quote(name, safe=_SAFE)
+    if segment[0] in "_.":
+        segment = f"%{ord(segment[0]):02X}{segment[1:]}"
+    if len(name) > _MAX_NAME or len(segment) > _MAX_SEGMENT:
+        raise StatementError(
+            "BAD_NAME",
+            f"the name {name[:40]!r}… has {len(name)} characters",
+            hint=f"at most {_MAX_NAME} characters, {_MAX_SEGMENT} bytes when percent-encoded",
+        )
+    return segment
+
+
+def segment_name(segment: str) -> str:
+    """Return the name that a path segment stands for."""
+    return unquote(segment)
+
+
+class Layout:
+    """The paths of one lake. The root is a local path (made absolute) or a URI."""
+
+    def __init__(self, root: str) -> None:
+        self.is_local = not files.is_uri(root)
+        self.root = str(Path(root).expanduser().resolve()) if self.is_local else root.rstrip("/")
+
+    def __repr__(self) -> str:
+        """Return the root, for messages."""
+        return f"Layout({self.root!r})"
+
+    def database_path(self, database: str) -> str:
+        """Return the folder of a database."""
+        return self._inside(files.join(self.root, safe_segment(database)))
+
+    def table_path(self, database: str, name: str) -> str:
+        """Return the folder of a table; StorageError OUTSIDE_LAKE when a link leads out of the lake."""
+        return self._inside(files.join(self.root, safe_segment(database), safe_segment(name)))
+
+    def system_path(self, name: str) -> str:
+        """Return the folder of a system table, ``<root>/_lakestream/<name>``; ``name`` may hold ``/``."""
+        segments = [safe_segment(part) for part in name.split("/")]
+        return self._inside(files.join(self.root, SYSTEM_FOLDER, *segments))
+
+    @property
+    def system_root(self) -> str:
+        """The folder of lakestream's own files."""
+        return files.join(self.root, SYSTEM_FOLDER)
+
+    def exists(self) -> bool:
+        """Return whether a lake was made here."""
+        return files.exists(self.system_root, _MARKER)
+
+    def initialise(self) -> None:
+        """Make the lake's folders; does nothing to a lake that is there already."""
+        if self.is_local:
+            try:
+                Path(self.system_root).mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                raise LakeError("LAKE_NOT_WRITABLE", f"cannot make {self.root}: {error}") from error
+        if not self.exists():
+            files.write_bytes(self.system_root, _MARKER, json.dumps({"format": FORMAT_VERSION}).encode())
+
+    def check(self) -> None:
+        """Raise LakeError NO_LAKE when there is none, LAKE_TOO_NEW when its format is a later one."""
+        if not self.exists():
+            raise LakeError(
+                "NO_LAKE", f"there is no lake at {self.root}", hint="make one with: lakestream init"
+            )
+        found = json.loads(files.read_bytes(self.system_root, _MARKER)).get("format", 0)
+        if found > FORMAT_VERSION:
+            raise LakeError(
+                "LAKE_TOO_NEW",
+                f"the lake at {self.root} has format {found}, this lakestream reads up to {FORMAT_VERSION}",
+                hint="install a newer lakestream",
+            )
+
+    def _inside(self, path: str) -> str:
+        """Refuse a path that a symbolic link takes out of the lake."""
+        if self.is_local and not Path(path).resolve().is_relative_to(self.root):
+            raise StorageError(
+                "OUTSIDE_LAKE",
+                f"{path} leads out of the lake",
+                hint="CREATE TABLE … LOCATION names tables outside",
+            )
+        return path

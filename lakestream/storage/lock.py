@@ -1,0 +1,103 @@
+"""One writing process per local lake: an OS lock that the kernel releases on any end of the process.
+
+Hadoop's local file system does not stop two processes from writing one commit (LocalLogStore: "for
+testing only"), so the lock is what keeps commits from being lost. Object stores have put-if-absent
+and need none.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import threading
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
+
+from lakestream.errors import BusyError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from lakestream.clock import Clock
+    from lakestream.storage.layout import Layout
+
+_POLL_SECONDS = 0.05
+
+
+@dataclass
+class _Held:
+    """How often one Lake holds its lock, and the open file that carries it."""
+
+    guard: threading.RLock = field(default_factory=threading.RLock)
+    count: int = 0
+    descriptor: int = -1
+
+
+_held: WeakKeyDictionary[Layout, _Held] = WeakKeyDictionary()
+_held_guard = threading.Lock()
+
+
+@contextmanager
+def writer_lock(layout: Layout, *, wait_seconds: float, clock: Clock, purpose: str = "") -> Iterator[None]:
+    """Hold the right to write to the lake; within one Lake (one Layout object) it nests.
+
+    Waits up to ``wait_seconds`` of the clock. Raises BusyError LAKE_LOCKED with the holder's process
+    id and purpose. Does nothing for a lake in an object store.
+    """
+    if not layout.is_local:
+        yield
+        return
+    with _held_guard:
+        held = _held.setdefault(layout, _Held())
+    with held.guard:
+        if held.count == 0:
+            held.descriptor = _acquire(layout, wait_seconds, clock, purpose)
+        held.count += 1
+    try:
+        yield
+    finally:
+        with held.guard:
+            held.count -= 1
+            if held.count == 0:
+                os.close(held.descriptor)
+
+
+def _acquire(layout: Layout, wait_seconds: float, clock: Clock, purpose: str) -> int:
+    """Take the lock and leave our process id in its file; return the open file."""
+    path = Path(layout.system_root, "lock")
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+    deadline = clock.monotonic() + wait_seconds
+    while not _try_lock(descriptor):
+        if clock.monotonic() >= deadline:
+            os.close(descriptor)
+            raise _busy(layout, path)
+        clock.sleep(_POLL_SECONDS)
+    os.ftruncate(descriptor, 0)
+    os.pwrite(descriptor, json.dumps({"pid": os.getpid(), "purpose": purpose}).encode(), 0)
+    return descriptor
+
+
+def _try_lock(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _busy(layout: Layout, path: Path) -> BusyError:
+    """Name the holder, as far as its file tells (it may be written at this very moment)."""
+    try:
+        holder = json.loads(path.read_text())
+    except (OSError, ValueError):
+        holder = {}
+    purpose = f" ({holder['purpose']})" if holder.get("purpose") else ""
+    return BusyError(
+        "LAKE_LOCKED",
+        f"process {holder.get('pid', 'unknown')}{purpose} is writing to the lake {layout.root}",
+        hint="try again when it has finished, or stop it",
+    )

@@ -1,0 +1,175 @@
+"""Rows of a table at a version: by delta-rs into Arrow, or as a DataFrame of Spark."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+from deltalake.exceptions import DeltaError
+
+from lakestream.errors import StorageError
+from lakestream.storage.table import Table, first_line
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_CUT = 1_000
+"""Spark cuts the maximum of a file's timestamps to milliseconds, so files are skipped with that much room."""
+
+
+def opened(table: Table | str) -> Table:
+    """Return the table, opened when it is given as a path."""
+    return Table.open(table) if isinstance(table, str) else table
+
+
+def timestamp_literal(micros: int) -> str:
+    """Return microseconds since 1970 UTC as a literal that delta-rs and Spark both compare with a timestamp.
+
+    >>> timestamp_literal(1_500_000)
+    "'1970-01-01T00:00:01.500000Z'"
+    """
+    moment = (_EPOCH + timedelta(microseconds=micros)).replace(tzinfo=None)
+    return f"'{moment.isoformat(timespec='microseconds')}Z'"
+
+
+def text_literal(text: str) -> str:
+    """Return a text as a literal of delta-rs's SQL (a quote is doubled, a backslash is itself)."""
+    return "'" + text.replace("'", "''") + "'"
+
+
+def identifier(name: str) -> str:
+    """Return a column's name as delta-rs's SQL takes it."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def read_arrow(
+    table: Table | str,
+    version: int | None = None,
+    *,
+    columns: Sequence[str] | None = None,
+    lower: int | None = None,
+    upper: int | None = None,
+    time_column: str | None = None,
+    where: str | None = None,
+) -> pa.Table:
+    """Return the table's rows at a version (None: the one seen last), in no particular order.
+
+    ``lower`` and ``upper`` bound ``time_column`` to ``[lower, upper)`` in microseconds since 1970 UTC;
+    files outside are skipped by their statistics. ``where`` is a further condition in delta-rs's SQL.
+    Strings come as plain strings, timestamps in microseconds, UTC. Raises StorageError
+    VERSION_NOT_FOUND or READ_FAILED (a data file is gone).
+    """
+    table = opened(table)
+    bounded = lower is not None or upper is not None
+    wanted = (
+        list(columns) if columns is not None else [field.name for field in table.at(version).schema().fields]
+    )
+    asked = [*wanted, time_column] if bounded and time_column not in wanted else wanted
+    conditions = _range(time_column, lower, upper) if time_column else []
+    if where:
+        conditions.append(f"({where})")
+    rows = _scan(table, version, asked, " AND ".join(conditions) or None)
+    if bounded and lower is not None:
+        rows = _from(rows, str(time_column), lower)
+    return rows.select(wanted)
+
+
+def _range(column: str, lower: int | None, upper: int | None) -> list[str]:
+    name = identifier(column)
+    bounds = [] if lower is None else [f"{name} >= {timestamp_literal(lower - _CUT)}"]
+    return bounds if upper is None else [*bounds, f"{name} < {timestamp_literal(upper)}"]
+
+
+def _scan(table: Table, version: int | None, columns: list[str], predicate: str | None) -> pa.Table:
+    import pyarrow as pa
+
+    try:
+        with table.guard:
+            reader = table.at(version).scan(columns=columns, predicate=predicate)
+        return plain(pa.table(reader))
+    except DeltaError as error:
+        raise StorageError("READ_FAILED", f"{table.path} cannot be read: {first_line(error)}") from error
+    except Exception as error:
+        # arro3 raises a bare Exception for what goes wrong while batches are read.
+        raise StorageError("READ_FAILED", f"{table.path} cannot be read: {first_line(error)}") from error
+
+
+def _from(rows: pa.Table, column: str, lower: int) -> pa.Table:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    bound = pa.scalar(lower, pa.int64()).cast(pa.timestamp("us")).cast(rows[column].type)
+    return rows.filter(pc.greater_equal(rows[column], bound))
+
+
+def plain(rows: pa.Table) -> pa.Table:
+    """Return rows with plain strings and binaries, which Spark's Arrow reader needs, and no metadata."""
+    import pyarrow as pa
+
+    fields = [pa.field(field.name, _plain_type(field.type)) for field in rows.schema]
+    return rows.cast(pa.schema(fields))
+
+
+def align(rows: pa.Table, schema: pa.Schema) -> pa.Table:
+    """Return rows with exactly the columns of the schema, in its order and types; missing ones are NULL.
+
+    Raises StorageError ROWS_DO_NOT_FIT for a column that the schema lacks or a value it cannot hold.
+    """
+    import pyarrow as pa
+
+    if rows.schema.equals(schema):
+        return rows
+    unknown = set(rows.column_names) - set(schema.names)
+    if unknown:
+        raise StorageError("ROWS_DO_NOT_FIT", f"the table has no column {sorted(unknown)[0]}")
+    columns = []
+    for field in schema:
+        try:
+            missing = field.name not in rows.column_names
+            columns.append(
+                pa.nulls(rows.num_rows, field.type) if missing else rows[field.name].cast(field.type)
+            )
+        except pa.ArrowInvalid as error:
+            raise StorageError("ROWS_DO_NOT_FIT", f"column {field.name} ({field.type}): {error}") from error
+    return pa.Table.from_arrays(columns, schema=schema)
+
+
+def _plain_type(kind: pa.DataType) -> pa.DataType:
+    import pyarrow as pa
+
+    if pa.types.is_string_view(kind) or pa.types.is_large_string(kind):
+        return pa.string()
+    if pa.types.is_binary_view(kind) or pa.types.is_large_binary(kind):
+        return pa.binary()
+    if pa.types.is_timestamp(kind):
+        return pa.timestamp("us", tz="UTC" if kind.tz else None)
+    return kind
+
+
+def read_spark(
+    spark: SparkSession,
+    path: str,
+    version: int,
+    *,
+    columns: Sequence[str] | None = None,
+    lower: int | None = None,
+    upper: int | None = None,
+    time_column: str | None = None,
+) -> DataFrame:
+    """Return the table's rows at a version as a DataFrame; bounds as in :func:`read_arrow`."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    frame = spark.read.format("delta").option("versionAsOf", version).load(path)
+    if time_column is not None and lower is not None:
+        frame = frame.filter(F.col(_quoted(time_column)) >= F.timestamp_micros(F.lit(lower)))
+    if time_column is not None and upper is not None:
+        frame = frame.filter(F.col(_quoted(time_column)) < F.timestamp_micros(F.lit(upper)))
+    return frame if columns is None else frame.select(*map(_quoted, columns))
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"

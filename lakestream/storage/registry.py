@@ -1,0 +1,358 @@
+"""Streams and their ticks: Delta tables under ``_lakestream``, one small delta-rs commit per change.
+
+``streams`` holds one row per stream. ``plans`` and ``progress`` hold a row per tick and are rewritten
+with the last ticks of each stream when they have grown; ``state/<uuid>`` holds the newest state of one
+stream, its tick being the transaction version of the commit that wrote it.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field, fields, replace
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
+
+from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
+
+from lakestream.errors import StatementError, StorageError, did_you_mean
+from lakestream.storage import files
+from lakestream.storage.edits import create
+from lakestream.storage.keyed import KeyedTable, open_system, rows_of
+from lakestream.storage.reading import plain, text_literal
+from lakestream.storage.table import Table, Tables
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import pyarrow as pa
+
+    from lakestream.storage.layout import Layout
+
+Status = Literal["Running", "Stopped", "Failed"]
+_KEPT_TICKS = 100
+_MAX_FILES = 64
+_STATE_APP = "lakestream:state"
+_STATE_LOOKED_BACK = 20
+_REFRESHED_EVERY = 16
+
+
+@dataclass(frozen=True)
+class StreamRecord:
+    """A stream as registered. Times are microseconds since 1970 UTC.
+
+    ``start_version`` is the source's version that the stream starts after, ``source_id`` the source's
+    Delta table id, ``extra`` anything else that JSON can hold.
+    """
+
+    uuid: str
+    database: str
+    name: str
+    sql: str
+    status: Status
+    created_us: int
+    start_version: int
+    source_id: str
+    definition_hash: str
+    output: str
+    last_error: str | None = None
+    extra: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class TickPlan:
+    """What a tick will do, written before it does it.
+
+    It reads the source's changes of ``(after, upto]`` at wall-clock time ``clock_us``, the other tables
+    at ``table_versions`` (by path), and, for a part of a range cut by event time, ``[lower_us,
+    upper_us)`` only.
+    """
+
+    uuid: str
+    tick: int
+    kind: str
+    after: int
+    upto: int
+    clock_us: int
+    table_versions: dict[str, int] = field(default_factory=dict)
+    lower_us: int | None = None
+    upper_us: int | None = None
+    extra: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What a tick did: a record beside the output's transaction, which is the truth.
+
+    ``version`` is the source's version that the stream stands at after it, ``rows_*``, ``late`` and
+    ``expired`` count rows.
+    """
+
+    uuid: str
+    tick: int
+    version: int
+    rows_in: int = 0
+    rows_out: int = 0
+    late: int = 0
+    expired: int = 0
+    seconds: float = 0.0
+    finished_us: int = 0
+    extra: dict[str, Any] = field(default_factory=dict)
+
+
+_STREAMS = {
+    "uuid": "string",
+    "database": "string",
+    "name": "string",
+    "sql": "string",
+    "status": "string",
+    "created_us": "bigint",
+    "start_version": "bigint",
+    "source_id": "string",
+    "definition_hash": "string",
+    "output": "string",
+    "last_error": "string",
+    "extra": "string",
+}
+_PLANS = {
+    "uuid": "string",
+    "tick": "bigint",
+    "kind": "string",
+    "after": "bigint",
+    "upto": "bigint",
+    "clock_us": "bigint",
+    "table_versions": "string",
+    "lower_us": "bigint",
+    "upper_us": "bigint",
+    "extra": "string",
+}
+_PROGRESS = {
+    "uuid": "string",
+    "tick": "bigint",
+    "version": "bigint",
+    "rows_in": "bigint",
+    "rows_out": "bigint",
+    "late": "bigint",
+    "expired": "bigint",
+    "seconds": "double",
+    "finished_us": "bigint",
+    "extra": "string",
+}
+_JSON = {"table_versions", "extra"}
+_Record = TypeVar("_Record", StreamRecord, TickPlan, Progress)
+_Tick = TypeVar("_Tick", TickPlan, Progress)
+
+
+class Registry:
+    """The streams of one lake. One process writes it (``lock.writer_lock``), any may read it."""
+
+    def __init__(self, layout: Layout, tables: Tables | None = None) -> None:
+        self._layout = layout
+        self._tables = tables or Tables()
+        self._streams = KeyedTable(layout.system_path("streams"), _STREAMS, "uuid")
+        self._plans = _TickLog(layout.system_path("plans"), _PLANS, TickPlan, self._streams)
+        self._progress = _TickLog(layout.system_path("progress"), _PROGRESS, Progress, self._streams)
+
+    # --- streams --------------------------------------------------------------------------------
+
+    def streams(self, database: str | None = None) -> list[StreamRecord]:
+        """Return the streams, of all databases or one, by database and name. Loads no pyarrow."""
+        found = [_record(StreamRecord, row) for row in self._streams.rows().values()]
+        return sorted(
+            (s for s in found if database in (None, s.database)), key=lambda s: (s.database, s.name)
+        )
+
+    def find(self, database: str, name: str) -> StreamRecord | None:
+        """Return a stream, or None when there is none of that name."""
+        return next((s for s in self.streams(database) if s.name == name), None)
+
+    def stream(self, database: str, name: str) -> StreamRecord:
+        """Return a stream; StatementError STREAM_NOT_FOUND with the closest names."""
+        found = self.find(database, name)
+        if found is None:
+            raise StatementError(
+                "STREAM_NOT_FOUND",
+                f"there is no stream {database}.{name}",
+                hint=did_you_mean(name, [s.name for s in self.streams(database)]),
+            )
+        return found
+
+    def add(self, record: StreamRecord) -> None:
+        """Register a stream. Raises StatementError STREAM_ALREADY_EXISTS."""
+        if any(s.name.lower() == record.name.lower() for s in self.streams(record.database)):
+            raise StatementError(
+                "STREAM_ALREADY_EXISTS", f"there is a stream {record.database}.{record.name}"
+            )
+        self._streams.put([_row(record)])
+
+    def update(self, uuid: str, **changes: Any) -> StreamRecord:
+        """Change fields of a stream and return it; STREAM_NOT_FOUND when it was removed."""
+        row = self._streams.rows().get(uuid)
+        if row is None:
+            raise StatementError("STREAM_NOT_FOUND", f"the stream {uuid} is no longer there")
+        record = replace(_record(StreamRecord, row), **changes)
+        self._streams.put([_row(record)])
+        return record
+
+    def remove(self, uuid: str) -> None:
+        """Remove a stream with its state; its ticks go with the next clearing of the logs."""
+        self._streams.remove([uuid])
+        path = self._state_path(uuid)
+        self._tables.forget(path)
+        if DeltaTable.is_deltatable(path):
+            files.remove_folder(path, self._layout.system_path("dropped"))
+
+    # --- ticks ----------------------------------------------------------------------------------
+
+    def write_plans(self, plans: Sequence[TickPlan]) -> None:
+        """Record the plans of a round of ticks in one commit. A tick is planned once: a replay runs its plan."""
+        self._plans.write(plans)
+
+    def write_progress(self, progress: Sequence[Progress]) -> None:
+        """Record what a round of ticks did in one commit."""
+        self._progress.write(progress)
+
+    def last(self, uuid: str) -> tuple[TickPlan | None, Progress | None]:
+        """Return a stream's newest plan and newest progress; read once, then kept in memory."""
+        return self._plans.last(uuid), self._progress.last(uuid)
+
+    def history(self, uuid: str) -> list[Progress]:
+        """Return what is kept of a stream's ticks (at least the last 100), in order."""
+        return self._progress.of(uuid)
+
+    # --- state ----------------------------------------------------------------------------------
+
+    def write_state(self, uuid: str, tick: int, state: pa.Table) -> None:
+        """Replace a stream's state by that of a tick, in one commit; the one before stays readable."""
+        path = self._state_path(uuid)
+        properties = CommitProperties(app_transactions=[Transaction(_STATE_APP, tick)])
+        table = self._state_table(path, state)
+        with table.guard:
+            table.refresh()
+            write_deltalake(
+                table.handle, state, mode="overwrite", schema_mode="overwrite", commit_properties=properties
+            )
+            if table.version % _MAX_FILES == 0:
+                table.handle.vacuum(retention_hours=1, enforce_retention_duration=False, dry_run=False)
+
+    def read_state(self, uuid: str, upto: int | None = None) -> tuple[int, pa.Table] | None:
+        """Return the newest state, of a tick not after ``upto``, with its tick; None when there is none."""
+        import pyarrow as pa
+
+        path = self._state_path(uuid)
+        if not DeltaTable.is_deltatable(path):
+            return None
+        table = self._tables.latest(path)
+        for version in range(table.version, max(0, table.version - _STATE_LOOKED_BACK), -1):
+            try:
+                handle = table.at(version)
+            except StorageError:
+                return None
+            tick = handle.transaction_version(_STATE_APP)
+            if tick is not None and (upto is None or tick <= upto):
+                return tick, plain(pa.table(handle.scan()))
+        return None
+
+    def _state_path(self, uuid: str) -> str:
+        return self._layout.system_path(f"state/{uuid}")
+
+    def _state_table(self, path: str, state: pa.Table) -> Table:
+        if not DeltaTable.is_deltatable(path):
+            from deltalake import Schema
+
+            properties = {
+                "delta.enableChangeDataFeed": "false",
+                "delta.logRetentionDuration": "interval 1 days",
+            }
+            create(path, Schema.from_arrow(state.schema).fields, properties=properties)
+        return self._tables.open(path)
+
+
+class _TickLog(Generic[_Tick]):
+    """A table of one row per tick, of which the last ticks of each stream are kept."""
+
+    def __init__(self, path: str, columns: dict[str, str], kind: type[_Tick], streams: KeyedTable) -> None:
+        self._path = path
+        self._streams = streams
+        self._columns = columns
+        self._kind = kind
+        self._table: Table | None = None
+        self._files = 0
+        self._last: dict[str, _Tick] = {}
+        self._read_at = -1
+
+    def write(self, records: Sequence[_Tick]) -> None:
+        """Append records in one commit; rewrite the table when it has grown."""
+        import pyarrow as pa
+
+        if not records:
+            return
+        self._load()
+        table = self._table or open_system(self._path, self._columns)
+        self._table = table
+        with table.guard:
+            if table.version % _REFRESHED_EVERY == 0:
+                table.refresh()
+            rows = pa.Table.from_pylist([_row(record) for record in records], schema=table.schema)
+            write_deltalake(table.handle, rows, mode="append")
+            self._last.update({record.uuid: record for record in records})
+            self._files += 1
+            if self._files > _MAX_FILES:
+                self._clear(table)
+            self._read_at = table.version
+
+    def last(self, uuid: str) -> _Tick | None:
+        """Return the newest record of a stream."""
+        self._load()
+        return self._last.get(uuid)
+
+    def of(self, uuid: str) -> list[_Tick]:
+        """Return the records that are kept of a stream, in order of ticks."""
+        return self._read(f"uuid = {text_literal(uuid)}")
+
+    def _opened(self) -> Table | None:
+        if self._table is None and DeltaTable.is_deltatable(self._path):
+            self._table = Table.open(self._path)
+        return self._table
+
+    def _load(self) -> None:
+        """Read the newest records when another process has written since."""
+        table = self._opened()
+        if table is None or (self._read_at >= 0 and table.refresh() == self._read_at):
+            return
+        self._last = {record.uuid: record for record in self._read(None)}
+        self._files = len(table.handle.file_uris())
+        self._read_at = table.version
+
+    def _read(self, predicate: str | None) -> list[_Tick]:
+        """Return records in order of ticks."""
+        table = self._opened()
+        if table is None:
+            return []
+        found = [_record(self._kind, row) for row in rows_of(table.handle.scan(predicate=predicate))]
+        return sorted(found, key=lambda record: record.tick)
+
+    def _clear(self, table: Table) -> None:
+        """Rewrite the table with the last ticks of the streams that are there, in one commit."""
+        import pyarrow as pa
+
+        kept: dict[str, list[_Tick]] = {uuid: [] for uuid in self._streams.rows()}
+        for record in self._read(None):
+            if record.uuid in kept:
+                kept[record.uuid].append(record)
+        rows = [_row(record) for records in kept.values() for record in records[-_KEPT_TICKS:]]
+        data = pa.Table.from_pylist(rows, schema=table.schema)
+        write_deltalake(table.handle, data, mode="overwrite")
+        table.handle.vacuum(retention_hours=1, enforce_retention_duration=False, dry_run=False)
+        table.reopen()
+        self._files = 1
+
+
+def _row(record: StreamRecord | TickPlan | Progress) -> dict[str, Any]:
+    """Return a record as a row: what varies as JSON."""
+    row = asdict(record)
+    return {name: json.dumps(value) if name in _JSON else value for name, value in row.items()}
+
+
+def _record(kind: type[_Record], row: dict[str, Any]) -> _Record:
+    """Read a row; columns that a newer lakestream added are passed over."""
+    values = {f.name: row[f.name] for f in fields(kind) if f.name in row}
+    return kind(**{name: json.loads(value) if name in _JSON else value for name, value in values.items()})

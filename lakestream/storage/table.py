@@ -1,0 +1,285 @@
+"""Kept handles on Delta tables, through delta-rs: what a table is, at which version, and what may be done."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from deltalake import DeltaTable
+from deltalake.exceptions import DeltaError, TableNotFoundError
+
+from lakestream.errors import StorageError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from deltalake import Field
+
+_REOPEN_AFTER = 20
+"""Commits after which a handle is opened anew: one that follows commit by commit gets slower with
+each (a scan of 2,000 files 98 ms against 7 ms on a fresh handle, which costs 10-20 ms to open)."""
+
+_PINNED = 4
+"""How many older versions of a table are kept open."""
+
+_READABLE = {
+    "appendOnly",
+    "changeDataFeed",
+    "checkConstraints",
+    "clustering",
+    "columnMapping",
+    "deletionVectors",
+    "domainMetadata",
+    "generatedColumns",
+    "identityColumns",
+    "inCommitTimestamp",
+    "invariants",
+    "rowTracking",
+    "timestampNtz",
+    "v2Checkpoint",
+    "vacuumProtocolCheck",
+}
+_CHANGES_UNREADABLE = {"columnMapping"}
+_WRITABLE = {
+    "appendOnly",
+    "changeDataFeed",
+    "checkConstraints",
+    "columnMapping",
+    "deletionVectors",
+    "invariants",
+    "timestampNtz",
+    "v2Checkpoint",
+    "vacuumProtocolCheck",
+}
+_LEGACY_WRITER = {
+    2: {"appendOnly", "invariants"},
+    3: {"checkConstraints"},
+    4: {"changeDataFeed", "generatedColumns"},
+    5: {"columnMapping"},
+    6: {"identityColumns"},
+}
+
+
+@dataclass(frozen=True)
+class Capabilities:
+    """What delta-rs can do with a table; where it cannot, Spark's way is taken.
+
+    ``reasons`` names the table features that stand in the way.
+    """
+
+    arrow_reads: bool
+    arrow_changes: bool
+    arrow_writes: bool
+    reasons: tuple[str, ...] = ()
+
+
+class Table:
+    """A kept handle: it follows the table's log by itself and is never disturbed by older reads.
+
+    Its methods may be called from several threads.
+    """
+
+    def __init__(self, path: str, handle: DeltaTable) -> None:
+        self.path = path
+        self.guard = threading.RLock()
+        self._handle = handle
+        self._opened_at = handle.version()
+        self._pinned: dict[int, DeltaTable] = {}
+
+    @classmethod
+    def open(cls, path: str) -> Table:
+        """Open the table at its latest version.
+
+        Raises StorageError TABLE_NOT_FOUND, or TABLE_UNREADABLE with delta-rs's reason.
+        """
+        return cls(path, _open(path))
+
+    def refresh(self) -> int:
+        """Go to the latest version and return it (about 2 ms). TABLE_NOT_FOUND when the table is gone."""
+        with self.guard:
+            try:
+                self._handle.update_incremental()
+            except TableNotFoundError as error:
+                raise _not_found(self.path) from error
+            except DeltaError as error:
+                raise _unreadable(self.path, error) from error
+            if self._handle.version() - self._opened_at >= _REOPEN_AFTER:
+                self._reopen()
+            return self._handle.version()
+
+    def reopen(self) -> int:
+        """Open the table anew (it may have been replaced) and return its latest version."""
+        with self.guard:
+            self._reopen()
+            return self._handle.version()
+
+    def _reopen(self) -> None:
+        self._handle = _open(self.path)
+        self._opened_at = self._handle.version()
+
+    @property
+    def handle(self) -> DeltaTable:
+        """The handle at the version seen last: commits are made with it, under ``guard``."""
+        return self._handle
+
+    def at(self, version: int | None) -> DeltaTable:
+        """Return a handle at that version (None: the one seen last).
+
+        Raises StorageError VERSION_NOT_FOUND when the table has no such version (any more).
+        """
+        with self.guard:
+            if version is None or version == self._handle.version():
+                return self._handle
+            if version > self._handle.version() and self.refresh() == version:
+                return self._handle
+            if version not in self._pinned:
+                self._pin(version)
+            return self._pinned[version]
+
+    def _pin(self, version: int) -> None:
+        try:
+            handle = DeltaTable(self.path, version=version)
+        except DeltaError as error:
+            raise StorageError(
+                "VERSION_NOT_FOUND",
+                f"{self.path} has no version {version} that can be read: {first_line(error)}",
+                hint=f"the latest version is {self.version}",
+            ) from error
+        while len(self._pinned) >= _PINNED:
+            self._pinned.pop(next(iter(self._pinned)))
+        self._pinned[version] = handle
+
+    @property
+    def version(self) -> int:
+        """The version seen last."""
+        return self._handle.version()
+
+    @property
+    def fields(self) -> list[Field]:
+        """The columns as Delta's fields."""
+        return self._handle.schema().fields
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns as Arrow's fields: plain strings, timestamps in microseconds, UTC."""
+        import pyarrow as pa
+
+        return pa.schema(self._handle.schema())
+
+    @property
+    def table_id(self) -> str:
+        """The id that the table got when it was made; another id is another table."""
+        return str(self._handle.metadata().id)
+
+    @property
+    def properties(self) -> dict[str, str]:
+        """The table properties."""
+        return dict(self._handle.metadata().configuration)
+
+    @property
+    def partition_columns(self) -> tuple[str, ...]:
+        """The columns that the table is partitioned by."""
+        return tuple(self._handle.metadata().partition_columns)
+
+    @property
+    def features(self) -> frozenset[str]:
+        """The table features of its protocol, those of the older numbered protocols included."""
+        protocol = self._handle.protocol()
+        named = {*(protocol.reader_features or ()), *(protocol.writer_features or ())}
+        if not named:
+            named = {f for v, fs in _LEGACY_WRITER.items() if v <= protocol.min_writer_version for f in fs}
+        return frozenset(name[:1].lower() + name[1:] for name in named)
+
+    @property
+    def has_change_feed(self) -> bool:
+        """Whether the change feed is on."""
+        return self.properties.get("delta.enableChangeDataFeed", "false").lower() == "true"
+
+    def transaction_version(self, app: str) -> int | None:
+        """Return the last transaction version of an application id at the version seen last."""
+        return self._handle.transaction_version(app)
+
+
+class Tables:
+    """The kept handles of one lake, by path."""
+
+    def __init__(self) -> None:
+        self._tables: dict[str, Table] = {}
+        self._guard = threading.Lock()
+
+    def open(self, path: str) -> Table:
+        """Return the kept handle, opened on first use; it stands at the version it saw last."""
+        with self._guard:
+            table = self._tables.get(path)
+            if table is None:
+                table = self._tables[path] = Table.open(path)
+            return table
+
+    def latest(self, path: str) -> Table:
+        """Return the kept handle at the table's latest version."""
+        with self._guard:
+            known = self._tables.get(path)
+        if known is None:
+            return self.open(path)
+        known.refresh()
+        return known
+
+    def forget(self, path: str) -> None:
+        """Drop the handle, for a table that was dropped."""
+        with self._guard:
+            self._tables.pop(path, None)
+
+
+def capabilities(table: Table) -> Capabilities:
+    """Return what delta-rs can do with the table, from its features.
+
+    A feature that is not known here counts as standing in the way of everything.
+    """
+    features = _active_features(table)
+    unreadable = features - _READABLE
+    no_changes = unreadable | (features & _CHANGES_UNREADABLE)
+    unwritable = unreadable | (features - _WRITABLE)
+    return Capabilities(
+        arrow_reads=not unreadable,
+        arrow_changes=not no_changes,
+        arrow_writes=not unwritable,
+        reasons=tuple(sorted(no_changes | unwritable)),
+    )
+
+
+def _active_features(table: Table) -> set[str]:
+    """Leave out what the older numbered protocols only allow and the table does not use."""
+    features = set(table.features)
+    if table.handle.protocol().writer_features is not None:
+        return features
+    texts = [field.to_json() for field in table.fields]
+    unused = {"columnMapping", "generatedColumns", "identityColumns"}
+    if table.properties.get("delta.columnMapping.mode", "none") != "none":
+        unused.discard("columnMapping")
+    if any("delta.generationExpression" in text for text in texts):
+        unused.discard("generatedColumns")
+    if any("delta.identity." in text for text in texts):
+        unused.discard("identityColumns")
+    return features - unused
+
+
+def first_line(error: BaseException) -> str:
+    """Return the first line of an error's text: the rest of delta-rs's is a stack of addresses."""
+    return (str(error).splitlines() or [""])[0]
+
+
+def _open(path: str) -> DeltaTable:
+    try:
+        return DeltaTable(path)
+    except TableNotFoundError as error:
+        raise _not_found(path) from error
+    except DeltaError as error:
+        raise _unreadable(path, error) from error
+
+
+def _not_found(path: str) -> StorageError:
+    return StorageError("TABLE_NOT_FOUND", f"there is no Delta table at {path}")
+
+
+def _unreadable(path: str, error: BaseException) -> StorageError:
+    return StorageError("TABLE_UNREADABLE", f"the Delta table at {path} cannot be read: {first_line(error)}")
