@@ -17,7 +17,9 @@ DIALECTS = ("tdengine",)
 """The dialects that statements can be written in."""
 
 # `SHOW STREAMS` must answer at once: it is read without loading the SQL parser.
-_SHOW_STREAMS = re.compile(r"\s*SHOW\s+(?:([A-Za-z][A-Za-z0-9_]*)\s*\.\s*)?STREAMS\s*;?\s*", re.IGNORECASE | re.ASCII)
+_SHOW_STREAMS = re.compile(
+    r"\s*SHOW\s+(?:([A-Za-z][A-Za-z0-9_]*)\s*\.\s*)?STREAMS\s*;?\s*", re.IGNORECASE | re.ASCII
+)
 
 
 def parse_script(text: str, *, dialect: str = "tdengine", file: str | None = None) -> list[Statement]:
@@ -31,7 +33,7 @@ def parse_script(text: str, *, dialect: str = "tdengine", file: str | None = Non
     quick = _SHOW_STREAMS.fullmatch(text)
     if quick:
         return [ShowStreams(quick[1])]
-    from lakestream.language import parser  # noqa: PLC0415 - see _SHOW_STREAMS
+    from lakestream.language import parser
 
     try:
         return parser.parse_script(text, file=file)
@@ -48,23 +50,25 @@ def parse_statement(text: str, *, dialect: str = "tdengine") -> Statement:
     return statements[0]
 
 
-def parse_expression(f: Fragment) -> exp.Expression:
+def parse_expression(f: Fragment) -> exp.Expr:
     """Return the tree of an expression; see :func:`lakestream.language.expressions.parse_expression`."""
-    from lakestream.language import expressions  # noqa: PLC0415 - see _SHOW_STREAMS
+    from lakestream.language import expressions
 
     return expressions.parse_expression(f)
 
 
 def parse_query(f: Fragment) -> exp.Query:
     """Return the tree of a query; see :func:`lakestream.language.expressions.parse_query`."""
-    from lakestream.language import expressions  # noqa: PLC0415 - see _SHOW_STREAMS
+    from lakestream.language import expressions
 
     return expressions.parse_query(f)
 
 
 def _check_dialect(dialect: str) -> None:
     if dialect not in DIALECTS:
-        raise StatementError("UNKNOWN_DIALECT", f"there is no dialect {dialect}", hint=f"known: {', '.join(DIALECTS)}")
+        raise StatementError(
+            "UNKNOWN_DIALECT", f"there is no dialect {dialect}", hint=f"known: {', '.join(DIALECTS)}"
+        )
 
 
 __all__ = ["DIALECTS", "parse_expression", "parse_query", "parse_script", "parse_statement"]

@@ -1,12 +1,110 @@
+"""What can be refused by the text alone: placeholders, functions, tables and names in queries.
+
+The catalog's part (which tables and columns there are, and their types) is checked by the lake.
+"""
+
 from __future__ import annotations
+
 from dataclasses import dataclass
-from lakestream.language.model import Fragment, GroupKey, TagDefinition
-def check_query(f: Fragment) -> Fragment:
-    return f
-def check_expression(f: Fragment, clause: str) -> Fragment:
-    return f
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+
+from lakestream.errors import NotSupportedError, StatementError, did_you_mean
+from lakestream.language.expressions import parse_expression, parse_query, place_in
+from lakestream.language.names import FILE_FORMATS, check_column_name, check_name
+from lakestream.language.source import place_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from lakestream.language.model import Fragment, GroupKey, TagDefinition
+
+COMMON_PLACEHOLDERS = frozenset({"_tgrpid", "_tlocaltime"})
+WINDOW_PLACEHOLDERS = frozenset({"_twstart", "_twend", "_twduration", "_twrownum"})
+SLIDING_PLACEHOLDERS = frozenset({"_tprev_ts", "_tcurrent_ts", "_tnext_ts"})
+PERIOD_PLACEHOLDERS = frozenset({"_tprev_localtime", "_tnext_localtime"})
+UNBUILT_PLACEHOLDERS = frozenset(
+    {"_tidlestart", "_tidleend", "_qstart", "_qend", "_qduration", "_trollup_tbcount"}
+)
+INNER_WINDOW_COLUMNS = frozenset({"_wstart", "_wend", "_wduration"})
+
+_OWNERS = {
+    WINDOW_PLACEHOLDERS: "window triggers such as INTERVAL",
+    SLIDING_PLACEHOLDERS: "SLIDING without INTERVAL",
+    PERIOD_PLACEHOLDERS: "PERIOD",
+}
+_BY_TRIGGER = {"SLIDING": SLIDING_PLACEHOLDERS, "PERIOD": PERIOD_PLACEHOLDERS}
+
+_NON_DETERMINISTIC = frozenset(
+    {"rand", "random", "randn", "randstr", "uniform", "uuid", "gen_random_uuid", "shuffle", "today", "now"}
+    | {
+        "monotonically_increasing_id",
+        "spark_partition_id",
+        "curdate",
+        "localtimestamp",
+        "localtime",
+        "getdate",
+    }
+    | {
+        "current_timestamp",
+        "current_date",
+        "current_time",
+        "current_datetime",
+        "current_timestamp_ltz",
+        "sysdate",
+    }
+    | {"current_user", "session_user", "user", "current_database", "current_schema", "current_catalog"}
+    | {
+        "input_file_name",
+        "input_file_block_start",
+        "input_file_block_length",
+        "utc_timestamp",
+        "utc_date",
+        "utc_time",
+    }
+)
+_FORBIDDEN_FUNCTIONS = frozenset(
+    {
+        "reflect",
+        "java_method",
+        "try_reflect",
+        "read_files",
+        "cloud_files",
+        "read_kafka",
+        "http_request",
+        "secret",
+    }
+    | {
+        "try_secret",
+        "ai_query",
+        "remote_query",
+        "identifier",
+        "openrowset",
+        "read_statestore",
+        "vector_search",
+    }
+)
+_FORBIDDEN_NODES = (
+    exp.QueryTransform,
+    exp.Into,
+    exp.DML,
+    exp.DDL,
+    exp.Command,
+    exp.Set,
+    exp.Use,
+    exp.Transaction,
+    exp.Commit,
+    exp.Rollback,
+    exp.Lock,
+    exp.Hint,
+)
+
+
 @dataclass(frozen=True)
 class StreamFacts:
+    """The parts of a stream that the checks look at; ``trigger`` is the trigger's keyword."""
+
     trigger: str
     partition_by: tuple[GroupKey, ...]
     columns: tuple[str, ...]
@@ -16,5 +114,325 @@ class StreamFacts:
     pre_filter: Fragment | None
     notify_where: Fragment | None
     fires_at_open: bool
+
+
+# --- any query or expression ---------------------------------------------------------------------
+
+
+def check_query(f: Fragment) -> Fragment:
+    """Return the fragment of a query outside of a stream, once it is known to be harmless.
+
+    Raises StatementError: SYNTAX, FORBIDDEN (files, scripts, Java, other statements), PLACEHOLDER.
+    """
+    tree = parse_query(f)
+    _check_harmless(f, tree)
+    _refuse_marks(f, tree, "a query outside of a stream")
+    _check_inner_columns(f, tree)
+    return f
+
+
+def check_expression(f: Fragment, clause: str) -> Fragment:
+    """Return the fragment of a scalar expression over one row, once it is known to be one.
+
+    Raises StatementError: SYNTAX, FORBIDDEN, PLACEHOLDER, and NOT_SCALAR for subqueries, aggregates and
+    window functions; messages name the clause.
+    """
+    tree = parse_expression(f)
+    _check_harmless(f, tree)
+    _check_scalar(f, tree, clause)
+    _refuse_marks(f, tree, clause)
+    return f
+
+
+def _check_harmless(f: Fragment, tree: exp.Expr) -> None:
+    for node in tree.walk():
+        if isinstance(node, _FORBIDDEN_NODES):
+            raise _forbidden(f, node, f"{type(node).__name__.upper()} is not allowed in a query")
+        if isinstance(node, (exp.Parameter, exp.Placeholder)):
+            raise _forbidden(f, node, "parameters are not allowed: a statement says all it means")
+        if isinstance(node, exp.Table):
+            _check_table(f, node)
+        if isinstance(node, exp.Func) and (name := _function(node, _FORBIDDEN_FUNCTIONS)):
+            raise _forbidden(f, node, f"the function {name} is not allowed")
+
+
+def _forbidden(f: Fragment, node: exp.Expr, message: str) -> StatementError:
+    return StatementError(
+        "FORBIDDEN",
+        message,
+        hint="a query reads tables of the lake and nothing else",
+        place=place_in(f, node),
+    )
+
+
+def _function(node: exp.Expr, among: frozenset[str]) -> str:
+    """Return the function's name when it is one of these, however sqlglot calls it."""
+    anonymous = isinstance(node, (exp.Anonymous, exp.AnonymousAggFunc))
+    names = [node.name] if anonymous else node.sql_names() if isinstance(node, exp.Func) else []
+    return next((name.lower() for name in names if name.lower() in among), "")
+
+
+def _check_table(f: Fragment, table: exp.Table) -> None:
+    if isinstance(table.this, exp.Func):
+        return  # a table function: checked as a function
+    if table.args.get("catalog") or isinstance(table.this, exp.Dot):
+        raise _forbidden(f, table, f"{table.sql('spark')}: a table is named database.table at most")
+    if table.db.lower() in FILE_FORMATS:
+        raise _forbidden(f, table, f"{table.sql('spark')} reads files by their path")
+    for part in (table.db, table.name):
+        if part and not part.startswith("%%"):
+            check_name(part, place_in(f, table))
+
+
+def _check_scalar(f: Fragment, tree: exp.Expr, clause: str) -> None:
+    node = next(iter(tree.find_all(exp.Query, exp.AggFunc, exp.Window, exp.Star)), None)
+    if node is not None:
+        kind = "a subquery" if isinstance(node, exp.Query) else "an aggregate or window function"
+        raise StatementError(
+            "NOT_SCALAR",
+            f"{clause} takes an expression over one row, not {kind}",
+            place=place_in(f, node),
+        )
+
+
+def _marks(tree: exp.Expr) -> Iterator[exp.Column | exp.Table]:
+    """Yield the columns and tables that are placeholders beginning with ``%%``."""
+    for node in tree.find_all(exp.Column, exp.Table):
+        if isinstance(node, (exp.Column, exp.Table)) and node.name.startswith("%%"):
+            yield node
+
+
+def _refuse_marks(f: Fragment, tree: exp.Expr, where: str) -> None:
+    for node in _marks(tree):
+        raise StatementError("PLACEHOLDER", f"{node.name} has no meaning in {where}", place=place_in(f, node))
+
+
+def _check_inner_columns(f: Fragment, tree: exp.Expr) -> None:
+    if any("inner_interval" in select.meta for select in tree.find_all(exp.Select)):
+        return
+    for column in _bare_columns(tree):
+        if column.name.lower() in INNER_WINDOW_COLUMNS:
+            raise StatementError(
+                "PLACEHOLDER",
+                f"{column.name} needs a query with a window, INTERVAL(…)",
+                hint="the window of a stream's trigger is _twstart, _twend",
+                place=place_in(f, column),
+            )
+
+
+def _bare_columns(tree: exp.Expr) -> Iterator[exp.Column]:
+    """Yield the columns written without quotes and without a table."""
+    for column in tree.find_all(exp.Column):
+        if not column.table and isinstance(column.this, exp.Identifier) and not column.this.quoted:
+            yield column
+
+
+# --- streams -------------------------------------------------------------------------------------
+
+
 def check_stream(facts: StreamFacts) -> None:
-    pass
+    """Check the expressions and the query of a CREATE STREAM. Raises StatementError with the place."""
+    for key in facts.partition_by:
+        _check_row_expression(key.expression, "PARTITION BY")
+    if facts.pre_filter is not None:
+        _check_row_expression(facts.pre_filter, "PRE_FILTER")
+    if facts.subtable is not None:
+        _check_group_expression(facts, facts.subtable, "OUTPUT_SUBTABLE")
+    for tag in facts.tags:
+        _check_group_expression(facts, tag.expression, f"TAGS ({tag.name})")
+    names = _check_calculation(facts) if facts.calculation is not None else []
+    if facts.notify_where is not None:
+        _check_notify_where(facts.notify_where, list(facts.columns) or names)
+
+
+def _check_row_expression(f: Fragment, clause: str) -> None:
+    check_expression(f, clause)
+    tree = parse_expression(f)
+    _check_deterministic(f, tree)
+    known = COMMON_PLACEHOLDERS | WINDOW_PLACEHOLDERS | SLIDING_PLACEHOLDERS | PERIOD_PLACEHOLDERS
+    for column in _bare_columns(tree):
+        if column.name.lower() in known:
+            raise StatementError(
+                "PLACEHOLDER", f"{column.name} has no meaning in {clause}", place=place_in(f, column)
+            )
+
+
+def _check_deterministic(f: Fragment, tree: exp.Expr) -> None:
+    """Refuse what gives another result when a tick is computed once more."""
+    for node in tree.find_all(exp.Func, exp.TableSample):
+        name = "TABLESAMPLE" if isinstance(node, exp.TableSample) else _function(node, _NON_DETERMINISTIC)
+        if name:
+            raise _non_deterministic(f, node, name)
+    for column in _bare_columns(tree):
+        if column.name.lower() in ("now", "today", "localtimestamp"):
+            raise _non_deterministic(f, column, column.name)
+
+
+def _non_deterministic(f: Fragment, node: exp.Expr, name: str) -> StatementError:
+    return StatementError(
+        "NON_DETERMINISTIC",
+        f"{name} gives another result each time, a stream must give the same for the same data",
+        hint="the trigger's wall clock is _tlocaltime, in nanoseconds",
+        place=place_in(f, node),
+    )
+
+
+def _check_group_expression(facts: StreamFacts, f: Fragment, clause: str) -> None:
+    """Check an expression over the grouping columns: OUTPUT_SUBTABLE and TAGS."""
+    tree = parse_expression(f)
+    _check_harmless(f, tree)
+    _check_scalar(f, tree, clause)
+    _check_deterministic(f, tree)
+    for mark in _marks(tree):
+        _check_mark(facts, f, mark)
+    known = {key.name for key in facts.partition_by}
+    known |= {"tbname"} if any(key.is_tbname for key in facts.partition_by) else set()
+    for column in tree.find_all(exp.Column):
+        name = column.name.lower()
+        if not name.startswith("%%") and name not in {k.lower() for k in known} | {"_tgrpid"}:
+            raise StatementError(
+                "UNKNOWN_COLUMN",
+                f"{clause}: {column.name} is no grouping column of PARTITION BY",
+                hint=did_you_mean(column.name, known),
+                place=place_in(f, column),
+            )
+
+
+def _check_calculation(facts: StreamFacts) -> list[str]:
+    """Check a stream's query; returns the names of its columns, nothing when a star hides them."""
+    f = facts.calculation
+    if f is None:
+        return []
+    tree = parse_query(f)
+    _check_harmless(f, tree)
+    _check_deterministic(f, tree)
+    _check_inner_columns(f, tree)
+    for mark in _marks(tree):
+        _check_mark(facts, f, mark)
+    for column in _bare_columns(tree):
+        _check_placeholder(facts, f, column)
+    return _check_projections(facts, f, tree)
+
+
+def _check_placeholder(facts: StreamFacts, f: Fragment, column: exp.Column) -> None:
+    name = column.name.lower()
+    if name in UNBUILT_PLACEHOLDERS:
+        raise NotSupportedError(f"the placeholder {column.name}", place=place_in(f, column))
+    allowed = _BY_TRIGGER.get(facts.trigger, WINDOW_PLACEHOLDERS) | COMMON_PLACEHOLDERS
+    for names, owner in _OWNERS.items():
+        if name in names and name not in allowed:
+            raise StatementError(
+                "PLACEHOLDER",
+                f"{column.name} belongs to {owner}, this stream is triggered by {facts.trigger}",
+                hint=f"{facts.trigger} has {', '.join(sorted(allowed))}",
+                place=place_in(f, column),
+            )
+
+
+def _check_mark(facts: StreamFacts, f: Fragment, mark: exp.Column | exp.Table) -> None:
+    """Check ``%%trows``, ``%%tbname`` or ``%%n`` where it stands."""
+    place = place_in(f, mark)
+    name = mark.name.lower()
+    if name == "%%trows":
+        _check_trows(facts, f, mark)
+    elif name == "%%tbname":
+        if not any(key.is_tbname for key in facts.partition_by):
+            raise StatementError(
+                "PLACEHOLDER",
+                "%%tbname needs tbname in PARTITION BY",
+                hint="PARTITION BY tbname",
+                place=place,
+            )
+    elif not name[2:].isdigit():
+        hint = did_you_mean(mark.name, ("%%trows", "%%tbname", "%%1"))
+        raise StatementError("PLACEHOLDER", f"there is no placeholder {mark.name}", hint=hint, place=place)
+    elif isinstance(mark, exp.Table):
+        raise StatementError("PLACEHOLDER", f"{mark.name} is a value, not a table", place=place)
+    else:
+        _check_number(facts, mark.name, f, mark)
+
+
+def _check_number(facts: StreamFacts, name: str, f: Fragment, mark: exp.Expr) -> None:
+    count = len(facts.partition_by)
+    # More than four digits are beyond any list of columns; int() of a huge text would be slow.
+    if not (len(name) <= 6 and 1 <= int(name[2:]) <= count):
+        columns = f"1 to {count}" if count else "none without PARTITION BY"
+        raise StatementError(
+            "PLACEHOLDER",
+            f"{name} is no grouping column of PARTITION BY",
+            hint=f"there are {columns}",
+            place=place_in(f, mark),
+        )
+
+
+def _check_trows(facts: StreamFacts, f: Fragment, mark: exp.Column | exp.Table) -> None:
+    place = place_in(f, mark)
+    if isinstance(mark, exp.Column) or mark.db:
+        raise StatementError(
+            "PLACEHOLDER", "%%trows may stand only in FROM", hint="FROM %%trows", place=place
+        )
+    if facts.fires_at_open:
+        raise StatementError(
+            "PLACEHOLDER",
+            "%%trows holds the rows of a closing, EVENT_TYPE(WINDOW_OPEN) has none",
+            place=place,
+        )
+    select = mark.parent_select
+    if isinstance(mark.parent, exp.Join) or (select is not None and select.args.get("joins")):
+        raise StatementError(
+            "TROWS_JOINED", "%%trows cannot be joined", hint="FROM %%tbname can", place=place
+        )
+    if select is not None and select.args.get("where"):
+        raise StatementError(
+            "TROWS_FILTERED",
+            "a query on %%trows cannot have WHERE",
+            hint="STREAM_OPTIONS(PRE_FILTER(…)) filters what triggers",
+            place=place,
+        )
+
+
+def _check_projections(facts: StreamFacts, f: Fragment, tree: exp.Query) -> list[str]:
+    items = tree.selects
+    if any(item.is_star for item in items):
+        return []
+    if facts.columns:
+        if len(items) != len(facts.columns):
+            raise StatementError(
+                "COLUMN_COUNT",
+                f"the query has {len(items)} columns, INTO names {len(facts.columns)}",
+                place=place_of(f),
+            )
+        return list(facts.columns)
+    return _projection_names(facts, f, items)
+
+
+def _projection_names(facts: StreamFacts, f: Fragment, items: Iterable[exp.Expr]) -> list[str]:
+    tags = [tag.name for tag in facts.tags] or [key.name for key in facts.partition_by]
+    names: list[str] = []
+    for item in items:
+        name = item.alias_or_name if isinstance(item, (exp.Alias, exp.Column)) else ""
+        place = place_in(f, item)
+        if not name or name.startswith("%%"):
+            raise StatementError(
+                "COLUMN_NAME_MISSING",
+                f"the result column {len(names) + 1} needs a name",
+                hint="an alias, or the columns behind INTO: INTO o (a, b)",
+                place=place,
+            )
+        check_column_name(name, place)
+        if name.lower() in {n.lower() for n in (*names, *tags)}:
+            raise StatementError("DUPLICATE_COLUMN", f"the result column {name} is there twice", place=place)
+        names.append(name)
+    return names
+
+
+def _check_notify_where(f: Fragment, names: list[str]) -> None:
+    check_expression(f, "NOTIFY … WHERE")
+    for column in parse_expression(f).find_all(exp.Column):
+        if names and column.name.lower() not in {name.lower() for name in names}:
+            raise StatementError(
+                "UNKNOWN_COLUMN",
+                f"NOTIFY … WHERE: {column.name} is no result column",
+                hint=did_you_mean(column.name, names),
+                place=place_in(f, column),
+            )

@@ -6,17 +6,20 @@ Single and double quotes enclose strings and back-ticks names; ``5m`` is a durat
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from sqlglot import exp, tokens
 from sqlglot.dialects.spark import Spark
 from sqlglot.parsers.spark import SparkParser
-from sqlglot.tokens import Token, TokenType
+from sqlglot.tokenizer_core import Token, TokenType
+
+if TYPE_CHECKING:
+    from sqlglot.dialects.dialect import DialectType
 
 DURATION_FUNCTION = "_ls_duration"
 """The function call that a duration literal becomes: ``_ls_duration('5m')``."""
 
-_SPARK_KEYWORDS = {
+_SPARK_KEYWORDS: dict[str, TokenType] = {
     word: kind
     for word, kind in Spark.Tokenizer.KEYWORDS.items()
     # Jinja's block marks are no part of SQL, and nothing may swallow the rest of a statement unread.
@@ -159,6 +162,6 @@ class TDengine(Spark):
 
     Parser = TDengineParser
 
-    def tokenize(self, sql: str) -> list[Token]:
+    def tokenize(self, sql: str, dialect: DialectType = None) -> list[Token]:
         """Tokenize a query: durations spelt out as calls, placeholders as names, no comments."""
-        return [part for token in merge(super().tokenize(sql), sql) for part in _spelt_out(token)]
+        return [part for token in merge(super().tokenize(sql, dialect), sql) for part in _spelt_out(token)]

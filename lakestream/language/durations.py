@@ -28,7 +28,10 @@ def read_duration(text: str, place: Place) -> Duration:
     match = _FORM.fullmatch(text)
     if match is None:
         raise StatementError(
-            "BAD_DURATION", f"{_short(text)} is no duration", hint=f"a whole number and a unit ({_MEANINGS})", place=place
+            "BAD_DURATION",
+            f"{_short(text)} is no duration",
+            hint=f"a whole number and a unit ({_MEANINGS})",
+            place=place,
         )
     unit = match[2] or "a"
     if unit not in UNITS or len(unit) != 1:
@@ -44,7 +47,10 @@ def _unknown_unit(text: str, unit: str, place: Place) -> StatementError:
     meant = _WORDS.get(unit.lower().removesuffix("s")) or _WORDS.get(unit.lower()) or unit.lower()
     hint = f"did you mean {meant}?" if meant in UNITS and len(meant) == 1 else did_you_mean(unit, UNITS)
     return StatementError(
-        "BAD_DURATION", f"{_short(text)}: unknown unit {_short(unit)}", hint=f"{hint} ({_MEANINGS})", place=place
+        "BAD_DURATION",
+        f"{_short(text)}: unknown unit {_short(unit)}",
+        hint=f"{hint} ({_MEANINGS})",
+        place=place,
     )
 
 
@@ -52,7 +58,13 @@ def _bounded(digits: str, unit: str, place: Place) -> Duration:
     # Nineteen digits are beyond 64 bits in every unit but ns; int() of a huge text would be slow.
     duration = Duration(int(digits), unit) if len(digits) <= 22 else None
     if duration is not None:
-        within = duration.months <= _MAX_MONTHS if duration.months else duration.unit in "ny" or duration.micros <= _MAX_MICROS
+        within = (
+            duration.months <= _MAX_MONTHS
+            if duration.months
+            else duration.unit in "ny" or duration.micros <= _MAX_MICROS
+        )
         if within:
             return duration
-    raise StatementError("BAD_DURATION", f"{_short(digits + unit)} is too long", hint="at most 9999 years", place=place)
+    raise StatementError(
+        "BAD_DURATION", f"{_short(digits + unit)} is too long", hint="at most 9999 years", place=place
+    )

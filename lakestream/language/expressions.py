@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from sqlglot import exp
 from sqlglot.errors import ErrorLevel, ParseError, SqlglotError, TokenError
@@ -15,7 +15,7 @@ from lakestream.language.source import Source, place_of
 from lakestream.language.words import read_words
 
 if TYPE_CHECKING:
-    from sqlglot.tokens import Token
+    from sqlglot.tokenizer_core import Token
 
     from lakestream.errors import Place
     from lakestream.language.model import Fragment
@@ -26,7 +26,7 @@ MAX_DEPTH = 150
 _DIALECT = TDengine()
 
 
-def parse_expression(f: Fragment) -> exp.Expression:
+def parse_expression(f: Fragment) -> exp.Expr:
     """Return the tree of a scalar expression or condition.
 
     A duration literal is ``exp.Anonymous`` named ``_ls_duration`` over a string; ``%%tbname`` and
@@ -54,7 +54,7 @@ def parse_query(f: Fragment) -> exp.Query:
     return tree
 
 
-def place_in(f: Fragment, node: exp.Expression) -> Place:
+def place_in(f: Fragment, node: exp.Expr) -> Place:
     """Return the place of a node of the fragment's tree: its own, its first child's, or the whole."""
     for part in node.walk():
         if "start" in part.meta:
@@ -63,7 +63,7 @@ def place_in(f: Fragment, node: exp.Expression) -> Place:
     return place_of(f)
 
 
-def _parse(f: Fragment, kind: type[exp.Expression] | None) -> exp.Expression:
+def _parse(f: Fragment, kind: type[exp.Expr] | None) -> exp.Expr:
     source = Source.of_fragment(f)
     read_words(source)  # for its errors: the same tokens, with places
     parser = _DIALECT.parser(error_level=ErrorLevel.IMMEDIATE)
@@ -76,12 +76,20 @@ def _parse(f: Fragment, kind: type[exp.Expression] | None) -> exp.Expression:
         raise StatementError("SYNTAX", "the text cannot be read", place=place_of(f)) from None
     except RecursionError:
         raise _too_deep(f) from None
-    except (SqlglotError, ValueError, AttributeError, TypeError, IndexError, KeyError, AssertionError) as error:
+    except (
+        SqlglotError,
+        ValueError,
+        AttributeError,
+        TypeError,
+        IndexError,
+        KeyError,
+        AssertionError,
+    ) as error:
         # sqlglot's parser meets some malformed input with a builtin error instead of its own.
         raise StatementError("SYNTAX", "the text is not understood", place=place_of(f)) from error
     if len(trees) != 1 or trees[0] is None:
         raise StatementError("SYNTAX", "one expression or query may stand here", place=place_of(f))
-    tree = cast("exp.Expression", trees[0])
+    tree = trees[0]
     _check_depth(f, tree)
     return tree
 
@@ -110,8 +118,8 @@ def _too_deep(f: Fragment) -> StatementError:
     )
 
 
-def _check_depth(f: Fragment, tree: exp.Expression) -> None:
-    level: list[exp.Expression] = [tree]
+def _check_depth(f: Fragment, tree: exp.Expr) -> None:
+    level: list[exp.Expr] = [tree]
     depth = 0
     while level:
         depth += 1
@@ -120,14 +128,14 @@ def _check_depth(f: Fragment, tree: exp.Expression) -> None:
         level = _below(level)
 
 
-def _below(level: list[exp.Expression]) -> list[exp.Expression]:
+def _below(level: list[exp.Expr]) -> list[exp.Expr]:
     """Return the next level; a chain of AND or OR counts once, since sqlglot walks it in a loop."""
-    found: list[exp.Expression] = []
+    found: list[exp.Expr] = []
     waiting = [child for node in level for child in node.iter_expressions()]
     while waiting:
-        node = cast("exp.Expression", waiting.pop())
+        node = waiting.pop()
         if isinstance(node, exp.Connector):
-            waiting.extend(cast("list[exp.Expression]", list(node.iter_expressions())))
+            waiting.extend(node.iter_expressions())
         else:
             found.append(node)
     return found
@@ -141,11 +149,13 @@ def _read_inner_window(f: Fragment, select: exp.Select) -> None:
     offset = _duration(f, window[1], "INTERVAL") if len(window) > 1 else Duration(0, length.unit)
     every = _duration(f, step, "SLIDING") if step is not None else length
     if not length.value or not every.value:
-        raise StatementError("BAD_DURATION", "a window's length and step are positive", place=place_in(f, window[0]))
+        raise StatementError(
+            "BAD_DURATION", "a window's length and step are positive", place=place_in(f, window[0])
+        )
     select.meta["inner_interval"] = (length, offset, every)
 
 
-def _duration(f: Fragment, node: exp.Expression, clause: str) -> Duration:
+def _duration(f: Fragment, node: exp.Expr, clause: str) -> Duration:
     place = place_in(f, node)
     if isinstance(node, exp.Anonymous) and node.name == DURATION_FUNCTION:
         return read_duration(node.expressions[0].name, place)

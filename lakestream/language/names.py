@@ -13,7 +13,9 @@ FILE_FORMATS = frozenset(
 )
 """Spark reads ``format.`path` `` as a file: none of these may name a database."""
 
-_DEVICE = re.compile(r"(con|prn|aux|nul|com[0-9¹²³]|lpt[0-9¹²³]|conin\$|conout\$)(\..*)?", re.IGNORECASE | re.DOTALL)
+_DEVICE = re.compile(
+    r"(con|prn|aux|nul|com[0-9¹²³]|lpt[0-9¹²³]|conin\$|conout\$)(\..*)?", re.IGNORECASE | re.DOTALL
+)
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]")
 _RESERVED = ("_lakestream", "_delta_log")
 _COLUMN_REFUSED = re.compile(r"[ ,;{}()\n\t=]")
@@ -77,5 +79,7 @@ def check_column_name(name: str, place: Place) -> str:
 def _accept(name: str, reason: str, place: Place) -> str:
     if reason:
         shown = name if len(name) <= 40 else f"{name[:40]}…"
-        raise StatementError("BAD_NAME", f"{shown!r} cannot be a name: {reason}", hint="choose another name", place=place)
+        raise StatementError(
+            "BAD_NAME", f"{shown!r} cannot be a name: {reason}", hint="choose another name", place=place
+        )
     return name

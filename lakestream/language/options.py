@@ -70,11 +70,16 @@ def _duration(units: str, least: int = 0) -> Callable[[Reader, Options, str], No
         duration, word = reader.duration(name)
         if duration.unit not in units:
             raise reader.error(
-                "BAD_DURATION", f"{name} takes no unit {duration.unit}", word=word, hint=f"one of {', '.join(units)}"
+                "BAD_DURATION",
+                f"{name} takes no unit {duration.unit}",
+                word=word,
+                hint=f"one of {', '.join(units)}",
             )
         if duration.micros < least:
             shown = f"{least // MICROS['s']}s"
-            raise reader.error("BAD_DURATION", f"{name}({duration}) is too short", word=word, hint=f"at least {shown}")
+            raise reader.error(
+                "BAD_DURATION", f"{name}({duration}) is too short", word=word, hint=f"at least {shown}"
+            )
         reader.expect_symbol(")")
         options.durations[name] = duration
         if name == "WATERMARK":
@@ -118,7 +123,9 @@ def _event_type(reader: Reader, options: Options, name: str) -> None:
         event = word.text.upper()
         if event not in _EVENT_TYPES:
             hint = did_you_mean(word.text, _EVENT_TYPES)
-            raise reader.error("UNKNOWN_EVENT", f"{name} takes no {word.text or 'empty list'}", word=word, hint=hint)
+            raise reader.error(
+                "UNKNOWN_EVENT", f"{name} takes no {word.text or 'empty list'}", word=word, hint=hint
+            )
         options.fires_at_open = options.fires_at_open or event == "WINDOW_OPEN"
         if not reader.accept_symbol("|"):
             break
@@ -149,7 +156,9 @@ def _check_together(reader: Reader, options: Options) -> None:
     words, durations = options.words, options.durations
     if "FILL_HISTORY" in words and "FILL_HISTORY_FIRST" in words:
         later = max(words["FILL_HISTORY"], words["FILL_HISTORY_FIRST"], key=lambda w: w.start)
-        raise reader.error("OPTIONS_EXCLUDE", "FILL_HISTORY and FILL_HISTORY_FIRST exclude each other", word=later)
+        raise reader.error(
+            "OPTIONS_EXCLUDE", "FILL_HISTORY and FILL_HISTORY_FIRST exclude each other", word=later
+        )
     watermark, expired = durations.get("WATERMARK"), durations.get("EXPIRED_TIME")
     if watermark and expired and watermark.micros > expired.micros:
         raise reader.error(
@@ -173,7 +182,9 @@ _WITHOUT_EFFECT = {
 def _check_trigger(reader: Reader, options: Options, trigger: ReadTrigger) -> None:
     for name in _WITHOUT_EFFECT.get(trigger.name, ()):
         if name in options.words:
-            raise reader.error("OPTION_WITHOUT_EFFECT", f"{name} does not go with {trigger.name}", word=options.words[name])
+            raise reader.error(
+                "OPTION_WITHOUT_EFFECT", f"{name} does not go with {trigger.name}", word=options.words[name]
+            )
     if trigger.name == "COUNT_WINDOW" and trigger.count_step != 1 and "DELETE_RECALC" in options.words:
         raise reader.error(
             "OPTION_WITHOUT_EFFECT",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lakestream.errors import StatementError
 from lakestream.language import streams, tables
 from lakestream.language.checks import check_query
 from lakestream.language.model import Query
@@ -15,6 +14,7 @@ from lakestream.language.words import Kind, Word, read_words
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from lakestream.errors import StatementError
     from lakestream.language.model import Statement
 
 _STATEMENTS: dict[tuple[str, ...], Callable[[Reader], Statement]] = {
@@ -41,7 +41,7 @@ _STATEMENTS: dict[tuple[str, ...], Callable[[Reader], Statement]] = {
     ("USE",): tables.use,
 }
 _QUERIES = ("SELECT", "WITH", "VALUES")
-_UNBUILT = (
+_UNBUILT: tuple[tuple[str, ...], ...] = (
     ("CREATE", "OR", "REPLACE", "STREAM"),
     ("RECALCULATE", "STREAM"),
     ("ALTER", "STREAM"),

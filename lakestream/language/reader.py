@@ -202,11 +202,15 @@ class Reader:
         self.take()
         unit = self.peek()
         if unit.kind is Kind.WORD and len(unit.text) == 1:
-            raise self.error("BAD_DURATION", f"{what}: no blank between number and unit", hint=f"{word.text}{unit.text}")
+            raise self.error(
+                "BAD_DURATION", f"{what}: no blank between number and unit", hint=f"{word.text}{unit.text}"
+            )
         try:
             return read_duration(word.text, self.place(word)), word
         except StatementError as error:
-            raise StatementError(error.code, f"{what}: {error.message}", hint=error.hint, place=error.place) from None
+            raise StatementError(
+                error.code, f"{what}: {error.message}", hint=error.hint, place=error.place
+            ) from None
 
     def value(self) -> Value:
         """Take a literal: number, string, TRUE, FALSE, NULL, or ``NOW [± duration …]``."""
@@ -234,7 +238,9 @@ class Reader:
             raise self.unexpected("a number")
         text = f"{sign}{point}{word.text}"
         if len(text) > _MAX_NUMBER:
-            raise self.error("BAD_NUMBER", "the number is too long", hint=f"at most {_MAX_NUMBER} characters", word=first)
+            raise self.error(
+                "BAD_NUMBER", "the number is too long", hint=f"at most {_MAX_NUMBER} characters", word=first
+            )
         try:
             number = _to_number(text)
         except (ValueError, ArithmeticError):

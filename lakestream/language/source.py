@@ -19,7 +19,9 @@ class Source:
     Lines are counted as :meth:`str.splitlines` does, so that :meth:`Place.caret` shows the same line.
     """
 
-    def __init__(self, text: str, *, line: int = 1, column: int = 1, whole: str = "", file: str | None = None) -> None:
+    def __init__(
+        self, text: str, *, line: int = 1, column: int = 1, whole: str = "", file: str | None = None
+    ) -> None:
         self.text = text
         self.whole = whole or text
         self._line = line

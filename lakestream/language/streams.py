@@ -16,7 +16,6 @@ from lakestream.language.model import (
     StartStream,
     StopStream,
     StreamDefinition,
-    StreamOptions,
     TableName,
     TagDefinition,
     VerifyStream,
@@ -104,11 +103,15 @@ def _next_clause(reader: Reader) -> str:
 def _from(reader: Reader, draft: _Draft) -> None:
     reader.expect("FROM")
     if reader.sees_symbol("(") or reader.peek().kind is Kind.PLACEHOLDER:
-        raise reader.error("TRIGGER_TABLE", "the trigger table is a table by name", hint="not a query, not a view")
+        raise reader.error(
+            "TRIGGER_TABLE", "the trigger table is a table by name", hint="not a query, not a view"
+        )
     draft.source = reader.table_name("the trigger table")
     database = (draft.source.database or "").lower()
     if database in ("information_schema", "performance_schema"):
-        raise reader.error("TRIGGER_TABLE", "a system table cannot trigger a stream", word=draft.words["FROM"])
+        raise reader.error(
+            "TRIGGER_TABLE", "a system table cannot trigger a stream", word=draft.words["FROM"]
+        )
 
 
 def _partition_by(reader: Reader, draft: _Draft) -> None:
@@ -145,7 +148,7 @@ def _group_key(reader: Reader) -> GroupKey:
 def _plain_column(words: list[Word]) -> str | None:
     """Return the name when the words are ``column`` or ``table.column``."""
     names = words[0], words[-1]
-    shape = len(words) == 1 or (len(words) == 3 and words[1].is_symbol("."))  # noqa: PLR2004
+    shape = len(words) == 1 or (len(words) == 3 and words[1].is_symbol("."))
     return words[-1].text if shape and all(w.kind in (Kind.WORD, Kind.NAME) for w in names) else None
 
 
@@ -199,7 +202,9 @@ def _bars(reader: Reader, known: tuple[str, ...], what: str) -> None:
         word = reader.take()
         if word.text.upper() not in known:
             hint = did_you_mean(word.text, known)
-            raise reader.error("UNKNOWN_EVENT", f"{word.text or 'nothing'} is not {what}", word=word, hint=hint)
+            raise reader.error(
+                "UNKNOWN_EVENT", f"{word.text or 'nothing'} is not {what}", word=word, hint=hint
+            )
         if not (reader.accept_symbol("|") or reader.accept_symbol(",")):
             return
 
@@ -227,7 +232,7 @@ def _output_columns(reader: Reader, draft: _Draft) -> None:
             raise reader.error("BAD_NAME", "tbname is the name of the output subtable", word=word)
         names.append(name)
         if reader.accept("COMPOSITE", "KEY") or reader.accept("PRIMARY", "KEY"):
-            if len(names) != 2:  # noqa: PLR2004
+            if len(names) != 2:
                 raise reader.error("COMPOSITE_KEY", "only the second column may be COMPOSITE KEY", word=word)
             draft.composite_key = True
 
@@ -402,5 +407,3 @@ def verify_stream(reader: Reader) -> VerifyStream:
 def explain_stream(reader: Reader) -> ExplainStream:
     """Read what follows ``EXPLAIN STREAM``."""
     return ExplainStream(reader.table_name("a stream's name"))
-
-

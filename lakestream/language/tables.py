@@ -116,13 +116,17 @@ def _columns(reader: Reader, taken: tuple[ColumnDefinition, ...] = ()) -> tuple[
         column = _column(reader)
         reader.refuse_duplicate(column.name, [c.name for c in (*taken, *columns)], word)
         if column.name.lower() == "tbname":
-            raise reader.error("BAD_NAME", "tbname is the name of the subtable, in every super table", word=word)
+            raise reader.error(
+                "BAD_NAME", "tbname is the name of the subtable, in every super table", word=word
+            )
         if column.composite_key and (taken or len(columns) != 1):
             raise reader.error(
                 "COMPOSITE_KEY", "only the second column may be COMPOSITE KEY, next to the time", word=word
             )
         if not taken and not columns and column.type_name != "TIMESTAMP":
-            raise reader.error("FIRST_COLUMN", f"the first column, {column.name}, must be a TIMESTAMP", word=word)
+            raise reader.error(
+                "FIRST_COLUMN", f"the first column, {column.name}, must be a TIMESTAMP", word=word
+            )
         columns.append(column)
 
     reader.list_of(one)
@@ -165,7 +169,9 @@ def _using(reader: Reader, name: TableName) -> SubtableSpec:
     word = reader.peek()
     values = tuple(reader.list_of(reader.value))
     if names and len(names) != len(values):
-        raise reader.error("VALUE_COUNT", f"{len(names)} tags are named, {len(values)} values given", word=word)
+        raise reader.error(
+            "VALUE_COUNT", f"{len(names)} tags are named, {len(values)} values given", word=word
+        )
     return SubtableSpec(name, stable, names, values)
 
 
@@ -243,7 +249,13 @@ def show(reader: Reader) -> Statement:
             return ShowTables(database, stables)
     if reader.accept("STREAMS"):
         return ShowStreams(database)
-    if reader.peek().kind is Kind.WORD and reader.peek().text.upper() in ("SNODES", "SNODE", "CREATE", "TAGS", "VIEWS"):
+    if reader.peek().kind is Kind.WORD and reader.peek().text.upper() in (
+        "SNODES",
+        "SNODE",
+        "CREATE",
+        "TAGS",
+        "VIEWS",
+    ):
         raise reader.unsupported(f"SHOW {reader.peek().text.upper()}")
     raise reader.unexpected("DATABASES, TABLES, STABLES or STREAMS", _SHOWN)
 

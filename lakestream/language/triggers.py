@@ -70,7 +70,9 @@ def _durations(reader: Reader, clause: str) -> tuple[Duration, Duration, Word, W
 
 def _positive(reader: Reader, duration: Duration, clause: str, word: Word) -> None:
     if not (duration.months or (duration.unit not in "ny" and duration.micros)):
-        raise reader.error("BAD_DURATION", f"{clause}({duration}) must be longer than nothing", word=word, hint="at least 1u")
+        raise reader.error(
+            "BAD_DURATION", f"{clause}({duration}) must be longer than nothing", word=word, hint="at least 1u"
+        )
 
 
 def _interval(reader: Reader, trigger: ReadTrigger) -> None:
@@ -94,7 +96,9 @@ def _interval(reader: Reader, trigger: ReadTrigger) -> None:
     trigger.value = IntervalTrigger(length, offset, step)
 
 
-def _check_interval_offset(reader: Reader, length: Duration, step: Duration, offset: Duration, word: Word) -> None:
+def _check_interval_offset(
+    reader: Reader, length: Duration, step: Duration, offset: Duration, word: Word
+) -> None:
     if offset.months:
         fits = bool(length.months) and offset.months < max(length.months, step.months)
     elif length.months:
@@ -110,7 +114,9 @@ def _check_interval_offset(reader: Reader, length: Duration, step: Duration, off
 def _sliding(reader: Reader, trigger: ReadTrigger) -> None:
     step, offset, word, offset_word = _durations(reader, "SLIDING")
     if step.months:
-        raise reader.error("BAD_DURATION", f"SLIDING({step}) counts months", word=word, hint="at most weeks (w)")
+        raise reader.error(
+            "BAD_DURATION", f"SLIDING({step}) counts months", word=word, hint="at most weeks (w)"
+        )
     _check_day_offset(reader, "SLIDING", offset, offset_word or word)
     if reader.sees("INTERVAL"):
         raise reader.error("SYNTAX", "INTERVAL stands before SLIDING", hint="INTERVAL(length) SLIDING(step)")
@@ -174,7 +180,9 @@ def _count_window(reader: Reader, trigger: ReadTrigger) -> None:
         word = reader.peek()
         step = _count(reader, "the step of COUNT_WINDOW")
         if step > count:
-            raise reader.error("BAD_COUNT", f"COUNT_WINDOW({count}, {step}): the step is beyond the count", word=word)
+            raise reader.error(
+                "BAD_COUNT", f"COUNT_WINDOW({count}, {step}): the step is beyond the count", word=word
+            )
         reader.accept_symbol(",")
     trigger.count_step = step
     while not reader.sees_symbol(")"):
@@ -189,9 +197,11 @@ def _count(reader: Reader, clause: str) -> int:
         raise reader.unexpected(f"a number of rows in {clause}")
     reader.take()
     # Ten digits hold every number allowed; int() of a huge text would be slow.
-    number = int(word.text) if len(word.text) <= 10 else _MAX_COUNT + 1  # noqa: PLR2004
+    number = int(word.text) if len(word.text) <= 10 else _MAX_COUNT + 1
     if not 1 <= number <= _MAX_COUNT:
-        raise reader.error("BAD_COUNT", f"{clause} is out of range", word=word, hint=f"between 1 and {_MAX_COUNT}")
+        raise reader.error(
+            "BAD_COUNT", f"{clause} is out of range", word=word, hint=f"between 1 and {_MAX_COUNT}"
+        )
     return number
 
 

@@ -6,7 +6,7 @@ from enum import Enum
 from typing import NamedTuple
 
 from sqlglot.errors import TokenError
-from sqlglot.tokens import TokenType
+from sqlglot.tokenizer_core import TokenType
 
 from lakestream.errors import StatementError
 from lakestream.language.dialect import WordTokenizer, merge
@@ -54,7 +54,7 @@ def read_words(source: Source) -> list[Word]:
     """Cut a text into words, comments and blanks left out.
 
     Raises StatementError with the place: UNCLOSED for a quote, back-tick or comment without its end,
-    BAD_CHARACTER for what may stand only within quotes (anything beyond ASCII, such as ``١``).
+    BAD_CHARACTER for what may stand only within quotes (anything beyond ASCII, other digits too).
     """
     source.refuse_characters()
     text = source.text
@@ -112,7 +112,10 @@ def _after_comment(source: Source, text: str, start: int) -> int:
         opening = text.find("/*", at)
         if closing < 0:
             raise StatementError(
-                "UNCLOSED", "the comment has no end", hint="close it with */", place=source.place(start, start + 2)
+                "UNCLOSED",
+                "the comment has no end",
+                hint="close it with */",
+                place=source.place(start, start + 2),
             )
         if 0 <= opening < closing:
             depth, at = depth + 1, opening + 2
@@ -133,7 +136,7 @@ def _stray(source: Source, text: str, start: int, end: int) -> StatementError:
 
 
 def _unclosed(source: Source, text: str) -> StatementError:
-    """Return the error for the quote without an end: the scan is the tokenizer's, done again for its place."""
+    """Return the error for the quote without an end: the tokenizer's scan, done again for its place."""
     at = 0
     while at < len(text):
         char = text[at]
@@ -147,7 +150,10 @@ def _unclosed(source: Source, text: str) -> StatementError:
             if end < 0:
                 what = "back-tick" if char == "`" else "quote"
                 return StatementError(
-                    "UNCLOSED", f"the {what} has no end", hint=f"close it with {char}", place=source.place(at, at + 1)
+                    "UNCLOSED",
+                    f"the {what} has no end",
+                    hint=f"close it with {char}",
+                    place=source.place(at, at + 1),
                 )
             at = end
         else:
