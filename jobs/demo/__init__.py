@@ -1,0 +1,1 @@
+"""The demo: a year of New York's flights and weather, fed as it arrived, kept current by streams."""
