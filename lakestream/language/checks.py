@@ -18,7 +18,7 @@ from lakestream.language.source import place_of
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from lakestream.language.model import Fragment, GroupKey, TagDefinition
+    from lakestream.language.model import Fragment, GroupKey, TableName, TagDefinition
 
 COMMON_PLACEHOLDERS = frozenset({"_tgrpid", "_tlocaltime"})
 WINDOW_PLACEHOLDERS = frozenset({"_twstart", "_twend", "_twduration", "_twrownum"})
@@ -106,6 +106,7 @@ class StreamFacts:
     """The parts of a stream that the checks look at; ``trigger`` is the trigger's keyword."""
 
     trigger: str
+    output: TableName | None
     partition_by: tuple[GroupKey, ...]
     columns: tuple[str, ...]
     tags: tuple[TagDefinition, ...]
@@ -311,7 +312,25 @@ def _check_calculation(facts: StreamFacts) -> list[str]:
         _check_mark(facts, f, mark)
     for column in _bare_columns(tree):
         _check_placeholder(facts, f, column)
+    _check_sources(facts, f, tree)
     return _check_projections(facts, f, tree)
+
+
+def _check_sources(facts: StreamFacts, f: Fragment, tree: exp.Query) -> None:
+    """Refuse a query on the output table, as far as the names show it."""
+    common = {cte.alias.lower() for cte in tree.find_all(exp.CTE)}
+    for table in tree.find_all(exp.Table):
+        name = f"{table.db}.{table.name}" if table.db else table.name
+        if (
+            facts.output is not None
+            and name.lower() == str(facts.output).lower()
+            and name.lower() not in common
+        ):
+            raise StatementError(
+                "OUTPUT_IS_SOURCE",
+                f"the query reads {name}, which is the output table",
+                place=place_in(f, table),
+            )
 
 
 def _check_placeholder(facts: StreamFacts, f: Fragment, column: exp.Column) -> None:
@@ -408,6 +427,7 @@ def _check_projections(facts: StreamFacts, f: Fragment, tree: exp.Query) -> list
 
 def _projection_names(facts: StreamFacts, f: Fragment, items: Iterable[exp.Expr]) -> list[str]:
     tags = [tag.name for tag in facts.tags] or [key.name for key in facts.partition_by]
+    taken = {tag.lower() for tag in tags}
     names: list[str] = []
     for item in items:
         name = item.alias_or_name if isinstance(item, (exp.Alias, exp.Column)) else ""
@@ -420,8 +440,9 @@ def _projection_names(facts: StreamFacts, f: Fragment, items: Iterable[exp.Expr]
                 place=place,
             )
         check_column_name(name, place)
-        if name.lower() in {n.lower() for n in (*names, *tags)}:
+        if name.lower() in taken:
             raise StatementError("DUPLICATE_COLUMN", f"the result column {name} is there twice", place=place)
+        taken.add(name.lower())
         names.append(name)
     return names
 

@@ -23,7 +23,7 @@ _SPARK_KEYWORDS: dict[str, TokenType] = {
     word: kind
     for word, kind in Spark.Tokenizer.KEYWORDS.items()
     # Jinja's block marks are no part of SQL, and nothing may swallow the rest of a statement unread.
-    if "{" not in word and "}" not in word and kind is not TokenType.COMMAND
+    if "{" not in word and "}" not in word and kind not in (TokenType.COMMAND, TokenType.HINT)
 }
 _ESCAPES = {"n": "\n", "r": "\r", "t": "\t", "0": "\0", "b": "\b", "Z": "\x1a"}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from lakestream.errors import Place, StatementError, did_you_mean
+from lakestream.errors import Place, StatementError
 from lakestream.language.model import Duration
 
 UNITS = "buasmhdwny"
@@ -45,11 +45,11 @@ def _short(text: str) -> str:
 
 def _unknown_unit(text: str, unit: str, place: Place) -> StatementError:
     meant = _WORDS.get(unit.lower().removesuffix("s")) or _WORDS.get(unit.lower()) or unit.lower()
-    hint = f"did you mean {meant}?" if meant in UNITS and len(meant) == 1 else did_you_mean(unit, UNITS)
+    hint = f"did you mean {meant}? " if len(meant) == 1 and meant in UNITS else ""
     return StatementError(
         "BAD_DURATION",
         f"{_short(text)}: unknown unit {_short(unit)}",
-        hint=f"{hint} ({_MEANINGS})",
+        hint=f"{hint}units: {_MEANINGS}",
         place=place,
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from sqlglot import exp
@@ -12,7 +13,7 @@ from lakestream.language.dialect import DURATION_FUNCTION, TDengine
 from lakestream.language.durations import read_duration
 from lakestream.language.model import Duration
 from lakestream.language.source import Source, place_of
-from lakestream.language.words import read_words
+from lakestream.language.words import Kind, read_words
 
 if TYPE_CHECKING:
     from sqlglot.tokenizer_core import Token
@@ -49,6 +50,8 @@ def parse_query(f: Fragment) -> exp.Query:
     if not isinstance(tree, exp.Query):
         raise StatementError("FORBIDDEN", "only a query may stand here", hint="SELECT …", place=place_of(f))
     for select in tree.find_all(exp.Select):
+        if not select.expressions:
+            raise StatementError("SYNTAX", "SELECT names no columns", place=place_of(f))
         if "inner_window" in select.meta:
             _read_inner_window(f, select)
     return tree
@@ -65,7 +68,7 @@ def place_in(f: Fragment, node: exp.Expr) -> Place:
 
 def _parse(f: Fragment, kind: type[exp.Expr] | None) -> exp.Expr:
     source = Source.of_fragment(f)
-    read_words(source)  # for its errors: the same tokens, with places
+    _refuse_symbols(source)
     parser = _DIALECT.parser(error_level=ErrorLevel.IMMEDIATE)
     try:
         tokens = _located_tokens(f.sql)
@@ -94,6 +97,18 @@ def _parse(f: Fragment, kind: type[exp.Expr] | None) -> exp.Expr:
     return tree
 
 
+def _refuse_symbols(source: Source) -> None:
+    """Refuse what Spark or sqlglot takes for variables, parameters and time travel."""
+    for word in read_words(source):
+        if word.kind is Kind.SYMBOL and word.text[0] in "${}@?#":
+            raise StatementError(
+                "SYNTAX",
+                f"{word.text} has no meaning here",
+                hint="a statement has no variables and no parameters",
+                place=source.place(word.start, word.end),
+            )
+
+
 def _located_tokens(sql: str) -> list[Token]:
     """Return the tokens with their offset as column, which is what sqlglot's errors report."""
     found = _DIALECT.tokenize(sql)
@@ -105,11 +120,21 @@ def _located_tokens(sql: str) -> list[Token]:
 def _syntax_error(source: Source, error: ParseError) -> StatementError:
     details = error.errors[0] if error.errors else {}
     description = str(details.get("description") or "not understood").rstrip(".")
-    # sqlglot says "Invalid expression / Unexpected token", which names no more than the place does.
-    message = "the query is not understood here" if "Unexpected token" in description else description
+    message = _plain_words(description)
     start = min(int(details.get("col") or 0), len(source.text))
     length = len(details.get("highlight") or "")
     return StatementError("SYNTAX", message, place=source.place(start, start + length))
+
+
+def _plain_words(description: str) -> str:
+    """Return sqlglot's description without its class names and token dumps."""
+    expecting = re.match(r"Expect(?:ing|ed) ([^<]+?)(?: but got\b.*)?$", description, re.DOTALL)
+    if expecting:
+        return f"expected {expecting[1]}"
+    if description.startswith("Required keyword"):
+        return "something is missing here"
+    # "Invalid expression / Unexpected token" names no more than the place does.
+    return "the text is not understood here"
 
 
 def _too_deep(f: Fragment) -> StatementError:

@@ -97,7 +97,7 @@ def _name_unbuilt(reader: Reader, options: Options, name: str) -> None:
 def _history(reader: Reader, options: Options, name: str) -> None:
     start = None
     if reader.accept_symbol("("):
-        start = reader.string(f"the start of {name} in quotes")
+        start = reader.instant(f"the start of {name}")
         reader.expect_symbol(")")
     first = name == "FILL_HISTORY_FIRST"
     options.values = replace(

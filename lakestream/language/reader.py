@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from decimal import Decimal
+from math import isfinite
 from typing import TYPE_CHECKING, TypeVar
 
 from lakestream.errors import NotSupportedError, StatementError, did_you_mean
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from lakestream.language.source import Source
 
 _MAX_NUMBER = 60
+_MAX_INSTANT = 18
 T = TypeVar("T")
 
 
@@ -148,21 +151,21 @@ class Reader:
 
     def distinct_names(self, what: str) -> tuple[str, ...]:
         """Take ``(name, …)``, no name twice."""
-        names: list[str] = []
+        taken: set[str] = set()
 
-        def one() -> None:
+        def one() -> str:
             word = self.peek()
             name = self.column_name(what)
-            self.refuse_duplicate(name, names, word)
-            names.append(name)
+            self.refuse_duplicate(name, taken, word)
+            return name
 
-        self.list_of(one)
-        return tuple(names)
+        return tuple(self.list_of(one))
 
-    def refuse_duplicate(self, name: str, names: Iterable[str], word: Word) -> None:
-        """Raise DUPLICATE_COLUMN when a column's name is taken, without regard to case (as Spark)."""
-        if name.lower() in {n.lower() for n in names}:
+    def refuse_duplicate(self, name: str, taken: set[str], word: Word) -> None:
+        """Add a column's name to those taken; DUPLICATE_COLUMN when it is, without regard to case (as Spark)."""
+        if name.lower() in taken:
             raise self.error("DUPLICATE_COLUMN", f"column {name} is given twice", word=word)
+        taken.add(name.lower())
 
     def list_of(self, one: Callable[[], T]) -> list[T]:
         """Take ``( item, … )``."""
@@ -188,6 +191,22 @@ class Reader:
         if self.peek().kind is not Kind.STRING:
             raise self.unexpected(what)
         return self.take().text
+
+    def instant(self, what: str) -> str:
+        """Take a point in time, an ISO text in quotes or milliseconds since 1970 UTC; as written.
+
+        A text without an offset is in the lake's time zone.
+        """
+        word = self.peek()
+        if word.kind is Kind.NUMBER and word.text.isdigit() and len(word.text) <= _MAX_INSTANT:
+            return self.take().text
+        text = self.string(f"{what} in quotes")
+        try:
+            datetime.fromisoformat(text)
+        except ValueError:
+            hint = "such as '2025-01-01 00:00:00.000'"
+            raise self.error("BAD_TIMESTAMP", f"{what} is no time", word=word, hint=hint) from None
+        return text
 
     def duration(self, what: str) -> tuple[Duration, Word]:
         """Take a duration such as ``10s``; returns it with its word for later checks.
@@ -296,5 +315,8 @@ class Reader:
 
 def _to_number(text: str) -> int | float | Decimal:
     if "e" in text.lower():
-        return float(text)
+        number = float(text)
+        if not isfinite(number):
+            raise ValueError(text)
+        return number
     return Decimal(text) if "." in text else int(text)

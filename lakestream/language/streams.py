@@ -116,13 +116,12 @@ def _from(reader: Reader, draft: _Draft) -> None:
 
 def _partition_by(reader: Reader, draft: _Draft) -> None:
     reader.expect("PARTITION", "BY")
-    keys = [_group_key(reader)]
-    while reader.accept_symbol(","):
+    keys: list[GroupKey] = []
+    taken: set[str] = set()
+    while not keys or reader.accept_symbol(","):
         word = reader.peek()
-        key = _group_key(reader)
-        if key.name.lower() in {k.name.lower() for k in keys}:
-            raise reader.error("DUPLICATE_COLUMN", f"{key.name} is given twice in PARTITION BY", word=word)
-        keys.append(key)
+        keys.append(_group_key(reader))
+        reader.refuse_duplicate(keys[-1].name, taken, word)
     draft.partition_by = tuple(keys)
 
 
@@ -223,11 +222,12 @@ def _output_columns(reader: Reader, draft: _Draft) -> None:
     if draft.output is None:
         raise reader.error("INTO_MISSING", "output columns need INTO table before them")
     names: list[str] = []
+    taken: set[str] = set()
 
     def one() -> None:
         word = reader.peek()
         name = reader.column_name("an output column")
-        reader.refuse_duplicate(name, names, word)
+        reader.refuse_duplicate(name, taken, word)
         if name.lower() == "tbname":
             raise reader.error("BAD_NAME", "tbname is the name of the output subtable", word=word)
         names.append(name)
@@ -243,11 +243,12 @@ def _output_columns(reader: Reader, draft: _Draft) -> None:
 def _tags(reader: Reader, draft: _Draft) -> None:
     reader.expect("TAGS")
     tags: list[TagDefinition] = []
+    taken: set[str] = set()
 
     def one() -> None:
         word = reader.peek()
         name = reader.column_name("a tag's name")
-        reader.refuse_duplicate(name, [tag.name for tag in tags], word)
+        reader.refuse_duplicate(name, taken, word)
         kind = type_name(reader)
         comment = reader.string("a comment") if reader.accept("COMMENT") else None
         reader.expect("AS")
@@ -283,6 +284,7 @@ def _definition(reader: Reader, name: TableName, draft: _Draft) -> StreamDefinit
     _check_clauses(reader, draft)
     facts = StreamFacts(
         trigger=draft.trigger.name,
+        output=draft.output,
         partition_by=draft.partition_by,
         columns=draft.columns,
         tags=draft.tags or (),
@@ -399,9 +401,9 @@ def verify_stream(reader: Reader) -> VerifyStream:
     name = reader.table_name("a stream's name")
     if not reader.accept("FROM"):
         return VerifyStream(name)
-    start = reader.string("the start in quotes")
+    start = reader.instant("the start")
     reader.expect("TO")
-    return VerifyStream(name, start, reader.string("the end in quotes"))
+    return VerifyStream(name, start, reader.instant("the end"))
 
 
 def explain_stream(reader: Reader) -> ExplainStream:

@@ -110,11 +110,12 @@ def _column(reader: Reader) -> ColumnDefinition:
 
 def _columns(reader: Reader, taken: tuple[ColumnDefinition, ...] = ()) -> tuple[ColumnDefinition, ...]:
     columns: list[ColumnDefinition] = []
+    names = {column.name.lower() for column in taken}
 
     def one() -> None:
         word = reader.peek()
         column = _column(reader)
-        reader.refuse_duplicate(column.name, [c.name for c in (*taken, *columns)], word)
+        reader.refuse_duplicate(column.name, names, word)
         if column.name.lower() == "tbname":
             raise reader.error(
                 "BAD_NAME", "tbname is the name of the subtable, in every super table", word=word
@@ -218,10 +219,11 @@ def _added_column(reader: Reader) -> ColumnDefinition:
 
 def _tag_values(reader: Reader) -> tuple[tuple[str, Value], ...]:
     tags: list[tuple[str, Value]] = []
+    taken: set[str] = set()
     while True:
         word = reader.peek()
         name = reader.column_name("a tag's name")
-        reader.refuse_duplicate(name, [tag for tag, _ in tags], word)
+        reader.refuse_duplicate(name, taken, word)
         reader.expect_symbol("=")
         tags.append((name, reader.value()))
         if not reader.accept_symbol(","):
@@ -311,10 +313,11 @@ def update(reader: Reader) -> Update:
     table = reader.table_name()
     reader.expect("SET")
     assignments: list[tuple[str, Fragment]] = []
+    taken: set[str] = set()
     while True:
         word = reader.peek()
         name = reader.column_name()
-        reader.refuse_duplicate(name, [column for column, _ in assignments], word)
+        reader.refuse_duplicate(name, taken, word)
         reader.expect_symbol("=")
         value = reader.until(lambda: reader.sees_symbol(",") or reader.sees("WHERE"), "an expression")
         assignments.append((name, check_expression(value, "UPDATE … SET")))

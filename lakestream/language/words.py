@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from enum import Enum
 from typing import NamedTuple
 
@@ -48,6 +49,8 @@ _KINDS = {
     TokenType.NUMBER: Kind.NUMBER,
 }
 _TOKENIZER = WordTokenizer()
+_COMMENT_MARK = re.compile(r"/\*|\*/")
+_LINE_BREAK = re.compile(r"[\r\n]")
 
 
 def read_words(source: Source) -> list[Word]:
@@ -86,6 +89,13 @@ def _check_between(source: Source, text: str, words: list[Word]) -> None:
             _check_gap(source, text, at, word.start)
         if word.kind not in (Kind.STRING, Kind.NAME) and not word.text.isascii():
             raise _stray(source, text, word.start, word.end)
+        if word.kind is Kind.WORD and not word.text.isidentifier():
+            raise StatementError(
+                "BAD_CHARACTER",
+                f"{word.text} is no name",
+                hint="letters, digits and _, or anything within back-ticks",
+                place=source.place(word.start, word.end),
+            )
         at = word.end
     _check_gap(source, text, at, len(text))
 
@@ -94,8 +104,7 @@ def _check_gap(source: Source, text: str, start: int, end: int) -> None:
     at = start
     while at < end:
         if text.startswith("--", at):
-            breaks = [i for i in (text.find("\n", at, end), text.find("\r", at, end)) if i >= 0]
-            at = min(breaks, default=end)
+            at = _after_line(text, at)
         elif text.startswith("/*", at):
             at = _after_comment(source, text, at)
         elif text[at].isascii():
@@ -106,23 +115,23 @@ def _check_gap(source: Source, text: str, start: int, end: int) -> None:
 
 def _after_comment(source: Source, text: str, start: int) -> int:
     """Return the offset behind a comment, which may hold comments itself (as Spark's may)."""
-    depth, at = 0, start
-    while True:
-        closing = text.find("*/", at)
-        opening = text.find("/*", at)
-        if closing < 0:
-            raise StatementError(
-                "UNCLOSED",
-                "the comment has no end",
-                hint="close it with */",
-                place=source.place(start, start + 2),
-            )
-        if 0 <= opening < closing:
-            depth, at = depth + 1, opening + 2
-        else:
-            depth, at = depth - 1, closing + 2
+    depth = 0
+    for mark in _COMMENT_MARK.finditer(text, start):
+        depth += 1 if mark.group() == "/*" else -1
         if depth == 0:
-            return at
+            return mark.end()
+    raise StatementError(
+        "UNCLOSED",
+        "the comment has no end",
+        hint="close it with */",
+        place=source.place(start, start + 2),
+    )
+
+
+def _after_line(text: str, start: int) -> int:
+    """Return the offset of the line break that ends a ``--`` comment, or of the text's end."""
+    found = _LINE_BREAK.search(text, start)
+    return found.start() if found else len(text)
 
 
 def _stray(source: Source, text: str, start: int, end: int) -> StatementError:
@@ -141,8 +150,7 @@ def _unclosed(source: Source, text: str) -> StatementError:
     while at < len(text):
         char = text[at]
         if text.startswith("--", at):
-            at = text.find("\n", at)
-            at = len(text) if at < 0 else at
+            at = _after_line(text, at)
         elif text.startswith("/*", at):
             at = _after_comment(source, text, at)
         elif char in "'\"`":
