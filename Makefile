@@ -2,7 +2,6 @@
 # The second time that takes a moment.
 
 PYTHON ?= python3
-CASES ?= tests/conformance/cases
 RUN := .venv/bin
 
 .DEFAULT_GOAL := help
@@ -19,7 +18,7 @@ setup: ## virtual environment, locked packages, Delta jars
 	@$(PYTHON) tools/setup.py
 
 demo: setup ## keep four streams over a year of flights and weather, and check every row
-	@$(RUN)/python -m tools.demo $(ARGS)
+	@$(RUN)/python -m jobs.demo $(ARGS)
 
 test: setup ## all tests (ARGS="-k name" for some of them)
 	@$(RUN)/python -m pytest $(ARGS)
@@ -34,8 +33,8 @@ format: setup ## let ruff lay out the code
 	@$(RUN)/ruff check --fix-only --quiet .
 	@$(RUN)/ruff format --quiet .
 
-conformance: setup ## run a folder of conformance cases (CASES=DIR)
-	@$(RUN)/python -m pytest tests/conformance --cases "$(CASES)" $(ARGS)
+conformance: setup ## run the conformance cases (CASES=DIR for a folder of your own)
+	@CASES="$(CASES)" $(RUN)/python -m pytest tests/conformance $(ARGS)
 
 lock: setup ## compile requirements.in into requirements.lock, with hashes
 	@UV=$$(command -v uv || echo $(RUN)/uv); \
@@ -43,4 +42,4 @@ lock: setup ## compile requirements.in into requirements.lock, with hashes
 	  --generate-hashes --no-header --no-annotate --quiet --upgrade
 
 clean: ## remove what the set-up and the runs made
-	rm -rf .venv .jars .lake .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf .venv .jars .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache demo-lake

@@ -118,7 +118,7 @@ def _fetch(ivy: Path) -> list[Path]:
         *("--master", "local[1]"),
         str(script),
     ]
-    environment = {**os.environ, "PYSPARK_PYTHON": sys.executable}
+    environment = {"SPARK_LOCAL_IP": "127.0.0.1", **os.environ, "PYSPARK_PYTHON": sys.executable}
     try:
         ran = subprocess.run(  # noqa: S603 - Spark's own launcher
             command, env=environment, capture_output=True, text=True, timeout=_TIMEOUT_SECONDS, check=False
@@ -138,20 +138,19 @@ def _fetch(ivy: Path) -> list[Path]:
 
 
 def _reason(log: str) -> str:
-    """Return the line of Ivy's log that says why, without its addresses."""
-    for pattern in (
-        r"No space left on device",
-        r"UnknownHostException",
-        r"timed out",
-        r"unresolved dependency",
-    ):
-        found = re.search(pattern, log)
-        if found:
-            return {"UnknownHostException": "the repository's host is unknown here"}.get(
-                pattern, found.group(0)
-            )
-    lines = [line.strip() for line in log.splitlines() if line.strip()]
-    return lines[-1][:200] if lines else "Spark's launcher said nothing"
+    """Return why nothing came: what the log of Ivy and Spark says, without its addresses."""
+    known = {
+        "No space left on device": "the disk is full",
+        "UnknownHostException": "the repository's host is unknown here (no network?)",
+        "timed out": "the repository did not answer",
+        "Connection refused": "the repository refused the connection",
+        "unresolved dependency": "the repository does not have it, or there is no network",
+    }
+    for sign, meaning in known.items():
+        if sign in log:
+            return meaning
+    lines = [line.strip() for line in log.splitlines() if "rror" in line or "xception" in line]
+    return lines[0][:200] if lines else "Spark's launcher does not say why"
 
 
 def _beside_spark(fetched: list[Path]) -> list[Path]:

@@ -102,6 +102,9 @@ def _start(settings: Settings) -> SparkSession:
         PySparkLogger.getLogger(name).setLevel(logging.CRITICAL)
     scratch = Path(tempfile.mkdtemp(prefix="lakestream-"))
     log = scratch / "spark.log"
+    if settings.master.startswith("local"):
+        # Spark looks its own host up by name before it reads its settings; not every container has one.
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     conf = SparkConf(loadDefaults=False).setAll(list(_configuration(settings, scratch).items()))
     try:
         _launch(conf, log)
