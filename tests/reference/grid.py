@@ -29,7 +29,7 @@ DAYS = {"d": 1, "w": 7}
 MONTHS = {"n": 1, "y": 12}
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 DAY_ONE = datetime(1970, 1, 1)  # noqa: DTZ001 - the wall clock of any zone
-MONDAY_ONE = datetime(1969, 12, 29)  # noqa: DTZ001 - the Monday on or before it
+MONDAY_ONE = datetime(1970, 1, 5)  # noqa: DTZ001 - weeks are counted from a Monday
 
 
 @dataclass(frozen=True)
@@ -177,7 +177,7 @@ def later(at: datetime, span: Span, zone: tzinfo) -> datetime:
 
 
 def instant(wall: datetime, zone: tzinfo) -> datetime:
-    """Return when a wall clock of the zone shows that time: the first time, or after a gap at once."""
+    """Return when a wall clock of the zone shows that time: the first time; in a gap, as much later."""
     return wall.replace(tzinfo=zone).astimezone(UTC)
 
 
