@@ -5,17 +5,18 @@ from __future__ import annotations
 import shutil
 import sys
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from lakestream.cli.output import counted
 from lakestream.errors import LakestreamError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
-    from lakestream.lake import Lake, StreamStatus
+    from lakestream.lake import StreamStatus
     from lakestream.settings import Settings
-    from lakestream.storage.catalog import TableInfo
+    from lakestream.storage.catalog import Catalog, TableInfo
     from lakestream.storage.table import Table
 
 Verdict = Literal["ok", "warning", "wrong"]
@@ -79,26 +80,29 @@ def _java() -> Check:
 def _jars(settings: Settings) -> Check:
     from lakestream.storage.jars import cache_folder, find_jars, jars_in
 
-    # Without a folder the jars may still have to be fetched, which is not the doctor's business.
-    if settings.jars is None and not jars_in(cache_folder()):
-        return Check(
-            "jars", "warning", "not fetched yet", hint="the first start of Spark fetches them, or set jars"
-        )
+    # Where there are none yet, the search would fetch them, which is not the doctor's business.
+    checkout = Path(__file__).resolve().parents[2] / ".jars"
+    if settings.jars is None and not any(jars_in(folder) for folder in (checkout, cache_folder())):
+        return Check("jars", "warning", "not fetched yet", hint="the first start of Spark fetches them")
     found = find_jars(settings.jars)
     return Check("jars", "ok", f"{counted(len(found), 'jar')} in {found[0].parent}")
 
 
-def check_lake(lake: Lake, *, keys: bool) -> Iterator[Check]:
-    """Check the lake's disk, its tables and its streams; ``keys`` reads the key columns of every table."""
-    from lakestream.storage.layout import FORMAT_VERSION
+def check_lake(location: str, *, keys: bool) -> Iterator[Check]:
+    """Check the lake's layout, disk and tables; ``keys`` reads the key columns of every table."""
+    from lakestream.clock import SystemClock
+    from lakestream.storage.catalog import Catalog
+    from lakestream.storage.layout import FORMAT_VERSION, Layout
 
-    yield Check("lake", "ok", f"{lake.root}, layout {FORMAT_VERSION}")
-    if lake.layout.is_local:
-        yield _disk(lake.layout.root)
-    for database in lake.catalog.databases():
-        for info in lake.catalog.tables(database):
-            yield from _check_table(info, keys=keys)
-    yield from (_check_stream(stream) for stream in lake.streams())
+    layout = Layout(location)
+    layout.check()
+    yield Check("lake", "ok", f"{layout.root}, layout {FORMAT_VERSION}")
+    if layout.is_local:
+        yield _disk(layout.root)
+    catalog = Catalog(layout, SystemClock())
+    for database in catalog.databases():
+        for name in catalog.table_names(database):
+            yield from _check_table(catalog, database, name, keys=keys)
 
 
 def _disk(root: str) -> Check:
@@ -109,29 +113,28 @@ def _disk(root: str) -> Check:
     return Check("disk", "ok", found)
 
 
-def _check_table(info: TableInfo, *, keys: bool) -> Iterator[Check]:
-    from lakestream.storage.table import Table
-
-    name = f"table {info.database}.{info.name}"
+def _check_table(catalog: Catalog, database: str, name: str, *, keys: bool) -> Iterator[Check]:
+    title = f"table {database}.{name}"
     try:
-        table = Table.open(info.path)
+        info = catalog.table(database, name)
+        table = catalog.handle(info)
     except LakestreamError as error:
-        yield _wrong(name, error)
+        yield _wrong(title, error)
         return
     if table.has_change_feed:
-        yield Check(name, "ok", f"version {table.version}, change feed on")
+        yield Check(title, "ok", f"version {table.version}, change feed on")
     else:
         yield Check(
-            name,
+            title,
             "wrong",
             "the change feed is off: streams cannot read what changes",
             hint="set the table property delta.enableChangeDataFeed = true",
         )
     if keys:
-        yield from _check_keys(name, info, table)
+        yield from _check_keys(title, info, table)
 
 
-def _check_keys(name: str, info: TableInfo, table: Table) -> Iterator[Check]:
+def _check_keys(title: str, info: TableInfo, table: Table) -> Iterator[Check]:
     """Report keys that stand in several rows: INSERT statements upsert, so another program appended them."""
     from lakestream.storage.table import capabilities
 
@@ -140,7 +143,7 @@ def _check_keys(name: str, info: TableInfo, table: Table) -> Iterator[Check]:
     repeated = count_repeated_keys(table, info.key)
     if repeated:
         yield Check(
-            name,
+            title,
             "warning",
             f"{counted(repeated, 'key')} ({', '.join(info.key)}) in more than one row",
             hint="rows appended by other programs are not merged; each counts",
@@ -158,17 +161,16 @@ def count_repeated_keys(table: Table, key: tuple[str, ...]) -> int:
     return int(batch.column("n")[0].as_py())
 
 
-def _check_stream(stream: StreamStatus) -> Check:
-    name = f"stream {stream.database}.{stream.name}"
-    if stream.status == "Failed":
-        return Check(
-            name,
-            "wrong",
-            f"failed: {stream.last_error}",
-            hint=f"then: lakestream start {stream.database}.{stream.name}",
-        )
-    if stream.status == "Stopped":
-        return Check(name, "ok", "stopped")
-    if stream.lag:
-        return Check(name, "warning", f"{counted(stream.lag, 'commit')} behind", hint="lakestream run")
-    return Check(name, "ok", "up to date")
+def check_streams(streams: Iterable[StreamStatus]) -> Iterator[Check]:
+    """Check that no stream has failed and none lags; a lag is a warning."""
+    for stream in streams:
+        name = f"{stream.database}.{stream.name}"
+        title = f"stream {name}"
+        if stream.status == "Failed":
+            yield Check(title, "wrong", f"failed: {stream.last_error}", hint=f"then: lakestream start {name}")
+        elif stream.status == "Stopped":
+            yield Check(title, "ok", "stopped")
+        elif stream.lag:
+            yield Check(title, "warning", f"{counted(stream.lag, 'commit')} behind", hint="lakestream run")
+        else:
+            yield Check(title, "ok", "up to date")

@@ -6,7 +6,7 @@ import sys
 
 import click
 
-from lakestream.cli.doctor import Check, Verdict, check_lake, check_machine
+from lakestream.cli.doctor import Check, Verdict, check_lake, check_machine, check_streams
 from lakestream.cli.output import cell, print_json, wants_colour
 from lakestream.cli.session import Session, command
 from lakestream.errors import LakestreamError
@@ -18,7 +18,7 @@ _COLOURS = {"ok": "green", "warning": "yellow", "wrong": "red"}
 @click.option("--skip-keys", is_flag=True, help="Do not read the tables to look for repeated keys.")
 @click.pass_obj
 def doctor(session: Session, skip_keys: bool) -> int:
-    """Check Java, jars, versions, and the lake's tables and streams.
+    """Check Java, jars, versions, tables and streams.
 
     Leaves with status 1 when something is wrong; warnings do not count.
     """
@@ -32,8 +32,10 @@ def doctor(session: Session, skip_keys: bool) -> int:
     for check in check_machine(session.settings):
         note(check)
     try:
+        for check in check_lake(session.location(), keys=not skip_keys):
+            note(check)
         with session.open() as lake:
-            for check in check_lake(lake, keys=not skip_keys):
+            for check in check_streams(lake.streams()):
                 note(check)
     except LakestreamError as error:
         # Without a lake the machine alone was asked about.

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import sys
 from itertools import pairwise
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -19,7 +20,6 @@ from lakestream.errors import LakestreamError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from typing import TextIO
 
 
 INTERRUPTED = 130
@@ -114,11 +114,6 @@ def show_error(failure: LakestreamError) -> None:
     click.echo(head + newline + rest, err=True)
 
 
-def _streams() -> list[TextIO]:
-    # A standard stream that was closed before the start is None, whatever its type says.
-    return [stream for stream in (sys.stdout, sys.stderr) if stream is not None]
-
-
 def _tolerant_streams() -> None:
     """Let a character that the locale cannot write become an escape instead of an error.
 
@@ -130,7 +125,9 @@ def _tolerant_streams() -> None:
             os.fstat(descriptor)
         except OSError:
             os.open(os.devnull, os.O_RDWR)
-    for stream in _streams():
+    sys.stdout = sys.stdout or Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 (for good)
+    sys.stderr = sys.stderr or Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 (for good)
+    for stream in (sys.stdout, sys.stderr):
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:
             reconfigure(errors="backslashreplace")
@@ -138,8 +135,8 @@ def _tolerant_streams() -> None:
 
 def _flush() -> None:
     """Write out what is left while an error can still be reported (a full disk, a closed pipe)."""
-    for stream in _streams():
-        stream.flush()
+    sys.stdout.flush()
+    sys.stderr.flush()
 
 
 def _discard_stdout() -> None:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 @click.argument("path", required=False)
 @click.pass_obj
 def init(session: Session, path: str | None) -> None:
-    """Make a lake at PATH (else at --lake); does nothing to one that is there."""
+    """Make a lake at PATH, else at --lake; one that is there stays."""
     from lakestream.storage.layout import Layout
 
     if path:
@@ -36,7 +36,7 @@ def init(session: Session, path: str | None) -> None:
 @command("status")
 @click.pass_obj
 def status(session: Session) -> None:
-    """Show every stream: its state, where it stands, and how far it lags."""
+    """Show the state of every stream and how far it lags."""
     with session.open() as lake:
         streams = lake.streams()
         if session.json:

@@ -56,7 +56,8 @@ class Totals:
 def run(session: Session, watch: bool, poll: float | None) -> None:
     """Bring all running streams up to date.
 
-    Shows rows per second and lag on a terminal while it works, and the totals at the end.
+    On a terminal it shows rows, rows per second and lag while it works; at the end the totals.
+    With --watch it goes on until Ctrl-C or SIGTERM, finishes the running tick and leaves with 0.
     """
     if poll is not None and not watch:
         raise click.UsageError("--poll needs --watch")

@@ -158,7 +158,7 @@ class LakestreamCommand(click.Command):
         shared: list[tuple[str, str]] = []
         for param in self.get_params(ctx):
             record = param.get_help_record(ctx)
-            if record is not None:
+            if record is not None and isinstance(param, click.Option):
                 (shared if isinstance(param, GlobalOption) else own).append(record)
         for title, records in (("Options", own), ("Global options", shared)):
             with formatter.section(title):

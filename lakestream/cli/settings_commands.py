@@ -37,7 +37,7 @@ config.add_command(show_settings)
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 @click.pass_context
 def completion(ctx: click.Context, shell: str) -> None:
-    """Print the completion script of SHELL; docs/cli.md says where it goes."""
+    """Print the completion script of a shell."""
     from click.shell_completion import get_completion_class
 
     found = get_completion_class(shell)

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 )
 @click.pass_obj
 def sql(session: Session, statement: str | None, file: str | None, dialect: str) -> None:
-    """Run STATEMENT, or the statements of a file, of stdin, or of a shell.
+    """Run a statement, a file, stdin, or a shell.
 
     The result of the last statement is shown. Without STATEMENT and file, stdin is read; from a
     terminal that is a shell, where a statement ends with `;`.

@@ -27,7 +27,7 @@ def quoted(stream: str) -> str:
 @click.argument("stream")
 @click.pass_obj
 def explain(session: Session, stream: str) -> None:
-    """Show what the next tick of STREAM does, stage by stage."""
+    """Show the stages of a stream's next tick."""
     with session.open() as lake:
         show_result(session, lake.explain(stream))
 
@@ -38,9 +38,10 @@ def explain(session: Session, stream: str) -> None:
 @click.option("--to", "end", metavar="TIME", help="Event time to stop at (not included).")
 @click.pass_obj
 def verify(session: Session, stream: str, start: str | None, end: str | None) -> int:
-    """Compare the output of STREAM with the batch evaluation of its statement.
+    """Compare a stream's output with its batch evaluation.
 
-    Leaves with status 1 when rows differ; they are shown.
+    The output table is held against the statement evaluated over the source at the stream's
+    progress. Leaves with status 1 when rows differ; they are shown.
     """
     with session.open() as lake:
         found = lake.verify(stream, start=start, end=end)
@@ -62,7 +63,7 @@ def _show_verification(found: Verification) -> None:
 @click.option("--ignore-untreated", is_flag=True, help="Leave out what was written while it was stopped.")
 @click.pass_obj
 def start(session: Session, stream: str, ignore_untreated: bool) -> None:
-    """Start STREAM, which was stopped or has failed."""
+    """Start a stream that was stopped or has failed."""
     _run(session, f"START STREAM {'IGNORE UNTREATED ' if ignore_untreated else ''}{quoted(stream)}")
 
 
@@ -70,7 +71,7 @@ def start(session: Session, stream: str, ignore_untreated: bool) -> None:
 @click.argument("stream")
 @click.pass_obj
 def stop(session: Session, stream: str) -> None:
-    """Stop STREAM; it stays stopped until it is started."""
+    """Stop a stream until it is started again."""
     _run(session, f"STOP STREAM {quoted(stream)}")
 
 
@@ -78,7 +79,7 @@ def stop(session: Session, stream: str) -> None:
 @click.argument("stream")
 @click.pass_obj
 def drop(session: Session, stream: str) -> int:
-    """Drop STREAM for good, after asking; its output table stays."""
+    """Drop a stream after asking; its output table stays."""
     if not session.confirm(f"Drop the stream {stream}?"):
         session.say("nothing was dropped")
         return 1

@@ -1,0 +1,172 @@
+"""What each command asks the lake and shows: one text per call under ``golden/``.
+
+A text is the call after ``$ lakestream``, then stdout, ``[stderr]`` and stderr where there is any, and
+``[exit N]`` unless that is 0.
+"""
+
+from __future__ import annotations
+
+import shlex
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.unit.cli.conftest import FakeReport, FakeResult, FakeStatus, FakeVerification
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from click.testing import Result as Outcome
+
+    from tests.unit.cli.conftest import FakeLake
+
+GOLDEN = sorted((Path(__file__).parent / "golden").glob("*.txt"))
+
+
+@pytest.fixture
+def furnished(lake: FakeLake) -> FakeLake:
+    instant = datetime(2025, 1, 1, tzinfo=UTC)
+    lake.results = {
+        "SELECT * FROM t": FakeResult(("ts", "n", "n"), [(instant, 1, None), (instant, 1000, 0.5)]),
+        "SELECT 1 WHERE false": FakeResult(("1",), []),
+        "SHOW `da``y`.STABLES": FakeResult(("name",), [("weather",)]),
+        "explain": FakeResult(("stage", "what"), [("detect", "INTERVAL(1d)"), ("write", "append by Arrow")]),
+    }
+    lake.statuses = [
+        FakeStatus(),
+        FakeStatus(name="hourly", status="Failed", lag=3, last_error="CHANGES_LOST: version 7 is gone"),
+        FakeStatus(name="new", tick=None, version=None, rows_in=0, rows_out=0, late=0),
+    ]
+    lake.rounds.extend([[FakeReport(lag=1), FakeReport("main.b", seconds=0.0)], [FakeReport(tick=2)]])
+    lake.verification = FakeVerification(2, 3, [("expected", 1, 2.5), ("found", 1, 3.5)])
+    return lake
+
+
+def test_there_are_golden_texts() -> None:
+    assert len(GOLDEN) > 10
+
+
+@pytest.mark.parametrize("path", GOLDEN, ids=lambda path: path.stem)
+def test_golden(call: Callable[..., Outcome], furnished: FakeLake, path: Path) -> None:
+    del furnished
+    text = path.read_text(encoding="utf-8")
+    command = text.partition("\n")[0].removeprefix("$ lakestream ")
+    assert transcript(command, call(*shlex.split(command))) == text
+
+
+def transcript(command: str, outcome: Outcome) -> str:
+    parts = [f"$ lakestream {command}\n", outcome.stdout]
+    if outcome.stderr:
+        parts += ["[stderr]\n", outcome.stderr]
+    if outcome.exit_code:
+        parts.append(f"[exit {outcome.exit_code}]\n")
+    return "".join(parts)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "asked"),
+    [
+        (["start", "s"], ("sql", "START STREAM `s`", "tdengine")),
+        (
+            ["start", "d.s", "--ignore-untreated"],
+            ("sql", "START STREAM IGNORE UNTREATED `d`.`s`", "tdengine"),
+        ),
+        (["stop", "a`; DROP TABLE t"], ("sql", "STOP STREAM `a``; DROP TABLE t`", "tdengine")),
+        (["drop", "s", "--yes"], ("sql", "DROP STREAM `s`", "tdengine")),
+        (["--yes", "drop", "s"], ("sql", "DROP STREAM `s`", "tdengine")),
+        (["verify", "s"], ("verify", "s", None, None)),
+        (["verify", "s", "--from", "2025-01-01", "--to", "b"], ("verify", "s", "2025-01-01", "b")),
+        (["sql", "SELECT 1", "--dialect", "iotdb"], ("sql", "SELECT 1", "iotdb")),
+        (["show", "tables"], ("sql", "SHOW TABLES", "tdengine")),
+        (["show", "streams", "-d", "x"], ("sql", "SHOW `x`.STREAMS", "tdengine")),
+        (["run"], ("run", "idle")),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_what_the_lake_is_asked(
+    call: Callable[..., Outcome], lake: FakeLake, arguments: list[str], asked: tuple[object, ...]
+) -> None:
+    outcome = call(*arguments)
+    assert outcome.exit_code == 0, outcome.stderr
+    assert lake.asked == [("open", "one", False, None), asked]
+    assert lake.closed
+
+
+@pytest.mark.parametrize("arguments", [["--lake", "two", "stop", "s"], ["stop", "s", "--lake", "two"]])
+def test_the_flag_wins_over_the_environment(
+    call: Callable[..., Outcome], lake: FakeLake, arguments: list[str]
+) -> None:
+    call(*arguments)
+    assert lake.asked[0] == ("open", "two", False, None)
+
+
+def test_settings_reach_the_lake(call: Callable[..., Outcome], lake: FakeLake) -> None:
+    call("--set", "timezone=Europe/Helsinki", "stop", "s", "--set", "master=local[1]")
+    given = lake.asked[0][3]
+    assert (given.timezone, given.master) == ("Europe/Helsinki", "local[1]")
+    assert call("--set", "timezome=UTC", "stop", "s").exit_code == 78
+
+
+def test_a_script_from_stdin_and_from_a_file(
+    call: Callable[..., Outcome], lake: FakeLake, tmp_path: Path
+) -> None:
+    script = tmp_path / "a.sql"
+    script.write_bytes(b"\xef\xbb\xbfSELECT '\xc3\xa4'")
+    assert call("sql", "-f", str(script)).exit_code == 0
+    assert call("sql", text="SELECT 2").exit_code == 0
+    assert call("sql", "-f", "-", text="SELECT 3").exit_code == 0
+    assert [asked[1] for asked in lake.asked if asked[0] == "sql"] == ["SELECT 'ä'", "SELECT 2", "SELECT 3"]
+
+
+def test_a_script_that_is_not_utf8_names_the_place(call: Callable[..., Outcome], tmp_path: Path) -> None:
+    script = tmp_path / "latin.sql"
+    script.write_bytes(b"SELECT 1;\nSELECT '\xe4'")
+    outcome = call("sql", "-f", str(script))
+    assert outcome.exit_code == 2
+    assert "error[NOT_UTF8]: the byte 0xe4 is not UTF-8 text" in outcome.stderr
+    assert f"--> {script}: line 2, column 9" in outcome.stderr
+
+
+def test_an_error_in_a_file_names_the_file(
+    call: Callable[..., Outcome], lake: FakeLake, tmp_path: Path
+) -> None:
+    from lakestream.errors import Place, StatementError
+
+    script = tmp_path / "a.sql"
+    script.write_text("SELEC 1")
+    lake.error = StatementError("SYNTAX", "what is SELEC?", place=Place(1, 1, 5, "SELEC 1"))
+    assert f"--> {script}: line 1, column 1" in call("sql", "-f", str(script)).stderr
+
+
+def test_drop_asks_on_a_terminal_only(
+    call: Callable[..., Outcome], lake: FakeLake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    outcome = call("drop", "s")
+    assert outcome.exit_code == 1
+    assert "error[CONFIRMATION_NEEDED]: Drop the stream s?" in outcome.stderr
+    monkeypatch.setattr("lakestream.cli.session.is_terminal", lambda _stream: True)
+    assert call("drop", "s", text="n\n").exit_code == 1
+    assert lake.asked == []
+    assert call("drop", "s", text="y\n").exit_code == 0
+    assert lake.asked[1] == ("sql", "DROP STREAM `s`", "tdengine")
+
+
+def test_init_makes_a_lake_once(call: Callable[..., Outcome], lake: FakeLake, tmp_path: Path) -> None:
+    root = str(tmp_path / "lake")
+    assert call("init", root).stdout == f"created the lake {root}\n"
+    assert lake.asked == [("open", root, True, None)]
+
+
+def test_everything_is_equal(call: Callable[..., Outcome], lake: FakeLake) -> None:
+    assert lake.verification.differing == []
+    outcome = call("verify", "s")
+    assert (outcome.exit_code, outcome.stdout) == (0, "3 of 3 rows equal\n")
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion(call: Callable[..., Outcome], shell: str) -> None:
+    outcome = call("completion", shell)
+    assert outcome.exit_code == 0
+    assert "_LAKESTREAM_COMPLETE" in outcome.stdout

@@ -1,0 +1,142 @@
+"""Whatever goes wrong has its exit status, a message on stderr, and nothing on stdout."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from lakestream import errors
+from lakestream.cli.failures import describe, wants_json
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from click.testing import Result as Outcome
+
+    from tests.unit.cli.conftest import FakeLake
+
+FAILURES = [
+    (errors.StatementError("SYNTAX", "bad", place=errors.Place(1, 3, 2, "SELECT")), 2, "SYNTAX"),
+    (errors.NotSupportedError("SESSION"), 2, "NOT_SUPPORTED"),
+    (errors.StreamError("CHANGES_LOST", "gone"), 1, "CHANGES_LOST"),
+    (errors.LakeError("LAKE_TOO_NEW", "new"), 66, "LAKE_TOO_NEW"),
+    (errors.PrerequisiteError("JAVA_MISSING", "none"), 69, "JAVA_MISSING"),
+    (ZeroDivisionError("division by zero"), 70, "INTERNAL"),
+    (RecursionError(), 70, "INTERNAL"),
+    (errors.StorageError("TABLE_UNREADABLE", "bad"), 74, "TABLE_UNREADABLE"),
+    (PermissionError(13, "Permission denied", "/x"), 74, "IO_ERROR"),
+    (OSError(28, "No space left on device"), 74, "IO_ERROR"),
+    (errors.BusyError("LAKE_LOCKED", "process 7 writes"), 75, "LAKE_LOCKED"),
+    (errors.ConfigError("SETTING_UNKNOWN", "x"), 78, "SETTING_UNKNOWN"),
+]
+
+
+@pytest.mark.parametrize(("error", "status", "code"), FAILURES, ids=lambda value: str(value)[:30])
+def test_every_error_has_its_status(
+    call: Callable[..., Outcome], lake: FakeLake, error: Exception, status: int, code: str
+) -> None:
+    lake.error = error
+    outcome = call("sql", "SELECT")
+    assert outcome.exit_code == status
+    assert outcome.stdout == ""
+    assert outcome.stderr.startswith(f"error[{code}]: ")
+    assert "Traceback" not in outcome.stderr
+
+    outcome = call("--output", "json", "sql", "SELECT")
+    assert outcome.exit_code == status
+    assert outcome.stdout == ""
+    told = json.loads(outcome.stderr)
+    assert (told["code"], told["exit_status"]) == (code, status)
+
+
+def test_only_debug_shows_a_traceback(call: Callable[..., Outcome], lake: FakeLake) -> None:
+    lake.error = errors.StorageError("TABLE_UNREADABLE", "bad")
+    outcome = call("sql", "SELECT", "--debug")
+    assert outcome.exit_code == 74
+    assert "Traceback (most recent call last)" in outcome.stderr
+    assert "error[TABLE_UNREADABLE]: bad" in outcome.stderr
+
+
+def test_interruption(call: Callable[..., Outcome], lake: FakeLake) -> None:
+    lake.error = KeyboardInterrupt()
+    assert call("run").exit_code == 130
+    assert lake.closed
+
+
+CALLS: list[tuple[list[str], str]] = [
+    (["stauts"], "No such command 'stauts'. (Did you mean one of: 'start', 'status'?)"),
+    (["--lkae", "x", "status"], "No such option '--lkae'"),
+    (["status", "extra"], "unexpected extra argument"),
+    (["verify"], "Missing argument 'STREAM'"),
+    (["show", "windows"], "'windows' is not one of"),
+    (["run", "--poll", "0", "--watch"], "--poll"),
+    (["run", "--poll", "abc", "--watch"], "--poll"),
+    (["run", "--poll", "1"], "--poll needs --watch"),
+    (["sql", "SELECT 1", "-f", "-"], "not both"),
+    (["sql", "-f", "no-such-file.sql"], "does not exist"),
+    (["show", "databases", "-d", "x"], "--database goes with"),
+    (["--output", "xml", "status"], "'xml' is not one of"),
+    (["--set", "timezone", "status"], "is not NAME=VALUE"),
+    (["completion", "tcsh"], "'tcsh' is not one of"),
+]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"), CALLS, ids=lambda value: value if isinstance(value, str) else " ".join(value)
+)
+def test_usage_errors(call: Callable[..., Outcome], arguments: list[str], told: str) -> None:
+    outcome = call(*arguments)
+    assert outcome.exit_code == 2
+    assert outcome.stdout == ""
+    assert told in outcome.stderr
+
+    if "xml" not in arguments:
+        outcome = call(*arguments, "--output=json")
+        assert outcome.exit_code == 2
+        told_json = json.loads(outcome.stderr)
+        assert told_json["code"] == "USAGE"
+        assert told in told_json["message"]
+
+
+def test_no_command_shows_the_help(call: Callable[..., Outcome]) -> None:
+    outcome = call()
+    assert outcome.exit_code == 2
+    assert outcome.stdout == ""
+    assert "Commands:" in outcome.stderr
+    assert json.loads(call("--output", "json").stderr)["message"] == "Missing command."
+    assert json.loads(call("--output", "json", "config").stderr)["message"] == "no command is given"
+
+
+def test_no_lake_is_named(call: Callable[..., Outcome]) -> None:
+    outcome = call("status", env={"LAKESTREAM_LAKE": ""})
+    assert outcome.exit_code == 66
+    assert "error[LAKE_NOT_GIVEN]: no lake is named" in outcome.stderr
+    assert "lakestream init PATH" in outcome.stderr
+
+
+def test_a_missing_lake(call: Callable[..., Outcome]) -> None:
+    outcome = call("--lake", "missing", "status")
+    assert outcome.exit_code == 66
+    assert "hint: lakestream init missing" in outcome.stderr
+
+
+def test_a_multi_line_internal_error_is_cut_to_its_first_line() -> None:
+    told = describe(RuntimeError("first\nsecond"))
+    assert told.message == "RuntimeError: first"
+    assert describe(RuntimeError()).message == "RuntimeError: no message"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "json_mode"),
+    [
+        (["--output", "json"], True),
+        (["status", "--output=json"], True),
+        (["--output", "table"], False),
+        (["--output"], False),
+        ([], False),
+    ],
+)
+def test_wants_json(arguments: list[str], json_mode: bool) -> None:
+    assert wants_json(arguments) is json_mode

@@ -1,0 +1,99 @@
+"""The watch: rounds until a signal, and what ends it."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import threading
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from lakestream.errors import BusyError, LakestreamError, StreamError
+from scheduler.watch import watch
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+class Rounds:
+    """A lake of which only ``tick_once`` is asked: each call takes the next answer, then nothing is left."""
+
+    def __init__(self, *answers: list[str] | Exception, at_end: Callable[[], None]) -> None:
+        self.answers = list(answers)
+        self.at_end = at_end
+        self.running = 0
+        self.most_running = 0
+
+    def tick_once(self) -> list[Any]:
+        self.running += 1
+        self.most_running = max(self.most_running, self.running)
+        try:
+            if not self.answers:
+                self.at_end()
+                return []
+            answer = self.answers.pop(0)
+            if isinstance(answer, Exception):
+                raise answer
+            return answer
+        finally:
+            self.running -= 1
+
+
+def send(number: int) -> Callable[[], None]:
+    return lambda: os.kill(os.getpid(), number)
+
+
+def run(lake: Rounds) -> tuple[list[Any], list[LakestreamError], list[str]]:
+    ticks: list[Any] = []
+    errors: list[LakestreamError] = []
+    stops: list[str] = []
+    watch(
+        lake,  # type: ignore[arg-type]
+        poll_seconds=0.01,
+        on_tick=ticks.append,
+        on_error=errors.append,
+        on_stop=lambda: stops.append("stop"),
+    )
+    return ticks, errors, stops
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_ticks_until_a_signal_and_leaves_the_handlers_as_they_were(number: int) -> None:
+    before = signal.getsignal(number)
+    ticks, errors, stops = run(Rounds(["a", "b"], ["c"], at_end=send(number)))
+    assert (ticks, errors) == (["a", "b", "c"], [])
+    assert set(stops) == {"stop"}
+    assert signal.getsignal(number) is before
+
+
+def test_rounds_follow_each_other_and_never_overlap(caplog: pytest.LogCaptureFixture) -> None:
+    idle = threading.Event()
+    left = [3]
+
+    def at_end() -> None:
+        idle.wait(0.05)  # longer than a poll: due rounds are passed over
+        left[0] -= 1
+        if left[0] == 0:
+            send(signal.SIGTERM)()
+
+    lake = Rounds(["a"], at_end=at_end)
+    with caplog.at_level(logging.DEBUG):
+        run(lake)
+    assert lake.most_running == 1
+    assert left[0] == 0
+    assert "maximum number of running instances" not in caplog.text
+
+
+def test_an_error_that_passes_is_told_and_the_watch_goes_on() -> None:
+    busy = BusyError("LAKE_LOCKED", "process 7 writes")
+    ticks, errors, _ = run(Rounds(busy, ["a"], at_end=send(signal.SIGTERM)))
+    assert (ticks, errors) == (["a"], [busy])
+
+
+@pytest.mark.parametrize("error", [StreamError("CHANGES_LOST", "gone"), ZeroDivisionError("x")])
+def test_another_error_ends_it(error: Exception) -> None:
+    with pytest.raises(type(error)) as raised:
+        run(Rounds(["a"], error, at_end=lambda: None))
+    assert raised.value is error
