@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from lakestream.errors import StatementError
+from lakestream.errors import Place, StatementError
 from lakestream.language.model import ShowStreams
 
 if TYPE_CHECKING:
@@ -46,7 +46,9 @@ def parse_statement(text: str, *, dialect: str = "tdengine") -> Statement:
     statements = parse_script(text, dialect=dialect)
     if len(statements) != 1:
         found = "no statement" if not statements else f"{len(statements)} statements"
-        raise StatementError("STATEMENT_COUNT", f"one statement is wanted, the text has {found}")
+        raise StatementError(
+            "STATEMENT_COUNT", f"one statement is wanted, the text has {found}", place=Place(1, 1, text=text)
+        )
     return statements[0]
 
 

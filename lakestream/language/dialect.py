@@ -6,6 +6,7 @@ Single and double quotes enclose strings and back-ticks names; ``5m`` is a durat
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, ClassVar
 
 from sqlglot import exp, tokens
@@ -25,6 +26,7 @@ _SPARK_KEYWORDS: dict[str, TokenType] = {
     # Jinja's block marks are no part of SQL, and nothing may swallow the rest of a statement unread.
     if "{" not in word and "}" not in word and kind not in (TokenType.COMMAND, TokenType.HINT)
 }
+_PLAIN_NUMBER = re.compile(r"[0-9]*\.?[0-9]*([eE][+-]?[0-9]+)?")
 _ESCAPES = {"n": "\n", "r": "\r", "t": "\t", "0": "\0", "b": "\b", "Z": "\x1a"}
 
 
@@ -105,7 +107,7 @@ def _joined(kind: TokenType, first: Token, last: Token, text: str) -> Token:
 
 def _spelt_out(token: Token) -> list[Token]:
     """Return the tokens of ``_ls_duration('5m')`` for a duration literal, the token itself otherwise."""
-    if token.token_type is not TokenType.NUMBER or not token.text[-1:].isalpha():
+    if token.token_type is not TokenType.NUMBER or _PLAIN_NUMBER.fullmatch(token.text):
         return [token]
     kinds = (
         (TokenType.VAR, DURATION_FUNCTION),

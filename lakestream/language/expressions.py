@@ -58,12 +58,14 @@ def parse_query(f: Fragment) -> exp.Query:
 
 
 def place_in(f: Fragment, node: exp.Expr) -> Place:
-    """Return the place of a node of the fragment's tree: its own, its first child's, or the whole."""
-    for part in node.walk():
-        if "start" in part.meta:
-            start, end = part.meta["start"], part.meta["end"] + 1
-            return Source.of_fragment(f).place(start, end)
-    return place_of(f)
+    """Return the place of a node of the fragment's tree: its own, its leftmost part's, or the whole."""
+    parts = (
+        [node.meta] if "start" in node.meta else [part.meta for part in node.walk() if "start" in part.meta]
+    )
+    if not parts:
+        return place_of(f)
+    leftmost = min(parts, key=lambda meta: int(meta["start"]))
+    return Source.of_fragment(f).place(leftmost["start"], leftmost["end"] + 1)
 
 
 def _parse(f: Fragment, kind: type[exp.Expr] | None) -> exp.Expr:
@@ -94,6 +96,9 @@ def _parse(f: Fragment, kind: type[exp.Expr] | None) -> exp.Expr:
         raise StatementError("SYNTAX", "one expression or query may stand here", place=place_of(f))
     tree = trees[0]
     _check_depth(f, tree)
+    for call in tree.find_all(exp.Anonymous):
+        if call.name == DURATION_FUNCTION:
+            _duration(f, call, "a query")
     return tree
 
 
@@ -182,7 +187,7 @@ def _read_inner_window(f: Fragment, select: exp.Select) -> None:
 
 def _duration(f: Fragment, node: exp.Expr, clause: str) -> Duration:
     place = place_in(f, node)
-    if isinstance(node, exp.Anonymous) and node.name == DURATION_FUNCTION:
+    if isinstance(node, exp.Anonymous) and node.name == DURATION_FUNCTION and node.expressions:
         return read_duration(node.expressions[0].name, place)
     if isinstance(node, exp.Literal) and not node.is_string:
         return read_duration(node.name, place)

@@ -162,7 +162,7 @@ class Reader:
         return tuple(self.list_of(one))
 
     def refuse_duplicate(self, name: str, taken: set[str], word: Word) -> None:
-        """Add a column's name to those taken; DUPLICATE_COLUMN when it is, without regard to case (as Spark)."""
+        """Add a column's name to those taken; DUPLICATE_COLUMN when it is there in any case (as in Spark)."""
         if name.lower() in taken:
             raise self.error("DUPLICATE_COLUMN", f"column {name} is given twice", word=word)
         taken.add(name.lower())

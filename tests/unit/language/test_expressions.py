@@ -1,0 +1,65 @@
+"""Trees of expressions and queries, and the places of their nodes."""
+
+from __future__ import annotations
+
+import pytest
+from sqlglot import exp
+
+from lakestream.errors import StatementError
+from lakestream.language import parse_expression, parse_query
+from lakestream.language.expressions import place_in
+from lakestream.language.model import Duration, Fragment
+
+
+def test_a_duration_is_a_call_over_its_text() -> None:
+    tree = parse_expression(Fragment("ts - 5m"))
+    call = tree.find(exp.Anonymous)
+    assert call is not None
+    assert call.name == "_ls_duration"
+    assert [argument.name for argument in call.expressions] == ["5m"]
+
+
+def test_placeholders_are_unquoted_names() -> None:
+    tree = parse_query(Fragment("SELECT %%1, upper(%%tbname), '%%2' FROM %%trows"))
+    assert [column.name for column in tree.find_all(exp.Column)] == ["%%1", "%%tbname"]
+    assert [table.name for table in tree.find_all(exp.Table)] == ["%%trows"]
+    assert not any(name.quoted for name in tree.find_all(exp.Identifier))
+
+
+def test_a_window_at_the_end_of_a_query() -> None:
+    text = "SELECT _wstart FROM t PARTITION BY tbname INTERVAL(10s, 1s) SLIDING(5s) ORDER BY 1 LIMIT 9"
+    tree = parse_query(Fragment(text))
+    assert tree.meta["inner_interval"] == (Duration(10, "s"), Duration(1, "s"), Duration(5, "s"))
+    assert [column.name for column in tree.meta["inner_partition"]] == ["tbname"]
+    assert tree.args["order"] is not None
+    assert tree.args["limit"] is not None
+
+
+def test_a_window_of_a_subquery_belongs_to_it() -> None:
+    tree = parse_query(Fragment("SELECT max(c) FROM (SELECT count(*) AS c FROM t INTERVAL(1m))"))
+    inner = [select.meta.get("inner_interval") for select in tree.find_all(exp.Select)]
+    minute = Duration(1, "m")
+    assert inner == [None, (minute, Duration(0, "m"), minute)]
+
+
+def test_strings_are_what_they_say() -> None:
+    tree = parse_query(Fragment(r"""SELECT 'it''s', "a''b", 'a\'b', "x""y", 'a\nb', '50\%'"""))
+    assert [item.name for item in tree.selects] == ["it's", "a''b", "a'b", 'x"y', "a\nb", r"50\%"]
+
+
+def test_places_are_those_of_the_statement() -> None:
+    fragment = Fragment("SELECT a,\n  bad FROM t", line=3, column=10, statement="…")
+    column = list(parse_query(fragment).find_all(exp.Column))[1]
+    place = place_in(fragment, column)
+    assert (place.line, place.column, place.length) == (4, 3, 3)
+
+
+def test_only_a_query_is_a_query() -> None:
+    for text in ("DROP TABLE t", "INSERT INTO t SELECT 1", "SHOW TABLES", "SELECT 1; SELECT 2", "a > 1"):
+        with pytest.raises(StatementError):
+            parse_query(Fragment(text))
+
+
+def test_comments_do_not_reach_the_tree() -> None:
+    tree = parse_query(Fragment("SELECT /* x */ /*+ BROADCAST(t) */ a -- y\n FROM t"))
+    assert tree.sql("spark") == "SELECT a FROM t"

@@ -1,0 +1,102 @@
+"""No text makes the reader fail with anything but its own errors, nor takes it long."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import yaml
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from lakestream.errors import LakestreamError, Place
+from lakestream.language import parse_script
+
+VALID = [
+    case["sql"]
+    for case in yaml.safe_load((Path(__file__).parent / "data" / "accepted.yaml").read_text(encoding="utf-8"))
+]
+PIECES = [
+    *" ();,.'\"`|%-+*/=<>\n\0\u2028\ud800é\u0661",
+    *(
+        "%%",
+        "%%1",
+        "%%trows",
+        "--",
+        "/*",
+        "*/",
+        "5m",
+        "1e9",
+        "0.5s",
+        "NULL",
+        "SELECT",
+        "FROM",
+        "AS",
+        "IN",
+        "NOT",
+    ),
+    *(
+        "CASE",
+        "WHEN",
+        "INTERVAL(",
+        "SLIDING(",
+        "PARTITION BY",
+        "TAGS",
+        "VALUES",
+        "OVER (",
+        "WITH",
+        "UNION",
+        "{",
+        "[",
+    ),
+]
+SECONDS_PER_KB = 0.1
+calm = settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+
+
+def _parse(text: str) -> None:
+    started = time.perf_counter()  # noqa: TID251 - it is the machine's time that is limited
+    try:
+        parse_script(text)
+    except LakestreamError as error:
+        place = error.place
+        error.render()
+    else:
+        place = Place(1, 1)
+    assert place is not None
+    assert min(place.line, place.column) >= 1
+    taken = time.perf_counter() - started  # noqa: TID251
+    # Several times the target: the machine may be busy with other things.
+    assert taken < max(1.0, 5 * SECONDS_PER_KB * len(text) / 1_000)
+
+
+@calm
+@given(st.text(max_size=200))
+def test_any_text(text: str) -> None:
+    _parse(text)
+
+
+@calm
+@given(st.lists(st.sampled_from(PIECES), max_size=40).map(" ".join))
+def test_any_words(text: str) -> None:
+    _parse(text)
+
+
+@calm
+@given(st.sampled_from(VALID), st.data())
+def test_a_changed_statement(sql: str, data: st.DataObject) -> None:
+    for _ in range(data.draw(st.integers(1, 3))):
+        start = data.draw(st.integers(0, len(sql)))
+        end = data.draw(st.integers(start, min(len(sql), start + 12)))
+        sql = sql[:start] + data.draw(st.sampled_from(["", *PIECES])) + sql[end:]
+    _parse(sql)
+
+
+def test_a_megabyte_is_read_in_linear_time() -> None:
+    for text in (
+        "INSERT INTO t VALUES " + ",".join(f"('2025-01-01', {i})" for i in range(40_000)),
+        "/* " * 150_000 + "*/ " * 150_000 + "SELECT 1",
+        "-- x\n" * 200_000 + "SELECT 1",
+        "CREATE TABLE t (ts TIMESTAMP, " + ", ".join(f"c{i} INT" for i in range(60_000)) + ")",
+    ):
+        _parse(text)
