@@ -14,7 +14,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -33,8 +33,9 @@ _TIMEOUT_SECONDS = 900
 def find_jars(folder: Path | None) -> list[Path]:
     """Return the Delta jars: of ``folder`` when given, else of the checkout or the user's cache.
 
-    When neither has them they are resolved into the cache, once. Raises PrerequisiteError JARS_MISSING (the
-    given folder lacks them), JARS_UNREACHABLE (no network), DISK_FULL, JAVA_MISSING, JAVA_TOO_OLD.
+    When neither has them they are resolved into the cache, once. Raises PrerequisiteError: JARS_MISSING (the
+    given folder lacks them), JARS_UNREACHABLE (no network), JARS_NOT_STORED (no room), SPARK_MISSING,
+    JAVA_MISSING, JAVA_TOO_OLD.
     """
     if folder is not None:
         found = jars_in(folder)
@@ -63,7 +64,7 @@ def jars_in(folder: Path) -> list[Path]:
 def cache_folder() -> Path:
     """Return the per-user folder for the jars of the installed versions."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    return cache / "lakestream" / "jars" / f"delta-{version('delta-spark')}-spark-{version('pyspark')}"
+    return cache / "lakestream" / "jars" / f"delta-{_version('delta-spark')}-spark-{_version('pyspark')}"
 
 
 def resolve_jars(folder: Path) -> list[Path]:
@@ -89,20 +90,37 @@ def resolve_jars(folder: Path) -> list[Path]:
 
 
 def _delta_artifact() -> str:
-    spark = ".".join(version("pyspark").split(".")[:2])
+    spark = ".".join(_version("pyspark").split(".")[:2])
     return f"delta-spark_{spark}_{_SCALA}"
 
 
 def _delta_jar() -> str:
-    return f"{_delta_artifact()}-{version('delta-spark')}.jar"
+    return f"{_delta_artifact()}-{_version('delta-spark')}.jar"
+
+
+def check_spark() -> None:
+    """Raise PrerequisiteError SPARK_MISSING unless pyspark can be imported."""
+    if find_spec("pyspark") is None:
+        raise _not_installed("pyspark")
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        raise _not_installed(package) from None
+
+
+def _not_installed(package: str) -> PrerequisiteError:
+    return PrerequisiteError(
+        "SPARK_MISSING", f"{package} is not installed", hint="pip install 'lakestream[spark]'"
+    )
 
 
 def _spark_home() -> Path:
     found = find_spec("pyspark")
-    if found is None or found.origin is None:
-        raise PrerequisiteError(
-            "SPARK_MISSING", "pyspark is not installed", hint="pip install 'pyspark[connect]'"
-        )
+    assert found is not None
+    assert found.origin is not None, "check_spark has found it"
     return Path(found.origin).parent
 
 
@@ -113,7 +131,7 @@ def _fetch(ivy: Path) -> list[Path]:
     script.write_text("", encoding="utf-8")
     command = [
         str(_spark_home() / "bin" / "spark-submit"),
-        *("--packages", f"io.delta:{_delta_artifact()}:{version('delta-spark')}"),
+        *("--packages", f"io.delta:{_delta_artifact()}:{_version('delta-spark')}"),
         *("--conf", f"spark.jars.ivy={ivy}"),
         *("--master", "local[1]"),
         str(script),

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from lakestream.errors import ConfigError, PrerequisiteError
 from lakestream.java import check_java
-from lakestream.storage.jars import find_jars
+from lakestream.storage.jars import check_spark, find_jars
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -62,13 +62,17 @@ def spark_session(settings: Settings) -> SparkSession:
     """Return a Spark session for lakestream, starting Spark when none is active in this process.
 
     An active session (a notebook's, a Databricks cluster's) is used through a child session, so that its own
-    settings stay as they are. Raises PrerequisiteError (JAVA_MISSING, JAVA_TOO_OLD, JARS_…,
+    settings stay as they are. Raises PrerequisiteError (SPARK_MISSING, JAVA_MISSING, JAVA_TOO_OLD, JARS_…,
     SPARK_NOT_STARTED) and ConfigError UNSAFE_SPARK_CONF.
     """
+    check_spark()
+    from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
     active = SparkSession.getActiveSession()
-    if active is None and "DATABRICKS_RUNTIME_VERSION" in os.environ:
+    # A thread of its own has no active session; the process may have one all the same.
+    running = SparkContext._active_spark_context is not None  # noqa: SLF001 - nothing public tells
+    if active is None and (running or "DATABRICKS_RUNTIME_VERSION" in os.environ):
         active = SparkSession.builder.getOrCreate()
     return adopt_session(active) if active is not None else _start(settings)
 

@@ -1,0 +1,67 @@
+from __future__ import annotations
+
+from importlib.metadata import PackageNotFoundError
+from typing import TYPE_CHECKING
+
+import pytest
+
+from lakestream.errors import PrerequisiteError
+from lakestream.storage import jars
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+DELTA = "io.delta_delta-spark_4.2_2.13-4.4.0.jar"
+
+
+def test_a_given_folder_is_used_as_it_is(tmp_path: Path) -> None:
+    for name in (DELTA, "io.delta_delta-storage-4.4.0.jar"):
+        (tmp_path / name).touch()
+    assert [jar.name for jar in jars.find_jars(tmp_path)] == [DELTA, "io.delta_delta-storage-4.4.0.jar"]
+
+
+@pytest.mark.parametrize("name", [None, "io.delta_delta-spark_4.2_2.13-4.3.0.jar"])
+def test_a_given_folder_without_this_delta_is_refused(name: str | None, tmp_path: Path) -> None:
+    if name:
+        (tmp_path / name).touch()
+    with pytest.raises(PrerequisiteError) as caught:
+        jars.find_jars(tmp_path)
+    assert caught.value.code == "JARS_MISSING"
+    assert "delta-spark_4.2_2.13-4.4.0.jar" in caught.value.message
+
+
+def test_the_cache_is_the_users_and_of_these_versions(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert jars.cache_folder() == tmp_path / "lakestream" / "jars" / "delta-4.4.0-spark-4.2.0"
+
+
+def test_jars_that_spark_brings_itself_are_left_out(tmp_path: Path) -> None:
+    own, other = tmp_path / "org.slf4j_slf4j-api-1.0.jar", tmp_path / DELTA
+    assert jars._beside_spark([own, other]) == [other]
+
+
+def test_without_a_network_the_message_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fake = tmp_path / "spark"
+    (fake / "bin").mkdir(parents=True)
+    submit = fake / "bin" / "spark-submit"
+    submit.write_text("#!/bin/sh\necho 'java.net.UnknownHostException: repo' >&2\nexit 1\n", encoding="utf-8")
+    submit.chmod(0o755)
+    monkeypatch.setattr(jars, "_spark_home", lambda: fake)
+    with pytest.raises(PrerequisiteError) as caught:
+        jars.resolve_jars(tmp_path / "jars")
+    assert caught.value.code == "JARS_UNREACHABLE"
+    assert "no network" in caught.value.message
+    assert not (tmp_path / "jars").exists()
+    assert not list(tmp_path.glob(".jars-*"))
+
+
+def test_without_spark_the_message_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    def not_there(package: str) -> str:
+        raise PackageNotFoundError(package)
+
+    monkeypatch.setattr(jars, "version", not_there)
+    with pytest.raises(PrerequisiteError) as caught:
+        jars.find_jars(None)
+    assert (caught.value.code, caught.value.hint) == ("SPARK_MISSING", "pip install 'lakestream[spark]'")
