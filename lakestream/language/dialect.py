@@ -82,8 +82,8 @@ def merge(found: list[Token], text: str) -> list[Token]:
         token = found[at]
         token.comments = []
         following = found[at + 1] if at + 1 < len(found) else None
-        if token.token_type is TokenType.STRING:
-            token.text = unquote(text[token.start : token.end + 1])
+        if token.token_type in (TokenType.STRING, TokenType.NATIONAL_STRING):
+            token = _string(token, text)
         elif token.token_type is TokenType.MOD and following and following.token_type is TokenType.MOD:
             last = found[at + 2] if at + 2 < len(found) else None
             if last and _adjacent(token, following) and _adjacent(following, last) and last.text.isalnum():
@@ -95,6 +95,13 @@ def merge(found: list[Token], text: str) -> list[Token]:
         merged.append(token)
         at += 1
     return merged
+
+
+def _string(token: Token, text: str) -> Token:
+    """Return a string with its text; ``N'…'``, which every sqlglot tokenizer knows, is one too."""
+    string = _joined(TokenType.STRING, token, token, text)
+    string.text = unquote(string.text.lstrip("nN"))
+    return string
 
 
 def _continues_number(token: Token) -> bool:
