@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
 
-@settings(max_examples=200, derandomize=True, database=None, deadline=None)
+@settings(max_examples=60, derandomize=True, database=None, deadline=None)
 @given(example=examples(disorder=False))
 def test_no_row_is_late(example: Example) -> None:
     watermark = example.watermark.after(START) - START
@@ -27,7 +27,7 @@ def test_no_row_is_late(example: Example) -> None:
             newest[group] = max(newest.get(group, row["ts"]), row["ts"])
 
 
-@settings(max_examples=200, derandomize=True, database=None, deadline=None)
+@settings(max_examples=60, derandomize=True, database=None, deadline=None)
 @given(example=examples(disorder=True))
 def test_examples_are_small_and_can_be_told(example: Example) -> None:
     assert len(expected(example)) < 20_000
