@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from lakestream.lake import StreamStatus
     from lakestream.settings import Settings
     from lakestream.storage.catalog import Catalog, TableInfo
+    from lakestream.storage.layout import Layout
     from lakestream.storage.table import Table
 
 Verdict = Literal["ok", "warning", "wrong"]
@@ -88,14 +89,17 @@ def _jars(settings: Settings) -> Check:
     return Check("jars", "ok", f"{counted(len(found), 'jar')} in {found[0].parent}")
 
 
-def check_lake(location: str, *, keys: bool) -> Iterator[Check]:
+def check_lake(layout: Layout, *, keys: bool) -> Iterator[Check]:
     """Check the lake's layout, disk and tables; ``keys`` reads the key columns of every table."""
     from lakestream.clock import SystemClock
     from lakestream.storage.catalog import Catalog
-    from lakestream.storage.layout import FORMAT_VERSION, Layout
+    from lakestream.storage.layout import FORMAT_VERSION
 
-    layout = Layout(location)
-    layout.check()
+    try:
+        layout.check()
+    except LakestreamError as error:
+        yield _wrong("lake", error)
+        return
     yield Check("lake", "ok", f"{layout.root}, layout {FORMAT_VERSION}")
     if layout.is_local:
         yield _disk(layout.root)

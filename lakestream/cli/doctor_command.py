@@ -32,7 +32,7 @@ def doctor(session: Session, skip_keys: bool) -> int:
     for check in check_machine(session.settings):
         note(check)
     try:
-        for check in check_lake(session.location(), keys=not skip_keys):
+        for check in check_lake(session.layout(), keys=not skip_keys):
             note(check)
         with session.open() as lake:
             for check in check_streams(lake.streams()):

@@ -10,7 +10,8 @@ import click
 
 from lakestream.cli.failures import show_error
 from lakestream.cli.output import print_json, print_table
-from lakestream.cli.session import Session, command, is_terminal
+from lakestream.cli.session import PROGRAM, Session, command, is_terminal
+from lakestream.errors import StreamError
 
 if TYPE_CHECKING:
     from lakestream.lake import Lake, TickReport
@@ -57,6 +58,8 @@ def run(session: Session, watch: bool, poll: float | None) -> None:
     """Bring all running streams up to date.
 
     On a terminal it shows rows, rows per second and lag while it works; at the end the totals.
+    Leaves with status 1 when a stream has failed.
+
     With --watch it goes on until Ctrl-C or SIGTERM, finishes the running tick and leaves with 0.
     """
     if poll is not None and not watch:
@@ -67,7 +70,12 @@ def run(session: Session, watch: bool, poll: float | None) -> None:
             _watch(session, lake, totals, poll)
         else:
             _run_until_idle(session, lake, totals)
+        failed = [f"{s.database}.{s.name}" for s in lake.streams() if s.status == "Failed"]
     _show_totals(session, totals)
+    if failed:
+        raise StreamError(
+            "STREAM_FAILED", f"failed: {', '.join(failed)}", hint=f"`{PROGRAM} status` says why"
+        )
 
 
 def _run_until_idle(session: Session, lake: Lake, totals: Totals) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 import click
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
 
     from lakestream.lake import Lake
     from lakestream.settings import Settings
+    from lakestream.storage.layout import Layout
 
 PROGRAM = "lakestream"
 
@@ -53,9 +56,29 @@ class Session:
             given["profile"] = self.profile
         return Settings(**given)
 
+    def layout(self) -> Layout:
+        """Return where the lake's things lie; LakeError LAKE_NOT_FOUND when there is no lake."""
+        from lakestream.storage.layout import Layout
+
+        location = self.location()
+        layout = Layout(location)
+        if not layout.exists():
+            is_file = layout.is_local and Path(layout.root).is_file()
+            raise LakeError(
+                "LAKE_NOT_FOUND",
+                f"{layout.root} is a file, not a lake" if is_file else f"there is no lake at {layout.root}",
+                hint=f"`{PROGRAM} init PATH` makes one"
+                if is_file
+                else f"{PROGRAM} init {shlex.quote(location)}",
+            )
+        return layout
+
     def open(self, *, create: bool = False) -> Lake:
         """Open the lake; without ``create`` it has to be there (LakeError, LAKE_NOT_FOUND)."""
         from lakestream.lake import Lake
+
+        if not create:
+            self.layout()
 
         # Without --profile and --set the lake reads its settings itself, when it first needs them:
         # pydantic alone would take half of the time that `status` has.

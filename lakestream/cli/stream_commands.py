@@ -9,6 +9,7 @@ import click
 from lakestream.cli.output import print_json
 from lakestream.cli.session import Session, command, quoted_name
 from lakestream.cli.sql_command import show_result
+from lakestream.errors import LakestreamError
 
 if TYPE_CHECKING:
     from lakestream.lake import Verification
@@ -23,8 +24,21 @@ def quoted(stream: str) -> str:
     return ".".join(quoted_name(part) for part in stream.split(".", 1))
 
 
+def complete_stream(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
+    """Return the names of the lake's streams that begin so; none when there is no lake to ask."""
+    try:
+        with ctx.ensure_object(Session).open() as lake:
+            names = [name for s in lake.streams() for name in (s.name, f"{s.database}.{s.name}")]
+    except LakestreamError:
+        return []
+    return [name for name in names if name.startswith(incomplete)]
+
+
+stream_argument = click.argument("stream", shell_complete=complete_stream)
+
+
 @command("explain")
-@click.argument("stream")
+@stream_argument
 @click.pass_obj
 def explain(session: Session, stream: str) -> None:
     """Show the stages of a stream's next tick."""
@@ -33,7 +47,7 @@ def explain(session: Session, stream: str) -> None:
 
 
 @command("verify")
-@click.argument("stream")
+@stream_argument
 @click.option("--from", "start", metavar="TIME", help="First event time to compare (included).")
 @click.option("--to", "end", metavar="TIME", help="Event time to stop at (not included).")
 @click.pass_obj
@@ -59,7 +73,7 @@ def _show_verification(found: Verification) -> None:
 
 
 @command("start")
-@click.argument("stream")
+@stream_argument
 @click.option("--ignore-untreated", is_flag=True, help="Leave out what was written while it was stopped.")
 @click.pass_obj
 def start(session: Session, stream: str, ignore_untreated: bool) -> None:
@@ -68,7 +82,7 @@ def start(session: Session, stream: str, ignore_untreated: bool) -> None:
 
 
 @command("stop")
-@click.argument("stream")
+@stream_argument
 @click.pass_obj
 def stop(session: Session, stream: str) -> None:
     """Stop a stream until it is started again."""
@@ -76,7 +90,7 @@ def stop(session: Session, stream: str) -> None:
 
 
 @command("drop")
-@click.argument("stream")
+@stream_argument
 @click.pass_obj
 def drop(session: Session, stream: str) -> int:
     """Drop a stream after asking; its output table stays."""

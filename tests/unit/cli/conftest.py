@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from lakestream.cli import cli
-from lakestream.errors import LakeError
+from lakestream.storage.layout import Layout
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -79,8 +79,6 @@ class FakeLake:
         self.closed = False
 
     def open(self, path: str, *, create: bool = True, confirm: Any = None, settings: Any = None) -> Self:
-        if path == "missing":
-            raise LakeError("LAKE_NOT_FOUND", "there is no lake at missing", hint="lakestream init missing")
         self.asked.append(("open", path, create, settings))
         self.confirm = confirm
         return self
@@ -128,6 +126,8 @@ class FakeLake:
 def lake(monkeypatch: pytest.MonkeyPatch) -> FakeLake:
     fake = FakeLake()
     monkeypatch.setitem(sys.modules, "lakestream.lake", SimpleNamespace(Lake=fake.open))
+    there = Layout.exists
+    monkeypatch.setattr(Layout, "exists", lambda self: self.root.endswith(("/one", "/two")) or there(self))
     return fake
 
 

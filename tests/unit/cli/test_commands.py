@@ -6,6 +6,7 @@ A text is the call after ``$ lakestream``, then stdout, ``[stderr]`` and stderr 
 
 from __future__ import annotations
 
+import json
 import shlex
 from datetime import UTC, datetime
 from pathlib import Path
@@ -81,7 +82,6 @@ def transcript(command: str, outcome: Outcome) -> str:
         (["sql", "SELECT 1", "--dialect", "iotdb"], ("sql", "SELECT 1", "iotdb")),
         (["show", "tables"], ("sql", "SHOW TABLES", "tdengine")),
         (["show", "streams", "-d", "x"], ("sql", "SHOW `x`.STREAMS", "tdengine")),
-        (["run"], ("run", "idle")),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
@@ -159,10 +159,41 @@ def test_init_makes_a_lake_once(call: Callable[..., Outcome], lake: FakeLake, tm
     assert lake.asked == [("open", root, True, None)]
 
 
+def test_run_leaves_with_1_while_a_stream_has_failed(call: Callable[..., Outcome], lake: FakeLake) -> None:
+    assert (call("run").exit_code, call("run").stdout) == (0, "nothing to do\n")
+    lake.statuses = [FakeStatus(status="Failed"), FakeStatus(name="b")]
+    outcome = call("run", "--output", "json")
+    assert outcome.exit_code == 1
+    assert json.loads(outcome.stdout) == {"streams": []}
+    assert json.loads(outcome.stderr)["message"] == "failed: main.daily"
+
+
 def test_everything_is_equal(call: Callable[..., Outcome], lake: FakeLake) -> None:
     assert lake.verification.differing == []
     outcome = call("verify", "s")
     assert (outcome.exit_code, outcome.stdout) == (0, "3 of 3 rows equal\n")
+
+
+@pytest.mark.parametrize(
+    ("words", "offered"),
+    [
+        ("lakestream st", ["status", "start", "stop"]),
+        ("lakestream stop da", ["daily"]),
+        ("lakestream stop main.", ["main.daily", "main.hourly", "main.new"]),
+        ("lakestream --lake /nowhere stop da", []),
+        ("lakestream show t", ["tables"]),
+    ],
+)
+def test_completing(
+    call: Callable[..., Outcome], furnished: FakeLake, words: str, offered: list[str]
+) -> None:
+    del furnished
+    asked = {
+        "_LAKESTREAM_COMPLETE": "bash_complete",
+        "COMP_WORDS": words,
+        "COMP_CWORD": str(len(words.split()) - 1),
+    }
+    assert call(env=asked).stdout.split() == [f"plain,{word}" for word in offered]
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

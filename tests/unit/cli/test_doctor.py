@@ -42,7 +42,7 @@ def catalog(tmp_path: Path) -> Catalog:
 
 
 def verdicts(catalog: Catalog, *, keys: bool = True) -> dict[str, tuple[str, str]]:
-    checks = list(doctor.check_lake(catalog.layout.root, keys=keys))
+    checks = list(doctor.check_lake(catalog.layout, keys=keys))
     return {check.name: (check.verdict, check.found) for check in checks}
 
 
@@ -77,6 +77,13 @@ def test_a_broken_table_does_not_hide_the_others(catalog: Catalog) -> None:
     assert found["table main.t"][0] == "wrong"
     assert found["table main.empty"][0] == "wrong"
     assert found["lake"][0] == "ok"
+
+
+def test_a_newer_layout_is_wrong(catalog: Catalog) -> None:
+    (Path(catalog.layout.root) / "_lakestream" / "lake.json").write_text('{"format": 99}')
+    found = verdicts(catalog)
+    assert found["lake"][0] == "wrong"
+    assert len(found) == 1
 
 
 def test_little_disk_is_wrong(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:

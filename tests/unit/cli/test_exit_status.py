@@ -117,9 +117,9 @@ def test_no_lake_is_named(call: Callable[..., Outcome]) -> None:
 
 
 def test_a_missing_lake(call: Callable[..., Outcome]) -> None:
-    outcome = call("--lake", "missing", "status")
+    outcome = call("--lake", "/mis sing", "status")
     assert outcome.exit_code == 66
-    assert "hint: lakestream init missing" in outcome.stderr
+    assert "hint: lakestream init '/mis sing'" in outcome.stderr
 
 
 def test_a_multi_line_internal_error_is_cut_to_its_first_line() -> None:
