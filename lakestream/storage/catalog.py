@@ -9,19 +9,22 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Literal
+
+from deltalake import QueryBuilder
 
 from lakestream.errors import StatementError, StorageError, did_you_mean
 from lakestream.storage import edits, files
-from lakestream.storage.keyed import KeyedTable
-from lakestream.storage.layout import SYSTEM_FOLDER, segment_name
-from lakestream.storage.reading import identifier, read_arrow, text_literal
+from lakestream.storage.keyed import KeyedTable, rows_of
+from lakestream.storage.layout import SYSTEM_FOLDER, refuse_percent, segment_name
+from lakestream.storage.reading import identifier, text_literal
 from lakestream.storage.table import Table, Tables
 from lakestream.storage.types import delta_field, spark_type_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from deltalake import Field
 
@@ -88,7 +91,7 @@ class TableInfo:
 class SubtableInfo:
     """A subtable: a value of ``tbname`` in its super table, and the values of its tags by name.
 
-    Tag values are texts, numbers, booleans or None; times in microseconds since 1970 UTC.
+    Tag values are as ``values.convert`` gives them: times in microseconds since 1970 UTC.
     """
 
     name: str
@@ -219,7 +222,7 @@ class Catalog:
         """Return the kept handle of a table, at the version seen last."""
         return self.handles.open(info.path)
 
-    def create_table(
+    def create_table(  # noqa: PLR0913 (each is a clause of CREATE TABLE)
         self,
         database: str,
         name: str,
@@ -259,7 +262,7 @@ class Catalog:
                 if if_not_exists and known == name:
                     return self.table(database, name)
                 raise StatementError("TABLE_EXISTS", f"there is a table {database}.{known}")
-        if self.subtable(database, name) is not None:
+        if _id(database, name) in self._subtables.rows():
             raise StatementError("TABLE_EXISTS", f"there is a subtable {database}.{name}")
         return None
 
@@ -281,6 +284,7 @@ class Catalog:
         existing = self._existing(database, name, if_not_exists=if_not_exists)
         if existing is not None:
             return existing
+        refuse_percent(path)
         handle = self.handles.latest(path)
         info = _described(database, name, handle, None, external=True)
         if time_column is not None:
@@ -335,11 +339,12 @@ class Catalog:
         self, database: str, subtables: Sequence[SubtableInfo], *, if_not_exists: bool = False
     ) -> list[SubtableInfo]:
         """Register subtables in one commit and return the new ones. Raises TABLE_EXISTS, TAG_NOT_FOUND."""
+        known = self._subtables.rows()
         new = []
         for subtable in subtables:
             stable = self.table(database, subtable.stable)
             _check_tags(stable, subtable.tags)
-            if self.subtable(database, subtable.name) is not None or self._own_table(database, subtable.name):
+            if _id(database, subtable.name) in known or self._own_table(database, subtable.name):
                 if if_not_exists:
                     continue
                 raise StatementError("TABLE_EXISTS", f"there is a table {database}.{subtable.name}")
@@ -406,15 +411,17 @@ class Catalog:
     def _from_rows(self, stable: TableInfo, where: str | None) -> list[SubtableInfo]:
         """Return the subtables that rows name, each with the tags of its newest row."""
         names = [column.name for column in stable.tags]
-        rows = read_arrow(
-            self.handles.latest(stable.path), columns=[TBNAME, *names, stable.time_column], where=where
+        time = identifier(stable.time_column)
+        newest = [f"last_value({identifier(n)} ORDER BY {time}) AS {identifier(n)}" for n in names]
+        condition = f" AND {where}" if where else ""
+        query = (
+            f"SELECT {', '.join([TBNAME, *newest])} FROM rows WHERE {TBNAME} IS NOT NULL{condition}"  # noqa: S608
+            f" GROUP BY {TBNAME} ORDER BY {TBNAME}"
         )
-        newest = rows.sort_by(stable.time_column).select([TBNAME, *names]).to_pylist()
-        found = {row[TBNAME]: row for row in newest if row[TBNAME] is not None}
-        return [
-            SubtableInfo(name, stable.name, {tag: row[tag] for tag in names})
-            for name, row in sorted(found.items())
-        ]
+        table = self.handles.latest(stable.path)
+        with table.guard:
+            rows = rows_of(QueryBuilder().register("rows", table.handle).execute(query))
+        return [SubtableInfo(row.pop(TBNAME), stable.name, _without_moments(row)) for row in rows]
 
 
 def _id(database: str, name: str) -> str:
@@ -426,7 +433,8 @@ def _belongs(row: Mapping[str, Any], database: str, stable: str) -> bool:
 
 
 def _subtable(row: Mapping[str, Any]) -> SubtableInfo:
-    return SubtableInfo(row["name"], row["stable"], json.loads(row["tags"]))
+    tags = {name: _from_json(value) for name, value in json.loads(row["tags"]).items()}
+    return SubtableInfo(row["name"], row["stable"], tags)
 
 
 def _subtable_row(database: str, subtable: SubtableInfo) -> dict[str, Any]:
@@ -435,7 +443,37 @@ def _subtable_row(database: str, subtable: SubtableInfo) -> dict[str, Any]:
         "database": database,
         "name": subtable.name,
         "stable": subtable.stable,
-        "tags": json.dumps(subtable.tags),
+        "tags": json.dumps(subtable.tags, default=_to_json),
+    }
+
+
+def _to_json(value: object) -> dict[str, str]:
+    """Write a tag's value that JSON has no form for."""
+    if isinstance(value, bytes):
+        return {"bytes": value.hex()}
+    return {"decimal" if isinstance(value, Decimal) else "date": str(value)}
+
+
+def _from_json(value: object) -> object:
+    """Read what ``_to_json`` wrote: tags are scalars, so an object is one of its forms."""
+    if not isinstance(value, dict):
+        return value
+    [(kind, text)] = value.items()
+    return _READERS[kind](text)
+
+
+_READERS: dict[str, Callable[[str], object]] = {
+    "bytes": bytes.fromhex,
+    "decimal": Decimal,
+    "date": date.fromisoformat,
+}
+
+
+def _without_moments(tags: dict[str, Any]) -> dict[str, Any]:
+    """Give times as microseconds since 1970 UTC."""
+    return {
+        name: (value - _EPOCH) // timedelta(microseconds=1) if isinstance(value, datetime) else value
+        for name, value in tags.items()
     }
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from deltalake.exceptions import DeltaError
-
 from lakestream.errors import StreamError
 from lakestream.storage.log import CommitInfo, read_commits
 from lakestream.storage.reading import opened, plain
@@ -30,55 +28,73 @@ def changes_arrow(table: Table | str, after: int, upto: int, columns: Sequence[s
     import pyarrow as pa
 
     table = opened(table)
-    commits = _checked(table.path, after, upto)
+    commits = _checked(table, after, upto)
     if upto <= after:
         return _empty(table, columns)
     wanted = [*columns, CHANGE_TYPE, COMMIT_VERSION]
     try:
         with table.guard:
-            if table.version < upto:
-                table.refresh()
             feed = table.handle.load_cdf(starting_version=after + 1, ending_version=upto, columns=wanted)
         rows = plain(pa.table(feed)).select([*columns, COMMIT_VERSION, CHANGE_TYPE])
-    except DeltaError as error:
-        raise _lost(table.path, after, upto, error) from error
     except Exception as error:
-        # arro3 raises a bare Exception for a data file that is gone.
+        # delta-rs raises DeltaError, and a bare Exception for a data file that is gone.
         raise _lost(table.path, after, upto, error) from error
     rows = rows.set_column(len(columns), COMMIT_VERSION, rows[COMMIT_VERSION].cast(pa.int64()))
     _check_versions(table.path, commits, rows)
     return rows
 
 
-def changes_spark(spark: SparkSession, path: str, after: int, upto: int, columns: Sequence[str]) -> DataFrame:
+def changes_spark(
+    spark: SparkSession, table: Table | str, after: int, upto: int, columns: Sequence[str]
+) -> DataFrame:
     """Return the changed rows of ``(after, upto]`` as a DataFrame, as :func:`changes_arrow` does.
 
     ``after < upto``. Spark reads the commits when the DataFrame is evaluated and passes over one that
     is gone by then: who evaluates it much later calls ``read_commits`` again afterwards.
     """
-    _checked(path, after, upto)
+    table = opened(table)
+    _checked(table, after, upto)
     feed = (
         spark.read.format("delta")
         .option("readChangeFeed", "true")
         .option("startingVersion", after + 1)
         .option("endingVersion", upto)
-        .load(path)
+        .load(table.path)
     )
     names = [*columns, COMMIT_VERSION, CHANGE_TYPE]
     return feed.select(*("`" + name.replace("`", "``") + "`" for name in names))
 
 
-def _checked(path: str, after: int, upto: int) -> list[CommitInfo]:
-    """Return the range's commits: every one is there, and none switched the change feed off."""
-    commits = read_commits(path, after, upto)
-    for commit in commits:
-        if commit.change_feed is False:
-            raise StreamError(
-                "CHANGE_FEED_OFF",
-                f"the change feed of {path} is off from version {commit.version} on",
-                hint="ALTER TABLE … SET TBLPROPERTIES (delta.enableChangeDataFeed = true); then compute anew",
-            )
+def _checked(table: Table, after: int, upto: int) -> list[CommitInfo]:
+    """Return the range's commits: every one is there, and the change feed was on for all of them.
+
+    Spark refuses a range without the feed, delta-rs reads what it finds.
+    """
+    if table.version < upto:
+        table.refresh()
+    commits = read_commits(table.path, after, upto)
+    switched = [commit for commit in commits if commit.change_feed is not None]
+    before = table.has_change_feed if not switched else after < 0 or _was_on(table, after)
+    if commits and not before:
+        raise _off(table.path, after + 1)
+    for commit in switched:
+        if not commit.change_feed:
+            raise _off(table.path, commit.version)
     return commits
+
+
+def _was_on(table: Table, version: int) -> bool:
+    """Return whether the change feed was on at an older version, opened for that."""
+    properties = table.at(version).metadata().configuration
+    return properties.get("delta.enableChangeDataFeed", "false").lower() == "true"
+
+
+def _off(path: str, version: int) -> StreamError:
+    return StreamError(
+        "CHANGE_FEED_OFF",
+        f"the change feed of {path} is off at version {version}",
+        hint="ALTER TABLE … SET TBLPROPERTIES (delta.enableChangeDataFeed = true); then compute anew",
+    )
 
 
 def _check_versions(path: str, commits: list[CommitInfo], rows: pa.Table) -> None:
@@ -98,16 +114,9 @@ _HINT = "what was missed must be computed anew from the table as it is"
 
 
 def _lost(path: str, after: int, upto: int, error: BaseException) -> StreamError:
-    text = first_line(error)
-    if "change data feed" in text.lower() or "CDC" in text or "not enabled" in text.lower():
-        return StreamError(
-            "CHANGE_FEED_OFF",
-            f"the change feed of {path} is not on for the versions {after + 1} to {upto}: {text}",
-            hint="ALTER TABLE … SET TBLPROPERTIES (delta.enableChangeDataFeed = true); then compute anew",
-        )
     return StreamError(
         "CHANGES_LOST",
-        f"the changes of {path} from version {after + 1} to {upto} cannot be read: {text}",
+        f"the changes of {path} from version {after + 1} to {upto} cannot be read: {first_line(error)}",
         hint=_HINT,
     )
 

@@ -18,10 +18,14 @@ _MAX_NAME = 128
 _MAX_SEGMENT = 240
 _DEVICES = {"con", "prn", "aux", "nul", *(f"{d}{n}" for d in ("com", "lpt") for n in range(1, 10))}
 _SAFE = "-_.~"
+_ESCAPE = "="
+"""Stands for the % of percent-encoding: delta-rs decodes a % in a path, and so would leave the folder."""
 
 
 def safe_segment(name: str) -> str:
-    """Return ``name`` as one path segment, percent-encoded in UTF-8; ``segment_name`` reverses it.
+    """Return ``name`` as one path segment; ``segment_name`` reverses it.
+
+    Other characters than letters, digits, ``-``, ``_``, ``.``, ``~`` are encoded in UTF-8 as ``=XX``.
 
     A leading ``_`` or ``.`` is encoded too: Hadoop and Delta take such folders for hidden. Raises
     StatementError BAD_NAME for an empty name, ``.``, ``..``, a NUL, a device name of Windows, or a
@@ -31,21 +35,27 @@ def safe_segment(name: str) -> str:
         raise StatementError(
             "BAD_NAME", f"{name!r} cannot be a name", hint="begin with a letter; letters, digits, _"
         )
-    segment = quote(name, safe=_SAFE)
+    segment = quote(name, safe=_SAFE).replace("%", _ESCAPE)
     if segment[0] in "_.":
-        segment = f"%{ord(segment[0]):02X}{segment[1:]}"
+        segment = f"{_ESCAPE}{ord(segment[0]):02X}{segment[1:]}"
     if len(name) > _MAX_NAME or len(segment) > _MAX_SEGMENT:
         raise StatementError(
             "BAD_NAME",
             f"the name {name[:40]!r}… has {len(name)} characters",
-            hint=f"at most {_MAX_NAME} characters, {_MAX_SEGMENT} bytes when percent-encoded",
+            hint=f"at most {_MAX_NAME} characters, {_MAX_SEGMENT} bytes when encoded",
         )
     return segment
 
 
 def segment_name(segment: str) -> str:
     """Return the name that a path segment stands for."""
-    return unquote(segment)
+    return unquote(segment.replace("%", "%25").replace(_ESCAPE, "%"))
+
+
+def refuse_percent(path: str) -> None:
+    """Raise LakeError BAD_PATH for a path with a percent sign, which delta-rs and Spark read differently."""
+    if "%" in path:
+        raise LakeError("BAD_PATH", f"the path {path} has a % in it", hint="take a path without %")
 
 
 class Layout:
@@ -54,6 +64,7 @@ class Layout:
     def __init__(self, root: str) -> None:
         self.is_local = not files.is_uri(root)
         self.root = str(Path(root).expanduser().resolve()) if self.is_local else root.rstrip("/")
+        refuse_percent(self.root)
 
     def __repr__(self) -> str:
         """Return the root, for messages."""

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 from urllib.parse import unquote
 
@@ -85,8 +84,8 @@ def _read_actions(path: str, version: int) -> list[Action]:
     except FileNotFoundError:
         raise StreamError(
             "CHANGES_LOST",
-            f"the changes of version {version} of {path} are gone: its commit file is no longer in the log",
-            hint="the table's log is kept for delta.logRetentionDuration; what was missed must be computed anew",
+            f"the changes of version {version} of {path} are gone: its commit is no longer in the log",
+            hint="logs are kept for delta.logRetentionDuration; what was missed must be computed anew",
         ) from None
     return [json.loads(line) for line in content.splitlines() if line.strip()]
 
@@ -97,7 +96,7 @@ def _parse(version: int, actions: list[Action]) -> CommitInfo:
     removes = [a["remove"] for a in actions if "remove" in a]
     cdc_files = sum("cdc" in a for a in actions)
     metadata = next((a["metaData"] for a in actions if "metaData" in a), None)
-    info = next((a["commitInfo"] for a in actions if "commitInfo" in a), {})
+    info: Action = next((a["commitInfo"] for a in actions if "commitInfo" in a), {})
     added = tuple(_added_file(a) for a in adds)
     changing = [file for file, add in zip(added, adds, strict=True) if add.get("dataChange", True)]
     removing = sum(bool(r.get("dataChange", True)) for r in removes)
@@ -125,10 +124,7 @@ def _parse(version: int, actions: list[Action]) -> CommitInfo:
 
 def _timestamp(info: Action) -> int:
     """Milliseconds of the commit's own clock; 0 when the writer left no commit information."""
-    value = info.get("inCommitTimestamp", info.get("timestamp", 0))
-    if isinstance(value, str):
-        return int(datetime.fromisoformat(value).timestamp() * 1000)
-    return int(value)
+    return int(info.get("inCommitTimestamp") or info.get("timestamp") or 0)
 
 
 def _change_feed(metadata: Action | None) -> bool | None:

@@ -5,9 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
-from deltalake.exceptions import DeltaError
-
-from lakestream.errors import StorageError
+from lakestream.errors import LakestreamError, StorageError
 from lakestream.storage.table import Table, first_line
 
 if TYPE_CHECKING:
@@ -64,17 +62,18 @@ def read_arrow(
     VERSION_NOT_FOUND or READ_FAILED (a data file is gone).
     """
     table = opened(table)
-    bounded = lower is not None or upper is not None
+    if time_column is None and (lower is not None or upper is not None):
+        raise ValueError("lower and upper bound a time_column, and none was named")
     wanted = (
         list(columns) if columns is not None else [field.name for field in table.at(version).schema().fields]
     )
-    asked = [*wanted, time_column] if bounded and time_column not in wanted else wanted
-    conditions = _range(time_column, lower, upper) if time_column else []
+    conditions = _range(time_column, lower, upper) if time_column is not None else []
+    asked = wanted if time_column is None or time_column in wanted else [*wanted, time_column]
     if where:
         conditions.append(f"({where})")
     rows = _scan(table, version, asked, " AND ".join(conditions) or None)
-    if bounded and lower is not None:
-        rows = _from(rows, str(time_column), lower)
+    if time_column is not None and lower is not None:
+        rows = _from(rows, time_column, lower)
     return rows.select(wanted)
 
 
@@ -91,10 +90,10 @@ def _scan(table: Table, version: int | None, columns: list[str], predicate: str 
         with table.guard:
             reader = table.at(version).scan(columns=columns, predicate=predicate)
         return plain(pa.table(reader))
-    except DeltaError as error:
-        raise StorageError("READ_FAILED", f"{table.path} cannot be read: {first_line(error)}") from error
+    except LakestreamError:
+        raise
     except Exception as error:
-        # arro3 raises a bare Exception for what goes wrong while batches are read.
+        # delta-rs raises DeltaError, and a bare Exception for a data file that is gone.
         raise StorageError("READ_FAILED", f"{table.path} cannot be read: {first_line(error)}") from error
 
 
@@ -125,7 +124,7 @@ def align(rows: pa.Table, schema: pa.Schema) -> pa.Table:
         return rows
     unknown = set(rows.column_names) - set(schema.names)
     if unknown:
-        raise StorageError("ROWS_DO_NOT_FIT", f"the table has no column {sorted(unknown)[0]}")
+        raise StorageError("ROWS_DO_NOT_FIT", f"the table has no column {min(unknown)}")
     columns = []
     for field in schema:
         try:

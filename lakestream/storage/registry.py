@@ -8,7 +8,7 @@ stream, its tick being the transaction version of the commit that wrote it.
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
@@ -183,12 +183,12 @@ class Registry:
             )
         self._streams.put([_row(record)])
 
-    def update(self, uuid: str, **changes: Any) -> StreamRecord:
+    def update(self, uuid: str, **changes: object) -> StreamRecord:
         """Change fields of a stream and return it; STREAM_NOT_FOUND when it was removed."""
         row = self._streams.rows().get(uuid)
         if row is None:
             raise StatementError("STREAM_NOT_FOUND", f"the stream {uuid} is no longer there")
-        record = replace(_record(StreamRecord, row), **changes)
+        record = StreamRecord(**{**vars(_record(StreamRecord, row)), **changes})
         self._streams.put([_row(record)])
         return record
 
@@ -203,7 +203,7 @@ class Registry:
     # --- ticks ----------------------------------------------------------------------------------
 
     def write_plans(self, plans: Sequence[TickPlan]) -> None:
-        """Record the plans of a round of ticks in one commit. A tick is planned once: a replay runs its plan."""
+        """Record the plans of a round of ticks in one commit; a tick is planned once."""
         self._plans.write(plans)
 
     def write_progress(self, progress: Sequence[Progress]) -> None:
@@ -273,7 +273,7 @@ class _TickLog(Generic[_Tick]):
         self._path = path
         self._streams = streams
         self._columns = columns
-        self._kind = kind
+        self._kind: type[_Tick] = kind
         self._table: Table | None = None
         self._files = 0
         self._last: dict[str, _Tick] = {}

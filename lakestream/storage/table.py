@@ -248,10 +248,7 @@ def capabilities(table: Table) -> Capabilities:
 
 
 def _active_features(table: Table) -> set[str]:
-    """Leave out what the older numbered protocols only allow and the table does not use."""
-    features = set(table.features)
-    if table.handle.protocol().writer_features is not None:
-        return features
+    """Leave out what the older numbered protocols allow, and an upgrade then names, but is not used."""
     texts = [field.to_json() for field in table.fields]
     unused = {"columnMapping", "generatedColumns", "identityColumns"}
     if table.properties.get("delta.columnMapping.mode", "none") != "none":
@@ -260,7 +257,7 @@ def _active_features(table: Table) -> set[str]:
         unused.discard("generatedColumns")
     if any("delta.identity." in text for text in texts):
         unused.discard("identityColumns")
-    return features - unused
+    return set(table.features) - unused
 
 
 def first_line(error: BaseException) -> str:

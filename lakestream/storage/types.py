@@ -84,7 +84,9 @@ def delta_field(name: str, spark: str, comment: str | None = None) -> Field:
     from deltalake import Field
     from deltalake.schema import PrimitiveType
 
-    return Field(name, PrimitiveType(_DELTA.get(spark, spark)), metadata={"comment": comment} if comment else None)
+    return Field(
+        name, PrimitiveType(_DELTA.get(spark, spark)), metadata={"comment": comment} if comment else None
+    )
 
 
 def spark_type_of(field: Field) -> str:

@@ -1,0 +1,148 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pytest
+
+from lakestream.errors import StorageError, StreamError
+from lakestream.storage.delta import (
+    Table,
+    Tables,
+    append,
+    capabilities,
+    changes_arrow,
+    create,
+    delete_where,
+    read_arrow,
+    read_commits,
+    timestamp_literal,
+    update_where,
+)
+from lakestream.storage.types import delta_field
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from lakestream.storage.catalog import TableInfo
+
+S = 1_000_000
+
+
+@pytest.fixture
+def table(meters: TableInfo, rows: Callable[..., pa.Table]) -> Table:
+    table = Table.open(meters.path)
+    for second in range(1, 6):
+        append(table, rows((second, float(second))))
+    return table
+
+
+def test_a_time_range_is_half_open_and_exact_to_the_microsecond(
+    table: Table, rows: Callable[..., pa.Table]
+) -> None:
+    append(table, rows((2.000001, 7.0), (1.999999, 8.0)))
+    found = read_arrow(table, columns=["v"], lower=2 * S, upper=4 * S, time_column="ts")
+    assert sorted(found["v"].to_pylist()) == [2.0, 3.0, 7.0]
+    assert found.column_names == ["v"]
+    with pytest.raises(ValueError, match="time_column"):
+        read_arrow(table, lower=1)
+
+
+def test_types_are_plain(table: Table) -> None:
+    schema = read_arrow(table).schema
+    assert schema.field("tbname").type == pa.string()
+    assert schema.field("ts").type == pa.timestamp("us", "UTC")
+    assert changes_arrow(table, 0, 5, ["tbname"]).schema.types == [pa.string(), pa.int64(), pa.string()]
+    assert changes_arrow(table, 5, 5, ["tbname"]).schema.types == [pa.string(), pa.int64(), pa.string()]
+
+
+def test_an_older_version_is_read_without_moving_the_handle(table: Table) -> None:
+    assert read_arrow(table, 2).num_rows == 2
+    assert table.version == 5
+    assert read_arrow(table).num_rows == 5
+    with pytest.raises(StorageError, match="VERSION_NOT_FOUND"):
+        read_arrow(table, 99)
+
+
+def test_a_stale_handle_reads_a_newer_version(table: Table, rows: Callable[..., pa.Table]) -> None:
+    stale = Table.open(table.path)
+    append(table, rows((9, 9.0)))
+    assert stale.version == 5
+    assert read_arrow(stale, 6).num_rows == 6
+    assert changes_arrow(stale, 5, 6, ["v"]).num_rows == 1
+
+
+def test_a_handle_lives_through_many_commits(table: Table, rows: Callable[..., pa.Table]) -> None:
+    other = Table.open(table.path)
+    for second in range(50):
+        append(table, rows((second, 0.0)))
+    assert other.refresh() == 55
+    assert read_arrow(other, 30).num_rows == 30
+
+
+def test_updates_and_deletes_are_changes(table: Table) -> None:
+    assert update_where(table, {"v": "v + 10"}, f"ts = {timestamp_literal(S)}") == 1
+    assert delete_where(table, "v = 2.0") == 1
+    changed = changes_arrow(table, 5, 7, ["v"]).to_pylist()
+    assert {(r["v"], r["_change_type"], r["_commit_version"]) for r in changed} == {
+        (1.0, "update_preimage", 6),
+        (11.0, "update_postimage", 6),
+        (2.0, "delete", 7),
+    }
+    kinds = [(c.append_only, c.data_change, c.cdc_files > 0) for c in read_commits(table.path, 4, 7)]
+    assert kinds == [(True, True, False), (False, True, True), (False, True, True)]
+    with pytest.raises(StorageError, match="EDIT_FAILED"):
+        delete_where(table, "nothing = 1")
+
+
+def test_a_compaction_changes_nothing(table: Table) -> None:
+    table.handle.optimize.compact()
+    [info] = read_commits(table.path, 5, 6)
+    assert not info.data_change
+    assert changes_arrow(table, 5, 6, ["v"]).num_rows == 0
+
+
+def test_a_change_feed_that_is_off_is_named(tmp_path: Path, rows: Callable[..., pa.Table]) -> None:
+    path = str(tmp_path / "t")
+    fields = [delta_field("ts", "timestamp"), delta_field("v", "double"), delta_field("tbname", "string")]
+    table = create(path, fields, properties={"delta.enableChangeDataFeed": "false"})
+    append(table, rows((1, 1.0)))
+    with pytest.raises(StreamError) as caught:
+        changes_arrow(table, 0, 1, ["v"])
+    assert caught.value.code == "CHANGE_FEED_OFF"
+
+
+def test_a_change_feed_switched_off_in_between_is_named(table: Table, rows: Callable[..., pa.Table]) -> None:
+    table.handle.alter.set_table_properties({"delta.enableChangeDataFeed": "false"})
+    append(table, rows((9, 9.0)))
+    with pytest.raises(StreamError, match=r"CHANGE_FEED_OFF.*version 6"):
+        changes_arrow(table, 4, 7, ["v"])
+
+
+def test_a_change_feed_switched_on_in_between_is_named(tmp_path: Path, rows: Callable[..., pa.Table]) -> None:
+    fields = [delta_field("ts", "timestamp"), delta_field("v", "double"), delta_field("tbname", "string")]
+    table = create(str(tmp_path / "t"), fields, properties={"delta.enableChangeDataFeed": "false"})
+    append(table, rows((1, 1.0)))
+    table.handle.alter.set_table_properties({"delta.enableChangeDataFeed": "true"})
+    append(table, rows((2, 2.0)))
+    with pytest.raises(StreamError, match="CHANGE_FEED_OFF"):
+        changes_arrow(table, 0, 3, ["v"])
+    assert changes_arrow(table, 2, 3, ["v"])["v"].to_pylist() == [2.0]
+
+
+def test_a_table_that_is_not_there_is_named(tmp_path: Path, table: Table) -> None:
+    with pytest.raises(StorageError, match="TABLE_NOT_FOUND"):
+        Table.open(str(tmp_path / "none"))
+    tables = Tables()
+    assert tables.open(table.path) is tables.latest(table.path)
+
+
+def test_our_tables_can_do_everything(table: Table) -> None:
+    found = capabilities(table)
+    assert (found.arrow_reads, found.arrow_changes, found.arrow_writes, found.reasons) == (
+        True,
+        True,
+        True,
+        (),
+    )

@@ -1,0 +1,102 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pytest
+
+from lakestream.errors import StatementError
+from lakestream.storage.registry import Progress, Registry, StreamRecord, TickPlan
+
+if TYPE_CHECKING:
+    from lakestream.storage.layout import Layout
+
+
+def record(uuid: str = "u1", name: str = "s") -> StreamRecord:
+    return StreamRecord(uuid, "main", name, "CREATE STREAM …", "Running", 1, 2, "id", "hash", "main.out")
+
+
+def test_streams_are_kept(layout: Layout) -> None:
+    registry = Registry(layout)
+    assert registry.streams() == []
+    registry.add(record())
+    registry.add(record("u2", "a'b\\c"))
+    assert [s.name for s in Registry(layout).streams("main")] == ["a'b\\c", "s"]
+    with pytest.raises(StatementError, match="STREAM_ALREADY_EXISTS"):
+        registry.add(record("u3", "S"))
+    changed = registry.update("u1", status="Failed", last_error="why", extra={"a": [1]})
+    assert Registry(layout).stream("main", "s") == changed
+    registry.remove("u1")
+    assert Registry(layout).find("main", "s") is None
+    with pytest.raises(StatementError, match="STREAM_NOT_FOUND"):
+        registry.update("u1", status="Running")
+    with pytest.raises(StatementError, match="STREAM_NOT_FOUND"):
+        registry.stream("main", "s")
+
+
+def test_the_last_plan_and_progress_are_found_after_a_restart(layout: Layout) -> None:
+    registry = Registry(layout)
+    registry.add(record())
+    assert registry.last("u1") == (None, None)
+    plan = TickPlan("u1", 1, "changes", 0, 5, 7, {"/x": 3}, None, 9, {"a": 1})
+    done = Progress("u1", 1, 5, rows_in=10, seconds=0.5)
+    registry.write_plans([plan, TickPlan("u2", 4, "changes", 0, 1, 7)])
+    registry.write_progress([done])
+    registry.write_plans([])
+    assert registry.last("u1") == (plan, done)
+    assert Registry(layout).last("u1") == (plan, done)
+    assert Registry(layout).history("u1") == [done]
+
+
+def test_another_process_sees_new_ticks(layout: Layout) -> None:
+    writer, reader = Registry(layout), Registry(layout)
+    for tick in range(3):
+        writer.write_plans([TickPlan("u1", tick, "changes", tick, tick + 1, 0)])
+        assert reader.last("u1")[0] == writer.last("u1")[0]
+
+
+def test_ticks_do_not_pile_up(layout: Layout) -> None:
+    registry = Registry(layout)
+    registry.add(record())
+    for tick in range(400):
+        registry.write_progress([Progress("u1", tick, tick), Progress("gone", tick, tick)])
+    kept = registry.history("u1")
+    assert [p.tick for p in kept] == list(range(kept[0].tick, 400))
+    assert 100 <= len(kept) < 200
+    assert len(registry.history("gone")) < 100
+    assert Registry(layout).last("u1")[1] == Progress("u1", 399, 399)
+
+
+def test_state_is_kept_by_tick(layout: Layout) -> None:
+    registry = Registry(layout)
+    assert registry.read_state("u1") is None
+    first, second = pa.table({"a": [1, 2]}), pa.table({"b": ["x"]})
+    registry.write_state("u1", 3, first)
+    registry.write_state("u1", 5, second)
+    registry.write_state("u1", 6, second.slice(0, 0))
+    again = Registry(layout)
+    assert again.read_state("u1") == (6, second.slice(0, 0))
+    assert again.read_state("u1", 5) == (5, second)
+    assert again.read_state("u1", 4) == (3, first)
+    assert again.read_state("u1", 2) is None
+    again.add(record())
+    again.remove("u1")
+    assert again.read_state("u1") is None
+    assert not Path(layout.system_path("state/u1")).exists()
+
+
+def test_streams_are_listed_without_arrow_or_spark(layout: Layout) -> None:
+    Registry(layout).add(record())
+    code = (
+        "import sys; from lakestream.storage.layout import Layout;"
+        "from lakestream.storage.registry import Registry;"
+        "registry = Registry(Layout(sys.argv[1])); assert registry.streams(); registry.last('u1');"
+        "print([m for m in ('pyarrow', 'pyspark', 'sqlglot', 'pydantic') if m in sys.modules])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, layout.root], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "[]\n"
