@@ -24,10 +24,10 @@ test: setup ## all tests (ARGS="-k name" for some of them)
 	@$(RUN)/python -m pytest $(ARGS)
 
 lint: setup ## ruff, mypy --strict, import layers
-	@$(RUN)/ruff check .
-	@$(RUN)/ruff format --check .
-	@$(RUN)/mypy
-	@$(RUN)/lint-imports
+	@status=0; \
+	for check in "ruff check ." "ruff format --check ." mypy lint-imports; do \
+	  $(RUN)/$$check || status=1; \
+	done; exit $$status
 
 format: setup ## let ruff lay out the code
 	@$(RUN)/ruff check --fix-only --quiet .

@@ -46,7 +46,6 @@ _OWN = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.log.structuredLogging.enabled": "false",
-    "spark.driver.bindAddress": "127.0.0.1",
     "spark.locality.wait": "0",
     # Small ticks: one planning per query instead of one per stage.
     "spark.sql.adaptive.enabled": "false",
@@ -141,7 +140,8 @@ def _reason(error: Exception, log: Path) -> str:
     """Return what the JVM said last, or the error's first line when it said nothing."""
     said = log.read_text(encoding="utf-8", errors="replace").splitlines() if log.exists() else []
     errors = [line for line in said if "rror" in line or "xception" in line]
-    return (errors or [str(error).partition("\n")[0]])[0][:300]
+    reason = (errors or [str(error).partition("\n")[0]])[0]
+    return reason.removeprefix('Exception in thread "main" ')[:300]
 
 
 def _refuse_silent_loss(conf: Mapping[str, str]) -> None:
@@ -171,12 +171,16 @@ def _configuration(settings: Settings, scratch: Path) -> dict[str, str]:
         **_MEANING,
     }
     if local:
-        configuration["spark.driver.host"] = "127.0.0.1"
+        configuration |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
         # On the class path from the start: `spark.jars` would be copied and loaded anew, two seconds later.
         configuration["spark.driver.extraClassPath"] = os.pathsep.join(map(str, jars))
     else:
         configuration["spark.jars"] = ",".join(map(str, jars))
-    return configuration | settings.spark_conf
+    merged = configuration | settings.spark_conf
+    for key in ("spark.driver.extraJavaOptions", "spark.executor.extraJavaOptions"):
+        # Added to, not replaced: without the zone, instants would be read in the machine's.
+        merged[key] = f"{configuration[key]} {settings.spark_conf.get(key, '')}".strip()
+    return merged
 
 
 def _local_cores(master: str) -> int:

@@ -67,3 +67,9 @@ def test_passing_over_missing_files_is_refused(spark: SparkSession) -> None:
     with pytest.raises(ConfigError) as caught:
         adopt_session(careless)
     assert caught.value.code == "UNSAFE_SPARK_CONF"
+
+
+def test_the_jvm_lives_in_utc(spark: SparkSession) -> None:
+    # Python-side conversions and legacy Java dates ask the JVM, not the session.
+    zone = spark._jvm.java.util.TimeZone.getDefault().getID()  # type: ignore[union-attr]
+    assert zone == "UTC"

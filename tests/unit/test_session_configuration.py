@@ -1,0 +1,55 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from lakestream.errors import ConfigError
+from lakestream.settings import Settings
+from lakestream.storage import session
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.fixture
+def jars(tmp_path: Path) -> Path:
+    (tmp_path / "io.delta_delta-spark_4.2_2.13-4.4.0.jar").touch()
+    return tmp_path
+
+
+def configuration(settings: Settings, tmp_path: Path) -> dict[str, str]:
+    return session._configuration(settings, tmp_path)
+
+
+def test_java_options_of_the_user_are_added_to_the_zone(jars: Path, tmp_path: Path) -> None:
+    settings = Settings(jars=jars, spark_conf={"spark.driver.extraJavaOptions": "-XX:+UseZGC"})
+    options = configuration(settings, tmp_path)["spark.driver.extraJavaOptions"].split()
+    assert options[0] == "-Duser.timezone=UTC"
+    assert options[-1] == "-XX:+UseZGC"
+
+
+def test_spark_conf_wins_over_what_is_only_for_speed(jars: Path, tmp_path: Path) -> None:
+    settings = Settings(jars=jars, spark_conf={"spark.sql.adaptive.enabled": "true"})
+    assert configuration(settings, tmp_path)["spark.sql.adaptive.enabled"] == "true"
+
+
+@pytest.mark.parametrize(
+    ("master", "partitions"), [("local[1]", "2"), ("local[6]", "6"), ("local[4,2]", "4")]
+)
+def test_partitions_follow_the_cores(master: str, partitions: str, jars: Path, tmp_path: Path) -> None:
+    conf = configuration(Settings(jars=jars, master=master), tmp_path)
+    assert conf["spark.sql.shuffle.partitions"] == partitions
+
+
+def test_a_cluster_gets_the_jars_and_may_call_back(jars: Path, tmp_path: Path) -> None:
+    conf = configuration(Settings(jars=jars, profile="cluster"), tmp_path)
+    assert conf["spark.jars"].endswith("delta-spark_4.2_2.13-4.4.0.jar")
+    assert "spark.driver.bindAddress" not in conf
+    assert "spark.driver.extraClassPath" not in conf
+
+
+def test_passing_over_missing_files_is_refused() -> None:
+    with pytest.raises(ConfigError) as caught:
+        session._refuse_silent_loss({"spark.sql.files.ignoreMissingFiles": "TRUE"})
+    assert caught.value.code == "UNSAFE_SPARK_CONF"
