@@ -6,34 +6,43 @@ import logging
 import signal
 import threading
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from apscheduler.schedulers.background import BackgroundScheduler
 from apscheduler.triggers.interval import IntervalTrigger
 
 from lakestream.clock import SystemClock
-from lakestream.errors import BusyError, LakestreamError, StorageError
+from lakestream.errors import BusyError, StorageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
     from types import FrameType
 
     from lakestream.clock import Clock
+    from lakestream.errors import LakestreamError
     from lakestream.lake import Lake, TickReport
 
 PASSING = (BusyError, StorageError)
 """Errors that may be gone at the next round: they are reported and the watch goes on."""
 
 
-def watch(
-    lake: Lake,
-    *,
-    poll_seconds: float,
-    on_tick: Callable[[TickReport], None],
-    on_error: Callable[[LakestreamError], None],
-    on_stop: Callable[[], None],
-    clock: Clock | None = None,
-) -> None:
+class Listener(Protocol):
+    """Who is told what happens; only ``ticked`` and ``failed`` are called from another thread."""
+
+    def started(self) -> None:
+        """Hear that the first round is about to begin; from now on a signal stops the watch."""
+
+    def ticked(self, report: TickReport) -> None:
+        """Hear what a tick did."""
+
+    def failed(self, error: LakestreamError) -> None:
+        """Hear of an error that may be gone at the next round (see :data:`PASSING`)."""
+
+    def stopping(self) -> None:
+        """Hear that a signal came; the running tick is finished first."""
+
+
+def watch(lake: Lake, listener: Listener, *, poll_seconds: float, clock: Clock | None = None) -> None:
     """Run rounds over all streams, ``poll_seconds`` apart, until SIGTERM or SIGINT.
 
     A round ticks until nothing is left to do. Rounds never overlap, and a due round that a long one
@@ -41,7 +50,7 @@ def watch(
     running tick finish; a second SIGINT ends the process at once. Has to be called in the main
     thread. Raises what a round raised, except the errors in :data:`PASSING`.
     """
-    rounds = _Rounds(lake, on_tick, on_error)
+    rounds = _Rounds(lake, listener)
     # The skipped rounds of a long one are meant, not worth a warning each.
     logging.getLogger("apscheduler").setLevel(logging.ERROR)
     scheduler = BackgroundScheduler(timezone="UTC")
@@ -53,7 +62,8 @@ def watch(
         coalesce=True,
         misfire_grace_time=None,
     )
-    with _stopped_by_signals(rounds.stop, on_stop):
+    with _stopped_by_signals(rounds.stop, listener):
+        listener.started()
         scheduler.start()
         try:
             rounds.stop.wait()
@@ -66,14 +76,11 @@ def watch(
 class _Rounds:
     """The scheduler's job, and what it has to tell the thread that waits for it."""
 
-    def __init__(
-        self, lake: Lake, on_tick: Callable[[TickReport], None], on_error: Callable[[LakestreamError], None]
-    ) -> None:
+    def __init__(self, lake: Lake, listener: Listener) -> None:
         self.stop = threading.Event()
         self.failure: BaseException | None = None
         self._lake = lake
-        self._on_tick = on_tick
-        self._on_error = on_error
+        self._listener = listener
 
     def run(self) -> None:
         """Tick until no stream has anything to do or the watch is told to stop."""
@@ -88,15 +95,15 @@ class _Rounds:
         try:
             reports = self._lake.tick_once()
         except PASSING as error:
-            self._on_error(error)
+            self._listener.failed(error)
             return False
         for report in reports:
-            self._on_tick(report)
+            self._listener.ticked(report)
         return bool(reports)
 
 
 @contextmanager
-def _stopped_by_signals(stop: threading.Event, on_stop: Callable[[], None]) -> Iterator[None]:
+def _stopped_by_signals(stop: threading.Event, listener: Listener) -> Iterator[None]:
     """Let SIGTERM and SIGINT set ``stop``; the handlers that were there come back afterwards."""
 
     def handle(number: int, _frame: FrameType | None) -> None:
@@ -105,7 +112,7 @@ def _stopped_by_signals(stop: threading.Event, on_stop: Callable[[], None]) -> I
             signal.signal(number, signal.SIG_DFL)
             signal.raise_signal(number)
         stop.set()
-        on_stop()
+        listener.stopping()
 
     before = {number: signal.signal(number, handle) for number in (signal.SIGTERM, signal.SIGINT)}
     try:

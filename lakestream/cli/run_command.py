@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from lakestream.cli.failures import show_error
 from lakestream.cli.output import print_json, print_table
 from lakestream.cli.session import PROGRAM, Session, command, is_terminal
 from lakestream.errors import StreamError
 
 if TYPE_CHECKING:
+    from lakestream.errors import LakestreamError
     from lakestream.lake import Lake, TickReport
 
 
@@ -93,21 +93,37 @@ def _run_until_idle(session: Session, lake: Lake, totals: Totals) -> None:
         lake.run(on_tick=on_tick)
 
 
+@dataclass
+class WatchTalk:
+    """Says on stderr what a watch does, and counts it."""
+
+    session: Session
+    totals: Totals
+    lake: str
+
+    def started(self) -> None:
+        """Say what is watched."""
+        self.session.say(f"watching {self.lake}; Ctrl-C stops")
+
+    def ticked(self, report: TickReport) -> None:
+        """Say and count a tick."""
+        self.totals.add(report)
+        self.session.say(tick_line(report))
+
+    def failed(self, error: LakestreamError) -> None:
+        """Say why a round ended early."""
+        self.session.say(error.render())
+
+    def stopping(self) -> None:
+        """Say what the end waits for."""
+        self.session.say("stopping after the running tick; Ctrl-C once more does not wait")
+
+
 def _watch(session: Session, lake: Lake, totals: Totals, poll: float | None) -> None:
     from scheduler.watch import watch
 
-    def on_tick(report: TickReport) -> None:
-        totals.add(report)
-        session.say(tick_line(report))
-
-    session.say(f"watching {lake.root}; Ctrl-C stops")
-    watch(
-        lake,
-        poll_seconds=poll or lake.settings.poll_seconds,
-        on_tick=on_tick,
-        on_error=show_error,
-        on_stop=lambda: session.say("stopping after the running tick; Ctrl-C once more does not wait"),
-    )
+    talk = WatchTalk(session, totals, str(lake.root))
+    watch(lake, talk, poll_seconds=poll or lake.settings.poll_seconds)
 
 
 def tick_line(report: TickReport) -> str:

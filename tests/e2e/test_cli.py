@@ -61,7 +61,7 @@ def lakestream(
 @pytest.fixture(scope="module")
 def lake(tmp_path_factory: pytest.TempPathFactory) -> str:
     """Return a lake with a table of three days and a stream that has not run."""
-    root = str(tmp_path_factory.mktemp("cli") / "a läke %25")
+    root = str(tmp_path_factory.mktemp("cli") / "a läke")
     made = lakestream("init", root)
     assert (made.returncode, made.stdout) == (0, f"created the lake {root}\n"), made.stderr
     rows = ", ".join(f"('2025-01-0{day} 0{hour}:00:00', {hour}.5)" for day in (1, 2, 3) for hour in range(4))
@@ -166,6 +166,7 @@ BAD_CALLS: list[tuple[list[str], dict[str, str | None], int, str]] = [
     (["--lake", "/nowhere/lake", "sql", "SHOW TABLES"], {}, 66, "lakestream init"),
     (["--lake", __file__, "status"], {}, 66, "error[LAKE_"),
     (["init", __file__], {}, 66, "error[LAKE_"),
+    (["init", "/tmp/100%"], {}, 66, "error[BAD_PATH]"),
     (["init", "/proc/lake"], {}, 66, "error[LAKE_NOT_WRITABLE]"),
     (
         ["--lake", "{lake}", "sql", "SELECT count(*) FROM power"],
@@ -181,10 +182,10 @@ BAD_CALLS: list[tuple[list[str], dict[str, str | None], int, str]] = [
     ),
     (["--lake", "{lake}", "run", "--set", "timezone=Mars"], {}, 78, "error[SETTING_INVALID]"),
     (["--lake", "{lake}", "--profile", "nope", "run"], {}, 78, "error[PROFILE_NOT_FOUND]"),
-    (["--lake", "{lake}", "status"], {"LAKESTREAM_TIMEZOME": "UTC"}, 78, "error[SETTING_UNKNOWN]"),
+    (["--lake", "{lake}", "run"], {"LAKESTREAM_TIMEZOME": "UTC"}, 78, "error[SETTING_UNKNOWN]"),
     (["--lake", "{lake}", "sql", "SELEC 1"], {}, 2, "line 1, column 1"),
     (["--lake", "{lake}", "sql", ""], {}, 2, "error["),
-    (["--lake", "{lake}", "sql", "-- nothing"], {}, 2, "error["),
+    (["--lake", "{lake}", "sql", "/* nothing */ ;;"], {}, 2, "error["),
     (["--lake", "{lake}", "sql", "SELECT '\udcff'"], {}, 2, "error[BAD_CHARACTER]"),
     (["--lake", "{lake}", "stop", "no`such"], {}, 2, "error[STREAM_NOT_FOUND]"),
     (["--lake", "{lake}", "explain", "nosuch"], {}, 2, "error[STREAM_NOT_FOUND]"),

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import io
+import os
+import signal
 from typing import TYPE_CHECKING
 
 import pytest
 from rich.console import Console
 
 from lakestream.cli import progress
+from lakestream.errors import BusyError
 from tests.unit.cli.conftest import FakeReport
 
 if TYPE_CHECKING:
@@ -51,6 +54,35 @@ def test_a_run_that_fails_leaves_the_terminal_clean(
     lake.error = KeyboardInterrupt()
     assert call("run").exit_code == 130
     assert screen.getvalue().endswith("\x1b[?25h\r\x1b[1A\x1b[2K")
+
+
+def test_a_watch_says_every_tick_and_error(
+    call: Callable[..., Outcome], lake: FakeLake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers: list[list[FakeReport] | BusyError] = [
+        [FakeReport()],
+        BusyError("LAKE_LOCKED", "process 7 writes"),
+    ]
+
+    def tick_once() -> list[FakeReport]:
+        if not answers:
+            os.kill(os.getpid(), signal.SIGTERM)
+            return []
+        answer = answers.pop(0)
+        if isinstance(answer, BusyError):
+            raise answer
+        return answer
+
+    monkeypatch.setattr(lake, "tick_once", tick_once)
+    outcome = call("run", "--watch", "--poll", "0.01")
+    assert outcome.exit_code == 0
+    assert outcome.stderr.splitlines() == [
+        "watching /lakes/one; Ctrl-C stops",
+        "main.daily tick 1: 1,000 rows  2,000 rows/s  lag 0 commits  10 rows out  0.50 s",
+        "error[LAKE_LOCKED]: process 7 writes",
+        "stopping after the running tick; Ctrl-C once more does not wait",
+    ]
+    assert outcome.stdout.splitlines()[-1].split() == ["main.daily", "1", "1000", "10", "0.5", "2000", "0"]
 
 
 def test_describe() -> None:

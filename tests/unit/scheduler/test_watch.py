@@ -45,26 +45,39 @@ def send(number: int) -> Callable[[], None]:
     return lambda: os.kill(os.getpid(), number)
 
 
-def run(lake: Rounds) -> tuple[list[Any], list[LakestreamError], list[str]]:
-    ticks: list[Any] = []
-    errors: list[LakestreamError] = []
-    stops: list[str] = []
-    watch(
-        lake,  # type: ignore[arg-type]
-        poll_seconds=0.01,
-        on_tick=ticks.append,
-        on_error=errors.append,
-        on_stop=lambda: stops.append("stop"),
-    )
-    return ticks, errors, stops
+class Heard:
+    """Notes what the watch tells."""
+
+    def __init__(self) -> None:
+        self.ticks: list[Any] = []
+        self.errors: list[LakestreamError] = []
+        self.others: list[str] = []
+
+    def started(self) -> None:
+        self.others.append("started")
+
+    def ticked(self, report: Any) -> None:
+        self.ticks.append(report)
+
+    def failed(self, error: LakestreamError) -> None:
+        self.errors.append(error)
+
+    def stopping(self) -> None:
+        self.others.append("stopping")
+
+
+def run(lake: Rounds) -> Heard:
+    heard = Heard()
+    watch(lake, heard, poll_seconds=0.01)  # type: ignore[arg-type]
+    return heard
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_ticks_until_a_signal_and_leaves_the_handlers_as_they_were(number: int) -> None:
     before = signal.getsignal(number)
-    ticks, errors, stops = run(Rounds(["a", "b"], ["c"], at_end=send(number)))
-    assert (ticks, errors) == (["a", "b", "c"], [])
-    assert set(stops) == {"stop"}
+    heard = run(Rounds(["a", "b"], ["c"], at_end=send(number)))
+    assert (heard.ticks, heard.errors) == (["a", "b", "c"], [])
+    assert heard.others == ["started", "stopping"]
     assert signal.getsignal(number) is before
 
 
@@ -88,8 +101,8 @@ def test_rounds_follow_each_other_and_never_overlap(caplog: pytest.LogCaptureFix
 
 def test_an_error_that_passes_is_told_and_the_watch_goes_on() -> None:
     busy = BusyError("LAKE_LOCKED", "process 7 writes")
-    ticks, errors, _ = run(Rounds(busy, ["a"], at_end=send(signal.SIGTERM)))
-    assert (ticks, errors) == (["a"], [busy])
+    heard = run(Rounds(busy, ["a"], at_end=send(signal.SIGTERM)))
+    assert (heard.ticks, heard.errors) == (["a"], [busy])
 
 
 @pytest.mark.parametrize("error", [StreamError("CHANGES_LOST", "gone"), ZeroDivisionError("x")])
