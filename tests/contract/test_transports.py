@@ -154,9 +154,7 @@ def test_a_commit_without_rows_is_empty_for_both(spark: SparkSession, table: Tab
     assert seen(spark, table, 0, 1) == [[], []]
 
 
-def test_spark_honours_the_ids_of_delta_rs(
-    spark: SparkSession, table: Table, rows: Callable[..., Any]
-) -> None:
+def test_spark_honours_the_ids_of_delta_rs(table: Table, rows: Callable[..., Any]) -> None:
     commit(table, arrow((1, 1.0)), tag(3))
     writer = rows("spark", (1, 7.0)).write.format("delta").mode("append").option("txnAppId", tag(3).app)
     writer.option("txnVersion", 3).save(table.path)
@@ -234,7 +232,7 @@ def test_types_that_spark_wrote_are_read_alike(spark: SparkSession, table: Table
     """Spark cuts the statistics of times to milliseconds: no row may be skipped for that."""
     frame = spark.createDataFrame(arrow((1.0000005, 1.0), (1.0009, 2.0), (1.000999, 3.0)))
     commit(table, frame, tag(1))
-    bounds = {"lower": 1_000_950, "upper": 1_001_000, "time_column": "ts", "columns": ["v"]}
+    bounds: dict[str, Any] = {"lower": 1_000_950, "upper": 1_001_000, "time_column": "ts", "columns": ["v"]}
     assert read_arrow(table, **bounds)["v"].to_pylist() == [3.0]
     assert [row.v for row in read_spark(spark, table.path, 1, **bounds).collect()] == [3.0]
     assert read_arrow(table).schema.field("ts").type == pa.timestamp("us", "UTC")
@@ -270,10 +268,11 @@ def test_a_missing_commit_stops_both_ways(spark: SparkSession, table: Table, way
         append(table, arrow((second, float(second))))
     Path(table.path, "_delta_log", f"{7:020}.json").unlink()
     with pytest.raises(StreamError, match=r"CHANGES_LOST.*version 7"):
-        if way == "arrow":
+        _ = (
             changes_arrow(table, 5, 13, ["v"])
-        else:
-            changes_spark(spark, table, 5, 13, ["v"])
+            if way == "arrow"
+            else changes_spark(spark, table, 5, 13, ["v"])
+        )
 
 
 @pytest.mark.parametrize(
