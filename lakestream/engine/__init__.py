@@ -1,1 +1,1 @@
-"""The engine: ticks, their plans, recovery and the run loop."""
+"""Ticks: what to read, what fires, what it computes, what is written, and going on after a crash."""

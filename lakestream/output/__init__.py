@@ -1,1 +1,1 @@
-"""Outputs: result rows become the rows of a Delta table."""
+"""What becomes of a result: columns, subtables and tags of the output, and which rows it replaces."""

@@ -1,0 +1,441 @@
+"""The calculation of a stream, read once: its tables, placeholders and functions in Spark SQL.
+
+A calculation is rewritten so that it can be evaluated for all windows at once: placeholders become
+columns of the relation of windows (alias ``w``), ``%%trows`` the rows of that window, and every other
+table a view of itself at the tick's version.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+
+from lakestream.compute.functions import RowOrder, duration_micros, is_aggregate, translate
+from lakestream.errors import LakestreamError, StatementError
+from lakestream.language.dialect import DURATION_FUNCTION
+from lakestream.language.durations import read_duration
+from lakestream.language.expressions import parse_query, place_in
+from lakestream.language.model import IntervalTrigger
+from lakestream.triggers.grid import grid_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from lakestream.language.model import Fragment
+    from lakestream.triggers.grid import Grid
+
+WINDOWS, ROWS = "ls_windows", "ls_rows"
+"""The relations of every evaluation: the windows to compute, and the rows they may hold."""
+
+ALIAS = "w"
+"""The alias of the windows in a rewritten calculation."""
+
+TIME_PSEUDO_COLUMNS = frozenset({"_c0", "_rowts"})
+
+
+@dataclass(frozen=True)
+class Relation:
+    """A table as a calculation sees it: ``key`` tells tables apart, columns in order.
+
+    ``time_column`` is the event time, ``is_super`` says whether it has a ``tbname``, ``only`` is the
+    subtable that the name stands for, None for the whole table.
+    """
+
+    key: str
+    columns: tuple[str, ...]
+    time_column: str
+    is_super: bool = False
+    only: str | None = None
+
+
+@dataclass(frozen=True)
+class Bound:
+    """An end of the time range that a read needs: a placeholder and microseconds added to it."""
+
+    placeholder: str
+    offset: int = 0
+
+
+@dataclass(frozen=True)
+class Read:
+    """A table that the calculation reads by name: the view it is to be found under, and its range.
+
+    ``lower``/``upper`` are None where the calculation does not bound the time column by placeholders;
+    they always include their instant.
+    """
+
+    view: str
+    relation: Relation
+    lower: Bound | None = None
+    upper: Bound | None = None
+
+
+@dataclass(frozen=True)
+class Scope:
+    """What a calculation may refer to.
+
+    ``groups`` are the group columns of the windows, ``tbname_group`` the number (from 1) of tbname
+    among them; ``resolve`` finds a table by database and name; ``placeholders`` are the names that the
+    trigger kind has.
+    """
+
+    source: Relation
+    groups: tuple[str, ...]
+    tbname_group: int | None
+    placeholders: frozenset[str]
+    zone: str
+    resolve: Callable[[str | None, str], Relation]
+
+
+@dataclass
+class Calculation:
+    """A rewritten calculation: ``query`` in Spark's terms, and what it was found to need.
+
+    ``names`` are those that the query gives its columns; an empty text where it gives none.
+    """
+
+    query: exp.Query
+    names: tuple[str, ...]
+    scope: Scope
+    reads: tuple[Read, ...] = ()
+    reads_rows: bool = False
+    used: frozenset[str] = field(default_factory=frozenset)
+
+
+def compile_calculation(fragment: Fragment, scope: Scope) -> Calculation:
+    """Return the calculation rewritten for evaluation over many windows.
+
+    Raises StatementError with the place: unknown tables, functions that do not fit.
+    """
+    query = parse_query(fragment)
+    rewriter = _Rewriter(fragment, scope)
+    rewritten = rewriter.query(query)
+    return Calculation(
+        rewritten,
+        tuple(_given_name(projection) for projection in query.selects),
+        scope,
+        tuple(rewriter.reads),
+        rewriter.reads_rows,
+        frozenset(rewriter.used),
+    )
+
+
+def _given_name(projection: exp.Expression) -> str:
+    """A column's alias, or its name where it is a plain column or placeholder."""
+    return projection.alias_or_name if isinstance(projection, (exp.Alias, exp.Column)) else ""
+
+
+def rewrite_expression(node: exp.Expression, zone: str) -> exp.Expression:
+    """Return a scalar expression over a table's columns (PRE_FILTER, grouping) in Spark's terms."""
+    del zone
+    return node.transform(_scalar)
+
+
+def _scalar(node: exp.Expression) -> exp.Expression:
+    if isinstance(node, exp.Anonymous) and node.name == DURATION_FUNCTION:
+        return _interval(node)
+    if isinstance(node, (exp.Cast, exp.TryCast)):
+        return _cast(node)
+    return node
+
+
+class _Rewriter:
+    """One pass over a calculation; collects what it reads."""
+
+    def __init__(self, fragment: Fragment, scope: Scope) -> None:
+        self.fragment = fragment
+        self.scope = scope
+        self.reads: list[Read] = []
+        self.reads_rows = False
+        self.used: set[str] = set()
+        self._common: set[str] = set()
+
+    def query(self, query: exp.Query) -> exp.Query:
+        """Rewrite functions first (they need the tables), then tables, then names."""
+        query = query.copy()
+        self._common = {cte.alias_or_name.lower() for cte in query.find_all(exp.CTE)}
+        for select in list(query.find_all(exp.Select)):
+            self._select(select)
+        for table in list(query.find_all(exp.Table)):
+            self._table(table)
+        # In two passes: a node that is replaced is not looked into again.
+        return query.transform(self._placeholder).transform(_scalar)
+
+    # --- selects: time column, row order, inner windows ---
+
+    def _select(self, select: exp.Select) -> None:
+        relation = self._single_relation(select)
+        order = _row_order(relation) if relation else None
+        for node in list(_own_nodes(select)):
+            self._function(node, order)
+            self._pseudo_column(node, relation)
+        self._bounds(select)
+        if "inner_interval" in select.meta:
+            self._inner_window(select, relation)
+
+    def _single_relation(self, select: exp.Select) -> Relation | None:
+        source = select.args.get("from_")
+        if source is None or select.args.get("joins") or not isinstance(source.this, exp.Table):
+            return None
+        return self._relation(source.this)
+
+    def _relation(self, table: exp.Table) -> Relation | None:
+        if table.name.startswith("%%"):
+            return self.scope.source
+        if not table.db and table.name.lower() in self._common:
+            return None
+        try:
+            return self.scope.resolve(table.db or None, table.name)
+        except LakestreamError as error:
+            raise error.at(place_in(self.fragment, table)) from None
+
+    def _function(self, node: exp.Expression, order: RowOrder | None) -> None:
+        if not isinstance(node, exp.Func):
+            return
+        try:
+            replaced = translate(node, order)
+        except LakestreamError as error:
+            raise error.at(place_in(self.fragment, node)) from None
+        if replaced is not node:
+            if isinstance(node.parent, exp.Select) and node.arg_key == "expressions":
+                replaced = exp.alias_(replaced, node.sql("spark").lower(), quoted=True)
+            node.replace(replaced)
+
+    def _pseudo_column(self, node: exp.Expression, relation: Relation | None) -> None:
+        if isinstance(node, exp.Column) and node.name.lower() in TIME_PSEUDO_COLUMNS and relation:
+            node.set("this", exp.to_identifier(relation.time_column, quoted=True))
+
+    def _bounds(self, select: exp.Select) -> None:
+        """Remember on each table which range of its time WHERE and ON leave, for the scan."""
+        where = select.args.get("where")
+        source = select.args.get("from_")
+        joins = select.args.get("joins") or []
+        for part in [source, *joins]:
+            table = part.this if part is not None else None
+            relation = self._relation(table) if isinstance(table, exp.Table) else None
+            if relation is None:
+                continue
+            conditions = [where.this] if where is not None else []
+            if isinstance(part, exp.Join) and part.args.get("on") is not None:
+                conditions.append(part.args["on"])
+            names = {table.alias_or_name.lower()} if joins else {"", table.alias_or_name.lower()}
+            time = _TimeColumn(relation.time_column.lower(), frozenset(names))
+            table.meta["bounds"] = time_bounds(conditions, time, self.scope.placeholders)
+
+    def _inner_window(self, select: exp.Select, relation: Relation | None) -> None:
+        """TDengine's own ``INTERVAL`` in the calculation: rows numbered by window, grouped by number."""
+        if relation is None:
+            raise StatementError(
+                "NO_ROW_ORDER", "INTERVAL in a query needs a single table", place=place_in(self.fragment, select)
+            )
+        grid = grid_of(IntervalTrigger(*select.meta["inner_interval"]), self.scope.zone)
+        time = f"unix_micros(`{relation.time_column}`)"
+        numbers = f"explode(sequence({grid.ended(time, time)} + 1, {grid.begun(time, time)}))"
+        if grid.pane is None:
+            numbers = grid.begun(time, time)
+        table = select.args["from_"].this
+        table.meta["numbered"] = numbers
+        select.meta["inner_grid"] = grid
+        for node in list(_own_nodes(select)):
+            if isinstance(node, exp.Column) and not node.table:
+                _inner_placeholder(node, grid)
+        partition = [item.copy() for item in select.meta.get("inner_partition", [])]
+        select.group_by(exp.column("_ls_n"), *partition, copy=False)
+
+    # --- tables ---
+
+    def _table(self, table: exp.Table) -> None:
+        relation = self._relation(table)
+        if relation is None:
+            return
+        if table.name.lower() == "%%trows":
+            body = self._window_rows(relation)
+        else:
+            body = self._read(table, relation)
+        numbered = table.meta.get("numbered")
+        if numbered:
+            body = f"SELECT *, {numbered} AS `_ls_n` FROM ({body})"
+        alias = table.alias or table.name.lstrip("%")
+        if table.name.lower() == "%%tbname" and relation.is_super:
+            body = self._restrict_to_group(table, alias, body)
+        subquery = exp.Subquery(this=spark_sql(body), alias=exp.TableAlias(this=exp.to_identifier(alias, quoted=True)))
+        subquery.set("joins", table.args.get("joins"))
+        table.replace(subquery)
+
+    def _window_rows(self, relation: Relation) -> str:
+        self.reads_rows = True
+        columns = ", ".join(f"`{name}`" for name in relation.columns)
+        return f"SELECT {columns} FROM ls_trows WHERE ls_trows._ls_gid = {ALIAS}._ls_gid AND ls_trows._ls_k = {ALIAS}._ls_k"
+
+    def _read(self, table: exp.Table, relation: Relation) -> str:
+        lower, upper = table.meta.get("bounds", (None, None))
+        read = Read(f"ls_read_{len(self.reads)}", relation, lower, upper)
+        self.reads.append(read)
+        columns = ", ".join(f"`{name}`" for name in relation.columns)
+        body = f"SELECT {columns} FROM {read.view}"
+        if table.name.lower() != "%%tbname" and relation.only is not None:
+            body += f" WHERE tbname = {exp.Literal.string(relation.only).sql('spark')}"
+        return body
+
+    def _restrict_to_group(self, table: exp.Table, alias: str, body: str) -> str:
+        """Keep the rows of the group's own table: in the WHERE of a plain select, else at the source."""
+        group = f"{ALIAS}._ls_g{self.scope.tbname_group}"
+        select = table.parent_select
+        if select is not None and isinstance(table.parent, exp.From) and not select.args.get("joins"):
+            select.where(exp.EQ(this=exp.column("tbname", alias, quoted=True), expression=exp.column(group.split(".")[1], ALIAS)), copy=False)
+            return body
+        return f"{body} WHERE tbname = {group}"
+
+    # --- names ---
+
+    def _placeholder(self, node: exp.Expression) -> exp.Expression:
+        if not isinstance(node, exp.Column) or node.table:
+            return node
+        name = node.name.lower()
+        if name.startswith("%%"):
+            number = self.scope.tbname_group if name == "%%tbname" else int(name[2:])
+            return exp.column(f"_ls_g{number}", table=ALIAS)
+        if name in self.scope.placeholders:
+            self.used.add(name)
+            return exp.column(name, table=ALIAS)
+        return node
+
+
+def spark_sql(text: str) -> exp.Var:
+    """Return Spark SQL made by lakestream itself as a node that is carried through a tree as it is."""
+    return exp.Var(this=text)
+
+
+def _own_nodes(select: exp.Select) -> Iterator[exp.Expression]:
+    """Walk the select's own expressions, not those of the queries inside it, innermost last."""
+    for node in select.walk(prune=lambda n: n is not select and isinstance(n, exp.Query)):
+        if node is not select and not isinstance(node, exp.Query):
+            yield node
+
+
+def _row_order(relation: Relation) -> RowOrder:
+    ties = (exp.column("tbname"),) if relation.is_super else ()
+    return RowOrder(exp.column(relation.time_column, quoted=True), ties)
+
+
+def _inner_placeholder(node: exp.Column, grid: Grid) -> None:
+    k = "`_ls_n`"
+    low, high = grid.low(k, k), grid.high(k, k)
+    texts = {
+        "_wstart": f"timestamp_micros({low})",
+        "_wend": f"timestamp_micros({high})",
+        "_wduration": f"(({high} - {low}) div 1000L)",
+    }
+    text = texts.get(node.name.lower())
+    if text is None:
+        return
+    replaced: exp.Expression = spark_sql(text)
+    if isinstance(node.parent, exp.Select):
+        replaced = exp.alias_(replaced, node.name.lower(), quoted=True)
+    node.replace(replaced)
+
+
+def _interval(node: exp.Anonymous) -> exp.Expression:
+    """``5m`` is that much time; months and years are of the calendar."""
+    duration = read_duration(node.expressions[0].name, None)
+    if duration.months:
+        return spark_sql(f"make_ym_interval(0, {duration.months})")
+    return spark_sql(f"make_dt_interval(0, 0, 0, CAST({duration.micros} AS DECIMAL(18, 0)) / 1000000)")
+
+
+def _cast(node: exp.Expression) -> exp.Expression:
+    """``CAST(number AS TIMESTAMP)`` counts milliseconds (TDengine: the precision of the table)."""
+    target = node.args["to"]
+    if target.is_type("timestamp", "timestamptz", "timestampltz") and _is_number(node.this):
+        return exp.Anonymous(
+            this="timestamp_millis", expressions=[exp.cast(node.this, exp.DataType.build("bigint"))]
+        )
+    return node
+
+
+_NUMERIC = (exp.Div, exp.Mul, exp.IntDiv, exp.Mod, exp.Neg)
+
+
+def _is_number(node: exp.Expression) -> bool:
+    """True for what can only be a number: literals, products, and the placeholders that count."""
+    if isinstance(node, exp.Paren):
+        return _is_number(node.this)
+    if isinstance(node, exp.Literal):
+        return not node.is_string
+    if isinstance(node, (exp.Add, exp.Sub)):
+        return _is_number(node.left) and _is_number(node.right)
+    if isinstance(node, (exp.Cast, exp.TryCast)):
+        return bool(node.args["to"].is_type(*exp.DataType.NUMERIC_TYPES))
+    if isinstance(node, exp.Column):
+        return node.name.lower() in {"_tlocaltime", "_tgrpid", "_twduration", "_twrownum"}
+    return isinstance(node, _NUMERIC) or (is_aggregate(node) and isinstance(node, exp.Count))
+
+
+@dataclass(frozen=True)
+class _TimeColumn:
+    """The time column of a table in a select: its name, and the qualifiers that mean this table."""
+
+    name: str
+    qualifiers: frozenset[str]
+
+    def matches(self, node: exp.Expression) -> bool:
+        if not isinstance(node, exp.Column) or node.table.lower() not in self.qualifiers:
+            return False
+        return node.name.lower() in {self.name, *TIME_PSEUDO_COLUMNS}
+
+
+def time_bounds(
+    conditions: list[exp.Expression], time: _TimeColumn, placeholders: frozenset[str]
+) -> tuple[Bound | None, Bound | None]:
+    """Return the bounds that the AND-ed parts of conditions put on a time column by placeholders."""
+    lower: Bound | None = None
+    upper: Bound | None = None
+    for part in (part for condition in conditions for part in conjuncts(condition)):
+        found = _comparison(part, time, placeholders)
+        if found is None:
+            continue
+        is_lower, bound = found
+        lower, upper = (bound, upper) if is_lower else (lower, bound)
+    return lower, upper
+
+
+def conjuncts(condition: exp.Expression) -> list[exp.Expression]:
+    """Return the AND-ed parts of a condition."""
+    condition = condition.unnest()
+    if isinstance(condition, exp.And):
+        return [*conjuncts(condition.left), *conjuncts(condition.right)]
+    return [condition]
+
+
+def _comparison(
+    part: exp.Expression, time: _TimeColumn, placeholders: frozenset[str]
+) -> tuple[bool, Bound] | None:
+    if not isinstance(part, (exp.GT, exp.GTE, exp.LT, exp.LTE)):
+        return None
+    left, right = part.left, part.right
+    greater = isinstance(part, (exp.GT, exp.GTE))
+    if not time.matches(left):
+        left, right, greater = right, left, not greater
+    if not time.matches(left):
+        return None
+    bound = _bound(right, placeholders)
+    return (greater, bound) if bound else None
+
+
+def _bound(node: exp.Expression, placeholders: frozenset[str]) -> Bound | None:
+    """Return placeholder ± duration as a bound, None for anything else."""
+    node = node.unnest()
+    if isinstance(node, exp.Column) and node.name.lower() in placeholders:
+        return Bound(node.name.lower())
+    if isinstance(node, (exp.Add, exp.Sub)):
+        base = _bound(node.left, placeholders)
+        moved = node.right.unnest()
+        if base and isinstance(moved, exp.Anonymous) and moved.name == DURATION_FUNCTION:
+            try:
+                micros = duration_micros(moved)
+            except StatementError:
+                return None
+            return Bound(base.placeholder, base.offset + (micros if isinstance(node, exp.Add) else -micros))
+    return None

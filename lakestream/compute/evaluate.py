@@ -1,0 +1,386 @@
+"""All windows of a tick in one query, by the first way that fits.
+
+``grouped``  an aggregate over the window's own rows: a grouped aggregate, by panes where windows overlap;
+``joined``   an aggregate over a read of a table that is bounded by the window: the same, on that table;
+``lateral``  anything else: ``FROM windows, LATERAL (calculation)``, which Spark turns into joins;
+``each``     what Spark refuses there (a correlation two levels deep): one query a window, in batches.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+
+from lakestream.compute.calculation import ALIAS, ROWS, WINDOWS, Bound, Calculation, conjuncts
+from lakestream.compute.functions import is_aggregate
+from lakestream.compute.panes import partials
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from lakestream.triggers.grid import Grid
+
+BATCH = 32
+"""Windows per query where they are evaluated each by itself."""
+
+TRIGGER_ROWS = "ls_trows"
+"""The relation of the rows of each window, by ``_ls_gid`` and ``_ls_k``."""
+
+
+class Way(StrEnum):
+    """How a calculation is evaluated; see the module's text."""
+
+    GROUPED = "grouped"
+    JOINED = "joined"
+    LATERAL = "lateral"
+    EACH = "each"
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """A calculation and the windows it is evaluated for.
+
+    ``by_commit``: a window holds only the rows of the commits up to the one that fired it last;
+    ``only_with_rows``: windows without rows are left out (IGNORE_NODATA_TRIGGER);
+    ``retracts``: some rows come with a sign of -1 and cancel an equal row.
+    """
+
+    calculation: Calculation
+    grid: Grid
+    way: Way
+    by_commit: bool
+    only_with_rows: bool
+    retracts: bool = False
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the result's columns in :meth:`sql`: c1, c2, … in the calculation's order."""
+        return tuple(f"c{number}" for number, _ in enumerate(self.calculation.query.selects, 1))
+
+    def sql(self) -> str:
+        """Return the SQL over the relations ``ls_windows`` and ``ls_rows`` and the views of the reads.
+
+        ``ls_windows``: _ls_gid BIGINT, group columns, k BIGINT, c BIGINT, low and high BIGINT µs, and the
+        placeholders; ``ls_rows``: the source's columns, _ls_gid, _ls_ts BIGINT µs, _ls_v BIGINT (commit),
+        _ls_sign INT. The result: _ls_gid, _ls_k, group columns, low, high, the placeholders, c1, c2, ….
+        """
+        body = {
+            Way.GROUPED: self._grouped,
+            Way.JOINED: self._joined,
+            Way.LATERAL: self._lateral,
+        }[self.way]()
+        return f"WITH {', '.join(self._relations())} {body}"
+
+    def _relations(self) -> list[str]:
+        relations = []
+        if self._needs_rows:
+            relations.append(f"{TRIGGER_ROWS} AS ({self._trigger_rows()})")
+        if self._needs_counts:
+            relations.append(f"ls_counts AS (SELECT _ls_gid, _ls_k, count(1) AS n FROM {TRIGGER_ROWS} GROUP BY _ls_gid, _ls_k)")
+        relations.append(f"ls_fired AS ({self._fired()})")
+        return relations
+
+    @property
+    def by_panes(self) -> bool:
+        """True when windows overlap and the aggregates can be combined from panes."""
+        return (
+            self.way is Way.GROUPED
+            and self.grid.pane is not None
+            and not self.by_commit
+            and not self.retracts
+            and partials(self._aggregates()) is not None
+        )
+
+    @property
+    def _needs_rows(self) -> bool:
+        return self._needs_counts or (not self.by_panes and self.calculation.reads_rows)
+
+    @property
+    def _needs_counts(self) -> bool:
+        """Rows are counted apart where the evaluation itself does not go over the window's rows."""
+        wanted = self.only_with_rows or "_twrownum" in self.calculation.used
+        return wanted and self.way is not Way.GROUPED
+
+    def _fired(self) -> str:
+        """The windows with ``_twrownum``, and without those that have no rows where that is asked."""
+        if not self._needs_counts:
+            return f"SELECT * FROM {WINDOWS}"
+        join = "JOIN" if self.only_with_rows else "LEFT JOIN"
+        return (
+            f"SELECT x.*, coalesce(n.n, 0L) AS _twrownum FROM {WINDOWS} x "
+            f"{join} ls_counts n ON n._ls_gid = x._ls_gid AND n._ls_k = x._ls_k"
+        )
+
+    # --- the rows of each window ---
+
+    def _numbered(self, relation: str, time: str) -> str:
+        """Return SQL for the relation's rows once for every window they fall into, numbered k."""
+        first, last = self.grid.ended(time, time), self.grid.begun(time, time)
+        return f"SELECT r.*, explode(sequence({first} + 1, {last})) AS _ls_k FROM {relation} r WHERE {first} < {last}"
+
+    def _trigger_rows(self) -> str:
+        rows = self._rows_by_window()
+        if not self.retracts:
+            return rows
+        return (
+            f"SELECT * EXCEPT (_ls_times), explode(sequence(1, CAST(_ls_times AS INT))) AS _ls_copy FROM ("
+            f"SELECT * EXCEPT (_ls_sign, _ls_v), sum(_ls_sign) AS _ls_times FROM ({rows}) GROUP BY ALL "
+            f"HAVING sum(_ls_sign) > 0)"
+        )
+
+    def _rows_by_window(self) -> str:
+        if self.grid.depends_on_first:
+            return (
+                f"SELECT r.*, x._ls_k FROM {ROWS} r JOIN {WINDOWS} x ON r._ls_gid = x._ls_gid "
+                f"AND r._ls_ts >= x._ls_low AND r._ls_ts < x._ls_high{self._commits()}"
+            )
+        numbered = self._numbered(ROWS, "_ls_ts")
+        if self.way is Way.GROUPED and not self.by_commit:
+            return numbered
+        return (
+            f"SELECT r.* FROM ({numbered}) r JOIN {WINDOWS} x ON r._ls_gid = x._ls_gid AND r._ls_k = x._ls_k{self._commits()}"
+        )
+
+    def _commits(self) -> str:
+        return " AND r._ls_v <= x._ls_c" if self.by_commit else ""
+
+    # --- grouped ---
+
+    def _aggregates(self) -> list[exp.Expression]:
+        found = list(dict.fromkeys(_aggregates(self.calculation.query.selects)))
+        return [*found, *([exp.Count(this=exp.Literal.number(1))] if self._counts_rows else [])]
+
+    @property
+    def _counts_rows(self) -> bool:
+        return "_twrownum" in self.calculation.used
+
+    def _grouped(self) -> str:
+        aggregates = self._aggregates()
+        body = self._by_panes(aggregates) if self.by_panes else self._by_rows(aggregates)
+        return self._joined_to_windows(aggregates, body)
+
+    def _by_rows(self, aggregates: Sequence[exp.Expression]) -> str:
+        listed = ", ".join(f"{node.sql('spark')} AS a{number}" for number, node in enumerate(aggregates))
+        return f"SELECT _ls_gid, _ls_k, {listed} FROM {TRIGGER_ROWS} GROUP BY _ls_gid, _ls_k"
+
+    def _by_panes(self, aggregates: Sequence[exp.Expression]) -> str:
+        pane, parts = self.grid.pane, partials(aggregates)
+        assert pane is not None and parts is not None  # noqa: S101, PT018 - by by_panes
+        per_pane = ", ".join(f"{sql} AS {name}" for part in parts for name, sql in part.per_pane)
+        combined = ", ".join(f"{part.combined} AS a{number}" for number, part in enumerate(parts))
+        names = ", ".join(name for part in parts for name, _ in part.per_pane)
+        once = f"SELECT _ls_gid, {pane.number('_ls_ts')} AS pane, {per_pane} FROM {ROWS} GROUP BY _ls_gid, 2"
+        first, last = pane.first_window("pane"), pane.last_window("pane")
+        windows = f"SELECT _ls_gid, explode(sequence({first}, {last})) AS _ls_k, {names} FROM ({once}) WHERE {first} <= {last}"
+        return f"SELECT _ls_gid, _ls_k, {combined} FROM ({windows}) GROUP BY _ls_gid, _ls_k"
+
+    def _joined_to_windows(self, aggregates: Sequence[exp.Expression], body: str) -> str:
+        """Join windows and aggregates; a window without rows has what the aggregates give over nothing."""
+        join = "JOIN" if self.only_with_rows else "LEFT JOIN"
+        names = {node: f"a{number}" for number, node in enumerate(aggregates)}
+        unknown = [node for node in aggregates if _over_nothing(node) is None]
+        selected = ", ".join(
+            f"{_substitute(projection, names).sql('spark')} AS {column}"
+            for projection, column in zip(self.calculation.query.selects, self.columns, strict=True)
+        )
+        empty = ""
+        if unknown and not self.only_with_rows:
+            listed = ", ".join(f"{node.sql('spark')} AS {names[node]}" for node in unknown)
+            empty = f" CROSS JOIN (SELECT {listed} FROM {ROWS} WHERE false) e"
+        return (
+            f"SELECT {self._passed()}, {selected} FROM ls_fired {ALIAS} "
+            f"{join} ({body}) a ON a._ls_gid = {ALIAS}._ls_gid AND a._ls_k = {ALIAS}._ls_k{empty}"
+        )
+
+    def _passed(self) -> str:
+        groups = "".join(f", {ALIAS}.{name}" for name in self.calculation.scope.groups)
+        return f"{ALIAS}._ls_gid, {ALIAS}._ls_k{groups}, {ALIAS}._ls_low, {ALIAS}._ls_high"
+
+    # --- joined ---
+
+    def _joined(self) -> str:
+        select = self.calculation.query
+        read = self.calculation.reads[0]
+        equalities, rest = _split_condition(select.args["where"].this)
+        time = f"unix_micros(`{read.relation.time_column}`)"
+        source = select.args["from_"].this
+        alias = source.alias
+        numbered = self._numbered(f"({source.this.sql('spark')})", time)
+        on = " AND ".join([f"`{alias}`._ls_k = {ALIAS}._ls_k", *(node.sql("spark") for node in equalities)])
+        where = f" WHERE {' AND '.join(node.sql('spark') for node in rest)}" if rest else ""
+        aggregates = self._aggregates_of_rows()
+        listed = ", ".join(f"{node.sql('spark')} AS a{number}" for number, node in enumerate(aggregates))
+        body = (
+            f"SELECT {ALIAS}._ls_gid, {ALIAS}._ls_k, {listed} FROM {WINDOWS} {ALIAS} "
+            f"JOIN ({numbered}) `{alias}` ON {on}{where} GROUP BY {ALIAS}._ls_gid, {ALIAS}._ls_k"
+        )
+        return self._joined_to_windows(aggregates, body)
+
+    def _aggregates_of_rows(self) -> list[exp.Expression]:
+        return list(dict.fromkeys(_aggregates(self.calculation.query.selects)))
+
+    # --- lateral and each ---
+
+    def _lateral(self) -> str:
+        names = ", ".join(self.columns)
+        return (
+            f"SELECT {self._passed()}, {', '.join(f'r.{name}' for name in self.columns)} "
+            f"FROM ls_fired {ALIAS}, LATERAL ({self.calculation.query.sql('spark')}) AS r({names})"
+        )
+
+    def fired_sql(self) -> str:
+        """Return the SQL of the windows to evaluate, with every placeholder, for the way ``each``."""
+        return f"WITH {', '.join(self._relations())} SELECT * FROM ls_fired"
+
+    def each_sql(self, windows: Sequence[Mapping[str, str]]) -> str:
+        """Return the SQL that evaluates each of a batch of windows by itself.
+
+        ``windows`` are rows of :meth:`fired_sql`, their values as literals of Spark SQL.
+        """
+        parts = [self._one(values) for values in windows]
+        rows = f"WITH {TRIGGER_ROWS} AS ({self._trigger_rows()}) " if self.calculation.reads_rows else ""
+        return rows + " UNION ALL ".join(f"({part})" for part in parts)
+
+    def _one(self, values: Mapping[str, str]) -> str:
+        bound = _bind(self.calculation.query, values)
+        passed = ", ".join(
+            f"{values[name]} AS {name}" for name in ("_ls_gid", "_ls_k", *self.calculation.scope.groups, "_ls_low", "_ls_high")
+        )
+        return f"SELECT {passed}, r.* FROM ({bound.sql('spark')}) AS r({', '.join(self.columns)})"
+
+
+def _bind(query: exp.Query, values: Mapping[str, str]) -> exp.Query:
+    def bind(node: exp.Expression) -> exp.Expression:
+        if isinstance(node, exp.Column) and node.table == ALIAS:
+            return exp.Var(this=values[node.name])
+        if isinstance(node, exp.Var) and f"{ALIAS}." in node.name:
+            text = node.name
+            for name in sorted(values, key=len, reverse=True):
+                text = text.replace(f"{ALIAS}.{name}", values[name])
+            return exp.Var(this=text)
+        return node
+
+    return query.transform(bind)
+
+
+def choose_way(calculation: Calculation, grid: Grid) -> Way:
+    """Return the first way that fits, by the shape of the calculation alone (never ``each``)."""
+    query = calculation.query
+    if not _plain_aggregate(query):
+        return Way.LATERAL
+    if calculation.reads_rows and not calculation.reads and query.args.get("where") is None:
+        return Way.GROUPED
+    if len(calculation.reads) == 1 and not calculation.reads_rows and _bounded_by_window(calculation, grid):
+        return Way.JOINED
+    return Way.LATERAL
+
+
+def _plain_aggregate(query: exp.Query) -> bool:
+    """True for ``SELECT aggregates FROM one relation [WHERE …]`` and nothing else."""
+    if not isinstance(query, exp.Select):
+        return False
+    others = ("group", "having", "distinct", "order", "limit", "offset", "windows", "qualify", "joins", "laterals")
+    if any(query.args.get(name) for name in others) or query.args.get("with_"):
+        return False
+    source = query.args.get("from_")
+    if source is None or not isinstance(source.this, exp.Subquery) or not isinstance(source.this.this, exp.Var):
+        return False
+    where = query.args.get("where")
+    if where is not None and list(where.find_all(exp.Query)):
+        return False
+    aggregates = _aggregates(query.selects)
+    return bool(aggregates) and all(_is_aggregated(projection) for projection in query.selects)
+
+
+def _aggregates(projections: Sequence[exp.Expression]) -> list[exp.Expression]:
+    """Return the outermost aggregates of the projections, with their FILTER."""
+    found: list[exp.Expression] = []
+    for projection in projections:
+        for node in projection.walk(prune=_is_aggregate_call):
+            if _is_aggregate_call(node):
+                found.append(node)
+    return found
+
+
+def _is_aggregate_call(node: exp.Expression) -> bool:
+    return is_aggregate(node) or (isinstance(node, exp.Filter) and is_aggregate(node.this))
+
+
+def _is_aggregated(projection: exp.Expression) -> bool:
+    """True when the projection is made of aggregates, placeholders and constants only."""
+    for node in projection.walk(prune=_is_aggregate_call):
+        if isinstance(node, (exp.Query, exp.Window, exp.Star)):
+            return False
+        if isinstance(node, exp.Column) and node.table != ALIAS:
+            return False
+        if _is_aggregate_call(node) and any(
+            isinstance(inner, (exp.Window, exp.Query)) or (isinstance(inner, exp.Column) and inner.table == ALIAS)
+            for inner in node.walk()
+        ):
+            return False
+    return True
+
+
+def _bounded_by_window(calculation: Calculation, grid: Grid) -> bool:
+    """True when the one read is bounded by ``>= _twstart`` and ``< _twend`` exactly."""
+    where = calculation.query.args.get("where")
+    read = calculation.reads[0]
+    if where is None or grid.depends_on_first:
+        return False
+    if (read.lower, read.upper) != (Bound("_twstart"), Bound("_twend")):
+        return False
+    times = [part for part in conjuncts(where.this) if _mentions_time_placeholder(part)]
+    kinds = {type(part) for part in times}
+    column = read.relation.time_column.lower()
+    return (
+        len(times) == 2  # noqa: PLR2004
+        and kinds == {exp.GTE, exp.LT}
+        and all(isinstance(part.left, exp.Column) and part.left.name.lower() == column for part in times)
+    )
+
+
+def _mentions_time_placeholder(part: exp.Expression) -> bool:
+    return any(column.table == ALIAS and column.name.startswith("_tw") for column in part.find_all(exp.Column))
+
+
+def _split_condition(condition: exp.Expression) -> tuple[list[exp.Expression], list[exp.Expression]]:
+    """Return (conditions that tie rows to windows, conditions on rows alone), without the time bounds."""
+    parts = [part for part in conjuncts(condition) if not _mentions_time_placeholder(part)]
+    tied = [part for part in parts if any(column.table == ALIAS for column in part.find_all(exp.Column))]
+    return tied, [part for part in parts if part not in tied]
+
+
+_NULL_OVER_NOTHING = (exp.Sum, exp.Avg, exp.Min, exp.Max, exp.StddevPop, exp.Stddev, exp.StddevSamp)
+
+
+def _over_nothing(node: exp.Expression) -> str | None:
+    """Return what the aggregate gives over no rows, None where only Spark knows."""
+    inner = node.this if isinstance(node, exp.Filter) else node
+    if isinstance(inner, (exp.Count, exp.CountIf)):
+        return "0L"
+    if isinstance(inner, _NULL_OVER_NOTHING):
+        return "NULL"
+    if isinstance(inner, exp.Anonymous) and inner.name.lower() in {"min_by", "max_by"}:
+        return "NULL"
+    return None
+
+
+def _substitute(projection: exp.Expression, names: Mapping[exp.Expression, str]) -> exp.Expression:
+    """Replace aggregates by the joined columns, with their value over nothing where there is no row."""
+
+    def replace(node: exp.Expression) -> exp.Expression:
+        if isinstance(node, exp.Column) and node.table == ALIAS and node.name == "_twrownum":
+            return exp.Var(this=f"coalesce(a.{names[exp.Count(this=exp.Literal.number(1))]}, 0L)")
+        if not _is_aggregate_call(node) or node not in names:
+            return node
+        column, nothing = f"a.{names[node]}", _over_nothing(node)
+        if nothing == "NULL":
+            return exp.Var(this=column)
+        if nothing is None:
+            return exp.Var(this=f"CASE WHEN a._ls_gid IS NULL THEN e.{names[node]} ELSE {column} END")
+        return exp.Var(this=f"coalesce({column}, {nothing})")
+
+    return projection.unalias().transform(replace)

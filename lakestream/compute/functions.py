@@ -1,0 +1,244 @@
+"""TDengine's functions with TDengine's meaning, written in Spark SQL; Spark's own pass as they are.
+
+Where rows have an order, it is that of time; among rows of equal time the smaller (first) or larger
+(last) tbname and then value decides, so that a result never depends on how rows lie in files.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+
+from lakestream.errors import NotSupportedError, StatementError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+REFUSED = frozenset(
+    {
+        "bottom", "csum", "derivative", "diff", "forecast", "fill_forward", "histogram", "interp", "irate",
+        "mavg", "sample", "statecount", "stateduration", "tail", "top", "unique", "cols",
+    }
+)  # fmt: skip
+"""Functions of TDengine that give several rows, or need rows outside the window."""
+
+AGGREGATES = frozenset(
+    {
+        "any_value", "approx_percentile", "bit_and", "bit_or", "bit_xor", "bool_and", "bool_or", "collect_set",
+        "corr", "covar_pop", "covar_samp", "every", "histogram_numeric", "kurtosis", "listagg", "max_by",
+        "median", "min_by", "percentile", "percentile_approx", "percentile_cont", "percentile_disc",
+        "regr_avgx", "regr_avgy", "regr_count", "regr_intercept", "regr_r2", "regr_slope", "regr_sxx",
+        "regr_sxy", "regr_syy", "skewness", "some", "std", "string_agg", "try_avg", "try_sum",
+    }
+)  # fmt: skip
+"""Spark's aggregates that sqlglot has no class of its own for."""
+
+
+@dataclass(frozen=True)
+class RowOrder:
+    """What puts the rows of a table in order: its time column, and what decides between equal times."""
+
+    time: exp.Expression
+    ties: tuple[exp.Expression, ...]
+
+    def key(self, value: exp.Expression) -> exp.Expression:
+        """Return the expression by which rows with this value are ordered."""
+        return call("struct", self.time.copy(), *(tie.copy() for tie in self.ties), value.copy())
+
+
+def call(name: str, *arguments: exp.Expression) -> exp.Anonymous:
+    """Return a call of a Spark function."""
+    return exp.Anonymous(this=name, expressions=list(arguments))
+
+
+def is_aggregate(node: exp.Expression) -> bool:
+    """True for a call of an aggregate function."""
+    if node.meta.get("aggregate"):
+        return True
+    if isinstance(node, exp.Anonymous):
+        return node.name.lower() in AGGREGATES
+    return isinstance(node, exp.AggFunc)
+
+
+def translate(node: exp.Expression, order: RowOrder | None) -> exp.Expression:
+    """Return the Spark expression of a function call; other nodes come back as they are.
+
+    ``order`` is that of the rows the call aggregates, None where they come from no single table.
+    Raises NotSupportedError for functions of TDengine that do not fit a window, StatementError for a
+    wrong number of arguments or an order that is needed and not there.
+    """
+    name = _name(node)
+    if name in REFUSED:
+        raise NotSupportedError(f"the function {name}() in a stream")
+    rule = _RULES.get(name)
+    if rule is None:
+        return node
+    return rule(name, _arguments(node), order)
+
+
+def _name(node: exp.Expression) -> str:
+    if isinstance(node, exp.Anonymous):
+        return node.name.lower()
+    return _CLASSES.get(type(node), "")
+
+
+def _arguments(node: exp.Expression) -> list[exp.Expression]:
+    if isinstance(node, exp.Anonymous):
+        return list(node.expressions)
+    return [value for value in (node.this, node.args.get("quantile")) if isinstance(value, exp.Expression)]
+
+
+def _expect(name: str, arguments: list[exp.Expression], low: int, high: int) -> None:
+    if not low <= len(arguments) <= high:
+        wanted = str(low) if low == high else f"{low} to {high}"
+        raise StatementError("WRONG_ARGUMENTS", f"{name}() takes {wanted} arguments, not {len(arguments)}")
+
+
+def _ordered(name: str, order: RowOrder | None) -> RowOrder:
+    if order is None:
+        raise StatementError(
+            "NO_ROW_ORDER",
+            f"{name}() needs rows in time order, and this query reads no single table with a time column",
+            hint="use min_by(value, time) or max_by(value, time)",
+        )
+    return order
+
+
+def _not_null(aggregate: exp.Expression, value: exp.Expression) -> exp.Expression:
+    condition = exp.Not(this=exp.Is(this=value.copy(), expression=exp.Null()))
+    return exp.Filter(this=aggregate, expression=exp.Where(this=condition))
+
+
+def _extreme(name: str, arguments: list[exp.Expression], order: RowOrder | None) -> exp.Expression:
+    """first/last: the value of the earliest/latest row that has one; *_row: of the row itself."""
+    _expect(name, arguments, 1, 1)
+    value = arguments[0]
+    picked = call(
+        "min_by" if name.startswith("first") else "max_by", value.copy(), _ordered(name, order).key(value)
+    )
+    return picked if name.endswith("_row") else _not_null(picked, value)
+
+
+def _spread(name: str, arguments: list[exp.Expression], _order: RowOrder | None) -> exp.Expression:
+    _expect(name, arguments, 1, 1)
+    value = arguments[0]
+    span = exp.Sub(this=exp.Max(this=value.copy()), expression=exp.Min(this=value.copy()))
+    return exp.Cast(this=exp.Paren(this=span), to=exp.DataType.build("double"))
+
+
+def _population_deviation(
+    name: str, arguments: list[exp.Expression], _order: RowOrder | None
+) -> exp.Expression:
+    _expect(name, arguments, 1, 1)
+    return exp.StddevPop(this=arguments[0].copy())
+
+
+def _elapsed(name: str, arguments: list[exp.Expression], _order: RowOrder | None) -> exp.Expression:
+    """elapsed(ts[, unit]): from the first to the last time, in the unit (default: milliseconds)."""
+    _expect(name, arguments, 1, 2)
+    unit = 1_000
+    if len(arguments) == 2:  # noqa: PLR2004
+        unit = duration_micros(arguments[1])
+    time = arguments[0]
+    span = exp.Sub(
+        this=call("unix_micros", exp.Max(this=time.copy())),
+        expression=call("unix_micros", exp.Min(this=time.copy())),
+    )
+    return exp.Div(this=exp.Paren(this=span), expression=exp.Literal.number(f"{unit}D"))
+
+
+def duration_micros(node: exp.Expression) -> int:
+    """Return the microseconds of a duration literal (``5m``), or of a plain number of milliseconds."""
+    from lakestream.language.model import MICROS
+
+    text = node.expressions[0].name if isinstance(node, exp.Anonymous) and node.expressions else node.name
+    if text.isdigit():
+        return int(text) * 1_000
+    if text[:-1].isdigit() and text[-1:] in MICROS:
+        return int(text[:-1]) * MICROS[text[-1]]
+    raise StatementError("BAD_DURATION", f"{text or node.sql()} is not a duration of fixed length")
+
+
+def _percentile(spark_name: str) -> _Rule:
+    def rule(name: str, arguments: list[exp.Expression], _order: RowOrder | None) -> exp.Expression:
+        """apercentile(x, p[, algorithm]) and percentile(x, p): p of 0 to 100."""
+        _expect(name, arguments, 2, 3)
+        share = exp.Div(this=arguments[1].copy(), expression=exp.Literal.number("100.0D"))
+        return call(spark_name, arguments[0].copy(), share)
+
+    return rule
+
+
+def _distinct(name: str, arguments: list[exp.Expression], _order: RowOrder | None) -> exp.Expression:
+    _expect(name, arguments, 1, 1)
+    return exp.ApproxDistinct(this=arguments[0].copy())
+
+
+def _points(value: exp.Expression, order: RowOrder) -> str:
+    """Return SQL for the array of (t µs, v double), in time order, of the rows that have a value."""
+    point = f"struct(unix_micros({order.time.sql('spark')}) AS t, CAST({value.sql('spark')} AS DOUBLE) AS v)"
+    return f"array_sort(collect_list({point}) FILTER (WHERE {value.sql('spark')} IS NOT NULL))"
+
+
+def _twa(name: str, arguments: list[exp.Expression], order: RowOrder | None) -> exp.Expression:
+    """twa(x): the mean over time of the straight lines between the rows; of one row, its value."""
+    _expect(name, arguments, 1, 1)
+    points = _points(arguments[0], _ordered(name, order))
+    area = (
+        "aggregate(sequence(1, size(p) - 1), 0.0D, (s, i) -> "
+        "s + (p[i - 1].v + p[i].v) / 2 * (p[i].t - p[i - 1].t))"
+    )
+    span = "(p[size(p) - 1].t - p[0].t)"
+    mean = f"CASE WHEN size(p) = 0 THEN NULL WHEN {span} = 0 THEN p[0].v ELSE {area} / {span} END"
+    return _raw(f"element_at(transform(array({points}), p -> {mean}), 1)")
+
+
+def _leastsquares(name: str, arguments: list[exp.Expression], order: RowOrder | None) -> exp.Expression:
+    """leastsquares(x, start, step): the line through the rows numbered start, start + step, …, as text."""
+    _expect(name, arguments, 3, 3)
+    points = _points(arguments[0], _ordered(name, order))
+    start, step = (argument.sql("spark") for argument in arguments[1:])
+    # Rows are numbered from 0; the line over start + i * step follows from the one over i.
+    n, index = "CAST(size(p) AS DOUBLE)", "sequence(0, size(p) - 1)"
+    sum_y = "aggregate(p, 0.0D, (s, q) -> s + q.v)"
+    sum_iy = f"aggregate({index}, 0.0D, (s, i) -> s + i * p[i].v)"
+    slope = f"(({n} * {sum_iy} - {n} * ({n} - 1) / 2 * {sum_y}) / ({n} * {n} * ({n} * {n} - 1) / 12))"
+    at_zero = f"({sum_y} / {n} - {slope} * ({n} - 1) / 2)"
+    per_step = f"({slope} / ({step}))"
+    text = f"format_string('{{slop:%.6f, intercept:%.6f}}', {per_step}, {at_zero} - {per_step} * ({start}))"
+    return _raw(f"element_at(transform(array({points}), p -> CASE WHEN size(p) < 2 THEN NULL ELSE {text} END), 1)")
+
+
+def _raw(sql: str) -> exp.Expression:
+    """Return an aggregate expression that sqlglot need not understand, only carry."""
+    node = exp.Var(this=sql)
+    node.meta["aggregate"] = True
+    return node
+
+
+if TYPE_CHECKING:
+    _Rule = Callable[[str, list[exp.Expression], RowOrder | None], exp.Expression]
+
+_CLASSES: dict[type[exp.Expression], str] = {
+    exp.First: "first",
+    exp.Last: "last",
+    exp.Stddev: "stddev",
+    exp.Quantile: "percentile",
+}
+
+_RULES: dict[str, _Rule] = {
+    "first": _extreme,
+    "last": _extreme,
+    "first_row": _extreme,
+    "last_row": _extreme,
+    "spread": _spread,
+    "stddev": _population_deviation,
+    "elapsed": _elapsed,
+    "apercentile": _percentile("percentile_approx"),
+    "percentile": _percentile("percentile"),
+    "hyperloglog": _distinct,
+    "twa": _twa,
+    "leastsquares": _leastsquares,
+}

@@ -1,0 +1,258 @@
+"""CREATE STREAM: everything that can be wrong is found before anything is made."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import replace
+from typing import TYPE_CHECKING
+from uuid import uuid4
+
+from lakestream.compute.calculation import ROWS, WINDOWS
+from lakestream.compute.evaluate import Way
+from lakestream.engine.instants import newest_time, parse_instant
+from lakestream.engine.names import visible_columns
+from lakestream.engine.stream import compile_stream, quoted
+from lakestream.engine.target import (
+    Target,
+    check_existing,
+    create_output,
+    keys_are_unique,
+    output_shape,
+)
+from lakestream.engine.tick import CHANGED, FIRED, each_window
+from lakestream.errors import LakestreamError, StatementError, StreamError
+from lakestream.language.source import place_of
+from lakestream.storage.registry import StreamRecord
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from lakestream.engine.stream import Stream
+    from lakestream.language.model import StreamDefinition
+    from lakestream.output.columns import OutputShape
+    from lakestream.storage.catalog import Catalog, TableInfo
+    from lakestream.storage.registry import Registry
+
+DEFINITION_VERSION = 1
+
+
+def create_stream(
+    spark: SparkSession,
+    catalog: Catalog,
+    registry: Registry,
+    definition: StreamDefinition,
+    zone: str,
+    created_us: int,
+) -> StreamRecord:
+    """Check a stream, make its output table, and register it; it starts after the source's version now.
+
+    Raises StatementError for whatever is wrong with it; nothing is left behind then.
+    """
+    uuid = str(uuid4())
+    stream = compile_stream(uuid, definition, catalog, zone)
+    _refuse_cycle(stream, registry)
+    _refuse_source_without_feed(stream, catalog)
+    stream, result_types, group_types = analyse(spark, stream)
+    shape = _at_calculation(definition, lambda: output_shape(definition, stream.calculation.names, result_types, group_types))
+    output, shared = _output(catalog, registry, definition, shape, uuid)
+    table = catalog.handles.latest(stream.source.info.path)
+    record = StreamRecord(
+        uuid=uuid,
+        database=definition.name.database or "",
+        name=definition.name.name,
+        sql=definition.text,
+        status="Running",
+        created_us=created_us,
+        start_version=table.version,
+        source_id=table.table_id,
+        definition_hash=hashlib.sha256(definition.text.encode()).hexdigest(),
+        output=f"{output.database}.{output.name}",
+        extra={
+            "format": DEFINITION_VERSION,
+            "zone": zone,
+            "way": stream.way.value,
+            "result_types": list(result_types),
+            "group_types": list(group_types),
+            "shared_output": shared,
+            "until_us": _untaken_until(stream, catalog),
+            "reads": sorted(stream.tables),
+            "source": f"{stream.source.info.database}.{stream.source.info.name}",
+        },
+    )
+    registry.add(record)
+    return record
+
+
+def open_target(stream: Stream, record: StreamRecord, catalog: Catalog) -> Target:
+    """Return the output of a registered stream; it is made again when it was dropped (TDengine A8)."""
+    shape = output_shape(
+        stream.definition,
+        stream.calculation.names,
+        record.extra["result_types"],
+        record.extra["group_types"],
+    )
+    database, name = record.output.split(".", 1)
+    info = catalog.find_table(database, name) or create_output(catalog, stream.definition, shape, record.uuid)
+    try:
+        shape = check_existing(info, shape)
+    except StatementError as error:
+        raise StreamError("OUTPUT_CHANGED", error.message, hint=error.hint) from None
+    unique = keys_are_unique(stream)
+    return Target(info, shape, appends=unique and not record.extra["shared_output"])
+
+
+def analyse(spark: SparkSession, stream: Stream) -> tuple[Stream, list[str], list[str]]:
+    """Let Spark check the stream over empty tables: the way, and the types of results and groups.
+
+    Raises StatementError CALCULATION_INVALID, at the calculation or the clause that Spark refuses.
+    """
+    _register_empty(spark, stream)
+    group_types = _group_types(spark, stream)
+    empty = ", ".join(f"CAST(NULL AS {kind}) AS {name}" for name, kind in zip(stream.group_columns, group_types, strict=True))
+    groups = f", {empty}" if empty else ""
+    ranges = "CAST(array() AS ARRAY<STRUCT<a: BIGINT, b: BIGINT>>)"
+    spark.sql(
+        f"SELECT 0L AS gid{groups}, 0L AS v, 0L AS first, {ranges} AS fires, {ranges} AS again WHERE false"
+    ).createOrReplaceTempView(FIRED)
+    spark.sql(stream.windows_sql(FIRED, 0)).createOrReplaceTempView(WINDOWS)
+    spark.sql(stream.rows_sql(CHANGED, None, None)).createOrReplaceTempView(ROWS)
+    try:
+        kinds = _types(spark, stream.evaluation().sql())
+    except _analysis_error() as error:
+        # What cannot be evaluated for all windows at once may still be, window by window.
+        stream = replace(stream, way=Way.EACH)
+        kinds = _types_of_each(spark, stream, error)
+    wanted = stream.evaluation().columns
+    return stream, [kinds[name] for name in wanted], group_types
+
+
+def _types(spark: SparkSession, sql: str) -> dict[str, str]:
+    return dict(spark.sql(sql).dtypes)
+
+
+def _types_of_each(spark: SparkSession, stream: Stream, refused: Exception) -> dict[str, str]:
+    """Evaluate for one window of NULLs; the error of the calculation is the first way's if that fails too."""
+    names = {name: f"CAST(NULL AS {kind})" for name, kind in spark.table(WINDOWS).dtypes}
+    names["_twrownum"] = "0L"
+    try:
+        return _types(spark, stream.evaluation().each_sql([names]))
+    except _analysis_error():
+        raise _calculation_error(stream.definition, refused) from None
+
+
+def _calculation_error(definition: StreamDefinition, error: Exception) -> StatementError:
+    return StatementError(
+        "CALCULATION_INVALID",
+        f"the calculation cannot be evaluated: {spark_message(error)}",
+        place=place_of(definition.calculation),
+    )
+
+
+def _analysis_error() -> type[Exception]:
+    from pyspark.errors import AnalysisException
+
+    return AnalysisException
+
+
+def spark_message(error: Exception) -> str:
+    """Return the sentence of a Spark error: without its plan and stack."""
+    first = str(error).strip().splitlines()[0]
+    return first.split("; line ")[0].rstrip(".")
+
+
+def _register_empty(spark: SparkSession, stream: Stream) -> None:
+    _empty_view(spark, stream.source.info, CHANGED, "CAST(0 AS BIGINT) AS _commit_version, '' AS _change_type")
+    for read in stream.calculation.reads:
+        _empty_view(spark, stream.tables[read.relation.key], read.view)
+
+
+def _empty_view(spark: SparkSession, info: TableInfo, view: str, more: str = "") -> None:
+    shown = set(visible_columns(info))
+    columns = [f"CAST(NULL AS {column.type}) AS {quoted(column.name)}" for column in info.columns if column.name in shown]
+    listed = ", ".join([*columns, *([more] if more else [])])
+    spark.sql(f"SELECT {listed} WHERE false").createOrReplaceTempView(view)
+
+
+def _group_types(spark: SparkSession, stream: Stream) -> list[str]:
+    definition = stream.definition
+    try:
+        kinds = dict(spark.sql(stream.changes_sql(CHANGED)).dtypes)
+    except _analysis_error() as error:
+        clause = "PRE_FILTER" if definition.options.pre_filter else "PARTITION BY"
+        fragment = definition.options.pre_filter or definition.partition_by[0].expression
+        raise StatementError(
+            "EXPRESSION_INVALID", f"{clause} cannot be evaluated: {spark_message(error)}", place=place_of(fragment)
+        ) from None
+    return [kinds[name] for name in stream.group_columns]
+
+
+def _at_calculation(definition: StreamDefinition, make: _MakeShape) -> OutputShape:
+    try:
+        return make()
+    except LakestreamError as error:
+        raise error.at(place_of(definition.calculation)) from None
+
+
+def _output(
+    catalog: Catalog, registry: Registry, definition: StreamDefinition, shape: OutputShape, uuid: str
+) -> tuple[TableInfo, bool]:
+    """Return the output table, and whether it may hold rows that are not this stream's."""
+    database = definition.output.database or definition.name.database or ""
+    info = catalog.find_table(database, definition.output.name)
+    if info is None:
+        return create_output(catalog, definition, shape, uuid), False
+    for other in registry.streams():
+        if other.output == f"{database}.{definition.output.name}":
+            raise StatementError(
+                "OUTPUT_TAKEN",
+                f"{other.output} is the output table of the stream {other.database}.{other.name}",
+                hint="give every stream an output table of its own",
+            )
+    check_existing(info, shape)
+    return info, True
+
+
+def _refuse_cycle(stream: Stream, registry: Registry) -> None:
+    """Refuse an output that the stream reads, directly or by way of other streams."""
+    definition = stream.definition
+    output = f"{definition.output.database or definition.name.database}.{definition.output.name}"
+    if output in stream.tables:
+        raise StatementError(
+            "OUTPUT_IS_SOURCE",
+            f"INTO {output}: the output table may not be the trigger table or a source table",
+            hint="write into another table",
+        )
+    fed = {output}
+    edges = [(set(record.extra.get("reads", [])), record.output) for record in registry.streams()]
+    for _ in edges:
+        fed |= {target for reads, target in edges if reads & fed}
+    if fed & set(stream.tables):
+        raise StatementError(
+            "STREAM_CYCLE", f"INTO {output}: the stream would read, through other streams, what it writes"
+        )
+
+
+def _refuse_source_without_feed(stream: Stream, catalog: Catalog) -> None:
+    info = stream.source.info
+    if not catalog.handles.latest(info.path).has_change_feed:
+        raise StatementError(
+            "CHANGE_FEED_OFF",
+            f"{info.database}.{info.name} has no change data feed",
+            hint="ALTER TABLE … SET TBLPROPERTIES (delta.enableChangeDataFeed = true)",
+        )
+
+
+def _untaken_until(stream: Stream, catalog: Catalog) -> int | None:
+    """Return the instant before which the rows there already are not the stream's, None for no such."""
+    options = stream.definition.options
+    if options.wants_history:
+        return parse_instant(options.history_start, stream.zone) if options.history_start else None
+    info = stream.source.info
+    newest = newest_time(catalog.handles.latest(info.path), info.time_column)
+    return None if newest is None else newest + 1
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    _MakeShape = Callable[[], OutputShape]

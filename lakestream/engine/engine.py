@@ -1,0 +1,348 @@
+"""The engine of one lake: rounds of ticks over all its streams, and going on where they stopped.
+
+A round plans every stream that has something new, writes the plans, runs them one after the other, and
+records what they did. The commit to an output table is the commit point of a tick: whatever is lost
+before it is done again by the same plan, whatever comes after it follows from it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from lakestream.compute.evaluate import Way
+from lakestream.engine.create import open_target, spark_message
+from lakestream.engine.faults import reach
+from lakestream.engine.instants import to_micros
+from lakestream.engine.planner import Limits, Position, next_plan, replay_plans
+from lakestream.engine.state import GroupState
+from lakestream.engine.stream import Stream, compile_stream
+from lakestream.engine.tick import History, Tick, output_app
+from lakestream.errors import LakestreamError
+from lakestream.language import parse_statement
+from lakestream.language.model import CreateStream
+from lakestream.storage.registry import Progress
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyspark.sql import SparkSession
+
+    from lakestream.clock import Clock
+    from lakestream.engine.target import Target
+    from lakestream.engine.tick import Outcome
+    from lakestream.language.model import StreamDefinition
+    from lakestream.settings import Settings
+    from lakestream.storage.catalog import Catalog
+    from lakestream.storage.registry import Registry, StreamRecord, TickPlan
+
+
+@dataclass(frozen=True)
+class TickReport:
+    """What a tick of a stream did; ``seconds`` is wall time, ``lag`` the source's commits still to take."""
+
+    stream: str
+    tick: int
+    kind: str
+    after: int
+    upto: int
+    rows_in: int
+    rows_out: int
+    windows: int
+    late: int
+    seconds: float
+    transport: str
+    lag: int
+    error: str | None = None
+
+
+@dataclass
+class _Running:
+    """A stream under the engine's care: compiled, with its state and place."""
+
+    record: StreamRecord
+    stream: Stream
+    target: Target
+    position: Position
+    state: GroupState
+    pending: TickPlan | None = None
+    saved_tick: int = 0
+    saved_at: float = 0.0
+    not_before: float = 0.0
+
+
+def definition_of(record: StreamRecord) -> StreamDefinition:
+    """Read a registered stream's definition again from its statement."""
+    statement = parse_statement(record.sql)
+    if not isinstance(statement, CreateStream):
+        raise TypeError(f"the registry holds no CREATE STREAM for {record.name}")
+    definition = statement.definition
+    return replace(
+        definition,
+        name=definition.name.within(record.database),
+        source=definition.source.within(record.database),
+        output=definition.output.within(record.database),
+    )
+
+
+def compile_record(record: StreamRecord, catalog: Catalog) -> Stream:
+    """Compile a registered stream; raises StatementError when its tables have gone."""
+    return compile_stream(
+        record.uuid, definition_of(record), catalog, record.extra["zone"], Way(record.extra["way"])
+    )
+
+
+def history_of(record: StreamRecord) -> History:
+    """Return what a stream takes of the rows that were there before it."""
+    until = record.extra.get("until_us")
+    options = definition_of(record).options
+    return History(record.start_version, until if options.wants_history else None, until)
+
+
+@dataclass
+class Engine:
+    """Runs the ticks of one lake's streams in this process, one at a time.
+
+    ``spark`` is called on first need; ``meter`` gives real seconds for durations and rate limits.
+    """
+
+    catalog: Catalog
+    registry: Registry
+    clock: Clock
+    settings: Settings
+    spark: Callable[[], SparkSession]
+    meter: Clock
+    epoch: int
+    _running: dict[str, _Running] = field(default_factory=dict)
+
+    def round(self) -> list[TickReport]:
+        """Run one tick of every stream that has something new; nothing new gives no report."""
+        planned = self._plan_all()
+        new = [plan for running, plan in planned if running.pending is None]
+        if new:
+            reach("C1")
+            self.registry.write_plans(new)
+            reach("C2")
+        reports = [self._run(running, plan) for running, plan in planned]
+        return reports
+
+    def held_back(self) -> float:
+        """Return the seconds until the rate limit of some waiting output allows its next commit."""
+        now = self.meter.monotonic()
+        waits = [running.not_before - now for running in self._running.values() if running.not_before > now]
+        return min(waits, default=0.0)
+
+    def forget(self, uuid: str | None = None) -> None:
+        """Drop what is kept in memory of a stream (or of all): it is read again on its next tick."""
+        if uuid is None:
+            self._running.clear()
+        else:
+            self._running.pop(uuid, None)
+
+    def checkpoint(self) -> None:
+        """Save the state of every stream that ticked since its last checkpoint."""
+        for running in self._running.values():
+            self._save(running)
+
+    # --- planning ---
+
+    def _plan_all(self) -> list[tuple[_Running, TickPlan]]:
+        planned = []
+        for record in self.registry.streams():
+            if record.status != "Running":
+                self._running.pop(record.uuid, None)
+                continue
+            try:
+                running = self._load(record)
+                plan = running.pending or self._next(running)
+            except LakestreamError as error:
+                self._fail(record, error)
+                continue
+            if plan is not None:
+                planned.append((running, plan))
+        return planned
+
+    def _next(self, running: _Running) -> TickPlan | None:
+        if self.meter.monotonic() < running.not_before:
+            return None
+        return next_plan(
+            running.record,
+            running.stream,
+            running.position,
+            self.catalog.handles,
+            self._limits(),
+            to_micros(self.clock.now()),
+        )
+
+    def _limits(self) -> Limits:
+        settings = self.settings
+        return Limits(
+            settings.max_commits_per_tick,
+            settings.max_rows_per_tick,
+            settings.max_bytes_per_tick,
+            settings.small_rows,
+            settings.small_bytes,
+            settings.transport,
+        )
+
+    # --- loading and recovery ---
+
+    def _load(self, record: StreamRecord) -> _Running:
+        """Return the stream as it is in memory, or read its place and state from the lake."""
+        known = self._running.get(record.uuid)
+        if known is not None:
+            return known
+        stream = compile_record(record, self.catalog)
+        target = open_target(stream, record, self.catalog)
+        plan, progress = self.registry.last(record.uuid)
+        position = _position(record, stream, progress)
+        pending = plan if plan is not None and plan.tick > position.tick else None
+        running = _Running(record, stream, target, position, GroupState(), pending)
+        running.state = self._restored(running)
+        running.saved_tick, running.saved_at = position.tick, self.meter.monotonic()
+        self._running[record.uuid] = running
+        return running
+
+    def _restored(self, running: _Running) -> GroupState:
+        """Load the last checkpoint of the state, and follow what the source did since.
+
+        State is a function of the history, so one range does for however many ticks there were.
+        """
+        position = running.position
+        if position.tick == 0:
+            return GroupState()
+        saved = self.registry.read_state(running.record.uuid, position.tick)
+        version, state = GroupState.loaded(saved[1]) if saved else (None, GroupState())
+        for plan in replay_plans(
+            running.record, running.stream, position, version, self.catalog.handles, self._limits()
+        ):
+            state = self._tick(running, plan, state, landed=True).run().state
+        return state
+
+    # --- running ---
+
+    def _tick(self, running: _Running, plan: TickPlan, state: GroupState, *, landed: bool) -> Tick:
+        return Tick(
+            spark=self.spark(),
+            tables=self.catalog.handles,
+            stream=running.stream,
+            target=running.target,
+            plan=plan,
+            state=state,
+            history=history_of(running.record),
+            max_windows=self.settings.max_windows_per_tick,
+            epoch=self.epoch,
+            landed=landed,
+        )
+
+    def _run(self, running: _Running, plan: TickPlan) -> TickReport:
+        started = self.meter.monotonic()
+        try:
+            landed = self._has_landed(running, plan)
+            outcome = self._tick(running, plan, running.state, landed=landed).run()
+        except Exception as error:
+            failure = _as_failure(error)
+            if failure is None:
+                raise
+            self._fail(running.record, failure)
+            return self._report(running, plan, None, self.meter.monotonic() - started, failure.message)
+        seconds = self.meter.monotonic() - started
+        self._advance(running, plan, outcome, seconds)
+        return self._report(running, plan, outcome, seconds, None)
+
+    def _has_landed(self, running: _Running, plan: TickPlan) -> bool:
+        """True when an earlier run of this plan committed its output (only asked after a crash)."""
+        if running.pending is None:
+            return False
+        table = self.catalog.handles.latest(running.target.info.path)
+        return (table.transaction_version(output_app(running.record.uuid)) or 0) >= plan.tick
+
+    def _advance(self, running: _Running, plan: TickPlan, outcome: Outcome, seconds: float) -> None:
+        """Record the tick; from here on the stream stands after it."""
+        progress = Progress(
+            uuid=plan.uuid,
+            tick=plan.tick,
+            version=plan.upto,
+            rows_in=outcome.rows_in,
+            rows_out=outcome.rows_out,
+            late=outcome.late,
+            seconds=seconds,
+            finished_us=to_micros(self.meter.now()),
+            extra={"windows": outcome.windows, **_history_extra(plan)},
+        )
+        self.registry.write_progress([progress])
+        reach("C7")
+        running.pending = None
+        running.state = outcome.state
+        running.position = _position(running.record, running.stream, progress)
+        if outcome.output_version is not None and self.settings.sink_commits_per_second:
+            running.not_before = self.meter.monotonic() - seconds + 1 / self.settings.sink_commits_per_second
+        self._save_when_due(running)
+
+    def _save_when_due(self, running: _Running) -> None:
+        ticks = running.position.tick - running.saved_tick
+        age = self.meter.monotonic() - running.saved_at
+        if ticks >= self.settings.checkpoint_ticks or age >= self.settings.checkpoint_seconds:
+            self._save(running)
+
+    def _save(self, running: _Running) -> None:
+        position = running.position
+        if position.tick == running.saved_tick or position.version is None or not len(running.state):
+            return
+        self.registry.write_state(running.record.uuid, position.tick, running.state.saved(position.version))
+        reach("C4")
+        running.saved_tick, running.saved_at = running.position.tick, self.meter.monotonic()
+
+    def _fail(self, record: StreamRecord, error: LakestreamError) -> None:
+        """Give the stream its named state; its neighbours go on."""
+        self._running.pop(record.uuid, None)
+        self.registry.update(record.uuid, status="Failed", last_error=f"{error.code}: {error.message}")
+
+    def _report(
+        self, running: _Running, plan: TickPlan, outcome: Outcome | None, seconds: float, error: str | None
+    ) -> TickReport:
+        latest = self.catalog.handles.open(running.stream.source.info.path).version
+        return TickReport(
+            stream=f"{running.record.database}.{running.record.name}",
+            tick=plan.tick,
+            kind=plan.kind,
+            after=plan.after,
+            upto=plan.upto,
+            rows_in=outcome.rows_in if outcome else 0,
+            rows_out=outcome.rows_out if outcome else 0,
+            windows=outcome.windows if outcome else 0,
+            late=outcome.late if outcome else 0,
+            seconds=seconds,
+            transport=str(plan.extra.get("transport", "")),
+            lag=max(0, latest - plan.upto),
+            error=error,
+        )
+
+
+def _position(record: StreamRecord, stream: Stream, progress: Progress | None) -> Position:
+    wants_history = stream.definition.options.wants_history
+    if progress is None:
+        return Position(0, None if wants_history else record.start_version)
+    following = progress.extra.get("next_slice")
+    if following is not None:
+        return Position(progress.tick, None, following, tuple(progress.extra["cuts"]))
+    return Position(progress.tick, progress.version)
+
+
+def _history_extra(plan: TickPlan) -> dict[str, object]:
+    """Return what the next part of history needs to know, nothing when this was the last one."""
+    if plan.kind != "history" or plan.extra["slice"] == len(plan.extra["cuts"]):
+        return {}
+    return {"next_slice": plan.extra["slice"] + 1, "cuts": plan.extra["cuts"]}
+
+
+def _as_failure(error: Exception) -> LakestreamError | None:
+    """Return what a tick may fail of as an error of lakestream; None for what is a defect of ours."""
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    if isinstance(error, LakestreamError):
+        return error
+    if isinstance(error, PySparkException | Py4JError):
+        return LakestreamError("CALCULATION_FAILED", spark_message(error))
+    return None

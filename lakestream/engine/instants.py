@@ -1,0 +1,53 @@
+"""Instants written in statements, and instants of tables, as microseconds since 1970 UTC."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+from lakestream.storage.delta import read_arrow
+from lakestream.storage.values import parse_time
+
+if TYPE_CHECKING:
+    from lakestream.storage.delta import Table
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+
+
+def to_micros(moment: datetime) -> int:
+    """Return an aware datetime as microseconds since 1970 UTC, exactly."""
+    return (moment - _EPOCH) // _MICROSECOND
+
+
+def from_micros(micros: int) -> datetime:
+    """Return microseconds since 1970 UTC as an aware datetime."""
+    return _EPOCH + micros * _MICROSECOND
+
+
+def parse_instant(written: str, zone: str) -> int:
+    """Return a time of a statement in microseconds: ISO text (in ``zone`` unless it names one) or ms.
+
+    Raises StatementError BAD_VALUE.
+    """
+    return int(written) * 1_000 if written.lstrip("-").isdigit() else parse_time(written, zone=zone)
+
+
+def newest_time(table: Table, column: str) -> int | None:
+    """Return the newest time in a column of the table, None when there is none.
+
+    It comes from the statistics of the files where all of them have some.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    files = pa.table(table.handle.get_add_actions(flatten=True))
+    if files.num_rows == 0:
+        return None
+    name = f"max.{column}"
+    if name in files.column_names and files[name].null_count == 0:
+        newest = pc.max(files[name])
+    else:
+        newest = pc.max(read_arrow(table, None, columns=[column])[column])
+    moment = newest.cast(pa.timestamp("us", "UTC"))
+    return None if moment.as_py() is None else int(moment.value)

@@ -1,0 +1,111 @@
+"""A tick's plan as a tuple of stages: running it and explaining it interpret the same values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from lakestream.language.model import IntervalTrigger
+
+if TYPE_CHECKING:
+    from lakestream.engine.stream import Stream
+    from lakestream.engine.target import Target
+    from lakestream.storage.registry import TickPlan
+
+
+@dataclass(frozen=True)
+class ReadChanges:
+    """Read the source's changed rows, or the part of its history that the tick takes."""
+
+    table: str
+    after: int
+    upto: int
+    columns: tuple[str, ...]
+    history: bool
+
+    def __str__(self) -> str:
+        what = f"history at version {self.upto}" if self.history else f"changes of ({self.after}, {self.upto}]"
+        return f"{what} of {self.table}: {', '.join(self.columns)}"
+
+
+@dataclass(frozen=True)
+class DetectWindows:
+    """Find out which windows fire, and the state after the tick."""
+
+    rule: str
+
+    def __str__(self) -> str:
+        return self.rule
+
+
+@dataclass(frozen=True)
+class ReadRows:
+    """Read what else the windows that fire need: rows before the tick, and other tables."""
+
+    rows: str | None
+    tables: tuple[str, ...]
+
+    def __str__(self) -> str:
+        parts = [f"rows of {self.rows} in the span of the windows"] if self.rows else []
+        parts += [f"{name} at its version in the plan" for name in self.tables]
+        return "; ".join(parts) or "nothing"
+
+
+@dataclass(frozen=True)
+class Compute:
+    """Evaluate the calculation for all windows at once."""
+
+    way: str
+    panes: bool
+
+    def __str__(self) -> str:
+        return f"{self.way}{', by panes' if self.panes else ''}"
+
+
+@dataclass(frozen=True)
+class Write:
+    """Write the result rows in one idempotent commit."""
+
+    table: str
+    appends: bool
+
+    def __str__(self) -> str:
+        how = "append" if self.appends else "replace rows of equal key"
+        return f"{how} in {self.table}, late windows rewritten, one commit"
+
+
+Stage = ReadChanges | DetectWindows | ReadRows | Compute | Write
+
+
+def stages(stream: Stream, target: Target, plan: TickPlan) -> tuple[Stage, ...]:
+    """Return what the tick does, in order; a pure function of stream, target and plan."""
+    source = f"{stream.source.info.database}.{stream.source.info.name}"
+    calculation = stream.calculation
+    return (
+        ReadChanges(source, plan.after, plan.upto, stream.changed_columns, history=plan.kind == "history"),
+        DetectWindows(_rule(stream)),
+        ReadRows(
+            source if needs_rows(stream) else None, tuple(read.relation.key for read in calculation.reads)
+        ),
+        Compute(stream.way.value, stream.evaluation().by_panes),
+        Write(f"{target.info.database}.{target.info.name}", target.appends),
+    )
+
+
+def needs_rows(stream: Stream) -> bool:
+    """True when the rows of a window themselves are needed, not only which windows fire."""
+    options = stream.definition.options
+    used = stream.calculation.used
+    return stream.calculation.reads_rows or options.ignore_nodata or "_twrownum" in used
+
+
+def _rule(stream: Stream) -> str:
+    trigger = stream.definition.trigger
+    if isinstance(trigger, IntervalTrigger):
+        text = f"INTERVAL({trigger.length}, {trigger.offset}) SLIDING({trigger.step})"
+    else:
+        text = f"SLIDING({trigger.step}, {trigger.offset})"
+    groups = ", ".join(key.name for key in stream.definition.partition_by) or "one group"
+    late = "late rows fire their windows again" if stream.refires else "late rows are ignored"
+    watermark = stream.definition.options.watermark
+    return f"{text} by {groups}, watermark {watermark or '0s'}, {late}"

@@ -1,0 +1,172 @@
+"""The output table of a stream, and what a tick's rows replace in it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+
+from lakestream.compute.calculation import ALIAS
+from lakestream.compute.evaluate import Way
+from lakestream.engine.names import visible_columns
+from lakestream.errors import StatementError
+from lakestream.language.expressions import place_in, parse_query
+from lakestream.output.columns import (
+    PROVENANCE,
+    TBNAME,
+    OutputColumn,
+    OutputShape,
+    default_tag_name,
+    group_expression,
+    result_names,
+    subtable_sql,
+)
+from lakestream.storage.catalog import Column
+from lakestream.storage.types import spark_type
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lakestream.engine.stream import Stream
+    from lakestream.language.model import StreamDefinition
+    from lakestream.storage.catalog import Catalog, TableInfo
+
+UNIQUE_TIMES = frozenset({"_twstart", "_twend", "_tcurrent_ts", "_tprev_ts", "_tnext_ts"})
+
+
+@dataclass(frozen=True)
+class Target:
+    """An output table: its description, the shape of the rows written to it, and how they are written.
+
+    ``appends``: every row of the stream has a key of its own and nothing else is in the table, so that
+    windows that fire for the first time are a plain append.
+    """
+
+    info: TableInfo
+    shape: OutputShape
+    appends: bool
+
+
+def output_shape(
+    definition: StreamDefinition,
+    names: tuple[str, ...],
+    result_types: Sequence[str],
+    group_types: Sequence[str],
+) -> OutputShape:
+    """Return the columns that a stream's output has; types are Spark's.
+
+    Raises StatementError COLUMN_COUNT, NAME_NEEDED, DUPLICATE_COLUMN, FIRST_COLUMN_NOT_TIME.
+    """
+    results = result_names(definition, names)
+    columns = [
+        OutputColumn(name, _storable(name, kind), f"c{number}")
+        for number, (name, kind) in enumerate(zip(results, result_types, strict=True), 1)
+    ]
+    if columns[0].type != "timestamp":
+        fragment = definition.calculation
+        raise StatementError(
+            "FIRST_COLUMN_NOT_TIME",
+            f"the first result column, {columns[0].name}, is a {columns[0].type}: it must be a timestamp",
+            hint="it is the key of the output; select _twstart or another time first",
+            place=place_in(fragment, parse_query(fragment).selects[0]),
+        )
+    key = [columns[0].name, *([columns[1].name] if definition.composite_key else [])]
+    if definition.partition_by:
+        columns.append(OutputColumn(TBNAME, "string", subtable_sql(definition)))
+        columns.extend(_tags(definition, group_types))
+        key.insert(0, TBNAME)
+    _refuse_duplicates(columns)
+    return OutputShape(tuple(columns), tuple(key))
+
+
+def _storable(name: str, kind: str) -> str:
+    if kind == "void":
+        return "string"
+    if kind.startswith(("interval", "variant", "map")):
+        raise StatementError(
+            "TYPE_NOT_STORABLE",
+            f"the result column {name} is of type {kind}, which a table cannot hold",
+            hint="convert it, for example to a number of milliseconds",
+        )
+    return kind
+
+
+def _tags(definition: StreamDefinition, group_types: Sequence[str]) -> list[OutputColumn]:
+    if definition.tags is not None:
+        return [
+            OutputColumn(
+                tag.name,
+                spark_type(tag.type_name),
+                group_expression(tag.expression, definition),
+                tag.comment,
+                is_tag=True,
+            )
+            for tag in definition.tags
+        ]
+    return [
+        OutputColumn(
+            default_tag_name(definition, number), _storable(f"tag {number + 1}", kind), f"_ls_g{number + 1}", is_tag=True
+        )
+        for number, kind in enumerate(group_types)
+    ]
+
+
+def _refuse_duplicates(columns: Sequence[OutputColumn]) -> None:
+    seen: set[str] = set()
+    for column in columns:
+        if column.name.lower() in seen or column.name.lower() in PROVENANCE:
+            raise StatementError(
+                "DUPLICATE_COLUMN",
+                f"the output would have two columns called {column.name}",
+                hint="name the columns after INTO, or the tags by TAGS",
+            )
+        seen.add(column.name.lower())
+
+
+def create_output(catalog: Catalog, definition: StreamDefinition, shape: OutputShape, writer: str) -> TableInfo:
+    """Make the output table of a stream."""
+    columns = [
+        Column(column.name, column.type, column.comment, is_tag=column.is_tag) for column in shape.columns
+    ]
+    columns += [Column(name, kind) for name, kind in PROVENANCE.items()]
+    output = definition.output
+    return catalog.create_table(
+        output.database or definition.name.database or "",
+        output.name,
+        columns,
+        kind="output",
+        time_column=shape.columns[0].name,
+        key=shape.key,
+        hidden=tuple(PROVENANCE),
+        writer=writer,
+    )
+
+
+def check_existing(info: TableInfo, shape: OutputShape) -> OutputShape:
+    """Hold an existing table against the shape: same columns, types and order (TDengine A8).
+
+    Returns the shape without provenance where the table has no columns for it. Raises StatementError
+    OUTPUT_MISMATCH that names the first difference.
+    """
+    wanted = [(column.name, column.type) for column in shape.columns]
+    hidden = set(info.hidden)
+    have = [(column.name, column.type) for column in info.columns if column.name not in hidden]
+    for number in range(max(len(wanted), len(have))):
+        ours = " ".join(wanted[number]) if number < len(wanted) else "nothing"
+        theirs = " ".join(have[number]) if number < len(have) else "nothing"
+        if ours != theirs:
+            raise StatementError(
+                "OUTPUT_MISMATCH",
+                f"the output table {info.database}.{info.name} does not match the result: "
+                f"column {number + 1} is {theirs} there and {ours} in the stream",
+                hint="name and type of every column must match, in order; or write into a new table",
+            )
+    return replace(shape, provenance=set(PROVENANCE) <= set(visible_columns(info)) | hidden)
+
+
+def keys_are_unique(stream: Stream) -> bool:
+    """True when each window gives one row whose first column is a time of that window, per subtable."""
+    first = stream.calculation.query.selects[0].unalias()
+    own = isinstance(first, exp.Column) and first.table == ALIAS and first.name in UNIQUE_TIMES
+    return own and stream.way in {Way.GROUPED, Way.JOINED} and stream.definition.subtable is None

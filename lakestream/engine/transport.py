@@ -1,0 +1,156 @@
+"""The two ways of moving bytes: Arrow through delta-rs for what is small, Spark for what is large.
+
+Both give Spark DataFrames of the same rows; Spark computes every result.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from lakestream.storage.delta import changes_arrow, changes_spark, read_arrow, read_spark
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+
+    from lakestream.storage.delta import Tables
+
+ARROW, SPARK = "arrow", "spark"
+MAX_SPANS = 8
+"""Ranges of time that are read apart; closer ones are read as one."""
+
+
+class Transport(Protocol):
+    """How a tick reads tables and hands on what Spark computed."""
+
+    name: str
+
+    def changes(self, path: str, after: int, upto: int, columns: Sequence[str]) -> DataFrame:
+        """Return changed rows with ``_commit_version`` and ``_change_type``."""
+        ...
+
+    def rows(
+        self, path: str, version: int, columns: Sequence[str], time: str, spans: Sequence[Span]
+    ) -> DataFrame:
+        """Return the rows at a version whose time lies in one of the spans."""
+        ...
+
+    def keep(self, result: DataFrame) -> DataFrame:
+        """Compute a relation once, to be used several times."""
+        ...
+
+    def hand_over(self, result: DataFrame) -> pa.Table | DataFrame:
+        """Return what the commit function takes."""
+        ...
+
+
+if TYPE_CHECKING:
+    Span = tuple[int | None, int | None]
+
+
+class ArrowTransport:
+    """Rows travel as Arrow tables in this process; one partition, so that no query shuffles."""
+
+    name = ARROW
+
+    def __init__(self, spark: SparkSession, tables: Tables) -> None:
+        self._spark = spark
+        self._tables = tables
+
+    def frame(self, rows: pa.Table) -> DataFrame:
+        """Return Arrow rows as a DataFrame of one partition."""
+        return self._spark.createDataFrame(rows).coalesce(1)
+
+    def changes(self, path: str, after: int, upto: int, columns: Sequence[str]) -> DataFrame:
+        """Read the change feed by delta-rs."""
+        return self.frame(changes_arrow(self._tables.open(path), after, upto, columns))
+
+    def rows(
+        self, path: str, version: int, columns: Sequence[str], time: str, spans: Sequence[Span]
+    ) -> DataFrame:
+        """Read each span by delta-rs, which skips files by their statistics."""
+        import pyarrow as pa
+
+        table = self._tables.open(path)
+        parts = [
+            read_arrow(table, version, columns=columns, lower=lower, upper=upper, time_column=time)
+            for lower, upper in spans
+        ]
+        return self.frame(pa.concat_tables(parts) if len(parts) > 1 else parts[0])
+
+    def keep(self, result: DataFrame) -> DataFrame:
+        """Collect as Arrow."""
+        return self.frame(result.toArrow())
+
+    def hand_over(self, result: DataFrame) -> pa.Table | DataFrame:
+        """Collect as Arrow, for delta-rs to write."""
+        return result.toArrow()
+
+
+class SparkTransport:
+    """Rows stay in Spark, which splits and spills them as it needs."""
+
+    name = SPARK
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._spark = spark
+        self._kept: list[DataFrame] = []
+
+    def changes(self, path: str, after: int, upto: int, columns: Sequence[str]) -> DataFrame:
+        """Read the change feed by Spark."""
+        return changes_spark(self._spark, path, after, upto, columns)
+
+    def rows(
+        self, path: str, version: int, columns: Sequence[str], time: str, spans: Sequence[Span]
+    ) -> DataFrame:
+        """Read from the earliest to the latest instant of the spans by Spark."""
+        lowers, uppers = [lower for lower, _ in spans], [upper for _, upper in spans]
+        return read_spark(
+            self._spark,
+            path,
+            version,
+            columns=columns,
+            lower=None if None in lowers else min(_known(lowers)),
+            upper=None if None in uppers else max(_known(uppers)),
+            time_column=time,
+        )
+
+    def keep(self, result: DataFrame) -> DataFrame:
+        """Persist until :meth:`release`."""
+        kept = result.persist()
+        self._kept.append(kept)
+        return kept
+
+    def release(self) -> None:
+        """Give the memory of kept relations back."""
+        while self._kept:
+            self._kept.pop().unpersist()
+
+    def hand_over(self, result: DataFrame) -> pa.Table | DataFrame:
+        """Leave the rows in Spark, which writes them itself."""
+        return result
+
+
+def _known(values: Sequence[int | None]) -> list[int]:
+    return [value for value in values if value is not None]
+
+
+def merge_spans(spans: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Merge overlapping ranges, then the closest ones until at most ``MAX_SPANS`` are left.
+
+    >>> merge_spans([(0, 10), (5, 20), (40, 50)])
+    [(0, 20), (40, 50)]
+    """
+    merged: list[tuple[int, int]] = []
+    for low, high in sorted(spans):
+        if merged and low <= merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(merged[-1][1], high))
+        else:
+            merged.append((low, high))
+    while len(merged) > MAX_SPANS:
+        gaps = [merged[i + 1][0] - merged[i][1] for i in range(len(merged) - 1)]
+        at = gaps.index(min(gaps))
+        merged[at : at + 2] = [(merged[at][0], merged[at + 1][1])]
+    return merged

@@ -1,0 +1,237 @@
+"""VERIFY STREAM: the output held against the batch evaluation of the definition, row by row.
+
+The batch evaluation takes everything the stream has taken as one tick from an empty state: history as
+one commit, then the changes of every commit, by the same policies (architecture of the stream: which
+rows count, which windows fire, what they hold), and compares with the output table as it is now.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from lakestream.compute.evaluate import Way
+from lakestream.compute.calculation import ROWS, WINDOWS
+from lakestream.engine.engine import compile_record, history_of
+from lakestream.engine.stages import needs_rows
+from lakestream.engine.stream import quoted
+from lakestream.engine.tick import CHANGED, CHANGES, FIRED, STATE, each_window
+from lakestream.output.columns import END, START
+from lakestream.storage.delta import changes_spark, read_spark
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from lakestream.engine.stream import Stream
+    from lakestream.engine.target import Target
+    from lakestream.storage.catalog import Catalog
+    from lakestream.storage.registry import StreamRecord
+
+TOLERANCE = 1e-9
+SHOWN = 100
+FLOATING = ("double", "float")
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A row that is not as the batch evaluation has it; None on the side that has no such row."""
+
+    key: tuple[Any, ...]
+    expected: tuple[Any, ...] | None
+    found: tuple[Any, ...] | None
+
+
+@dataclass(frozen=True)
+class Verification:
+    """The result of VERIFY: rows that are equal, rows that should be there, rows there, differences.
+
+    ``differing`` counts them, ``differences`` lists the first 100; ``late_ignored`` counts rows of the
+    source that were left out by policy, ``left_out_columns`` names result columns that come from the
+    wall clock, ``left_out_rows`` counts rows that differ where other tables have changed since.
+    """
+
+    stream: str
+    columns: tuple[str, ...]
+    equal_rows: int
+    expected_rows: int
+    found_rows: int
+    differing: int
+    differences: tuple[Difference, ...]
+    late_ignored: int
+    left_out_columns: tuple[str, ...]
+    left_out_rows: int
+
+    @property
+    def holds(self) -> bool:
+        """True when no row differs."""
+        return self.differing == 0
+
+
+@dataclass
+class Verifier:
+    """Compares one stream's output; ``position`` is the source's version the stream stands at."""
+
+    spark: SparkSession
+    catalog: Catalog
+    record: StreamRecord
+    target: Target
+    position: int | None
+
+    def run(self, lower_us: int | None = None, upper_us: int | None = None) -> Verification:
+        """Compare the windows that overlap ``[lower_us, upper_us)``, all of them by default."""
+        stream = compile_record(self.record, self.catalog)
+        late = 0
+        if self.position is None:
+            expected = self._nothing()
+        else:
+            late = self._detect(stream)
+            expected = self._expected(stream)
+        found = self._found()
+        span = _overlap(lower_us, upper_us) if self.target.shape.provenance else None
+        if span:
+            expected, found = expected.where(span), found.where(span)
+        return self._compare(stream, expected, found, late)
+
+    # --- the batch evaluation ---
+
+    def _changed(self, stream: Stream) -> DataFrame:
+        assert self.position is not None  # noqa: S101 - checked by the caller
+        info, history = stream.source.info, history_of(self.record)
+        columns = stream.source.columns
+        parts = []
+        if self.position > self.record.start_version:
+            parts.append(changes_spark(self.spark, info.path, self.record.start_version, self.position, columns))
+        if stream.definition.options.wants_history or not parts:
+            rows = read_spark(
+                self.spark,
+                info.path,
+                self.record.start_version,
+                columns=columns,
+                lower=history.start_us,
+                time_column=info.time_column,
+            )
+            version = f"CAST({self.record.start_version} AS BIGINT) AS _commit_version"
+            rows = rows.selectExpr("*", version, "'insert' AS _change_type")
+            parts.append(rows if stream.definition.options.wants_history else rows.limit(0))
+        names = [*columns, "_commit_version", "_change_type"]
+        union = parts[0].select(*names)
+        for part in parts[1:]:
+            union = union.unionByName(part.select(*names))
+        return union
+
+    def _detect(self, stream: Stream) -> int:
+        """Register what fires over the whole history; return how many late rows count for nothing."""
+        self._changed(stream).createOrReplaceTempView(CHANGED)
+        self.spark.sql(stream.changes_sql(CHANGED)).createOrReplaceTempView(CHANGES)
+        groups = "".join(f", {name}" for name in stream.group_columns)
+        self.spark.sql(
+            f"SELECT gid{groups}, ts AS first, ts AS newest FROM {CHANGES} WHERE false"
+        ).createOrReplaceTempView(STATE)
+        self.spark.sql(stream.detection.sql(CHANGES, STATE)).createOrReplaceTempView(FIRED)
+        if stream.refires:
+            return 0
+        return int(self.spark.sql(f"SELECT coalesce(sum(late), 0) FROM {FIRED}").head()[0])  # type: ignore[index]
+
+    def _expected(self, stream: Stream) -> DataFrame:
+        self.spark.sql(stream.windows_sql(FIRED, 0)).createOrReplaceTempView(WINDOWS)
+        if needs_rows(stream):
+            self.spark.sql(stream.rows_sql(CHANGED, None, None)).createOrReplaceTempView(ROWS)
+        for read in stream.calculation.reads:
+            info = stream.tables[read.relation.key]
+            own = info.path == stream.source.info.path
+            version = self.position if own else self.catalog.handles.latest(info.path).version
+            rows = read_spark(self.spark, info.path, version or 0, columns=read.relation.columns)
+            rows.createOrReplaceTempView(read.view)
+        if stream.way is Way.EACH:
+            each_window(self.spark, stream, retracts=True).createOrReplaceTempView("ls_evaluated")
+            sql = "SELECT * FROM ls_evaluated"
+        else:
+            sql = stream.evaluation(retracts=True).sql()
+        return self.spark.sql(self.target.shape.select(sql, unique=False))
+
+    def _nothing(self) -> DataFrame:
+        return self._found().limit(0)
+
+    def _found(self) -> DataFrame:
+        info = self.target.info
+        latest = self.catalog.handles.latest(info.path).version
+        return read_spark(self.spark, info.path, latest)
+
+    # --- comparison ---
+
+    def _compare(self, stream: Stream, expected: DataFrame, found: DataFrame, late: int) -> Verification:
+        left_out = self._wall_clock_columns(stream)
+        shape = self.target.shape
+        names = [column.name for column in shape.columns if column.name not in left_out]
+        floating = {column.name for column in shape.columns if column.type in FLOATING}
+        key, rest = list(shape.key), [name for name in names if name not in shape.key]
+        a = expected.selectExpr(*(f"{quoted(name)} AS {quoted(f'a_{name}')}" for name in names), "1 AS in_a")
+        b = found.selectExpr(*(f"{quoted(name)} AS {quoted(f'b_{name}')}" for name in names), "1 AS in_b")
+        on = " AND ".join(f"{quoted(f'a_{name}')} <=> {quoted(f'b_{name}')}" for name in key)
+        a.createOrReplaceTempView("ls_expected")
+        b.createOrReplaceTempView("ls_found")
+        same = " AND ".join(["in_a = 1", "in_b = 1", *(_equal(name, floating) for name in rest)])
+        joined = self.spark.sql(
+            f"SELECT *, coalesce({same}, false) AS same FROM ls_expected FULL OUTER JOIN ls_found ON {on}"
+        ).persist()
+        try:
+            row = joined.selectExpr("count_if(same)", "count(in_a)", "count(in_b)", "count_if(NOT same)").head()
+            equal, wanted, there, differing = (int(value or 0) for value in row)  # type: ignore[union-attr]
+            listed = joined.where("NOT same").orderBy(*(quoted(f"a_{name}") for name in key)).limit(SHOWN).collect()
+        finally:
+            joined.unpersist()
+        differences = tuple(_difference(item, key, names) for item in listed)
+        others = self._others_changed(stream)
+        return Verification(
+            stream=f"{self.record.database}.{self.record.name}",
+            columns=tuple(names),
+            equal_rows=equal,
+            expected_rows=wanted,
+            found_rows=there,
+            differing=0 if others else differing,
+            differences=() if others else differences,
+            late_ignored=late,
+            left_out_columns=tuple(left_out),
+            left_out_rows=differing if others else 0,
+        )
+
+    def _wall_clock_columns(self, stream: Stream) -> list[str]:
+        """Return the result columns that are made of the wall clock."""
+        return [
+            column.name
+            for column, projection in zip(self.target.shape.columns, stream.calculation.query.selects, strict=False)
+            if "_tlocaltime" in projection.sql("spark")
+        ]
+
+    def _others_changed(self, stream: Stream) -> bool:
+        """True when a table that the calculation reads, other than the source, has changed since creation."""
+        versions = self.record.extra.get("read_versions", {})
+        for read in stream.calculation.reads:
+            info = stream.tables[read.relation.key]
+            if info.path == stream.source.info.path:
+                continue
+            if self.catalog.handles.latest(info.path).version != versions.get(read.relation.key):
+                return True
+        return False
+
+
+def _equal(name: str, floating: set[str]) -> str:
+    a, b = quoted(f"a_{name}"), quoted(f"b_{name}")
+    if name not in floating:
+        return f"{a} <=> {b}"
+    return f"({a} <=> {b} OR abs({a} - {b}) <= {TOLERANCE} * greatest(abs({a}), abs({b})))"
+
+
+def _overlap(lower_us: int | None, upper_us: int | None) -> str:
+    parts = [] if lower_us is None else [f"unix_micros({END}) > {lower_us}L"]
+    parts += [] if upper_us is None else [f"unix_micros({START}) < {upper_us}L"]
+    return " AND ".join(parts)
+
+
+def _difference(row: Any, key: list[str], names: list[str]) -> Difference:  # noqa: ANN401 - a Spark Row
+    expected = tuple(row[f"a_{name}"] for name in names) if row["in_a"] else None
+    found = tuple(row[f"b_{name}"] for name in names) if row["in_b"] else None
+    side = "a" if row["in_a"] else "b"
+    return Difference(tuple(row[f"{side}_{name}"] for name in key), expected, found)
+
+

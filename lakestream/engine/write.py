@@ -1,0 +1,244 @@
+"""A tick's rows into its output table: one idempotent commit that appends, or replaces by key."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from lakestream.engine.faults import reach
+from lakestream.output.columns import GROUP, START
+from lakestream.storage.delta import CommitTag, commit, identifier, read_arrow, read_commits, text_literal, timestamp_literal
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+
+    from lakestream.engine.target import Target
+    from lakestream.storage.delta import Table
+    from lakestream.storage.registry import TickPlan
+
+MAX_LITERALS = 300
+"""Keys that a predicate lists one by one; beyond that a range of time is rewritten."""
+
+
+@dataclass(frozen=True)
+class Written:
+    """What the commit held: rows, the output's version, and whether it was there before."""
+
+    rows: int
+    version: int | None
+    replayed: bool = False
+
+
+def write_result(  # noqa: PLR0913 - each is a part of the commit
+    spark: SparkSession,
+    table: Table,
+    target: Target,
+    rows: pa.Table | DataFrame,
+    *,
+    again: pa.Table | None,
+    app: str,
+    plan: TickPlan,
+    epoch: int,
+) -> Written:
+    """Write rows in one commit; ``again`` lists (gid, low µs) of windows whose old rows go.
+
+    Arrow rows go through delta-rs, a DataFrame through Spark. No rows and nothing to replace write
+    nothing.
+    """
+    metadata: dict[str, object] = {"epoch": epoch, "tick": plan.tick, "after": plan.after, "upto": plan.upto}
+    tag = CommitTag(app, plan.tick, metadata)
+    if hasattr(rows, "num_rows"):
+        return _write_arrow(table, target, rows, again, tag)
+    return _write_spark(spark, table, target, rows, again, tag)
+
+
+def _write_arrow(
+    table: Table, target: Target, rows: pa.Table, again: pa.Table | None, tag: CommitTag
+) -> Written:
+    if rows.num_rows == 0 and again is None:
+        return Written(0, None)
+    replaced = _replacement(table, target, rows, again)
+    count = rows.num_rows
+    if replaced is not None:
+        rows = _with_survivors(table, target, rows, again, replaced)
+    reach("C6a")
+    result = commit(table, rows, tag, replace=replaced)
+    reach("C6b")
+    return Written(count, result.version, result.replayed)
+
+
+def _replacement(table: Table, target: Target, rows: pa.Table, again: pa.Table | None) -> str | None:
+    """Return the predicate of what goes: rows of refired windows, and of equal keys; None to append."""
+    parts = []
+    if again is not None and target.shape.provenance:
+        windows = [*zip(again["gid"].to_pylist(), again["low"].to_pylist(), strict=True)]
+        parts.append(_windows_predicate(windows))
+    if not target.appends or (again is not None and not target.shape.provenance):
+        if not parts and not _meets_keys(table, target, rows):
+            return None
+        parts.append(_keys_predicate(target, rows))
+    elif parts:
+        parts.append(_windows_predicate(_windows_of(rows)))
+    return " OR ".join(f"({part})" for part in parts if part) or None
+
+
+def _windows_of(rows: pa.Table) -> list[tuple[int, int]]:
+    return [*zip(rows[GROUP].to_pylist(), _micros(rows, START), strict=True)]
+
+
+def _micros(rows: pa.Table, column: str) -> list[int]:
+    import pyarrow as pa
+
+    return [int(value) for value in rows[column].cast(pa.timestamp("us", "UTC")).cast(pa.int64()).to_pylist()]
+
+
+def _windows_predicate(windows: Sequence[tuple[int, int]]) -> str:
+    if not windows:
+        return ""
+    if len(windows) > MAX_LITERALS:
+        starts = [low for _, low in windows]
+        return f"{START} >= {timestamp_literal(min(starts))} AND {START} <= {timestamp_literal(max(starts))}"
+    by_group: dict[int, set[int]] = {}
+    for gid, low in windows:
+        by_group.setdefault(gid, set()).add(low)
+    return " OR ".join(
+        f"({GROUP} = {gid} AND {START} IN ({', '.join(timestamp_literal(low) for low in sorted(lows))}))"
+        for gid, lows in by_group.items()
+    )
+
+
+def _keys_predicate(target: Target, rows: pa.Table) -> str:
+    """Return the predicate of the rows' keys, or of their span of time when there are many."""
+    if rows.num_rows == 0:
+        return ""
+    time = target.info.time_column
+    times = _micros(rows, time)
+    name = identifier(time)
+    if rows.num_rows > MAX_LITERALS:
+        return f"{name} >= {timestamp_literal(min(times))} AND {name} <= {timestamp_literal(max(times))}"
+    others = [column for column in target.shape.key if column != time]
+    by_rest: dict[tuple[Any, ...], set[int]] = {}
+    for at, micros in enumerate(times):
+        by_rest.setdefault(tuple(rows[column][at].as_py() for column in others), set()).add(micros)
+    return " OR ".join(
+        "("
+        + " AND ".join(
+            [
+                f"{name} IN ({', '.join(timestamp_literal(value) for value in sorted(lows))})",
+                *(_equals(column, value) for column, value in zip(others, rest, strict=True)),
+            ]
+        )
+        + ")"
+        for rest, lows in by_rest.items()
+    )
+
+
+def _equals(column: str, value: object) -> str:
+    name = identifier(column)
+    if value is None:
+        return f"{name} IS NULL"
+    if isinstance(value, bool | int | float):
+        return f"{name} = {str(value).lower() if isinstance(value, bool) else value!r}"
+    return f"{name} = {text_literal(str(value))}"
+
+
+def _meets_keys(table: Table, target: Target, rows: pa.Table) -> bool:
+    """True when a row of the output has the key of one of the rows."""
+    if rows.num_rows == 0:
+        return False
+    times = _micros(rows, target.info.time_column)
+    table.refresh()
+    old = read_arrow(
+        table,
+        None,
+        columns=target.shape.key,
+        lower=min(times),
+        upper=max(times) + 1,
+        time_column=target.info.time_column,
+    )
+    return bool(_keys(old, target) & _keys(rows, target))
+
+
+def _keys(rows: pa.Table, target: Target) -> set[tuple[Any, ...]]:
+    columns = [
+        _micros(rows, name) if name == target.info.time_column else rows[name].to_pylist()
+        for name in target.shape.key
+    ]
+    return set(zip(*columns, strict=True))
+
+
+def _with_survivors(
+    table: Table, target: Target, rows: pa.Table, again: pa.Table | None, predicate: str
+) -> pa.Table:
+    """Add the rows that the predicate covers though neither their window nor their key is written anew."""
+    import pyarrow as pa
+
+    table.refresh()
+    old = read_arrow(table, None, where=predicate)
+    if old.num_rows == 0:
+        return rows
+    gone_keys = _keys(rows, target)
+    gone_windows: set[tuple[int, int]] = set()
+    if target.shape.provenance:
+        if again is not None:
+            gone_windows = set(zip(again["gid"].to_pylist(), again["low"].to_pylist(), strict=True))
+        windows = _windows_of(old)
+    else:
+        windows = [(0, 0)] * old.num_rows
+    keys = _key_list(old, target)
+    stay = [
+        window not in gone_windows and key not in gone_keys for window, key in zip(windows, keys, strict=True)
+    ]
+    survivors = old.filter(pa.array(stay))
+    if survivors.num_rows == 0:
+        return rows
+    return pa.concat_tables([rows, survivors.select(rows.column_names).cast(rows.schema)])
+
+
+def _key_list(rows: pa.Table, target: Target) -> list[tuple[Any, ...]]:
+    columns = [
+        _micros(rows, name) if name == target.info.time_column else rows[name].to_pylist()
+        for name in target.shape.key
+    ]
+    return [*zip(*columns, strict=True)]
+
+
+# --- large results: the same by Spark, always by a range of time ---
+
+
+def _write_spark(  # noqa: PLR0913
+    spark: SparkSession, table: Table, target: Target, rows: DataFrame, again: pa.Table | None, tag: CommitTag
+) -> Written:
+    replaced = None
+    if again is not None or not target.appends:
+        rows, replaced = _rewritten_by_spark(spark, table, target, rows, again)
+    reach("C6a")
+    result = commit(table, rows, tag, replace=replaced)
+    reach("C6b")
+    added = read_commits(table.path, result.version - 1, result.version)[0].add_rows
+    return Written(added or 0, result.version, result.replayed)
+
+
+def _rewritten_by_spark(
+    spark: SparkSession, table: Table, target: Target, rows: DataFrame, again: pa.Table | None
+) -> tuple[DataFrame, str | None]:
+    """Return rows with the survivors of the range that they fall into, and the range's predicate."""
+    rows = rows.persist()
+    time = target.info.time_column
+    range_column = START if target.appends and target.shape.provenance else time
+    low, high = rows.selectExpr(f"unix_micros(min(`{range_column}`))", f"unix_micros(max(`{range_column}`))").head() or (None, None)
+    if again is not None and range_column == START:
+        starts = again["low"].to_pylist()
+        low, high = min([*starts, *([low] if low is not None else [])]), max([*starts, *([high] if high is not None else [])])
+    if low is None or high is None:
+        return rows, None
+    predicate = f"`{range_column}` >= {timestamp_literal(low)} AND `{range_column}` <= {timestamp_literal(high)}"
+    old = spark.read.format("delta").option("versionAsOf", table.refresh()).load(table.path).where(predicate)
+    if again is not None and target.shape.provenance:
+        gone = spark.createDataFrame(again).selectExpr(f"gid AS {GROUP}", f"timestamp_micros(low) AS {START}")
+        old = old.join(gone, [GROUP, START], "left_anti")
+    old = old.join(rows.select(*target.shape.key), [*target.shape.key], "left_anti")
+    return rows.unionByName(old.select(*rows.columns)), predicate

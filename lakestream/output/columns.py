@@ -1,0 +1,147 @@
+"""The columns of an output: results, the subtable's name, tags, and where each row comes from.
+
+Sources: TDengine A8 (first column is the key and a time; one tag per grouping column, ``tag_tbname``
+for tbname; OUTPUT_SUBTABLE); the provenance columns are lakestream's own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+
+from lakestream.errors import StatementError, did_you_mean
+from lakestream.language.expressions import parse_expression, place_in
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from lakestream.language.model import Fragment, StreamDefinition
+
+GROUP, START, END = "_ls_group", "_ls_start", "_ls_end"
+PROVENANCE = {GROUP: "bigint", START: "timestamp", END: "timestamp"}
+"""Columns that say which group and window a row comes from: name and Spark type."""
+
+TBNAME = "tbname"
+MAX_SUBTABLE_NAME = 192
+"""Characters of a subtable's name; a longer one is cut (TDengine)."""
+
+
+@dataclass(frozen=True)
+class OutputColumn:
+    """A column of the output: its Spark type, SQL over an evaluation's result, comment, and role."""
+
+    name: str
+    type: str
+    sql: str
+    comment: str | None = None
+    is_tag: bool = False
+
+
+@dataclass(frozen=True)
+class OutputShape:
+    """All columns of an output. ``key`` names those that tell its rows apart.
+
+    ``provenance`` is False for a table that the user made, which has no columns for it.
+    """
+
+    columns: tuple[OutputColumn, ...]
+    key: tuple[str, ...]
+    provenance: bool = True
+
+    def select(self, evaluated: str, *, unique: bool) -> str:
+        """Return the SQL of the rows to write, from the relation of an evaluation's result.
+
+        Rows whose first column is NULL are dropped; unless keys are ``unique`` by themselves, of rows
+        with equal keys the one of the later window stays (then of the greater group id).
+        """
+        listed = ", ".join(f"CAST({column.sql} AS {column.type}) AS `{column.name}`" for column in self.columns)
+        if self.provenance:
+            listed += (
+                f", _ls_gid AS {GROUP}, timestamp_micros(_ls_low) AS {START}, timestamp_micros(_ls_high) AS {END}"
+            )
+        first = self.columns[0]
+        rows = f"SELECT {listed}, _ls_high AS _ls_order, _ls_gid AS _ls_then FROM ({evaluated}) WHERE {first.sql} IS NOT NULL"
+        names = ", ".join(f"`{column.name}`" for column in self.columns)
+        if self.provenance:
+            names += f", {GROUP}, {START}, {END}"
+        if unique:
+            return f"SELECT {names} FROM ({rows})"
+        key = ", ".join(f"`{name}`" for name in self.key)
+        latest = f"row_number() OVER (PARTITION BY {key} ORDER BY _ls_order DESC, _ls_then DESC)"
+        return f"SELECT {names} FROM (SELECT *, {latest} AS _ls_rank FROM ({rows})) WHERE _ls_rank = 1"
+
+
+def result_names(definition: StreamDefinition, given: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the names of the result's columns: the column list, or those that the query gives.
+
+    Raises StatementError COLUMN_COUNT or NAME_NEEDED.
+    """
+    if definition.columns:
+        if len(definition.columns) != len(given):
+            raise StatementError(
+                "COLUMN_COUNT",
+                f"the column list has {len(definition.columns)} names, the query {len(given)} columns",
+            )
+        return definition.columns
+    for number, name in enumerate(given, 1):
+        if not name:
+            raise StatementError(
+                "NAME_NEEDED",
+                f"column {number} of the query has no name to store it under",
+                hint="give it one with AS, or name the output's columns after INTO",
+            )
+    if len({name.lower() for name in given}) < len(given):
+        raise StatementError("DUPLICATE_COLUMN", "two columns of the query have one name")
+    return given
+
+
+def default_tag_name(definition: StreamDefinition, number: int) -> str:
+    """Return the tag's name of a grouping column (from 0): its own, ``tag_tbname`` for tbname."""
+    key = definition.partition_by[number]
+    return "tag_tbname" if key.is_tbname else key.name
+
+
+def group_expression(fragment: Fragment, definition: StreamDefinition) -> str:
+    """Return an expression over the grouping columns (TAGS, OUTPUT_SUBTABLE) as Spark SQL.
+
+    Raises StatementError COLUMN_NOT_FOUND for anything that the stream is not grouped by.
+    """
+    known = _group_names(definition)
+
+    def resolve(node: exp.Expression) -> exp.Expression:
+        if not isinstance(node, exp.Column):
+            return node
+        name = node.name.lower()
+        if name in known:
+            return exp.column(known[name])
+        raise StatementError(
+            "COLUMN_NOT_FOUND",
+            f"{node.name} is not a grouping column",
+            hint=did_you_mean(node.name, known),
+            place=place_in(fragment, node),
+        )
+
+    return parse_expression(fragment).transform(resolve).sql("spark")
+
+
+def _group_names(definition: StreamDefinition) -> Mapping[str, str]:
+    names = {"_tgrpid": "_ls_gid"}
+    for number, key in enumerate(definition.partition_by, 1):
+        column = f"_ls_g{number}"
+        names[f"%%{number}"] = column
+        names[(TBNAME if key.is_tbname else key.name).lower()] = column
+        if key.is_tbname:
+            names["%%tbname"] = column
+    return names
+
+
+def subtable_sql(definition: StreamDefinition) -> str:
+    """Return SQL for the name of a group's subtable: OUTPUT_SUBTABLE cut to length, or one of its own."""
+    columns = ", ".join(f"_ls_g{number}" for number, _ in enumerate(definition.partition_by, 1))
+    own = f"concat('t_', md5(to_json(named_struct('g', struct({columns})))))"
+    if definition.subtable is None:
+        return own
+    named = f"substring(CAST({group_expression(definition.subtable, definition)} AS STRING), 1, {MAX_SUBTABLE_NAME})"
+    return f"coalesce({named}, {own})"

@@ -1,0 +1,439 @@
+"""Grids of event time: windows numbered by integers, as SQL texts.
+
+A grid says, for a window number ``k`` of a group whose first row is at ``first``, which rows it
+holds: ``[low(k), high(k))`` in microseconds; and for an instant ``x``, how many windows have ended
+(``ended``: the largest k with ``high(k) <= x``) and begun (``begun``: the largest k with
+``low(k) <= x``). Everything else about INTERVAL and SLIDING follows from these four.
+
+Sources: TDengine, "INTERVAL … SLIDING" (windows counted from 1970-01-01 UTC) and "SLIDING" (the grid
+of PERIOD on event time, restarting at midnight); days and longer in the lake's time zone, weeks from
+Monday, are lakestream's own rule.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from math import gcd
+from typing import TYPE_CHECKING
+
+from lakestream.language.model import IntervalTrigger, SlidingTrigger
+from lakestream.triggers.sqltime import (
+    DAY,
+    floor_div,
+    midnight,
+    month_number,
+    month_start,
+    to_instant,
+    to_local,
+)
+
+if TYPE_CHECKING:
+    from lakestream.language.model import Duration, Trigger
+
+MONDAY = 4 * DAY
+"""Wall-clock microseconds of Monday, 1970-01-05: weeks are counted from a Monday."""
+
+
+class Grid(ABC):
+    """Numbered windows of a group, as SQL over ``x``, ``k`` and ``first`` (BIGINT columns)."""
+
+    fires_at_last_instant = False
+    """True when a window fires at its last instant already (SLIDING: mark >= T, T included)."""
+
+    depends_on_first = False
+    """True when numbers count from the first row of the group (SLIDING of a day or more)."""
+
+    pane: Pane | None = None
+    """How windows divide into panes, where each row is to be aggregated once only."""
+
+    @abstractmethod
+    def low(self, k: str, first: str) -> str:
+        """Return SQL for the first microsecond of window ``k``."""
+
+    @abstractmethod
+    def high(self, k: str, first: str) -> str:
+        """Return SQL for the microsecond after the last one of window ``k``."""
+
+    @abstractmethod
+    def ended(self, x: str, first: str) -> str:
+        """Return SQL for the largest k with ``high(k) <= x``."""
+
+    @abstractmethod
+    def begun(self, x: str, first: str) -> str:
+        """Return SQL for the largest k with ``low(k) <= x``."""
+
+    @abstractmethod
+    def placeholders(self, k: str, first: str) -> dict[str, str]:
+        """Return SQL (BIGINT microseconds) for each time placeholder of the trigger kind."""
+
+    def exists(self, k: str) -> str:
+        """Return SQL that is true for numbers that are windows (a grid may have gaps)."""
+        del k
+        return "true"
+
+    def closed(self, mark: str, first: str) -> str:
+        """Return SQL for the last window that fires when the group's mark is ``mark``."""
+        return self.ended(f"{mark} + 1" if self.fires_at_last_instant else mark, first)
+
+
+@dataclass(frozen=True)
+class Pane:
+    """Windows as runs of panes of ``width`` microseconds: window k is ``[k*step, k*step + count)``."""
+
+    width: int
+    step: int
+    count: int
+    offset: int
+
+    def number(self, x: str) -> str:
+        """Return SQL for the pane of instant ``x``."""
+        return floor_div(f"{x} - {self.offset}L", self.width)
+
+    def first_window(self, pane: str) -> str:
+        """Return SQL for the first window that holds the pane."""
+        return f"({floor_div(f'{pane} - {self.count}L', self.step)} + 1)"
+
+    def last_window(self, pane: str) -> str:
+        """Return SQL for the last window that holds the pane."""
+        return f"({floor_div(pane, self.step)})"
+
+
+class _IntervalGrid(Grid):
+    """What the grids of INTERVAL share: the placeholders."""
+
+    def placeholders(self, k: str, first: str) -> dict[str, str]:
+        """Return ``_twstart`` and ``_twend`` (exclusive end)."""
+        return {"_twstart": self.low(k, first), "_twend": self.high(k, first)}
+
+
+@dataclass(frozen=True)
+class FixedGrid(_IntervalGrid):
+    """``[offset + k*step, … + length)`` counted from 1970 UTC, in microseconds."""
+
+    length: int
+    step: int
+    offset: int
+
+    @property
+    def pane(self) -> Pane | None:  # type: ignore[override]
+        """Panes of the greatest common divisor of length and step; None for one pane a window."""
+        if self.length <= self.step:
+            return None
+        width = gcd(self.length, self.step)
+        return Pane(width, self.step // width, self.length // width, self.offset)
+
+    def low(self, k: str, first: str) -> str:
+        """Return the start of window k."""
+        del first
+        return f"({self.offset}L + {k} * {self.step}L)"
+
+    def high(self, k: str, first: str) -> str:
+        """Return the exclusive end of window k."""
+        del first
+        return f"({self.offset + self.length}L + {k} * {self.step}L)"
+
+    def ended(self, x: str, first: str) -> str:
+        """Return the last window that ended by x."""
+        del first
+        return f"({floor_div(f'{x} - {self.offset + self.length}L', self.step)})"
+
+    def begun(self, x: str, first: str) -> str:
+        """Return the last window that began by x."""
+        del first
+        return f"({floor_div(f'{x} - {self.offset}L', self.step)})"
+
+
+class _SteppingGrid(Grid):
+    """A grid whose instants come from wall-clock arithmetic: a first guess is off by one at most.
+
+    The guess is wrong by one where clocks change between the instant and its window.
+    """
+
+    @abstractmethod
+    def guess_ended(self, x: str, first: str) -> str:
+        """Return SQL for ``ended`` by wall-clock arithmetic alone."""
+
+    @abstractmethod
+    def guess_begun(self, x: str, first: str) -> str:
+        """Return SQL for ``begun`` by wall-clock arithmetic alone."""
+
+    def ended(self, x: str, first: str) -> str:
+        """Return the last window that ended by x."""
+        return _settle(self.guess_ended(x, first), lambda k: f"{self.high(k, first)} <= {x}")
+
+    def begun(self, x: str, first: str) -> str:
+        """Return the last window that began by x."""
+        return _settle(self.guess_begun(x, first), lambda k: f"{self.low(k, first)} <= {x}")
+
+
+def _settle(guess: str, holds: _Condition) -> str:
+    """Return SQL for the largest number near ``guess`` for which the condition holds."""
+    above, at = holds(f"({guess} + 1)"), holds(f"({guess})")
+    return f"(CASE WHEN {above} THEN {guess} + 1 WHEN {at} THEN {guess} ELSE {guess} - 1 END)"
+
+
+@dataclass(frozen=True)
+class LocalGrid(_IntervalGrid, _SteppingGrid):
+    """Windows of wall-clock microseconds in a time zone: steps of days and weeks."""
+
+    length: int
+    step: int
+    offset: int
+    zone: str
+
+    def low(self, k: str, first: str) -> str:
+        """Return the instant of the wall-clock start of window k."""
+        del first
+        return to_instant(f"{self.offset}L + {k} * {self.step}L", self.zone)
+
+    def high(self, k: str, first: str) -> str:
+        """Return the instant of the wall-clock end of window k."""
+        del first
+        return to_instant(f"{self.offset + self.length}L + {k} * {self.step}L", self.zone)
+
+    def guess_ended(self, x: str, first: str) -> str:
+        """Return the last window whose wall-clock end has passed."""
+        del first
+        return f"({floor_div(f'{to_local(x, self.zone)} - {self.offset + self.length}L', self.step)})"
+
+    def guess_begun(self, x: str, first: str) -> str:
+        """Return the last window whose wall-clock start has passed."""
+        del first
+        return f"({floor_div(f'{to_local(x, self.zone)} - {self.offset}L', self.step)})"
+
+
+@dataclass(frozen=True)
+class MonthGrid(_IntervalGrid, _SteppingGrid):
+    """Windows of whole months in a time zone, shifted by ``offset`` wall-clock microseconds."""
+
+    length: int
+    step: int
+    offset: int
+    zone: str
+
+    def low(self, k: str, first: str) -> str:
+        """Return the instant of the start of window k."""
+        del first
+        return to_instant(f"{month_start(f'({k} * {self.step}L)')} + {self.offset}L", self.zone)
+
+    def high(self, k: str, first: str) -> str:
+        """Return the instant of the end of window k."""
+        del first
+        end = month_start(f"({k} * {self.step}L + {self.length}L)")
+        return to_instant(f"{end} + {self.offset}L", self.zone)
+
+    def _month(self, x: str) -> str:
+        return month_number(f"({to_local(x, self.zone)} - {self.offset}L)")
+
+    def guess_ended(self, x: str, first: str) -> str:
+        """Return the last window whose last month has passed."""
+        del first
+        return f"({floor_div(f'{self._month(x)} - {self.length}L', self.step)})"
+
+    def guess_begun(self, x: str, first: str) -> str:
+        """Return the last window whose first month has begun."""
+        del first
+        return f"({floor_div(self._month(x), self.step)})"
+
+
+class _SlidingGrid(Grid):
+    """What the grids of SLIDING share: the rows of the instant T are those of ``(previous T, T]``."""
+
+    fires_at_last_instant = True
+
+    @abstractmethod
+    def instant(self, k: str, first: str) -> str:
+        """Return SQL for the k-th instant."""
+
+    @abstractmethod
+    def previous(self, k: str, first: str) -> str:
+        """Return SQL for the instant before the k-th one."""
+
+    @abstractmethod
+    def following(self, k: str, first: str) -> str:
+        """Return SQL for the instant after the k-th one."""
+
+    def low(self, k: str, first: str) -> str:
+        """Return the microsecond after the previous instant."""
+        return f"({self.previous(k, first)} + 1)"
+
+    def high(self, k: str, first: str) -> str:
+        """Return the microsecond after the instant."""
+        return f"({self.instant(k, first)} + 1)"
+
+    def placeholders(self, k: str, first: str) -> dict[str, str]:
+        """Return ``_tprev_ts``, ``_tcurrent_ts`` and ``_tnext_ts``."""
+        return {
+            "_tprev_ts": self.previous(k, first),
+            "_tcurrent_ts": self.instant(k, first),
+            "_tnext_ts": self.following(k, first),
+        }
+
+
+@dataclass(frozen=True)
+class DailyGrid(_SlidingGrid):
+    """Instants ``midnight + offset + j*step`` of each day of a time zone, restarting every midnight.
+
+    Number k is ``day * slots + j``; the last numbers of a day are no instants where the day is over
+    (the gap before midnight may be shorter). Steps are of elapsed time, also when clocks change.
+    """
+
+    step: int
+    offset: int
+    zone: str
+
+    @property
+    def slots(self) -> int:
+        """Numbers set aside for a day; a day with a change of clocks has up to 26 hours."""
+        return -(-26 * 3_600_000_000 // self.step)
+
+    def _midnight(self, day: str) -> str:
+        return to_instant(f"(({day}) * {DAY}L)", self.zone)
+
+    def _at(self, day: str, slot: str) -> str:
+        return f"({self._midnight(day)} + {self.offset}L + ({slot}) * {self.step}L)"
+
+    def _last_slot(self, day: str) -> str:
+        span = f"({self._midnight(f'{day} + 1')} - {self._midnight(day)} - 1)"
+        return f"({span} div {self.step}L)"
+
+    def _day(self, k: str) -> str:
+        return f"({floor_div(k, self.slots)})"
+
+    def _slot(self, k: str) -> str:
+        return f"pmod({k}, {self.slots}L)"
+
+    def exists(self, k: str) -> str:
+        """Return SQL that is true while the day of number k is not over."""
+        return f"{self._slot(k)} <= {self._last_slot(self._day(k))}"
+
+    def instant(self, k: str, first: str) -> str:
+        """Return the k-th instant."""
+        del first
+        return self._at(self._day(k), self._slot(k))
+
+    def previous(self, k: str, first: str) -> str:
+        """Return the instant one step before, or the last one of the day before."""
+        del first
+        day = self._day(k)
+        before = f"{day} - 1"
+        return (
+            f"(CASE WHEN {self._slot(k)} > 0 THEN {self._at(day, f'{self._slot(k)} - 1')}"
+            f" ELSE {self._at(before, self._last_slot(before))} END)"
+        )
+
+    def following(self, k: str, first: str) -> str:
+        """Return the instant one step later, or the first one of the next day."""
+        del first
+        day, slot = self._day(k), self._slot(k)
+        return (
+            f"(CASE WHEN {slot} < {self._last_slot(day)} THEN {self._at(day, f'{slot} + 1')}"
+            f" ELSE {self._at(f'{day} + 1', '0')} END)"
+        )
+
+    def _number(self, x: str) -> str:
+        """Return the number of the last instant at or before x."""
+        local = to_local(f"({x} - {self.offset}L)", self.zone)
+        day = f"({floor_div(local, DAY)})"
+        slot = f"(({x} - {self.offset}L - {self._midnight(day)}) div {self.step}L)"
+        return f"({day} * {self.slots}L + {slot})"
+
+    def ended(self, x: str, first: str) -> str:
+        """Return the last instant before x."""
+        del first
+        return self._number(f"({x} - 1)")
+
+    def begun(self, x: str, first: str) -> str:
+        """Return the first instant at or after x: the one whose rows x belongs to."""
+        del first
+        after = f"({self._number(f'({x} - 1)')} + 1)"
+        next_day = f"(({self._day(after)} + 1) * {self.slots}L)"
+        return f"(CASE WHEN {self.exists(after)} THEN {after} ELSE {next_day} END)"
+
+
+@dataclass(frozen=True)
+class OriginGrid(_SlidingGrid, _SteppingGrid):
+    """Instants counted from midnight of the day of the group's first row: steps of a day or more.
+
+    The step is ``step`` wall-clock microseconds or ``months`` months.
+    """
+
+    step: int
+    months: int
+    offset: int
+    zone: str
+    depends_on_first = True
+
+    def _local(self, k: str, first: str) -> str:
+        origin = midnight(first, self.zone)
+        if not self.months:
+            return f"({origin} + {self.offset}L + ({k}) * {self.step}L)"
+        day = f"unix_date(add_months(CAST(timestamp_micros({origin}) AS DATE), CAST(({k}) * {self.months} AS INT)))"
+        return f"({day} * {DAY}L + {self.offset}L)"
+
+    def instant(self, k: str, first: str) -> str:
+        """Return the k-th instant after the group's first midnight."""
+        return to_instant(self._local(k, first), self.zone)
+
+    def previous(self, k: str, first: str) -> str:
+        """Return the instant one step before."""
+        return self.instant(f"{k} - 1", first)
+
+    def following(self, k: str, first: str) -> str:
+        """Return the instant one step later."""
+        return self.instant(f"{k} + 1", first)
+
+    def _guess(self, x: str, first: str) -> str:
+        local, origin = to_local(f"({x})", self.zone), midnight(first, self.zone)
+        if not self.months:
+            return f"({floor_div(f'({local} - {origin} - {self.offset}L)', self.step)})"
+        passed = f"({month_number(f'({local} - {self.offset}L)')} - {month_number(origin)})"
+        return f"({floor_div(passed, self.months)})"
+
+    def guess_ended(self, x: str, first: str) -> str:
+        """Return the last instant before x by wall-clock arithmetic."""
+        return self._guess(f"{x} - 1", first)
+
+    def guess_begun(self, x: str, first: str) -> str:
+        """Return the first instant at or after x by wall-clock arithmetic."""
+        return f"({self._guess(f'{x} - 1', first)} + 1)"
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    _Condition = Callable[[str], str]
+
+
+def grid_of(trigger: Trigger, zone: str) -> Grid:
+    """Return the grid of a trigger; ``zone`` is the lake's time zone (IANA name).
+
+    INTERVAL with a step of days or longer follows the zone, with a shorter step it counts
+    microseconds from 1970 UTC (a length of days is then of 24 hours each).
+    """
+    if isinstance(trigger, IntervalTrigger):
+        return _interval_grid(trigger, zone)
+    return _sliding_grid(trigger, zone)
+
+
+def _interval_grid(trigger: IntervalTrigger, zone: str) -> Grid:
+    length, step, offset = trigger.length, trigger.step, trigger.offset
+    if step.months:
+        return MonthGrid(length.months, step.months, offset.micros, zone)
+    if not step.is_calendar:
+        return FixedGrid(length.micros, step.micros, offset.micros)
+    origin = offset.micros + (MONDAY if "w" in (length.unit, step.unit) else 0)
+    if zone == "UTC":
+        return FixedGrid(length.micros, step.micros, origin)
+    return LocalGrid(length.micros, step.micros, origin, zone)
+
+
+def _sliding_grid(trigger: SlidingTrigger, zone: str) -> Grid:
+    step: Duration = trigger.step
+    offset = trigger.offset.micros
+    if step.months:
+        return OriginGrid(0, step.months, offset, zone)
+    if step.micros >= DAY:
+        return OriginGrid(step.micros, 0, offset, zone)
+    return DailyGrid(step.micros, offset, zone)
