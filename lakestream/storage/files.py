@@ -65,6 +65,17 @@ def exists(folder: str, name: str) -> bool:
     return True
 
 
+def stamp(folder: str, name: str) -> tuple[int, int] | None:
+    """Return what tells a local file from another of its name (inode, change in ns); None elsewhere."""
+    if is_uri(folder):
+        return None
+    try:
+        found = Path(folder, name).stat()
+    except FileNotFoundError:
+        return None
+    return found.st_ino, found.st_mtime_ns
+
+
 def folders(path: str) -> list[str]:
     """Return the names of the folders directly in ``path``, sorted; none when it is not there."""
     if not is_uri(path):

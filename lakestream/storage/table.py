@@ -10,6 +10,8 @@ from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
 from lakestream.errors import StorageError
+from lakestream.storage import files
+from lakestream.storage.log import commit_name
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -84,6 +86,7 @@ class Table:
         self.guard = threading.RLock()
         self._handle = handle
         self._opened_at = handle.version()
+        self._stamp = self._stamp_of(self._opened_at)
         self._pinned: dict[int, DeltaTable] = {}
 
     @classmethod
@@ -95,8 +98,14 @@ class Table:
         return cls(path, _open(path))
 
     def refresh(self) -> int:
-        """Go to the latest version and return it (about 2 ms). TABLE_NOT_FOUND when the table is gone."""
+        """Go to the latest version and return it (about 2 ms); TABLE_NOT_FOUND when the table is gone.
+
+        A table that was replaced by another at its path is opened anew: its ``table_id`` is another.
+        """
         with self.guard:
+            if self._stamp != self._stamp_of(self._stamp[0]):
+                self._reopen()
+                return self._handle.version()
             try:
                 self._handle.update_incremental()
             except TableNotFoundError as error:
@@ -105,6 +114,7 @@ class Table:
                 raise _unreadable(self.path, error) from error
             if self._handle.version() - self._opened_at >= _REOPEN_AFTER:
                 self._reopen()
+            self._stamp = self._stamp_of(self._handle.version())
             return self._handle.version()
 
     def reopen(self) -> int:
@@ -116,6 +126,12 @@ class Table:
     def _reopen(self) -> None:
         self._handle = _open(self.path)
         self._opened_at = self._handle.version()
+        self._stamp = self._stamp_of(self._opened_at)
+        self._pinned.clear()
+
+    def _stamp_of(self, version: int) -> tuple[int, tuple[int, int] | None]:
+        """Tell a commit's file from another of its name, where files can be looked at cheaply."""
+        return version, files.stamp(self.path, commit_name(version))
 
     @property
     def handle(self) -> DeltaTable:

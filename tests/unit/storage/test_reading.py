@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import shutil
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -146,3 +147,18 @@ def test_our_tables_can_do_everything(table: Table) -> None:
         True,
         (),
     )
+
+
+def test_a_table_replaced_at_its_path_is_another(table: Table, rows: Callable[..., pa.Table]) -> None:
+    before = table.table_id
+    shutil.rmtree(table.path)
+    fields = [delta_field("ts", "timestamp"), delta_field("v", "double"), delta_field("tbname", "string")]
+    other = create(table.path, fields)
+    for second in range(1, 8):
+        append(other, rows((second, -1.0)))
+    assert table.refresh() == 7
+    assert table.table_id == other.table_id != before
+    assert set(read_arrow(table)["v"].to_pylist()) == {-1.0}
+    shutil.rmtree(table.path)
+    with pytest.raises(StorageError, match="TABLE_NOT_FOUND"):
+        table.refresh()
