@@ -141,7 +141,7 @@ def windows(spark: SparkSession, detection: Detection, grid: Grid) -> list[tuple
     """Return the windows of a detection's result with their bounds."""
     low, high = grid.low("k", "first"), grid.high("k", "first")
     query = f"SELECT gid, {low}, {high}, c FROM ({detection.windows_sql('detect_fired')})"
-    return [tuple(row) for row in spark.sql(query).collect()]  # type: ignore[misc]
+    return [tuple(row) for row in spark.sql(query).collect()]
 
 
 def relation(spark: SparkSession, name: str, rows: list[tuple[Any, ...]], schema: str) -> None:
