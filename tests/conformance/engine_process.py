@@ -55,8 +55,7 @@ def handlers(engine: LocalEngine) -> dict[str, Callable[..., dict[str, Any]]]:
         return {}
 
     def run() -> dict[str, Any]:
-        engine.run()
-        return {}
+        return {"errors": engine.run()}
 
     def advance(seconds: float) -> dict[str, Any]:
         engine.advance(timedelta(seconds=seconds))

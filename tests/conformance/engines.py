@@ -48,8 +48,8 @@ class Engine(Protocol):
         """Write rows in one commit."""
         ...
 
-    def run(self) -> None:
-        """Process everything available, until idle."""
+    def run(self) -> list[str]:
+        """Process everything available, until idle; return what streams failed of."""
         ...
 
     def advance(self, by: timedelta) -> None:
@@ -90,9 +90,10 @@ class LocalEngine:
         """Write rows in one commit."""
         self._asked(lambda: self._lake.insert(table, rows))
 
-    def run(self) -> None:
+    def run(self) -> list[str]:
         """Process everything available."""
-        self._asked(lambda: self._lake.run(until="idle"))
+        summary = self._asked(lambda: self._lake.run(until="idle"))
+        return [f"{tick.stream}: {tick.error}" for tick in summary.ticks if tick.error]
 
     def advance(self, by: timedelta) -> None:
         """Move the clock."""
@@ -131,9 +132,9 @@ class ChildEngine:
         """Write rows in one commit."""
         self._ask("insert", table=table, rows=rows)
 
-    def run(self) -> None:
+    def run(self) -> list[str]:
         """Process everything available."""
-        self._ask("run")
+        return list(self._ask("run")["errors"])
 
     def advance(self, by: timedelta) -> None:
         """Move the clock, in the process too when there is one."""

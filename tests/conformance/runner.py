@@ -40,7 +40,9 @@ def run_case(case: Case, start: EngineFactory, lake: Path) -> None:
                 run.step(step)
             except (Refused, StepNotSupported, AssertionError) as problem:
                 place = f"{case.name}, step {number} ({step.kind}): {case.about}"
-                raise CaseFailed(f"{place}\n{shown(step)}\n{problem}") from None
+                raise CaseFailed(
+                    f"{place}\n{shown(step)}\n" + "\n".join([str(problem), *run.errors])
+                ) from None
     finally:
         run.engine.kill() if case.needs_kill else run.engine.close()
 
@@ -52,6 +54,7 @@ class CaseRun:
         self.case = case
         self.clock: datetime = case.clock
         self.engine: Engine = start(case.clock)
+        self.errors: list[str] = []
         self._start = start
         self._lake = lake
 
@@ -62,7 +65,7 @@ class CaseRun:
             "insert": lambda said: self.engine.insert(said["table"], said["rows"]),
             "delete": lambda said: self._change(delete_statement(said)),
             "update": lambda said: self._change(update_statement(said)),
-            "run": lambda _: self.engine.run(),
+            "run": lambda _: self._run(),
             "advance": self._advance,
             "expect": self._expect,
             "expect_error": self._expect_error,
@@ -80,10 +83,14 @@ class CaseRun:
     def _change(self, statement: str) -> None:
         self.engine.sql(statement, REFUSAL_DIALECT)
 
+    def _run(self) -> None:
+        # A stream may fail and the case still hold; where it does not, this is why.
+        self.errors += self.engine.run()
+
     def _advance(self, said: str) -> None:
         self.clock += duration(said)
         self.engine.advance(duration(said))
-        self.engine.run()
+        self._run()
 
     def _restart(self, step: Step) -> None:
         mode, down_for = restart_of(step)
@@ -92,7 +99,7 @@ class CaseRun:
             self.clock += down_for
         self.engine = self._start(self.clock)
         if down_for is not None:
-            self.engine.run()
+            self._run()
 
     def _expect(self, said: dict[str, Any]) -> None:
         # Without a dialect of its own an expectation is plain Spark SQL, which every dialect passes on.

@@ -41,8 +41,9 @@ class FakeEngine:
     def insert(self, table: str, rows: list[dict[str, Any]]) -> None:
         self.log.append(f"insert {table} {len(rows)}")
 
-    def run(self) -> None:
+    def run(self) -> list[str]:
         self.log.append("run")
+        return ["s: it broke"]
 
     def advance(self, by: timedelta) -> None:
         self.log.append(f"advance {by.total_seconds():g}")
@@ -138,6 +139,12 @@ def test_expect_holds(tmp_path: Path) -> None:
 def test_a_case_that_does_not_hold_fails(tmp_path: Path, step: str) -> None:
     with pytest.raises(CaseFailed, match="tdengine/file/one, step 1"):
         ran(tmp_path, step, {**ONE, "BAD": Refused("error[X]: the WATERMARK is wrong")})
+
+
+def test_a_failed_stream_is_shown_where_a_case_does_not_hold(tmp_path: Path) -> None:
+    ran(tmp_path, "- run: idle")
+    with pytest.raises(CaseFailed, match="s: it broke"):
+        ran(tmp_path, "- run: idle\n- expect: {sql: SELECT 1, rows: []}", ONE)
 
 
 def test_expect_error_holds(tmp_path: Path) -> None:
