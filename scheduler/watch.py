@@ -19,8 +19,9 @@ if TYPE_CHECKING:
     from types import FrameType
 
     from lakestream.clock import Clock
+    from lakestream.engine.engine import TickReport
     from lakestream.errors import LakestreamError
-    from lakestream.lake import Lake, TickReport
+    from lakestream.lake import Lake
 
 PASSING = (BusyError, StorageError)
 """Errors that may be gone at the next round: they are reported and the watch goes on."""

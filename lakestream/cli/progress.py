@@ -11,7 +11,7 @@ from lakestream.cli.output import console, counted
 if TYPE_CHECKING:
     from types import TracebackType
 
-    from lakestream.lake import TickReport
+    from lakestream.engine.engine import TickReport
 
 
 class TickProgress:

@@ -13,8 +13,9 @@ from lakestream.cli.session import PROGRAM, Session, command, is_terminal
 from lakestream.errors import StreamError
 
 if TYPE_CHECKING:
+    from lakestream.engine.engine import TickReport
     from lakestream.errors import LakestreamError
-    from lakestream.lake import Lake, TickReport
+    from lakestream.lake import Lake
 
 
 @dataclass
@@ -70,11 +71,11 @@ def run(session: Session, watch: bool, poll: float | None) -> None:
             _watch(session, lake, totals, poll)
         else:
             _run_until_idle(session, lake, totals)
-        failed = [f"{s.database}.{s.name}" for s in lake.streams() if s.status == "Failed"]
+        failed = [f"{s.database}.{s.name}: {s.last_error}" for s in lake.streams() if s.status == "Failed"]
     _show_totals(session, totals)
     if failed:
         raise StreamError(
-            "STREAM_FAILED", f"failed: {', '.join(failed)}", hint=f"`{PROGRAM} status` says why"
+            "STREAM_FAILED", "; ".join(failed), hint=f"remove the cause, then `{PROGRAM} start STREAM`"
         )
 
 
@@ -130,6 +131,8 @@ def tick_line(report: TickReport) -> str:
     """Return a tick as one line of talk."""
     from lakestream.cli.progress import describe
 
+    if report.error:
+        return f"{report.stream} tick {report.tick}: {report.error}"
     told = describe(report.rows_in, report.seconds, report.lag)
     return f"{report.stream} tick {report.tick}: {told}  {report.rows_out:,} rows out  {report.seconds:.2f} s"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
@@ -13,7 +14,11 @@ from lakestream.cli.session import Session, command, is_terminal
 from lakestream.errors import LakestreamError, Place, StatementError
 
 if TYPE_CHECKING:
-    from lakestream.lake import Lake, Result
+    from lakestream.engine.result import Result
+    from lakestream.lake import Lake
+
+_BLANK = re.compile(r"(?>[\s;\ufeff]|--[^\r\n]*+|/\*(?>.*?\*/))*+", re.DOTALL)
+"""A script of nothing but blanks, semicolons and comments; never backtracks."""
 
 
 @command("sql")
@@ -44,6 +49,8 @@ def sql(session: Session, statement: str | None, file: str | None, dialect: str)
             run_shell(session, lake, dialect)
         return
     text = statement if statement is not None else read_script(file)
+    if _BLANK.fullmatch(text):
+        raise StatementError("EMPTY_STATEMENT", "there is no statement", hint="for example: SHOW TABLES")
     with session.open() as lake:
         run_text(session, lake, text, dialect=dialect, file=file)
 

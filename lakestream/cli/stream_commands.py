@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from typing import TYPE_CHECKING
 
 import click
 
-from lakestream.cli.output import print_json
+from lakestream.cli.output import counted, print_json, print_table
 from lakestream.cli.session import Session, command, quoted_name
 from lakestream.cli.sql_command import show_result
 from lakestream.errors import LakestreamError
 
 if TYPE_CHECKING:
-    from lakestream.lake import Verification
+    from lakestream.engine.verify import Verification
 
 
 def quoted(stream: str) -> str:
@@ -60,25 +61,38 @@ def verify(session: Session, stream: str, start: str | None, end: str | None) ->
     with session.open() as lake:
         found = lake.verify(stream, start=start, end=end)
     if session.json:
-        print_json({"stream": stream, "equal": not found.differing, "verification": found})
+        print_json({"holds": found.holds, **{f.name: getattr(found, f.name) for f in fields(found)}})
     else:
         _show_verification(found)
-    return 1 if found.differing else 0
+    return 0 if found.holds else 1
 
 
 def _show_verification(found: Verification) -> None:
-    for row in found.differing:
-        click.echo(row)
+    rows = [
+        (side, *values)
+        for difference in found.differing
+        for side, values in (("expected", difference.expected), ("found", difference.found))
+        if values is not None
+    ]
+    if rows:
+        print_table(("row", *found.columns), rows)
+    if found.differing_rows > len(found.differing):
+        click.echo(f"the first {len(found.differing):,} of {counted(found.differing_rows, 'difference')}")
+    if found.late_ignored:
+        click.echo(f"{counted(found.late_ignored, 'row')} of the source left out: late")
+    if found.left_out_columns:
+        click.echo(f"not compared, from the wall clock: {', '.join(found.left_out_columns)}")
+    if found.left_out_rows:
+        click.echo(f"{counted(found.left_out_rows, 'row')} not compared: other tables have changed since")
     click.echo(f"{found.equal_rows:,} of {found.expected_rows:,} rows equal")
 
 
 @command("start")
 @stream_argument
-@click.option("--ignore-untreated", is_flag=True, help="Leave out what was written while it was stopped.")
 @click.pass_obj
-def start(session: Session, stream: str, ignore_untreated: bool) -> None:
+def start(session: Session, stream: str) -> None:
     """Start a stream that was stopped or has failed."""
-    _run(session, f"START STREAM {'IGNORE UNTREATED ' if ignore_untreated else ''}{quoted(stream)}")
+    _run(session, f"START STREAM {quoted(stream)}")
 
 
 @command("stop")

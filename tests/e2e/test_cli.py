@@ -96,7 +96,7 @@ def test_a_stream_from_statement_to_result(lake: str) -> None:
         ("2025-01-02", 4, 8.0),
     ]
     verified = records(call("verify", "daily"))
-    assert (verified["equal"], verified["verification"]["expected_rows"]) == (True, 2)
+    assert (verified["holds"], verified["expected_rows"]) == (True, 2)
     assert records(call("explain", "daily"))["rows"]
     assert records(call("doctor"))["healthy"] is True
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections import deque
-from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Self
 
@@ -12,6 +11,10 @@ import pytest
 from click.testing import CliRunner
 
 from lakestream.cli import cli
+from lakestream.engine.engine import TickReport
+from lakestream.engine.result import Result
+from lakestream.engine.verify import Difference, Verification
+from lakestream.lake import StreamStatus
 from lakestream.storage.layout import Layout
 
 if TYPE_CHECKING:
@@ -20,46 +23,60 @@ if TYPE_CHECKING:
     from click.testing import Result as Outcome
 
 
-@dataclass
-class FakeResult:
-    columns: tuple[str, ...] = ()
-    rows: list[tuple[Any, ...]] = field(default_factory=list)
-    message: str = ""
-
-    def fetchall(self) -> list[tuple[Any, ...]]:
-        return self.rows
-
-
-@dataclass(frozen=True)
-class FakeStatus:
-    database: str = "main"
-    name: str = "daily"
-    status: str = "Running"
-    tick: int | None = 12
-    version: int | None = 34
-    lag: int = 0
-    rows_in: int = 336_776
-    rows_out: int = 1_095
-    late: int = 2
-    last_error: str | None = None
+def status(**changes: Any) -> StreamStatus:
+    """Return the status of a stream that is well, with changes."""
+    well: dict[str, Any] = {
+        "database": "main",
+        "name": "daily",
+        "status": "Running",
+        "tick": 12,
+        "version": 34,
+        "lag": 0,
+        "rows_in": 336_776,
+        "rows_out": 1_095,
+        "late": 2,
+        "last_error": None,
+        "sql": "CREATE STREAM daily …",
+        "created_us": 0,
+    }
+    return StreamStatus(**{**well, **changes})
 
 
-@dataclass(frozen=True)
-class FakeReport:
-    stream: str = "main.daily"
-    tick: int = 1
-    commits: int = 2
-    rows_in: int = 1_000
-    rows_out: int = 10
-    seconds: float = 0.5
-    lag: int = 0
+def report(**changes: Any) -> TickReport:
+    """Return what a tick did, with changes."""
+    usual: dict[str, Any] = {
+        "stream": "main.daily",
+        "tick": 1,
+        "kind": "changes",
+        "after": 0,
+        "upto": 2,
+        "commits": 2,
+        "rows_in": 1_000,
+        "rows_out": 10,
+        "windows": 10,
+        "late": 0,
+        "seconds": 0.5,
+        "transport": "arrow",
+        "lag": 0,
+    }
+    return TickReport(**{**usual, **changes})
 
 
-@dataclass(frozen=True)
-class FakeVerification:
-    equal_rows: int
-    expected_rows: int
-    differing: list[tuple[Any, ...]] = field(default_factory=list)
+def verification(equal: int, expected: int, *differing: Difference, **changes: Any) -> Verification:
+    """Return what a comparison found, with changes."""
+    usual: dict[str, Any] = {
+        "stream": "main.daily",
+        "columns": ("day", "watts"),
+        "equal_rows": equal,
+        "expected_rows": expected,
+        "found_rows": expected,
+        "differing_rows": len(differing),
+        "differing": differing,
+        "late_ignored": 0,
+        "left_out_columns": (),
+        "left_out_rows": 0,
+    }
+    return Verification(**{**usual, **changes})
 
 
 class FakeLake:
@@ -68,13 +85,13 @@ class FakeLake:
     def __init__(self) -> None:
         self.root = "/lakes/one"
         self.settings = SimpleNamespace(poll_seconds=0.01)
-        self.results: dict[str, FakeResult] = {}
-        self.default = FakeResult(message="done")
+        self.results: dict[str, Result] = {}
+        self.default = Result(message="done")
         self.error: BaseException | None = None
         self.asked: list[Any] = []
-        self.statuses: list[FakeStatus] = []
-        self.rounds: deque[list[FakeReport]] = deque()
-        self.verification = FakeVerification(3, 3)
+        self.statuses: list[StreamStatus] = []
+        self.rounds: deque[list[TickReport]] = deque()
+        self.verification = verification(3, 3)
         self.confirm: Callable[[str], bool] | None = None
         self.closed = False
 
@@ -94,30 +111,30 @@ class FakeLake:
         if self.error is not None:
             raise self.error
 
-    def sql(self, text: str, dialect: str = "tdengine") -> FakeResult:
+    def sql(self, text: str, dialect: str = "tdengine") -> Result:
         self._answer("sql", text, dialect)
         return self.results.get(text, self.default)
 
-    def explain(self, stream: str) -> FakeResult:
+    def explain(self, stream: str) -> Result:
         self._answer("explain", stream)
         return self.results["explain"]
 
-    def verify(self, stream: str, start: str | None = None, end: str | None = None) -> FakeVerification:
+    def verify(self, stream: str, start: str | None = None, end: str | None = None) -> Verification:
         self._answer("verify", stream, start, end)
         return self.verification
 
-    def streams(self) -> list[FakeStatus]:
+    def streams(self) -> list[StreamStatus]:
         self._answer("streams")
         return self.statuses
 
-    def run(self, until: str = "idle", on_tick: Callable[[FakeReport], None] | None = None) -> None:
+    def run(self, until: str = "idle", on_tick: Callable[[TickReport], None] | None = None) -> None:
         self._answer("run", until)
         for reports in self.rounds:
             for report in reports:
                 if on_tick is not None:
                     on_tick(report)
 
-    def tick_once(self) -> list[FakeReport]:
+    def tick_once(self) -> list[TickReport]:
         self._answer("tick")
         return self.rounds.popleft() if self.rounds else []
 

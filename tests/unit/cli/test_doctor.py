@@ -18,13 +18,14 @@ from lakestream.errors import PrerequisiteError
 from lakestream.settings import Settings
 from lakestream.storage.catalog import Catalog, Column
 from lakestream.storage.layout import Layout
-from tests.unit.cli.conftest import FakeStatus
+from tests.unit.cli.conftest import status as stream_status
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from click.testing import Result as Outcome
 
+    from lakestream.lake import StreamStatus
     from tests.unit.cli.conftest import FakeLake
 
 NOON = datetime(2025, 1, 1, 12, tzinfo=UTC)
@@ -93,16 +94,16 @@ def test_little_disk_is_wrong(catalog: Catalog, monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.parametrize(
-    ("status", "verdict", "found"),
+    ("stream", "verdict", "found"),
     [
-        (FakeStatus(), "ok", "up to date"),
-        (FakeStatus(lag=1), "warning", "1 commit behind"),
-        (FakeStatus(status="Stopped", lag=5), "ok", "stopped"),
-        (FakeStatus(status="Failed", last_error="CHANGES_LOST"), "wrong", "failed: CHANGES_LOST"),
+        (stream_status(), "ok", "up to date"),
+        (stream_status(lag=1), "warning", "1 commit behind"),
+        (stream_status(status="Stopped", lag=5), "ok", "stopped"),
+        (stream_status(status="Failed", last_error="CHANGES_LOST"), "wrong", "failed: CHANGES_LOST"),
     ],
 )
-def test_streams(status: FakeStatus, verdict: str, found: str) -> None:
-    (check,) = doctor.check_streams([status])  # type: ignore[list-item]
+def test_streams(stream: StreamStatus, verdict: str, found: str) -> None:
+    (check,) = doctor.check_streams([stream])
     assert (check.name, check.verdict, check.found) == ("stream main.daily", verdict, found)
 
 
@@ -137,7 +138,7 @@ def test_settings_that_are_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_command(call: Callable[..., Outcome], lake: FakeLake, catalog: Catalog) -> None:
-    lake.statuses = [FakeStatus(status="Failed", last_error="\x1b[31mbad")]
+    lake.statuses = [stream_status(status="Failed", last_error="\x1b[31mbad")]
     outcome = call("--lake", catalog.layout.root, "doctor")
     assert outcome.exit_code == 1
     assert "ok       table main.t: version 0, change feed on\n" in outcome.stdout

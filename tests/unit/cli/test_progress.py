@@ -12,13 +12,14 @@ from rich.console import Console
 
 from lakestream.cli import progress
 from lakestream.errors import BusyError
-from tests.unit.cli.conftest import FakeReport
+from tests.unit.cli.conftest import report
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from click.testing import Result as Outcome
 
+    from lakestream.engine.engine import TickReport
     from tests.unit.cli.conftest import FakeLake
 
 
@@ -33,7 +34,7 @@ def screen(monkeypatch: pytest.MonkeyPatch) -> io.StringIO:
 
 
 def test_rows_per_second_and_lag(call: Callable[..., Outcome], lake: FakeLake, screen: io.StringIO) -> None:
-    lake.rounds.append([FakeReport(lag=1), FakeReport(tick=2)])
+    lake.rounds.append([report(lag=1), report(tick=2)])
     assert call("run").exit_code == 0
     assert "main.daily" in screen.getvalue()
     assert "2,000 rows/s" in screen.getvalue()
@@ -43,7 +44,7 @@ def test_rows_per_second_and_lag(call: Callable[..., Outcome], lake: FakeLake, s
 def test_json_and_files_get_no_bars(
     call: Callable[..., Outcome], lake: FakeLake, screen: io.StringIO
 ) -> None:
-    lake.rounds.append([FakeReport()])
+    lake.rounds.append([report()])
     call("run", "--output", "json")
     assert screen.getvalue() == ""
 
@@ -59,12 +60,12 @@ def test_a_run_that_fails_leaves_the_terminal_clean(
 def test_a_watch_says_every_tick_and_error(
     call: Callable[..., Outcome], lake: FakeLake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    answers: list[list[FakeReport] | BusyError] = [
-        [FakeReport()],
+    answers: list[list[TickReport] | BusyError] = [
+        [report()],
         BusyError("LAKE_LOCKED", "process 7 writes"),
     ]
 
-    def tick_once() -> list[FakeReport]:
+    def tick_once() -> list[TickReport]:
         if not answers:
             os.kill(os.getpid(), signal.SIGTERM)
             return []
