@@ -46,6 +46,7 @@ class TickReport:
     kind: str
     after: int
     upto: int
+    commits: int
     rows_in: int
     rows_out: int
     windows: int
@@ -139,6 +140,11 @@ class Engine:
         else:
             self._running.pop(uuid, None)
 
+    def next_plan(self, record: StreamRecord) -> tuple[Stream, Target, TickPlan | None]:
+        """Return what the next tick of a stream would do, without doing it."""
+        running = self._load(record)
+        return running.stream, running.target, running.pending or self._next(running)
+
     def checkpoint(self) -> None:
         """Save the state of every stream that ticked since its last checkpoint."""
         for running in self._running.values():
@@ -189,12 +195,12 @@ class Engine:
 
     def _load(self, record: StreamRecord) -> _Running:
         """Return the stream as it is in memory, or read its place and state from the lake."""
+        plan, progress = self.registry.last(record.uuid)
         known = self._running.get(record.uuid)
-        if known is not None:
+        if known is not None and known.record == record and known.position.tick == (progress.tick if progress else 0):
             return known
         stream = compile_record(record, self.catalog)
         target = open_target(stream, record, self.catalog)
-        plan, progress = self.registry.last(record.uuid)
         position = _position(record, stream, progress)
         pending = plan if plan is not None and plan.tick > position.tick else None
         running = _Running(record, stream, target, position, GroupState(), pending)
@@ -268,7 +274,7 @@ class Engine:
             late=outcome.late,
             seconds=seconds,
             finished_us=to_micros(self.meter.now()),
-            extra={"windows": outcome.windows, **_history_extra(plan)},
+            extra={"windows": outcome.windows, **self._totals(running, outcome), **_history_extra(plan)},
         )
         self.registry.write_progress([progress])
         reach("C7")
@@ -278,6 +284,16 @@ class Engine:
         if outcome.output_version is not None and self.settings.sink_commits_per_second:
             running.not_before = self.meter.monotonic() - seconds + 1 / self.settings.sink_commits_per_second
         self._save_when_due(running)
+
+    def _totals(self, running: _Running, outcome: Outcome) -> dict[str, int]:
+        """Return the counts since the stream was created, for whoever looks without reading every tick."""
+        _, before = self.registry.last(running.record.uuid)
+        old = before.extra if before else {}
+        return {
+            "total_in": old.get("total_in", 0) + outcome.rows_in,
+            "total_out": old.get("total_out", 0) + outcome.rows_out,
+            "total_late": old.get("total_late", 0) + outcome.late,
+        }
 
     def _save_when_due(self, running: _Running) -> None:
         ticks = running.position.tick - running.saved_tick
@@ -308,6 +324,7 @@ class Engine:
             kind=plan.kind,
             after=plan.after,
             upto=plan.upto,
+            commits=plan.upto - plan.after if plan.kind == "changes" else 0,
             rows_in=outcome.rows_in if outcome else 0,
             rows_out=outcome.rows_out if outcome else 0,
             windows=outcome.windows if outcome else 0,

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from lakestream.compute.evaluate import Way
 from lakestream.compute.calculation import ROWS, WINDOWS
+from lakestream.engine.create import open_target
 from lakestream.engine.engine import compile_record, history_of
 from lakestream.engine.stages import needs_rows
 from lakestream.engine.stream import quoted
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from lakestream.engine.stream import Stream
     from lakestream.engine.target import Target
     from lakestream.storage.catalog import Catalog
-    from lakestream.storage.registry import StreamRecord
+    from lakestream.storage.registry import Registry, StreamRecord
 
 TOLERANCE = 1e-9
 SHOWN = 100
@@ -40,12 +41,16 @@ class Difference:
     expected: tuple[Any, ...] | None
     found: tuple[Any, ...] | None
 
+    def __str__(self) -> str:
+        """Say what should be there and what is."""
+        return f"expected {_shown(self.expected)}, found {_shown(self.found)}"
+
 
 @dataclass(frozen=True)
 class Verification:
     """The result of VERIFY: rows that are equal, rows that should be there, rows there, differences.
 
-    ``differing`` counts them, ``differences`` lists the first 100; ``late_ignored`` counts rows of the
+    ``differing_rows`` counts them, ``differing`` lists the first 100; ``late_ignored`` counts rows of the
     source that were left out by policy, ``left_out_columns`` names result columns that come from the
     wall clock, ``left_out_rows`` counts rows that differ where other tables have changed since.
     """
@@ -55,8 +60,8 @@ class Verification:
     equal_rows: int
     expected_rows: int
     found_rows: int
-    differing: int
-    differences: tuple[Difference, ...]
+    differing_rows: int
+    differing: tuple[Difference, ...]
     late_ignored: int
     left_out_columns: tuple[str, ...]
     left_out_rows: int
@@ -64,7 +69,19 @@ class Verification:
     @property
     def holds(self) -> bool:
         """True when no row differs."""
-        return self.differing == 0
+        return self.differing_rows == 0
+
+    def summary(self) -> list[tuple[str, str]]:
+        """Return the counts as (what, figure)."""
+        return [
+            ("equal rows", str(self.equal_rows)),
+            ("expected rows", str(self.expected_rows)),
+            ("rows in the output", str(self.found_rows)),
+            ("differing rows", str(self.differing_rows)),
+            ("late rows ignored by policy", str(self.late_ignored)),
+            ("columns left out (wall clock)", ", ".join(self.left_out_columns) or "none"),
+            ("rows left out (other tables changed)", str(self.left_out_rows)),
+        ]
 
 
 @dataclass
@@ -188,8 +205,8 @@ class Verifier:
             equal_rows=equal,
             expected_rows=wanted,
             found_rows=there,
-            differing=0 if others else differing,
-            differences=() if others else differences,
+            differing_rows=0 if others else differing,
+            differing=() if others else differences,
             late_ignored=late,
             left_out_columns=tuple(left_out),
             left_out_rows=differing if others else 0,
@@ -213,6 +230,26 @@ class Verifier:
             if self.catalog.handles.latest(info.path).version != versions.get(read.relation.key):
                 return True
         return False
+
+
+def verify_stream(  # noqa: PLR0913 - what a verification needs of a lake
+    spark: SparkSession,
+    catalog: Catalog,
+    registry: Registry,
+    record: StreamRecord,
+    lower_us: int | None,
+    upper_us: int | None,
+) -> Verification:
+    """Verify a stream at its progress, for the windows that overlap ``[lower_us, upper_us)``."""
+    stream = compile_record(record, catalog)
+    _, progress = registry.last(record.uuid)
+    taken = progress is not None and "next_slice" not in progress.extra
+    position = progress.version if progress is not None and taken else None
+    return Verifier(spark, catalog, record, open_target(stream, record, catalog), position).run(lower_us, upper_us)
+
+
+def _shown(row: tuple[Any, ...] | None) -> str:
+    return "no row" if row is None else f"({', '.join(str(value) for value in row)})"
 
 
 def _equal(name: str, floating: set[str]) -> str:

@@ -108,7 +108,7 @@ WITH chunk AS (
   SELECT gid{groups}, v, {span_a} AS span_a, {span_b} AS span_b,
     min(ts) FILTER (WHERE kept) AS low_ts, max(ts) FILTER (WHERE kept) AS high_ts,
     count_if(kept) AS n
-  FROM {changes} GROUP BY gid{groups}, v, 4, 5
+  FROM {changes} GROUP BY ALL
 ), history AS (
   SELECT gid{groups}, v, span_a, span_b, low_ts, high_ts, n FROM chunk
   UNION ALL

@@ -1,0 +1,324 @@
+"""Statements on tables: making, filling, changing and describing them. No Spark, no JVM."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from sqlglot import exp
+
+from lakestream.engine.names import TBNAME, Names, has_subtables, visible_columns
+from lakestream.engine.result import Result
+from lakestream.errors import LakestreamError, Place, StatementError, did_you_mean
+from lakestream.language.expressions import parse_expression, place_in
+from lakestream.storage.catalog import Column, SubtableInfo
+from lakestream.storage.delta import delete_where, identifier, insert_rows, text_literal, update_where
+from lakestream.storage.types import spark_type
+from lakestream.storage.values import convert, rows_of_values, sql_literal
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    import pyarrow as pa
+
+    from lakestream.language import model
+    from lakestream.language.model import Fragment, TableName
+    from lakestream.storage.catalog import Catalog, TableInfo
+
+_COMPARISONS = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.NullSafeEQ)
+
+
+class Editor:
+    """Runs the statements on tables of one lake; ``now_us`` is what NOW stands for."""
+
+    def __init__(self, catalog: Catalog, zone: str, now_us: int) -> None:
+        self.catalog = catalog
+        self.zone = zone
+        self.now_us = now_us
+
+    # --- making tables ---
+
+    def create_table(self, statement: model.CreateTable, database: str) -> Result:
+        """CREATE TABLE and CREATE STABLE: the first column is the event time."""
+        columns = [_column(definition) for definition in statement.columns]
+        if columns[0].type != "timestamp":
+            raise StatementError(
+                "FIRST_COLUMN_NOT_TIME",
+                f"the first column, {columns[0].name}, is a {columns[0].type}: it must be a TIMESTAMP",
+                hint="the first column is the event time and part of the key",
+            )
+        key = [columns[0].name, *(column.name for column in columns if column.composite_key)]
+        kind = "stable" if statement.tags else "table"
+        if statement.tags:
+            columns.append(Column(TBNAME, "string"))
+            columns += [_column(tag, is_tag=True) for tag in statement.tags]
+            key.insert(0, TBNAME)
+        self.catalog.create_table(
+            database,
+            statement.name.name,
+            columns,
+            kind="stable" if kind == "stable" else "table",
+            time_column=columns[0].name,
+            key=key,
+            if_not_exists=statement.if_not_exists,
+        )
+        return Result(message=f"created {kind} {database}.{statement.name.name}")
+
+    def create_subtables(self, statement: model.CreateSubtables, database: str) -> Result:
+        """CREATE TABLE sub USING stable TAGS (…), one or several."""
+        found = [self._subtable(spec, spec.name.database or database) for spec in statement.subtables]
+        for where in dict.fromkeys(db for db, _ in found):
+            subtables = [subtable for db, subtable in found if db == where]
+            self.catalog.create_subtables(where, subtables, if_not_exists=statement.if_not_exists)
+        return Result(message=f"created {len(found)} subtable{'s' if len(found) > 1 else ''}")
+
+    def _subtable(self, spec: model.SubtableSpec, database: str) -> tuple[str, SubtableInfo]:
+        stable = self.catalog.table(spec.stable.database or database, spec.stable.name)
+        names = spec.tag_names or tuple(tag.name for tag in stable.tags)
+        if len(names) != len(spec.tag_values):
+            raise StatementError(
+                "VALUE_COUNT",
+                f"{stable.name} takes {len(names)} tag values, not {len(spec.tag_values)}",
+                hint=f"tags: {', '.join(names)}",
+            )
+        given = {
+            name: self._converted(value, stable.column(name))
+            for name, value in zip(names, spec.tag_values, strict=True)
+        }
+        tags = {tag.name: given.get(tag.name) for tag in stable.tags}
+        return database, SubtableInfo(spec.name.name, stable.name, tags)
+
+    def _converted(self, value: model.Value, column: Column) -> Any:  # noqa: ANN401
+        return convert(value, column, now_us=self.now_us, zone=self.zone)
+
+    def add_column(self, statement: model.AddColumn, database: str) -> Result:
+        """ALTER TABLE … ADD COLUMN | TAG."""
+        column = _column(statement.column, is_tag=statement.is_tag)
+        self.catalog.add_column(database, statement.table.name, column)
+        return Result(message=f"added {column.name} to {database}.{statement.table.name}")
+
+    def set_tag(self, statement: model.SetTag, database: str) -> Result:
+        """ALTER TABLE sub SET TAG …."""
+        stable, name = self.stable_of(database, statement.table.name)
+        values: dict[str, Any] = {}
+        literals: dict[str, str] = {}
+        for tag, value in statement.tags:
+            column = stable.column(tag)
+            values[tag] = self._converted(value, column)
+            literals[tag] = sql_literal(values[tag], column)
+        self.catalog.set_tag(database, name, values, literals)
+        return Result(message=f"changed tags of {database}.{name}")
+
+    def stable_of(self, database: str, name: str) -> tuple[TableInfo, str]:
+        """Return the super table of a subtable; StatementError TABLE_NOT_FOUND when it is none."""
+        subtable = self.catalog.subtable(database, name)
+        if subtable is None:
+            raise StatementError("TABLE_NOT_FOUND", f"there is no subtable {database}.{name}")
+        return self.catalog.table(database, subtable.stable), subtable.name
+
+    def drop_table(self, statement: model.DropTable, database: str) -> Result:
+        """DROP TABLE, of a subtable too."""
+        name = statement.name.name
+        if self.catalog.find_table(database, name) is None and self.catalog.drop_subtable(database, name):
+            return Result(message=f"dropped subtable {database}.{name}")
+        self.catalog.drop_table(database, name, if_exists=statement.if_exists)
+        return Result(message=f"dropped table {database}.{name}")
+
+    # --- rows ---
+
+    def insert(self, statement: model.Insert, database: str) -> Result:
+        """INSERT INTO …: the rows of all targets of one table are one commit."""
+        parts: dict[str, tuple[TableInfo, list[pa.Table]]] = {}
+        for target in statement.targets:
+            info, rows = self._target_rows(target, target.table.database or database)
+            parts.setdefault(info.path, (info, []))[1].append(rows)
+        count = 0
+        for info, tables in parts.values():
+            rows = _stacked(tables)
+            insert_rows(info, rows, tables=self.catalog.handles)
+            count += rows.num_rows
+        return Result(message=f"inserted {count} row{'s' if count != 1 else ''}")
+
+    def _target_rows(self, target: model.InsertTarget, database: str) -> tuple[TableInfo, pa.Table]:
+        name = target.table.name
+        info = self.catalog.find_table(database, name)
+        constants: Mapping[str, Any] | None = None
+        if info is None:
+            subtable = self.catalog.subtable(database, name)
+            if subtable is None:
+                subtable = self._made_for(target, database)
+            info = self.catalog.table(database, subtable.stable)
+            constants = {TBNAME: subtable.name, **subtable.tags}
+        self._refuse_output(info)
+        try:
+            rows = rows_of_values(
+                info, target.columns, target.rows, now_us=self.now_us, zone=self.zone, constants=constants
+            )
+        except LakestreamError as error:
+            raise error.at(Place(target.table.line, target.table.column, len(name))) from None
+        return info, self._with_tags(info, rows) if constants is None else rows
+
+    def _made_for(self, target: model.InsertTarget, database: str) -> SubtableInfo:
+        if target.using is None:
+            Names(self.catalog, database).find(database, target.table.name)  # raises TABLE_NOT_FOUND
+            raise AssertionError
+        _, subtable = self._subtable(target.using, database)
+        self.catalog.create_subtables(database, [subtable])
+        return subtable
+
+    def _refuse_output(self, info: TableInfo) -> None:
+        if info.writer is not None and info.kind == "output":
+            raise StatementError(
+                "TABLE_IS_OUTPUT",
+                f"{info.database}.{info.name} is written by a stream",
+                hint="insert into another table, or drop the stream and write into a table of your own",
+            )
+
+    def _with_tags(self, info: TableInfo, rows: pa.Table) -> pa.Table:
+        """Give rows written into a super table the registered tags of their subtables where they have none."""
+        import pyarrow as pa
+
+        if info.kind != "stable" or TBNAME not in rows.column_names:
+            return rows
+        missing = [tag for tag in info.tags if tag.name not in rows.column_names]
+        if not missing:
+            return rows
+        names = rows[TBNAME].to_pylist()
+        known = {name: self.catalog.subtable(info.database, name) for name in set(names)}
+        schema = self.catalog.handles.open(info.path).schema
+        for tag in missing:
+            values = [sub.tags.get(tag.name) if (sub := known[name]) else None for name in names]
+            rows = rows.append_column(tag.name, pa.array(values, schema.field(tag.name).type))
+        return rows
+
+    def insert_arrow(self, info: TableInfo, rows: pa.Table) -> int:
+        """Insert Arrow rows by key in one commit and return its version."""
+        self._refuse_output(info)
+        return insert_rows(info, self._with_tags(info, rows), tables=self.catalog.handles)
+
+    def insert_dicts(self, info: TableInfo, rows: Sequence[Mapping[str, Any]]) -> int:
+        """Insert rows given as mappings by key in one commit; columns that a row lacks are NULL."""
+        columns = list(dict.fromkeys(name for row in rows for name in row))
+        values = [tuple(row.get(name) for name in columns) for row in rows]
+        converted = rows_of_values(info, columns, values, now_us=self.now_us, zone=self.zone)
+        return self.insert_arrow(info, converted)
+
+    def delete(self, statement: model.Delete, database: str) -> Result:
+        """DELETE FROM … WHERE …: one commit."""
+        info, only = self._find(statement.table, database)
+        count = delete_where(self.catalog.handles.latest(info.path), self._predicate(statement.where, info, only))
+        return Result(message=f"deleted {count} row{'s' if count != 1 else ''}")
+
+    def update(self, statement: model.Update, database: str) -> Result:
+        """UPDATE … SET … WHERE …: one commit."""
+        info, only = self._find(statement.table, database)
+        assignments = {
+            info.column(name).name: self._assigned(fragment, info, info.column(name))
+            for name, fragment in statement.assignments
+        }
+        table = self.catalog.handles.latest(info.path)
+        count = update_where(table, assignments, self._predicate(statement.where, info, only))
+        return Result(message=f"updated {count} row{'s' if count != 1 else ''}")
+
+    def _find(self, name: TableName, database: str) -> tuple[TableInfo, str | None]:
+        try:
+            return Names(self.catalog, database).find(name.database or database, name.name)
+        except LakestreamError as error:
+            raise error.at(Place(name.line, name.column, len(name.name))) from None
+
+    def _predicate(self, where: Fragment | None, info: TableInfo, only: str | None) -> str | None:
+        parts = [] if only is None else [f"{identifier(TBNAME)} = {text_literal(only)}"]
+        if where is not None:
+            parts.append(f"({self._expression(where, info)})")
+        return " AND ".join(parts) or None
+
+    def _assigned(self, fragment: Fragment, info: TableInfo, column: Column) -> str:
+        node = parse_expression(fragment)
+        if isinstance(node, exp.Literal):
+            value = node.name if node.is_string else _number(node)
+            return sql_literal(self._converted(value, column), column)
+        return self._expression(fragment, info)
+
+    def _expression(self, fragment: Fragment, info: TableInfo) -> str:
+        """Return an expression in delta-rs's SQL: columns quoted, texts beside times made times."""
+        shown = {name.lower(): name for name in visible_columns(info)}
+
+        def resolve(node: exp.Expression) -> exp.Expression:
+            if isinstance(node, exp.Column):
+                name = node.name.lower()
+                if name not in shown:
+                    raise StatementError(
+                        "COLUMN_NOT_FOUND",
+                        f"{info.database}.{info.name} has no column {node.name}",
+                        hint=did_you_mean(node.name, shown.values()),
+                        place=place_in(fragment, node),
+                    )
+                return exp.Var(this=identifier(shown[name]))
+            if isinstance(node, exp.Literal) and node.is_string and _beside_time(node, info):
+                column = info.column(info.time_column)
+                return exp.Var(this=sql_literal(self._converted(node.name, column), column))
+            return node
+
+        return parse_expression(fragment).transform(resolve).sql("postgres")
+
+    # --- looking ---
+
+    def describe(self, statement: model.Describe, database: str) -> Result:
+        """DESCRIBE: column, type, note, comment; provenance is not shown."""
+        info, _ = self._find(statement.table, database)
+        rows = [
+            (column.name, column.type.upper(), _note(column, info), column.comment or "")
+            for column in info.columns
+            if column.name not in info.hidden
+        ]
+        return Result(("field", "type", "note", "comment"), rows)
+
+    def show_tables(self, statement: model.ShowTables, database: str) -> Result:
+        """SHOW TABLES (ordinary ones, outputs and subtables) and SHOW STABLES."""
+        self.catalog.require_database(database)
+        infos = self.catalog.tables(database)
+        if statement.stables:
+            return Result(("stable_name",), [(info.name,) for info in infos if has_subtables(info)])
+        rows = [(info.name, None) for info in infos if not has_subtables(info)]
+        for info in infos:
+            if has_subtables(info):
+                rows += [(sub.name, info.name) for sub in self.catalog.subtables(database, info.name)]
+        return Result(("table_name", "stable_name"), sorted(rows, key=lambda row: row[0]))
+
+
+def _column(definition: model.ColumnDefinition, *, is_tag: bool = False) -> Column:
+    return Column(
+        definition.name,
+        spark_type(definition.type_name),
+        definition.comment,
+        is_tag=is_tag,
+        composite_key=definition.composite_key,
+    )
+
+
+def _note(column: Column, info: TableInfo) -> str:
+    if column.is_tag:
+        return "TAG"
+    if column.name == info.time_column:
+        return "EVENT TIME"
+    return "COMPOSITE KEY" if column.composite_key else ""
+
+
+def _number(node: exp.Expression) -> int | float:
+    return int(node.name) if node.name.isdigit() else float(node.name)
+
+
+def _beside_time(node: exp.Expression, info: TableInfo) -> bool:
+    """True for a text that is compared with a timestamp column."""
+    parent = node.parent
+    while isinstance(parent, (exp.Paren, exp.Neg, exp.Tuple)):
+        parent = parent.parent
+    if not isinstance(parent, (*_COMPARISONS, exp.Between, exp.In)):
+        return False
+    times = {column.name.lower() for column in info.columns if column.type == "timestamp"}
+    return any(column.name.lower() in times for column in parent.find_all(exp.Column))
+
+
+def _stacked(tables: Sequence[pa.Table]) -> pa.Table:
+    import pyarrow as pa
+
+    return tables[0] if len(tables) == 1 else pa.concat_tables(tables, promote_options="default")

@@ -1,0 +1,86 @@
+"""SELECT over the lake's tables: Spark SQL, with every table read at its latest version."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+
+from lakestream.engine.create import spark_message
+from lakestream.engine.names import Names, visible_columns
+from lakestream.engine.stream import quoted, text
+from lakestream.engine.transport import ArrowTransport
+from lakestream.errors import LakestreamError, StatementError
+from lakestream.language.expressions import parse_query, place_in
+from lakestream.language.source import place_of
+from lakestream.storage.delta import capabilities, read_spark
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from lakestream.language.model import Fragment
+    from lakestream.storage.catalog import Catalog, TableInfo
+
+
+def query_frame(
+    spark: SparkSession, catalog: Catalog, fragment: Fragment, database: str, small_bytes: int
+) -> DataFrame:
+    """Return a query over the lake's tables as a DataFrame; tables up to ``small_bytes`` travel as Arrow.
+
+    Raises StatementError TABLE_NOT_FOUND, or QUERY_INVALID with what Spark says of it.
+    """
+    query = parse_query(fragment)
+    names = Names(catalog, database)
+    common = {cte.alias_or_name.lower() for cte in query.find_all(exp.CTE)}
+    for number, table in enumerate(list(query.find_all(exp.Table))):
+        if not table.db and table.name.lower() in common:
+            continue
+        try:
+            info, only = names.find(table.db or database, table.name)
+        except LakestreamError as error:
+            raise error.at(place_in(fragment, table)) from None
+        view = f"ls_query_{number}"
+        table_frame(spark, catalog, info, small_bytes).createOrReplaceTempView(view)
+        _replace(table, view, info, only)
+    try:
+        return spark.sql(query.sql("spark"))
+    except _spark_error() as error:
+        raise StatementError("QUERY_INVALID", spark_message(error), place=place_of(fragment)) from None
+
+
+def table_frame(spark: SparkSession, catalog: Catalog, info: TableInfo, small_bytes: int) -> DataFrame:
+    """Return a table at its latest version, without the provenance columns of outputs."""
+    table = catalog.handles.latest(info.path)
+    columns = visible_columns(info)
+    if capabilities(table).arrow_reads and table_bytes(catalog, info) <= small_bytes:
+        transport = ArrowTransport(spark, catalog.handles)
+        return transport.rows(info.path, table.version, columns, info.time_column, [(None, None)])
+    return read_spark(spark, info.path, table.version, columns=columns)
+
+
+def table_bytes(catalog: Catalog, info: TableInfo) -> int:
+    """Return the size of a table's data files at the version seen last."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    files = pa.table(catalog.handles.open(info.path).handle.get_add_actions(flatten=True))
+    return int(pc.sum(files["size_bytes"]).as_py() or 0)
+
+
+def _replace(table: exp.Table, view: str, info: TableInfo, only: str | None) -> None:
+    """Put the view in the table's place; a subtable's name stands for its rows."""
+    alias = table.args.get("alias") or exp.TableAlias(this=exp.to_identifier(table.name, quoted=True))
+    columns = ", ".join(quoted(name) for name in visible_columns(info))
+    where = "" if only is None else f" WHERE tbname = {text(only)}"
+    body = exp.Var(this=f"SELECT {columns} FROM {view}{where}")
+    subquery = exp.Subquery(this=body, alias=alias)
+    for name in ("joins", "laterals", "sample", "pivots"):
+        if table.args.get(name):
+            subquery.set(name, table.args[name])
+    table.replace(subquery)
+
+
+def _spark_error() -> type[Exception]:
+    from pyspark.errors import PySparkException
+
+    return PySparkException

@@ -1,0 +1,574 @@
+"""A lake: its tables and streams, by statements and by Python.
+
+>>> from lakestream import Lake
+>>> with Lake("/tmp/weather-lake") as lake:  # doctest: +SKIP
+...     lake.sql("CREATE TABLE readings (ts TIMESTAMP, celsius DOUBLE)")
+...     lake.sql("CREATE STREAM hourly INTERVAL(1h) SLIDING(1h) FROM readings INTO hourly_mean "
+...              "AS SELECT _twstart AS hour, avg(celsius) AS mean FROM %%trows")
+...     lake.run()
+...     lake.sql("SELECT * FROM hourly_mean").show()
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Self
+
+from lakestream.clock import SystemClock
+from lakestream.engine.result import Result
+from lakestream.errors import LakestreamError, NotSupportedError, Place, StatementError, did_you_mean
+from lakestream.language import model, parse_script
+from lakestream.storage.catalog import Catalog
+from lakestream.storage.layout import Layout
+from lakestream.storage.lock import writer_lock
+from lakestream.storage.registry import Registry
+from lakestream.storage.table import Tables
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from os import PathLike
+    from types import TracebackType
+
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+
+    from lakestream.clock import Clock
+    from lakestream.engine.edits import Editor
+    from lakestream.engine.engine import Engine, TickReport
+    from lakestream.engine.verify import Verification
+    from lakestream.settings import Settings
+    from lakestream.storage.catalog import TableInfo
+    from lakestream.storage.registry import StreamRecord
+
+DEFAULT_DATABASE = "main"
+
+
+@dataclass(frozen=True)
+class StreamStatus:
+    """A stream as ``SHOW STREAMS`` lists it; ``lag`` counts commits of its source still to take.
+
+    ``tick`` and ``version`` (of the source) are those of its last tick, None before the first one; the
+    counts are of all ticks since the stream was created.
+    """
+
+    database: str
+    name: str
+    status: str
+    tick: int | None
+    version: int | None
+    lag: int
+    rows_in: int
+    rows_out: int
+    late: int
+    last_error: str | None
+    sql: str
+    created_us: int
+
+
+@dataclass
+class RunSummary:
+    """The ticks of a run, in order."""
+
+    ticks: list[TickReport] = field(default_factory=list)
+
+    @property
+    def failed(self) -> list[TickReport]:
+        """The ticks that ended in an error."""
+        return [tick for tick in self.ticks if tick.error]
+
+
+class Lake:
+    """A lake at a path or URI; opens at once, starts Spark on first need, closes as a context manager.
+
+    ``clock`` is the wall clock (the machine's by default); ``spark`` a session to use instead of one of
+    its own; ``create`` makes the lake when there is none; ``confirm`` is asked before a table outside
+    the lake is changed. One process writes at a time: statements and rounds of ticks wait for one
+    another across processes, by a lock on a local lake.
+
+    Raises LakeError NO_LAKE, LAKE_NOT_WRITABLE or LAKE_TOO_NEW.
+    """
+
+    def __init__(
+        self,
+        root: str | PathLike[str],
+        *,
+        clock: Clock | None = None,
+        spark: SparkSession | None = None,
+        create: bool = True,
+        settings: Settings | None = None,
+        confirm: Callable[[str], bool] | None = None,
+    ) -> None:
+        self.clock: Clock = clock or SystemClock()
+        self.database = DEFAULT_DATABASE
+        self._settings = settings
+        self._given = spark
+        self._spark: SparkSession | None = None
+        self._confirm = confirm
+        self._meter = SystemClock()
+        self._layout = Layout(str(root))
+        tables = Tables()
+        self._catalog = Catalog(self._layout, self.clock, tables)
+        self._registry = Registry(self._layout, tables)
+        self._engine_: Engine | None = None
+        if create and not self._layout.exists():
+            self._layout.initialise()
+            self._catalog.create_database(DEFAULT_DATABASE, if_not_exists=True)
+        self._layout.check()
+
+    # --- opening and closing ---
+
+    @property
+    def root(self) -> str:
+        """The path or URI of the lake."""
+        return self._layout.root
+
+    @property
+    def settings(self) -> Settings:
+        """The settings; read on first need."""
+        if self._settings is None:
+            from lakestream.settings import Settings
+
+            self._settings = Settings()
+        return self._settings
+
+    @property
+    def spark(self) -> SparkSession:
+        """The Spark session that computes; started on first need."""
+        if self._spark is None:
+            from lakestream.storage.session import adopt_session, spark_session
+
+            self._spark = adopt_session(self._given) if self._given else spark_session(self.settings)
+        return self._spark
+
+    def close(self) -> None:
+        """Save the state of streams; Spark goes on for other lakes of this process."""
+        if self._engine_ is not None:
+            with self._writing("close"):
+                self._engine_.checkpoint()
+            self._engine_ = None
+
+    def __enter__(self) -> Self:
+        """Return the lake."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close the lake."""
+        self.close()
+
+    def _writing(self, purpose: str) -> Any:  # noqa: ANN401 - a context manager
+        wait = self.settings.lock_wait_seconds
+        return writer_lock(self._layout, wait_seconds=wait, clock=self._meter, purpose=purpose)
+
+    @property
+    def _engine(self) -> Engine:
+        if self._engine_ is None:
+            from lakestream.engine.engine import Engine
+            from lakestream.engine.instants import to_micros
+
+            self._engine_ = Engine(
+                self._catalog,
+                self._registry,
+                self.clock,
+                self.settings,
+                lambda: self.spark,
+                self._meter,
+                epoch=to_micros(self._meter.now()),
+            )
+        return self._engine_
+
+    # --- statements ---
+
+    def sql(self, text: str, dialect: str = "tdengine") -> Result:
+        """Run the statements of a text and return the result of the last one.
+
+        Raises StatementError with the place for what cannot be accepted; statements before it have
+        been run.
+        """
+        result = Result(message="nothing to do")
+        for statement in parse_script(text, dialect=dialect):
+            try:
+                result = self._run_statement(statement)
+            except LakestreamError as error:
+                if error.place is not None and not error.place.text:
+                    error.place = replace(error.place, text=text)
+                raise
+        return result
+
+    def _run_statement(self, statement: model.Statement) -> Result:
+        reading = _READING.get(type(statement))
+        if reading is not None:
+            return reading(self, statement)
+        with self._writing(type(statement).__name__):
+            return _WRITING[type(statement)](self, statement)
+
+    def _editor(self) -> Editor:
+        from lakestream.engine.edits import Editor
+        from lakestream.engine.instants import to_micros
+
+        return Editor(self._catalog, self.settings.timezone, to_micros(self.clock.now()))
+
+    def _in(self, name: model.TableName) -> str:
+        return name.database or self.database
+
+    # --- databases and tables ---
+
+    def _create_database(self, statement: model.CreateDatabase) -> Result:
+        self._catalog.create_database(statement.name, if_not_exists=statement.if_not_exists)
+        return Result(message=f"created database {statement.name}")
+
+    def _drop_database(self, statement: model.DropDatabase) -> Result:
+        inside = [record for record in self._registry.streams() if _touches(record, statement.name)]
+        if inside and not statement.force:
+            raise StatementError(
+                "DATABASE_IN_USE",
+                f"the stream {inside[0].database}.{inside[0].name} reads or writes tables of {statement.name}",
+                hint="drop its streams first, or DROP DATABASE … FORCE",
+            )
+        for record in inside:
+            if record.database == statement.name:
+                self._remove_stream(record)
+        self._catalog.drop_database(statement.name, if_exists=statement.if_exists)
+        if self.database == statement.name:
+            self.database = DEFAULT_DATABASE
+        return Result(message=f"dropped database {statement.name}")
+
+    def _use(self, statement: model.UseDatabase) -> Result:
+        self._catalog.require_database(statement.name)
+        self.database = statement.name
+        return Result(message=f"using database {statement.name}")
+
+    def _show_databases(self, _statement: model.ShowDatabases) -> Result:
+        return Result(("name",), [(name,) for name in self._catalog.databases()])
+
+    def _create_table(self, statement: model.CreateTable) -> Result:
+        if statement.location is not None:
+            return self._attach(statement, statement.location)
+        return self._editor().create_table(statement, self._in(statement.name))
+
+    def _attach(self, statement: model.CreateTable, location: str) -> Result:
+        """Give a Delta table that is there a name; its change feed is switched on after asking."""
+        database, name = self._in(statement.name), statement.name.name
+        info = self._catalog.register_external(
+            database,
+            name,
+            location,
+            time_column=statement.time_column,
+            if_not_exists=statement.if_not_exists,
+        )
+        table = self._catalog.handles.latest(info.path)
+        if not table.has_change_feed:
+            question = f"{location} has no change data feed; switch it on (delta.enableChangeDataFeed)?"
+            if self._confirm is None or not self._confirm(question):
+                self._catalog.drop_table(database, name)
+                raise StatementError(
+                    "CONFIRMATION_NEEDED",
+                    f"{location} has no change data feed, which streams need",
+                    hint="answer yes, run with --yes, or switch it on yourself",
+                )
+            table.handle.alter.set_table_properties({"delta.enableChangeDataFeed": "true"})
+        return Result(message=f"attached {location} as {database}.{name}")
+
+    def _create_subtables(self, statement: model.CreateSubtables) -> Result:
+        return self._editor().create_subtables(statement, self.database)
+
+    def _drop_table(self, statement: model.DropTable) -> Result:
+        return self._editor().drop_table(statement, self._in(statement.name))
+
+    def _add_column(self, statement: model.AddColumn) -> Result:
+        return self._editor().add_column(statement, self._in(statement.table))
+
+    def _set_tag(self, statement: model.SetTag) -> Result:
+        editor, database = self._editor(), self._in(statement.table)
+        stable, _ = editor.stable_of(database, statement.table.name)
+        self._refuse_grouping_tags(stable, [tag for tag, _ in statement.tags])
+        return editor.set_tag(statement, database)
+
+    def _refuse_grouping_tags(self, stable: TableInfo, tags: Sequence[str]) -> None:
+        """TDengine: a tag that a stream groups by may not be changed."""
+        from lakestream.engine.engine import definition_of
+
+        for record in self._registry.streams():
+            if record.extra["source"] != f"{stable.database}.{stable.name}":
+                continue
+            grouped = {key.name for key in definition_of(record).partition_by}
+            for tag in tags:
+                if tag in grouped:
+                    raise StatementError(
+                        "TAG_GROUPS_STREAM",
+                        f"the stream {record.database}.{record.name} is grouped by the tag {tag}",
+                        hint="drop the stream first",
+                    )
+
+    def _insert(self, statement: model.Insert) -> Result:
+        return self._editor().insert(statement, self.database)
+
+    def _insert_query(self, statement: model.InsertQuery) -> Result:
+        info = self._catalog.table(self._in(statement.table), statement.table.name)
+        rows = self._query_frame(statement.query).toArrow()
+        names = list(statement.columns) or [
+            column.name for column in info.columns if column.name not in info.hidden
+        ]
+        if len(names) != rows.num_columns:
+            raise StatementError(
+                "VALUE_COUNT", f"{len(names)} columns are filled, and the query gives {rows.num_columns}"
+            )
+        self._editor().insert_arrow(info, rows.rename_columns(names))
+        return Result(message=f"inserted {rows.num_rows} row{'s' if rows.num_rows != 1 else ''}")
+
+    def _update(self, statement: model.Update) -> Result:
+        return self._editor().update(statement, self.database)
+
+    def _delete(self, statement: model.Delete) -> Result:
+        return self._editor().delete(statement, self.database)
+
+    def _describe(self, statement: model.Describe) -> Result:
+        return self._editor().describe(statement, self.database)
+
+    def _show_tables(self, statement: model.ShowTables) -> Result:
+        return self._editor().show_tables(statement, statement.database or self.database)
+
+    def _query(self, statement: model.Query) -> Result:
+        return Result(arrow=self._query_frame(statement.query).toArrow())
+
+    def _query_frame(self, fragment: model.Fragment) -> DataFrame:
+        from lakestream.engine.query import query_frame
+
+        return query_frame(self.spark, self._catalog, fragment, self.database, self.settings.small_bytes)
+
+    def table(self, name: str) -> DataFrame:
+        """Return a table (``t`` or ``db.t``) at its latest version as a Spark DataFrame."""
+        from lakestream.engine.query import table_frame
+
+        return table_frame(self.spark, self._catalog, self._named(name), self.settings.small_bytes)
+
+    def insert(self, table: str, rows: Sequence[Mapping[str, Any]] | pa.Table) -> int:
+        """Insert rows (mappings by column, or an Arrow table) by key in one commit; return its version.
+
+        A row whose key is there already replaces the old one. Times may be datetimes, text or
+        milliseconds. Raises StatementError TABLE_NOT_FOUND, COLUMN_NOT_FOUND or BAD_VALUE.
+        """
+        with self._writing("insert"):
+            info = self._named(table)
+            editor = self._editor()
+            if hasattr(rows, "num_rows"):
+                return editor.insert_arrow(info, rows)
+            return editor.insert_dicts(info, rows)
+
+    def _named(self, name: str) -> TableInfo:
+        database, _, table = name.rpartition(".")
+        return self._catalog.table(database or self.database, table)
+
+    # --- streams ---
+
+    def _create_stream(self, statement: model.CreateStream) -> Result:
+        from lakestream.engine.create import create_stream
+        from lakestream.engine.instants import to_micros
+
+        definition = statement.definition
+        database = definition.name.database or self.database
+        self._catalog.require_database(database)
+        if self._registry.find(database, definition.name.name) is not None:
+            if statement.if_not_exists:
+                return Result(message=f"there is a stream {database}.{definition.name.name}")
+            raise StatementError(
+                "STREAM_ALREADY_EXISTS",
+                f"the stream {database}.{definition.name.name} exists already",
+                hint="drop it first, or write CREATE STREAM IF NOT EXISTS",
+                place=_place(definition.name),
+            )
+        definition = replace(
+            definition,
+            name=definition.name.within(database),
+            source=definition.source.within(self.database),
+            output=definition.output.within(self.database),
+        )
+        try:
+            record = create_stream(
+                self.spark,
+                self._catalog,
+                self._registry,
+                definition,
+                self.settings.timezone,
+                to_micros(self.clock.now()),
+            )
+        except LakestreamError as error:
+            raise error.at(_place(definition.source)) from None
+        return Result(message=f"created stream {record.database}.{record.name}, writing {record.output}")
+
+    def _record(self, name: model.TableName, *, if_exists: bool = False) -> StreamRecord | None:
+        database = self._in(name)
+        record = self._registry.find(database, name.name)
+        if record is None and not if_exists:
+            known = [other.name for other in self._registry.streams(database)]
+            raise StatementError(
+                "STREAM_NOT_FOUND",
+                f"there is no stream {database}.{name.name}",
+                hint=did_you_mean(name.name, known),
+                place=_place(name),
+            )
+        return record
+
+    def _drop_stream(self, statement: model.DropStream) -> Result:
+        record = self._record(statement.name, if_exists=statement.if_exists)
+        if record is not None:
+            self._remove_stream(record)
+        return Result(message=f"dropped stream {statement.name}" if record else "there was no such stream")
+
+    def _remove_stream(self, record: StreamRecord) -> None:
+        self._registry.remove(record.uuid)
+        if self._engine_ is not None:
+            self._engine_.forget(record.uuid)
+
+    def _start_stream(self, statement: model.StartStream) -> Result:
+        if statement.ignore_untreated:
+            raise NotSupportedError("START STREAM IGNORE UNTREATED", place=_place(statement.name))
+        record = self._record(statement.name, if_exists=statement.if_exists)
+        if record is not None:
+            self._registry.update(record.uuid, status="Running", last_error=None)
+        return Result(message=f"started stream {statement.name}" if record else "there was no such stream")
+
+    def _stop_stream(self, statement: model.StopStream) -> Result:
+        record = self._record(statement.name, if_exists=statement.if_exists)
+        if record is not None:
+            self._registry.update(record.uuid, status="Stopped")
+            if self._engine_ is not None:
+                self._engine_.checkpoint()
+                self._engine_.forget(record.uuid)
+        return Result(message=f"stopped stream {statement.name}" if record else "there was no such stream")
+
+    def _show_streams(self, statement: model.ShowStreams) -> Result:
+        columns = ("database", "name", "status", "tick", "version", "lag", "rows_in", "rows_out", "last_error", "sql")
+        rows = [
+            tuple(getattr(status, column) for column in columns)
+            for status in self.streams()
+            if statement.database in {None, status.database}
+        ]
+        return Result(columns, rows)
+
+    def streams(self) -> list[StreamStatus]:
+        """Return the state of every stream; starts no Spark."""
+        return [self._status(record) for record in self._registry.streams()]
+
+    def _status(self, record: StreamRecord) -> StreamStatus:
+        _, progress = self._registry.last(record.uuid)
+        database, name = record.extra["source"].split(".", 1)
+        source = self._catalog.find_table(database, name)
+        latest = self._catalog.handles.latest(source.path).version if source is not None else None
+        done = record.start_version if progress is None else progress.version
+        totals = progress.extra if progress else {}
+        return StreamStatus(
+            database=record.database,
+            name=record.name,
+            status=record.status,
+            tick=progress.tick if progress else None,
+            version=progress.version if progress else None,
+            lag=max(0, latest - done) if latest is not None else 0,
+            rows_in=totals.get("total_in", 0),
+            rows_out=totals.get("total_out", 0),
+            late=totals.get("total_late", 0),
+            last_error=record.last_error,
+            sql=record.sql,
+            created_us=record.created_us,
+        )
+
+    # --- ticks ---
+
+    def tick_once(self) -> list[TickReport]:
+        """Run one round: a tick of every stream that has something new. No report: nothing to do."""
+        with self._writing("ticks"):
+            return self._engine.round()
+
+    def run(self, until: str = "idle", on_tick: Callable[[TickReport], None] | None = None) -> RunSummary:
+        """Process everything available; ``on_tick`` hears of every tick. ``until`` is ``"idle"``."""
+        if until != "idle":
+            raise ValueError('run() goes on until "idle"')
+        summary = RunSummary()
+        while True:
+            reports = self.tick_once()
+            for report in reports:
+                summary.ticks.append(report)
+                if on_tick is not None:
+                    on_tick(report)
+            wait = self._engine.held_back()
+            if not reports and not wait:
+                return summary
+            if not reports:
+                self._meter.sleep(wait)
+
+    # --- looking at streams ---
+
+    def verify(self, stream: str, start: str | None = None, end: str | None = None) -> Verification:
+        """Compare a stream's output with the batch evaluation of its definition at its progress.
+
+        ``start`` and ``end`` bound the windows by event time, half-open.
+        """
+        from lakestream.engine.instants import parse_instant
+        from lakestream.engine.verify import verify_stream
+
+        record = self._stream_named(stream)
+        zone = self.settings.timezone
+        bounds = [None if written is None else parse_instant(written, zone) for written in (start, end)]
+        with self._writing("verify"):
+            return verify_stream(self.spark, self._catalog, self._registry, record, bounds[0], bounds[1])
+
+    def explain(self, stream: str) -> Result:
+        """Return the stages of a stream's next tick, how bytes move, and how the calculation is evaluated."""
+        from lakestream.engine.explain import explain_stream
+
+        record = self._stream_named(stream)
+        return Result(("stage", "what"), explain_stream(self._engine, record))
+
+    def _stream_named(self, name: str) -> StreamRecord:
+        database, _, stream = name.rpartition(".")
+        record = self._record(model.TableName(database or None, stream))
+        assert record is not None  # noqa: S101 - _record raises otherwise
+        return record
+
+    def _verify_stream(self, statement: model.VerifyStream) -> Result:
+        found = self.verify(str(statement.name.within(self.database)), statement.start, statement.end)
+        columns = ("check", "value")
+        rows = [*found.summary(), *((f"differs: {item.key}", str(item)) for item in found.differing)]
+        return Result(columns, rows)
+
+    def _explain_stream(self, statement: model.ExplainStream) -> Result:
+        return self.explain(str(statement.name.within(self.database)))
+
+
+def _touches(record: StreamRecord, database: str) -> bool:
+    tables = [*record.extra.get("reads", []), record.output]
+    return record.database == database or any(table.startswith(f"{database}.") for table in tables)
+
+
+def _place(name: model.TableName) -> Place:
+    return Place(name.line, name.column, len(name.name))
+
+
+_READING: dict[type, Callable[[Lake, Any], Result]] = {
+    model.UseDatabase: Lake._use,
+    model.ShowDatabases: Lake._show_databases,
+    model.ShowTables: Lake._show_tables,
+    model.ShowStreams: Lake._show_streams,
+    model.Describe: Lake._describe,
+    model.Query: Lake._query,
+    model.VerifyStream: Lake._verify_stream,
+    model.ExplainStream: Lake._explain_stream,
+}
+_WRITING: dict[type, Callable[[Lake, Any], Result]] = {
+    model.CreateDatabase: Lake._create_database,
+    model.DropDatabase: Lake._drop_database,
+    model.CreateTable: Lake._create_table,
+    model.CreateSubtables: Lake._create_subtables,
+    model.DropTable: Lake._drop_table,
+    model.AddColumn: Lake._add_column,
+    model.SetTag: Lake._set_tag,
+    model.Insert: Lake._insert,
+    model.InsertQuery: Lake._insert_query,
+    model.Update: Lake._update,
+    model.Delete: Lake._delete,
+    model.CreateStream: Lake._create_stream,
+    model.DropStream: Lake._drop_stream,
+    model.StartStream: Lake._start_stream,
+    model.StopStream: Lake._stop_stream,
+}
