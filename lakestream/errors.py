@@ -60,9 +60,7 @@ class LakestreamError(Exception):
 
     exit_status = 1
 
-    def __init__(
-        self, code: str, message: str, *, hint: str = "", place: Place | None = None
-    ) -> None:
+    def __init__(self, code: str, message: str, *, hint: str = "", place: Place | None = None) -> None:
         super().__init__(message)
         self.code = code
         self.message = message

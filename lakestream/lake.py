@@ -12,7 +12,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from lakestream.clock import SystemClock
 from lakestream.engine.result import Result
@@ -197,11 +197,11 @@ class Lake:
         return result
 
     def _run_statement(self, statement: model.Statement) -> Result:
-        reading = _READING.get(type(statement))
+        reading = self._READING.get(type(statement))
         if reading is not None:
             return reading(self, statement)
         with self._writing(type(statement).__name__):
-            return _WRITING[type(statement)](self, statement)
+            return self._WRITING[type(statement)](self, statement)
 
     def _editor(self) -> Editor:
         from lakestream.engine.edits import Editor
@@ -223,7 +223,7 @@ class Lake:
         if inside and not statement.force:
             raise StatementError(
                 "DATABASE_IN_USE",
-                f"the stream {inside[0].database}.{inside[0].name} reads or writes tables of {statement.name}",
+                f"the stream {inside[0].database}.{inside[0].name} uses tables of {statement.name}",
                 hint="drop its streams first, or DROP DATABASE … FORCE",
             )
         for record in inside:
@@ -439,7 +439,18 @@ class Lake:
         return Result(message=f"stopped stream {statement.name}" if record else "there was no such stream")
 
     def _show_streams(self, statement: model.ShowStreams) -> Result:
-        columns = ("database", "name", "status", "tick", "version", "lag", "rows_in", "rows_out", "last_error", "sql")
+        columns = (
+            "database",
+            "name",
+            "status",
+            "tick",
+            "version",
+            "lag",
+            "rows_in",
+            "rows_out",
+            "last_error",
+            "sql",
+        )
         rows = [
             tuple(getattr(status, column) for column in columns)
             for status in self.streams()
@@ -523,7 +534,7 @@ class Lake:
     def _stream_named(self, name: str) -> StreamRecord:
         database, _, stream = name.rpartition(".")
         record = self._record(model.TableName(database or None, stream))
-        assert record is not None  # noqa: S101 - _record raises otherwise
+        assert record is not None
         return record
 
     def _verify_stream(self, statement: model.VerifyStream) -> Result:
@@ -535,6 +546,34 @@ class Lake:
     def _explain_stream(self, statement: model.ExplainStream) -> Result:
         return self.explain(str(statement.name.within(self.database)))
 
+    _READING: ClassVar[dict[type, Callable[[Lake, Any], Result]]] = {
+        model.UseDatabase: _use,
+        model.ShowDatabases: _show_databases,
+        model.ShowTables: _show_tables,
+        model.ShowStreams: _show_streams,
+        model.Describe: _describe,
+        model.Query: _query,
+        model.VerifyStream: _verify_stream,
+        model.ExplainStream: _explain_stream,
+    }
+    _WRITING: ClassVar[dict[type, Callable[[Lake, Any], Result]]] = {
+        model.CreateDatabase: _create_database,
+        model.DropDatabase: _drop_database,
+        model.CreateTable: _create_table,
+        model.CreateSubtables: _create_subtables,
+        model.DropTable: _drop_table,
+        model.AddColumn: _add_column,
+        model.SetTag: _set_tag,
+        model.Insert: _insert,
+        model.InsertQuery: _insert_query,
+        model.Update: _update,
+        model.Delete: _delete,
+        model.CreateStream: _create_stream,
+        model.DropStream: _drop_stream,
+        model.StartStream: _start_stream,
+        model.StopStream: _stop_stream,
+    }
+
 
 def _touches(record: StreamRecord, database: str) -> bool:
     tables = [*record.extra.get("reads", []), record.output]
@@ -543,32 +582,3 @@ def _touches(record: StreamRecord, database: str) -> bool:
 
 def _place(name: model.TableName) -> Place:
     return Place(name.line, name.column, len(name.name))
-
-
-_READING: dict[type, Callable[[Lake, Any], Result]] = {
-    model.UseDatabase: Lake._use,
-    model.ShowDatabases: Lake._show_databases,
-    model.ShowTables: Lake._show_tables,
-    model.ShowStreams: Lake._show_streams,
-    model.Describe: Lake._describe,
-    model.Query: Lake._query,
-    model.VerifyStream: Lake._verify_stream,
-    model.ExplainStream: Lake._explain_stream,
-}
-_WRITING: dict[type, Callable[[Lake, Any], Result]] = {
-    model.CreateDatabase: Lake._create_database,
-    model.DropDatabase: Lake._drop_database,
-    model.CreateTable: Lake._create_table,
-    model.CreateSubtables: Lake._create_subtables,
-    model.DropTable: Lake._drop_table,
-    model.AddColumn: Lake._add_column,
-    model.SetTag: Lake._set_tag,
-    model.Insert: Lake._insert,
-    model.InsertQuery: Lake._insert_query,
-    model.Update: Lake._update,
-    model.Delete: Lake._delete,
-    model.CreateStream: Lake._create_stream,
-    model.DropStream: Lake._drop_stream,
-    model.StartStream: Lake._start_stream,
-    model.StopStream: Lake._stop_stream,
-}

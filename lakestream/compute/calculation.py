@@ -8,12 +8,12 @@ table a view of itself at the tick's version.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from sqlglot import exp
 
 from lakestream.compute.functions import RowOrder, duration_micros, is_aggregate, translate
-from lakestream.errors import LakestreamError, StatementError
+from lakestream.errors import LakestreamError, Place, StatementError
 from lakestream.language.dialect import DURATION_FUNCTION
 from lakestream.language.durations import read_duration
 from lakestream.language.expressions import parse_query, place_in
@@ -122,18 +122,17 @@ def compile_calculation(fragment: Fragment, scope: Scope) -> Calculation:
     )
 
 
-def _given_name(projection: exp.Expression) -> str:
-    """A column's alias, or its name where it is a plain column or placeholder."""
+def _given_name(projection: exp.Expr) -> str:
+    """Return a column's alias, or its name where it is a plain column or placeholder."""
     return projection.alias_or_name if isinstance(projection, (exp.Alias, exp.Column)) else ""
 
 
-def rewrite_expression(node: exp.Expression, zone: str) -> exp.Expression:
+def rewrite_expression(node: exp.Expr) -> exp.Expr:
     """Return a scalar expression over a table's columns (PRE_FILTER, grouping) in Spark's terms."""
-    del zone
     return node.transform(_scalar)
 
 
-def _scalar(node: exp.Expression) -> exp.Expression:
+def _scalar(node: exp.Expr) -> exp.Expr:
     if isinstance(node, exp.Anonymous) and node.name == DURATION_FUNCTION:
         return _interval(node)
     if isinstance(node, (exp.Cast, exp.TryCast)):
@@ -161,7 +160,7 @@ class _Rewriter:
         for table in list(query.find_all(exp.Table)):
             self._table(table)
         # In two passes: a node that is replaced is not looked into again.
-        return query.transform(self._placeholder).transform(_scalar)
+        return cast("exp.Query", query.transform(self._placeholder).transform(_scalar))
 
     # --- selects: time column, row order, inner windows ---
 
@@ -191,7 +190,7 @@ class _Rewriter:
         except LakestreamError as error:
             raise error.at(place_in(self.fragment, table)) from None
 
-    def _function(self, node: exp.Expression, order: RowOrder | None) -> None:
+    def _function(self, node: exp.Expr, order: RowOrder | None) -> None:
         if not isinstance(node, exp.Func):
             return
         try:
@@ -203,7 +202,7 @@ class _Rewriter:
                 replaced = exp.alias_(replaced, node.sql("spark").lower(), quoted=True)
             node.replace(replaced)
 
-    def _pseudo_column(self, node: exp.Expression, relation: Relation | None) -> None:
+    def _pseudo_column(self, node: exp.Expr, relation: Relation | None) -> None:
         if isinstance(node, exp.Column) and node.name.lower() in TIME_PSEUDO_COLUMNS and relation:
             node.set("this", exp.to_identifier(relation.time_column, quoted=True))
 
@@ -214,8 +213,7 @@ class _Rewriter:
         joins = select.args.get("joins") or []
         for part in [source, *joins]:
             table = part.this if part is not None else None
-            relation = self._relation(table) if isinstance(table, exp.Table) else None
-            if relation is None:
+            if not isinstance(table, exp.Table) or (relation := self._relation(table)) is None:
                 continue
             conditions = [where.this] if where is not None else []
             if isinstance(part, exp.Join) and part.args.get("on") is not None:
@@ -228,7 +226,9 @@ class _Rewriter:
         """TDengine's own ``INTERVAL`` in the calculation: rows numbered by window, grouped by number."""
         if relation is None:
             raise StatementError(
-                "NO_ROW_ORDER", "INTERVAL in a query needs a single table", place=place_in(self.fragment, select)
+                "NO_ROW_ORDER",
+                "INTERVAL in a query needs a single table",
+                place=place_in(self.fragment, select),
             )
         grid = grid_of(IntervalTrigger(*select.meta["inner_interval"]), self.scope.zone)
         time = f"unix_micros(`{relation.time_column}`)"
@@ -250,24 +250,25 @@ class _Rewriter:
         relation = self._relation(table)
         if relation is None:
             return
-        if table.name.lower() == "%%trows":
-            body = self._window_rows(relation)
-        else:
-            body = self._read(table, relation)
+        is_rows = table.name.lower() == "%%trows"
+        body = self._window_rows(relation) if is_rows else self._read(table, relation)
         numbered = table.meta.get("numbered")
         if numbered:
             body = f"SELECT *, {numbered} AS `_ls_n` FROM ({body})"
         alias = table.alias or table.name.lstrip("%")
         if table.name.lower() == "%%tbname" and relation.is_super:
             body = self._restrict_to_group(table, alias, body)
-        subquery = exp.Subquery(this=spark_sql(body), alias=exp.TableAlias(this=exp.to_identifier(alias, quoted=True)))
+        subquery = exp.Subquery(
+            this=spark_sql(body), alias=exp.TableAlias(this=exp.to_identifier(alias, quoted=True))
+        )
         subquery.set("joins", table.args.get("joins"))
         table.replace(subquery)
 
     def _window_rows(self, relation: Relation) -> str:
         self.reads_rows = True
         columns = ", ".join(f"`{name}`" for name in relation.columns)
-        return f"SELECT {columns} FROM ls_trows WHERE ls_trows._ls_gid = {ALIAS}._ls_gid AND ls_trows._ls_k = {ALIAS}._ls_k"
+        own = f"ls_trows._ls_gid = {ALIAS}._ls_gid AND ls_trows._ls_k = {ALIAS}._ls_k"
+        return f"SELECT {columns} FROM ls_trows WHERE {own}"
 
     def _read(self, table: exp.Table, relation: Relation) -> str:
         lower, upper = table.meta.get("bounds", (None, None))
@@ -284,13 +285,19 @@ class _Rewriter:
         group = f"{ALIAS}._ls_g{self.scope.tbname_group}"
         select = table.parent_select
         if select is not None and isinstance(table.parent, exp.From) and not select.args.get("joins"):
-            select.where(exp.EQ(this=exp.column("tbname", alias, quoted=True), expression=exp.column(group.split(".")[1], ALIAS)), copy=False)
+            select.where(
+                exp.EQ(
+                    this=exp.column("tbname", alias, quoted=True),
+                    expression=exp.column(group.split(".")[1], ALIAS),
+                ),
+                copy=False,
+            )
             return body
         return f"{body} WHERE tbname = {group}"
 
     # --- names ---
 
-    def _placeholder(self, node: exp.Expression) -> exp.Expression:
+    def _placeholder(self, node: exp.Expr) -> exp.Expr:
         if not isinstance(node, exp.Column) or node.table:
             return node
         name = node.name.lower()
@@ -308,7 +315,7 @@ def spark_sql(text: str) -> exp.Var:
     return exp.Var(this=text)
 
 
-def _own_nodes(select: exp.Select) -> Iterator[exp.Expression]:
+def _own_nodes(select: exp.Select) -> Iterator[exp.Expr]:
     """Walk the select's own expressions, not those of the queries inside it, innermost last."""
     for node in select.walk(prune=lambda n: n is not select and isinstance(n, exp.Query)):
         if node is not select and not isinstance(node, exp.Query):
@@ -331,21 +338,21 @@ def _inner_placeholder(node: exp.Column, grid: Grid) -> None:
     text = texts.get(node.name.lower())
     if text is None:
         return
-    replaced: exp.Expression = spark_sql(text)
+    replaced: exp.Expr = spark_sql(text)
     if isinstance(node.parent, exp.Select):
         replaced = exp.alias_(replaced, node.name.lower(), quoted=True)
     node.replace(replaced)
 
 
-def _interval(node: exp.Anonymous) -> exp.Expression:
+def _interval(node: exp.Anonymous) -> exp.Expr:
     """``5m`` is that much time; months and years are of the calendar."""
-    duration = read_duration(node.expressions[0].name, None)
+    duration = read_duration(node.expressions[0].name, Place(1, 1))
     if duration.months:
         return spark_sql(f"make_ym_interval(0, {duration.months})")
     return spark_sql(f"make_dt_interval(0, 0, 0, CAST({duration.micros} AS DECIMAL(18, 0)) / 1000000)")
 
 
-def _cast(node: exp.Expression) -> exp.Expression:
+def _cast(node: exp.Expr) -> exp.Expr:
     """``CAST(number AS TIMESTAMP)`` counts milliseconds (TDengine: the precision of the table)."""
     target = node.args["to"]
     if target.is_type("timestamp", "timestamptz", "timestampltz") and _is_number(node.this):
@@ -358,8 +365,8 @@ def _cast(node: exp.Expression) -> exp.Expression:
 _NUMERIC = (exp.Div, exp.Mul, exp.IntDiv, exp.Mod, exp.Neg)
 
 
-def _is_number(node: exp.Expression) -> bool:
-    """True for what can only be a number: literals, products, and the placeholders that count."""
+def _is_number(node: exp.Expr) -> bool:
+    """Return whether it is what can only be a number: literals, products, and the placeholders that count."""
     if isinstance(node, exp.Paren):
         return _is_number(node.this)
     if isinstance(node, exp.Literal):
@@ -380,14 +387,14 @@ class _TimeColumn:
     name: str
     qualifiers: frozenset[str]
 
-    def matches(self, node: exp.Expression) -> bool:
+    def matches(self, node: exp.Expr) -> bool:
         if not isinstance(node, exp.Column) or node.table.lower() not in self.qualifiers:
             return False
         return node.name.lower() in {self.name, *TIME_PSEUDO_COLUMNS}
 
 
 def time_bounds(
-    conditions: list[exp.Expression], time: _TimeColumn, placeholders: frozenset[str]
+    conditions: list[exp.Expr], time: _TimeColumn, placeholders: frozenset[str]
 ) -> tuple[Bound | None, Bound | None]:
     """Return the bounds that the AND-ed parts of conditions put on a time column by placeholders."""
     lower: Bound | None = None
@@ -401,7 +408,7 @@ def time_bounds(
     return lower, upper
 
 
-def conjuncts(condition: exp.Expression) -> list[exp.Expression]:
+def conjuncts(condition: exp.Expr) -> list[exp.Expr]:
     """Return the AND-ed parts of a condition."""
     condition = condition.unnest()
     if isinstance(condition, exp.And):
@@ -409,9 +416,7 @@ def conjuncts(condition: exp.Expression) -> list[exp.Expression]:
     return [condition]
 
 
-def _comparison(
-    part: exp.Expression, time: _TimeColumn, placeholders: frozenset[str]
-) -> tuple[bool, Bound] | None:
+def _comparison(part: exp.Expr, time: _TimeColumn, placeholders: frozenset[str]) -> tuple[bool, Bound] | None:
     if not isinstance(part, (exp.GT, exp.GTE, exp.LT, exp.LTE)):
         return None
     left, right = part.left, part.right
@@ -424,7 +429,7 @@ def _comparison(
     return (greater, bound) if bound else None
 
 
-def _bound(node: exp.Expression, placeholders: frozenset[str]) -> Bound | None:
+def _bound(node: exp.Expr, placeholders: frozenset[str]) -> Bound | None:
     """Return placeholder ± duration as a bound, None for anything else."""
     node = node.unnest()
     if isinstance(node, exp.Column) and node.name.lower() in placeholders:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from sqlglot import exp
 
@@ -79,13 +79,16 @@ class Evaluation:
         if self._needs_rows:
             relations.append(f"{TRIGGER_ROWS} AS ({self._trigger_rows()})")
         if self._needs_counts:
-            relations.append(f"ls_counts AS (SELECT _ls_gid, _ls_k, count(1) AS n FROM {TRIGGER_ROWS} GROUP BY _ls_gid, _ls_k)")
+            relations.append(
+                f"ls_counts AS (SELECT _ls_gid, _ls_k, count(1) AS n "
+                f"FROM {TRIGGER_ROWS} GROUP BY _ls_gid, _ls_k)"
+            )
         relations.append(f"ls_fired AS ({self._fired()})")
         return relations
 
     @property
     def by_panes(self) -> bool:
-        """True when windows overlap and the aggregates can be combined from panes."""
+        """Return whether windows overlap and the aggregates can be combined from panes."""
         return (
             self.way is Way.GROUPED
             and self.grid.pane is not None
@@ -105,7 +108,7 @@ class Evaluation:
         return wanted and self.way is not Way.GROUPED
 
     def _fired(self) -> str:
-        """The windows with ``_twrownum``, and without those that have no rows where that is asked."""
+        """Return SQL of the windows with ``_twrownum``, and without those that have no rows where that is asked."""
         if not self._needs_counts:
             return f"SELECT * FROM {WINDOWS}"
         join = "JOIN" if self.only_with_rows else "LEFT JOIN"
@@ -119,7 +122,8 @@ class Evaluation:
     def _numbered(self, relation: str, time: str) -> str:
         """Return SQL for the relation's rows once for every window they fall into, numbered k."""
         first, last = self.grid.ended(time, time), self.grid.begun(time, time)
-        return f"SELECT r.*, explode(sequence({first} + 1, {last})) AS _ls_k FROM {relation} r WHERE {first} < {last}"
+        numbers = f"explode(sequence({first} + 1, {last})) AS _ls_k"
+        return f"SELECT r.*, {numbers} FROM {relation} r WHERE {first} < {last}"
 
     def _trigger_rows(self) -> str:
         rows = self._rows_by_window()
@@ -140,16 +144,15 @@ class Evaluation:
         numbered = self._numbered(ROWS, "_ls_ts")
         if self.way is Way.GROUPED and not self.by_commit:
             return numbered
-        return (
-            f"SELECT r.* FROM ({numbered}) r JOIN {WINDOWS} x ON r._ls_gid = x._ls_gid AND r._ls_k = x._ls_k{self._commits()}"
-        )
+        on = f"r._ls_gid = x._ls_gid AND r._ls_k = x._ls_k{self._commits()}"
+        return f"SELECT r.* FROM ({numbered}) r JOIN {WINDOWS} x ON {on}"
 
     def _commits(self) -> str:
         return " AND r._ls_v <= x._ls_c" if self.by_commit else ""
 
     # --- grouped ---
 
-    def _aggregates(self) -> list[exp.Expression]:
+    def _aggregates(self) -> list[exp.Expr]:
         found = list(dict.fromkeys(_aggregates(self.calculation.query.selects)))
         return [*found, *([exp.Count(this=exp.Literal.number(1))] if self._counts_rows else [])]
 
@@ -162,22 +165,23 @@ class Evaluation:
         body = self._by_panes(aggregates) if self.by_panes else self._by_rows(aggregates)
         return self._joined_to_windows(aggregates, body)
 
-    def _by_rows(self, aggregates: Sequence[exp.Expression]) -> str:
+    def _by_rows(self, aggregates: Sequence[exp.Expr]) -> str:
         listed = ", ".join(f"{node.sql('spark')} AS a{number}" for number, node in enumerate(aggregates))
         return f"SELECT _ls_gid, _ls_k, {listed} FROM {TRIGGER_ROWS} GROUP BY _ls_gid, _ls_k"
 
-    def _by_panes(self, aggregates: Sequence[exp.Expression]) -> str:
+    def _by_panes(self, aggregates: Sequence[exp.Expr]) -> str:
         pane, parts = self.grid.pane, partials(aggregates)
-        assert pane is not None and parts is not None  # noqa: S101, PT018 - by by_panes
+        assert pane is not None and parts is not None  # noqa: PT018 - by by_panes
         per_pane = ", ".join(f"{sql} AS {name}" for part in parts for name, sql in part.per_pane)
         combined = ", ".join(f"{part.combined} AS a{number}" for number, part in enumerate(parts))
         names = ", ".join(name for part in parts for name, _ in part.per_pane)
         once = f"SELECT _ls_gid, {pane.number('_ls_ts')} AS pane, {per_pane} FROM {ROWS} GROUP BY _ls_gid, 2"
         first, last = pane.first_window("pane"), pane.last_window("pane")
-        windows = f"SELECT _ls_gid, explode(sequence({first}, {last})) AS _ls_k, {names} FROM ({once}) WHERE {first} <= {last}"
+        numbers = f"explode(sequence({first}, {last})) AS _ls_k"
+        windows = f"SELECT _ls_gid, {numbers}, {names} FROM ({once}) WHERE {first} <= {last}"
         return f"SELECT _ls_gid, _ls_k, {combined} FROM ({windows}) GROUP BY _ls_gid, _ls_k"
 
-    def _joined_to_windows(self, aggregates: Sequence[exp.Expression], body: str) -> str:
+    def _joined_to_windows(self, aggregates: Sequence[exp.Expr], body: str) -> str:
         """Join windows and aggregates; a window without rows has what the aggregates give over nothing."""
         join = "JOIN" if self.only_with_rows else "LEFT JOIN"
         names = {node: f"a{number}" for number, node in enumerate(aggregates)}
@@ -219,7 +223,7 @@ class Evaluation:
         )
         return self._joined_to_windows(aggregates, body)
 
-    def _aggregates_of_rows(self) -> list[exp.Expression]:
+    def _aggregates_of_rows(self) -> list[exp.Expr]:
         return list(dict.fromkeys(_aggregates(self.calculation.query.selects)))
 
     # --- lateral and each ---
@@ -247,13 +251,14 @@ class Evaluation:
     def _one(self, values: Mapping[str, str]) -> str:
         bound = _bind(self.calculation.query, values)
         passed = ", ".join(
-            f"{values[name]} AS {name}" for name in ("_ls_gid", "_ls_k", *self.calculation.scope.groups, "_ls_low", "_ls_high")
+            f"{values[name]} AS {name}"
+            for name in ("_ls_gid", "_ls_k", *self.calculation.scope.groups, "_ls_low", "_ls_high")
         )
         return f"SELECT {passed}, r.* FROM ({bound.sql('spark')}) AS r({', '.join(self.columns)})"
 
 
 def _bind(query: exp.Query, values: Mapping[str, str]) -> exp.Query:
-    def bind(node: exp.Expression) -> exp.Expression:
+    def bind(node: exp.Expr) -> exp.Expr:
         if isinstance(node, exp.Column) and node.table == ALIAS:
             return exp.Var(this=values[node.name])
         if isinstance(node, exp.Var) and f"{ALIAS}." in node.name:
@@ -263,7 +268,7 @@ def _bind(query: exp.Query, values: Mapping[str, str]) -> exp.Query:
             return exp.Var(this=text)
         return node
 
-    return query.transform(bind)
+    return cast("exp.Query", query.transform(bind))
 
 
 def choose_way(calculation: Calculation, grid: Grid) -> Way:
@@ -279,14 +284,29 @@ def choose_way(calculation: Calculation, grid: Grid) -> Way:
 
 
 def _plain_aggregate(query: exp.Query) -> bool:
-    """True for ``SELECT aggregates FROM one relation [WHERE …]`` and nothing else."""
+    """Return whether it is ``SELECT aggregates FROM one relation [WHERE …]`` and nothing else."""
     if not isinstance(query, exp.Select):
         return False
-    others = ("group", "having", "distinct", "order", "limit", "offset", "windows", "qualify", "joins", "laterals")
+    others = (
+        "group",
+        "having",
+        "distinct",
+        "order",
+        "limit",
+        "offset",
+        "windows",
+        "qualify",
+        "joins",
+        "laterals",
+    )
     if any(query.args.get(name) for name in others) or query.args.get("with_"):
         return False
     source = query.args.get("from_")
-    if source is None or not isinstance(source.this, exp.Subquery) or not isinstance(source.this.this, exp.Var):
+    if (
+        source is None
+        or not isinstance(source.this, exp.Subquery)
+        or not isinstance(source.this.this, exp.Var)
+    ):
         return False
     where = query.args.get("where")
     if where is not None and list(where.find_all(exp.Query)):
@@ -295,29 +315,30 @@ def _plain_aggregate(query: exp.Query) -> bool:
     return bool(aggregates) and all(_is_aggregated(projection) for projection in query.selects)
 
 
-def _aggregates(projections: Sequence[exp.Expression]) -> list[exp.Expression]:
+def _aggregates(projections: Sequence[exp.Expr]) -> list[exp.Expr]:
     """Return the outermost aggregates of the projections, with their FILTER."""
-    found: list[exp.Expression] = []
-    for projection in projections:
-        for node in projection.walk(prune=_is_aggregate_call):
-            if _is_aggregate_call(node):
-                found.append(node)
-    return found
+    return [
+        node
+        for projection in projections
+        for node in projection.walk(prune=_is_aggregate_call)
+        if _is_aggregate_call(node)
+    ]
 
 
-def _is_aggregate_call(node: exp.Expression) -> bool:
+def _is_aggregate_call(node: exp.Expr) -> bool:
     return is_aggregate(node) or (isinstance(node, exp.Filter) and is_aggregate(node.this))
 
 
-def _is_aggregated(projection: exp.Expression) -> bool:
-    """True when the projection is made of aggregates, placeholders and constants only."""
+def _is_aggregated(projection: exp.Expr) -> bool:
+    """Return whether the projection is made of aggregates, placeholders and constants only."""
     for node in projection.walk(prune=_is_aggregate_call):
         if isinstance(node, (exp.Query, exp.Window, exp.Star)):
             return False
         if isinstance(node, exp.Column) and node.table != ALIAS:
             return False
         if _is_aggregate_call(node) and any(
-            isinstance(inner, (exp.Window, exp.Query)) or (isinstance(inner, exp.Column) and inner.table == ALIAS)
+            isinstance(inner, (exp.Window, exp.Query))
+            or (isinstance(inner, exp.Column) and inner.table == ALIAS)
             for inner in node.walk()
         ):
             return False
@@ -325,7 +346,7 @@ def _is_aggregated(projection: exp.Expression) -> bool:
 
 
 def _bounded_by_window(calculation: Calculation, grid: Grid) -> bool:
-    """True when the one read is bounded by ``>= _twstart`` and ``< _twend`` exactly."""
+    """Return whether the one read is bounded by ``>= _twstart`` and ``< _twend`` exactly."""
     where = calculation.query.args.get("where")
     read = calculation.reads[0]
     if where is None or grid.depends_on_first:
@@ -333,20 +354,26 @@ def _bounded_by_window(calculation: Calculation, grid: Grid) -> bool:
     if (read.lower, read.upper) != (Bound("_twstart"), Bound("_twend")):
         return False
     times = [part for part in conjuncts(where.this) if _mentions_time_placeholder(part)]
-    kinds = {type(part) for part in times}
     column = read.relation.time_column.lower()
-    return (
-        len(times) == 2  # noqa: PLR2004
-        and kinds == {exp.GTE, exp.LT}
-        and all(isinstance(part.left, exp.Column) and part.left.name.lower() == column for part in times)
+    return sorted(_bound_operator(part, column) for part in times) == ["<", ">="]
+
+
+def _bound_operator(part: exp.Expr, column: str) -> str:
+    """Return which end ``time >= …`` or ``time < …`` bounds, an empty text for any other condition."""
+    if not isinstance(part, exp.GTE | exp.LT) or not isinstance(part.left, exp.Column):
+        return ""
+    if part.left.name.lower() != column:
+        return ""
+    return ">=" if isinstance(part, exp.GTE) else "<"
+
+
+def _mentions_time_placeholder(part: exp.Expr) -> bool:
+    return any(
+        column.table == ALIAS and column.name.startswith("_tw") for column in part.find_all(exp.Column)
     )
 
 
-def _mentions_time_placeholder(part: exp.Expression) -> bool:
-    return any(column.table == ALIAS and column.name.startswith("_tw") for column in part.find_all(exp.Column))
-
-
-def _split_condition(condition: exp.Expression) -> tuple[list[exp.Expression], list[exp.Expression]]:
+def _split_condition(condition: exp.Expr) -> tuple[list[exp.Expr], list[exp.Expr]]:
     """Return (conditions that tie rows to windows, conditions on rows alone), without the time bounds."""
     parts = [part for part in conjuncts(condition) if not _mentions_time_placeholder(part)]
     tied = [part for part in parts if any(column.table == ALIAS for column in part.find_all(exp.Column))]
@@ -356,7 +383,7 @@ def _split_condition(condition: exp.Expression) -> tuple[list[exp.Expression], l
 _NULL_OVER_NOTHING = (exp.Sum, exp.Avg, exp.Min, exp.Max, exp.StddevPop, exp.Stddev, exp.StddevSamp)
 
 
-def _over_nothing(node: exp.Expression) -> str | None:
+def _over_nothing(node: exp.Expr) -> str | None:
     """Return what the aggregate gives over no rows, None where only Spark knows."""
     inner = node.this if isinstance(node, exp.Filter) else node
     if isinstance(inner, (exp.Count, exp.CountIf)):
@@ -368,10 +395,10 @@ def _over_nothing(node: exp.Expression) -> str | None:
     return None
 
 
-def _substitute(projection: exp.Expression, names: Mapping[exp.Expression, str]) -> exp.Expression:
+def _substitute(projection: exp.Expr, names: Mapping[exp.Expr, str]) -> exp.Expr:
     """Replace aggregates by the joined columns, with their value over nothing where there is no row."""
 
-    def replace(node: exp.Expression) -> exp.Expression:
+    def replace(node: exp.Expr) -> exp.Expr:
         if isinstance(node, exp.Column) and node.table == ALIAS and node.name == "_twrownum":
             return exp.Var(this=f"coalesce(a.{names[exp.Count(this=exp.Literal.number(1))]}, 0L)")
         if not _is_aggregate_call(node) or node not in names:

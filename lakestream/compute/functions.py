@@ -26,8 +26,8 @@ REFUSED = frozenset(
 
 AGGREGATES = frozenset(
     {
-        "any_value", "approx_percentile", "bit_and", "bit_or", "bit_xor", "bool_and", "bool_or", "collect_set",
-        "corr", "covar_pop", "covar_samp", "every", "histogram_numeric", "kurtosis", "listagg", "max_by",
+        "any_value", "approx_percentile", "bit_and", "bit_or", "bit_xor", "bool_and", "bool_or",
+        "collect_set", "corr", "covar_pop", "covar_samp", "every", "histogram_numeric", "kurtosis", "listagg", "max_by",
         "median", "min_by", "percentile", "percentile_approx", "percentile_cont", "percentile_disc",
         "regr_avgx", "regr_avgy", "regr_count", "regr_intercept", "regr_r2", "regr_slope", "regr_sxx",
         "regr_sxy", "regr_syy", "skewness", "some", "std", "string_agg", "try_avg", "try_sum",
@@ -40,21 +40,21 @@ AGGREGATES = frozenset(
 class RowOrder:
     """What puts the rows of a table in order: its time column, and what decides between equal times."""
 
-    time: exp.Expression
-    ties: tuple[exp.Expression, ...]
+    time: exp.Expr
+    ties: tuple[exp.Expr, ...]
 
-    def key(self, value: exp.Expression) -> exp.Expression:
+    def key(self, value: exp.Expr) -> exp.Expr:
         """Return the expression by which rows with this value are ordered."""
         return call("struct", self.time.copy(), *(tie.copy() for tie in self.ties), value.copy())
 
 
-def call(name: str, *arguments: exp.Expression) -> exp.Anonymous:
+def call(name: str, *arguments: exp.Expr) -> exp.Anonymous:
     """Return a call of a Spark function."""
     return exp.Anonymous(this=name, expressions=list(arguments))
 
 
-def is_aggregate(node: exp.Expression) -> bool:
-    """True for a call of an aggregate function."""
+def is_aggregate(node: exp.Expr) -> bool:
+    """Return whether it is a call of an aggregate function."""
     if node.meta.get("aggregate"):
         return True
     if isinstance(node, exp.Anonymous):
@@ -62,7 +62,7 @@ def is_aggregate(node: exp.Expression) -> bool:
     return isinstance(node, exp.AggFunc)
 
 
-def translate(node: exp.Expression, order: RowOrder | None) -> exp.Expression:
+def translate(node: exp.Expr, order: RowOrder | None) -> exp.Expr:
     """Return the Spark expression of a function call; other nodes come back as they are.
 
     ``order`` is that of the rows the call aggregates, None where they come from no single table.
@@ -78,19 +78,19 @@ def translate(node: exp.Expression, order: RowOrder | None) -> exp.Expression:
     return rule(name, _arguments(node), order)
 
 
-def _name(node: exp.Expression) -> str:
+def _name(node: exp.Expr) -> str:
     if isinstance(node, exp.Anonymous):
         return node.name.lower()
     return _CLASSES.get(type(node), "")
 
 
-def _arguments(node: exp.Expression) -> list[exp.Expression]:
+def _arguments(node: exp.Expr) -> list[exp.Expr]:
     if isinstance(node, exp.Anonymous):
         return list(node.expressions)
-    return [value for value in (node.this, node.args.get("quantile")) if isinstance(value, exp.Expression)]
+    return [value for value in (node.this, node.args.get("quantile")) if isinstance(value, exp.Expr)]
 
 
-def _expect(name: str, arguments: list[exp.Expression], low: int, high: int) -> None:
+def _expect(name: str, arguments: list[exp.Expr], low: int, high: int) -> None:
     if not low <= len(arguments) <= high:
         wanted = str(low) if low == high else f"{low} to {high}"
         raise StatementError("WRONG_ARGUMENTS", f"{name}() takes {wanted} arguments, not {len(arguments)}")
@@ -106,12 +106,12 @@ def _ordered(name: str, order: RowOrder | None) -> RowOrder:
     return order
 
 
-def _not_null(aggregate: exp.Expression, value: exp.Expression) -> exp.Expression:
+def _not_null(aggregate: exp.Expr, value: exp.Expr) -> exp.Expr:
     condition = exp.Not(this=exp.Is(this=value.copy(), expression=exp.Null()))
     return exp.Filter(this=aggregate, expression=exp.Where(this=condition))
 
 
-def _extreme(name: str, arguments: list[exp.Expression], order: RowOrder | None) -> exp.Expression:
+def _extreme(name: str, arguments: list[exp.Expr], order: RowOrder | None) -> exp.Expr:
     """first/last: the value of the earliest/latest row that has one; *_row: of the row itself."""
     _expect(name, arguments, 1, 1)
     value = arguments[0]
@@ -121,25 +121,23 @@ def _extreme(name: str, arguments: list[exp.Expression], order: RowOrder | None)
     return picked if name.endswith("_row") else _not_null(picked, value)
 
 
-def _spread(name: str, arguments: list[exp.Expression], _order: RowOrder | None) -> exp.Expression:
+def _spread(name: str, arguments: list[exp.Expr], _order: RowOrder | None) -> exp.Expr:
     _expect(name, arguments, 1, 1)
     value = arguments[0]
     span = exp.Sub(this=exp.Max(this=value.copy()), expression=exp.Min(this=value.copy()))
     return exp.Cast(this=exp.Paren(this=span), to=exp.DataType.build("double"))
 
 
-def _population_deviation(
-    name: str, arguments: list[exp.Expression], _order: RowOrder | None
-) -> exp.Expression:
+def _population_deviation(name: str, arguments: list[exp.Expr], _order: RowOrder | None) -> exp.Expr:
     _expect(name, arguments, 1, 1)
     return exp.StddevPop(this=arguments[0].copy())
 
 
-def _elapsed(name: str, arguments: list[exp.Expression], _order: RowOrder | None) -> exp.Expression:
+def _elapsed(name: str, arguments: list[exp.Expr], _order: RowOrder | None) -> exp.Expr:
     """elapsed(ts[, unit]): from the first to the last time, in the unit (default: milliseconds)."""
     _expect(name, arguments, 1, 2)
     unit = 1_000
-    if len(arguments) == 2:  # noqa: PLR2004
+    if len(arguments) == 2:
         unit = duration_micros(arguments[1])
     time = arguments[0]
     span = exp.Sub(
@@ -149,7 +147,7 @@ def _elapsed(name: str, arguments: list[exp.Expression], _order: RowOrder | None
     return exp.Div(this=exp.Paren(this=span), expression=exp.Literal.number(f"{unit}D"))
 
 
-def duration_micros(node: exp.Expression) -> int:
+def duration_micros(node: exp.Expr) -> int:
     """Return the microseconds of a duration literal (``5m``), or of a plain number of milliseconds."""
     from lakestream.language.model import MICROS
 
@@ -162,7 +160,7 @@ def duration_micros(node: exp.Expression) -> int:
 
 
 def _percentile(spark_name: str) -> _Rule:
-    def rule(name: str, arguments: list[exp.Expression], _order: RowOrder | None) -> exp.Expression:
+    def rule(name: str, arguments: list[exp.Expr], _order: RowOrder | None) -> exp.Expr:
         """apercentile(x, p[, algorithm]) and percentile(x, p): p of 0 to 100."""
         _expect(name, arguments, 2, 3)
         share = exp.Div(this=arguments[1].copy(), expression=exp.Literal.number("100.0D"))
@@ -171,18 +169,18 @@ def _percentile(spark_name: str) -> _Rule:
     return rule
 
 
-def _distinct(name: str, arguments: list[exp.Expression], _order: RowOrder | None) -> exp.Expression:
+def _distinct(name: str, arguments: list[exp.Expr], _order: RowOrder | None) -> exp.Expr:
     _expect(name, arguments, 1, 1)
     return exp.ApproxDistinct(this=arguments[0].copy())
 
 
-def _points(value: exp.Expression, order: RowOrder) -> str:
+def _points(value: exp.Expr, order: RowOrder) -> str:
     """Return SQL for the array of (t µs, v double), in time order, of the rows that have a value."""
     point = f"struct(unix_micros({order.time.sql('spark')}) AS t, CAST({value.sql('spark')} AS DOUBLE) AS v)"
     return f"array_sort(collect_list({point}) FILTER (WHERE {value.sql('spark')} IS NOT NULL))"
 
 
-def _twa(name: str, arguments: list[exp.Expression], order: RowOrder | None) -> exp.Expression:
+def _twa(name: str, arguments: list[exp.Expr], order: RowOrder | None) -> exp.Expr:
     """twa(x): the mean over time of the straight lines between the rows; of one row, its value."""
     _expect(name, arguments, 1, 1)
     points = _points(arguments[0], _ordered(name, order))
@@ -195,7 +193,7 @@ def _twa(name: str, arguments: list[exp.Expression], order: RowOrder | None) -> 
     return _raw(f"element_at(transform(array({points}), p -> {mean}), 1)")
 
 
-def _leastsquares(name: str, arguments: list[exp.Expression], order: RowOrder | None) -> exp.Expression:
+def _leastsquares(name: str, arguments: list[exp.Expr], order: RowOrder | None) -> exp.Expr:
     """leastsquares(x, start, step): the line through the rows numbered start, start + step, …, as text."""
     _expect(name, arguments, 3, 3)
     points = _points(arguments[0], _ordered(name, order))
@@ -208,10 +206,12 @@ def _leastsquares(name: str, arguments: list[exp.Expression], order: RowOrder | 
     at_zero = f"({sum_y} / {n} - {slope} * ({n} - 1) / 2)"
     per_step = f"({slope} / ({step}))"
     text = f"format_string('{{slop:%.6f, intercept:%.6f}}', {per_step}, {at_zero} - {per_step} * ({start}))"
-    return _raw(f"element_at(transform(array({points}), p -> CASE WHEN size(p) < 2 THEN NULL ELSE {text} END), 1)")
+    return _raw(
+        f"element_at(transform(array({points}), p -> CASE WHEN size(p) < 2 THEN NULL ELSE {text} END), 1)"
+    )
 
 
-def _raw(sql: str) -> exp.Expression:
+def _raw(sql: str) -> exp.Expr:
     """Return an aggregate expression that sqlglot need not understand, only carry."""
     node = exp.Var(this=sql)
     node.meta["aggregate"] = True
@@ -219,9 +219,9 @@ def _raw(sql: str) -> exp.Expression:
 
 
 if TYPE_CHECKING:
-    _Rule = Callable[[str, list[exp.Expression], RowOrder | None], exp.Expression]
+    _Rule = Callable[[str, list[exp.Expr], RowOrder | None], exp.Expr]
 
-_CLASSES: dict[type[exp.Expression], str] = {
+_CLASSES: dict[type[exp.Expr], str] = {
     exp.First: "first",
     exp.Last: "last",
     exp.Stddev: "stddev",

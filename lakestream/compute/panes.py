@@ -22,13 +22,13 @@ class Partial:
     combined: str
 
 
-def partials(aggregates: Sequence[exp.Expression]) -> list[Partial] | None:
+def partials(aggregates: Sequence[exp.Expr]) -> list[Partial] | None:
     """Return each aggregate in two steps, or None when one of them cannot be combined."""
     found = [_partial(node, f"p{number}") for number, node in enumerate(aggregates)]
     return None if any(part is None for part in found) else [part for part in found if part]
 
 
-def _partial(node: exp.Expression, name: str) -> Partial | None:
+def _partial(node: exp.Expr, name: str) -> Partial | None:
     filtered = ""
     if isinstance(node, exp.Filter):
         filtered = f" FILTER ({node.expression.sql('spark')})"
@@ -51,9 +51,11 @@ def _partial(node: exp.Expression, name: str) -> Partial | None:
     return _picked(node, name, filtered)
 
 
-def _picked(node: exp.Expression, name: str, filtered: str) -> Partial | None:
+def _picked(node: exp.Expr, name: str, filtered: str) -> Partial | None:
     """min_by and max_by keep the pair of key and value."""
-    kind = {"min_by": "min", "max_by": "max"}.get(node.name.lower()) if isinstance(node, exp.Anonymous) else None
+    kind = (
+        {"min_by": "min", "max_by": "max"}.get(node.name.lower()) if isinstance(node, exp.Anonymous) else None
+    )
     if kind is None:
         return None
     value, key = (argument.sql("spark") for argument in node.expressions)

@@ -19,7 +19,7 @@ from lakestream.engine.target import (
     keys_are_unique,
     output_shape,
 )
-from lakestream.engine.tick import CHANGED, FIRED, each_window
+from lakestream.engine.tick import CHANGED, FIRED
 from lakestream.errors import LakestreamError, StatementError, StreamError
 from lakestream.language.source import place_of
 from lakestream.storage.registry import StreamRecord
@@ -53,7 +53,9 @@ def create_stream(
     _refuse_cycle(stream, registry)
     _refuse_source_without_feed(stream, catalog)
     stream, result_types, group_types = analyse(spark, stream)
-    shape = _at_calculation(definition, lambda: output_shape(definition, stream.calculation.names, result_types, group_types))
+    shape = _at_calculation(
+        definition, lambda: output_shape(definition, stream.calculation.names, result_types, group_types)
+    )
     output, shared = _output(catalog, registry, definition, shape, uuid)
     table = catalog.handles.latest(stream.source.info.path)
     record = StreamRecord(
@@ -108,7 +110,10 @@ def analyse(spark: SparkSession, stream: Stream) -> tuple[Stream, list[str], lis
     """
     _register_empty(spark, stream)
     group_types = _group_types(spark, stream)
-    empty = ", ".join(f"CAST(NULL AS {kind}) AS {name}" for name, kind in zip(stream.group_columns, group_types, strict=True))
+    empty = ", ".join(
+        f"CAST(NULL AS {kind}) AS {name}"
+        for name, kind in zip(stream.group_columns, group_types, strict=True)
+    )
     groups = f", {empty}" if empty else ""
     ranges = "CAST(array() AS ARRAY<STRUCT<a: BIGINT, b: BIGINT>>)"
     spark.sql(
@@ -161,14 +166,20 @@ def spark_message(error: Exception) -> str:
 
 
 def _register_empty(spark: SparkSession, stream: Stream) -> None:
-    _empty_view(spark, stream.source.info, CHANGED, "CAST(0 AS BIGINT) AS _commit_version, '' AS _change_type")
+    _empty_view(
+        spark, stream.source.info, CHANGED, "CAST(0 AS BIGINT) AS _commit_version, '' AS _change_type"
+    )
     for read in stream.calculation.reads:
         _empty_view(spark, stream.tables[read.relation.key], read.view)
 
 
 def _empty_view(spark: SparkSession, info: TableInfo, view: str, more: str = "") -> None:
     shown = set(visible_columns(info))
-    columns = [f"CAST(NULL AS {column.type}) AS {quoted(column.name)}" for column in info.columns if column.name in shown]
+    columns = [
+        f"CAST(NULL AS {column.type}) AS {quoted(column.name)}"
+        for column in info.columns
+        if column.name in shown
+    ]
     listed = ", ".join([*columns, *([more] if more else [])])
     spark.sql(f"SELECT {listed} WHERE false").createOrReplaceTempView(view)
 
@@ -181,7 +192,9 @@ def _group_types(spark: SparkSession, stream: Stream) -> list[str]:
         clause = "PRE_FILTER" if definition.options.pre_filter else "PARTITION BY"
         fragment = definition.options.pre_filter or definition.partition_by[0].expression
         raise StatementError(
-            "EXPRESSION_INVALID", f"{clause} cannot be evaluated: {spark_message(error)}", place=place_of(fragment)
+            "EXPRESSION_INVALID",
+            f"{clause} cannot be evaluated: {spark_message(error)}",
+            place=place_of(fragment),
         ) from None
     return [kinds[name] for name in stream.group_columns]
 

@@ -174,7 +174,7 @@ class Editor:
             )
 
     def _with_tags(self, info: TableInfo, rows: pa.Table) -> pa.Table:
-        """Give rows written into a super table the registered tags of their subtables where they have none."""
+        """Give rows of a super table the registered tags of their subtables where they have none."""
         import pyarrow as pa
 
         if info.kind != "stable" or TBNAME not in rows.column_names:
@@ -205,7 +205,9 @@ class Editor:
     def delete(self, statement: model.Delete, database: str) -> Result:
         """DELETE FROM … WHERE …: one commit."""
         info, only = self._find(statement.table, database)
-        count = delete_where(self.catalog.handles.latest(info.path), self._predicate(statement.where, info, only))
+        count = delete_where(
+            self.catalog.handles.latest(info.path), self._predicate(statement.where, info, only)
+        )
         return Result(message=f"deleted {count} row{'s' if count != 1 else ''}")
 
     def update(self, statement: model.Update, database: str) -> Result:
@@ -242,7 +244,7 @@ class Editor:
         """Return an expression in delta-rs's SQL: columns quoted, texts beside times made times."""
         shown = {name.lower(): name for name in visible_columns(info)}
 
-        def resolve(node: exp.Expression) -> exp.Expression:
+        def resolve(node: exp.Expr) -> exp.Expr:
             if isinstance(node, exp.Column):
                 name = node.name.lower()
                 if name not in shown:
@@ -278,7 +280,7 @@ class Editor:
         infos = self.catalog.tables(database)
         if statement.stables:
             return Result(("stable_name",), [(info.name,) for info in infos if has_subtables(info)])
-        rows = [(info.name, None) for info in infos if not has_subtables(info)]
+        rows: list[tuple[str, str | None]] = [(info.name, None) for info in infos if not has_subtables(info)]
         for info in infos:
             if has_subtables(info):
                 rows += [(sub.name, info.name) for sub in self.catalog.subtables(database, info.name)]
@@ -303,12 +305,12 @@ def _note(column: Column, info: TableInfo) -> str:
     return "COMPOSITE KEY" if column.composite_key else ""
 
 
-def _number(node: exp.Expression) -> int | float:
+def _number(node: exp.Expr) -> int | float:
     return int(node.name) if node.name.isdigit() else float(node.name)
 
 
-def _beside_time(node: exp.Expression, info: TableInfo) -> bool:
-    """True for a text that is compared with a timestamp column."""
+def _beside_time(node: exp.Expr, info: TableInfo) -> bool:
+    """Return whether it is a text that is compared with a timestamp column."""
     parent = node.parent
     while isinstance(parent, (exp.Paren, exp.Neg, exp.Tuple)):
         parent = parent.parent

@@ -14,7 +14,7 @@ from lakestream.compute.evaluate import Way
 from lakestream.engine.create import open_target, spark_message
 from lakestream.engine.faults import reach
 from lakestream.engine.instants import to_micros
-from lakestream.engine.planner import Limits, Position, next_plan, replay_plans
+from lakestream.engine.planner import Limits, Planner, Position
 from lakestream.engine.state import GroupState
 from lakestream.engine.stream import Stream, compile_stream
 from lakestream.engine.tick import History, Tick, output_app
@@ -124,8 +124,7 @@ class Engine:
             reach("C1")
             self.registry.write_plans(new)
             reach("C2")
-        reports = [self._run(running, plan) for running, plan in planned]
-        return reports
+        return [self._run(running, plan) for running, plan in planned]
 
     def held_back(self) -> float:
         """Return the seconds until the rate limit of some waiting output allows its next commit."""
@@ -171,14 +170,11 @@ class Engine:
     def _next(self, running: _Running) -> TickPlan | None:
         if self.meter.monotonic() < running.not_before:
             return None
-        return next_plan(
-            running.record,
-            running.stream,
-            running.position,
-            self.catalog.handles,
-            self._limits(),
-            to_micros(self.clock.now()),
-        )
+        return self._planner(running).following(running.position)
+
+    def _planner(self, running: _Running) -> Planner:
+        now = to_micros(self.clock.now())
+        return Planner(running.record, running.stream, self.catalog.handles, self._limits(), now)
 
     def _limits(self) -> Limits:
         settings = self.settings
@@ -197,7 +193,11 @@ class Engine:
         """Return the stream as it is in memory, or read its place and state from the lake."""
         plan, progress = self.registry.last(record.uuid)
         known = self._running.get(record.uuid)
-        if known is not None and known.record == record and known.position.tick == (progress.tick if progress else 0):
+        if (
+            known is not None
+            and known.record == record
+            and known.position.tick == (progress.tick if progress else 0)
+        ):
             return known
         stream = compile_record(record, self.catalog)
         target = open_target(stream, record, self.catalog)
@@ -219,9 +219,7 @@ class Engine:
             return GroupState()
         saved = self.registry.read_state(running.record.uuid, position.tick)
         version, state = GroupState.loaded(saved[1]) if saved else (None, GroupState())
-        for plan in replay_plans(
-            running.record, running.stream, position, version, self.catalog.handles, self._limits()
-        ):
+        for plan in self._planner(running).replay(position, version):
             state = self._tick(running, plan, state, landed=True).run().state
         return state
 
@@ -257,7 +255,7 @@ class Engine:
         return self._report(running, plan, outcome, seconds, None)
 
     def _has_landed(self, running: _Running, plan: TickPlan) -> bool:
-        """True when an earlier run of this plan committed its output (only asked after a crash)."""
+        """Return whether an earlier run of this plan committed its output (only asked after a crash)."""
         if running.pending is None:
             return False
         table = self.catalog.handles.latest(running.target.info.path)

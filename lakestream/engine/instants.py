@@ -34,20 +34,29 @@ def parse_instant(written: str, zone: str) -> int:
 
 
 def newest_time(table: Table, column: str) -> int | None:
-    """Return the newest time in a column of the table, None when there is none.
+    """Return the newest time in a column of the table at the version seen last, None when there is none.
 
     It comes from the statistics of the files where all of them have some.
     """
+    return _extreme_time(table, column, "max")
+
+
+def oldest_time(table: Table, column: str) -> int | None:
+    """Return the oldest time in a column, as :func:`newest_time` does the newest."""
+    return _extreme_time(table, column, "min")
+
+
+def _extreme_time(table: Table, column: str, which: str) -> int | None:
     import pyarrow as pa
     import pyarrow.compute as pc
 
     files = pa.table(table.handle.get_add_actions(flatten=True))
     if files.num_rows == 0:
         return None
-    name = f"max.{column}"
+    name = f"{which}.{column}"
     if name in files.column_names and files[name].null_count == 0:
-        newest = pc.max(files[name])
+        values = files[name]
     else:
-        newest = pc.max(read_arrow(table, None, columns=[column])[column])
-    moment = newest.cast(pa.timestamp("us", "UTC"))
-    return None if moment.as_py() is None else int(moment.value)
+        values = read_arrow(table, None, columns=[column])[column]
+    found = pc.min_max(values)[which].cast(pa.timestamp("us", "UTC"))
+    return None if found.as_py() is None else int(found.value)

@@ -19,7 +19,7 @@ def visible_columns(info: TableInfo) -> tuple[str, ...]:
 
 
 def has_subtables(info: TableInfo) -> bool:
-    """True for super tables, and for outputs that have a row's subtable in ``tbname``."""
+    """Return whether a row's subtable stands in ``tbname``: in super tables and grouped outputs."""
     return any(column.name == TBNAME for column in info.columns)
 
 

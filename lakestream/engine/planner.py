@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from lakestream.engine.instants import newest_time
+from lakestream.engine.instants import newest_time, oldest_time
 from lakestream.engine.transport import ARROW, SPARK
 from lakestream.errors import StreamError
 from lakestream.storage.delta import capabilities, read_commits
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from lakestream.engine.stream import Stream
     from lakestream.storage.delta import CommitInfo, Table, Tables
     from lakestream.storage.registry import StreamRecord
+
+    Span = tuple[int | None, int | None]
 
 
 @dataclass(frozen=True)
@@ -45,74 +47,141 @@ class Position:
     cuts: tuple[int, ...] | None = None
 
 
-def next_plan(
-    record: StreamRecord, stream: Stream, position: Position, tables: Tables, limits: Limits, clock_us: int
-) -> TickPlan | None:
-    """Return the plan of the stream's next tick, None when there is nothing new.
+@dataclass(frozen=True)
+class Planner:
+    """Plans the ticks of one stream; ``clock_us`` is the wall clock that the plans are made at."""
 
-    Raises StreamError SOURCE_REPLACED, SOURCE_REWOUND, CHANGES_LOST and the like: the named state.
-    """
-    source = tables.latest(stream.source.info.path)
-    _check_source(record, position, source)
-    if position.version is None:
-        return _history_plan(record, stream, position, tables, limits, clock_us)
-    if source.version == position.version:
-        return None
-    commits = _admitted(read_commits(source.path, position.version, source.version), limits)
-    size = _Size(sum(c.add_rows or 0 for c in commits), sum(c.add_bytes for c in commits))
-    unknown = any(c.add_rows is None for c in commits)
-    extra: dict[str, Any] = {"transport": _transport(source, size, limits, unknown=unknown)}
-    return _plan(record, stream, position, tables, limits, clock_us, "changes", position.version, commits[-1].version, extra)
+    record: StreamRecord
+    stream: Stream
+    tables: Tables
+    limits: Limits
+    clock_us: int
 
+    def following(self, position: Position) -> TickPlan | None:
+        """Return the plan of the next tick, None when there is nothing new.
 
-def replay_plans(  # noqa: PLR0913
-    record: StreamRecord, stream: Stream, position: Position, saved: int | None, tables: Tables, limits: Limits
-) -> list[TickPlan]:
-    """Return plans that bring a state from the saved version (None: from nothing) to the position.
+        Raises StreamError SOURCE_REPLACED, SOURCE_REWOUND, CHANGES_LOST and the like: the named state.
+        """
+        source = self.tables.latest(self.stream.source.info.path)
+        self._check(position, source)
+        if position.version is None:
+            return self._history(position)
+        if source.version == position.version:
+            return None
+        commits = _admitted(read_commits(source.path, position.version, source.version), self.limits)
+        extra: dict[str, Any] = {
+            "transport": self._transport(source, _size_of(commits)),
+            "appends_only": all(commit.append_only or not commit.data_change for commit in commits),
+        }
+        return self._plan(position, "changes", (position.version, commits[-1].version), extra)
 
-    They are for the state only and never written.
-    """
-    plans = []
-    source = tables.latest(stream.source.info.path)
-    if saved is None and stream.definition.options.wants_history:
-        upper = position.cuts[position.slice - 1] if position.version is None and position.cuts else None
-        extra = {"transport": _transport(source, _table_size(source, record.start_version), limits)}
-        plans.append(_replay(record, "history", -1, record.start_version, extra, upper))
-    after = record.start_version if saved is None else saved
-    if position.version is not None and position.version > after:
-        commits = read_commits(source.path, after, position.version)
-        size = _Size(sum(c.add_rows or 0 for c in commits), sum(c.add_bytes for c in commits))
-        extra = {"transport": _transport(source, size, limits)}
-        plans.append(_replay(record, "changes", after, position.version, extra, None))
-    return plans
+    def replay(self, position: Position, saved: int | None) -> list[TickPlan]:
+        """Return plans that bring a state from the saved version (None: from nothing) to the position.
 
+        They are for the state only and never written.
+        """
+        plans = []
+        start = self.record.start_version
+        source = self.tables.latest(self.stream.source.info.path)
+        if saved is None and self.stream.definition.options.wants_history:
+            upper = position.cuts[position.slice - 1] if position.version is None and position.cuts else None
+            transport = self._transport(source, _table_size(source, start))
+            span = (self.record.extra.get("until_us"), upper)
+            plans.append(self._replayed("history", (-1, start), transport, span))
+        after = start if saved is None else saved
+        if position.version is not None and position.version > after:
+            size = _size_of(read_commits(source.path, after, position.version))
+            transport = self._transport(source, size)
+            plans.append(self._replayed("changes", (after, position.version), transport, (None, None)))
+        return plans
 
-def _replay(
-    record: StreamRecord, kind: str, after: int, upto: int, extra: dict[str, Any], upper: int | None
-) -> TickPlan:
-    lower = record.extra.get("until_us") if kind == "history" else None
-    return TickPlan(record.uuid, 0, kind, after, upto, 0, {}, lower, upper, extra)
+    def _replayed(self, kind: str, versions: tuple[int, int], transport: str, span: Span) -> TickPlan:
+        extra = {"transport": transport}
+        return TickPlan(self.record.uuid, 0, kind, *versions, 0, {}, *span, extra)
 
+    def _check(self, position: Position, source: Table) -> None:
+        if source.table_id != self.record.source_id:
+            raise StreamError(
+                "SOURCE_REPLACED",
+                f"{source.path} is another table than the one that the stream was created on",
+                hint="drop the stream and create it again",
+            )
+        taken = position.version
+        if taken is not None and source.version < taken:
+            raise StreamError(
+                "SOURCE_REWOUND",
+                f"{source.path} is at version {source.version}, before version {taken} that was taken",
+                hint="drop the stream and create it again",
+            )
 
-def _check_source(record: StreamRecord, position: Position, source: Table) -> None:
-    if source.table_id != record.source_id:
-        raise StreamError(
-            "SOURCE_REPLACED",
-            f"{source.path} is another table than the one that the stream was created on",
-            hint="drop the stream and create it again",
-        )
-    if position.version is not None and source.version < position.version:
-        raise StreamError(
-            "SOURCE_REWOUND",
-            f"{source.path} is at version {source.version}, before version {position.version} that was taken",
-            hint="drop the stream and create it again",
-        )
+    def _transport(self, source: Table, size: _Size) -> str:
+        able = capabilities(source)
+        if not (able.arrow_reads and able.arrow_changes) or self.limits.transport == SPARK:
+            return SPARK
+        if self.limits.transport == ARROW:
+            return ARROW
+        return ARROW if self._is_small(size) else SPARK
+
+    def _is_small(self, size: _Size) -> bool:
+        return size.rows <= self.limits.small_rows and size.bytes <= self.limits.small_bytes
+
+    def _history(self, position: Position) -> TickPlan:
+        """Take the rows there were at creation, in parts of event time when they are many."""
+        source = self.tables.open(self.stream.source.info.path)
+        size = _table_size(source, self.record.start_version)
+        time = self.stream.source.info.time_column
+        cuts = _cuts(source, time, size, self.limits) if position.cuts is None else position.cuts
+        part, parts = position.slice, len(cuts) + 1
+        lower = self.record.extra.get("until_us") if part == 0 else cuts[part - 1]
+        upper = cuts[part] if part < len(cuts) else None
+        extra: dict[str, Any] = {
+            "transport": self._transport(source, _Size(size.rows // parts, size.bytes // parts)),
+            "slice": part,
+            "cuts": list(cuts),
+            "appends_only": True,
+        }
+        return self._plan(position, "history", (-1, self.record.start_version), extra, (lower, upper))
+
+    def _plan(
+        self,
+        position: Position,
+        kind: str,
+        versions: tuple[int, int],
+        extra: dict[str, Any],
+        span: Span = (None, None),
+    ) -> TickPlan:
+        """Freeze the versions of all tables that the calculation reads; the source is read at the end."""
+        frozen: dict[str, int] = {}
+        large: dict[str, bool] = {}
+        for read in self.stream.calculation.reads:
+            info = self.stream.tables[read.relation.key]
+            if info.path == self.stream.source.info.path:
+                frozen[info.path] = versions[1]
+            elif info.path not in frozen:
+                frozen[info.path] = self.tables.latest(info.path).version
+            if read.lower is None:
+                table = self.tables.open(info.path)
+                large[info.path] = not self._is_small(_table_size(table, frozen[info.path]))
+        if large:
+            extra = {**extra, "large_tables": large}
+        tick = position.tick + 1
+        return TickPlan(self.record.uuid, tick, kind, *versions, self.clock_us, frozen, *span, extra)
 
 
 @dataclass(frozen=True)
 class _Size:
+    """Rows and bytes; commits without statistics count as many rows."""
+
     rows: int
     bytes: int
+
+
+_UNKNOWN_ROWS = 2**40
+
+
+def _size_of(commits: Sequence[CommitInfo]) -> _Size:
+    rows = sum(_UNKNOWN_ROWS if commit.add_rows is None else commit.add_rows for commit in commits)
+    return _Size(rows, sum(commit.add_bytes for commit in commits))
 
 
 def _admitted(commits: Sequence[CommitInfo], limits: Limits) -> Sequence[CommitInfo]:
@@ -126,59 +195,15 @@ def _admitted(commits: Sequence[CommitInfo], limits: Limits) -> Sequence[CommitI
     return commits
 
 
-def _transport(source: Table, size: _Size, limits: Limits, *, unknown: bool = False) -> str:
-    able = capabilities(source)
-    if not (able.arrow_reads and able.arrow_changes) or limits.transport == SPARK:
-        return SPARK
-    if limits.transport == ARROW:
-        return ARROW
-    small = not unknown and size.rows <= limits.small_rows and size.bytes <= limits.small_bytes
-    return ARROW if small else SPARK
-
-
-def _history_plan(  # noqa: PLR0913 - what a plan is made of
-    record: StreamRecord, stream: Stream, position: Position, tables: Tables, limits: Limits, clock_us: int
-) -> TickPlan:
-    """Take the rows there were at creation, in parts of event time when they are many."""
-    source = tables.open(stream.source.info.path)
-    size = _table_size(source, record.start_version)
-    cuts = _cuts(source, stream, size, limits) if position.cuts is None else position.cuts
-    part = position.slice
-    start = record.extra.get("until_us")
-    lower = start if part == 0 else cuts[part - 1]
-    upper = cuts[part] if part < len(cuts) else None
-    share = _Size(size.rows // (len(cuts) + 1), size.bytes // (len(cuts) + 1))
-    extra: dict[str, Any] = {
-        "transport": _transport(source, share, limits),
-        "slice": part,
-        "cuts": list(cuts),
-    }
-    return _plan(
-        record, stream, position, tables, limits, clock_us, "history", -1, record.start_version, extra, (lower, upper)
-    )
-
-
-def _cuts(source: Table, stream: Stream, size: _Size, limits: Limits) -> tuple[int, ...]:
-    """Return the instants between the parts of history: even steps between the oldest and newest file."""
+def _cuts(source: Table, time: str, size: _Size, limits: Limits) -> tuple[int, ...]:
+    """Return the instants between the parts of history: even steps between the oldest and newest row."""
     parts = max(-(-size.rows // limits.rows), -(-size.bytes // limits.bytes), 1)
     if parts == 1:
         return ()
-    low, high = _time_span(source, stream.source.info.time_column)
+    low, high = oldest_time(source, time), newest_time(source, time)
     if low is None or high is None:
         return ()
     return tuple(sorted({low + (high - low) * number // parts for number in range(1, parts)}))
-
-
-def _time_span(source: Table, column: str) -> tuple[int | None, int | None]:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    files = pa.table(source.handle.get_add_actions(flatten=True))
-    name = f"min.{column}"
-    if name not in files.column_names or files[name].null_count:
-        return None, None
-    oldest = pc.min(files[name]).cast(pa.timestamp("us", "UTC"))
-    return int(oldest.value), newest_time(source, column)
 
 
 def _table_size(source: Table, version: int) -> _Size:
@@ -188,44 +213,3 @@ def _table_size(source: Table, version: int) -> _Size:
     files = pa.table(source.at(version).get_add_actions(flatten=True))
     rows, size = pc.sum(files["num_records"]).as_py(), pc.sum(files["size_bytes"]).as_py()
     return _Size(rows or 0, size or 0)
-
-
-def _plan(  # noqa: PLR0913
-    record: StreamRecord,
-    stream: Stream,
-    position: Position,
-    tables: Tables,
-    limits: Limits,
-    clock_us: int,
-    kind: str,
-    after: int,
-    upto: int,
-    extra: dict[str, Any],
-    span: tuple[int | None, int | None] = (None, None),
-) -> TickPlan:
-    """Freeze the versions of all tables that the calculation reads; the source is read at ``upto``."""
-    versions: dict[str, int] = {}
-    large: dict[str, bool] = {}
-    for read in stream.calculation.reads:
-        info = stream.tables[read.relation.key]
-        if info.path == stream.source.info.path:
-            versions[info.path] = upto
-        elif info.path not in versions:
-            versions[info.path] = tables.latest(info.path).version
-        if read.lower is None:
-            size = _table_size(tables.open(info.path), versions[info.path])
-            large[info.path] = size.rows > limits.small_rows or size.bytes > limits.small_bytes
-    if large:
-        extra = {**extra, "large_tables": large}
-    return TickPlan(
-        uuid=record.uuid,
-        tick=position.tick + 1,
-        kind=kind,
-        after=after,
-        upto=upto,
-        clock_us=clock_us,
-        table_versions=versions,
-        lower_us=span[0],
-        upper_us=span[1],
-        extra=extra,
-    )

@@ -24,7 +24,9 @@ class ReadChanges:
     history: bool
 
     def __str__(self) -> str:
-        what = f"history at version {self.upto}" if self.history else f"changes of ({self.after}, {self.upto}]"
+        what = (
+            f"history at version {self.upto}" if self.history else f"changes of ({self.after}, {self.upto}]"
+        )
         return f"{what} of {self.table}: {', '.join(self.columns)}"
 
 
@@ -93,7 +95,7 @@ def stages(stream: Stream, target: Target, plan: TickPlan) -> tuple[Stage, ...]:
 
 
 def needs_rows(stream: Stream) -> bool:
-    """True when the rows of a window themselves are needed, not only which windows fire."""
+    """Return whether the rows of a window themselves are needed, not only which windows fire."""
     options = stream.definition.options
     used = stream.calculation.used
     return stream.calculation.reads_rows or options.ignore_nodata or "_twrownum" in used

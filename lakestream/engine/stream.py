@@ -84,9 +84,7 @@ class Stream:
     def detection(self) -> Detection:
         """How the stream finds out which windows fire."""
         watermark = self.definition.options.watermark
-        return Detection(
-            self.grid, self.group_columns, watermark.micros if watermark else 0, self.refires
-        )
+        return Detection(self.grid, self.group_columns, watermark.micros if watermark else 0, self.refires)
 
     def evaluation(self, *, retracts: bool = False) -> Evaluation:
         """How the calculation is evaluated; ``retracts`` when rows were taken back in the tick."""
@@ -147,19 +145,18 @@ class Stream:
         ``before`` is a view of the source's rows before the tick, ``excluded`` one of those among them
         that the stream never takes (written before it was created).
         """
-        columns = ", ".join(quoted(name) for name in self.source.columns)
+        columns = ", ".join(quoted(name) for name in self.changed_columns)
         marks = f"{self.group_id()} AS _ls_gid, unix_micros({self.source.time}) AS _ls_ts"
         sign = "CASE WHEN _change_type IN ('insert', 'update_postimage') THEN 1 ELSE -1 END"
-        parts = [
-            f"SELECT {columns}, {marks}, CAST(_commit_version AS BIGINT) AS _ls_v, {sign} AS _ls_sign "
-            f"FROM {changed} WHERE {self._admitted()}"
-        ]
+        taken = f"CAST(_commit_version AS BIGINT) AS _ls_v, {sign} AS _ls_sign"
+        parts = [f"SELECT {columns}, {marks}, {taken} FROM {changed} WHERE {self._admitted()}"]
         if before is not None:
             rows = f"SELECT {columns} FROM {before}"
             if excluded is not None:
                 rows = f"{rows} EXCEPT ALL SELECT {columns} FROM {excluded}"
             parts.append(
-                f"SELECT {columns}, {marks}, -1L AS _ls_v, 1 AS _ls_sign FROM ({rows}) WHERE {self._admitted()}"
+                f"SELECT {columns}, {marks}, -1L AS _ls_v, 1 AS _ls_sign "
+                f"FROM ({rows}) WHERE {self._admitted()}"
             )
         return " UNION ALL ".join(parts)
 
@@ -173,7 +170,8 @@ class Stream:
             marks += f", ({times['_twend']} - {times['_twstart']}) div 1000L AS _twduration"
         return (
             f"SELECT gid AS _ls_gid, k AS _ls_k, c AS _ls_c{groups}, {self.grid.low(k, first)} AS _ls_low, "
-            f"{self.grid.high(k, first)} AS _ls_high{marks}, gid AS _tgrpid, {clock_us * 1000}L AS _tlocaltime "
+            f"{self.grid.high(k, first)} AS _ls_high{marks}, gid AS _tgrpid, "
+            f"{clock_us * 1000}L AS _tlocaltime "
             f"FROM ({self.detection.windows_sql(fired)})"
         )
 
@@ -221,8 +219,8 @@ def compile_stream(
         definition,
         zone,
         source,
-        tuple(_row_expression(key.expression, source, zone) for key in definition.partition_by),
-        _row_expression(condition, source, zone) if condition else None,
+        tuple(_row_expression(key.expression, source) for key in definition.partition_by),
+        _row_expression(condition, source) if condition else None,
         grid,
         calculation,
         way or choose_way(calculation, grid),
@@ -230,11 +228,11 @@ def compile_stream(
     )
 
 
-def _row_expression(fragment: Fragment, source: Source, zone: str) -> str:
+def _row_expression(fragment: Fragment, source: Source) -> str:
     """Return an expression over the trigger table's rows (PARTITION BY, PRE_FILTER) as Spark SQL."""
     known = {name.lower(): name for name in source.columns}
 
-    def resolve(node: exp.Expression) -> exp.Expression:
+    def resolve(node: exp.Expr) -> exp.Expr:
         if not isinstance(node, exp.Column):
             return node
         name = node.name.lower()
@@ -251,4 +249,4 @@ def _row_expression(fragment: Fragment, source: Source, zone: str) -> str:
             )
         return exp.column(known[name], quoted=True)
 
-    return rewrite_expression(parse_expression(fragment).transform(resolve), zone).sql("spark")
+    return rewrite_expression(parse_expression(fragment).transform(resolve)).sql("spark")

@@ -11,7 +11,7 @@ from lakestream.compute.calculation import ALIAS
 from lakestream.compute.evaluate import Way
 from lakestream.engine.names import visible_columns
 from lakestream.errors import StatementError
-from lakestream.language.expressions import place_in, parse_query
+from lakestream.language.expressions import parse_query, place_in
 from lakestream.output.columns import (
     PROVENANCE,
     TBNAME,
@@ -106,7 +106,10 @@ def _tags(definition: StreamDefinition, group_types: Sequence[str]) -> list[Outp
         ]
     return [
         OutputColumn(
-            default_tag_name(definition, number), _storable(f"tag {number + 1}", kind), f"_ls_g{number + 1}", is_tag=True
+            default_tag_name(definition, number),
+            _storable(f"tag {number + 1}", kind),
+            f"_ls_g{number + 1}",
+            is_tag=True,
         )
         for number, kind in enumerate(group_types)
     ]
@@ -124,7 +127,9 @@ def _refuse_duplicates(columns: Sequence[OutputColumn]) -> None:
         seen.add(column.name.lower())
 
 
-def create_output(catalog: Catalog, definition: StreamDefinition, shape: OutputShape, writer: str) -> TableInfo:
+def create_output(
+    catalog: Catalog, definition: StreamDefinition, shape: OutputShape, writer: str
+) -> TableInfo:
     """Make the output table of a stream."""
     columns = [
         Column(column.name, column.type, column.comment, is_tag=column.is_tag) for column in shape.columns
@@ -166,7 +171,7 @@ def check_existing(info: TableInfo, shape: OutputShape) -> OutputShape:
 
 
 def keys_are_unique(stream: Stream) -> bool:
-    """True when each window gives one row whose first column is a time of that window, per subtable."""
+    """Return whether each window gives one row whose first column is a time of that window, per subtable."""
     first = stream.calculation.query.selects[0].unalias()
     own = isinstance(first, exp.Column) and first.table == ALIAS and first.name in UNIQUE_TIMES
     return own and stream.way in {Way.GROUPED, Way.JOINED} and stream.definition.subtable is None

@@ -14,10 +14,9 @@ from lakestream.engine.stages import (
     ReadChanges,
     ReadRows,
     Write,
-    needs_rows,
     stages,
 )
-from lakestream.engine.state import GroupState, summary_sql
+from lakestream.engine.state import GroupState, summary_of, summary_sql
 from lakestream.engine.stream import quoted
 from lakestream.engine.transport import ARROW, ArrowTransport, SparkTransport, merge_spans
 from lakestream.engine.write import write_result
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
     from lakestream.engine.stages import Stage
     from lakestream.engine.stream import Stream
     from lakestream.engine.target import Target
-    from lakestream.engine.transport import Transport
+    from lakestream.engine.transport import Kept, Transport
     from lakestream.storage.delta import Tables
     from lakestream.storage.registry import TickPlan
 
@@ -124,7 +123,11 @@ class Tick:
         path, plan = self.stream.source.info.path, self.plan
         if stage.history:
             rows = self.transport.rows(
-                path, plan.upto, stage.columns, self.stream.source.info.time_column, [(plan.lower_us, plan.upper_us)]
+                path,
+                plan.upto,
+                stage.columns,
+                self.stream.source.info.time_column,
+                [(plan.lower_us, plan.upper_us)],
             )
             changed = rows.selectExpr(
                 "*", f"CAST({plan.upto} AS BIGINT) AS _commit_version", "'insert' AS _change_type"
@@ -139,18 +142,21 @@ class Tick:
         self.spark.sql(stream.changes_sql(CHANGED)).createOrReplaceTempView(CHANGES)
         self._state_view()
         fired = self.transport.keep(self.spark.sql(stream.detection.sql(CHANGES, STATE)))
-        fired.createOrReplaceTempView(FIRED)
+        fired.frame.createOrReplaceTempView(FIRED)
         self._summary = self._summed(fired)
         counted = {name: _total(self._summary, name) for name in ("rows", "late", "windows", "again")}
         if counted["windows"] > self.max_windows and not stream.definition.options.ignore_nodata:
             raise StreamError(
                 "TOO_MANY_WINDOWS",
                 f"one tick would make {counted['windows']:,} windows fire, more than {self.max_windows:,}",
-                hint="a row far in the future? delete it, use IGNORE_NODATA_TRIGGER, or raise max_windows_per_tick",
+                hint="a row far in the future? delete it, or raise the setting max_windows_per_tick",
             )
         touched = self._summary.select(["gid", *stream.group_columns, "first", "newest"])
         self.outcome = Outcome(
-            self.state.updated(touched), rows_in=counted["rows"], late=counted["late"], windows=counted["windows"]
+            self.state.updated(touched),
+            rows_in=counted["rows"],
+            late=counted["late"],
+            windows=counted["windows"],
         )
 
     def _state_view(self) -> None:
@@ -161,8 +167,11 @@ class Tick:
         empty = f"SELECT gid{groups}, ts AS first, ts AS newest FROM {CHANGES} WHERE false"
         self.spark.sql(empty).createOrReplaceTempView(STATE)
 
-    def _summed(self, fired: DataFrame) -> pa.Table:
-        return self.spark.sql(summary_sql(FIRED, self.stream.group_columns)).toArrow() if fired else None
+    def _summed(self, fired: Kept) -> pa.Table:
+        groups = self.stream.group_columns
+        if fired.rows is not None:
+            return summary_of(fired.rows, groups)
+        return self.spark.sql(summary_sql(FIRED, groups)).toArrow()
 
     def _read_rows(self, stage: ReadRows) -> None:
         """Register the rows of the span that fires, and the other tables at the plan's versions."""
@@ -171,7 +180,7 @@ class Tick:
         if stage.rows is not None:
             before = self._rows_before(spans)
             excluded = self._rows_excluded(spans) if before else None
-            self._retracts = self._takes_back()
+            self._retracts = not self.plan.extra.get("appends_only", False)
             rows = self.spark.sql(self.stream.rows_sql(CHANGED, before, excluded))
             rows.createOrReplaceTempView(ROWS)
         span = (spans[0][0], spans[-1][1])
@@ -180,11 +189,9 @@ class Tick:
 
     def _spans(self) -> list[tuple[int, int]]:
         low, high = self._summary["low"].to_pylist(), self._summary["high"].to_pylist()
-        return merge_spans([(a, b) for a, b in zip(low, high, strict=True) if a is not None and b is not None])
-
-    def _takes_back(self) -> bool:
-        query = f"SELECT 1 FROM {CHANGED} WHERE _change_type IN ('delete', 'update_preimage') LIMIT 1"
-        return self.plan.kind != "history" and not self.spark.sql(query).isEmpty()
+        return merge_spans(
+            [(a, b) for a, b in zip(low, high, strict=True) if a is not None and b is not None]
+        )
 
     def _rows_before(self, spans: list[tuple[int, int]]) -> str | None:
         """Register the source's rows of the spans as they were before the tick; None for no such rows."""
@@ -202,7 +209,7 @@ class Tick:
             return None
         start = self.history.start_us if plan.kind == "history" else None
         bounded = [(low if start is None else max(low, start), high) for low, high in spans]
-        rows = self.transport.rows(info.path, version, self.stream.source.columns, info.time_column, bounded)
+        rows = self.transport.rows(info.path, version, self.stream.changed_columns, info.time_column, bounded)
         rows.createOrReplaceTempView(BEFORE)
         return BEFORE
 
@@ -218,7 +225,7 @@ class Tick:
             return None
         info = self.stream.source.info
         rows = self.transport.rows(
-            info.path, self.history.version, self.stream.source.columns, info.time_column, overlapping
+            info.path, self.history.version, self.stream.changed_columns, info.time_column, overlapping
         )
         rows.createOrReplaceTempView(EXCLUDED)
         return EXCLUDED
@@ -228,7 +235,11 @@ class Tick:
         version = self.plan.table_versions[info.path]
         lower, upper = _edge(read.lower, span, 0), _edge(read.upper, span, 1)
         transport = self.transport
-        if lower is None and transport.name == ARROW and self.plan.extra.get("large_tables", {}).get(info.path):
+        if (
+            lower is None
+            and transport.name == ARROW
+            and self.plan.extra.get("large_tables", {}).get(info.path)
+        ):
             transport = SparkTransport(self.spark)
         rows = transport.rows(info.path, version, read.relation.columns, info.time_column, [(lower, upper)])
         rows.createOrReplaceTempView(read.view)
@@ -244,7 +255,7 @@ class Tick:
         self._result = self.spark.sql(self.target.shape.select(sql, unique=self.target.appends))
 
     def _write(self, _stage: Write) -> None:
-        assert self._result is not None  # noqa: S101 - the stage before made it
+        assert self._result is not None
         reach("C3")
         written = write_result(
             self.spark,
@@ -294,7 +305,9 @@ def each_window(spark: SparkSession, stream: Stream, *, retracts: bool) -> DataF
     names = windows.columns
     listed = ", ".join(_as_literal(name, kind) for name, kind in windows.dtypes)
     windows.createOrReplaceTempView("ls_each")
-    literals = [dict(zip(names, row, strict=True)) for row in spark.sql(f"SELECT {listed} FROM ls_each").collect()]
+    literals = [
+        dict(zip(names, row, strict=True)) for row in spark.sql(f"SELECT {listed} FROM ls_each").collect()
+    ]
     batches = [literals[at : at + BATCH] for at in range(0, len(literals), BATCH)]
     results = [spark.sql(evaluation.each_sql(batch)) for batch in batches]
     union = results[0]

@@ -5,6 +5,7 @@ Both give Spark DataFrames of the same rows; Spark computes every result.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from lakestream.storage.delta import changes_arrow, changes_spark, read_arrow, read_spark
@@ -22,6 +23,14 @@ MAX_SPANS = 8
 """Ranges of time that are read apart; closer ones are read as one."""
 
 
+@dataclass(frozen=True)
+class Kept:
+    """A relation that was computed: as a DataFrame, and as Arrow rows where it travels so."""
+
+    frame: DataFrame
+    rows: pa.Table | None = None
+
+
 class Transport(Protocol):
     """How a tick reads tables and hands on what Spark computed."""
 
@@ -37,7 +46,7 @@ class Transport(Protocol):
         """Return the rows at a version whose time lies in one of the spans."""
         ...
 
-    def keep(self, result: DataFrame) -> DataFrame:
+    def keep(self, result: DataFrame) -> Kept:
         """Compute a relation once, to be used several times."""
         ...
 
@@ -80,9 +89,10 @@ class ArrowTransport:
         ]
         return self.frame(pa.concat_tables(parts) if len(parts) > 1 else parts[0])
 
-    def keep(self, result: DataFrame) -> DataFrame:
+    def keep(self, result: DataFrame) -> Kept:
         """Collect as Arrow."""
-        return self.frame(result.toArrow())
+        rows = result.toArrow()
+        return Kept(self.frame(rows), rows)
 
     def hand_over(self, result: DataFrame) -> pa.Table | DataFrame:
         """Collect as Arrow, for delta-rs to write."""
@@ -117,11 +127,11 @@ class SparkTransport:
             time_column=time,
         )
 
-    def keep(self, result: DataFrame) -> DataFrame:
+    def keep(self, result: DataFrame) -> Kept:
         """Persist until :meth:`release`."""
         kept = result.persist()
         self._kept.append(kept)
-        return kept
+        return Kept(kept)
 
     def release(self) -> None:
         """Give the memory of kept relations back."""

@@ -10,8 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from lakestream.compute.evaluate import Way
 from lakestream.compute.calculation import ROWS, WINDOWS
+from lakestream.compute.evaluate import Way
 from lakestream.engine.create import open_target
 from lakestream.engine.engine import compile_record, history_of
 from lakestream.engine.stages import needs_rows
@@ -68,7 +68,7 @@ class Verification:
 
     @property
     def holds(self) -> bool:
-        """True when no row differs."""
+        """Return whether no row differs."""
         return self.differing_rows == 0
 
     def summary(self) -> list[tuple[str, str]]:
@@ -112,12 +112,14 @@ class Verifier:
     # --- the batch evaluation ---
 
     def _changed(self, stream: Stream) -> DataFrame:
-        assert self.position is not None  # noqa: S101 - checked by the caller
+        assert self.position is not None
         info, history = stream.source.info, history_of(self.record)
         columns = stream.source.columns
         parts = []
         if self.position > self.record.start_version:
-            parts.append(changes_spark(self.spark, info.path, self.record.start_version, self.position, columns))
+            parts.append(
+                changes_spark(self.spark, info.path, self.record.start_version, self.position, columns)
+            )
         if stream.definition.options.wants_history or not parts:
             rows = read_spark(
                 self.spark,
@@ -192,9 +194,16 @@ class Verifier:
             f"SELECT *, coalesce({same}, false) AS same FROM ls_expected FULL OUTER JOIN ls_found ON {on}"
         ).persist()
         try:
-            row = joined.selectExpr("count_if(same)", "count(in_a)", "count(in_b)", "count_if(NOT same)").head()
+            row = joined.selectExpr(
+                "count_if(same)", "count(in_a)", "count(in_b)", "count_if(NOT same)"
+            ).head()
             equal, wanted, there, differing = (int(value or 0) for value in row)  # type: ignore[union-attr]
-            listed = joined.where("NOT same").orderBy(*(quoted(f"a_{name}") for name in key)).limit(SHOWN).collect()
+            listed = (
+                joined.where("NOT same")
+                .orderBy(*(quoted(f"a_{name}") for name in key))
+                .limit(SHOWN)
+                .collect()
+            )
         finally:
             joined.unpersist()
         differences = tuple(_difference(item, key, names) for item in listed)
@@ -216,12 +225,14 @@ class Verifier:
         """Return the result columns that are made of the wall clock."""
         return [
             column.name
-            for column, projection in zip(self.target.shape.columns, stream.calculation.query.selects, strict=False)
+            for column, projection in zip(
+                self.target.shape.columns, stream.calculation.query.selects, strict=False
+            )
             if "_tlocaltime" in projection.sql("spark")
         ]
 
     def _others_changed(self, stream: Stream) -> bool:
-        """True when a table that the calculation reads, other than the source, has changed since creation."""
+        """Return whether a table that is read beside the source has changed since creation."""
         versions = self.record.extra.get("read_versions", {})
         for read in stream.calculation.reads:
             info = stream.tables[read.relation.key]
@@ -232,7 +243,7 @@ class Verifier:
         return False
 
 
-def verify_stream(  # noqa: PLR0913 - what a verification needs of a lake
+def verify_stream(
     spark: SparkSession,
     catalog: Catalog,
     registry: Registry,
@@ -245,7 +256,9 @@ def verify_stream(  # noqa: PLR0913 - what a verification needs of a lake
     _, progress = registry.last(record.uuid)
     taken = progress is not None and "next_slice" not in progress.extra
     position = progress.version if progress is not None and taken else None
-    return Verifier(spark, catalog, record, open_target(stream, record, catalog), position).run(lower_us, upper_us)
+    return Verifier(spark, catalog, record, open_target(stream, record, catalog), position).run(
+        lower_us, upper_us
+    )
 
 
 def _shown(row: tuple[Any, ...] | None) -> str:
@@ -270,5 +283,3 @@ def _difference(row: Any, key: list[str], names: list[str]) -> Difference:  # no
     found = tuple(row[f"b_{name}"] for name in names) if row["in_b"] else None
     side = "a" if row["in_a"] else "b"
     return Difference(tuple(row[f"{side}_{name}"] for name in key), expected, found)
-
-

@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 from lakestream.engine.faults import reach
 from lakestream.output.columns import GROUP, START
-from lakestream.storage.delta import CommitTag, commit, identifier, read_arrow, read_commits, text_literal, timestamp_literal
+from lakestream.storage.delta import (
+    CommitTag,
+    commit,
+    identifier,
+    read_arrow,
+    read_commits,
+    text_literal,
+    timestamp_literal,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,7 +40,7 @@ class Written:
     replayed: bool = False
 
 
-def write_result(  # noqa: PLR0913 - each is a part of the commit
+def write_result(
     spark: SparkSession,
     table: Table,
     target: Target,
@@ -146,7 +154,7 @@ def _equals(column: str, value: object) -> str:
 
 
 def _meets_keys(table: Table, target: Target, rows: pa.Table) -> bool:
-    """True when a row of the output has the key of one of the rows."""
+    """Return whether a row of the output has the key of one of the rows."""
     if rows.num_rows == 0:
         return False
     times = _micros(rows, target.info.time_column)
@@ -209,7 +217,7 @@ def _key_list(rows: pa.Table, target: Target) -> list[tuple[Any, ...]]:
 # --- large results: the same by Spark, always by a range of time ---
 
 
-def _write_spark(  # noqa: PLR0913
+def _write_spark(
     spark: SparkSession, table: Table, target: Target, rows: DataFrame, again: pa.Table | None, tag: CommitTag
 ) -> Written:
     replaced = None
@@ -229,13 +237,20 @@ def _rewritten_by_spark(
     rows = rows.persist()
     time = target.info.time_column
     range_column = START if target.appends and target.shape.provenance else time
-    low, high = rows.selectExpr(f"unix_micros(min(`{range_column}`))", f"unix_micros(max(`{range_column}`))").head() or (None, None)
+    low, high = rows.selectExpr(
+        f"unix_micros(min(`{range_column}`))", f"unix_micros(max(`{range_column}`))"
+    ).head() or (None, None)
     if again is not None and range_column == START:
         starts = again["low"].to_pylist()
-        low, high = min([*starts, *([low] if low is not None else [])]), max([*starts, *([high] if high is not None else [])])
+        low, high = (
+            min([*starts, *([low] if low is not None else [])]),
+            max([*starts, *([high] if high is not None else [])]),
+        )
     if low is None or high is None:
         return rows, None
-    predicate = f"`{range_column}` >= {timestamp_literal(low)} AND `{range_column}` <= {timestamp_literal(high)}"
+    predicate = (
+        f"`{range_column}` >= {timestamp_literal(low)} AND `{range_column}` <= {timestamp_literal(high)}"
+    )
     old = spark.read.format("delta").option("versionAsOf", table.refresh()).load(table.path).where(predicate)
     if again is not None and target.shape.provenance:
         gone = spark.createDataFrame(again).selectExpr(f"gid AS {GROUP}", f"timestamp_micros(low) AS {START}")

@@ -56,13 +56,15 @@ class OutputShape:
         Rows whose first column is NULL are dropped; unless keys are ``unique`` by themselves, of rows
         with equal keys the one of the later window stays (then of the greater group id).
         """
-        listed = ", ".join(f"CAST({column.sql} AS {column.type}) AS `{column.name}`" for column in self.columns)
+        listed = ", ".join(
+            f"CAST({column.sql} AS {column.type}) AS `{column.name}`" for column in self.columns
+        )
         if self.provenance:
-            listed += (
-                f", _ls_gid AS {GROUP}, timestamp_micros(_ls_low) AS {START}, timestamp_micros(_ls_high) AS {END}"
-            )
+            listed += f", _ls_gid AS {GROUP}, timestamp_micros(_ls_low) AS {START}"
+            listed += f", timestamp_micros(_ls_high) AS {END}"
         first = self.columns[0]
-        rows = f"SELECT {listed}, _ls_high AS _ls_order, _ls_gid AS _ls_then FROM ({evaluated}) WHERE {first.sql} IS NOT NULL"
+        order = "_ls_high AS _ls_order, _ls_gid AS _ls_then"
+        rows = f"SELECT {listed}, {order} FROM ({evaluated}) WHERE {first.sql} IS NOT NULL"
         names = ", ".join(f"`{column.name}`" for column in self.columns)
         if self.provenance:
             names += f", {GROUP}, {START}, {END}"
@@ -110,7 +112,7 @@ def group_expression(fragment: Fragment, definition: StreamDefinition) -> str:
     """
     known = _group_names(definition)
 
-    def resolve(node: exp.Expression) -> exp.Expression:
+    def resolve(node: exp.Expr) -> exp.Expr:
         if not isinstance(node, exp.Column):
             return node
         name = node.name.lower()
@@ -143,5 +145,6 @@ def subtable_sql(definition: StreamDefinition) -> str:
     own = f"concat('t_', md5(to_json(named_struct('g', struct({columns})))))"
     if definition.subtable is None:
         return own
-    named = f"substring(CAST({group_expression(definition.subtable, definition)} AS STRING), 1, {MAX_SUBTABLE_NAME})"
+    expression = group_expression(definition.subtable, definition)
+    named = f"substring(CAST({expression} AS STRING), 1, {MAX_SUBTABLE_NAME})"
     return f"coalesce({named}, {own})"

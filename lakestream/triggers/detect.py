@@ -87,7 +87,9 @@ class Detection:
         """Return SQL for the earliest row that can be the group's first one: late ones only refire."""
         if self.refires:
             return "low_ts"
-        return f"CASE WHEN newest_before IS NULL OR low_ts > newest_before - {self.watermark}L THEN low_ts END"
+        return (
+            f"CASE WHEN newest_before IS NULL OR low_ts > newest_before - {self.watermark}L THEN low_ts END"
+        )
 
     def windows_sql(self, fired: str) -> str:
         """Return the SQL that lists the windows to compute, once each, from a detection result.
@@ -158,10 +160,12 @@ FROM spans
 _WINDOWS = """
 SELECT gid{any_groups}, k, max(v) AS c, min(first) AS first, bool_or(again) AS again
 FROM (
-  SELECT gid{groups}, v, first, false AS again, explode(flatten(transform(fires, r -> sequence(r.a, r.b)))) AS k
+  SELECT gid{groups}, v, first, false AS again,
+    explode(flatten(transform(fires, r -> sequence(r.a, r.b)))) AS k
   FROM {fired}
   UNION ALL
-  SELECT gid{groups}, v, first, true AS again, explode(flatten(transform(again, r -> sequence(r.a, r.b)))) AS k
+  SELECT gid{groups}, v, first, true AS again,
+    explode(flatten(transform(again, r -> sequence(r.a, r.b)))) AS k
   FROM {fired}
 ) WHERE {exists} GROUP BY gid, k
 """

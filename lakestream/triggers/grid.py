@@ -369,7 +369,8 @@ class OriginGrid(_SlidingGrid, _SteppingGrid):
         origin = midnight(first, self.zone)
         if not self.months:
             return f"({origin} + {self.offset}L + ({k}) * {self.step}L)"
-        day = f"unix_date(add_months(CAST(timestamp_micros({origin}) AS DATE), CAST(({k}) * {self.months} AS INT)))"
+        months = f"CAST(({k}) * {self.months} AS INT)"
+        day = f"unix_date(add_months(CAST(timestamp_micros({origin}) AS DATE), {months}))"
         return f"({day} * {DAY}L + {self.offset}L)"
 
     def instant(self, k: str, first: str) -> str:
