@@ -44,7 +44,7 @@ def produced(example: Example, spark: SparkSession) -> list[tuple[Any, ...]]:
             for number, commit in enumerate(example.commits):
                 if number == example.before:
                     lake.sql(example.statement())
-                lake.insert("meters", list(commit))
+                lake.insert("meters", [{**row, "ts": row["ts"].isoformat()} for row in commit])
                 if number in example.ticks:
                     lake.run(until="idle")
                 if number in example.reopens:
