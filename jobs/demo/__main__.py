@@ -6,10 +6,10 @@ import os
 import sys
 from datetime import date, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
-from deltalake import DeltaTable
+import pyarrow as pa
+from deltalake import DeltaTable, QueryBuilder
 from rich.console import Console
 
 from jobs.demo import check, home, report, sources
@@ -18,9 +18,6 @@ from lakestream.clock import SystemClock
 from lakestream.errors import LakestreamError
 from lakestream.lake import Lake
 from lakestream.settings import Settings
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 BACKLOG = date(2013, 1, 31)
 _DAYS_AFTER_BACKLOG = 334
@@ -85,7 +82,8 @@ def run(folder: Path, last: date, days_per_run: int, console: Console) -> bool:
 
 def _output(folder: Path, name: str) -> pa.Table:
     """Read an output as it lies on disk, past lakestream."""
-    return DeltaTable(folder / DATABASE / name).to_pyarrow_table()
+    output = QueryBuilder().register("output", DeltaTable(folder / DATABASE / name))
+    return pa.table(output.execute("SELECT * FROM output").read_all())
 
 
 def _console() -> Console:

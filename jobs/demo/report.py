@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
     from jobs.demo.check import Comparison, Difference, Row
     from jobs.demo.feed import Feed
-    from lakestream.lake import Lake, Verification
+    from lakestream.engine.verify import Verification
+    from lakestream.lake import Lake
 
 TIMEZONE = "America/New_York"
 
@@ -98,6 +99,7 @@ def query_lines(folder: Path) -> dict[str, str]:
     python = shlex.quote(sys.executable)
     path = folder / DATABASE / "departures_hourly"
     source = f"DeltaTable({_text(path)})"
+    by_airport = "SELECT origin, sum(departed), max(max_delay) FROM departures GROUP BY origin"
     scripts = {
         "Spark": (
             "from lakestream import Lake; "
@@ -107,8 +109,8 @@ def query_lines(folder: Path) -> dict[str, str]:
         ),
         "DuckDB": (
             "import duckdb; from deltalake import DeltaTable; "
-            f"departures = {source}.to_pyarrow_dataset(); "
-            'print(duckdb.sql("SELECT origin, sum(departed), max(max_delay) FROM departures GROUP BY origin"))'
+            f"departures = duckdb.read_parquet({source}.file_uris()); "
+            f"print(duckdb.sql({_text(by_airport)}))"
         ),
         "pandas": (
             "from deltalake import DeltaTable; "
