@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from lakestream.engine.verify import Verification
     from lakestream.settings import Settings
     from lakestream.storage.catalog import TableInfo
-    from lakestream.storage.registry import StreamRecord
+    from lakestream.storage.registry import Progress, StreamRecord
 
 DEFAULT_DATABASE = "main"
 
@@ -274,7 +274,12 @@ class Lake:
         return self._editor().create_subtables(statement, self.database)
 
     def _drop_table(self, statement: model.DropTable) -> Result:
-        return self._editor().drop_table(statement, self._in(statement.name))
+        result = self._editor().drop_table(statement, self._in(statement.name))
+        if self._engine_ is not None:
+            # An output that was dropped is made again by the next tick (TDengine A8).
+            self._engine_.checkpoint()
+            self._engine_.forget()
+        return result
 
     def _add_column(self, statement: model.AddColumn) -> Result:
         return self._editor().add_column(statement, self._in(statement.table))
@@ -460,29 +465,20 @@ class Lake:
 
     def streams(self) -> list[StreamStatus]:
         """Return the state of every stream; starts no Spark."""
-        return [self._status(record) for record in self._registry.streams()]
+        last = self._registry.last_of_all()
+        versions: dict[str, int | None] = {}
+        found = []
+        for record in self._registry.streams():
+            source = record.extra["source"]
+            if source not in versions:
+                versions[source] = self._latest_version(source)
+            found.append(_status(record, last.get(record.uuid, (None, None))[1], versions[source]))
+        return found
 
-    def _status(self, record: StreamRecord) -> StreamStatus:
-        _, progress = self._registry.last(record.uuid)
-        database, name = record.extra["source"].split(".", 1)
-        source = self._catalog.find_table(database, name)
-        latest = self._catalog.handles.latest(source.path).version if source is not None else None
-        done = record.start_version if progress is None else progress.version
-        totals = progress.extra if progress else {}
-        return StreamStatus(
-            database=record.database,
-            name=record.name,
-            status=record.status,
-            tick=progress.tick if progress else None,
-            version=progress.version if progress else None,
-            lag=max(0, latest - done) if latest is not None else 0,
-            rows_in=totals.get("total_in", 0),
-            rows_out=totals.get("total_out", 0),
-            late=totals.get("total_late", 0),
-            last_error=record.last_error,
-            sql=record.sql,
-            created_us=record.created_us,
-        )
+    def _latest_version(self, table: str) -> int | None:
+        database, name = table.split(".", 1)
+        info = self._catalog.find_table(database, name)
+        return self._catalog.handles.latest(info.path).version if info is not None else None
 
     # --- ticks ---
 
@@ -573,6 +569,25 @@ class Lake:
         model.StartStream: _start_stream,
         model.StopStream: _stop_stream,
     }
+
+
+def _status(record: StreamRecord, progress: Progress | None, latest: int | None) -> StreamStatus:
+    done = record.start_version if progress is None else progress.version
+    totals = progress.extra if progress else {}
+    return StreamStatus(
+        database=record.database,
+        name=record.name,
+        status=record.status,
+        tick=progress.tick if progress else None,
+        version=progress.version if progress else None,
+        lag=max(0, latest - done) if latest is not None else 0,
+        rows_in=totals.get("total_in", 0),
+        rows_out=totals.get("total_out", 0),
+        late=totals.get("total_late", 0),
+        last_error=record.last_error,
+        sql=record.sql,
+        created_us=record.created_us,
+    )
 
 
 def _touches(record: StreamRecord, database: str) -> bool:

@@ -108,7 +108,7 @@ class Evaluation:
         return wanted and self.way is not Way.GROUPED
 
     def _fired(self) -> str:
-        """Return SQL of the windows with ``_twrownum``, and without those that have no rows where that is asked."""
+        """Return SQL of the windows, with ``_twrownum`` and only those with rows where that is asked."""
         if not self._needs_counts:
             return f"SELECT * FROM {WINDOWS}"
         join = "JOIN" if self.only_with_rows else "LEFT JOIN"

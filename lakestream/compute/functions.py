@@ -27,8 +27,8 @@ REFUSED = frozenset(
 AGGREGATES = frozenset(
     {
         "any_value", "approx_percentile", "bit_and", "bit_or", "bit_xor", "bool_and", "bool_or",
-        "collect_set", "corr", "covar_pop", "covar_samp", "every", "histogram_numeric", "kurtosis", "listagg", "max_by",
-        "median", "min_by", "percentile", "percentile_approx", "percentile_cont", "percentile_disc",
+        "collect_set", "corr", "covar_pop", "covar_samp", "every", "histogram_numeric", "kurtosis", "listagg",
+        "max_by", "median", "min_by", "percentile", "percentile_approx", "percentile_cont", "percentile_disc",
         "regr_avgx", "regr_avgy", "regr_count", "regr_intercept", "regr_r2", "regr_slope", "regr_sxx",
         "regr_sxy", "regr_syy", "skewness", "some", "std", "string_agg", "try_avg", "try_sum",
     }

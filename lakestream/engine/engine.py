@@ -7,6 +7,7 @@ before it is done again by the same plan, whatever comes after it follows from i
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -18,9 +19,10 @@ from lakestream.engine.planner import Limits, Planner, Position
 from lakestream.engine.state import GroupState
 from lakestream.engine.stream import Stream, compile_stream
 from lakestream.engine.tick import History, Tick, output_app
-from lakestream.errors import LakestreamError
+from lakestream.errors import LakestreamError, StreamError
 from lakestream.language import parse_statement
 from lakestream.language.model import CreateStream
+from lakestream.storage.delta import read_commits
 from lakestream.storage.registry import Progress
 
 if TYPE_CHECKING:
@@ -35,6 +37,9 @@ if TYPE_CHECKING:
     from lakestream.settings import Settings
     from lakestream.storage.catalog import Catalog
     from lakestream.storage.registry import Registry, StreamRecord, TickPlan
+
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -115,6 +120,7 @@ class Engine:
     meter: Clock
     epoch: int
     _running: dict[str, _Running] = field(default_factory=dict)
+    _looked_at: set[str] = field(default_factory=set)
 
     def round(self) -> list[TickReport]:
         """Run one tick of every stream that has something new; nothing new gives no report."""
@@ -141,7 +147,7 @@ class Engine:
 
     def next_plan(self, record: StreamRecord) -> tuple[Stream, Target, TickPlan | None]:
         """Return what the next tick of a stream would do, without doing it."""
-        running = self._load(record)
+        running = self._load(record, *self.registry.last(record.uuid))
         return running.stream, running.target, running.pending or self._next(running)
 
     def checkpoint(self) -> None:
@@ -152,13 +158,16 @@ class Engine:
     # --- planning ---
 
     def _plan_all(self) -> list[tuple[_Running, TickPlan]]:
+        """Plan every running stream; registry and sources are looked at once however many streams."""
         planned = []
+        last = self.registry.last_of_all()
+        self._looked_at.clear()
         for record in self.registry.streams():
             if record.status != "Running":
                 self._running.pop(record.uuid, None)
                 continue
             try:
-                running = self._load(record)
+                running = self._load(record, *last.get(record.uuid, (None, None)))
                 plan = running.pending or self._next(running)
             except LakestreamError as error:
                 self._fail(record, error)
@@ -170,7 +179,11 @@ class Engine:
     def _next(self, running: _Running) -> TickPlan | None:
         if self.meter.monotonic() < running.not_before:
             return None
-        return self._planner(running).following(running.position)
+        path = running.stream.source.info.path
+        tables = self.catalog.handles
+        source = tables.open(path) if path in self._looked_at else tables.latest(path)
+        self._looked_at.add(path)
+        return self._planner(running).following(running.position, source)
 
     def _planner(self, running: _Running) -> Planner:
         now = to_micros(self.clock.now())
@@ -189,9 +202,8 @@ class Engine:
 
     # --- loading and recovery ---
 
-    def _load(self, record: StreamRecord) -> _Running:
+    def _load(self, record: StreamRecord, plan: TickPlan | None, progress: Progress | None) -> _Running:
         """Return the stream as it is in memory, or read its place and state from the lake."""
-        plan, progress = self.registry.last(record.uuid)
         known = self._running.get(record.uuid)
         if (
             known is not None
@@ -244,10 +256,8 @@ class Engine:
         try:
             landed = self._has_landed(running, plan)
             outcome = self._tick(running, plan, running.state, landed=landed).run()
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - a stream that fails must not stop its neighbours
             failure = _as_failure(error)
-            if failure is None:
-                raise
             self._fail(running.record, failure)
             return self._report(running, plan, None, self.meter.monotonic() - started, failure.message)
         seconds = self.meter.monotonic() - started
@@ -279,9 +289,19 @@ class Engine:
         running.pending = None
         running.state = outcome.state
         running.position = _position(running.record, running.stream, progress)
-        if outcome.output_version is not None and self.settings.sink_commits_per_second:
-            running.not_before = self.meter.monotonic() - seconds + 1 / self.settings.sink_commits_per_second
+        running.not_before = self.meter.monotonic() - seconds + self._pause_after(running, outcome)
         self._save_when_due(running)
+
+    def _pause_after(self, running: _Running, outcome: Outcome) -> float:
+        """Return the seconds that the sink's limits put between this output commit and the next one."""
+        version, settings = outcome.output_version, self.settings
+        if version is None:
+            return 0.0
+        pause = 1 / settings.sink_commits_per_second if settings.sink_commits_per_second else 0.0
+        if settings.sink_bytes_per_second:
+            commit = read_commits(running.target.info.path, version - 1, version)[0]
+            pause = max(pause, commit.add_bytes / settings.sink_bytes_per_second)
+        return pause
 
     def _totals(self, running: _Running, outcome: Outcome) -> dict[str, int]:
         """Return the counts since the stream was created, for whoever looks without reading every tick."""
@@ -351,13 +371,17 @@ def _history_extra(plan: TickPlan) -> dict[str, object]:
     return {"next_slice": plan.extra["slice"] + 1, "cuts": plan.extra["cuts"]}
 
 
-def _as_failure(error: Exception) -> LakestreamError | None:
-    """Return what a tick may fail of as an error of lakestream; None for what is a defect of ours."""
+def _as_failure(error: Exception) -> LakestreamError:
+    """Return what a tick failed of as the named state of its stream; its neighbours go on.
+
+    What is neither ours nor Spark's is a defect: it goes to the log with its traceback.
+    """
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
     if isinstance(error, LakestreamError):
         return error
     if isinstance(error, PySparkException | Py4JError):
-        return LakestreamError("CALCULATION_FAILED", spark_message(error))
-    return None
+        return StreamError("CALCULATION_FAILED", spark_message(error))
+    _log.exception("a tick failed")
+    return StreamError("INTERNAL", f"{type(error).__name__}: {error}", hint="this is a defect of lakestream")

@@ -57,12 +57,11 @@ class Planner:
     limits: Limits
     clock_us: int
 
-    def following(self, position: Position) -> TickPlan | None:
-        """Return the plan of the next tick, None when there is nothing new.
+    def following(self, position: Position, source: Table) -> TickPlan | None:
+        """Return the plan of the next tick, None when there is nothing new; ``source`` at its latest.
 
         Raises StreamError SOURCE_REPLACED, SOURCE_REWOUND, CHANGES_LOST and the like: the named state.
         """
-        source = self.tables.latest(self.stream.source.info.path)
         self._check(position, source)
         if position.version is None:
             return self._history(position)

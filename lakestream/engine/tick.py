@@ -21,6 +21,7 @@ from lakestream.engine.stream import quoted
 from lakestream.engine.transport import ARROW, ArrowTransport, SparkTransport, merge_spans
 from lakestream.engine.write import write_result
 from lakestream.errors import StreamError
+from lakestream.storage.delta import capabilities
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -261,7 +262,7 @@ class Tick:
             self.spark,
             self.tables.open(self.target.info.path),
             self.target,
-            self.transport.hand_over(self._result),
+            self._handed_over(),
             again=self._again(),
             app=output_app(self.stream.uuid),
             plan=self.plan,
@@ -270,6 +271,13 @@ class Tick:
         self.outcome.rows_out = written.rows
         self.outcome.replayed = written.replayed
         self.outcome.output_version = written.version
+
+    def _handed_over(self) -> pa.Table | DataFrame:
+        """Return the rows as the output can take them: delta-rs cannot write every table."""
+        assert self._result is not None  # the stage before made it
+        if capabilities(self.tables.open(self.target.info.path)).arrow_writes:
+            return self.transport.hand_over(self._result)
+        return self._result
 
     def _again(self) -> pa.Table | None:
         """Return group and start of the windows that fired before, None when there are none."""

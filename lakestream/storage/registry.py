@@ -214,6 +214,11 @@ class Registry:
         """Return a stream's newest plan and newest progress; read once, then kept in memory."""
         return self._plans.last(uuid), self._progress.last(uuid)
 
+    def last_of_all(self) -> dict[str, tuple[TickPlan | None, Progress | None]]:
+        """Return the newest plan and progress of every stream that has any, by its id: one look each."""
+        plans, progress = self._plans.newest(), self._progress.newest()
+        return {uuid: (plans.get(uuid), progress.get(uuid)) for uuid in {*plans, *progress}}
+
     def history(self, uuid: str) -> list[Progress]:
         """Return what is kept of a stream's ticks (at least the last 100), in order."""
         return self._progress.of(uuid)
@@ -303,6 +308,11 @@ class _TickLog(Generic[_Tick]):
         """Return the newest record of a stream."""
         self._load()
         return self._last.get(uuid)
+
+    def newest(self) -> dict[str, _Tick]:
+        """Return the newest record of every stream."""
+        self._load()
+        return dict(self._last)
 
     def of(self, uuid: str) -> list[_Tick]:
         """Return the records that are kept of a stream, in order of ticks."""
