@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
+from lakestream.errors import StreamError
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
@@ -92,8 +94,10 @@ def _insert(lake: Lake, arrival: Arrival) -> int:
 
 
 def _run(lake: Lake) -> list[Tick]:
-    """Process everything there is."""
+    """Process everything there is; raise StreamError for the first stream that failed."""
     summary = lake.run(until="idle")
+    for failed in summary.failed:
+        raise StreamError("STREAM_FAILED", f"{failed.stream} failed: {failed.error}")
     return [Tick(t.stream, t.rows_in, t.rows_out, t.seconds) for t in summary.ticks]
 
 

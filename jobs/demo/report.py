@@ -90,7 +90,7 @@ def print_checks(
         _print_differences(comparison, console)
     equal, total = (sum(getattr(c, part) for c in compared.values()) for part in ("equal", "total"))
     console.print(f"  total: {equal} of {total} rows equal")
-    verify_holds = all(not v.differing and v.equal_rows == v.expected_rows for v in verified.values())
+    verify_holds = all(v.holds and v.equal_rows == v.expected_rows for v in verified.values())
     return verify_holds and equal == total > 0
 
 

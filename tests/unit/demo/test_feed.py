@@ -15,6 +15,7 @@ from jobs.demo.check import Comparison, Difference
 from jobs.demo.feed import STREAMS, Feed, Tick, create_sources, feed
 from jobs.demo.sources import Arrival
 from lakestream.clock import ManualClock
+from lakestream.errors import StreamError
 
 
 @dataclass
@@ -23,6 +24,7 @@ class RecordingLake:
 
     clock: ManualClock
     calls: list[str] = field(default_factory=list)
+    failed: list[Any] = field(default_factory=list)
 
     def sql(self, text: str) -> None:
         heads = (line for line in text.splitlines() if line.startswith("CREATE"))
@@ -35,7 +37,8 @@ class RecordingLake:
     def run(self, until: str) -> Any:
         self.calls.append(f"run until {until}")
         self.clock.advance(timedelta(seconds=1))
-        return SimpleNamespace(ticks=[SimpleNamespace(stream="s", rows_in=3, rows_out=1, seconds=1.0)])
+        tick = SimpleNamespace(stream="s", rows_in=3, rows_out=1, seconds=1.0)
+        return SimpleNamespace(ticks=[tick], failed=self.failed)
 
 
 def arrival(day: int, weather: int, flights: int) -> Arrival:
@@ -74,6 +77,12 @@ def test_history_streams_then_days_with_a_run_every_few(lake: RecordingLake) -> 
     assert (fed.rows, fed.commits, fed.seconds, len(fed.ticks)) == (10, 7, 3.0, 3)
 
 
+def test_a_stream_that_failed_ends_the_demo(lake: RecordingLake) -> None:
+    lake.failed = [SimpleNamespace(stream="nyc.wind_6h_stream", error="no such column")]
+    with pytest.raises(StreamError, match=r"nyc\.wind_6h_stream failed: no such column"):
+        feed(cast("Any", lake), [arrival(1, 1, 1)], 1, lake.clock, quiet())
+
+
 def test_ticks_are_summed_up_per_stream_and_in_all() -> None:
     ticks = tuple(Tick(name, 10, 2, seconds) for name, seconds in (("a", 1.0), ("a", 3.0), ("b", 2.0)))
     console = quiet()
@@ -87,7 +96,7 @@ def test_ticks_are_summed_up_per_stream_and_in_all() -> None:
 @pytest.mark.parametrize("differing", [False, True])
 def test_a_difference_is_printed_and_does_not_hold(differing: bool) -> None:
     differences = (Difference(("JFK", 1), ("JFK", 2)),) if differing else ()
-    verified = SimpleNamespace(equal_rows=1, expected_rows=1, differing=[])
+    verified = SimpleNamespace(equal_rows=1, expected_rows=1, differing=[], holds=True)
     console = quiet()
     compared = {"o": Comparison(("origin", "n"), 1, differences)}
     assert report.print_checks(cast("Any", {"o": verified}), compared, console) is not differing
@@ -97,6 +106,6 @@ def test_a_difference_is_printed_and_does_not_hold(differing: bool) -> None:
 
 
 def test_a_row_that_verify_finds_does_not_hold() -> None:
-    verified = SimpleNamespace(equal_rows=0, expected_rows=1, differing=["JFK"])
+    verified = SimpleNamespace(equal_rows=0, expected_rows=1, differing=["JFK"], holds=False)
     compared = {"o": Comparison(("origin",), 1, ())}
     assert not report.print_checks(cast("Any", {"o": verified}), compared, quiet())
