@@ -85,7 +85,7 @@ class Lake:
     the lake is changed. One process writes at a time: statements and rounds of ticks wait for one
     another across processes, by a lock on a local lake.
 
-    Raises LakeError NO_LAKE, LAKE_NOT_WRITABLE or LAKE_TOO_NEW.
+    Raises LakeError LAKE_NOT_FOUND, LAKE_NOT_WRITABLE or LAKE_TOO_NEW.
     """
 
     def __init__(

@@ -168,10 +168,12 @@ class Stream:
         marks = "".join(f", timestamp_micros({sql}) AS {name}" for name, sql in times.items())
         if "_twstart" in times:
             marks += f", ({times['_twend']} - {times['_twstart']}) div 1000L AS _twduration"
+        if "_tlocaltime" in self.calculation.used:
+            # Only then: a literal that changes with every tick makes Spark compile its code anew.
+            marks += f", {clock_us * 1000}L AS _tlocaltime"
         return (
             f"SELECT gid AS _ls_gid, k AS _ls_k, c AS _ls_c{groups}, {self.grid.low(k, first)} AS _ls_low, "
-            f"{self.grid.high(k, first)} AS _ls_high{marks}, gid AS _tgrpid, "
-            f"{clock_us * 1000}L AS _tlocaltime "
+            f"{self.grid.high(k, first)} AS _ls_high{marks}, gid AS _tgrpid "
             f"FROM ({self.detection.windows_sql(fired)})"
         )
 

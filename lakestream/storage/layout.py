@@ -103,10 +103,10 @@ class Layout:
             files.write_bytes(self.system_root, _MARKER, json.dumps({"format": FORMAT_VERSION}).encode())
 
     def check(self) -> None:
-        """Raise LakeError NO_LAKE when there is none, LAKE_TOO_NEW when its format is a later one."""
+        """Raise LakeError LAKE_NOT_FOUND when there is none, LAKE_TOO_NEW when its format is a later one."""
         if not self.exists():
             raise LakeError(
-                "NO_LAKE", f"there is no lake at {self.root}", hint="make one with: lakestream init"
+                "LAKE_NOT_FOUND", f"there is no lake at {self.root}", hint="make one with: lakestream init"
             )
         found = json.loads(files.read_bytes(self.system_root, _MARKER)).get("format", 0)
         if found > FORMAT_VERSION:

@@ -1,0 +1,86 @@
+"""Calculations are read once: the way they are evaluated, the bounds of their scans, their names."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from lakestream.compute.calculation import Calculation, Relation, Scope, compile_calculation
+from lakestream.compute.evaluate import Evaluation, Way, choose_way
+from lakestream.errors import NotSupportedError, StatementError
+from lakestream.language.model import Duration, Fragment, IntervalTrigger
+from lakestream.triggers.grid import grid_of
+
+METERS = Relation("main.meters", ("ts", "v", "tbname", "loc"), "ts", is_super=True)
+TABLES = {"meters": METERS, "ref": Relation("main.ref", ("ts", "p"), "ts")}
+PLACEHOLDERS = frozenset({"_twstart", "_twend", "_twduration", "_twrownum", "_tgrpid", "_tlocaltime"})
+HOPPING = grid_of(IntervalTrigger(Duration(10, "s"), Duration(0, "s"), Duration(5, "s")), "UTC")
+CASES: list[dict[str, Any]] = yaml.safe_load(Path(__file__).with_name("ways.yaml").read_text("utf-8"))
+
+
+def resolve(database: str | None, name: str) -> Relation:
+    del database
+    if name not in TABLES:
+        raise StatementError("TABLE_NOT_FOUND", f"there is no table {name}")
+    return TABLES[name]
+
+
+def compiled(query: str) -> Calculation:
+    scope = Scope(METERS, ("_ls_g1",), 1, PLACEHOLDERS, "UTC", resolve)
+    return compile_calculation(Fragment(query, statement=query), scope)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case["query"][:60])
+def test_way_and_bounds(case: dict[str, Any]) -> None:
+    calculation = compiled(case["query"])
+    way = choose_way(calculation, HOPPING)
+    bounds = [
+        [bound.offset if bound else None for bound in (read.lower, read.upper)] for read in calculation.reads
+    ]
+    assert way == case["way"]
+    assert bounds == case.get("reads", [])
+    if way is Way.GROUPED:
+        evaluation = Evaluation(calculation, HOPPING, way, by_commit=False, only_with_rows=False)
+        assert evaluation.by_panes is case["panes"]
+
+
+def test_names_are_those_the_query_gives() -> None:
+    calculation = compiled("SELECT _twstart AS ws, v, sum(v), upper(%%tbname) AS name FROM meters GROUP BY v")
+    assert calculation.names == ("ws", "v", "", "name")
+
+
+def test_placeholders_become_columns_of_the_windows() -> None:
+    sql = compiled("SELECT _twstart + 1m, %%1, '_twend' FROM %%trows").query.sql("spark")
+    assert "w._twstart" in sql
+    assert "w._ls_g1" in sql
+    assert "'_twend'" in sql
+
+
+def test_a_number_cast_to_timestamp_counts_milliseconds() -> None:
+    sql = compiled("SELECT CAST(_tlocaltime / 1000000 AS TIMESTAMP), CAST('2025-01-01' AS TIMESTAMP) FROM ref")
+    assert "TIMESTAMP_MILLIS(CAST(w._tlocaltime / 1000000 AS BIGINT))" in sql.query.sql("spark")
+    assert "CAST('2025-01-01' AS TIMESTAMP)" in sql.query.sql("spark")
+
+
+@pytest.mark.parametrize("name", ["diff", "top", "interp", "csum", "tail"])
+def test_functions_that_do_not_fit_a_window_are_refused_by_name(name: str) -> None:
+    with pytest.raises(NotSupportedError, match=name) as refused:
+        compiled(f"SELECT _twstart,\n  {name}(v, 1) FROM %%trows")
+    assert refused.value.place is not None
+    assert (refused.value.place.line, refused.value.place.column) == (2, 3)
+
+
+def test_first_without_one_table_has_no_order() -> None:
+    with pytest.raises(StatementError) as refused:
+        compiled("SELECT _twstart, first(a.v) FROM meters a JOIN ref b ON a.ts = b.ts")
+    assert refused.value.code == "NO_ROW_ORDER"
+
+
+def test_an_unknown_table_is_named_at_its_place() -> None:
+    with pytest.raises(StatementError, match="nosuch") as refused:
+        compiled("SELECT _twstart, count(*) FROM nosuch")
+    assert refused.value.place is not None
+    assert refused.value.place.column == 32
