@@ -11,7 +11,7 @@ import pytest
 
 from lakestream import Lake, ManualClock, Settings
 from tests.differential.duck import answer
-from tests.properties.driving import same_row, tidy
+from tests.properties.driving import run, same_row, tidy
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -116,7 +116,7 @@ def test_equals_duckdb(spark: SparkSession, tmp_path: Path, calculation: str, tr
         lake.sql(f"CREATE STREAM s {trigger} INTO o ({wanted.columns}) AS {wanted.stream}")
         for part in range(0, 600, 200):
             lake.insert("readings", source.slice(part, 200))
-            lake.run(until="idle")
+            run(lake)
         columns = wanted.columns.replace(" COMPOSITE KEY", "")
         group = "tag_tbname" if grouped else "CAST(NULL AS STRING)"
         got = lake.sql(f"SELECT {group}, {columns} FROM o").fetchall()

@@ -46,16 +46,22 @@ def produced(example: Example, spark: SparkSession) -> list[tuple[Any, ...]]:
                     lake.sql(example.statement())
                 lake.insert("meters", [{**row, "ts": row["ts"].isoformat()} for row in commit])
                 if number in example.ticks:
-                    lake.run(until="idle")
+                    run(lake)
                 if number in example.reopens:
                     lake.close()
                     lake = opened()
             if example.before == len(example.commits):
                 lake.sql(example.statement())
-            lake.run(until="idle")
+            run(lake)
             return [tuple(row) for row in lake.sql(example.query()).fetchall()]
         finally:
             lake.close()
+
+
+def run(lake: Lake) -> None:
+    """Run to idle; a stream that fails is an error here."""
+    failed = lake.run(until="idle").failed
+    assert not failed, failed[0].error
 
 
 def check(example: Example, spark: SparkSession) -> None:

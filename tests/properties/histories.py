@@ -205,8 +205,9 @@ def expected(example: Example) -> list[tuple[Any, ...]]:
         zone=ZoneInfo(example.zone),
     )
     changes = [[Change(row) for row in commit] for commit in example.commits]
-    history = [change for commit in changes[: example.before] for change in commit]
-    return evaluate(stream, [history, *changes[example.before :]])
+    # History is the source as it is when the stream is created: of a key, what was written last.
+    history = {stream.key(c.row): c for commit in changes[: example.before] for c in commit}
+    return evaluate(stream, [list(history.values()), *changes[example.before :]])
 
 
 @st.composite
