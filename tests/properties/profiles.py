@@ -31,4 +31,5 @@ def number(of_examples: int) -> settings:
 
 
 many = number(40)
+some = number(25)
 few = number(15)

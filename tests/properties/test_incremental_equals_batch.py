@@ -10,7 +10,7 @@ from hypothesis import given
 
 from tests.properties.driving import check
 from tests.properties.histories import Example, examples
-from tests.properties.profiles import few, many
+from tests.properties.profiles import few, many, some
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -30,7 +30,7 @@ def test_in_order_by_spark(spark: SparkSession, example: Example) -> None:
     check(replace(example, transport="spark"), spark)
 
 
-@many
+@some
 @given(example=examples(disorder=True))
 def test_late_rows_and_updates(spark: SparkSession, example: Example) -> None:
     check(replace(example, transport="auto"), spark)
