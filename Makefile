@@ -5,7 +5,7 @@ PYTHON ?= python3
 RUN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint format lock conformance clean
+.PHONY: help setup demo test lint format lock conformance clean bench
 
 help: ## say what there is
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -32,6 +32,9 @@ lint: setup ## ruff, mypy --strict, import layers
 format: setup ## let ruff lay out the code
 	@$(RUN)/ruff check --fix-only --quiet .
 	@$(RUN)/ruff format --quiet .
+
+bench: setup ## benchmarks side by side (ARGS="--scenario small_tick --repeat 5"), into build/bench.json
+	@$(RUN)/python -m tests.benchmarks $(ARGS)
 
 conformance: setup ## run the conformance cases (CASES=DIR for a folder of your own)
 	@CASES="$(CASES)" $(RUN)/python -m pytest tests/conformance $(ARGS)

@@ -12,6 +12,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from lakestream.clock import SystemClock
@@ -111,7 +112,7 @@ class Lake:
         self._registry = Registry(self._layout, tables)
         self._engine_: Engine | None = None
         if create and not self._layout.exists():
-            self._layout.initialise()
+            self._layout.initialise(self.settings.timezone)
             self._catalog.create_database(DEFAULT_DATABASE, if_not_exists=True)
         self._layout.check()
 
@@ -121,6 +122,11 @@ class Lake:
     def root(self) -> str:
         """The path or URI of the lake."""
         return self._layout.root
+
+    @cached_property
+    def timezone(self) -> str:
+        """The time zone that the lake was made with (the setting ``timezone`` then)."""
+        return self._layout.timezone()
 
     @property
     def settings(self) -> Settings:
@@ -207,7 +213,7 @@ class Lake:
         from lakestream.engine.edits import Editor
         from lakestream.engine.instants import to_micros
 
-        return Editor(self._catalog, self.settings.timezone, to_micros(self.clock.now()))
+        return Editor(self._catalog, self.timezone, to_micros(self.clock.now()))
 
     def _in(self, name: model.TableName) -> str:
         return name.database or self.database
@@ -395,7 +401,7 @@ class Lake:
                 self._catalog,
                 self._registry,
                 definition,
-                self.settings.timezone,
+                self.timezone,
                 to_micros(self.clock.now()),
             )
         except LakestreamError as error:
@@ -515,7 +521,7 @@ class Lake:
         from lakestream.engine.verify import verify_stream
 
         record = self._stream_named(stream)
-        zone = self.settings.timezone
+        zone = self.timezone
         bounds = [None if written is None else parse_instant(written, zone) for written in (start, end)]
         with self._writing("verify"):
             return verify_stream(self.spark, self._catalog, self._registry, record, bounds[0], bounds[1])

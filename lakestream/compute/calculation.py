@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 WINDOWS, ROWS = "ls_windows", "ls_rows"
 """The relations of every evaluation: the windows to compute, and the rows they may hold."""
 
-ALIAS = "w"
+ALIAS = "_ls_w"
 """The alias of the windows in a rewritten calculation."""
 
 TIME_PSEUDO_COLUMNS = frozenset({"_c0", "_rowts"})
@@ -40,7 +40,8 @@ class Relation:
     """A table as a calculation sees it: ``key`` tells tables apart, columns in order.
 
     ``time_column`` is the event time, ``is_super`` says whether it has a ``tbname``, ``only`` is the
-    subtable that the name stands for, None for the whole table.
+    subtable that the name stands for, None for the whole table; ``ties`` are the columns that put rows
+    of equal time in order.
     """
 
     key: str
@@ -48,6 +49,7 @@ class Relation:
     time_column: str
     is_super: bool = False
     only: str | None = None
+    ties: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -323,7 +325,7 @@ def _own_nodes(select: exp.Select) -> Iterator[exp.Expr]:
 
 
 def _row_order(relation: Relation) -> RowOrder:
-    ties = (exp.column("tbname"),) if relation.is_super else ()
+    ties = tuple(exp.column(name, quoted=True) for name in relation.ties)
     return RowOrder(exp.column(relation.time_column, quoted=True), ties)
 
 

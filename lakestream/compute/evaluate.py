@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, cast
 from sqlglot import exp
 
 from lakestream.compute.calculation import ALIAS, ROWS, WINDOWS, Bound, Calculation, conjuncts
-from lakestream.compute.functions import is_aggregate
+from lakestream.compute.functions import aggregates, is_aggregate_call
+from lakestream.compute.hoist import hoist
 from lakestream.compute.panes import partials
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
     from lakestream.triggers.grid import Grid
 
-BATCH = 32
+BATCH = 8
 """Windows per query where they are evaluated each by itself."""
 
 TRIGGER_ROWS = "ls_trows"
@@ -153,7 +154,7 @@ class Evaluation:
     # --- grouped ---
 
     def _aggregates(self) -> list[exp.Expr]:
-        found = list(dict.fromkeys(_aggregates(self.calculation.query.selects)))
+        found = list(dict.fromkeys(aggregates(self.calculation.query.selects)))
         return [*found, *([exp.Count(this=exp.Literal.number(1))] if self._counts_rows else [])]
 
     @property
@@ -161,16 +162,16 @@ class Evaluation:
         return "_twrownum" in self.calculation.used
 
     def _grouped(self) -> str:
-        aggregates = self._aggregates()
-        body = self._by_panes(aggregates) if self.by_panes else self._by_rows(aggregates)
-        return self._joined_to_windows(aggregates, body)
+        found = self._aggregates()
+        body = self._by_panes(found) if self.by_panes else self._by_rows(found)
+        return self._joined_to_windows(found, body, "_twrownum" if self._counts_rows else None)
 
-    def _by_rows(self, aggregates: Sequence[exp.Expr]) -> str:
-        listed = ", ".join(f"{node.sql('spark')} AS a{number}" for number, node in enumerate(aggregates))
+    def _by_rows(self, found: Sequence[exp.Expr]) -> str:
+        listed = ", ".join(f"{node.sql('spark')} AS a{number}" for number, node in enumerate(found))
         return f"SELECT _ls_gid, _ls_k, {listed} FROM {TRIGGER_ROWS} GROUP BY _ls_gid, _ls_k"
 
-    def _by_panes(self, aggregates: Sequence[exp.Expr]) -> str:
-        pane, parts = self.grid.pane, partials(aggregates)
+    def _by_panes(self, found: Sequence[exp.Expr]) -> str:
+        pane, parts = self.grid.pane, partials(found)
         assert pane is not None and parts is not None  # noqa: PT018 - by by_panes
         per_pane = ", ".join(f"{sql} AS {name}" for part in parts for name, sql in part.per_pane)
         combined = ", ".join(f"{part.combined} AS a{number}" for number, part in enumerate(parts))
@@ -181,11 +182,16 @@ class Evaluation:
         windows = f"SELECT _ls_gid, {numbers}, {names} FROM ({once}) WHERE {first} <= {last}"
         return f"SELECT _ls_gid, _ls_k, {combined} FROM ({windows}) GROUP BY _ls_gid, _ls_k"
 
-    def _joined_to_windows(self, aggregates: Sequence[exp.Expr], body: str) -> str:
-        """Join windows and aggregates; a window without rows has what the aggregates give over nothing."""
+    def _joined_to_windows(self, found: Sequence[exp.Expr], body: str, count: str | None = None) -> str:
+        """Join windows and aggregates; a window without rows has what the aggregates give over nothing.
+
+        ``count`` names the placeholder that the last of the aggregates stands for.
+        """
         join = "JOIN" if self.only_with_rows else "LEFT JOIN"
-        names = {node: f"a{number}" for number, node in enumerate(aggregates)}
-        unknown = [node for node in aggregates if _over_nothing(node) is None]
+        names = {node: f"a{number}" for number, node in enumerate(found)}
+        unknown = [node for node in found if _over_nothing(node) is None]
+        if count is not None:
+            names[exp.column(count, table=ALIAS)] = f"a{len(found) - 1}"
         selected = ", ".join(
             f"{_substitute(projection, names).sql('spark')} AS {column}"
             for projection, column in zip(self.calculation.query.selects, self.columns, strict=True)
@@ -215,24 +221,23 @@ class Evaluation:
         numbered = self._numbered(f"({source.this.sql('spark')})", time)
         on = " AND ".join([f"`{alias}`._ls_k = {ALIAS}._ls_k", *(node.sql("spark") for node in equalities)])
         where = f" WHERE {' AND '.join(node.sql('spark') for node in rest)}" if rest else ""
-        aggregates = self._aggregates_of_rows()
-        listed = ", ".join(f"{node.sql('spark')} AS a{number}" for number, node in enumerate(aggregates))
+        found = list(dict.fromkeys(aggregates(select.selects)))
+        listed = ", ".join(f"{node.sql('spark')} AS a{number}" for number, node in enumerate(found))
         body = (
             f"SELECT {ALIAS}._ls_gid, {ALIAS}._ls_k, {listed} FROM {WINDOWS} {ALIAS} "
             f"JOIN ({numbered}) `{alias}` ON {on}{where} GROUP BY {ALIAS}._ls_gid, {ALIAS}._ls_k"
         )
-        return self._joined_to_windows(aggregates, body)
-
-    def _aggregates_of_rows(self) -> list[exp.Expr]:
-        return list(dict.fromkeys(_aggregates(self.calculation.query.selects)))
+        return self._joined_to_windows(found, body)
 
     # --- lateral and each ---
 
     def _lateral(self) -> str:
+        query = self.calculation.query.copy()
+        hoist(query, ALIAS)
         names = ", ".join(self.columns)
         return (
             f"SELECT {self._passed()}, {', '.join(f'r.{name}' for name in self.columns)} "
-            f"FROM ls_fired {ALIAS}, LATERAL ({self.calculation.query.sql('spark')}) AS r({names})"
+            f"FROM ls_fired {ALIAS}, LATERAL ({query.sql('spark')}) AS r({names})"
         )
 
     def fired_sql(self) -> str:
@@ -311,32 +316,17 @@ def _plain_aggregate(query: exp.Query) -> bool:
     where = query.args.get("where")
     if where is not None and list(where.find_all(exp.Query)):
         return False
-    aggregates = _aggregates(query.selects)
-    return bool(aggregates) and all(_is_aggregated(projection) for projection in query.selects)
-
-
-def _aggregates(projections: Sequence[exp.Expr]) -> list[exp.Expr]:
-    """Return the outermost aggregates of the projections, with their FILTER."""
-    return [
-        node
-        for projection in projections
-        for node in projection.walk(prune=_is_aggregate_call)
-        if _is_aggregate_call(node)
-    ]
-
-
-def _is_aggregate_call(node: exp.Expr) -> bool:
-    return is_aggregate(node) or (isinstance(node, exp.Filter) and is_aggregate(node.this))
+    return bool(aggregates(query.selects)) and all(_is_aggregated(projection) for projection in query.selects)
 
 
 def _is_aggregated(projection: exp.Expr) -> bool:
     """Return whether the projection is made of aggregates, placeholders and constants only."""
-    for node in projection.walk(prune=_is_aggregate_call):
+    for node in projection.walk(prune=is_aggregate_call):
         if isinstance(node, (exp.Query, exp.Window, exp.Star)):
             return False
         if isinstance(node, exp.Column) and node.table != ALIAS:
             return False
-        if _is_aggregate_call(node) and any(
+        if is_aggregate_call(node) and any(
             isinstance(inner, (exp.Window, exp.Query))
             or (isinstance(inner, exp.Column) and inner.table == ALIAS)
             for inner in node.walk()
@@ -399,10 +389,10 @@ def _substitute(projection: exp.Expr, names: Mapping[exp.Expr, str]) -> exp.Expr
     """Replace aggregates by the joined columns, with their value over nothing where there is no row."""
 
     def replace(node: exp.Expr) -> exp.Expr:
-        if isinstance(node, exp.Column) and node.table == ALIAS and node.name == "_twrownum":
-            return exp.Var(this=f"coalesce(a.{names[exp.Count(this=exp.Literal.number(1))]}, 0L)")
-        if not _is_aggregate_call(node) or node not in names:
+        if node not in names:
             return node
+        if isinstance(node, exp.Column):
+            return exp.Var(this=f"coalesce(a.{names[node]}, 0L)")
         column, nothing = f"a.{names[node]}", _over_nothing(node)
         if nothing == "NULL":
             return exp.Var(this=column)

@@ -14,7 +14,7 @@ from sqlglot import exp
 from lakestream.errors import NotSupportedError, StatementError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
 REFUSED = frozenset(
     {
@@ -60,6 +60,21 @@ def is_aggregate(node: exp.Expr) -> bool:
     if isinstance(node, exp.Anonymous):
         return node.name.lower() in AGGREGATES
     return isinstance(node, exp.AggFunc)
+
+
+def is_aggregate_call(node: exp.Expr) -> bool:
+    """Return whether it is an aggregate, with its FILTER where it has one."""
+    return is_aggregate(node) or (isinstance(node, exp.Filter) and is_aggregate(node.this))
+
+
+def aggregates(projections: Sequence[exp.Expr]) -> list[exp.Expr]:
+    """Return the outermost aggregates of projections, with their FILTER; not those of queries inside."""
+    return [
+        node
+        for projection in projections
+        for node in projection.walk(prune=lambda n: is_aggregate_call(n) or isinstance(n, exp.Query))
+        if is_aggregate_call(node)
+    ]
 
 
 def translate(node: exp.Expr, order: RowOrder | None) -> exp.Expr:

@@ -23,6 +23,13 @@ def has_subtables(info: TableInfo) -> bool:
     return any(column.name == TBNAME for column in info.columns)
 
 
+def relation_of(info: TableInfo, only: str | None) -> Relation:
+    """Return a table as calculations see it; rows of equal time are ordered by the rest of the key."""
+    ties = tuple(name for name in info.key if name != info.time_column)
+    key = f"{info.database}.{info.name}"
+    return Relation(key, visible_columns(info), info.time_column, has_subtables(info), only, ties)
+
+
 class Names:
     """Finds tables by the names in a statement; a subtable stands for its rows of the super table."""
 
@@ -34,9 +41,8 @@ class Names:
     def relation(self, database: str | None, name: str) -> Relation:
         """Return what a calculation sees under a name; StatementError TABLE_NOT_FOUND."""
         info, only = self.find(database or self.database, name)
-        key = f"{info.database}.{info.name}"
-        self.tables[key] = info
-        return Relation(key, visible_columns(info), info.time_column, has_subtables(info), only)
+        self.tables[f"{info.database}.{info.name}"] = info
+        return relation_of(info, only)
 
     def find(self, database: str, name: str) -> tuple[TableInfo, str | None]:
         """Return the table of a name, and the subtable where the name is one."""

@@ -9,13 +9,12 @@ from sqlglot import exp
 
 from lakestream.compute.calculation import (
     Calculation,
-    Relation,
     Scope,
     compile_calculation,
     rewrite_expression,
 )
 from lakestream.compute.evaluate import Evaluation, Way, choose_way
-from lakestream.engine.names import TBNAME, Names, has_subtables, visible_columns
+from lakestream.engine.names import TBNAME, Names, has_subtables, relation_of, visible_columns
 from lakestream.errors import StatementError, did_you_mean
 from lakestream.language.expressions import parse_expression, place_in
 from lakestream.language.model import IntervalTrigger
@@ -202,9 +201,7 @@ def compile_stream(
     source = Source(info, subtable)
     names.tables[f"{info.database}.{info.name}"] = info
     grid = grid_of(definition.trigger, zone)
-    relation = Relation(
-        f"{info.database}.{info.name}", source.columns, info.time_column, has_subtables(info), subtable
-    )
+    relation = relation_of(info, subtable)
     windowed = isinstance(definition.trigger, IntervalTrigger)
     scope = Scope(
         relation,

@@ -308,6 +308,8 @@ def _edge(bound: Bound | None, span: tuple[int, int], end: int) -> int | None:
 
 def each_window(spark: SparkSession, stream: Stream, *, retracts: bool) -> DataFrame:
     """Evaluate window by window what Spark cannot for all at once, in batches of a query each."""
+    import pyarrow as pa
+
     evaluation = stream.evaluation(retracts=retracts)
     windows = spark.sql(evaluation.fired_sql())
     names = windows.columns
@@ -316,12 +318,13 @@ def each_window(spark: SparkSession, stream: Stream, *, retracts: bool) -> DataF
     literals = [
         dict(zip(names, row, strict=True)) for row in spark.sql(f"SELECT {listed} FROM ls_each").collect()
     ]
+    if not literals:
+        nothing = {name: f"CAST(NULL AS {kind})" for name, kind in windows.dtypes}
+        return spark.sql(evaluation.each_sql([nothing])).limit(0)
     batches = [literals[at : at + BATCH] for at in range(0, len(literals), BATCH)]
-    results = [spark.sql(evaluation.each_sql(batch)) for batch in batches]
-    union = results[0]
-    for result in results[1:]:
-        union = union.unionByName(result)
-    return union
+    # One batch after the other: joins of all of them at once would hold as many broadcasts in memory.
+    results = [spark.sql(evaluation.each_sql(batch)).toArrow() for batch in batches]
+    return spark.createDataFrame(pa.concat_tables(results)).coalesce(1)
 
 
 def _as_literal(name: str, kind: str) -> str:

@@ -58,6 +58,10 @@ def refuse_percent(path: str) -> None:
         raise LakeError("BAD_PATH", f"the path {path} has a % in it", hint="take a path without %")
 
 
+def _marker(timezone: str) -> bytes:
+    return json.dumps({"format": FORMAT_VERSION, "timezone": timezone}).encode()
+
+
 class Layout:
     """The paths of one lake. The root is a local path (made absolute) or a URI."""
 
@@ -92,15 +96,19 @@ class Layout:
         """Return whether a lake was made here."""
         return files.exists(self.system_root, _MARKER)
 
-    def initialise(self) -> None:
-        """Make the lake's folders; does nothing to a lake that is there already."""
+    def initialise(self, timezone: str = "UTC") -> None:
+        """Make the lake's folders and keep its time zone; does nothing to a lake that is there already."""
         if self.is_local:
             try:
                 Path(self.system_root).mkdir(parents=True, exist_ok=True)
             except OSError as error:
                 raise LakeError("LAKE_NOT_WRITABLE", f"cannot make {self.root}: {error}") from error
         if not self.exists():
-            files.write_bytes(self.system_root, _MARKER, json.dumps({"format": FORMAT_VERSION}).encode())
+            files.write_bytes(self.system_root, _MARKER, _marker(timezone))
+
+    def timezone(self) -> str:
+        """Return the time zone that the lake was made with: days and longer windows follow it."""
+        return str(json.loads(files.read_bytes(self.system_root, _MARKER)).get("timezone", "UTC"))
 
     def check(self) -> None:
         """Raise LakeError LAKE_NOT_FOUND when there is none, LAKE_TOO_NEW when its format is a later one."""

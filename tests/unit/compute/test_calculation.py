@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 import yaml
 
-from lakestream.compute.calculation import Calculation, Relation, Scope, compile_calculation
+from lakestream.compute.calculation import ALIAS, Calculation, Relation, Scope, compile_calculation
 from lakestream.compute.evaluate import Evaluation, Way, choose_way
+from lakestream.compute.hoist import hoist
 from lakestream.errors import NotSupportedError, StatementError
 from lakestream.language.model import Duration, Fragment, IntervalTrigger
 from lakestream.triggers.grid import grid_of
@@ -54,14 +55,16 @@ def test_names_are_those_the_query_gives() -> None:
 
 def test_placeholders_become_columns_of_the_windows() -> None:
     sql = compiled("SELECT _twstart + 1m, %%1, '_twend' FROM %%trows").query.sql("spark")
-    assert "w._twstart" in sql
-    assert "w._ls_g1" in sql
+    assert "_ls_w._twstart" in sql
+    assert "_ls_w._ls_g1" in sql
     assert "'_twend'" in sql
 
 
 def test_a_number_cast_to_timestamp_counts_milliseconds() -> None:
-    sql = compiled("SELECT CAST(_tlocaltime / 1000000 AS TIMESTAMP), CAST('2025-01-01' AS TIMESTAMP) FROM ref")
-    assert "TIMESTAMP_MILLIS(CAST(w._tlocaltime / 1000000 AS BIGINT))" in sql.query.sql("spark")
+    sql = compiled(
+        "SELECT CAST(_tlocaltime / 1000000 AS TIMESTAMP), CAST('2025-01-01' AS TIMESTAMP) FROM ref"
+    )
+    assert "TIMESTAMP_MILLIS(CAST(_ls_w._tlocaltime / 1000000 AS BIGINT))" in sql.query.sql("spark")
     assert "CAST('2025-01-01' AS TIMESTAMP)" in sql.query.sql("spark")
 
 
@@ -84,3 +87,17 @@ def test_an_unknown_table_is_named_at_its_place() -> None:
         compiled("SELECT _twstart, count(*) FROM nosuch")
     assert refused.value.place is not None
     assert refused.value.place.column == 32
+
+
+def test_aggregates_beside_placeholders_become_a_select_of_their_own() -> None:
+    calculation = compiled(
+        "SELECT _twstart AS day, a.loc, count(*) AS n, sum(b.p) / 2 AS half FROM meters a JOIN ref b ON a.ts = b.ts "
+        "WHERE a.ts >= _twstart GROUP BY a.loc"
+    )
+    query = calculation.query.copy()
+    hoist(query, ALIAS)
+    sql = query.sql("spark")
+    assert sql.startswith(
+        "SELECT _ls_w._twstart AS day, _ls_inner._ls_b0 AS `loc`, _ls_inner._ls_a0 AS n, _ls_inner._ls_a1 / 2 AS half"
+    )
+    assert sql.endswith("GROUP BY a.loc) AS _ls_inner")

@@ -51,7 +51,7 @@ def test_a_root_may_be_a_uri() -> None:
 
 def test_a_lake_knows_that_it_is_one(tmp_path: Path) -> None:
     layout = Layout(str(tmp_path / "new"))
-    with pytest.raises(LakeError, match="NO_LAKE"):
+    with pytest.raises(LakeError, match="LAKE_NOT_FOUND"):
         layout.check()
     layout.initialise()
     layout.initialise()
