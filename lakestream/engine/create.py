@@ -251,7 +251,7 @@ def _refuse_source_without_feed(stream: Stream, catalog: Catalog) -> None:
         raise StatementError(
             "CHANGE_FEED_OFF",
             f"{info.database}.{info.name} has no change data feed",
-            hint="ALTER TABLE … SET TBLPROPERTIES (delta.enableChangeDataFeed = true)",
+            hint="attach it again with CREATE TABLE … LOCATION, which offers to switch the feed on",
         )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import date
 from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
@@ -120,8 +121,8 @@ class Editor:
         name = statement.name.name
         if self.catalog.find_table(database, name) is None and self.catalog.drop_subtable(database, name):
             return Result(message=f"dropped subtable {database}.{name}")
-        self.catalog.drop_table(database, name, if_exists=statement.if_exists)
-        return Result(message=f"dropped table {database}.{name}")
+        dropped = self.catalog.drop_table(database, name, if_exists=statement.if_exists)
+        return Result(message=f"dropped table {database}.{name}" if dropped else "there was no such table")
 
     # --- rows ---
 
@@ -198,7 +199,7 @@ class Editor:
     def insert_dicts(self, info: TableInfo, rows: Sequence[Mapping[str, Any]]) -> int:
         """Insert rows given as mappings by key in one commit; columns that a row lacks are NULL."""
         columns = list(dict.fromkeys(name for row in rows for name in row))
-        values = [tuple(row.get(name) for name in columns) for row in rows]
+        values = [tuple(_written(row.get(name)) for name in columns) for row in rows]
         converted = rows_of_values(info, columns, values, now_us=self.now_us, zone=self.zone)
         return self.insert_arrow(info, converted)
 
@@ -285,6 +286,11 @@ class Editor:
             if has_subtables(info):
                 rows += [(sub.name, info.name) for sub in self.catalog.subtables(database, info.name)]
         return Result(("table_name", "stable_name"), sorted(rows, key=lambda row: row[0]))
+
+
+def _written(value: Any) -> Any:  # noqa: ANN401 - any value of a row
+    """Return a datetime or date as the text that a statement would hold."""
+    return value.isoformat() if isinstance(value, date) else value
 
 
 def _column(definition: model.ColumnDefinition, *, is_tag: bool = False) -> Column:

@@ -10,6 +10,7 @@ from lakestream.language.model import IntervalTrigger
 if TYPE_CHECKING:
     from lakestream.engine.stream import Stream
     from lakestream.engine.target import Target
+    from lakestream.language.model import Duration
     from lakestream.storage.registry import TickPlan
 
 
@@ -104,10 +105,15 @@ def needs_rows(stream: Stream) -> bool:
 def _rule(stream: Stream) -> str:
     trigger = stream.definition.trigger
     if isinstance(trigger, IntervalTrigger):
-        text = f"INTERVAL({trigger.length}, {trigger.offset}) SLIDING({trigger.step})"
+        text = f"INTERVAL({trigger.length}{_offset(trigger.offset)}) SLIDING({trigger.step})"
     else:
-        text = f"SLIDING({trigger.step}, {trigger.offset})"
-    groups = ", ".join(key.name for key in stream.definition.partition_by) or "one group"
+        text = f"SLIDING({trigger.step}{_offset(trigger.offset)})"
+    keys = stream.definition.partition_by
+    groups = ", ".join("tbname" if key.is_tbname else key.name for key in keys) or "one group"
     late = "late rows fire their windows again" if stream.refires else "late rows are ignored"
     watermark = stream.definition.options.watermark
     return f"{text} by {groups}, watermark {watermark or '0s'}, {late}"
+
+
+def _offset(offset: Duration) -> str:
+    return f", {offset}" if offset.value else ""

@@ -91,7 +91,8 @@ class Stream:
             self.calculation,
             self.grid,
             self.way,
-            by_commit=not self.refires,
+            # Where rows were taken back, what a window held when it fired last is not what is there now.
+            by_commit=retracts or not self.refires,
             only_with_rows=self.definition.options.ignore_nodata,
             retracts=retracts,
         )

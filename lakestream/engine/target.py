@@ -56,7 +56,7 @@ def output_shape(
 ) -> OutputShape:
     """Return the columns that a stream's output has; types are Spark's.
 
-    Raises StatementError COLUMN_COUNT, NAME_NEEDED, DUPLICATE_COLUMN, FIRST_COLUMN_NOT_TIME.
+    Raises StatementError COLUMN_COUNT, COLUMN_NAME_MISSING, DUPLICATE_COLUMN, FIRST_COLUMN_NOT_TIME.
     """
     results = result_names(definition, names)
     columns = [

@@ -292,7 +292,7 @@ def _check_group_expression(facts: StreamFacts, f: Fragment, clause: str) -> Non
         name = column.name.lower()
         if not name.startswith("%%") and name not in {k.lower() for k in known} | {"_tgrpid"}:
             raise StatementError(
-                "UNKNOWN_COLUMN",
+                "COLUMN_NOT_FOUND",
                 f"{clause}: {column.name} is no grouping column of PARTITION BY",
                 hint=did_you_mean(column.name, known),
                 place=place_in(f, column),
@@ -452,7 +452,7 @@ def _check_notify_where(f: Fragment, names: list[str]) -> None:
     for column in parse_expression(f).find_all(exp.Column):
         if names and column.name.lower() not in {name.lower() for name in names}:
             raise StatementError(
-                "UNKNOWN_COLUMN",
+                "COLUMN_NOT_FOUND",
                 f"NOTIFY … WHERE: {column.name} is no result column",
                 hint=did_you_mean(column.name, names),
                 place=place_in(f, column),

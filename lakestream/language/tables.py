@@ -126,7 +126,7 @@ def _columns(reader: Reader, taken: tuple[ColumnDefinition, ...] = ()) -> tuple[
             )
         if not taken and not columns and column.type_name != "TIMESTAMP":
             raise reader.error(
-                "FIRST_COLUMN", f"the first column, {column.name}, must be a TIMESTAMP", word=word
+                "FIRST_COLUMN_NOT_TIME", f"the first column, {column.name}, must be a TIMESTAMP", word=word
             )
         columns.append(column)
 

@@ -78,7 +78,7 @@ class OutputShape:
 def result_names(definition: StreamDefinition, given: tuple[str, ...]) -> tuple[str, ...]:
     """Return the names of the result's columns: the column list, or those that the query gives.
 
-    Raises StatementError COLUMN_COUNT or NAME_NEEDED.
+    Raises StatementError COLUMN_COUNT or COLUMN_NAME_MISSING.
     """
     if definition.columns:
         if len(definition.columns) != len(given):
@@ -90,7 +90,7 @@ def result_names(definition: StreamDefinition, given: tuple[str, ...]) -> tuple[
     for number, name in enumerate(given, 1):
         if not name:
             raise StatementError(
-                "NAME_NEEDED",
+                "COLUMN_NAME_MISSING",
                 f"column {number} of the query has no name to store it under",
                 hint="give it one with AS, or name the output's columns after INTO",
             )

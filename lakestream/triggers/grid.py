@@ -205,26 +205,29 @@ class LocalGrid(_IntervalGrid, _SteppingGrid):
 
 @dataclass(frozen=True)
 class MonthGrid(_IntervalGrid, _SteppingGrid):
-    """Windows of whole months in a time zone, shifted by ``offset`` wall-clock microseconds."""
+    """Windows of whole months in a time zone, shifted by ``shift`` months or ``offset`` microseconds."""
 
     length: int
     step: int
+    shift: int
     offset: int
     zone: str
 
     def low(self, k: str, first: str) -> str:
         """Return the instant of the start of window k."""
         del first
-        return to_instant(f"{month_start(f'({k} * {self.step}L)')} + {self.offset}L", self.zone)
+        return to_instant(
+            f"{month_start(f'({k} * {self.step}L + {self.shift}L)')} + {self.offset}L", self.zone
+        )
 
     def high(self, k: str, first: str) -> str:
         """Return the instant of the end of window k."""
         del first
-        end = month_start(f"({k} * {self.step}L + {self.length}L)")
+        end = month_start(f"({k} * {self.step}L + {self.shift + self.length}L)")
         return to_instant(f"{end} + {self.offset}L", self.zone)
 
     def _month(self, x: str) -> str:
-        return month_number(f"({to_local(x, self.zone)} - {self.offset}L)")
+        return f"({month_number(f'({to_local(x, self.zone)} - {self.offset}L)')} - {self.shift}L)"
 
     def guess_ended(self, x: str, first: str) -> str:
         """Return the last window whose last month has passed."""
@@ -354,24 +357,18 @@ class DailyGrid(_SlidingGrid):
 
 @dataclass(frozen=True)
 class OriginGrid(_SlidingGrid, _SteppingGrid):
-    """Instants counted from midnight of the day of the group's first row: steps of a day or more.
+    """Instants ``step`` wall-clock microseconds apart, from midnight of the day of the group's first row.
 
-    The step is ``step`` wall-clock microseconds or ``months`` months.
+    Steps of a day or more (TDengine: they count from the day's midnight and are never reset).
     """
 
     step: int
-    months: int
     offset: int
     zone: str
     depends_on_first = True
 
     def _local(self, k: str, first: str) -> str:
-        origin = midnight(first, self.zone)
-        if not self.months:
-            return f"({origin} + {self.offset}L + ({k}) * {self.step}L)"
-        months = f"CAST(({k}) * {self.months} AS INT)"
-        day = f"unix_date(add_months(CAST(timestamp_micros({origin}) AS DATE), {months}))"
-        return f"({day} * {DAY}L + {self.offset}L)"
+        return f"({midnight(first, self.zone)} + {self.offset}L + ({k}) * {self.step}L)"
 
     def instant(self, k: str, first: str) -> str:
         """Return the k-th instant after the group's first midnight."""
@@ -387,10 +384,7 @@ class OriginGrid(_SlidingGrid, _SteppingGrid):
 
     def _guess(self, x: str, first: str) -> str:
         local, origin = to_local(f"({x})", self.zone), midnight(first, self.zone)
-        if not self.months:
-            return f"({floor_div(f'({local} - {origin} - {self.offset}L)', self.step)})"
-        passed = f"({month_number(f'({local} - {self.offset}L)')} - {month_number(origin)})"
-        return f"({floor_div(passed, self.months)})"
+        return f"({floor_div(f'({local} - {origin} - {self.offset}L)', self.step)})"
 
     def guess_ended(self, x: str, first: str) -> str:
         """Return the last instant before x by wall-clock arithmetic."""
@@ -418,23 +412,24 @@ def grid_of(trigger: Trigger, zone: str) -> Grid:
     return _sliding_grid(trigger, zone)
 
 
+def _micros(offset: Duration) -> int:
+    """Return an offset in microseconds; one in months shifts by months instead."""
+    return 0 if offset.unit in "ny" else offset.micros
+
+
 def _interval_grid(trigger: IntervalTrigger, zone: str) -> Grid:
-    length, step, offset = trigger.length, trigger.step, trigger.offset
+    length, step = trigger.length, trigger.step
+    shift, offset = trigger.offset.months, _micros(trigger.offset)
     if step.months:
-        return MonthGrid(length.months, step.months, offset.micros, zone)
+        return MonthGrid(length.months, step.months, shift, offset, zone)
     if not step.is_calendar:
-        return FixedGrid(length.micros, step.micros, offset.micros)
-    origin = offset.micros + (MONDAY if "w" in (length.unit, step.unit) else 0)
+        return FixedGrid(length.micros, step.micros, offset)
+    origin = offset + (MONDAY if "w" in (length.unit, step.unit) else 0)
     if zone == "UTC":
         return FixedGrid(length.micros, step.micros, origin)
     return LocalGrid(length.micros, step.micros, origin, zone)
 
 
 def _sliding_grid(trigger: SlidingTrigger, zone: str) -> Grid:
-    step: Duration = trigger.step
-    offset = trigger.offset.micros
-    if step.months:
-        return OriginGrid(0, step.months, offset, zone)
-    if step.micros >= DAY:
-        return OriginGrid(step.micros, 0, offset, zone)
-    return DailyGrid(step.micros, offset, zone)
+    step, offset = trigger.step.micros, trigger.offset.micros
+    return OriginGrid(step, offset, zone) if step >= DAY else DailyGrid(step, offset, zone)

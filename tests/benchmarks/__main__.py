@@ -48,7 +48,7 @@ def main() -> int:
 def _measure(scenario: str, system: str, scale: float) -> dict[str, list[float]] | None:
     """Run one repetition in a child process; None when it failed (its errors were shown)."""
     command = [sys.executable, "-m", "tests.benchmarks.child", scenario, system, str(scale)]
-    child = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)  # noqa: S603 - our own words
+    child = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
     if child.returncode:
         sys.stderr.write(f"{scenario} by {system} failed with status {child.returncode}\n")
         return None

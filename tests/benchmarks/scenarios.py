@@ -5,10 +5,10 @@ from __future__ import annotations
 import resource
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from lakestream.clock import SystemClock
 from tests.benchmarks import data
 
 if TYPE_CHECKING:
@@ -17,13 +17,14 @@ if TYPE_CHECKING:
 
     from deltalake import DeltaTable
     from pyspark.sql import SparkSession
-    from pyspark.sql.streaming import StreamingQuery
+    from pyspark.sql.streaming.query import StreamingQuery
 
     from lakestream import Lake
 
     Figures = dict[str, list[float]]
     Run = Callable[[Path, float], Figures]
 
+CLOCK = SystemClock()
 DEVICES = 1_000
 CATCH_UP_ROWS, COMMITS = 5_000_000, 20
 TUMBLING = "INTERVAL(10s) SLIDING(10s)"
@@ -32,7 +33,7 @@ SMALL_ROWS, SMALL_COMMITS, WARM_UP = 1_000, 30, 10
 
 
 def _now() -> float:
-    return time.perf_counter()
+    return CLOCK.monotonic()
 
 
 def _peak_mib(spark: SparkSession | None = None) -> float:
@@ -142,7 +143,8 @@ def _catch_up_duckdb(step: int, panes: int) -> Run:
         started = _now()
         duckdb.execute(
             "CREATE TABLE target AS SELECT (epoch_us(ts) // ? - pane) * ? AS start, tbname, "
-            "avg(v) AS mean, max(v) AS top, count(*) AS n FROM read_parquet(?), range(?) r(pane) GROUP BY ALL",
+            "avg(v) AS mean, max(v) AS top, count(*) AS n "
+            "FROM read_parquet(?), range(?) r(pane) GROUP BY ALL",
             [step, step, source, panes],
         )
         seconds = _now() - started
@@ -187,7 +189,7 @@ def _small_tick_streaming(folder: Path, scale: float) -> Figures:
         data.write(folder / "source", data.rows(100_000 + number * SMALL_ROWS, SMALL_ROWS, 100))
         started = _now()
         while _newest_start(target) == before:
-            time.sleep(0.005)  # noqa: TID251 - waiting for another engine, in real time
+            CLOCK.sleep(0.005)
         figures.append(_now() - started)
     query.stop()
     return {"seconds": figures[WARM_UP:], "peak_mib": [_peak_mib(spark)]}
