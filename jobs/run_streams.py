@@ -9,9 +9,8 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from lakestream.lake import Lake
-
 from lakestream.errors import StreamError
+from lakestream.lake import Lake
 from lakestream.settings import Settings
 
 if TYPE_CHECKING:

@@ -91,13 +91,14 @@ def test_an_unknown_table_is_named_at_its_place() -> None:
 
 def test_aggregates_beside_placeholders_become_a_select_of_their_own() -> None:
     calculation = compiled(
-        "SELECT _twstart AS day, a.loc, count(*) AS n, sum(b.p) / 2 AS half FROM meters a JOIN ref b ON a.ts = b.ts "
-        "WHERE a.ts >= _twstart GROUP BY a.loc"
+        "SELECT _twstart AS day, a.loc, count(*) AS n, sum(b.p) / 2 AS half "
+        "FROM meters a JOIN ref b ON a.ts = b.ts WHERE a.ts >= _twstart GROUP BY a.loc"
     )
     query = calculation.query.copy()
     hoist(query, ALIAS)
     sql = query.sql("spark")
     assert sql.startswith(
-        "SELECT _ls_w._twstart AS day, _ls_inner._ls_b0 AS `loc`, _ls_inner._ls_a0 AS n, _ls_inner._ls_a1 / 2 AS half"
+        "SELECT _ls_w._twstart AS day, _ls_inner._ls_b0 AS `loc`, "
+        "_ls_inner._ls_a0 AS n, _ls_inner._ls_a1 / 2 AS half"
     )
     assert sql.endswith("GROUP BY a.loc) AS _ls_inner")
