@@ -43,7 +43,7 @@ _WIDE = 200
 @click.option(
     "--days-per-run",
     type=click.IntRange(1),
-    default=14,
+    default=28,
     show_default=True,
     help="Daily commits that arrive between two runs of the streams.",
 )

@@ -169,8 +169,9 @@ class _SteppingGrid(Grid):
 
 def _settle(guess: str, holds: _Condition) -> str:
     """Return SQL for the largest number near ``guess`` for which the condition holds."""
-    above, at = holds(f"({guess} + 1)"), holds(f"({guess})")
-    return f"(CASE WHEN {above} THEN {guess} + 1 WHEN {at} THEN {guess} ELSE {guess} - 1 END)"
+    # The lambda binds the guess to a name: written out, it would stand here a dozen times.
+    settled = f"CASE WHEN {holds('(n + 1)')} THEN n + 1 WHEN {holds('n')} THEN n ELSE n - 1 END"
+    return f"element_at(transform(array({guess}), n -> {settled}), 1)"
 
 
 @dataclass(frozen=True)
