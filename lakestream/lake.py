@@ -27,6 +27,7 @@ from lakestream.storage.table import Tables
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+    from datetime import datetime
     from os import PathLike
     from types import TracebackType
 
@@ -49,7 +50,8 @@ class StreamStatus:
     """A stream as ``SHOW STREAMS`` lists it; ``lag`` counts commits of its source still to take.
 
     ``tick`` and ``version`` (of the source) are those of its last tick, None before the first one; the
-    counts are of all ticks since the stream was created.
+    counts are of all ticks since the stream was created. ``held_back`` says what keeps a stream that has
+    something to do from doing it: the limit of its output's commits or bytes a second.
     """
 
     database: str
@@ -61,6 +63,7 @@ class StreamStatus:
     rows_in: int
     rows_out: int
     late: int
+    held_back: str | None
     last_error: str | None
     sql: str
     created_us: int
@@ -478,7 +481,8 @@ class Lake:
             source = record.extra["source"]
             if source not in versions:
                 versions[source] = self._latest_version(source)
-            found.append(_status(record, last.get(record.uuid, (None, None))[1], versions[source]))
+            progress = last.get(record.uuid, (None, None))[1]
+            found.append(_status(record, progress, versions[source], self._meter.now()))
         return found
 
     def _latest_version(self, table: str) -> int | None:
@@ -577,7 +581,9 @@ class Lake:
     }
 
 
-def _status(record: StreamRecord, progress: Progress | None, latest: int | None) -> StreamStatus:
+def _status(
+    record: StreamRecord, progress: Progress | None, latest: int | None, now: datetime
+) -> StreamStatus:
     done = record.start_version if progress is None else progress.version
     totals = progress.extra if progress else {}
     return StreamStatus(
@@ -590,6 +596,7 @@ def _status(record: StreamRecord, progress: Progress | None, latest: int | None)
         rows_in=totals.get("total_in", 0),
         rows_out=totals.get("total_out", 0),
         late=totals.get("total_late", 0),
+        held_back="the output's rate limit" if totals.get("held_until", 0) > now.timestamp() else None,
         last_error=record.last_error,
         sql=record.sql,
         created_us=record.created_us,

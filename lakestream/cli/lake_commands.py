@@ -54,7 +54,7 @@ _STATUS_COLUMNS = ("stream", "status", "tick", "version", "lag", "rows in", "row
 def _status_row(stream: StreamStatus) -> tuple[object, ...]:
     return (
         f"{stream.database}.{stream.name}",
-        stream.status,
+        f"{stream.status}, held back by {stream.held_back}" if stream.held_back else stream.status,
         stream.tick,
         stream.version,
         stream.lag,

@@ -273,6 +273,7 @@ class Engine:
 
     def _advance(self, running: _Running, plan: TickPlan, outcome: Outcome, seconds: float) -> None:
         """Record the tick; from here on the stream stands after it."""
+        pause = self._pause_after(running, outcome) - seconds
         progress = Progress(
             uuid=plan.uuid,
             tick=plan.tick,
@@ -282,14 +283,19 @@ class Engine:
             late=outcome.late,
             seconds=seconds,
             finished_us=to_micros(self.meter.now()),
-            extra={"windows": outcome.windows, **self._totals(running, outcome), **_history_extra(plan)},
+            extra={
+                "windows": outcome.windows,
+                "held_until": self.meter.now().timestamp() + max(0.0, pause),
+                **self._totals(running, outcome),
+                **_history_extra(plan),
+            },
         )
         self.registry.write_progress([progress])
         reach("C7")
         running.pending = None
         running.state = outcome.state
         running.position = _position(running.record, running.stream, progress)
-        running.not_before = self.meter.monotonic() - seconds + self._pause_after(running, outcome)
+        running.not_before = self.meter.monotonic() + pause
         self._save_when_due(running)
 
     def _pause_after(self, running: _Running, outcome: Outcome) -> float:
