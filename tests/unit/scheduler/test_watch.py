@@ -95,7 +95,8 @@ def test_rounds_follow_each_other_and_never_overlap(caplog: pytest.LogCaptureFix
     with caplog.at_level(logging.DEBUG):
         run(lake)
     assert lake.most_running == 1
-    assert left[0] == 0
+    # The main thread heeds the signal when it wakes: one more round may have begun by then.
+    assert left[0] in {0, -1}
     assert "maximum number of running instances" not in caplog.text
 
 
