@@ -167,15 +167,16 @@ def _meets_keys(table: Table, target: Target, rows: pa.Table) -> bool:
         upper=max(times) + 1,
         time_column=target.info.time_column,
     )
-    return bool(_keys(old, target) & _keys(rows, target))
+    return not set(_keys(old, target)).isdisjoint(_keys(rows, target))
 
 
-def _keys(rows: pa.Table, target: Target) -> set[tuple[Any, ...]]:
+def _keys(rows: pa.Table, target: Target) -> list[tuple[Any, ...]]:
+    """Return the key of each row, times in microseconds."""
     columns = [
         _micros(rows, name) if name == target.info.time_column else rows[name].to_pylist()
         for name in target.shape.key
     ]
-    return set(zip(*columns, strict=True))
+    return [*zip(*columns, strict=True)]
 
 
 def _with_survivors(
@@ -188,7 +189,7 @@ def _with_survivors(
     old = read_arrow(table, None, where=predicate)
     if old.num_rows == 0:
         return rows
-    gone_keys = _keys(rows, target)
+    gone_keys = set(_keys(rows, target))
     gone_windows: set[tuple[int, int]] = set()
     if target.shape.provenance:
         if again is not None:
@@ -196,7 +197,7 @@ def _with_survivors(
         windows = _windows_of(old)
     else:
         windows = [(0, 0)] * old.num_rows
-    keys = _key_list(old, target)
+    keys = _keys(old, target)
     stay = [
         window not in gone_windows and key not in gone_keys for window, key in zip(windows, keys, strict=True)
     ]
@@ -204,14 +205,6 @@ def _with_survivors(
     if survivors.num_rows == 0:
         return rows
     return pa.concat_tables([rows, survivors.select(rows.column_names).cast(rows.schema)])
-
-
-def _key_list(rows: pa.Table, target: Target) -> list[tuple[Any, ...]]:
-    columns = [
-        _micros(rows, name) if name == target.info.time_column else rows[name].to_pylist()
-        for name in target.shape.key
-    ]
-    return [*zip(*columns, strict=True)]
 
 
 # --- large results: the same by Spark, always by a range of time ---
