@@ -78,6 +78,9 @@ def create_stream(
             "shared_output": shared,
             "until_us": _untaken_until(stream, catalog),
             "reads": sorted(stream.tables),
+            "read_versions": {
+                name: catalog.handles.latest(info.path).version for name, info in stream.tables.items()
+            },
             "source": f"{stream.source.info.database}.{stream.source.info.name}",
         },
     )
