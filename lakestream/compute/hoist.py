@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 INNER = "_ls_inner"
-_OUTER_PARTS = ("order", "limit", "offset", "distinct")
 
 
 def hoist(query: exp.Query, alias: str) -> None:

@@ -72,6 +72,7 @@ class _Running:
     position: Position
     state: GroupState
     pending: TickPlan | None = None
+    totals: dict[str, int] = field(default_factory=dict)
     saved_tick: int = 0
     saved_at: float = 0.0
     not_before: float = 0.0
@@ -98,11 +99,10 @@ def compile_record(record: StreamRecord, catalog: Catalog) -> Stream:
     )
 
 
-def history_of(record: StreamRecord) -> History:
+def history_of(record: StreamRecord, definition: StreamDefinition) -> History:
     """Return what a stream takes of the rows that were there before it."""
     until = record.extra.get("until_us")
-    options = definition_of(record).options
-    return History(record.start_version, until if options.wants_history else None, until)
+    return History(record.start_version, until if definition.options.wants_history else None, until)
 
 
 @dataclass
@@ -120,7 +120,6 @@ class Engine:
     meter: Clock
     epoch: int
     _running: dict[str, _Running] = field(default_factory=dict)
-    _looked_at: set[str] = field(default_factory=set)
 
     def round(self) -> list[TickReport]:
         """Run one tick of every stream that has something new; nothing new gives no report."""
@@ -148,7 +147,7 @@ class Engine:
     def next_plan(self, record: StreamRecord) -> tuple[Stream, Target, TickPlan | None]:
         """Return what the next tick of a stream would do, without doing it."""
         running = self._load(record, *self.registry.last(record.uuid))
-        return running.stream, running.target, running.pending or self._next(running)
+        return running.stream, running.target, running.pending or self._next(running, set())
 
     def checkpoint(self) -> None:
         """Save the state of every stream that ticked since its last checkpoint."""
@@ -161,14 +160,14 @@ class Engine:
         """Plan every running stream; registry and sources are looked at once however many streams."""
         planned = []
         last = self.registry.last_of_all()
-        self._looked_at.clear()
+        looked_at: set[str] = set()
         for record in self.registry.streams():
             if record.status != "Running":
                 self._running.pop(record.uuid, None)
                 continue
             try:
                 running = self._load(record, *last.get(record.uuid, (None, None)))
-                plan = running.pending or self._next(running)
+                plan = running.pending or self._next(running, looked_at)
             except LakestreamError as error:
                 self._fail(record, error)
                 continue
@@ -176,13 +175,14 @@ class Engine:
                 planned.append((running, plan))
         return planned
 
-    def _next(self, running: _Running) -> TickPlan | None:
+    def _next(self, running: _Running, looked_at: set[str]) -> TickPlan | None:
+        """Plan the next tick; sources that were ``looked_at`` in this round are not looked at again."""
         if self.meter.monotonic() < running.not_before:
             return None
         path = running.stream.source.info.path
         tables = self.catalog.handles
-        source = tables.open(path) if path in self._looked_at else tables.latest(path)
-        self._looked_at.add(path)
+        source = tables.open(path) if path in looked_at else tables.latest(path)
+        looked_at.add(path)
         return self._planner(running).following(running.position, source)
 
     def _planner(self, running: _Running) -> Planner:
@@ -215,7 +215,8 @@ class Engine:
         target = open_target(stream, record, self.catalog)
         position = _position(record, stream, progress)
         pending = plan if plan is not None and plan.tick > position.tick else None
-        running = _Running(record, stream, target, position, GroupState(), pending)
+        totals = {name: progress.extra.get(name, 0) for name in TOTALS} if progress else {}
+        running = _Running(record, stream, target, position, GroupState(), pending, totals)
         running.state = self._restored(running)
         running.saved_tick, running.saved_at = position.tick, self.meter.monotonic()
         self._running[record.uuid] = running
@@ -245,7 +246,7 @@ class Engine:
             target=running.target,
             plan=plan,
             state=state,
-            history=history_of(running.record),
+            history=history_of(running.record, running.stream.definition),
             max_windows=self.settings.max_windows_per_tick,
             epoch=self.epoch,
             landed=landed,
@@ -274,6 +275,7 @@ class Engine:
     def _advance(self, running: _Running, plan: TickPlan, outcome: Outcome, seconds: float) -> None:
         """Record the tick; from here on the stream stands after it."""
         pause = self._pause_after(running, outcome) - seconds
+        totals = _added(running.totals, outcome)
         progress = Progress(
             uuid=plan.uuid,
             tick=plan.tick,
@@ -286,14 +288,14 @@ class Engine:
             extra={
                 "windows": outcome.windows,
                 "held_until": self.meter.now().timestamp() + max(0.0, pause),
-                **self._totals(running, outcome),
+                **totals,
                 **_history_extra(plan),
             },
         )
         self.registry.write_progress([progress])
         reach("C7")
         running.pending = None
-        running.state = outcome.state
+        running.state, running.totals = outcome.state, totals
         running.position = _position(running.record, running.stream, progress)
         running.not_before = self.meter.monotonic() + pause
         self._save_when_due(running)
@@ -308,16 +310,6 @@ class Engine:
             commit = read_commits(running.target.info.path, version - 1, version)[0]
             pause = max(pause, commit.add_bytes / settings.sink_bytes_per_second)
         return pause
-
-    def _totals(self, running: _Running, outcome: Outcome) -> dict[str, int]:
-        """Return the counts since the stream was created, for whoever looks without reading every tick."""
-        _, before = self.registry.last(running.record.uuid)
-        old = before.extra if before else {}
-        return {
-            "total_in": old.get("total_in", 0) + outcome.rows_in,
-            "total_out": old.get("total_out", 0) + outcome.rows_out,
-            "total_late": old.get("total_late", 0) + outcome.late,
-        }
 
     def _save_when_due(self, running: _Running) -> None:
         ticks = running.position.tick - running.saved_tick
@@ -358,6 +350,15 @@ class Engine:
             lag=max(0, latest - plan.upto),
             error=error,
         )
+
+
+TOTALS = ("total_in", "total_out", "total_late")
+"""Counts since the stream was created, in every progress record: nobody reads all ticks for them."""
+
+
+def _added(totals: dict[str, int], outcome: Outcome) -> dict[str, int]:
+    counted = (outcome.rows_in, outcome.rows_out, outcome.late)
+    return {name: totals.get(name, 0) + count for name, count in zip(TOTALS, counted, strict=True)}
 
 
 def _position(record: StreamRecord, stream: Stream, progress: Progress | None) -> Position:

@@ -84,7 +84,7 @@ class Planner:
         source = self.tables.latest(self.stream.source.info.path)
         if saved is None and self.stream.definition.options.wants_history:
             upper = position.cuts[position.slice - 1] if position.version is None and position.cuts else None
-            transport = self._transport(source, _table_size(source, start))
+            transport = self._transport(source, table_size(source, start))
             span = (self.record.extra.get("until_us"), upper)
             plans.append(self._replayed("history", (-1, start), transport, span))
         after = start if saved is None else saved
@@ -113,7 +113,7 @@ class Planner:
                 hint="drop the stream and create it again",
             )
 
-    def _transport(self, source: Table, size: _Size) -> str:
+    def _transport(self, source: Table, size: Size) -> str:
         able = capabilities(source)
         if not (able.arrow_reads and able.arrow_changes) or self.limits.transport == SPARK:
             return SPARK
@@ -121,20 +121,20 @@ class Planner:
             return ARROW
         return ARROW if self._is_small(size) else SPARK
 
-    def _is_small(self, size: _Size) -> bool:
+    def _is_small(self, size: Size) -> bool:
         return size.rows <= self.limits.small_rows and size.bytes <= self.limits.small_bytes
 
     def _history(self, position: Position) -> TickPlan:
         """Take the rows there were at creation, in parts of event time when they are many."""
         source = self.tables.open(self.stream.source.info.path)
-        size = _table_size(source, self.record.start_version)
+        size = table_size(source, self.record.start_version)
         time = self.stream.source.info.time_column
         cuts = _cuts(source, time, size, self.limits) if position.cuts is None else position.cuts
         part, parts = position.slice, len(cuts) + 1
         lower = self.record.extra.get("until_us") if part == 0 else cuts[part - 1]
         upper = cuts[part] if part < len(cuts) else None
         extra: dict[str, Any] = {
-            "transport": self._transport(source, _Size(size.rows // parts, size.bytes // parts)),
+            "transport": self._transport(source, Size(size.rows // parts, size.bytes // parts)),
             "slice": part,
             "cuts": list(cuts),
             "appends_only": True,
@@ -160,7 +160,7 @@ class Planner:
                 frozen[info.path] = self.tables.latest(info.path).version
             if read.lower is None:
                 table = self.tables.open(info.path)
-                large[info.path] = not self._is_small(_table_size(table, frozen[info.path]))
+                large[info.path] = not self._is_small(table_size(table, frozen[info.path]))
         if large:
             extra = {**extra, "large_tables": large}
         tick = position.tick + 1
@@ -168,7 +168,7 @@ class Planner:
 
 
 @dataclass(frozen=True)
-class _Size:
+class Size:
     """Rows and bytes; commits without statistics count as many rows."""
 
     rows: int
@@ -178,9 +178,9 @@ class _Size:
 _UNKNOWN_ROWS = 2**40
 
 
-def _size_of(commits: Sequence[CommitInfo]) -> _Size:
+def _size_of(commits: Sequence[CommitInfo]) -> Size:
     rows = sum(_UNKNOWN_ROWS if commit.add_rows is None else commit.add_rows for commit in commits)
-    return _Size(rows, sum(commit.add_bytes for commit in commits))
+    return Size(rows, sum(commit.add_bytes for commit in commits))
 
 
 def _admitted(commits: Sequence[CommitInfo], limits: Limits) -> Sequence[CommitInfo]:
@@ -194,7 +194,7 @@ def _admitted(commits: Sequence[CommitInfo], limits: Limits) -> Sequence[CommitI
     return commits
 
 
-def _cuts(source: Table, time: str, size: _Size, limits: Limits) -> tuple[int, ...]:
+def _cuts(source: Table, time: str, size: Size, limits: Limits) -> tuple[int, ...]:
     """Return the instants between the parts of history: even steps between the oldest and newest row."""
     parts = max(-(-size.rows // limits.rows), -(-size.bytes // limits.bytes), 1)
     if parts == 1:
@@ -205,10 +205,11 @@ def _cuts(source: Table, time: str, size: _Size, limits: Limits) -> tuple[int, .
     return tuple(sorted({low + (high - low) * number // parts for number in range(1, parts)}))
 
 
-def _table_size(source: Table, version: int) -> _Size:
+def table_size(source: Table, version: int) -> Size:
+    """Return the rows and bytes of a table's data files at a version."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
     files = pa.table(source.at(version).get_add_actions(flatten=True))
     rows, size = pc.sum(files["num_records"]).as_py(), pc.sum(files["size_bytes"]).as_py()
-    return _Size(rows or 0, size or 0)
+    return Size(rows or 0, size or 0)

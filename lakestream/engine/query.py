@@ -8,6 +8,7 @@ from sqlglot import exp
 
 from lakestream.engine.create import spark_message
 from lakestream.engine.names import Names, visible_columns
+from lakestream.engine.planner import table_size
 from lakestream.engine.stream import quoted, text
 from lakestream.engine.transport import ArrowTransport
 from lakestream.errors import LakestreamError, StatementError
@@ -52,19 +53,10 @@ def table_frame(spark: SparkSession, catalog: Catalog, info: TableInfo, small_by
     """Return a table at its latest version, without the provenance columns of outputs."""
     table = catalog.handles.latest(info.path)
     columns = visible_columns(info)
-    if capabilities(table).arrow_reads and table_bytes(catalog, info) <= small_bytes:
+    if capabilities(table).arrow_reads and table_size(table, table.version).bytes <= small_bytes:
         transport = ArrowTransport(spark, catalog.handles)
         return transport.rows(info.path, table.version, columns, info.time_column, [(None, None)])
     return read_spark(spark, info.path, table.version, columns=columns)
-
-
-def table_bytes(catalog: Catalog, info: TableInfo) -> int:
-    """Return the size of a table's data files at the version seen last."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    files = pa.table(catalog.handles.open(info.path).handle.get_add_actions(flatten=True))
-    return int(pc.sum(files["size_bytes"]).as_py() or 0)
 
 
 def _replace(table: exp.Table, view: str, info: TableInfo, only: str | None) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from lakestream.compute.calculation import (
+    TIME_PSEUDO_COLUMNS,
     Calculation,
     Scope,
     compile_calculation,
@@ -139,6 +140,11 @@ class Stream:
             f"FROM {changed} WHERE {self._admitted()} AND _change_type <> 'delete'"
         )
 
+    def empty_state_sql(self, changes: str) -> str:
+        """Return SQL of a state without groups, with the types that the changes' columns have."""
+        groups = "".join(f", {name}" for name in self.group_columns)
+        return f"SELECT gid{groups}, ts AS first, ts AS newest FROM {changes} WHERE false"
+
     def rows_sql(self, changed: str, before: str | None, excluded: str | None) -> str:
         """Return SQL of the rows that windows may hold: those before the tick, and the changed ones.
 
@@ -238,7 +244,7 @@ def _row_expression(fragment: Fragment, source: Source) -> str:
         name = node.name.lower()
         if name == TBNAME:
             return exp.Var(this=source.tbname())
-        if name in {"_c0", "_rowts"}:
+        if name in TIME_PSEUDO_COLUMNS:
             return exp.column(source.info.time_column, quoted=True)
         if name not in known:
             raise StatementError(

@@ -69,7 +69,6 @@ class Outcome:
     rows_out: int = 0
     late: int = 0
     windows: int = 0
-    replayed: bool = False
     output_version: int | None = None
 
 
@@ -164,9 +163,7 @@ class Tick:
         if self.state.rows is not None:
             self.spark.createDataFrame(self.state.rows).coalesce(1).createOrReplaceTempView(STATE)
             return
-        groups = "".join(f", {name}" for name in self.stream.group_columns)
-        empty = f"SELECT gid{groups}, ts AS first, ts AS newest FROM {CHANGES} WHERE false"
-        self.spark.sql(empty).createOrReplaceTempView(STATE)
+        self.spark.sql(self.stream.empty_state_sql(CHANGES)).createOrReplaceTempView(STATE)
 
     def _summed(self, fired: Kept) -> pa.Table:
         groups = self.stream.group_columns
@@ -245,14 +242,8 @@ class Tick:
         rows = transport.rows(info.path, version, read.relation.columns, info.time_column, [(lower, upper)])
         rows.createOrReplaceTempView(read.view)
 
-    def _compute(self, stage: Compute) -> None:
-        evaluation = self.stream.evaluation(retracts=self._retracts)
-        if stage.way == Way.EACH:
-            evaluated = "ls_evaluated"
-            each_window(self.spark, self.stream, retracts=self._retracts).createOrReplaceTempView(evaluated)
-            sql = f"SELECT * FROM {evaluated}"
-        else:
-            sql = evaluation.sql()
+    def _compute(self, _stage: Compute) -> None:
+        sql = evaluated_sql(self.spark, self.stream, retracts=self._retracts)
         self._result = self.spark.sql(self.target.shape.select(sql, unique=self.target.appends))
 
     def _write(self, _stage: Write) -> None:
@@ -269,7 +260,6 @@ class Tick:
             epoch=self.epoch,
         )
         self.outcome.rows_out = written.rows
-        self.outcome.replayed = written.replayed
         self.outcome.output_version = written.version
 
     def _handed_over(self) -> pa.Table | DataFrame:
@@ -306,7 +296,15 @@ def _edge(bound: Bound | None, span: tuple[int, int], end: int) -> int | None:
     return span[end] + bound.offset + (2 if end else -1)
 
 
-def each_window(spark: SparkSession, stream: Stream, *, retracts: bool) -> DataFrame:
+def evaluated_sql(spark: SparkSession, stream: Stream, *, retracts: bool) -> str:
+    """Return the SQL of the calculation's result for the registered windows, by the stream's way."""
+    if stream.way is not Way.EACH:
+        return stream.evaluation(retracts=retracts).sql()
+    _each_window(spark, stream, retracts=retracts).createOrReplaceTempView("ls_evaluated")
+    return "SELECT * FROM ls_evaluated"
+
+
+def _each_window(spark: SparkSession, stream: Stream, *, retracts: bool) -> DataFrame:
     """Evaluate window by window what Spark cannot for all at once, in batches of a query each."""
     import pyarrow as pa
 

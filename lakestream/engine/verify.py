@@ -11,12 +11,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lakestream.compute.calculation import ROWS, WINDOWS
-from lakestream.compute.evaluate import Way
 from lakestream.engine.create import open_target
 from lakestream.engine.engine import compile_record, history_of
 from lakestream.engine.stages import needs_rows
 from lakestream.engine.stream import quoted
-from lakestream.engine.tick import CHANGED, CHANGES, FIRED, STATE, each_window
+from lakestream.engine.tick import CHANGED, CHANGES, FIRED, STATE, evaluated_sql
 from lakestream.output.columns import END, START
 from lakestream.storage.delta import changes_spark, read_spark
 
@@ -113,7 +112,7 @@ class Verifier:
 
     def _changed(self, stream: Stream) -> DataFrame:
         assert self.position is not None
-        info, history = stream.source.info, history_of(self.record)
+        info, history = stream.source.info, history_of(self.record, stream.definition)
         columns = stream.source.columns
         parts = []
         if self.position > self.record.start_version:
@@ -142,10 +141,7 @@ class Verifier:
         """Register what fires over the whole history; return how many late rows count for nothing."""
         self._changed(stream).createOrReplaceTempView(CHANGED)
         self.spark.sql(stream.changes_sql(CHANGED)).createOrReplaceTempView(CHANGES)
-        groups = "".join(f", {name}" for name in stream.group_columns)
-        self.spark.sql(
-            f"SELECT gid{groups}, ts AS first, ts AS newest FROM {CHANGES} WHERE false"
-        ).createOrReplaceTempView(STATE)
+        self.spark.sql(stream.empty_state_sql(CHANGES)).createOrReplaceTempView(STATE)
         self.spark.sql(stream.detection.sql(CHANGES, STATE)).createOrReplaceTempView(FIRED)
         if stream.refires:
             return 0
@@ -161,11 +157,7 @@ class Verifier:
             version = self.position if own else self.catalog.handles.latest(info.path).version
             rows = read_spark(self.spark, info.path, version or 0, columns=read.relation.columns)
             rows.createOrReplaceTempView(read.view)
-        if stream.way is Way.EACH:
-            each_window(self.spark, stream, retracts=True).createOrReplaceTempView("ls_evaluated")
-            sql = "SELECT * FROM ls_evaluated"
-        else:
-            sql = stream.evaluation(retracts=True).sql()
+        sql = evaluated_sql(self.spark, stream, retracts=True)
         return self.spark.sql(self.target.shape.select(sql, unique=False))
 
     def _nothing(self) -> DataFrame:

@@ -33,11 +33,10 @@ MAX_LITERALS = 300
 
 @dataclass(frozen=True)
 class Written:
-    """What the commit held: rows, the output's version, and whether it was there before."""
+    """What the commit held: rows, and the output's version (None: there was nothing to write)."""
 
     rows: int
     version: int | None
-    replayed: bool = False
 
 
 def write_result(
@@ -75,7 +74,7 @@ def _write_arrow(
     reach("C6a")
     result = commit(table, rows, tag, replace=replaced)
     reach("C6b")
-    return Written(count, result.version, result.replayed)
+    return Written(count, result.version)
 
 
 def _replacement(table: Table, target: Target, rows: pa.Table, again: pa.Table | None) -> str | None:
@@ -213,21 +212,25 @@ def _with_survivors(
 def _write_spark(
     spark: SparkSession, table: Table, target: Target, rows: DataFrame, again: pa.Table | None, tag: CommitTag
 ) -> Written:
-    replaced = None
+    replaced, kept = None, None
     if again is not None or not target.appends:
-        rows, replaced = _rewritten_by_spark(spark, table, target, rows, again)
-    reach("C6a")
-    result = commit(table, rows, tag, replace=replaced)
-    reach("C6b")
+        kept = rows.persist()
+        rows, replaced = _rewritten_by_spark(spark, table, target, kept, again)
+    try:
+        reach("C6a")
+        result = commit(table, rows, tag, replace=replaced)
+        reach("C6b")
+    finally:
+        if kept is not None:
+            kept.unpersist()
     added = read_commits(table.path, result.version - 1, result.version)[0].add_rows
-    return Written(added or 0, result.version, result.replayed)
+    return Written(added or 0, result.version)
 
 
 def _rewritten_by_spark(
     spark: SparkSession, table: Table, target: Target, rows: DataFrame, again: pa.Table | None
 ) -> tuple[DataFrame, str | None]:
     """Return rows with the survivors of the range that they fall into, and the range's predicate."""
-    rows = rows.persist()
     time = target.info.time_column
     range_column = START if target.appends and target.shape.provenance else time
     low, high = rows.selectExpr(
