@@ -88,6 +88,15 @@ class Settings(BaseSettings):
         default=ByteSize(0), ge=0, description="output bytes a second of one stream; 0 for no limit"
     )
 
+    recalculation_rows: int = Field(
+        default=1_000_000, ge=1, description="rows read by one part of a recalculation, between live ticks"
+    )
+
+    exact: bool = Field(
+        default=False,
+        description="new streams follow every change (EXACT) unless they name another policy",
+    )
+
     checkpoint_seconds: float = Field(
         default=180.0, gt=0, description="a stream's state is saved at least this often while it works"
     )

@@ -116,9 +116,16 @@ class GroupKey:
 
 @dataclass(frozen=True)
 class StreamOptions:
-    """STREAM_OPTIONS. ``history_start`` is event time as written, None for the earliest row."""
+    """STREAM_OPTIONS. ``history_start`` is event time as written, None for the earliest row.
+
+    ``exact`` (lakestream's own) follows every change of the source, whatever the other policies.
+    """
 
     watermark: Duration | None = None
+    expired_time: Duration | None = None
+    ignore_disorder: bool = False
+    delete_recalc: bool = False
+    exact: bool = False
     fill_history: bool = False
     fill_history_first: bool = False
     history_start: str | None = None
@@ -373,6 +380,18 @@ class StopStream:
 
 
 @dataclass(frozen=True)
+class RecalculateStream:
+    """``RECALCULATE STREAM name FROM t1 [TO t2]``, half-open, or ``RECALCULATE STREAM name RESYNC``.
+
+    ``start`` is None for RESYNC, ``end`` None for everything up to the stream's progress.
+    """
+
+    name: TableName
+    start: str | None = None
+    end: str | None = None
+
+
+@dataclass(frozen=True)
 class VerifyStream:
     """``VERIFY STREAM name [FROM t1 TO t2]``: event times as written, half-open."""
 
@@ -416,6 +435,7 @@ Statement = (
     | DropStream
     | StartStream
     | StopStream
+    | RecalculateStream
     | VerifyStream
     | ExplainStream
     | Query

@@ -84,6 +84,8 @@ def _duration(units: str, least: int = 0) -> Callable[[Reader, Options, str], No
         options.durations[name] = duration
         if name == "WATERMARK":
             options.values = replace(options.values, watermark=duration)
+        elif name == "EXPIRED_TIME":
+            options.values = replace(options.values, expired_time=duration)
         else:
             _name_unbuilt(reader, options, name)
 
@@ -112,8 +114,16 @@ def _pre_filter(reader: Reader, options: Options, _name: str) -> None:
     options.values = replace(options.values, pre_filter=reader.in_brackets("a condition"))
 
 
-def _ignore_nodata(_reader: Reader, options: Options, _name: str) -> None:
-    options.values = replace(options.values, ignore_nodata=True)
+def _flag(_reader: Reader, options: Options, name: str) -> None:
+    """Take an option that is only named."""
+    values = options.values
+    options.values = replace(
+        values,
+        ignore_nodata=values.ignore_nodata or name == "IGNORE_NODATA_TRIGGER",
+        ignore_disorder=values.ignore_disorder or name == "IGNORE_DISORDER",
+        delete_recalc=values.delete_recalc or name == "DELETE_RECALC",
+        exact=values.exact or name == "EXACT",
+    )
 
 
 def _event_type(reader: Reader, options: Options, name: str) -> None:
@@ -140,15 +150,15 @@ _OPTIONS: dict[str, Callable[[Reader, Options, str], None]] = {
     "FILL_HISTORY": _history,
     "FILL_HISTORY_FIRST": _history,
     "PRE_FILTER": _pre_filter,
-    "IGNORE_NODATA_TRIGGER": _ignore_nodata,
+    "IGNORE_NODATA_TRIGGER": _flag,
     "EVENT_TYPE": _event_type,
-    "IGNORE_DISORDER": _name_unbuilt,
-    "DELETE_RECALC": _name_unbuilt,
+    "IGNORE_DISORDER": _flag,
+    "DELETE_RECALC": _flag,
     "DELETE_OUTPUT_TABLE": _name_unbuilt,
     "CALC_NOTIFY_ONLY": _name_unbuilt,
     "LOW_LATENCY_CALC": _name_unbuilt,
     "FORCE_OUTPUT": _name_unbuilt,
-    "EXACT": _name_unbuilt,
+    "EXACT": _flag,
 }
 
 
@@ -159,6 +169,14 @@ def _check_together(reader: Reader, options: Options) -> None:
         raise reader.error(
             "OPTIONS_EXCLUDE", "FILL_HISTORY and FILL_HISTORY_FIRST exclude each other", word=later
         )
+    for name in ("IGNORE_DISORDER", "EXPIRED_TIME"):
+        if "EXACT" in words and name in words:
+            raise reader.error(
+                "OPTIONS_EXCLUDE",
+                f"EXACT follows every change, {name} ignores some",
+                word=max(words["EXACT"], words[name], key=lambda w: w.start),
+                hint="leave one of them out",
+            )
     watermark, expired = durations.get("WATERMARK"), durations.get("EXPIRED_TIME")
     if watermark and expired and watermark.micros > expired.micros:
         raise reader.error(

@@ -30,6 +30,7 @@ _STATEMENTS: dict[tuple[str, ...], Callable[[Reader], Statement]] = {
     ("ALTER", "STABLE"): tables.alter_table,
     ("START", "STREAM"): streams.start_stream,
     ("STOP", "STREAM"): streams.stop_stream,
+    ("RECALCULATE", "STREAM"): streams.recalculate_stream,
     ("VERIFY", "STREAM"): streams.verify_stream,
     ("EXPLAIN", "STREAM"): streams.explain_stream,
     ("INSERT", "INTO"): tables.insert,
@@ -43,7 +44,6 @@ _STATEMENTS: dict[tuple[str, ...], Callable[[Reader], Statement]] = {
 _QUERIES = ("SELECT", "WITH", "VALUES")
 _UNBUILT: tuple[tuple[str, ...], ...] = (
     ("CREATE", "OR", "REPLACE", "STREAM"),
-    ("RECALCULATE", "STREAM"),
     ("ALTER", "STREAM"),
     ("PAUSE", "STREAM"),
     ("RESUME", "STREAM"),

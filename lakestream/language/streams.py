@@ -13,6 +13,7 @@ from lakestream.language.model import (
     ExplainStream,
     Fragment,
     GroupKey,
+    RecalculateStream,
     StartStream,
     StopStream,
     StreamDefinition,
@@ -394,6 +395,17 @@ def stop_stream(reader: Reader) -> StopStream:
     """Read what follows ``STOP STREAM``."""
     if_exists = reader.if_exists()
     return StopStream(reader.table_name("a stream's name"), if_exists)
+
+
+def recalculate_stream(reader: Reader) -> RecalculateStream:
+    """Read what follows ``RECALCULATE STREAM``; RESYNC is lakestream's own."""
+    name = reader.table_name("a stream's name")
+    if reader.accept("RESYNC"):
+        return RecalculateStream(name)
+    if not reader.accept("FROM"):
+        raise reader.unexpected("FROM or RESYNC", ("FROM", "RESYNC"))
+    start = reader.instant("the start")
+    return RecalculateStream(name, start, reader.instant("the end") if reader.accept("TO") else None)
 
 
 def verify_stream(reader: Reader) -> VerifyStream:

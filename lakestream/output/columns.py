@@ -50,24 +50,38 @@ class OutputShape:
     key: tuple[str, ...]
     provenance: bool = True
 
-    def select(self, evaluated: str, *, unique: bool) -> str:
-        """Return the SQL of the rows to write, from the relation of an evaluation's result.
-
-        Rows whose first column is NULL are dropped; unless keys are ``unique`` by themselves, of rows
-        with equal keys the one of the later window stays (then of the greater group id).
-        """
+    def listed(self) -> str:
+        """Return the select list of the rows to write, over the relation of an evaluation's result."""
         listed = ", ".join(
             f"CAST({column.sql} AS {column.type}) AS `{column.name}`" for column in self.columns
         )
         if self.provenance:
             listed += f", _ls_gid AS {GROUP}, timestamp_micros(_ls_low) AS {START}"
             listed += f", timestamp_micros(_ls_high) AS {END}"
+        return listed
+
+    @property
+    def types(self) -> dict[str, str]:
+        """The Spark types of all columns that are written."""
+        own = {column.name: column.type for column in self.columns}
+        return {**own, **PROVENANCE} if self.provenance else own
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of all columns that are written."""
+        return tuple(self.types)
+
+    def select(self, evaluated: str, *, unique: bool) -> str:
+        """Return the SQL of the rows to write, from the relation of an evaluation's result.
+
+        Rows whose first column is NULL are dropped; unless keys are ``unique`` by themselves, of rows
+        with equal keys the one of the later window stays (then of the greater group id).
+        """
+        listed = self.listed()
         first = self.columns[0]
         order = "_ls_high AS _ls_order, _ls_gid AS _ls_then"
         rows = f"SELECT {listed}, {order} FROM ({evaluated}) WHERE {first.sql} IS NOT NULL"
-        names = ", ".join(f"`{column.name}`" for column in self.columns)
-        if self.provenance:
-            names += f", {GROUP}, {START}, {END}"
+        names = ", ".join(f"`{name}`" for name in self.names)
         if unique:
             return f"SELECT {names} FROM ({rows})"
         key = ", ".join(f"`{name}`" for name in self.key)
