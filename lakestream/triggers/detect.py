@@ -7,7 +7,11 @@ The rules (TDengine A3, A4, A7), each commit taken as a set and judged against t
 * a window fires in the commit in which the mark passes its end;
 * a row that falls into a window that has fired already is late: by default that window of INTERVAL
   fires again in the commit that brought the row, a late row of SLIDING is ignored;
-* a late row before the group's first window makes every window from its own on fire.
+* a late row before the group's first window makes every window from its own on fire;
+* a row older than the group's newest one by more than EXPIRED_TIME does nothing at all.
+
+Under EXACT (lakestream's own) first and newest are those of the source as it is, and so are the windows:
+:class:`NetDetection` compares before and after, whatever changes lie between.
 
 State is two instants a group (first, newest), so it is a function of the history and O(1).
 """
@@ -24,78 +28,17 @@ STATE_COMMIT = -1
 """The commit number under which the state before the tick takes part."""
 
 
-@dataclass(frozen=True)
-class Detection:
-    """How a stream detects firings. ``groups`` are the names of its group columns (g1, g2, …).
-
-    ``watermark`` is in microseconds; ``refires`` says whether a late row makes its windows fire again.
-    """
+class _Firings:
+    """What both detections share: the windows of a result."""
 
     grid: Grid
     groups: tuple[str, ...]
-    watermark: int
-    refires: bool
-
-    def sql(self, changes: str, state: str) -> str:
-        """Return the SQL that turns changes and state into one row per group and commit.
-
-        ``changes`` is a relation (gid BIGINT, group columns, ts BIGINT µs, v BIGINT commit, kept
-        BOOLEAN: false for the old image of an update, which touches windows and moves no mark);
-        ``state`` one of (gid, group columns, first BIGINT µs, newest BIGINT µs).
-        The result: gid, group columns, v, first, newest (after that commit), fires (array of
-        ``struct<a, b>``, windows a to b inclusive), again (the same for windows fired before), rows,
-        late (rows that fell into windows that had fired), windows (how many fire), low and high (µs, the
-        span of all of them; NULL when none fires).
-        """
-        return _DETECT.format(
-            changes=changes,
-            state=state,
-            groups="".join(f", {name}" for name in self.groups),
-            any_groups="".join(f", any_value({name}) AS {name}" for name in self.groups),
-            span_a=self._chunk_first(),
-            span_b=self._chunk_last(),
-            ended_first=self.grid.ended("first", "first"),
-            ended_first_before=self.grid.ended("first_before", "first_before"),
-            closed=self.grid.closed(f"(newest - {self.watermark}L)", "first"),
-            closed_before=self.grid.closed(f"(newest_before - {self.watermark}L)", "first_before"),
-            is_late=self._is_late(),
-            opens=self._opens(),
-            refires=str(self.refires).lower(),
-            low=self.grid.low("lowest", "first"),
-            high=self.grid.high("highest", "first"),
-        )
-
-    def _chunk_first(self) -> str:
-        """Rows are chunked by the windows they fall into, where late rows make those fire again.
-
-        Otherwise only a watermark needs the single instants: a row may arrive before the group's
-        first one and still not be late.
-        """
-        if self.refires:
-            return f"{self.grid.ended('ts', 'ts')} + 1"
-        return "ts" if self.watermark else "0L"
-
-    def _chunk_last(self) -> str:
-        return self.grid.begun("ts", "ts") if self.refires else "0L"
-
-    def _is_late(self) -> str:
-        if self.refires:
-            return "span_a <= span_b AND span_a <= closed_before"
-        return f"high_ts <= newest_before - {self.watermark}L"
-
-    def _opens(self) -> str:
-        """Return SQL for the earliest row that can be the group's first one: late ones only refire."""
-        if self.refires:
-            return "low_ts"
-        return (
-            f"CASE WHEN newest_before IS NULL OR low_ts > newest_before - {self.watermark}L THEN low_ts END"
-        )
 
     def windows_sql(self, fired: str) -> str:
         """Return the SQL that lists the windows to compute, once each, from a detection result.
 
         The result: gid, group columns, k BIGINT, c BIGINT (the commit that fired it last), first,
-        again (BOOLEAN: a late row made it fire after it had fired before).
+        again (BOOLEAN: it had fired before).
         """
         return _WINDOWS.format(
             fired=fired,
@@ -104,17 +47,145 @@ class Detection:
             exists=self.grid.exists("k"),
         )
 
+    def gone_sql(self, fired: str) -> str:
+        """Return the SQL that lists the windows that are no more: gid, low BIGINT µs."""
+        return _GONE.format(fired=fired, low=self.grid.low("k", "first_gone"))
+
+
+@dataclass(frozen=True)
+class Detection(_Firings):
+    """How a stream detects firings, commit by commit. ``groups`` names its group columns (g1, g2, …).
+
+    ``watermark`` and ``expiry`` (None: rows never expire) are in microseconds; ``refires`` says whether
+    a written row makes windows that have fired fire again, ``deletes`` whether a deleted one does.
+    """
+
+    grid: Grid
+    groups: tuple[str, ...]
+    watermark: int
+    refires: bool
+    deletes: bool = False
+    expiry: int | None = None
+
+    def sql(self, changes: str, state: str) -> str:
+        """Return the SQL that turns changes and state into one row per group and commit.
+
+        ``changes`` is a relation (gid BIGINT, group columns, ts BIGINT µs, v BIGINT commit, kept
+        BOOLEAN: false for a row that went, which moves no mark, touches BOOLEAN: it makes windows fire
+        again, expires BOOLEAN: it may be too old to count); ``state`` one of (gid, group columns, first
+        BIGINT µs, newest BIGINT µs).
+        The result: gid, group columns, v, first, newest (after that commit), fires (array of
+        ``struct<a, b>``, windows a to b inclusive), again (the same for windows fired before), gone
+        (none here), first_gone, rows, late (rows that fell into windows that had fired), windows (how
+        many fire), low and high (µs, the span of all of them; NULL when none fires).
+        """
+        mark_before = f"(newest_before - {self.watermark}L)"
+        return _DETECT.format(
+            changes=changes,
+            state=state,
+            groups="".join(f", {name}" for name in self.groups),
+            any_groups="".join(f", any_value({name}) AS {name}" for name in self.groups),
+            span_a=self._chunk(f"{self.grid.ended('ts', 'ts')} + 1"),
+            span_b=self._chunk(self.grid.begun("ts", "ts")),
+            at=self._instant(),
+            expired=f"coalesce(expires AND at < newest_before - {self.expiry}L, false)"
+            if self.expiry is not None
+            else "false",
+            ended_first=self.grid.ended("first", "first"),
+            ended_first_before=self.grid.ended("first_before", "first_before"),
+            closed=self.grid.closed(f"(newest - {self.watermark}L)", "first"),
+            closed_before=self.grid.closed(mark_before, "first_before"),
+            mark_before=mark_before,
+            opens="low_ts"
+            if self.refires
+            else f"CASE WHEN newest_before IS NULL OR low_ts > {mark_before} THEN low_ts END",
+            low=self.grid.low("lowest", "first"),
+            high=self.grid.high("highest", "first"),
+        )
+
+    def without_first_sql(self, fired: str, state: str, extremes: str) -> str:
+        """Return the SQL of a detection result after groups lost their first rows (DELETE_RECALC).
+
+        ``extremes`` has their first rows now, NULL for a group without rows: windows before them go.
+        """
+        return _WITHOUT_FIRST.format(
+            fired=fired,
+            state=state,
+            extremes=extremes,
+            groups="".join(f", d.{name}" for name in self.groups),
+            ended=self.grid.ended("e.first", "e.first"),
+            ended_before=self.grid.ended("s.first", "s.first"),
+            closed=self.grid.closed(f"(d.newest - {self.watermark}L)", "s.first"),
+            low=self.grid.low("lowest", "first_gone"),
+            high=self.grid.high("highest", "first_gone"),
+            names="".join(f", {name}" for name in self.groups),
+        )
+
+    def _chunk(self, number: str) -> str:
+        """Rows are chunked by the windows they fall into, where they may make those fire again."""
+        if not (self.refires or self.deletes):
+            return "0L"
+        return number if self.refires else f"CASE WHEN touches THEN {number} ELSE 0L END"
+
+    def _instant(self) -> str:
+        """Single instants tell where a watermark does not make a row late, and what has expired."""
+        return "0L" if self.expiry is None and (self.refires or not self.watermark) else "ts"
+
+
+@dataclass(frozen=True)
+class NetDetection(_Firings):
+    """How an EXACT stream detects firings: the windows there are after the changes against before."""
+
+    grid: Grid
+    groups: tuple[str, ...]
+    watermark: int
+
+    def sql(self, changes: str, state: str, extremes: str) -> str:
+        """Return the SQL that turns net changes into one row per group; the result is as in Detection.
+
+        ``changes`` is a relation (gid, group columns, ts BIGINT µs, v BIGINT the last commit, kept
+        BOOLEAN: written or gone), ``state`` (gid, group columns, first, newest), ``extremes`` (gid,
+        first, newest) has what the source says of groups that lost rows at one of their ends, NULLs for
+        a group without rows. A group without rows comes with first and newest NULL.
+        """
+        depends = self.grid.depends_on_first
+        ended = self.grid.ended
+        span = ("ts", "ts") if depends else (f"{ended('ts', 'ts')} + 1", self.grid.begun("ts", "ts"))
+        number_a = f"{ended('s.a', 'first')} + 1" if depends else "s.a"
+        number_b = self.grid.begun("s.b", "first") if depends else "s.b"
+        origins = (self.grid.low("0", "first"), self.grid.low("0", "first_before"))
+        moved = " <> ".join(origins) if depends else "false"
+        return _NET.format(
+            changes=changes,
+            state=state,
+            extremes=extremes,
+            groups="".join(f", {name}" for name in self.groups),
+            of_changes="".join(f", c.{name}" for name in self.groups),
+            any_groups="".join(f", any_value({name}) AS {name}" for name in self.groups),
+            span_a=span[0],
+            span_b=span[1],
+            open=f"{ended('first', 'first')} + 1",
+            open_before=f"{ended('first_before', 'first_before')} + 1",
+            closed=self.grid.closed(f"(newest - {self.watermark}L)", "first"),
+            closed_before=self.grid.closed(f"(newest_before - {self.watermark}L)", "first_before"),
+            number_a=number_a,
+            number_b=number_b,
+            moved=moved,
+            low=self.grid.low("lowest", "first"),
+            high=self.grid.high("highest", "first"),
+        )
+
 
 _DETECT = """
 WITH chunk AS (
-  SELECT gid{groups}, v, {span_a} AS span_a, {span_b} AS span_b,
+  SELECT gid{groups}, v, touches, expires, {span_a} AS span_a, {span_b} AS span_b, {at} AS at,
     min(ts) FILTER (WHERE kept) AS low_ts, max(ts) FILTER (WHERE kept) AS high_ts,
     count_if(kept) AS n
   FROM {changes} GROUP BY ALL
 ), history AS (
-  SELECT gid{groups}, v, span_a, span_b, low_ts, high_ts, n FROM chunk
+  SELECT gid{groups}, v, touches, expires, span_a, span_b, at, low_ts, high_ts, n FROM chunk
   UNION ALL
-  SELECT gid{groups}, -1L, NULL, NULL, first, newest, 0L FROM {state}
+  SELECT gid{groups}, -1L, false, false, NULL, NULL, NULL, first, newest, 0L FROM {state}
 ), moved AS (
   SELECT *, max(high_ts) OVER before AS newest_before, max(high_ts) OVER upto AS newest
   FROM history
@@ -122,19 +193,20 @@ WITH chunk AS (
     upto AS (PARTITION BY gid ORDER BY v RANGE BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)
 ), opened AS (
   SELECT *, min({opens}) OVER before AS first_before, min({opens}) OVER upto AS first
-  FROM moved
+  FROM moved WHERE NOT {expired}
   WINDOW before AS (PARTITION BY gid ORDER BY v RANGE BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING),
     upto AS (PARTITION BY gid ORDER BY v RANGE BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)
 ), judged AS (
   SELECT *, {closed_before} AS closed_before FROM opened WHERE v >= 0
 ), judged_rows AS (
-  SELECT *, {is_late} AS is_late FROM judged
+  SELECT *, coalesce(CASE WHEN touches THEN span_a <= span_b AND span_a <= closed_before
+    ELSE high_ts <= {mark_before} END, false) AS is_late FROM judged
 ), commits AS (
   SELECT gid{any_groups}, v, any_value(first) AS first, any_value(newest) AS newest,
     any_value(first_before) AS first_before, any_value(closed_before) AS closed_before,
     CAST(sum(n) AS BIGINT) AS rows, CAST(coalesce(sum(n) FILTER (WHERE is_late), 0) AS BIGINT) AS late,
     collect_set(struct(span_a AS a, least(span_b, closed_before) AS b))
-      FILTER (WHERE is_late AND {refires}) AS again
+      FILTER (WHERE is_late AND touches) AS again
   FROM judged_rows GROUP BY gid, v
 ), bounds AS (
   SELECT *, {ended_first} AS ended_first, {ended_first_before} AS ended_first_before, {closed} AS closed
@@ -152,7 +224,79 @@ WITH chunk AS (
     array_max(transform(concat(fires, again), r -> r.b)) AS highest
   FROM firings
 )
-SELECT gid{groups}, v, first, newest, fires, again, rows, late,
+SELECT gid{groups}, v, first, newest, fires, again,
+  CAST(array() AS ARRAY<STRUCT<a: BIGINT, b: BIGINT>>) AS gone, first AS first_gone, rows, late,
+  aggregate(concat(fires, again), 0L, (n, r) -> n + r.b - r.a + 1) AS windows, {low} AS low, {high} AS high
+FROM spans
+"""
+
+_WITHOUT_FIRST = """
+WITH known AS (
+  SELECT d.gid{groups}, d.v, CASE WHEN e.gid IS NULL THEN d.first ELSE e.first END AS first, d.newest,
+    d.fires, d.again, coalesce(s.first, d.first) AS first_gone, d.rows, d.late,
+    CASE WHEN e.gid IS NOT NULL THEN coalesce({ended}, {closed}) END AS start,
+    {ended_before} AS start_before, {closed} AS closed
+  FROM {fired} d LEFT JOIN {state} s ON d.gid = s.gid LEFT JOIN {extremes} e ON d.gid = e.gid
+), cut AS (
+  SELECT *,
+    filter(transform(fires, r -> struct(greatest(r.a, coalesce(start + 1, r.a)) AS a, r.b AS b)),
+      r -> r.a <= r.b) AS fires_left,
+    filter(transform(again, r -> struct(greatest(r.a, coalesce(start + 1, r.a)) AS a, r.b AS b)),
+      r -> r.a <= r.b) AS again_left,
+    filter(array(struct(start_before + 1 AS a, least(start, closed) AS b)), r -> r.a <= r.b) AS gone
+  FROM known
+), spans AS (
+  SELECT *,
+    array_min(transform(concat(fires_left, again_left), r -> r.a)) AS lowest,
+    array_max(transform(concat(fires_left, again_left), r -> r.b)) AS highest
+  FROM cut
+)
+SELECT gid{names}, v, first, newest, fires_left AS fires, again_left AS again, gone, first_gone, rows, late,
+  aggregate(concat(fires_left, again_left), 0L, (n, r) -> n + r.b - r.a + 1) AS windows,
+  {low} AS low, {high} AS high
+FROM spans
+"""
+
+_NET = """
+WITH touched AS (
+  SELECT gid{any_groups}, max(v) AS v, min(ts) FILTER (WHERE kept) AS low_ts,
+    max(ts) FILTER (WHERE kept) AS high_ts, count_if(kept) AS n,
+    collect_set(struct({span_a} AS a, {span_b} AS b)) AS spans
+  FROM {changes} GROUP BY gid
+), known AS (
+  SELECT c.gid{of_changes}, c.v, c.n, c.spans, s.first AS first_before, s.newest AS newest_before,
+    CASE WHEN e.gid IS NULL THEN least(s.first, c.low_ts) ELSE e.first END AS first,
+    CASE WHEN e.gid IS NULL THEN greatest(s.newest, c.high_ts) ELSE e.newest END AS newest
+  FROM touched c LEFT JOIN {state} s ON c.gid = s.gid LEFT JOIN {extremes} e ON c.gid = e.gid
+), bounds AS (
+  SELECT *, coalesce({open}, 1L) AS open, coalesce({closed}, 0L) AS closed,
+    coalesce({open_before}, 1L) AS open_before, coalesce({closed_before}, 0L) AS closed_before,
+    coalesce({moved}, false) AS moved
+  FROM known
+), numbered AS (
+  SELECT *, closed_before < open_before OR closed < open OR moved AS apart,
+    transform(spans, s -> struct({number_a} AS a, {number_b} AS b)) AS hit
+  FROM bounds
+), ranges AS (
+  SELECT *,
+    filter(CASE WHEN apart THEN array(struct(open AS a, closed AS b)) ELSE array(
+      struct(open AS a, least(closed, open_before - 1) AS b),
+      struct(greatest(open, closed_before + 1) AS a, closed AS b)) END, r -> r.a <= r.b) AS fires,
+    filter(CASE WHEN apart THEN array(struct(open_before AS a, closed_before AS b)) ELSE array(
+      struct(open_before AS a, least(closed_before, open - 1) AS b),
+      struct(greatest(open_before, closed + 1) AS a, closed_before AS b)) END, r -> r.a <= r.b) AS gone,
+    CASE WHEN apart THEN CAST(array() AS ARRAY<STRUCT<a: BIGINT, b: BIGINT>>) ELSE filter(transform(hit,
+      s -> struct(greatest(s.a, open, open_before) AS a, least(s.b, closed, closed_before) AS b)),
+      r -> r.a <= r.b) END AS again
+  FROM numbered
+), spans AS (
+  SELECT *,
+    array_min(transform(concat(fires, again), r -> r.a)) AS lowest,
+    array_max(transform(concat(fires, again), r -> r.b)) AS highest
+  FROM ranges
+)
+SELECT gid{groups}, v, first, newest, fires, again, gone, first_before AS first_gone, n AS rows,
+  CAST(size(again) AS BIGINT) AS late,
   aggregate(concat(fires, again), 0L, (n, r) -> n + r.b - r.a + 1) AS windows, {low} AS low, {high} AS high
 FROM spans
 """
@@ -168,4 +312,10 @@ FROM (
     explode(flatten(transform(again, r -> sequence(r.a, r.b)))) AS k
   FROM {fired}
 ) WHERE {exists} GROUP BY gid, k
+"""
+
+_GONE = """
+SELECT gid, {low} AS low FROM (
+  SELECT gid, first_gone, explode(flatten(transform(gone, r -> sequence(r.a, r.b)))) AS k FROM {fired}
+)
 """
