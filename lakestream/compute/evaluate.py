@@ -46,7 +46,8 @@ class Evaluation:
 
     ``by_commit``: a window holds only the rows of the commits up to the one that fired it last;
     ``only_with_rows``: windows without rows are left out (IGNORE_NODATA_TRIGGER);
-    ``retracts``: some rows come with a sign of -1 and cancel an equal row.
+    ``retracts``: some rows come with a sign of -1 and cancel an equal row; ``combines``: the aggregates
+    may be combined from partial ones, as far as their kind goes (means of decimals may not).
     """
 
     calculation: Calculation
@@ -55,6 +56,7 @@ class Evaluation:
     by_commit: bool
     only_with_rows: bool
     retracts: bool = False
+    combines: bool = True
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -95,6 +97,7 @@ class Evaluation:
             and self.grid.pane is not None
             and not self.by_commit
             and not self.retracts
+            and self.combines
             and partials(self._aggregates()) is not None
         )
 
@@ -154,7 +157,7 @@ class Evaluation:
     # --- grouped ---
 
     def _aggregates(self) -> list[exp.Expr]:
-        found = list(dict.fromkeys(aggregates(self.calculation.query.selects)))
+        found = distinct_aggregates(self.calculation)
         return [*found, *([exp.Count(this=exp.Literal.number(1))] if self._counts_rows else [])]
 
     @property
@@ -173,14 +176,17 @@ class Evaluation:
     def _by_panes(self, found: Sequence[exp.Expr]) -> str:
         pane, parts = self.grid.pane, partials(found)
         assert pane is not None and parts is not None  # noqa: PT018 - by by_panes
-        per_pane = ", ".join(f"{sql} AS {name}" for part in parts for name, sql in part.per_pane)
-        combined = ", ".join(f"{part.combined} AS a{number}" for number, part in enumerate(parts))
-        names = ", ".join(name for part in parts for name, _ in part.per_pane)
+        columns = [column for part in parts for column in part.columns]
+        per_pane = ", ".join(f"{column.over_rows} AS {column.name}" for column in columns)
+        merged = ", ".join(f"{column.merged} AS {column.name}" for column in columns)
+        results = ", ".join(f"{part.result} AS a{number}" for number, part in enumerate(parts))
+        names = ", ".join(column.name for column in columns)
         once = f"SELECT _ls_gid, {pane.number('_ls_ts')} AS pane, {per_pane} FROM {ROWS} GROUP BY _ls_gid, 2"
         first, last = pane.first_window("pane"), pane.last_window("pane")
         numbers = f"explode(sequence({first}, {last})) AS _ls_k"
         windows = f"SELECT _ls_gid, {numbers}, {names} FROM ({once}) WHERE {first} <= {last}"
-        return f"SELECT _ls_gid, _ls_k, {combined} FROM ({windows}) GROUP BY _ls_gid, _ls_k"
+        combined = f"SELECT _ls_gid, _ls_k, {merged} FROM ({windows}) GROUP BY _ls_gid, _ls_k"
+        return f"SELECT _ls_gid, _ls_k, {results} FROM ({combined})"
 
     def _joined_to_windows(self, found: Sequence[exp.Expr], body: str, count: str | None = None) -> str:
         """Join windows and aggregates; a window without rows has what the aggregates give over nothing.
@@ -189,7 +195,7 @@ class Evaluation:
         """
         join = "JOIN" if self.only_with_rows else "LEFT JOIN"
         names = {node: f"a{number}" for number, node in enumerate(found)}
-        unknown = [node for node in found if _over_nothing(node) is None]
+        unknown = [node for node in found if over_nothing(node) is None]
         if count is not None:
             names[exp.column(count, table=ALIAS)] = f"a{len(found) - 1}"
         selected = ", ".join(
@@ -260,6 +266,11 @@ class Evaluation:
             for name in ("_ls_gid", "_ls_k", *self.calculation.scope.groups, "_ls_low", "_ls_high")
         )
         return f"SELECT {passed}, r.* FROM ({bound.sql('spark')}) AS r({', '.join(self.columns)})"
+
+
+def distinct_aggregates(calculation: Calculation) -> list[exp.Expr]:
+    """Return the aggregates of a calculation's result columns, each once."""
+    return list(dict.fromkeys(aggregates(calculation.query.selects)))
 
 
 def _bind(query: exp.Query, values: Mapping[str, str]) -> exp.Query:
@@ -373,7 +384,7 @@ def _split_condition(condition: exp.Expr) -> tuple[list[exp.Expr], list[exp.Expr
 _NULL_OVER_NOTHING = (exp.Sum, exp.Avg, exp.Min, exp.Max, exp.StddevPop, exp.Stddev, exp.StddevSamp)
 
 
-def _over_nothing(node: exp.Expr) -> str | None:
+def over_nothing(node: exp.Expr) -> str | None:
     """Return what the aggregate gives over no rows, None where only Spark knows."""
     inner = node.this if isinstance(node, exp.Filter) else node
     if isinstance(inner, (exp.Count, exp.CountIf)):
@@ -393,7 +404,7 @@ def _substitute(projection: exp.Expr, names: Mapping[exp.Expr, str]) -> exp.Expr
             return node
         if isinstance(node, exp.Column):
             return exp.Var(this=f"coalesce(a.{names[node]}, 0L)")
-        column, nothing = f"a.{names[node]}", _over_nothing(node)
+        column, nothing = f"a.{names[node]}", over_nothing(node)
         if nothing == "NULL":
             return exp.Var(this=column)
         if nothing is None:
