@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from lakestream.errors import StreamError
@@ -28,7 +30,7 @@ def changes_arrow(table: Table | str, after: int, upto: int, columns: Sequence[s
     import pyarrow as pa
 
     table = opened(table)
-    commits = _checked(table, after, upto)
+    commits = checked_commits(table, after, upto)
     if upto <= after:
         return _empty(table, columns)
     wanted = [*columns, CHANGE_TYPE, COMMIT_VERSION]
@@ -53,19 +55,35 @@ def changes_spark(
     is gone by then: who evaluates it much later calls ``read_commits`` again afterwards.
     """
     table = opened(table)
-    _checked(table, after, upto)
+    commits = checked_commits(table, after, upto)
+    parts = [_feed(spark, table.path, *span, columns) for span in _spans_of_one_schema(commits, after, upto)]
+    return functools.reduce(lambda left, right: left.unionAll(right), parts)
+
+
+def _feed(spark: SparkSession, path: str, after: int, upto: int, columns: Sequence[str]) -> DataFrame:
     feed = (
         spark.read.format("delta")
         .option("readChangeFeed", "true")
         .option("startingVersion", after + 1)
         .option("endingVersion", upto)
-        .load(table.path)
+        .load(path)
     )
     names = [*columns, COMMIT_VERSION, CHANGE_TYPE]
     return feed.select(*("`" + name.replace("`", "``") + "`" for name in names))
 
 
-def _checked(table: Table, after: int, upto: int) -> list[CommitInfo]:
+def _spans_of_one_schema(commits: Sequence[CommitInfo], after: int, upto: int) -> list[tuple[int, int]]:
+    """Cut ``(after, upto]`` before each commit that changes the columns.
+
+    Spark refuses to read across a rename or a drop.
+    """
+    schemas = [commit for commit in commits if commit.schema_json is not None]
+    changing = [now for before, now in pairwise(schemas) if before.schema_json != now.schema_json]
+    cuts = [commit.version - 1 for commit in [*schemas[:1], *changing] if commit.version - 1 > after]
+    return [*pairwise([after, *cuts, upto])]
+
+
+def checked_commits(table: Table, after: int, upto: int) -> list[CommitInfo]:
     """Return the range's commits: every one is there, and the change feed was on for all of them.
 
     Spark refuses a range without the feed, delta-rs reads what it finds.

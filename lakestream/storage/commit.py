@@ -23,6 +23,8 @@ from lakestream.storage.reading import align
 from lakestream.storage.table import first_line
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     import pyarrow as pa
     from pyspark.sql import DataFrame
 
@@ -141,17 +143,17 @@ def _has(table: Table, tag: CommitTag) -> bool:
 
 
 def _landed(table: Table, tag: CommitTag, after: int) -> CommitResult:
-    """Return the version after ``after`` that holds our tick; FENCED when another epoch wrote it."""
+    """Return the version after ``after`` that holds our tick; FENCED when a rival went past it."""
     for info in reversed(read_commits(table.path, after, table.version)):
         if (tag.app, tag.tick) in info.transactions:
-            if _epoch(info) != tag.metadata.get("epoch"):
-                raise _fenced(table, tag, _epoch(info))
-            return CommitResult(info.version)
+            _refuse_rival(table, tag, info)
+            theirs = _metadata(info).get("epoch")
+            return CommitResult(info.version, replayed=theirs != tag.metadata.get("epoch"))
     raise _fenced(table, tag, None)
 
 
 def _replayed(table: Table, tag: CommitTag) -> CommitResult:
-    """Return where an earlier run committed the tick; FENCED when a later epoch than ours did."""
+    """Return where an earlier run committed the tick; FENCED when a rival did."""
     version = table.version
     for candidate in range(version, max(-1, version - _SEARCHED), -1):
         try:
@@ -159,19 +161,33 @@ def _replayed(table: Table, tag: CommitTag) -> CommitResult:
         except StreamError:
             break
         if (tag.app, tag.tick) in info.transactions:
-            theirs, ours = _epoch(info), tag.metadata.get("epoch")
-            if isinstance(theirs, int) and isinstance(ours, int) and theirs > ours:
-                raise _fenced(table, tag, theirs)
+            _refuse_rival(table, tag, info)
             return CommitResult(candidate, replayed=True)
     return CommitResult(version, replayed=True)
 
 
-def _epoch(info: CommitInfo) -> object:
+def _refuse_rival(table: Table, tag: CommitTag, info: CommitInfo) -> None:
+    """Raise FENCED for a tick of a later epoch, or of another plan.
+
+    What a process that is gone left behind, perhaps only now, is the tick itself: its plan was ours.
+    """
+    theirs, ours = _metadata(info), tag.metadata
+    if any(theirs.get(name) != ours.get(name) for name in ("after", "upto")) or _is_later(theirs, ours):
+        raise _fenced(table, tag, theirs.get("epoch"))
+
+
+def _is_later(theirs: Mapping[str, object], ours: Mapping[str, object]) -> bool:
+    """Return whether a commit's epoch is not ours and not an earlier one."""
+    epoch, own = theirs.get("epoch"), ours.get("epoch")
+    return epoch != own and not (isinstance(epoch, int) and isinstance(own, int) and epoch < own)
+
+
+def _metadata(info: CommitInfo) -> dict[str, object]:
     try:
         metadata = json.loads(info.user_metadata or "{}")
     except ValueError:
-        return None
-    return metadata.get("epoch") if isinstance(metadata, dict) else None
+        return {}
+    return metadata if isinstance(metadata, dict) else {}
 
 
 def _fenced(table: Table, tag: CommitTag, epoch: object) -> StreamError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from lakestream.storage.appended import appended_spark
 from lakestream.storage.changes import changes_arrow, changes_spark
 from lakestream.storage.commit import CommitResult, CommitTag, commit
 from lakestream.storage.edits import append, create, delete_where, insert_rows, update_where
@@ -25,6 +26,7 @@ __all__ = [
     "Tables",
     "align",
     "append",
+    "appended_spark",
     "capabilities",
     "changes_arrow",
     "changes_spark",

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from lakestream.storage.layout import Layout
 
 Status = Literal["Running", "Stopped", "Failed"]
+RecalculationStatus = Literal["Waiting", "Running", "Done"]
 _KEPT_TICKS = 100
 _MAX_FILES = 64
 _STATE_APP = "lakestream:state"
@@ -98,6 +99,49 @@ class Progress:
     extra: dict[str, Any] = field(default_factory=dict)
 
 
+@dataclass(frozen=True)
+class Recalculation:
+    """A recalculation of a stream's windows, asked for by a statement and done in parts.
+
+    It covers the windows that overlap ``[start_us, end_us)`` of event time, None for no bound;
+    ``resync`` takes the stream's place and state from the source's snapshot first. ``part`` counts the
+    parts done; ``extra`` holds the instants between the parts (``cuts``) and the source's version that
+    each part was computed at (``versions``).
+    """
+
+    id: str
+    uuid: str
+    start_us: int | None
+    end_us: int | None
+    resync: bool
+    status: RecalculationStatus
+    requested_us: int
+    part: int = 0
+    extra: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it is not done yet."""
+        return self.status != "Done"
+
+    @property
+    def parts(self) -> int | None:
+        """How many parts there are; None before they are cut."""
+        cuts = self.extra.get("cuts")
+        return None if cuts is None else len(cuts) + 1
+
+
+_RECALCULATIONS = {
+    "id": "string",
+    "uuid": "string",
+    "start_us": "bigint",
+    "end_us": "bigint",
+    "resync": "boolean",
+    "status": "string",
+    "requested_us": "bigint",
+    "part": "bigint",
+    "extra": "string",
+}
 _STREAMS = {
     "uuid": "string",
     "database": "string",
@@ -137,7 +181,7 @@ _PROGRESS = {
     "extra": "string",
 }
 _JSON = {"table_versions", "extra"}
-_Record = TypeVar("_Record", StreamRecord, TickPlan, Progress)
+_Record = TypeVar("_Record", StreamRecord, TickPlan, Progress, Recalculation)
 _Tick = TypeVar("_Tick", TickPlan, Progress)
 
 
@@ -148,6 +192,8 @@ class Registry:
         self._layout = layout
         self._tables = tables or Tables()
         self._streams = KeyedTable(layout.system_path("streams"), _STREAMS, "uuid")
+        path = layout.system_path("recalculations")
+        self._recalculations = KeyedTable(path, _RECALCULATIONS, "id")
         self._plans = _TickLog(layout.system_path("plans"), _PLANS, TickPlan, self._streams)
         self._progress = _TickLog(layout.system_path("progress"), _PROGRESS, Progress, self._streams)
 
@@ -195,10 +241,27 @@ class Registry:
     def remove(self, uuid: str) -> None:
         """Remove a stream with its state; its ticks go with the next clearing of the logs."""
         self._streams.remove([uuid])
+        self._recalculations.remove([job.id for job in self.recalculations(uuid)])
+        self.remove_state(uuid)
+
+    def remove_state(self, uuid: str) -> None:
+        """Remove what is saved of a stream's state."""
         path = self._state_path(uuid)
         self._tables.forget(path)
         if DeltaTable.is_deltatable(path):
             files.remove_folder(path, self._layout.system_path("dropped"))
+
+    # --- recalculations --------------------------------------------------------------------------
+
+    def recalculations(self, uuid: str | None = None) -> list[Recalculation]:
+        """Return the recalculations of a stream (or of all), done ones too, in the order of asking."""
+        found = [_record(Recalculation, row) for row in self._recalculations.rows().values()]
+        asked = sorted(found, key=lambda job: (job.requested_us, job.id))
+        return [job for job in asked if uuid in (None, job.uuid)]
+
+    def put_recalculation(self, job: Recalculation) -> None:
+        """Record a recalculation, in the place of what was known of it."""
+        self._recalculations.put([_row(job)])
 
     # --- ticks ----------------------------------------------------------------------------------
 
@@ -356,7 +419,7 @@ class _TickLog(Generic[_Tick]):
         self._files = 1
 
 
-def _row(record: StreamRecord | TickPlan | Progress) -> dict[str, Any]:
+def _row(record: StreamRecord | TickPlan | Progress | Recalculation) -> dict[str, Any]:
     """Return a record as a row: what varies as JSON."""
     row = asdict(record)
     return {name: json.dumps(value) if name in _JSON else value for name, value in row.items()}
