@@ -40,18 +40,20 @@ if TYPE_CHECKING:
     from lakestream.engine.verify import Verification
     from lakestream.settings import Settings
     from lakestream.storage.catalog import TableInfo
-    from lakestream.storage.registry import Progress, StreamRecord
+    from lakestream.storage.registry import Progress, Recalculation, StreamRecord
 
 DEFAULT_DATABASE = "main"
 
 
 @dataclass(frozen=True)
 class StreamStatus:
-    """A stream as ``SHOW STREAMS`` lists it; ``lag`` counts commits of its source still to take.
+    """A stream as ``SHOW STREAMS`` lists it.
 
-    ``tick`` and ``version`` (of the source) are those of its last tick, None before the first one; the
-    counts are of all ticks since the stream was created. ``held_back`` says what keeps a stream that has
-    something to do from doing it: the limit of its output's commits or bytes a second.
+    ``lag`` counts commits of its source still to take. ``tick`` and ``version`` (of the source) are
+    those of its last tick, None before the first one; the counts are of all ticks since the stream was
+    created. ``recalculating`` says how many parts of its recalculations are done, None when there is
+    none under way. ``held_back`` says what keeps a stream that has something to do from doing it: the
+    limit of its output's commits or bytes a second.
     """
 
     database: str
@@ -63,6 +65,7 @@ class StreamStatus:
     rows_in: int
     rows_out: int
     late: int
+    recalculating: str | None
     held_back: str | None
     last_error: str | None
     sql: str
@@ -406,6 +409,7 @@ class Lake:
                 definition,
                 self.timezone,
                 to_micros(self.clock.now()),
+                exact_by_default=self.settings.exact,
             )
         except LakestreamError as error:
             raise error.at(_place(definition.source)) from None
@@ -452,6 +456,38 @@ class Lake:
                 self._engine_.forget(record.uuid)
         return Result(message=f"stopped stream {statement.name}" if record else "there was no such stream")
 
+    def _recalculate_stream(self, statement: model.RecalculateStream) -> Result:
+        record = self._record(statement.name)
+        assert record is not None
+        bounds = None if statement.start is None else (statement.start, statement.end)
+        self._request(record, bounds)
+        waits = "" if record.status == "Running" or bounds is None else ", once the stream is started"
+        return Result(message=f"queued: the next run recalculates {record.database}.{record.name}{waits}")
+
+    def recalculate(
+        self, stream: str, start: str | None = None, end: str | None = None, *, resync: bool = False
+    ) -> None:
+        """Queue a recalculation of the windows that overlap ``[start, end)`` of event time.
+
+        Without ``end`` it goes up to the stream's progress. ``resync`` takes everything from the source as
+        it is, for a stream that lost changes. It is done by :meth:`run`, part by part. Raises
+        StatementError STREAM_NOT_FOUND, BAD_VALUE or BAD_RANGE; ValueError for neither or both.
+        """
+        if (start is None) != resync or (resync and end is not None):
+            raise ValueError("recalculate() takes a start, or resync=True")
+        with self._writing("recalculate"):
+            self._request(self._stream_named(stream), None if start is None else (start, end))
+
+    def _request(self, record: StreamRecord, bounds: tuple[str, str | None] | None) -> None:
+        from lakestream.engine.instants import to_micros
+        from lakestream.engine.recalculate import request_recalculation
+
+        request_recalculation(self._registry, record, bounds, to_micros(self._meter.now()))
+
+    def recalculations(self, stream: str) -> list[Recalculation]:
+        """Return the recalculations of a stream in the order they were asked for, done ones too."""
+        return self._registry.recalculations(self._stream_named(stream).uuid)
+
     def _show_streams(self, statement: model.ShowStreams) -> Result:
         columns = (
             "database",
@@ -476,13 +512,15 @@ class Lake:
         """Return the state of every stream; starts no Spark."""
         last = self._registry.last_of_all()
         versions: dict[str, int | None] = {}
+        jobs = [job for job in self._registry.recalculations() if job.is_open]
         found = []
         for record in self._registry.streams():
             source = record.extra["source"]
             if source not in versions:
                 versions[source] = self._latest_version(source)
             progress = last.get(record.uuid, (None, None))[1]
-            found.append(_status(record, progress, versions[source], self._meter.now()))
+            own = [job for job in jobs if job.uuid == record.uuid]
+            found.append(_status(record, progress, versions[source], own, self._meter.now()))
         return found
 
     def _latest_version(self, table: str) -> int | None:
@@ -578,11 +616,16 @@ class Lake:
         model.DropStream: _drop_stream,
         model.StartStream: _start_stream,
         model.StopStream: _stop_stream,
+        model.RecalculateStream: _recalculate_stream,
     }
 
 
 def _status(
-    record: StreamRecord, progress: Progress | None, latest: int | None, now: datetime
+    record: StreamRecord,
+    progress: Progress | None,
+    latest: int | None,
+    jobs: Sequence[Recalculation],
+    now: datetime,
 ) -> StreamStatus:
     done = record.start_version if progress is None else progress.version
     totals = progress.extra if progress else {}
@@ -596,11 +639,19 @@ def _status(
         rows_in=totals.get("total_in", 0),
         rows_out=totals.get("total_out", 0),
         late=totals.get("total_late", 0),
+        recalculating=_parts_done(jobs),
         held_back="the output's rate limit" if totals.get("held_until", 0) > now.timestamp() else None,
         last_error=record.last_error,
         sql=record.sql,
         created_us=record.created_us,
     )
+
+
+def _parts_done(jobs: Sequence[Recalculation]) -> str | None:
+    if not jobs:
+        return None
+    done, parts = sum(job.part for job in jobs), sum(job.parts or 1 for job in jobs)
+    return f"{done} of {parts} parts"
 
 
 def _touches(record: StreamRecord, database: str) -> bool:

@@ -8,19 +8,23 @@ from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from lakestream.compute.calculation import ROWS, WINDOWS
-from lakestream.compute.evaluate import Way
+from lakestream.compute.evaluate import Way, distinct_aggregates
+from lakestream.compute.panes import averaged, partials
 from lakestream.engine.instants import newest_time, parse_instant
 from lakestream.engine.names import visible_columns
+from lakestream.engine.relations import CHANGED, FIRED
 from lakestream.engine.stream import compile_stream, quoted
 from lakestream.engine.target import (
+    UNIQUE_TIMES,
     Target,
     check_existing,
     create_output,
+    key_is_from_window,
     keys_are_unique,
     output_shape,
 )
-from lakestream.engine.tick import CHANGED, FIRED
 from lakestream.errors import LakestreamError, StatementError, StreamError
+from lakestream.language.expressions import parse_query, place_in
 from lakestream.language.source import place_of
 from lakestream.storage.registry import StreamRecord
 
@@ -43,19 +47,24 @@ def create_stream(
     definition: StreamDefinition,
     zone: str,
     created_us: int,
+    *,
+    exact_by_default: bool,
 ) -> StreamRecord:
     """Check a stream, make its output table, and register it; it starts after the source's version now.
 
     Raises StatementError for whatever is wrong with it; nothing is left behind then.
     """
     uuid = str(uuid4())
-    stream = compile_stream(uuid, definition, catalog, zone)
+    exact = _is_exact(definition, by_default=exact_by_default)
+    stream = compile_stream(uuid, definition, catalog, zone, exact=exact)
     _refuse_cycle(stream, registry)
     _refuse_source_without_feed(stream, catalog)
     stream, result_types, group_types = analyse(spark, stream)
     shape = _at_calculation(
         definition, lambda: output_shape(definition, stream.calculation.names, result_types, group_types)
     )
+    if exact:
+        _refuse_inexact(stream)
     output, shared = _output(catalog, registry, definition, shape, uuid)
     table = catalog.handles.latest(stream.source.info.path)
     record = StreamRecord(
@@ -73,6 +82,8 @@ def create_stream(
             "format": DEFINITION_VERSION,
             "zone": zone,
             "way": stream.way.value,
+            "exact": exact,
+            "partials": stream.partial_types,
             "result_types": list(result_types),
             "group_types": list(group_types),
             "shared_output": shared,
@@ -103,7 +114,7 @@ def open_target(stream: Stream, record: StreamRecord, catalog: Catalog) -> Targe
     except StatementError as error:
         raise StreamError("OUTPUT_CHANGED", error.message, hint=error.hint) from None
     unique = keys_are_unique(stream)
-    return Target(info, shape, appends=unique and not record.extra["shared_output"])
+    return Target(info, shape, unique, appends=unique and not record.extra["shared_output"])
 
 
 def analyse(spark: SparkSession, stream: Stream) -> tuple[Stream, list[str], list[str]]:
@@ -131,7 +142,26 @@ def analyse(spark: SparkSession, stream: Stream) -> tuple[Stream, list[str], lis
         stream = replace(stream, way=Way.EACH)
         kinds = _types_of_each(spark, stream, error)
     wanted = stream.evaluation().columns
+    stream = replace(stream, partial_types=_partial_types(spark, stream))
     return stream, [kinds[name] for name in wanted], group_types
+
+
+def _partial_types(spark: SparkSession, stream: Stream) -> dict[str, str] | None:
+    """Return the types of the partial aggregates; None where they would not give the same as whole ones.
+
+    The mean of decimals is a decimal: partial ones would round differently.
+    """
+    found = distinct_aggregates(stream.calculation) if stream.way is Way.GROUPED else []
+    parts, means = partials(found), averaged(found)
+    if means:
+        kinds = spark.sql(f"SELECT {', '.join(means)} FROM {ROWS}").dtypes
+        if any(kind.startswith("decimal") for _, kind in kinds):
+            return None
+    columns = [column for part in parts or [] for column in part.columns]
+    if not columns:
+        return {}
+    listed = ", ".join(f"{column.over_rows} AS {column.name}" for column in columns)
+    return dict(spark.sql(f"SELECT {listed} FROM {ROWS}").dtypes)
 
 
 def _types(spark: SparkSession, sql: str) -> dict[str, str]:
@@ -170,7 +200,10 @@ def spark_message(error: Exception) -> str:
 
 def _register_empty(spark: SparkSession, stream: Stream) -> None:
     _empty_view(
-        spark, stream.source.info, CHANGED, "CAST(0 AS BIGINT) AS _commit_version, '' AS _change_type"
+        spark,
+        stream.source.info,
+        CHANGED,
+        "CAST(0 AS BIGINT) AS _commit_version, '' AS _change_type, 1L AS _ls_sign",
     )
     for read in stream.calculation.reads:
         _empty_view(spark, stream.tables[read.relation.key], read.view)
@@ -226,6 +259,26 @@ def _output(
             )
     check_existing(info, shape)
     return info, True
+
+
+def _is_exact(definition: StreamDefinition, *, by_default: bool) -> bool:
+    """Return whether a stream is EXACT: by its option, or by default where it names no other policy."""
+    options = definition.options
+    ignores = options.ignore_disorder or options.expired_time is not None
+    return options.exact or (by_default and not ignores)
+
+
+def _refuse_inexact(stream: Stream) -> None:
+    """Refuse EXACT where a row of the output could overwrite one that no later change would restore."""
+    if key_is_from_window(stream):
+        return
+    fragment = stream.definition.calculation
+    raise StatementError(
+        "KEY_NOT_FROM_WINDOW",
+        "EXACT needs a key that comes from the window, and the first result column is not one of its times",
+        hint=f"select {' or '.join(sorted(UNIQUE_TIMES & stream.calculation.scope.placeholders))} first",
+        place=place_in(fragment, parse_query(fragment).selects[0]),
+    )
 
 
 def _refuse_cycle(stream: Stream, registry: Registry) -> None:

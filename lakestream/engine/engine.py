@@ -12,14 +12,18 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from lakestream.compute.evaluate import Way
+from lakestream.engine.checks import OutputMark, check_output, check_source, named_state
 from lakestream.engine.create import open_target, spark_message
 from lakestream.engine.faults import reach
 from lakestream.engine.instants import to_micros
 from lakestream.engine.planner import Limits, Planner, Position
+from lakestream.engine.recalculate import PartRun
+from lakestream.engine.relations import History
+from lakestream.engine.resync import Resync
 from lakestream.engine.state import GroupState
 from lakestream.engine.stream import Stream, compile_stream
-from lakestream.engine.tick import History, Tick, output_app
-from lakestream.errors import LakestreamError, StreamError
+from lakestream.engine.tick import Tick, output_app
+from lakestream.errors import LakestreamError, StorageError, StreamError
 from lakestream.language import parse_statement
 from lakestream.language.model import CreateStream
 from lakestream.storage.delta import read_commits
@@ -36,7 +40,8 @@ if TYPE_CHECKING:
     from lakestream.language.model import StreamDefinition
     from lakestream.settings import Settings
     from lakestream.storage.catalog import Catalog
-    from lakestream.storage.registry import Registry, StreamRecord, TickPlan
+    from lakestream.storage.delta import Table
+    from lakestream.storage.registry import Recalculation, Registry, StreamRecord, TickPlan
 
 
 _log = logging.getLogger(__name__)
@@ -64,7 +69,10 @@ class TickReport:
 
 @dataclass
 class _Running:
-    """A stream under the engine's care: compiled, with its state and place."""
+    """A stream under the engine's care: compiled, with its state and place.
+
+    ``mark`` is where its output stood after its last tick, None when that is not known.
+    """
 
     record: StreamRecord
     stream: Stream
@@ -72,6 +80,7 @@ class _Running:
     position: Position
     state: GroupState
     pending: TickPlan | None = None
+    mark: OutputMark | None = None
     totals: dict[str, int] = field(default_factory=dict)
     saved_tick: int = 0
     saved_at: float = 0.0
@@ -95,14 +104,24 @@ def definition_of(record: StreamRecord) -> StreamDefinition:
 def compile_record(record: StreamRecord, catalog: Catalog) -> Stream:
     """Compile a registered stream; raises StatementError when its tables have gone."""
     return compile_stream(
-        record.uuid, definition_of(record), catalog, record.extra["zone"], Way(record.extra["way"])
+        record.uuid,
+        definition_of(record),
+        catalog,
+        record.extra["zone"],
+        exact=record.extra["exact"],
+        way=Way(record.extra["way"]),
+        partial_types=record.extra["partials"],
+        floor_us=record.extra.get("floor_us"),
     )
 
 
 def history_of(record: StreamRecord, definition: StreamDefinition) -> History:
     """Return what a stream takes of the rows that were there before it."""
     until = record.extra.get("until_us")
-    return History(record.start_version, until if definition.options.wants_history else None, until)
+    if "floor_us" in record.extra:
+        return History(record.start_version, taken=True, start_us=record.extra["floor_us"], until_us=None)
+    taken = definition.options.wants_history
+    return History(record.start_version, taken, until if taken else None, until)
 
 
 @dataclass
@@ -122,14 +141,19 @@ class Engine:
     _running: dict[str, _Running] = field(default_factory=dict)
 
     def round(self) -> list[TickReport]:
-        """Run one tick of every stream that has something new; nothing new gives no report."""
+        """Run one tick of every stream that has something new, then a part of each recalculation.
+
+        Nothing to do gives no report.
+        """
+        self._resynchronise()
         planned = self._plan_all()
         new = [plan for running, plan in planned if running.pending is None]
         if new:
             reach("C1")
             self.registry.write_plans(new)
             reach("C2")
-        return [self._run(running, plan) for running, plan in planned]
+        reports = [self._run(running, plan) for running, plan in planned]
+        return [*reports, *self._recalculate()]
 
     def held_back(self) -> float:
         """Return the seconds until the rate limit of some waiting output allows its next commit."""
@@ -200,6 +224,69 @@ class Engine:
             settings.transport,
         )
 
+    # --- recalculation ---
+
+    def _resynchronise(self) -> None:
+        """Give streams that were asked to resynchronise the place and state of the source as it is."""
+        for job in self.registry.recalculations():
+            record = self._record_of(job) if job.resync and job.is_open and "place" not in job.extra else None
+            if record is None:
+                continue
+            try:
+                version = Resync(
+                    self.spark(), self.catalog, self.registry, record, compile_record(record, self.catalog)
+                ).run(to_micros(self.meter.now()))
+            except Exception as error:  # noqa: BLE001 - a stream that fails must not stop its neighbours
+                self._fail(record, _as_failure(error))
+                continue
+            self._running.pop(record.uuid, None)
+            self.registry.put_recalculation(replace(job, extra={**job.extra, "place": version}))
+
+    def _recalculate(self) -> list[TickReport]:
+        """Run one part of the oldest open recalculation of every running stream."""
+        reports, busy = [], set()
+        for job in self.registry.recalculations():
+            record = self._record_of(job) if job.is_open and job.uuid not in busy else None
+            if record is None or record.status != "Running":
+                continue
+            busy.add(job.uuid)
+            report = self._run_part(record, job)
+            if report is not None:
+                reports.append(report)
+        return reports
+
+    def _record_of(self, job: Recalculation) -> StreamRecord | None:
+        return next((record for record in self.registry.streams() if record.uuid == job.uuid), None)
+
+    def _run_part(self, record: StreamRecord, job: Recalculation) -> TickReport | None:
+        started = self.meter.monotonic()
+        try:
+            running = self._load(record, *self.registry.last(record.uuid))
+            if running.pending is not None or running.position.version is None:
+                return None
+            self._output(running)
+            plan, outcome = self._part(running, job, running.position.version).run(
+                lambda plan: self._tick(running, plan, running.state, landed=False)
+            )
+        except Exception as error:  # noqa: BLE001 - a stream that fails must not stop its neighbours
+            self._fail(record, _as_failure(error))
+            return None
+        return self._report(running, plan, outcome, self.meter.monotonic() - started, None)
+
+    def _part(self, running: _Running, job: Recalculation, version: int) -> PartRun:
+        return PartRun(
+            self.registry,
+            self.catalog.handles,
+            job,
+            running.stream,
+            running.target.info.path,
+            self._planner(running),
+            version,
+            running.state,
+            self.settings.recalculation_rows,
+            max(1, self.settings.max_windows_per_tick // 2),
+        )
+
     # --- loading and recovery ---
 
     def _load(self, record: StreamRecord, plan: TickPlan | None, progress: Progress | None) -> _Running:
@@ -215,8 +302,11 @@ class Engine:
         target = open_target(stream, record, self.catalog)
         position = _position(record, stream, progress)
         pending = plan if plan is not None and plan.tick > position.tick else None
+        taken = pending.upto if pending is not None else position.version
+        check_source(record, taken, self.catalog.handles.latest(stream.source.info.path))
         totals = {name: progress.extra.get(name, 0) for name in TOTALS} if progress else {}
-        running = _Running(record, stream, target, position, GroupState(), pending, totals)
+        mark = OutputMark.read(progress.extra) if progress else None
+        running = _Running(record, stream, target, position, GroupState(), pending, mark, totals)
         running.state = self._restored(running)
         running.saved_tick, running.saved_at = position.tick, self.meter.monotonic()
         self._running[record.uuid] = running
@@ -255,7 +345,8 @@ class Engine:
     def _run(self, running: _Running, plan: TickPlan) -> TickReport:
         started = self.meter.monotonic()
         try:
-            landed = self._has_landed(running, plan)
+            output = self._output(running)
+            landed = self._has_landed(running, plan, output)
             outcome = self._tick(running, plan, running.state, landed=landed).run()
         except Exception as error:  # noqa: BLE001 - a stream that fails must not stop its neighbours
             failure = _as_failure(error)
@@ -265,17 +356,32 @@ class Engine:
         self._advance(running, plan, outcome, seconds)
         return self._report(running, plan, outcome, seconds, None)
 
-    def _has_landed(self, running: _Running, plan: TickPlan) -> bool:
+    def _output(self, running: _Running) -> Table:
+        """Return the output at its latest version, made again when it was dropped by another process.
+
+        Raises StreamError OUTPUT_REWOUND when rows of it were taken back.
+        """
+        try:
+            table = self.catalog.handles.latest(running.target.info.path)
+        except StorageError as error:
+            if error.code != "TABLE_NOT_FOUND":
+                raise
+            running.target = open_target(running.stream, running.record, self.catalog)
+            table = self.catalog.handles.latest(running.target.info.path)
+        check_output(running.mark, table)
+        return table
+
+    def _has_landed(self, running: _Running, plan: TickPlan, output: Table) -> bool:
         """Return whether an earlier run of this plan committed its output (only asked after a crash)."""
         if running.pending is None:
             return False
-        table = self.catalog.handles.latest(running.target.info.path)
-        return (table.transaction_version(output_app(running.record.uuid)) or 0) >= plan.tick
+        return (output.transaction_version(output_app(running.record.uuid)) or 0) >= plan.tick
 
     def _advance(self, running: _Running, plan: TickPlan, outcome: Outcome, seconds: float) -> None:
         """Record the tick; from here on the stream stands after it."""
         pause = self._pause_after(running, outcome) - seconds
         totals = _added(running.totals, outcome)
+        mark = OutputMark.of(self.catalog.handles.open(running.target.info.path))
         progress = Progress(
             uuid=plan.uuid,
             tick=plan.tick,
@@ -289,12 +395,13 @@ class Engine:
                 "windows": outcome.windows,
                 "held_until": self.meter.now().timestamp() + max(0.0, pause),
                 **totals,
+                **mark.written(),
                 **_history_extra(plan),
             },
         )
         self.registry.write_progress([progress])
         reach("C7")
-        running.pending = None
+        running.pending, running.mark = None, mark
         running.state, running.totals = outcome.state, totals
         running.position = _position(running.record, running.stream, progress)
         running.not_before = self.meter.monotonic() + pause
@@ -328,7 +435,7 @@ class Engine:
     def _fail(self, record: StreamRecord, error: LakestreamError) -> None:
         """Give the stream its named state; its neighbours go on."""
         self._running.pop(record.uuid, None)
-        self.registry.update(record.uuid, status="Failed", last_error=f"{error.code}: {error.message}")
+        self.registry.update(record.uuid, status="Failed", last_error=str(named_state(record, error)))
 
     def _report(
         self, running: _Running, plan: TickPlan, outcome: Outcome | None, seconds: float, error: str | None

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 _NAMES = {
     "ReadChanges": "read changes",
+    "UpdateWindows": "update windows",
     "DetectWindows": "detect windows",
     "ReadRows": "read rows",
     "Compute": "compute",

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from sqlglot import exp
+
 from lakestream.compute.calculation import Relation
 from lakestream.errors import StatementError, did_you_mean
+from lakestream.language.expressions import parse_expression, parse_query
 
 if TYPE_CHECKING:
+    from lakestream.language.model import StreamDefinition
     from lakestream.storage.catalog import Catalog, TableInfo
 
 TBNAME = "tbname"
@@ -23,26 +27,59 @@ def has_subtables(info: TableInfo) -> bool:
     return any(column.name == TBNAME for column in info.columns)
 
 
-def relation_of(info: TableInfo, only: str | None) -> Relation:
+def names_used(definition: StreamDefinition) -> frozenset[str] | None:
+    """Return every name that may be a column's in a stream's expressions, in lower case.
+
+    None: a star or a natural join names all columns there are.
+    """
+    fragments = [key.expression for key in definition.partition_by]
+    fragments += [definition.options.pre_filter] if definition.options.pre_filter else []
+    query = parse_query(definition.calculation)
+    inner = [part for select in query.find_all(exp.Select) for part in select.meta.get("inner_partition", [])]
+    trees = [query, *inner, *map(parse_expression, fragments)]
+    if any(_names_all(tree) for tree in trees):
+        return None
+    return frozenset(name.name.lower() for tree in trees for name in tree.find_all(exp.Identifier))
+
+
+def _names_all(tree: exp.Expr) -> bool:
+    """Return whether columns are meant without their names; in ``count(*)`` a star stands for rows."""
+    stars = any(not isinstance(star.parent, exp.Count) for star in tree.find_all(exp.Star))
+    return stars or any(join.method == "NATURAL" for join in tree.find_all(exp.Join))
+
+
+def used_columns(info: TableInfo, used: frozenset[str] | None) -> tuple[str, ...]:
+    """Return the visible columns that a stream reads: those of the names, and what every row needs."""
+    if used is None:
+        return visible_columns(info)
+    always = {info.time_column, TBNAME, *info.key}
+    return tuple(name for name in visible_columns(info) if name in always or name.lower() in used)
+
+
+def relation_of(info: TableInfo, only: str | None, used: frozenset[str] | None = None) -> Relation:
     """Return a table as calculations see it; rows of equal time are ordered by the rest of the key."""
     ties = tuple(name for name in info.key if name != info.time_column)
     key = f"{info.database}.{info.name}"
-    return Relation(key, visible_columns(info), info.time_column, has_subtables(info), only, ties)
+    return Relation(key, used_columns(info, used), info.time_column, has_subtables(info), only, ties)
 
 
 class Names:
-    """Finds tables by the names in a statement; a subtable stands for its rows of the super table."""
+    """Finds tables by the names in a statement; a subtable stands for its rows of the super table.
 
-    def __init__(self, catalog: Catalog, database: str) -> None:
+    ``used`` are the names of columns that the statement reads, None for all columns.
+    """
+
+    def __init__(self, catalog: Catalog, database: str, used: frozenset[str] | None = None) -> None:
         self.catalog = catalog
         self.database = database
+        self.used = used
         self.tables: dict[str, TableInfo] = {}
 
     def relation(self, database: str | None, name: str) -> Relation:
         """Return what a calculation sees under a name; StatementError TABLE_NOT_FOUND."""
         info, only = self.find(database or self.database, name)
         self.tables[f"{info.database}.{info.name}"] = info
-        return relation_of(info, only)
+        return relation_of(info, only, self.used)
 
     def find(self, database: str, name: str) -> tuple[TableInfo, str | None]:
         """Return the table of a name, and the subtable where the name is one."""

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from lakestream.engine.checks import check_columns, check_source
 from lakestream.engine.instants import newest_time, oldest_time
 from lakestream.engine.transport import ARROW, SPARK
-from lakestream.errors import StreamError
+from lakestream.storage.changes import checked_commits
 from lakestream.storage.delta import capabilities, read_commits
 from lakestream.storage.registry import TickPlan
 
@@ -62,17 +63,26 @@ class Planner:
 
         Raises StreamError SOURCE_REPLACED, SOURCE_REWOUND, CHANGES_LOST and the like: the named state.
         """
-        self._check(position, source)
+        ahead = self.check(position, source)
         if position.version is None:
             return self._history(position)
-        if source.version == position.version:
+        if not ahead:
             return None
-        commits = _admitted(read_commits(source.path, position.version, source.version), self.limits)
+        commits = _admitted(ahead, self.limits)
         extra: dict[str, Any] = {
             "transport": self._transport(source, _size_of(commits)),
             "appends_only": all(commit.append_only or not commit.data_change for commit in commits),
         }
         return self._plan(position, "changes", (position.version, commits[-1].version), extra)
+
+    def check(self, position: Position, source: Table) -> Sequence[CommitInfo]:
+        """Return the commits ahead of the position; raises the stream's named state as ``following`` does."""
+        check_source(self.record, position.version, source)
+        if position.version is None or source.version == position.version:
+            return ()
+        ahead = checked_commits(source, position.version, source.version)
+        check_columns(self.stream, source, position.version, ahead)
+        return ahead
 
     def replay(self, position: Position, saved: int | None) -> list[TickPlan]:
         """Return plans that bring a state from the saved version (None: from nothing) to the position.
@@ -94,24 +104,15 @@ class Planner:
             plans.append(self._replayed("changes", (after, position.version), transport, (None, None)))
         return plans
 
+    def recalculation(self, version: int, part: int, size: Size) -> TickPlan:
+        """Return the plan of a part of a recalculation at a version of the source, for ``size`` of rows."""
+        source = self.tables.open(self.stream.source.info.path)
+        extra: dict[str, Any] = {"transport": self._transport(source, size), "appends_only": True}
+        return self._plan(Position(part, version), "recalculation", (version, version), extra)
+
     def _replayed(self, kind: str, versions: tuple[int, int], transport: str, span: Span) -> TickPlan:
         extra = {"transport": transport}
         return TickPlan(self.record.uuid, 0, kind, *versions, 0, {}, *span, extra)
-
-    def _check(self, position: Position, source: Table) -> None:
-        if source.table_id != self.record.source_id:
-            raise StreamError(
-                "SOURCE_REPLACED",
-                f"{source.path} is another table than the one that the stream was created on",
-                hint="drop the stream and create it again",
-            )
-        taken = position.version
-        if taken is not None and source.version < taken:
-            raise StreamError(
-                "SOURCE_REWOUND",
-                f"{source.path} is at version {source.version}, before version {taken} that was taken",
-                hint="drop the stream and create it again",
-            )
 
     def _transport(self, source: Table, size: Size) -> str:
         able = capabilities(source)
@@ -163,6 +164,8 @@ class Planner:
                 large[info.path] = not self._is_small(table_size(table, frozen[info.path]))
         if large:
             extra = {**extra, "large_tables": large}
+        if self.limits.transport == SPARK:
+            extra = {**extra, "spark_only": True}
         tick = position.tick + 1
         return TickPlan(self.record.uuid, tick, kind, *versions, self.clock_us, frozen, *span, extra)
 
@@ -213,3 +216,18 @@ def table_size(source: Table, version: int) -> Size:
     files = pa.table(source.at(version).get_add_actions(flatten=True))
     rows, size = pc.sum(files["num_records"]).as_py(), pc.sum(files["size_bytes"]).as_py()
     return Size(rows or 0, size or 0)
+
+
+def rows_between(source: Table, time: str, low: int, high: int) -> int:
+    """Return about how many rows of the table lie in ``[low, high]`` (µs), by the statistics of its files."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    files = pa.table(source.handle.get_add_actions(flatten=True))
+    names = (f"min.{time}", f"max.{time}")
+    if not set(names) <= set(files.column_names):
+        return table_size(source, source.version).rows
+    micros = [files[name].cast(pa.timestamp("us", "UTC")).cast(pa.int64()) for name in names]
+    # Statistics may be cut to milliseconds; a file without any counts.
+    overlaps = pc.and_(pc.less_equal(micros[0], high), pc.greater_equal(pc.add(micros[1], 1_000), low))
+    return pc.sum(files.filter(pc.fill_null(overlaps, True))["num_records"]).as_py() or 0

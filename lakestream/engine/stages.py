@@ -32,6 +32,16 @@ class ReadChanges:
 
 
 @dataclass(frozen=True)
+class UpdateWindows:
+    """Merge the changes into the open windows' partial aggregates, and close those that are due."""
+
+    rule: str
+
+    def __str__(self) -> str:
+        return f"{self.rule}; by partial aggregates of the open windows"
+
+
+@dataclass(frozen=True)
 class DetectWindows:
     """Find out which windows fire, and the state after the tick."""
 
@@ -43,12 +53,18 @@ class DetectWindows:
 
 @dataclass(frozen=True)
 class ReadRows:
-    """Read what else the windows that fire need: rows before the tick, and other tables."""
+    """Read what else the windows that fire need: rows of the source, and other tables.
+
+    ``late_only``: only windows that had fired before need rows.
+    """
 
     rows: str | None
     tables: tuple[str, ...]
+    late_only: bool
 
     def __str__(self) -> str:
+        if self.late_only:
+            return f"rows of {self.rows} in the span of late windows, if any"
         parts = [f"rows of {self.rows} in the span of the windows"] if self.rows else []
         parts += [f"{name} at its version in the plan" for name in self.tables]
         return "; ".join(parts) or "nothing"
@@ -77,22 +93,35 @@ class Write:
         return f"{how} in {self.table}, late windows rewritten, one commit"
 
 
-Stage = ReadChanges | DetectWindows | ReadRows | Compute | Write
+Stage = ReadChanges | UpdateWindows | DetectWindows | ReadRows | Compute | Write
 
 
 def stages(stream: Stream, target: Target, plan: TickPlan) -> tuple[Stage, ...]:
     """Return what the tick does, in order; a pure function of stream, target and plan."""
     source = f"{stream.source.info.database}.{stream.source.info.name}"
     calculation = stream.calculation
+    updates = by_update(stream, target, plan)
     return (
         ReadChanges(source, plan.after, plan.upto, stream.changed_columns, history=plan.kind == "history"),
-        DetectWindows(_rule(stream)),
+        UpdateWindows(_rule(stream)) if updates else DetectWindows(_rule(stream)),
         ReadRows(
-            source if needs_rows(stream) else None, tuple(read.relation.key for read in calculation.reads)
+            source if needs_rows(stream) else None,
+            tuple(read.relation.key for read in calculation.reads),
+            late_only=updates,
         ),
         Compute(stream.way.value, stream.evaluation().by_panes),
         Write(f"{target.info.database}.{target.info.name}", target.appends),
     )
+
+
+def by_update(stream: Stream, target: Target, plan: TickPlan) -> bool:
+    """Return whether the tick goes by partial aggregates: rows are only added, in an order that counts not.
+
+    That is so where late rows make their windows fire again, and for a single commit.
+    """
+    if not plan.extra.get("appends_only") or not target.unique or stream.incremental(1) is None:
+        return False
+    return stream.follows_source or plan.kind == "history" or plan.upto - plan.after == 1
 
 
 def needs_rows(stream: Stream) -> bool:
@@ -111,6 +140,8 @@ def _rule(stream: Stream) -> str:
     keys = stream.definition.partition_by
     groups = ", ".join("tbname" if key.is_tbname else key.name for key in keys) or "one group"
     late = "late rows fire their windows again" if stream.refires else "late rows are ignored"
+    if stream.exact:
+        late = "every change is followed"
     watermark = stream.definition.options.watermark
     return f"{text} by {groups}, watermark {watermark or '0s'}, {late}"
 

@@ -1,7 +1,8 @@
-"""What a stream knows between ticks: per group the first and the newest instant, and nothing more."""
+"""What a stream knows between ticks: per group two instants, and the partial aggregates of open windows."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -11,15 +12,21 @@ if TYPE_CHECKING:
 
 FIRST, NEWEST = "first", "newest"
 
+MAX_OPEN = 1_000_000
+"""Open windows that are kept in memory; a stream with more reads its rows again when windows close."""
 
+
+@dataclass(frozen=True)
 class GroupState:
     """The state of all groups as one Arrow table: gid, group columns, first and newest (µs).
 
-    It is a function of the history: both instants only ever move one way.
+    It is a function of the history. ``opened`` has a row per open window of the streams that keep
+    partial aggregates (gid, group columns, k, its rows, its aggregates); None where they must be
+    computed anew from the source, whose rows they stand for.
     """
 
-    def __init__(self, rows: pa.Table | None = None) -> None:
-        self.rows = rows
+    rows: pa.Table | None = None
+    opened: pa.Table | None = None
 
     def __len__(self) -> int:
         return 0 if self.rows is None else self.rows.num_rows
@@ -36,21 +43,57 @@ class GroupState:
         """Return the version and the state of a checkpoint."""
         return int(rows["version"][0].as_py()), cls(rows.drop_columns(["version"]))
 
-    def updated(self, touched: pa.Table) -> GroupState:
-        """Return the state with the touched groups' rows replaced."""
+    def merged(self) -> pa.Table | None:
+        """Return groups and open windows as one table: a row of either has NULLs for the other."""
         import pyarrow as pa
-        import pyarrow.compute as pc
 
+        if self.rows is None:
+            return None
+        if self.opened is None or self.opened.num_rows == 0:
+            return self.rows.append_column("k", pa.nulls(len(self), pa.int64()))
+        tables = [_nullable(self.rows), _nullable(self.opened)]
+        return pa.concat_tables(tables, promote_options="default").combine_chunks()
+
+    def updated(self, touched: pa.Table, opened: pa.Table | None = None) -> GroupState:
+        """Return the state with the rows of the touched groups replaced; a group without newest row goes.
+
+        ``opened`` are the open windows of the touched groups; None: they are not known any more.
+        """
         if touched.num_rows == 0:
-            return self
-        if self.rows is None or self.rows.num_rows == 0:
-            return GroupState(touched)
-        old = self.rows.filter(
-            pc.invert(pc.is_in(self.rows["gid"], value_set=touched["gid"].combine_chunks()))
-        )
-        return GroupState(
-            pa.concat_tables([old, touched.select(old.column_names).cast(old.schema)]).combine_chunks()
-        )
+            return self if opened is not None else GroupState(self.rows)
+        gids = touched["gid"].combine_chunks()
+        if opened is not None and self.opened is not None:
+            opened = _replaced(self.opened, opened, gids)
+        elif len(self):
+            opened = None
+        if opened is not None and opened.num_rows > MAX_OPEN:
+            opened = None
+        return GroupState(_replaced(self.rows, touched.filter(_known(touched)), gids), opened)
+
+
+def _nullable(rows: pa.Table) -> pa.Table:
+    import pyarrow as pa
+
+    return rows.cast(pa.schema([field.with_nullable(True) for field in rows.schema]))
+
+
+def _known(groups: pa.Table) -> pa.Array:
+    import pyarrow.compute as pc
+
+    return pc.is_valid(groups[NEWEST])
+
+
+def _replaced(old: pa.Table | None, new: pa.Table, gids: pa.Array) -> pa.Table:
+    """Return the rows of other groups and the new ones."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if old is None or old.num_rows == 0:
+        return new
+    others = old.filter(pc.invert(pc.is_in(old["gid"], value_set=gids)))
+    if new.num_rows == 0:
+        return others
+    return pa.concat_tables([others, new.select(old.column_names).cast(old.schema)]).combine_chunks()
 
 
 def summary_sql(fired: str, groups: Sequence[str]) -> str:
@@ -59,8 +102,8 @@ def summary_sql(fired: str, groups: Sequence[str]) -> str:
     return (
         f"SELECT gid{listed}, min(first) AS first, max(newest) AS newest, "
         f"sum(rows) AS rows, sum(late) AS late, "
-        f"sum(windows) AS windows, sum(size(again)) AS again, min(low) AS low, max(high) AS high "
-        f"FROM {fired} GROUP BY gid"
+        f"sum(windows) AS windows, sum(size(again)) AS again, sum(size(gone)) AS gone, "
+        f"min(low) AS low, max(high) AS high FROM {fired} GROUP BY gid"
     )
 
 
@@ -68,18 +111,78 @@ def summary_of(fired: pa.Table, groups: Sequence[str]) -> pa.Table:
     """Sum up a detection result that travelled as Arrow, as :func:`summary_sql` does in Spark."""
     import pyarrow.compute as pc
 
-    counted = fired.set_column(
-        fired.schema.get_field_index("again"), "again", pc.list_value_length(fired["again"]).cast("int64")
-    )
+    for name in ("again", "gone"):
+        count = pc.list_value_length(fired[name]).cast("int64")
+        fired = fired.set_column(fired.schema.get_field_index(name), name, count)
     wanted = [
         *((name, "first") for name in groups),
         ("first", "min"),
         ("newest", "max"),
-        *((name, "sum") for name in ("rows", "late", "windows", "again")),
+        *((name, "sum") for name in ("rows", "late", "windows", "again", "gone")),
         ("low", "min"),
         ("high", "max"),
     ]
-    summed = counted.group_by("gid", use_threads=False).aggregate(wanted)
-    return summed.select(["gid", *(f"{name}_{how}" for name, how in wanted)]).rename_columns(
-        ["gid", *(name for name, _ in wanted)]
+    return _summed(fired, "gid", wanted)
+
+
+_SAME = ("first", "newest", "base", "base_before", "first_before", "closed", "closed_before", "done")
+
+
+def update_summary_of(updated: pa.Table, groups: Sequence[str]) -> pa.Table:
+    """Sum up an incremental result by group."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    def only_late(column: str) -> pa.ChunkedArray:
+        none = pa.scalar(None, pa.int64())
+        return pc.if_else(updated["_ls_late"], updated[column].cast(pa.int64()), none)
+
+    columns = {
+        "gid": updated["_ls_gid"],
+        **{name: updated[name] for name in groups},
+        **{name: updated[f"_ls_{name}"] for name in _SAME},
+        "rows": updated["_ls_fresh"],
+        "late": pc.fill_null(only_late("_ls_fresh"), 0),
+        "again": updated["_ls_late"].cast(pa.int8()),
+        "ignored": updated["_ls_ignored"].cast(pa.int8()),
+        "windows": updated["_ls_due"].cast(pa.int64()),
+        "low": only_late("_ls_low"),
+        "high": only_late("_ls_high"),
+    }
+    wanted = [
+        *((name, "first") for name in groups),
+        *((name, "max") for name in _SAME),
+        ("rows", "sum"),
+        ("late", "sum"),
+        ("again", "max"),
+        ("ignored", "max"),
+        ("windows", "sum"),
+        ("low", "min"),
+        ("high", "max"),
+    ]
+    return _summed(pa.table(columns), "gid", wanted)
+
+
+def summary_in_steps(groups: pa.Table, rest: pa.Table, names: Sequence[str]) -> pa.Table:
+    """Sum up by group what the judged groups and the windows that are no results say, as above."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    counted = rest.append_column("n", pa.array([1] * rest.num_rows, pa.int64()))
+    told = update_summary_of(rest, names).select(["gid", "late", "again", "ignored", "low", "high"])
+    told = told.join(_summed(counted, "_ls_gid", [("n", "sum")]), "gid", "_ls_gid")
+    known = {"base": "start", "base_before": "start_before"}
+    columns = {name: groups[known.get(name, name)] for name in ("gid", *names, *_SAME, "rows", "windows")}
+    joined = pa.table(columns).join(told, "gid", join_type="left outer")
+    for name in ("late", "again", "ignored", "n"):
+        filled = pc.fill_null(joined[name], 0)
+        joined = joined.set_column(joined.schema.get_field_index(name), name, filled)
+    left = pc.subtract(joined["windows"], joined["n"])
+    return joined.set_column(joined.schema.get_field_index("windows"), "windows", left)
+
+
+def _summed(rows: pa.Table, key: str, wanted: Sequence[tuple[str, str]]) -> pa.Table:
+    summed = rows.group_by(key, use_threads=False).aggregate([*wanted])
+    return summed.select([key, *(f"{name}_{how}" for name, how in wanted)]).rename_columns(
+        [key, *(name for name, _ in wanted)]
     )

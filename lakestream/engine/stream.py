@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from lakestream.compute.calculation import (
+    ROWS,
     TIME_PSEUDO_COLUMNS,
     Calculation,
     Scope,
@@ -15,15 +16,16 @@ from lakestream.compute.calculation import (
     rewrite_expression,
 )
 from lakestream.compute.evaluate import Evaluation, Way, choose_way
-from lakestream.engine.names import TBNAME, Names, has_subtables, relation_of, visible_columns
+from lakestream.compute.incremental import Incremental, can_be_incremental
+from lakestream.engine.names import TBNAME, Names, has_subtables, names_used, relation_of, visible_columns
 from lakestream.errors import StatementError, did_you_mean
 from lakestream.language.expressions import parse_expression, place_in
-from lakestream.language.model import IntervalTrigger
-from lakestream.triggers.detect import Detection
+from lakestream.language.model import MICROS, IntervalTrigger
+from lakestream.triggers.detect import Detection, NetDetection
 from lakestream.triggers.grid import Grid, grid_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from lakestream.language.model import Fragment, StreamDefinition
     from lakestream.storage.catalog import Catalog, TableInfo
@@ -56,6 +58,18 @@ class Source:
 
 
 @dataclass(frozen=True)
+class Part:
+    """A part of event time: windows that begin in ``[from_us, to_us)`` and end after ``overlap_us``.
+
+    Microseconds, None for no bound.
+    """
+
+    overlap_us: int | None = None
+    from_us: int | None = None
+    to_us: int | None = None
+
+
+@dataclass(frozen=True)
 class Stream:
     """Everything a tick needs to know about a stream; made anew from its definition whenever needed."""
 
@@ -69,6 +83,11 @@ class Stream:
     calculation: Calculation
     way: Way
     tables: Mapping[str, TableInfo]
+    exact: bool = False
+    partial_types: Mapping[str, str] | None = None
+    """Types of the partial aggregates; None where they do not give the same as whole ones."""
+    floor_us: int | None = None
+    """Rows before it are not the stream's: set by a resynchronisation of one that takes no history."""
 
     @property
     def group_columns(self) -> tuple[str, ...]:
@@ -77,46 +96,105 @@ class Stream:
 
     @property
     def refires(self) -> bool:
-        """Whether a late row makes its windows fire again (TDengine A7: INTERVAL does, SLIDING ignores)."""
-        return isinstance(self.definition.trigger, IntervalTrigger)
+        """Whether a late row makes its windows fire again (TDengine A7; IGNORE_DISORDER; EXACT)."""
+        if self.exact:
+            return True
+        ignores = self.definition.options.ignore_disorder
+        return isinstance(self.definition.trigger, IntervalTrigger) and not ignores
+
+    @property
+    def follows_source(self) -> bool:
+        """Whether rows that are only added give the same windows however they are cut into commits."""
+        return self.refires and self.definition.options.expired_time is None
+
+    @property
+    def deletes(self) -> bool:
+        """Whether a deleted row makes its windows fire again."""
+        return self.exact or self.definition.options.delete_recalc
+
+    @property
+    def watermark(self) -> int:
+        """WATERMARK in microseconds."""
+        watermark = self.definition.options.watermark
+        return watermark.micros if watermark else 0
+
+    @property
+    def step_us(self) -> int:
+        """About how far windows lie apart, in microseconds."""
+        step = self.definition.trigger.step
+        return step.months * 30 * MICROS["d"] if step.months else max(step.micros, 1)
+
+    @property
+    def expiry(self) -> int | None:
+        """EXPIRED_TIME in microseconds; None: rows never expire."""
+        expired = self.definition.options.expired_time
+        return expired.micros if expired else None
 
     @property
     def detection(self) -> Detection:
-        """How the stream finds out which windows fire."""
-        watermark = self.definition.options.watermark
-        return Detection(self.grid, self.group_columns, watermark.micros if watermark else 0, self.refires)
+        """How the stream finds out which windows fire, commit by commit."""
+        return Detection(
+            self.grid, self.group_columns, self.watermark, self.refires, self.deletes, self.expiry
+        )
 
-    def evaluation(self, *, retracts: bool = False) -> Evaluation:
-        """How the calculation is evaluated; ``retracts`` when rows were taken back in the tick."""
+    @property
+    def net_detection(self) -> NetDetection:
+        """How an EXACT stream finds out which windows fire."""
+        return NetDetection(self.grid, self.group_columns, self.watermark)
+
+    def evaluation(self, *, retracts: bool = False, settled: bool = False) -> Evaluation:
+        """How the calculation is evaluated.
+
+        ``retracts``: rows were taken back in the tick; ``settled``: the rows are those of the source as
+        it is, so that a window need not tell what was there when it fired.
+        """
         return Evaluation(
             self.calculation,
             self.grid,
             self.way,
             # Where rows were taken back, what a window held when it fired last is not what is there now.
-            by_commit=retracts or not self.refires,
+            by_commit=not settled and (retracts or not self.follows_source),
             only_with_rows=self.definition.options.ignore_nodata,
-            retracts=retracts,
+            retracts=retracts and not settled,
+            combines=self.partial_types is not None,
+        )
+
+    def incremental(self, limit: int) -> Incremental | None:
+        """How windows are kept by partial aggregates; None where they cannot be.
+
+        ``limit`` is the most windows without rows that one tick makes of one group.
+        """
+        options = self.definition.options
+        if self.partial_types is None or not can_be_incremental(
+            self.calculation, self.grid, self.way, only_with_rows=options.ignore_nodata
+        ):
+            return None
+        return Incremental(
+            self.calculation,
+            self.grid,
+            self.group_columns,
+            _group_id(self.group_columns),
+            self.watermark,
+            self.expiry,
+            self.refires,
+            options.ignore_nodata,
+            limit,
+            self.partial_types,
         )
 
     @property
     def changed_columns(self) -> tuple[str, ...]:
-        """The source's columns that a tick needs of changed rows, in the table's order."""
-        if self.calculation.reads_rows:
-            return self.source.columns
-        wanted = self._mentioned() | {self.source.info.time_column}
-        return tuple(name for name in self.source.columns if name in wanted)
+        """The source's columns that the statement uses anywhere, in the table's order.
 
-    def _mentioned(self) -> set[str]:
-        texts = [*self.groups, *([self.condition] if self.condition else [])]
-        return {name for name in self.source.columns if any(quoted(name) in part for part in texts)}
+        A row that was rewritten counts as changed when one of them differs.
+        """
+        return self.calculation.scope.source.columns
 
     # --- relations of a tick, as SQL over the views of what was read ---
 
     def group_id(self) -> str:
         """Return SQL for the number of a row's group: 64 bits of a hash that tells NULLs apart."""
-        if not self.groups:
-            return "0L"
-        return f"xxhash64({', '.join(f'({group}) IS NULL, {group}' for group in self.groups)})"
+        return _group_id(self.groups)
 
     def _group_list(self) -> str:
         return "".join(
@@ -126,18 +204,58 @@ class Stream:
     def _admitted(self) -> str:
         """Return SQL that holds for rows that the trigger sees: PRE_FILTER, the subtable, a time."""
         parts = [f"{self.source.time} IS NOT NULL"]
+        if self.floor_us is not None:
+            parts.append(f"unix_micros({self.source.time}) >= {self.floor_us}L")
         if self.source.subtable is not None:
             parts.append(f"{quoted(TBNAME)} = {text(self.source.subtable)}")
         if self.condition:
             parts.append(f"({self.condition})")
         return " AND ".join(parts)
 
+    def net_sql(self, changed: str, upto: int) -> str:
+        """Return SQL of the changed rows without what cancels out: rows deleted and written alike.
+
+        Per commit, or over all of them where EXACT asks for the outcome only. ``_change_type`` becomes
+        insert, update_preimage (the row's key was written anew by the same commit) or delete;
+        ``_ls_sign`` counts the rows, below 0 for those that went.
+        """
+        columns = ", ".join(quoted(name) for name in self.changed_columns)
+        sign = "CASE WHEN _change_type IN ('insert', 'update_postimage') THEN 1 ELSE -1 END"
+        version = f"CAST({upto} AS BIGINT)" if self.exact else "_commit_version"
+        summed = (
+            f"SELECT {columns}, {version} AS _commit_version, CAST(sum({sign}) AS BIGINT) AS _ls_sign, "
+            f"bool_or(_change_type = 'update_preimage') AS updated FROM {changed} GROUP BY {columns}, "
+            f"{version} HAVING sum({sign}) <> 0"
+        )
+        key = [name for name in self.source.info.key if name in self.changed_columns]
+        keys = ", ".join(quoted(name) for name in key or [self.source.info.time_column])
+        replaced = f"updated OR max(_ls_sign) OVER (PARTITION BY _commit_version, {keys}) > 0"
+        old = f"WHEN {replaced} THEN 'update_preimage' ELSE 'delete'"
+        kind = f"CASE WHEN _ls_sign > 0 THEN 'insert' {old} END"
+        return f"SELECT {columns}, _commit_version, _ls_sign, {kind} AS _change_type FROM ({summed})"
+
     def changes_sql(self, changed: str) -> str:
-        """Return SQL of what detection takes, from the changed rows (deletes trigger nothing)."""
+        """Return SQL of what detection takes, from the changed rows."""
+        old = [
+            *(["update_preimage"] if self.refires else []),
+            *(["delete"] if self.deletes else []),
+        ]
+        taken = ", ".join(f"'{kind}'" for kind in ("insert", "update_postimage", *old))
+        kept = "_change_type IN ('insert', 'update_postimage')"
+        touches = "true" if self.refires else f"NOT {kept}"
         return (
             f"SELECT {self.group_id()} AS gid{self._group_list()}, unix_micros({self.source.time}) AS ts, "
-            f"CAST(_commit_version AS BIGINT) AS v, _change_type <> 'update_preimage' AS kept "
-            f"FROM {changed} WHERE {self._admitted()} AND _change_type <> 'delete'"
+            f"CAST(_commit_version AS BIGINT) AS v, {kept} AS kept, {touches} AS touches, "
+            f"_change_type <> 'delete' AS expires "
+            f"FROM {changed} WHERE {self._admitted()} AND _change_type IN ({taken})"
+        )
+
+    def fresh_sql(self, changed: str) -> str:
+        """Return SQL of the rows that an incremental query takes: columns, groups and the time in µs."""
+        columns = ", ".join(quoted(name) for name in self.changed_columns)
+        return (
+            f"SELECT {columns}{self._group_list()}, unix_micros({self.source.time}) AS _ls_ts "
+            f"FROM {changed} WHERE {self._admitted()}"
         )
 
     def empty_state_sql(self, changes: str) -> str:
@@ -145,7 +263,45 @@ class Stream:
         groups = "".join(f", {name}" for name in self.group_columns)
         return f"SELECT gid{groups}, ts AS first, ts AS newest FROM {changes} WHERE false"
 
-    def rows_sql(self, changed: str, before: str | None, excluded: str | None) -> str:
+    def open_rows_sql(self) -> str:
+        """Return SQL of the registered rows of the source, as :meth:`fresh_sql` gives changed ones."""
+        columns = ", ".join(quoted(name) for name in self.changed_columns)
+        return f"SELECT {columns}{self._group_list()}, _ls_ts FROM {ROWS}"
+
+    def late_sql(self, updated: str, upto: int) -> str:
+        """Return SQL of a detection result with the windows that changed late by an incremental one."""
+        groups = "".join(f", any_value({name}) AS {name}" for name in self.group_columns)
+        opened = "struct(max(_ls_base) + 1 AS a, least(max(_ls_base_before), max(_ls_closed_before)) AS b)"
+        return (
+            f"SELECT _ls_gid AS gid{groups}, CAST({upto} AS BIGINT) AS v, max(_ls_first) AS first, "
+            f"filter(array({opened}), r -> r.a <= r.b) AS fires, "
+            f"collect_list(struct(_ls_k AS a, _ls_k AS b)) FILTER (WHERE _ls_late) AS again "
+            f"FROM {updated} GROUP BY _ls_gid"
+        )
+
+    def recalculated_sql(self, state: str, version: int, part: Part) -> str:
+        """Return SQL of a detection result with all windows of a part of event time that have fired."""
+        groups = "".join(f", {name}" for name in self.group_columns)
+        grid = self.grid
+        lower = [f"{grid.ended('first', 'first')} + 1"]
+        if part.overlap_us is not None:
+            lower.append(f"{grid.ended(f'{part.overlap_us}L', 'first')} + 1")
+        if part.from_us is not None:
+            lower.append(f"{grid.begun(f'{part.from_us - 1}L', 'first')} + 1")
+        upper = [grid.closed(f"(newest - {self.watermark}L)", "first")]
+        if part.to_us is not None:
+            upper.append(grid.begun(f"{part.to_us - 1}L", "first"))
+        a = f"greatest({', '.join(lower)})" if len(lower) > 1 else lower[0]
+        b = f"least({', '.join(upper)})" if len(upper) > 1 else upper[0]
+        none = "CAST(array() AS ARRAY<STRUCT<a: BIGINT, b: BIGINT>>)"
+        return (
+            f"SELECT gid{groups}, CAST({version} AS BIGINT) AS v, first, newest, {none} AS fires, "
+            f"array(struct(a, b)) AS again, {none} AS gone, first AS first_gone, 0L AS rows, 0L AS late, "
+            f"b - a + 1 AS windows, {grid.low('a', 'first')} AS low, {grid.high('b', 'first')} AS high "
+            f"FROM (SELECT *, {a} AS a, {b} AS b FROM {state} WHERE first IS NOT NULL) WHERE a <= b"
+        )
+
+    def rows_sql(self, changed: str | None, before: str | None, excluded: str | None) -> str:
         """Return SQL of the rows that windows may hold: those before the tick, and the changed ones.
 
         ``before`` is a view of the source's rows before the tick, ``excluded`` one of those among them
@@ -153,15 +309,16 @@ class Stream:
         """
         columns = ", ".join(quoted(name) for name in self.changed_columns)
         marks = f"{self.group_id()} AS _ls_gid, unix_micros({self.source.time}) AS _ls_ts"
-        sign = "CASE WHEN _change_type IN ('insert', 'update_postimage') THEN 1 ELSE -1 END"
-        taken = f"CAST(_commit_version AS BIGINT) AS _ls_v, {sign} AS _ls_sign"
-        parts = [f"SELECT {columns}, {marks}, {taken} FROM {changed} WHERE {self._admitted()}"]
+        parts = []
+        if changed is not None:
+            taken = "CAST(_commit_version AS BIGINT) AS _ls_v, CAST(_ls_sign AS BIGINT) AS _ls_sign"
+            parts.append(f"SELECT {columns}, {marks}, {taken} FROM {changed} WHERE {self._admitted()}")
         if before is not None:
             rows = f"SELECT {columns} FROM {before}"
             if excluded is not None:
                 rows = f"{rows} EXCEPT ALL SELECT {columns} FROM {excluded}"
             parts.append(
-                f"SELECT {columns}, {marks}, -1L AS _ls_v, 1 AS _ls_sign "
+                f"SELECT {columns}, {marks}, -1L AS _ls_v, 1L AS _ls_sign "
                 f"FROM ({rows}) WHERE {self._admitted()}"
             )
         return " UNION ALL ".join(parts)
@@ -194,21 +351,36 @@ def text(value: str) -> str:
     return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
+def _group_id(groups: Sequence[str]) -> str:
+    """Return SQL for the number of a group, from SQL of what it is grouped by."""
+    if not groups:
+        return "0L"
+    return f"xxhash64({', '.join(f'({group}) IS NULL, {group}' for group in groups)})"
+
+
 def compile_stream(
-    uuid: str, definition: StreamDefinition, catalog: Catalog, zone: str, way: Way | None = None
+    uuid: str,
+    definition: StreamDefinition,
+    catalog: Catalog,
+    zone: str,
+    *,
+    exact: bool,
+    way: Way | None = None,
+    partial_types: Mapping[str, str] | None = None,
+    floor_us: int | None = None,
 ) -> Stream:
-    """Resolve a definition against the lake; ``way`` is how creation found it can be evaluated.
+    """Resolve a definition against the lake; ``way`` and ``partial_types`` are what creation found.
 
     Raises StatementError TABLE_NOT_FOUND or COLUMN_NOT_FOUND with the place in the statement.
     """
     database = definition.name.database or ""
-    names = Names(catalog, database)
+    names = Names(catalog, database, names_used(definition))
     source_name = definition.source
     info, subtable = names.find(source_name.database or database, source_name.name)
     source = Source(info, subtable)
     names.tables[f"{info.database}.{info.name}"] = info
     grid = grid_of(definition.trigger, zone)
-    relation = relation_of(info, subtable)
+    relation = relation_of(info, subtable, names.used)
     windowed = isinstance(definition.trigger, IntervalTrigger)
     scope = Scope(
         relation,
@@ -231,6 +403,9 @@ def compile_stream(
         calculation,
         way or choose_way(calculation, grid),
         names.tables,
+        exact,
+        partial_types,
+        floor_us,
     )
 
 

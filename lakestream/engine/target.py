@@ -11,7 +11,7 @@ from lakestream.compute.calculation import ALIAS
 from lakestream.compute.evaluate import Way
 from lakestream.engine.names import visible_columns
 from lakestream.errors import StatementError
-from lakestream.language.expressions import parse_query, place_in
+from lakestream.language.expressions import parse_expression, parse_query, place_in
 from lakestream.output.columns import (
     PROVENANCE,
     TBNAME,
@@ -39,12 +39,13 @@ UNIQUE_TIMES = frozenset({"_twstart", "_twend", "_tcurrent_ts", "_tprev_ts", "_t
 class Target:
     """An output table: its description, the shape of the rows written to it, and how they are written.
 
-    ``appends``: every row of the stream has a key of its own and nothing else is in the table, so that
-    windows that fire for the first time are a plain append.
+    ``unique``: every row of the stream has a key of its own; ``appends``: and nothing else is in the
+    table, so that windows that fire for the first time are a plain append.
     """
 
     info: TableInfo
     shape: OutputShape
+    unique: bool
     appends: bool
 
 
@@ -170,8 +171,28 @@ def check_existing(info: TableInfo, shape: OutputShape) -> OutputShape:
     return replace(shape, provenance=set(PROVENANCE) <= set(visible_columns(info)) | hidden)
 
 
-def keys_are_unique(stream: Stream) -> bool:
-    """Return whether each window gives one row whose first column is a time of that window, per subtable."""
+def key_is_from_window(stream: Stream) -> bool:
+    """Return whether the first column is a time of the window, and subtables are those of the groups.
+
+    No two windows then write rows of one key.
+    """
     first = stream.calculation.query.selects[0].unalias()
     own = isinstance(first, exp.Column) and first.table == ALIAS and first.name in UNIQUE_TIMES
-    return own and stream.way in {Way.GROUPED, Way.JOINED} and stream.definition.subtable is None
+    return own and _subtables_are_groups(stream.definition)
+
+
+def _subtables_are_groups(definition: StreamDefinition) -> bool:
+    """Return whether different groups have different subtables: by default, or as a text around the key."""
+    if definition.subtable is None:
+        return True
+    node = parse_expression(definition.subtable)
+    if len(definition.partition_by) != 1:
+        return False
+    parts = node.expressions if isinstance(node, exp.Concat) else [node]
+    columns = [part for part in parts if isinstance(part, exp.Column)]
+    return len(columns) == 1 and all(isinstance(part, exp.Column | exp.Literal) for part in parts)
+
+
+def keys_are_unique(stream: Stream) -> bool:
+    """Return whether each window gives one row, of a key that no other window has."""
+    return stream.way in {Way.GROUPED, Way.JOINED} and key_is_from_window(stream)

@@ -2,25 +2,47 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from lakestream.compute.calculation import ROWS, WINDOWS
+from lakestream.compute.calculation import WINDOWS
 from lakestream.compute.evaluate import BATCH, Way
+from lakestream.compute.incremental import RESULT
+from lakestream.engine.extremes import Extremes
 from lakestream.engine.faults import reach
+from lakestream.engine.planner import rows_between
+from lakestream.engine.relations import (
+    CHANGED,
+    CHANGES,
+    EXTREMES,
+    FIRED,
+    GROUPS,
+    MERGED,
+    STATE,
+    UPDATED,
+    Relations,
+)
 from lakestream.engine.stages import (
     Compute,
     DetectWindows,
     ReadChanges,
     ReadRows,
+    UpdateWindows,
     Write,
     stages,
 )
-from lakestream.engine.state import GroupState, summary_of, summary_sql
+from lakestream.engine.state import (
+    GroupState,
+    summary_in_steps,
+    summary_of,
+    summary_sql,
+    update_summary_of,
+)
 from lakestream.engine.stream import quoted
-from lakestream.engine.transport import ARROW, ArrowTransport, SparkTransport, merge_spans
-from lakestream.engine.write import write_result
+from lakestream.engine.transport import ARROW, Kept, SparkTransport, merge_spans
+from lakestream.engine.write import write_part, write_result
 from lakestream.errors import StreamError
+from lakestream.output.columns import START
 from lakestream.storage.delta import capabilities
 
 if TYPE_CHECKING:
@@ -29,35 +51,23 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
-    from lakestream.compute.calculation import Bound, Read
+    from lakestream.compute.incremental import Incremental
+    from lakestream.engine.relations import History
     from lakestream.engine.stages import Stage
-    from lakestream.engine.stream import Stream
+    from lakestream.engine.stream import Part, Stream
     from lakestream.engine.target import Target
-    from lakestream.engine.transport import Kept, Transport
+    from lakestream.engine.transport import Transport
     from lakestream.storage.delta import Tables
     from lakestream.storage.registry import TickPlan
 
-CHANGED, BEFORE, EXCLUDED, STATE, CHANGES, FIRED = (
-    "ls_changed",
-    "ls_before",
-    "ls_excluded",
-    "ls_state",
-    "ls_changes",
-    "ls_detected",
-)
+    Rows: TypeAlias = Any  # an Arrow table (which has no types) or a DataFrame
 
 
-@dataclass(frozen=True)
-class History:
-    """Rows written before the stream was created: taken from ``start_us`` on, or not at all.
+MAX_ARROW_ROWS = 500_000
+"""Rows of open windows that are read as Arrow."""
 
-    ``version`` is the source's version at creation; rows before ``until_us`` of that version are not
-    the stream's (None: there are none to leave out).
-    """
-
-    version: int
-    start_us: int | None
-    until_us: int | None
+MAX_ARROW_CELLS = 10_000_000
+"""Values of a result (rows times columns) that Spark hands over for delta-rs to write."""
 
 
 @dataclass
@@ -86,22 +96,28 @@ class Tick:
     max_windows: int
     epoch: int
     landed: bool = False
-    transport: Transport = field(init=False)
+    relations: Relations = field(init=False)
     outcome: Outcome = field(init=False)
-    _summary: pa.Table = field(init=False)
-    _retracts: bool = False
-    _result: DataFrame | None = None
+    _results: list[Rows] = field(default_factory=list)
+    _replaced: list[pa.Table] = field(default_factory=list)
+    _spans: list[tuple[int, int]] = field(default_factory=list)
+    _settled: bool = False
 
     def __post_init__(self) -> None:
         """Take the plan's way of moving bytes."""
-        arrow = self.plan.extra.get("transport") == ARROW
-        self.transport = ArrowTransport(self.spark, self.tables) if arrow else SparkTransport(self.spark)
+        self.relations = Relations.of(self.spark, self.tables, self.stream, self.plan, self.history)
         self.outcome = Outcome(self.state)
+
+    @property
+    def transport(self) -> Transport:
+        """How this tick's bytes move."""
+        return self.relations.transport
 
     def run(self) -> Outcome:
         """Run the stages of the plan; raises StreamError with the named state of the stream."""
         run: Mapping[type[Stage], Callable[[Any], None]] = {
             ReadChanges: self._read_changes,
+            UpdateWindows: self._update,
             DetectWindows: self._detect,
             ReadRows: self._read_rows,
             Compute: self._compute,
@@ -110,60 +126,237 @@ class Tick:
         try:
             for stage in stages(self.stream, self.target, self.plan):
                 run[type(stage)](stage)
-                if isinstance(stage, DetectWindows) and (self.landed or not self.outcome.windows):
+                if isinstance(stage, UpdateWindows | DetectWindows) and (self.landed or self._is_idle):
                     break
         finally:
             if isinstance(self.transport, SparkTransport):
                 self.transport.release()
         return self.outcome
 
-    # --- stages ---
+    def recalculate(self, part: Part, app: str) -> Outcome:
+        """Compute all windows of a part of event time from the source as it is, and put them in its place."""
+        try:
+            if len(self.state):
+                self._fire_again(part)
+            for stage in stages(self.stream, self.target, self.plan):
+                if isinstance(stage, ReadRows):
+                    self._read_rows(stage)
+                elif isinstance(stage, Compute):
+                    self._compute(stage)
+            self._written(part, app)
+        finally:
+            if isinstance(self.transport, SparkTransport):
+                self.transport.release()
+        return self.outcome
+
+    def _fire_again(self, part: Part) -> None:
+        """Let all windows of a part fire that have fired."""
+        self._state_view()
+        sql = self.stream.recalculated_sql(STATE, self.plan.upto, part)
+        fired = self.transport.keep(self.spark.sql(sql))
+        fired.frame.createOrReplaceTempView(FIRED)
+        summary = self._summed(fired)
+        self._settled, self._spans = True, _spans_of(summary)
+        self.outcome = Outcome(self.state, windows=_total(summary, "windows"))
+
+    def _written(self, part: Part, app: str) -> None:
+        rows = self._handed_over()
+        reach("C3")
+        table = self.tables.open(self.target.info.path)
+        written = write_part(table, self.target, rows, part=part, app=app, plan=self.plan, epoch=self.epoch)
+        self.outcome.rows_out = written.rows
+        self.outcome.output_version = written.version
+
+    @property
+    def _is_idle(self) -> bool:
+        return not (self._results or self._replaced or self._spans)
+
+    # --- changes ---
 
     def _read_changes(self, stage: ReadChanges) -> None:
-        path, plan = self.stream.source.info.path, self.plan
-        if stage.history:
-            rows = self.transport.rows(
-                path,
-                plan.upto,
-                stage.columns,
-                self.stream.source.info.time_column,
-                [(plan.lower_us, plan.upper_us)],
-            )
-            changed = rows.selectExpr(
-                "*", f"CAST({plan.upto} AS BIGINT) AS _commit_version", "'insert' AS _change_type"
-            )
+        self.relations.changes(stage.columns)
+
+    # --- windows kept by partial aggregates ---
+
+    def _update(self, stage: UpdateWindows) -> None:
+        """Let changes and open windows give the results and the next state in one query."""
+        incremental = self.stream.incremental(self.max_windows)
+        assert incremental is not None  # by stages()
+        state = self._with_open_windows(incremental)
+        known = state.merged()
+        if known is not None:
+            self.spark.createDataFrame(known).coalesce(1).createOrReplaceTempView(STATE)
+        view = None if known is None else STATE
+        opened = bool(state.opened is not None and state.opened.num_rows)
+        if isinstance(self.transport, SparkTransport):
+            updated, summary = self._updated_in_steps(incremental, view, opened=opened)
         else:
-            changed = self.transport.changes(path, plan.after, plan.upto, stage.columns)
-        changed.createOrReplaceTempView(CHANGED)
+            updated, summary = self._updated_at_once(incremental, view, opened=opened)
+        if _total(summary, "ignored"):
+            # Which of the rows count depends on what each commit found; the rows are judged one by one.
+            self._detect(DetectWindows(stage.rule))
+            return
+        self._check_windows(_windows_due(summary))
+        self._take_update(incremental, state, updated, summary)
+
+    def _with_open_windows(self, incremental: Incremental) -> GroupState:
+        """Return the state with its open windows, read again where they are not known."""
+        state = self.state
+        if state.rows is None or not len(state):
+            return state
+        if state.opened is not None or self.landed:
+            return state
+        return GroupState(state.rows, self._open_windows(incremental, state.rows))
+
+    def _open_windows(self, incremental: Incremental, groups: pa.Table) -> pa.Table | None:
+        """Compute the open windows of groups from the source as it was before the tick."""
+        self.spark.createDataFrame(groups).coalesce(1).createOrReplaceTempView(STATE)
+        spans = self._open_spans()
+        if not spans:
+            return None
+        time, source = self.stream.source.info.time_column, self.tables.open(self.stream.source.info.path)
+        relations = self.relations
+        if sum(rows_between(source, time, low, high) for low, high in spans) > MAX_ARROW_ROWS:
+            relations = replace(relations, transport=SparkTransport(self.spark))
+        relations.rows_at(self.plan.upto if self.plan.kind == "history" else self.plan.after, spans)
+        return self.spark.sql(incremental.opened_sql(self.stream.open_rows_sql(), STATE)).toArrow()
+
+    def _open_spans(self) -> list[tuple[int, int]]:
+        """Return the spans of event time of the windows that are open, as far as there are rows."""
+        k = self.stream.grid.closed(f"(newest - {self.stream.watermark}L)", "first") + " + 1"
+        found = self.spark.sql(
+            f"SELECT DISTINCT {self.stream.grid.low(k, 'first')} AS low, newest + 1 AS high "
+            f"FROM {STATE} WHERE first IS NOT NULL"
+        ).toArrow()
+        start = self.history.start_us if self.plan.kind == "history" else None
+        pairs = zip(found["low"].to_pylist(), found["high"].to_pylist(), strict=True)
+        bounded = [(low if start is None else max(low, start), high) for low, high in pairs]
+        return merge_spans([(low, high) for low, high in bounded if low < high])
+
+    def _updated_at_once(
+        self, incremental: Incremental, state: str | None, *, opened: bool
+    ) -> tuple[Kept, pa.Table]:
+        """One query, for few rows: what Spark needs for a query counts."""
+        fresh, selected = self.stream.fresh_sql(CHANGED), self.target.shape.listed()
+        sql = incremental.sql(fresh, state, selected, opened=opened, clock_us=self.plan.clock_us)
+        updated = self.transport.keep(self.spark.sql(sql))
+        return updated, update_summary_of(updated.rows, self.stream.group_columns)
+
+    def _updated_in_steps(
+        self, incremental: Incremental, state: str | None, *, opened: bool
+    ) -> tuple[Kept, pa.Table]:
+        """Several queries over the merged windows, for many rows: none of them sorts."""
+        fresh = self.stream.fresh_sql(CHANGED)
+        merged = self.transport.keep(self.spark.sql(incremental.merged_sql(fresh, state, opened=opened)))
+        merged.frame.createOrReplaceTempView(MERGED)
+        groups = self.spark.sql(incremental.groups_sql(MERGED)).toArrow()
+        self.spark.createDataFrame(groups).createOrReplaceTempView(GROUPS)
+        self._spread(incremental, gaps=False)
+        rest = self.spark.table(UPDATED).where("_ls_open OR _ls_late OR _ls_ignored")
+        told = rest.drop(*self.target.shape.names).toArrow()
+        summary = summary_in_steps(groups, told, self.stream.group_columns)
+        if not incremental.only_with_rows and _windows_due(summary) > _total(summary, "windows"):
+            self._check_windows(_windows_due(summary))
+            self._spread(incremental, gaps=True)
+        return Kept(lambda: self.spark.table(UPDATED), told), summary
+
+    def _spread(self, incremental: Incremental, *, gaps: bool) -> None:
+        selected = self.target.shape.listed()
+        sql = incremental.spread_sql(MERGED, GROUPS, selected, gaps=gaps, clock_us=self.plan.clock_us)
+        self.spark.sql(sql).createOrReplaceTempView(UPDATED)
+
+    def _take_update(
+        self, incremental: Incremental, state: GroupState, updated: Kept, summary: pa.Table
+    ) -> None:
+        opened = None
+        if state.opened is not None or not len(state):
+            opened = self._picked(updated, "_ls_open", _opened_columns(incremental))
+        groups = summary.select(["gid", *self.stream.group_columns, "first", "newest"])
+        windows = _total(summary, "windows")
+        if not incremental.only_with_rows:
+            windows = max(windows, _windows_due(summary))
+        self.outcome = Outcome(
+            state.updated(groups, opened),
+            rows_in=_total(summary, "rows"),
+            late=_total(summary, "late"),
+            windows=windows,
+        )
+        if self.landed:
+            return
+        if windows:
+            self._results.append(self._due(updated))
+        self._take_late(updated, summary)
+
+    def _due(self, updated: Kept) -> Rows:
+        """Return the rows of the windows that fire for the first time."""
+        names = self.target.shape.names
+        if isinstance(self.transport, SparkTransport):
+            return updated.frame.where(RESULT).selectExpr(*map(quoted, names))
+        assert updated.rows is not None  # by the Arrow transport
+        return updated.rows.filter(updated.rows[RESULT]).select(list(names))
+
+    def _picked(self, updated: Kept, flag: str, columns: Mapping[str, str]) -> pa.Table:
+        """Return some windows of an incremental result, with columns under other names."""
+        assert updated.rows is not None  # both ways tell of such windows as Arrow
+        rows = updated.rows.filter(updated.rows[flag])
+        return rows.select(list(columns)).rename_columns(list(columns.values()))
+
+    def _take_late(self, updated: Kept, summary: pa.Table) -> None:
+        """Have the windows that changed after they had fired computed again, from the source as it is."""
+        late = summary.filter(_is_late(summary))
+        if late.num_rows == 0:
+            return
+        updated.frame.createOrReplaceTempView(UPDATED)
+        self.spark.sql(self.stream.late_sql(UPDATED, self.plan.upto)).createOrReplaceTempView(FIRED)
+        self._spans = merge_spans(_late_spans(late))
+        self._settled = True
+        self._replaced.append(self._picked(updated, "_ls_late", {"_ls_gid": "gid", "_ls_low": "low"}))
+        self.outcome.windows += self._replaced[-1].num_rows
+
+    # --- windows detected from rows ---
 
     def _detect(self, _stage: DetectWindows) -> None:
         """Detect, and sum up by group: the next state, how much fires, and which span it covers."""
         stream = self.stream
         self.spark.sql(stream.changes_sql(CHANGED)).createOrReplaceTempView(CHANGES)
         self._state_view()
-        fired = self.transport.keep(self.spark.sql(stream.detection.sql(CHANGES, STATE)))
+        fired = self._fired()
         fired.frame.createOrReplaceTempView(FIRED)
-        self._summary = self._summed(fired)
-        counted = {name: _total(self._summary, name) for name in ("rows", "late", "windows", "again")}
-        if counted["windows"] > self.max_windows and not stream.definition.options.ignore_nodata:
-            raise StreamError(
-                "TOO_MANY_WINDOWS",
-                f"one tick would make {counted['windows']:,} windows fire, more than {self.max_windows:,}",
-                hint="a row far in the future? delete it, or raise the setting max_windows_per_tick",
-            )
-        touched = self._summary.select(["gid", *stream.group_columns, "first", "newest"])
+        summary = self._summed(fired)
+        names = ("rows", "late", "windows", "again", "gone")
+        counted = {name: _total(summary, name) for name in names}
+        self._check_windows(0 if stream.definition.options.ignore_nodata else counted["windows"])
+        touched = summary.select(["gid", *stream.group_columns, "first", "newest"])
         self.outcome = Outcome(
-            self.state.updated(touched),
+            GroupState(self.state.updated(touched).rows),
             rows_in=counted["rows"],
             late=counted["late"],
             windows=counted["windows"],
         )
+        if self.landed:
+            return
+        self._settled = stream.exact
+        self._spans = _spans_of(summary)
+        self._replaced = self._rewritten(counted)
 
     def _state_view(self) -> None:
-        if self.state.rows is not None:
+        if self.state.rows is not None and len(self.state):
             self.spark.createDataFrame(self.state.rows).coalesce(1).createOrReplaceTempView(STATE)
             return
         self.spark.sql(self.stream.empty_state_sql(CHANGES)).createOrReplaceTempView(STATE)
+
+    def _fired(self) -> Kept:
+        stream = self.stream
+        extremes = Extremes(self.spark, self.relations, self.state)
+        if stream.exact:
+            extremes.register(both=True)
+            return self.transport.keep(self.spark.sql(stream.net_detection.sql(CHANGES, STATE, EXTREMES)))
+        fired = self.transport.keep(self.spark.sql(stream.detection.sql(CHANGES, STATE)))
+        if stream.deletes and not self.plan.extra.get("appends_only") and extremes.register(both=False):
+            fired.frame.createOrReplaceTempView(FIRED)
+            sql = stream.detection.without_first_sql(FIRED, STATE, EXTREMES)
+            return self.transport.keep(self.spark.sql(sql))
+        return fired
 
     def _summed(self, fired: Kept) -> pa.Table:
         groups = self.stream.group_columns
@@ -171,90 +364,57 @@ class Tick:
             return summary_of(fired.rows, groups)
         return self.spark.sql(summary_sql(FIRED, groups)).toArrow()
 
+    def _check_windows(self, count: int) -> None:
+        if count > self.max_windows:
+            raise StreamError(
+                "TOO_MANY_WINDOWS",
+                f"one tick would make {count:,} windows fire, more than {self.max_windows:,}",
+                hint="a row far in the future? delete it and resynchronise (RECALCULATE STREAM … RESYNC), "
+                "or raise the setting max_windows_per_tick",
+            )
+
+    def _rewritten(self, counted: Mapping[str, int]) -> list[pa.Table]:
+        """Return group and start of the windows whose old rows go."""
+        found = []
+        if counted["again"]:
+            k = self.stream.detection.windows_sql(FIRED)
+            low = self.stream.grid.low("k", "first")
+            found.append(self.spark.sql(f"SELECT gid, {low} AS low FROM ({k}) WHERE again").toArrow())
+        if counted["gone"]:
+            found.append(self.spark.sql(self.stream.detection.gone_sql(FIRED)).toArrow())
+        return found
+
+    # --- computing windows from rows ---
+
     def _read_rows(self, stage: ReadRows) -> None:
         """Register the rows of the span that fires, and the other tables at the plan's versions."""
+        if not self._spans:
+            return
         self.spark.sql(self.stream.windows_sql(FIRED, self.plan.clock_us)).createOrReplaceTempView(WINDOWS)
-        spans = self._spans()
-        if stage.rows is not None:
-            before = self._rows_before(spans)
-            excluded = self._rows_excluded(spans) if before else None
-            self._retracts = not self.plan.extra.get("appends_only", False)
-            rows = self.spark.sql(self.stream.rows_sql(CHANGED, before, excluded))
-            rows.createOrReplaceTempView(ROWS)
-        span = (spans[0][0], spans[-1][1])
-        for read in self.stream.calculation.reads:
-            self._read_table(read, span)
-
-    def _spans(self) -> list[tuple[int, int]]:
-        low, high = self._summary["low"].to_pylist(), self._summary["high"].to_pylist()
-        return merge_spans(
-            [(a, b) for a, b in zip(low, high, strict=True) if a is not None and b is not None]
-        )
-
-    def _rows_before(self, spans: list[tuple[int, int]]) -> str | None:
-        """Register the source's rows of the spans as they were before the tick; None for no such rows."""
-        plan, info = self.plan, self.stream.source.info
-        if plan.kind == "history":
-            version, upper = plan.upto, plan.lower_us
-            if upper is None or not plan.extra.get("slice"):
-                return None
-            spans = [(low, min(high, upper)) for low, high in spans if low < upper]
-        else:
-            version = plan.after
-            if version == self.history.version and self.history.until_us is None and not self._has_history:
-                return None
-        if not spans:
-            return None
-        start = self.history.start_us if plan.kind == "history" else None
-        bounded = [(low if start is None else max(low, start), high) for low, high in spans]
-        rows = self.transport.rows(info.path, version, self.stream.changed_columns, info.time_column, bounded)
-        rows.createOrReplaceTempView(BEFORE)
-        return BEFORE
-
-    @property
-    def _has_history(self) -> bool:
-        return self.stream.definition.options.wants_history
-
-    def _rows_excluded(self, spans: list[tuple[int, int]]) -> str | None:
-        """Register the rows of before the stream's creation that it does not take; None for none."""
-        until = self.history.until_us
-        overlapping = [(low, min(high, until)) for low, high in spans if until is not None and low < until]
-        if not overlapping or self.plan.kind == "history":
-            return None
-        info = self.stream.source.info
-        rows = self.transport.rows(
-            info.path, self.history.version, self.stream.changed_columns, info.time_column, overlapping
-        )
-        rows.createOrReplaceTempView(EXCLUDED)
-        return EXCLUDED
-
-    def _read_table(self, read: Read, span: tuple[int, int]) -> None:
-        info = self.stream.tables[read.relation.key]
-        version = self.plan.table_versions[info.path]
-        lower, upper = _edge(read.lower, span, 0), _edge(read.upper, span, 1)
-        transport = self.transport
-        if (
-            lower is None
-            and transport.name == ARROW
-            and self.plan.extra.get("large_tables", {}).get(info.path)
-        ):
-            transport = SparkTransport(self.spark)
-        rows = transport.rows(info.path, version, read.relation.columns, info.time_column, [(lower, upper)])
-        rows.createOrReplaceTempView(read.view)
+        if stage.rows is not None and self._settled:
+            self.relations.rows_at(self.plan.upto, self._spans)
+        elif stage.rows is not None:
+            self.relations.rows_as_changed(self._spans)
+        self.relations.tables_read(self._spans)
 
     def _compute(self, _stage: Compute) -> None:
-        sql = evaluated_sql(self.spark, self.stream, retracts=self._retracts)
-        self._result = self.spark.sql(self.target.shape.select(sql, unique=self.target.appends))
+        if not self._spans:
+            return
+        retracts = not self.plan.extra.get("appends_only", False)
+        sql = evaluated_sql(self.spark, self.stream, retracts=retracts, settled=self._settled)
+        self._results.append(self.spark.sql(self.target.shape.select(sql, unique=self.target.appends)))
+
+    # --- writing ---
 
     def _write(self, _stage: Write) -> None:
-        assert self._result is not None
+        rows = self._handed_over()
         reach("C3")
         written = write_result(
             self.spark,
             self.tables.open(self.target.info.path),
             self.target,
-            self._handed_over(),
-            again=self._again(),
+            rows,
+            again=_joined(self._replaced),
             app=output_app(self.stream.uuid),
             plan=self.plan,
             epoch=self.epoch,
@@ -262,20 +422,91 @@ class Tick:
         self.outcome.rows_out = written.rows
         self.outcome.output_version = written.version
 
-    def _handed_over(self) -> pa.Table | DataFrame:
+    def _handed_over(self) -> Rows:
         """Return the rows as the output can take them: delta-rs cannot write every table."""
-        assert self._result is not None  # the stage before made it
-        if capabilities(self.tables.open(self.target.info.path)).arrow_writes:
-            return self.transport.hand_over(self._result)
-        return self._result
+        import pyarrow as pa
 
-    def _again(self) -> pa.Table | None:
-        """Return group and start of the windows that fired before, None when there are none."""
-        if not _total(self._summary, "again"):
-            return None
-        k = self.stream.detection.windows_sql(FIRED)
-        low = self.stream.grid.low("k", "first")
-        return self.spark.sql(f"SELECT gid, {low} AS low FROM ({k}) WHERE again").toArrow()
+        if self._goes_as_arrow:
+            found = [rows if isinstance(rows, pa.Table) else rows.toArrow() for rows in self._results]
+            if not found:
+                return self._no_rows().toArrow()
+            return pa.concat_tables([rows.cast(found[0].schema) for rows in found])
+        frames = [self.spark.createDataFrame(r) if isinstance(r, pa.Table) else r for r in self._results]
+        if not frames:
+            return self._no_rows()
+        rows = frames[0]
+        for more in frames[1:]:
+            rows = rows.unionByName(more)
+        return rows
+
+    @property
+    def _goes_as_arrow(self) -> bool:
+        """Whether delta-rs writes the result: it is ten times as fast as Spark, if the rows fit here."""
+        import pyarrow.compute as pc
+
+        output = self.tables.open(self.target.info.path)
+        if not capabilities(output).arrow_writes:
+            return False
+        if self.transport.name == ARROW:
+            return True
+        if self.plan.extra.get("spark_only") or not self.target.appends:
+            return False
+        replaced = _joined(self._replaced)
+        rows = self.outcome.windows
+        if replaced is not None and replaced.num_rows:
+            # Rows between the replaced ones may have to be written again with them.
+            starts = pc.min_max(replaced["low"]).as_py()
+            rows += rows_between(output, START, starts["min"], starts["max"])
+        return rows * len(self.target.shape.names) <= MAX_ARROW_CELLS
+
+    def _no_rows(self) -> DataFrame:
+        """Return the output's columns without a row: only old rows go."""
+        types = self.target.shape.types
+        listed = ", ".join(f"CAST(NULL AS {kind}) AS {quoted(name)}" for name, kind in types.items())
+        return self.spark.sql(f"SELECT {listed} WHERE false")
+
+
+def _opened_columns(incremental: Incremental) -> dict[str, str]:
+    names = {name: name for name in incremental.state_columns if name not in {"gid", "k"}}
+    return {"_ls_gid": "gid", **{n: n for n in incremental.groups}, "_ls_k": "k", **names}
+
+
+def _windows_due(summary: pa.Table) -> int:
+    """Return how many windows pass, with rows or without: what a row far in the future makes many."""
+    import pyarrow.compute as pc
+
+    passed = pc.subtract(summary["closed"], summary["done"])
+    return int(pc.sum(pc.max_element_wise(passed, 0)).as_py() or 0)
+
+
+def _is_late(summary: pa.Table) -> pa.ChunkedArray:
+    """Return which groups have windows to compute again, or earlier ones to open."""
+    import pyarrow.compute as pc
+
+    opened = pc.less(summary["base"], pc.min_element_wise(summary["base_before"], summary["closed_before"]))
+    return pc.or_(pc.equal(summary["again"], 1), pc.fill_null(opened, fill_value=False))
+
+
+def _late_spans(late: pa.Table) -> list[tuple[int, int]]:
+    """Return the spans of event time of late windows, and from an earlier first row to the one before."""
+    spans = []
+    for row in late.select(["low", "high", "first", "first_before"]).to_pylist():
+        if row["low"] is not None:
+            spans.append((row["low"], row["high"]))
+        if row["first_before"] is not None and row["first"] < row["first_before"]:
+            spans.append((row["first"], row["first_before"]))
+    return spans
+
+
+def _spans_of(summary: pa.Table) -> list[tuple[int, int]]:
+    low, high = summary["low"].to_pylist(), summary["high"].to_pylist()
+    return merge_spans([(a, b) for a, b in zip(low, high, strict=True) if a is not None and b is not None])
+
+
+def _joined(tables: list[pa.Table]) -> pa.Table | None:
+    import pyarrow as pa
+
+    return pa.concat_tables(tables) if tables else None
 
 
 def output_app(uuid: str) -> str:
@@ -289,26 +520,19 @@ def _total(summary: pa.Table, name: str) -> int:
     return int(pc.sum(summary[name]).as_py() or 0)
 
 
-def _edge(bound: Bound | None, span: tuple[int, int], end: int) -> int | None:
-    """Return the microseconds that a read's bound comes to over all windows, a little wide."""
-    if bound is None or (bound.placeholder == "_tnext_ts" and end):
-        return None
-    return span[end] + bound.offset + (2 if end else -1)
-
-
-def evaluated_sql(spark: SparkSession, stream: Stream, *, retracts: bool) -> str:
+def evaluated_sql(spark: SparkSession, stream: Stream, *, retracts: bool, settled: bool = False) -> str:
     """Return the SQL of the calculation's result for the registered windows, by the stream's way."""
     if stream.way is not Way.EACH:
-        return stream.evaluation(retracts=retracts).sql()
-    _each_window(spark, stream, retracts=retracts).createOrReplaceTempView("ls_evaluated")
+        return stream.evaluation(retracts=retracts, settled=settled).sql()
+    _each_window(spark, stream, retracts=retracts, settled=settled).createOrReplaceTempView("ls_evaluated")
     return "SELECT * FROM ls_evaluated"
 
 
-def _each_window(spark: SparkSession, stream: Stream, *, retracts: bool) -> DataFrame:
+def _each_window(spark: SparkSession, stream: Stream, *, retracts: bool, settled: bool) -> DataFrame:
     """Evaluate window by window what Spark cannot for all at once, in batches of a query each."""
     import pyarrow as pa
 
-    evaluation = stream.evaluation(retracts=retracts)
+    evaluation = stream.evaluation(retracts=retracts, settled=settled)
     windows = spark.sql(evaluation.fired_sql())
     names = windows.columns
     listed = ", ".join(_as_literal(name, kind) for name, kind in windows.dtypes)

@@ -5,13 +5,19 @@ Both give Spark DataFrames of the same rows; Spark computes every result.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Protocol
 
-from lakestream.storage.delta import changes_arrow, changes_spark, read_arrow, read_spark
+from lakestream.storage.delta import (
+    appended_spark,
+    changes_arrow,
+    changes_spark,
+    read_arrow,
+    read_spark,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
@@ -23,12 +29,17 @@ MAX_SPANS = 8
 """Ranges of time that are read apart; closer ones are read as one."""
 
 
-@dataclass(frozen=True)
 class Kept:
     """A relation that was computed: as a DataFrame, and as Arrow rows where it travels so."""
 
-    frame: DataFrame
-    rows: pa.Table | None = None
+    def __init__(self, frame: Callable[[], DataFrame], rows: pa.Table | None = None) -> None:
+        self._make = frame
+        self.rows = rows
+
+    @cached_property
+    def frame(self) -> DataFrame:
+        """The DataFrame; made of Arrow rows only when somebody asks for it."""
+        return self._make()
 
 
 class Transport(Protocol):
@@ -38,6 +49,12 @@ class Transport(Protocol):
 
     def changes(self, path: str, after: int, upto: int, columns: Sequence[str]) -> DataFrame:
         """Return changed rows with ``_commit_version`` and ``_change_type``."""
+        ...
+
+    def appended(
+        self, path: str, after: int, upto: int, columns: Sequence[str], *, versions: bool
+    ) -> DataFrame:
+        """Return the rows of commits that only added some; without ``versions`` all as of the last one."""
         ...
 
     def rows(
@@ -76,6 +93,13 @@ class ArrowTransport:
         """Read the change feed by delta-rs."""
         return self.frame(changes_arrow(self._tables.open(path), after, upto, columns))
 
+    def appended(
+        self, path: str, after: int, upto: int, columns: Sequence[str], *, versions: bool
+    ) -> DataFrame:
+        """Read the change feed by delta-rs, which costs no more."""
+        del versions
+        return self.changes(path, after, upto, columns)
+
     def rows(
         self, path: str, version: int, columns: Sequence[str], time: str, spans: Sequence[Span]
     ) -> DataFrame:
@@ -92,7 +116,7 @@ class ArrowTransport:
     def keep(self, result: DataFrame) -> Kept:
         """Collect as Arrow."""
         rows = result.toArrow()
-        return Kept(self.frame(rows), rows)
+        return Kept(lambda: self.frame(rows), rows)
 
     def hand_over(self, result: DataFrame) -> pa.Table | DataFrame:
         """Collect as Arrow, for delta-rs to write."""
@@ -111,6 +135,12 @@ class SparkTransport:
     def changes(self, path: str, after: int, upto: int, columns: Sequence[str]) -> DataFrame:
         """Read the change feed by Spark."""
         return changes_spark(self._spark, path, after, upto, columns)
+
+    def appended(
+        self, path: str, after: int, upto: int, columns: Sequence[str], *, versions: bool
+    ) -> DataFrame:
+        """Read the added data files by Spark."""
+        return appended_spark(self._spark, path, after, upto, columns, versions=versions)
 
     def rows(
         self, path: str, version: int, columns: Sequence[str], time: str, spans: Sequence[Span]
@@ -131,7 +161,7 @@ class SparkTransport:
         """Persist until :meth:`release`."""
         kept = result.persist()
         self._kept.append(kept)
-        return Kept(kept)
+        return Kept(lambda: kept)
 
     def release(self) -> None:
         """Give the memory of kept relations back."""

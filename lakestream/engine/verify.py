@@ -13,20 +13,23 @@ from typing import TYPE_CHECKING, Any
 from lakestream.compute.calculation import ROWS, WINDOWS
 from lakestream.engine.create import open_target
 from lakestream.engine.engine import compile_record, history_of
+from lakestream.engine.recalculate import part_of
+from lakestream.engine.relations import CHANGED, CHANGES, EXTREMES, FIRED, STATE
 from lakestream.engine.stages import needs_rows
 from lakestream.engine.stream import quoted
-from lakestream.engine.tick import CHANGED, CHANGES, FIRED, STATE, evaluated_sql
+from lakestream.engine.tick import evaluated_sql
 from lakestream.output.columns import END, START
 from lakestream.storage.delta import changes_spark, read_spark
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from lakestream.engine.stream import Stream
+    from lakestream.engine.stream import Part, Stream
     from lakestream.engine.target import Target
     from lakestream.storage.catalog import Catalog
     from lakestream.storage.registry import Registry, StreamRecord
 
+_RAW, _DETECTED = "ls_raw", "ls_before_recalculation"
 TOLERANCE = 1e-9
 SHOWN = 100
 FLOATING = ("double", "float")
@@ -89,6 +92,7 @@ class Verifier:
 
     spark: SparkSession
     catalog: Catalog
+    registry: Registry
     record: StreamRecord
     target: Target
     position: int | None
@@ -100,8 +104,7 @@ class Verifier:
         if self.position is None:
             expected = self._nothing()
         else:
-            late = self._detect(stream)
-            expected = self._expected(stream)
+            expected, late = self._evaluated(stream)
         found = self._found()
         span = _overlap(lower_us, upper_us) if self.target.shape.provenance else None
         if span:
@@ -110,42 +113,84 @@ class Verifier:
 
     # --- the batch evaluation ---
 
-    def _changed(self, stream: Stream) -> DataFrame:
-        assert self.position is not None
+    def _evaluated(self, stream: Stream) -> tuple[DataFrame, int]:
+        """Return the rows that should be there, and how many late rows count for nothing."""
+        late = self._detect_exact(stream) if stream.exact else self._detect(stream)
+        return self._expected(stream), late
+
+    def _at_creation(self, stream: Stream, *, taken: bool) -> DataFrame:
+        """Return the rows that were there at creation and are the stream's, or those that are not."""
         info, history = stream.source.info, history_of(self.record, stream.definition)
-        columns = stream.source.columns
-        parts = []
-        if self.position > self.record.start_version:
-            parts.append(
-                changes_spark(self.spark, info.path, self.record.start_version, self.position, columns)
-            )
-        if stream.definition.options.wants_history or not parts:
-            rows = read_spark(
-                self.spark,
-                info.path,
-                self.record.start_version,
-                columns=columns,
-                lower=history.start_us,
-                time_column=info.time_column,
-            )
-            version = f"CAST({self.record.start_version} AS BIGINT) AS _commit_version"
-            rows = rows.selectExpr("*", version, "'insert' AS _change_type")
-            parts.append(rows if stream.definition.options.wants_history else rows.limit(0))
-        names = [*columns, "_commit_version", "_change_type"]
-        union = parts[0].select(*names)
-        for part in parts[1:]:
-            union = union.unionByName(part.select(*names))
-        return union
+        rows = read_spark(
+            self.spark,
+            info.path,
+            self.record.start_version,
+            columns=stream.changed_columns,
+            lower=history.start_us if taken else None,
+            upper=None if taken else history.until_us,
+            time_column=info.time_column,
+        )
+        return rows if history.taken or not taken else rows.limit(0)
 
     def _detect(self, stream: Stream) -> int:
-        """Register what fires over the whole history; return how many late rows count for nothing."""
-        self._changed(stream).createOrReplaceTempView(CHANGED)
+        """Register what fires over the whole history, commit by commit."""
+        assert self.position is not None
+        version = f"CAST({self.record.start_version} AS BIGINT) AS _commit_version"
+        rows = self._at_creation(stream, taken=True).selectExpr(
+            "*", version, "1L AS _ls_sign", "'insert' AS _change_type"
+        )
+        if self.position > self.record.start_version:
+            path = stream.source.info.path
+            changes_spark(
+                self.spark, path, self.record.start_version, self.position, stream.changed_columns
+            ).createOrReplaceTempView(_RAW)
+            rows = rows.unionByName(self.spark.sql(stream.net_sql(_RAW, self.position)))
+        rows.createOrReplaceTempView(CHANGED)
         self.spark.sql(stream.changes_sql(CHANGED)).createOrReplaceTempView(CHANGES)
         self.spark.sql(stream.empty_state_sql(CHANGES)).createOrReplaceTempView(STATE)
-        self.spark.sql(stream.detection.sql(CHANGES, STATE)).createOrReplaceTempView(FIRED)
-        if stream.refires:
-            return 0
-        return int(self.spark.sql(f"SELECT coalesce(sum(late), 0) FROM {FIRED}").head()[0])  # type: ignore[index]
+        detected = self.spark.sql(stream.detection.sql(CHANGES, STATE))
+        detected.createOrReplaceTempView(FIRED)
+        late = 0 if stream.refires else self._count(f"SELECT coalesce(sum(late), 0) FROM {FIRED}")
+        for part, at in self._recalculated():
+            detected.createOrReplaceTempView(_DETECTED)
+            again = self.spark.sql(stream.recalculated_sql(f"({_state_at(stream, at)})", at, part))
+            detected = detected.unionByName(again)
+        detected.createOrReplaceTempView(FIRED)
+        return late
+
+    def _recalculated(self) -> list[tuple[Part, int]]:
+        """Return the parts of recalculations that are done, with the source's version of each."""
+        jobs = self.registry.recalculations(self.record.uuid)
+        return [(part_of(job, n), job.extra["versions"][n]) for job in jobs for n in range(job.part)]
+
+    def _count(self, sql: str) -> int:
+        row = self.spark.sql(sql).head()
+        return int(row[0]) if row else 0
+
+    def _detect_exact(self, stream: Stream) -> int:
+        """Register the windows of the source as it is at the stream's place."""
+        assert self.position is not None
+        info = stream.source.info
+        rows = read_spark(self.spark, info.path, self.position, columns=stream.changed_columns)
+        history = history_of(self.record, stream.definition)
+        if not history.taken and history.until_us is not None:
+            rows = rows.exceptAll(self._at_creation(stream, taken=False))
+        if history.taken and history.start_us is not None and "floor_us" not in self.record.extra:
+            early = self._at_creation(stream, taken=False)
+            rows = rows.exceptAll(early)
+        rows.selectExpr(
+            "*",
+            f"CAST({self.position} AS BIGINT) AS _commit_version",
+            "1L AS _ls_sign",
+            "'insert' AS _change_type",
+        ).createOrReplaceTempView(CHANGED)
+        self.spark.sql(stream.changes_sql(CHANGED)).createOrReplaceTempView(CHANGES)
+        self.spark.sql(stream.empty_state_sql(CHANGES)).createOrReplaceTempView(STATE)
+        none = "SELECT 0L AS gid, 0L AS first, 0L AS newest WHERE false"
+        self.spark.sql(none).createOrReplaceTempView(EXTREMES)
+        sql = stream.net_detection.sql(CHANGES, STATE, EXTREMES)
+        self.spark.sql(sql).createOrReplaceTempView(FIRED)
+        return 0
 
     def _expected(self, stream: Stream) -> DataFrame:
         self.spark.sql(stream.windows_sql(FIRED, 0)).createOrReplaceTempView(WINDOWS)
@@ -157,7 +202,7 @@ class Verifier:
             version = self.position if own else self.catalog.handles.latest(info.path).version
             rows = read_spark(self.spark, info.path, version or 0, columns=read.relation.columns)
             rows.createOrReplaceTempView(read.view)
-        sql = evaluated_sql(self.spark, stream, retracts=True)
+        sql = evaluated_sql(self.spark, stream, retracts=True, settled=stream.exact)
         return self.spark.sql(self.target.shape.select(sql, unique=False))
 
     def _nothing(self) -> DataFrame:
@@ -248,8 +293,17 @@ def verify_stream(
     _, progress = registry.last(record.uuid)
     taken = progress is not None and "next_slice" not in progress.extra
     position = progress.version if progress is not None and taken else None
-    return Verifier(spark, catalog, record, open_target(stream, record, catalog), position).run(
+    return Verifier(spark, catalog, registry, record, open_target(stream, record, catalog), position).run(
         lower_us, upper_us
+    )
+
+
+def _state_at(stream: Stream, version: int) -> str:
+    """Return SQL of the groups' state after a commit, from a detection result."""
+    groups = "".join(f", any_value({name}) AS {name}" for name in stream.group_columns)
+    return (
+        f"SELECT gid{groups}, min(first) AS first, max(newest) AS newest FROM {_DETECTED} "
+        f"WHERE v <= {version} GROUP BY gid"
     )
 
 

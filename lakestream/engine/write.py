@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lakestream.engine.faults import reach
-from lakestream.output.columns import GROUP, START
+from lakestream.output.columns import END, GROUP, START
 from lakestream.storage.delta import (
     CommitTag,
     commit,
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
+    from lakestream.engine.stream import Part
     from lakestream.engine.target import Target
     from lakestream.storage.delta import Table
     from lakestream.storage.registry import TickPlan
@@ -55,11 +56,75 @@ def write_result(
     Arrow rows go through delta-rs, a DataFrame through Spark. No rows and nothing to replace write
     nothing.
     """
-    metadata: dict[str, object] = {"epoch": epoch, "tick": plan.tick, "after": plan.after, "upto": plan.upto}
-    tag = CommitTag(app, plan.tick, metadata)
+    tag = _tag(app, plan, epoch)
     if hasattr(rows, "num_rows"):
         return _write_arrow(table, target, rows, again, tag)
     return _write_spark(spark, table, target, rows, again, tag)
+
+
+def write_part(
+    table: Table,
+    target: Target,
+    rows: pa.Table | DataFrame,
+    *,
+    part: Part,
+    app: str,
+    plan: TickPlan,
+    epoch: int,
+) -> Written:
+    """Write the rows of a part of event time in one commit, in the place of all rows of its windows.
+
+    A table without provenance, which the user made, keeps the rows of windows that are no more.
+    """
+    tag = _tag(app, plan, epoch)
+    if target.appends:
+        return _replace_part(table, rows, part, tag)
+    kept: pa.Table = rows if hasattr(rows, "num_rows") else rows.toArrow()
+    again = _windows_there(table, target, part)
+    if kept.num_rows == 0 and again is None:
+        return Written(0, None)
+    return _write_arrow(table, target, kept, again, tag)
+
+
+def _replace_part(table: Table, rows: pa.Table | DataFrame, part: Part, tag: CommitTag) -> Written:
+    by_arrow = hasattr(rows, "num_rows")
+    kept: Any = rows if by_arrow else rows.persist()
+    try:
+        count = int(kept.num_rows if by_arrow else kept.count())
+        reach("C6a")
+        result = commit(table, kept, tag, replace=_part_predicate(part))
+        reach("C6b")
+    finally:
+        if not by_arrow:
+            kept.unpersist()
+    return Written(count, result.version)
+
+
+def _tag(app: str, plan: TickPlan, epoch: int) -> CommitTag:
+    metadata: dict[str, object] = {"epoch": epoch, "tick": plan.tick, "after": plan.after, "upto": plan.upto}
+    return CommitTag(app, plan.tick, metadata)
+
+
+def _part_predicate(part: Part) -> str:
+    parts = [f"{START} IS NOT NULL"]
+    if part.overlap_us is not None:
+        parts.append(f"{END} > {timestamp_literal(part.overlap_us)}")
+    if part.from_us is not None:
+        parts.append(f"{START} >= {timestamp_literal(part.from_us)}")
+    if part.to_us is not None:
+        parts.append(f"{START} < {timestamp_literal(part.to_us)}")
+    return " AND ".join(parts)
+
+
+def _windows_there(table: Table, target: Target, part: Part) -> pa.Table | None:
+    """Return the windows of a part that the output has rows of; None where rows do not say."""
+    import pyarrow as pa
+
+    if not target.shape.provenance:
+        return None
+    table.refresh()
+    old = read_arrow(table, None, columns=[GROUP, START], where=_part_predicate(part))
+    return pa.table({"gid": old[GROUP], "low": pa.array(_micros(old, START), pa.int64())})
 
 
 def _write_arrow(
@@ -212,9 +277,10 @@ def _with_survivors(
 def _write_spark(
     spark: SparkSession, table: Table, target: Target, rows: DataFrame, again: pa.Table | None, tag: CommitTag
 ) -> Written:
-    replaced, kept = None, None
+    replaced, kept, count = None, None, None
     if again is not None or not target.appends:
         kept = rows.persist()
+        count = kept.count()
         rows, replaced = _rewritten_by_spark(spark, table, target, kept, again)
     try:
         reach("C6a")
@@ -223,29 +289,21 @@ def _write_spark(
     finally:
         if kept is not None:
             kept.unpersist()
-    added = read_commits(table.path, result.version - 1, result.version)[0].add_rows
-    return Written(added or 0, result.version)
+    if count is None:
+        count = read_commits(table.path, result.version - 1, result.version)[0].add_rows or 0
+    return Written(count, result.version)
 
 
 def _rewritten_by_spark(
     spark: SparkSession, table: Table, target: Target, rows: DataFrame, again: pa.Table | None
 ) -> tuple[DataFrame, str | None]:
-    """Return rows with the survivors of the range that they fall into, and the range's predicate."""
-    time = target.info.time_column
-    range_column = START if target.appends and target.shape.provenance else time
-    low, high = rows.selectExpr(
-        f"unix_micros(min(`{range_column}`))", f"unix_micros(max(`{range_column}`))"
-    ).head() or (None, None)
-    if again is not None and range_column == START:
-        starts = again["low"].to_pylist()
-        low, high = (
-            min([*starts, *([low] if low is not None else [])]),
-            max([*starts, *([high] if high is not None else [])]),
-        )
-    if low is None or high is None:
+    """Return rows with the survivors of the ranges that they replace, and the ranges' predicate."""
+    ranges = _replaced_ranges(target, rows, again)
+    if not ranges:
         return rows, None
-    predicate = (
-        f"`{range_column}` >= {timestamp_literal(low)} AND `{range_column}` <= {timestamp_literal(high)}"
+    predicate = " OR ".join(
+        f"(`{column}` >= {timestamp_literal(low)} AND `{column}` <= {timestamp_literal(high)})"
+        for column, low, high in ranges
     )
     old = spark.read.format("delta").option("versionAsOf", table.refresh()).load(table.path).where(predicate)
     if again is not None and target.shape.provenance:
@@ -253,3 +311,18 @@ def _rewritten_by_spark(
         old = old.join(gone, [GROUP, START], "left_anti")
     old = old.join(rows.select(*target.shape.key), [*target.shape.key], "left_anti")
     return rows.unionByName(old.select(*rows.columns)), predicate
+
+
+def _replaced_ranges(target: Target, rows: DataFrame, again: pa.Table | None) -> list[tuple[str, int, int]]:
+    """Return (column, first µs, last µs) of where replaced rows lie: windows that go, keys written anew."""
+    by_window = target.shape.provenance
+    column = START if target.appends and by_window else target.info.time_column
+    low, high = rows.selectExpr(f"unix_micros(min(`{column}`))", f"unix_micros(max(`{column}`))").head() or (
+        None,
+        None,
+    )
+    ranges = [] if low is None or high is None else [(column, low, high)]
+    if again is not None and again.num_rows and by_window:
+        starts = again["low"].to_pylist()
+        ranges.append((START, min(starts), max(starts)))
+    return ranges

@@ -1,0 +1,77 @@
+"""The first and newest rows of groups that lost rows at one of their ends, asked of the source."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from lakestream.compute.calculation import ROWS
+from lakestream.engine.relations import CHANGES, EVER, EXTREMES, STATE, Relations
+from lakestream.engine.transport import SparkTransport, merge_spans
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import SparkSession
+
+    from lakestream.engine.state import GroupState
+
+_SUSPECTS = "ls_suspects"
+_NEAR_US = 3_600_000_000
+"""How far from an end the next row is looked for before the whole table is."""
+
+
+@dataclass
+class Extremes:
+    """Looks up what only the source knows: which rows stand at a group's ends now."""
+
+    spark: SparkSession
+    relations: Relations
+    state: GroupState
+
+    def register(self, *, both: bool) -> bool:
+        """Register gid, first, newest (µs; NULL without rows) of the groups that need it; return if any.
+
+        ``both`` ends are looked at, or the first one only.
+        """
+        suspects = self._suspects(both=both) if self._may_shrink else None
+        if suspects is None or suspects.num_rows == 0:
+            nothing = "SELECT 0L AS gid, 0L AS first, 0L AS newest WHERE false"
+            self.spark.sql(nothing).createOrReplaceTempView(EXTREMES)
+            return False
+        self.spark.createDataFrame(suspects).coalesce(1).createOrReplaceTempView(_SUSPECTS)
+        found = self._ends(self.relations, self._near(suspects, both=both))
+        if found["first"].null_count or (both and found["newest"].null_count):
+            spark_way = replace(self.relations, transport=SparkTransport(self.spark))
+            found = self._ends(spark_way, [EVER], reach=EVER[1] - EVER[0])
+        self.spark.createDataFrame(found).coalesce(1).createOrReplaceTempView(EXTREMES)
+        return True
+
+    @property
+    def _may_shrink(self) -> bool:
+        return bool(len(self.state)) and not self.relations.plan.extra.get("appends_only")
+
+    def _suspects(self, *, both: bool) -> pa.Table:
+        """Return the groups that lost a row at an end, with the outermost instants they have ever had."""
+        newest = "OR (NOT c.kept AND c.ts >= s.newest)" if both else ""
+        return self.spark.sql(
+            f"SELECT s.gid, least(any_value(s.first), min(c.ts) FILTER (WHERE c.kept)) AS low, "
+            f"greatest(any_value(s.newest), max(c.ts) FILTER (WHERE c.kept)) AS high "
+            f"FROM {STATE} s JOIN {CHANGES} c ON c.gid = s.gid GROUP BY s.gid "
+            f"HAVING bool_or((NOT c.kept AND c.ts <= s.first) {newest})"
+        ).toArrow()
+
+    def _near(self, suspects: pa.Table, *, both: bool) -> list[tuple[int, int]]:
+        low, high = suspects["low"].to_pylist(), suspects["high"].to_pylist()
+        spans = [(first, first + _NEAR_US) for first in low if first is not None]
+        if both:
+            spans += [(newest - _NEAR_US, newest + 1) for newest in high]
+        return merge_spans(spans)
+
+    def _ends(self, relations: Relations, spans: list[tuple[int, int]], reach: int = _NEAR_US) -> pa.Table:
+        """Return the ends of each suspect among the rows within reach of where it ended."""
+        relations.rows_at(relations.plan.upto, spans)
+        return self.spark.sql(
+            f"SELECT s.gid, min(r._ls_ts) FILTER (WHERE r._ls_ts < s.low + {reach}L) AS first, "
+            f"max(r._ls_ts) FILTER (WHERE r._ls_ts > s.high - {reach}L) AS newest "
+            f"FROM {_SUSPECTS} s LEFT JOIN {ROWS} r ON r._ls_gid = s.gid GROUP BY s.gid"
+        ).toArrow()

@@ -1,0 +1,176 @@
+"""What a tick reads, registered as the relations that its queries name."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from lakestream.compute.calculation import ROWS
+from lakestream.engine.transport import ARROW, ArrowTransport, SparkTransport
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyspark.sql import SparkSession
+
+    from lakestream.compute.calculation import Bound, Read
+    from lakestream.engine.stream import Stream
+    from lakestream.engine.transport import Transport
+    from lakestream.storage.delta import Tables
+    from lakestream.storage.registry import TickPlan
+
+    Spans = list[tuple[int, int]]
+
+CHANGED, BEFORE, EXCLUDED, STATE, CHANGES, FIRED, EXTREMES, UPDATED, MERGED, GROUPS = (
+    "ls_changed",
+    "ls_before",
+    "ls_excluded",
+    "ls_state",
+    "ls_changes",
+    "ls_detected",
+    "ls_extremes",
+    "ls_updated",
+    "ls_merged",
+    "ls_groups",
+)
+_RAW = "ls_raw"
+EVER = (-62_135_596_800_000_000, 253_402_300_800_000_000)
+"""The years 1 to 9999 in microseconds, which are the timestamps of Spark and Delta."""
+
+
+@dataclass(frozen=True)
+class History:
+    """Rows written before the stream was created: taken from ``start_us`` on, or not at all.
+
+    ``version`` is the source's version at creation; ``taken`` says whether its rows are the stream's.
+    Rows before ``until_us`` of that version are not (None: there are none to leave out).
+    """
+
+    version: int
+    taken: bool
+    start_us: int | None
+    until_us: int | None
+
+
+@dataclass
+class Relations:
+    """The tables of one tick at the versions of its plan, by the plan's way of moving bytes."""
+
+    spark: SparkSession
+    tables: Tables
+    stream: Stream
+    plan: TickPlan
+    history: History
+    transport: Transport
+
+    @classmethod
+    def of(
+        cls, spark: SparkSession, tables: Tables, stream: Stream, plan: TickPlan, history: History
+    ) -> Relations:
+        """Return the relations of a plan, by its transport."""
+        arrow = plan.extra.get("transport") == ARROW
+        transport: Transport = ArrowTransport(spark, tables) if arrow else SparkTransport(spark)
+        return cls(spark, tables, stream, plan, history, transport)
+
+    @property
+    def _path(self) -> str:
+        return self.stream.source.info.path
+
+    # --- changes ---
+
+    def changes(self, columns: Sequence[str]) -> None:
+        """Register the changed rows of the plan; where rows went, those that cancel out are gone."""
+        plan, info = self.plan, self.stream.source.info
+        if plan.kind == "history":
+            span = (plan.lower_us, plan.upper_us)
+            rows = self.transport.rows(self._path, plan.upto, columns, info.time_column, [span])
+            version = f"CAST({plan.upto} AS BIGINT) AS _commit_version"
+            changed = rows.selectExpr("*", version, "'insert' AS _change_type")
+        elif plan.extra.get("appends_only"):
+            versions = not self.stream.follows_source and plan.upto - plan.after > 1
+            changed = self.transport.appended(self._path, plan.after, plan.upto, columns, versions=versions)
+        else:
+            self.transport.changes(self._path, plan.after, plan.upto, columns).createOrReplaceTempView(_RAW)
+            changed = self.spark.sql(self.stream.net_sql(_RAW, plan.upto))
+            changed = self.transport.keep(changed).frame
+        if "_ls_sign" not in changed.columns:
+            changed = changed.selectExpr("*", "1L AS _ls_sign")
+        changed.createOrReplaceTempView(CHANGED)
+
+    # --- rows of the source ---
+
+    def rows_as_changed(self, spans: Spans) -> None:
+        """Register the rows that windows of the spans may hold: those before the tick, and the changes."""
+        before = self._rows_before(spans)
+        excluded = self._excluded(spans) if before else None
+        self.spark.sql(self.stream.rows_sql(CHANGED, before, excluded)).createOrReplaceTempView(ROWS)
+
+    def rows_at(self, version: int, spans: Spans) -> None:
+        """Register the stream's rows of the spans as they are at a version of the source."""
+        self._read(version, spans)
+        self.spark.sql(self.stream.rows_sql(None, BEFORE, self._excluded(spans))).createOrReplaceTempView(
+            ROWS
+        )
+
+    def _read(self, version: int, spans: Sequence[tuple[int | None, int | None]]) -> None:
+        info = self.stream.source.info
+        rows = self.transport.rows(self._path, version, self.stream.changed_columns, info.time_column, spans)
+        rows.createOrReplaceTempView(BEFORE)
+
+    def _rows_before(self, spans: Spans) -> str | None:
+        """Register the source's rows of the spans as they were before the tick; None for no such rows."""
+        plan, history = self.plan, self.history
+        if plan.kind == "history":
+            upper, start = plan.lower_us, history.start_us
+            if upper is None or not plan.extra.get("slice"):
+                return None
+            spans = [(low, min(high, upper)) for low, high in spans if low < upper]
+            spans = [(low if start is None else max(low, start), high) for low, high in spans]
+        elif plan.after == history.version and history.until_us is None and not history.taken:
+            return None
+        if not spans:
+            return None
+        self._read(plan.upto if plan.kind == "history" else plan.after, spans)
+        return BEFORE
+
+    def _excluded(self, spans: Spans) -> str | None:
+        """Register the rows of before the stream's creation that it does not take; None for none."""
+        until = self.history.until_us
+        overlapping = [(low, min(high, until)) for low, high in spans if until is not None and low < until]
+        if not overlapping or self.plan.kind == "history":
+            return None
+        info = self.stream.source.info
+        rows = self.transport.rows(
+            self._path, self.history.version, self.stream.changed_columns, info.time_column, overlapping
+        )
+        rows.createOrReplaceTempView(EXCLUDED)
+        return EXCLUDED
+
+    # --- other tables ---
+
+    def tables_read(self, spans: Spans) -> None:
+        """Register the tables that the calculation reads, as far as windows of the spans need them."""
+        span = (spans[0][0], spans[-1][1])
+        for read in self.stream.calculation.reads:
+            self._table_read(read, span)
+
+    def _table_read(self, read: Read, span: tuple[int, int]) -> None:
+        info = self.stream.tables[read.relation.key]
+        version = self.plan.table_versions[info.path]
+        lower, upper = _edge(read.lower, span, 0), _edge(read.upper, span, 1)
+        transport = self.transport
+        if (
+            lower is None
+            and transport.name == ARROW
+            and self.plan.extra.get("large_tables", {}).get(info.path)
+        ):
+            transport = SparkTransport(self.spark)
+        rows = transport.rows(info.path, version, read.relation.columns, info.time_column, [(lower, upper)])
+        rows.createOrReplaceTempView(read.view)
+
+
+def _edge(bound: Bound | None, span: tuple[int, int], end: int) -> int | None:
+    """Return the microseconds that a read's bound comes to over all windows, a little wide."""
+    if bound is None or (bound.placeholder == "_tnext_ts" and end):
+        return None
+    return span[end] + bound.offset + (2 if end else -1)

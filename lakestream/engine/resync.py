@@ -1,0 +1,81 @@
+"""RESYNC: a stream's place and state taken from the source as it is, when changes were lost."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from lakestream.compute.calculation import ROWS
+from lakestream.engine.relations import EVER, History, Relations
+from lakestream.engine.state import GroupState
+from lakestream.engine.transport import SPARK
+from lakestream.storage.registry import Progress, TickPlan
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from lakestream.engine.stream import Stream
+    from lakestream.storage.catalog import Catalog
+    from lakestream.storage.registry import Registry, StreamRecord
+
+
+@dataclass
+class Resync:
+    """Puts a stream at the latest version of its source; its windows are then recalculated.
+
+    What a stream without FILL_HISTORY must leave out is no longer known row by row: from here on it takes
+    the rows that are later than the newest one there was when it was created.
+    """
+
+    spark: SparkSession
+    catalog: Catalog
+    registry: Registry
+    record: StreamRecord
+    stream: Stream
+
+    def run(self, now_us: int) -> int:
+        """Rewrite state, registration and progress, and return the source's version."""
+        source = self.catalog.handles.latest(self.stream.source.info.path)
+        version = source.version
+        plan, progress = self.registry.last(self.record.uuid)
+        tick = max(plan.tick if plan else 0, progress.tick if progress else 0) + 1
+        state = self._state(version)
+        if len(state):
+            self.registry.write_state(self.record.uuid, tick, state.saved(version))
+        else:
+            self.registry.remove_state(self.record.uuid)
+        self.registry.update(
+            self.record.uuid,
+            status="Running",
+            last_error=None,
+            start_version=version,
+            source_id=source.table_id,
+            extra={**self.record.extra, "floor_us": self._floor},
+        )
+        known = progress.extra if progress else {}
+        totals = {name: value for name, value in known.items() if name.startswith("total_")}
+        self.registry.write_progress(
+            [Progress(self.record.uuid, tick, version, finished_us=now_us, extra=totals)]
+        )
+        return version
+
+    @property
+    def _floor(self) -> int | None:
+        known: int | None = self.record.extra.get("floor_us", self.record.extra.get("until_us"))
+        return known
+
+    def _state(self, version: int) -> GroupState:
+        history = History(version, taken=True, start_us=self._floor, until_us=None)
+        plan = TickPlan(self.record.uuid, 0, "changes", version, version, 0, extra={"transport": SPARK})
+        relations = Relations.of(self.spark, self.catalog.handles, self.stream, plan, history)
+        low, high = EVER
+        relations.rows_at(version, [(self._floor if self._floor is not None else low, high)])
+        groups = "".join(
+            f", any_value({sql}) AS {name}"
+            for sql, name in zip(self.stream.groups, self.stream.group_columns, strict=True)
+        )
+        found = self.spark.sql(
+            f"SELECT _ls_gid AS gid{groups}, min(_ls_ts) AS first, max(_ls_ts) AS newest "
+            f"FROM {ROWS} GROUP BY _ls_gid"
+        ).toArrow()
+        return GroupState(found if found.num_rows else None)
