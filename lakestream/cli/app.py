@@ -15,7 +15,7 @@ from lakestream.cli.run_command import run
 from lakestream.cli.session import PROGRAM, Session, global_options
 from lakestream.cli.settings_commands import completion, config
 from lakestream.cli.sql_command import sql
-from lakestream.cli.stream_commands import drop, explain, start, stop, verify
+from lakestream.cli.stream_commands import drop, explain, recalculate, start, stop, verify
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -79,6 +79,7 @@ for _command in (
     show,
     explain,
     verify,
+    recalculate,
     start,
     stop,
     drop,

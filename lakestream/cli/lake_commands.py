@@ -54,7 +54,7 @@ _STATUS_COLUMNS = ("stream", "status", "tick", "version", "lag", "rows in", "row
 def _status_row(stream: StreamStatus) -> tuple[object, ...]:
     return (
         f"{stream.database}.{stream.name}",
-        f"{stream.status}, held back by {stream.held_back}" if stream.held_back else stream.status,
+        _state(stream),
         stream.tick,
         stream.version,
         stream.lag,
@@ -63,6 +63,12 @@ def _status_row(stream: StreamStatus) -> tuple[object, ...]:
         stream.late,
         stream.last_error or "",
     )
+
+
+def _state(stream: StreamStatus) -> str:
+    told = [f"held back by {stream.held_back}"] if stream.held_back else []
+    told += [f"recalculating: {stream.recalculating} done"] if stream.recalculating else []
+    return ", ".join([stream.status, *told])
 
 
 @command("show")

@@ -1,19 +1,22 @@
-"""One stream: ``explain``, ``verify``, ``start``, ``stop``, ``drop``."""
+"""One stream: ``explain``, ``verify``, ``recalculate``, ``start``, ``stop``, ``drop``."""
 
 from __future__ import annotations
 
+import sys
 from dataclasses import fields
 from typing import TYPE_CHECKING
 
 import click
 
-from lakestream.cli.output import counted, print_json, print_table
-from lakestream.cli.session import Session, command, quoted_name
+from lakestream.cli.output import console, counted, print_json, print_table
+from lakestream.cli.session import Session, command, is_terminal, quoted_name
 from lakestream.cli.sql_command import show_result
 from lakestream.errors import LakestreamError
 
 if TYPE_CHECKING:
+    from lakestream.engine.engine import TickReport
     from lakestream.engine.verify import Verification
+    from lakestream.lake import Lake
 
 
 def quoted(stream: str) -> str:
@@ -85,6 +88,56 @@ def _show_verification(found: Verification) -> None:
     if found.left_out_rows:
         click.echo(f"{counted(found.left_out_rows, 'row')} not compared: other tables have changed since")
     click.echo(f"{found.equal_rows:,} of {found.expected_rows:,} rows equal")
+
+
+@command("recalculate")
+@stream_argument
+@click.option("--from", "start", metavar="TIME", help="First event time to recalculate (included).")
+@click.option("--to", "end", metavar="TIME", help="Event time to stop at (not included); else all there is.")
+@click.option("--resync", is_flag=True, help="Begin anew from the source as it is: changes were lost.")
+@click.pass_obj
+def recalculate(session: Session, stream: str, start: str | None, end: str | None, resync: bool) -> int:
+    """Compute the windows of a range of event time again.
+
+    Windows that overlap the range are computed whole, from the source as it is, and rows of windows
+    that are no more go. On a terminal a bar shows the parts; whatever stops this, the next run goes on
+    with the part that was not done. Leaves with status 1 when the stream fails.
+    """
+    if (start is None) != resync or (resync and end is not None):
+        raise click.UsageError("recalculate takes --from TIME [--to TIME], or --resync")
+    with session.open() as lake:
+        lake.recalculate(stream, start, end, resync=resync)
+        rows = _run_parts(session, lake, stream)
+        job = lake.recalculations(stream)[-1]
+        record = next(s for s in lake.streams() if stream in {s.name, f"{s.database}.{s.name}"})
+    if session.json:
+        print_json({"status": job.status, "part": job.part, "parts": job.parts, "rows": rows})
+    elif job.is_open:
+        reason = record.last_error or f"the stream is {record.status.lower()}"
+        click.echo(f"not done: {reason}")
+    else:
+        click.echo(f"recalculated: {counted(rows, 'row')} in {counted(job.parts or 1, 'part')}")
+    return 1 if job.is_open else 0
+
+
+def _run_parts(session: Session, lake: Lake, stream: str) -> int:
+    """Run until idle, and return how many rows the recalculation wrote."""
+    from rich.progress import Progress
+
+    rows = 0
+    shown = not session.json and is_terminal(sys.stderr)
+    with Progress(console=console(err=True), transient=True, disable=not shown) as progress:
+        bar = progress.add_task(f"recalculating {stream}", total=None)
+
+        def on_tick(report: TickReport) -> None:
+            nonlocal rows
+            if report.kind == "recalculation":
+                rows += report.rows_out
+                job = lake.recalculations(stream)[-1]
+                progress.update(bar, completed=job.part, total=job.parts)
+
+        lake.run(on_tick=on_tick)
+    return rows
 
 
 @command("start")

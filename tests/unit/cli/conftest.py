@@ -35,6 +35,7 @@ def status(**changes: Any) -> StreamStatus:
         "rows_in": 336_776,
         "rows_out": 1_095,
         "late": 2,
+        "recalculating": None,
         "held_back": None,
         "last_error": None,
         "sql": "CREATE STREAM daily …",
