@@ -8,12 +8,11 @@ from datetime import date, timedelta
 from pathlib import Path
 
 import click
-import pyarrow as pa
-from deltalake import DeltaTable, QueryBuilder
 from rich.console import Console
 
-from jobs.demo import check, home, report, sources
+from jobs.demo import changes, check, home, report, sources
 from jobs.demo.feed import DATABASE, STREAMS, create_sources, feed
+from jobs.demo.outputs import read_outputs
 from lakestream.clock import SystemClock
 from lakestream.errors import LakestreamError
 from lakestream.lake import Lake
@@ -68,22 +67,18 @@ def run(folder: Path, last: date, days_per_run: int, console: Console) -> bool:
     home.prepare(folder)
     with Lake(folder, settings=Settings(timezone=report.TIMEZONE)) as lake:
         create_sources(lake)
-        fed = feed(lake, arrivals, days_per_run, SystemClock(), console)
+        fed = feed(lake, changes.spoil(arrivals), days_per_run, SystemClock(), console)
+        for effect in changes.make_changes(lake):
+            report.print_effect(effect, console)
         report.print_highlights(lake, console)
         report.print_ticks(fed, console)
         report.print_rates(fed, console)
         verified = {name: lake.verify(f"{DATABASE}.{name}_stream") for name in STREAMS}
     expected = check.expected_outputs(files, last)
-    compared = {name: check.compare(expected[name], _output(folder, name)) for name in STREAMS}
+    compared = {name: check.compare(expected[name], rows) for name, rows in read_outputs(folder).items()}
     holds = report.print_checks(verified, compared, console)
     report.print_query_lines(folder, console)
     return holds
-
-
-def _output(folder: Path, name: str) -> pa.Table:
-    """Read an output as it lies on disk, past lakestream."""
-    output = QueryBuilder().register("output", DeltaTable(folder / DATABASE / name))
-    return pa.table(output.execute("SELECT * FROM output").read_all())
 
 
 def _console() -> Console:

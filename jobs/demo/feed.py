@@ -77,7 +77,7 @@ def feed(lake: Lake, arrivals: Sequence[Arrival], days_per_run: int, clock: Cloc
             if number == 0:
                 create_streams(lake)
             if number % days_per_run == 0 or number == len(arrivals) - 1:
-                ticks += _run(lake)
+                ticks += run_streams(lake)
             rows += arrival.rows
             progress.update(bar, advance=arrival.rows, description=f"{arrival.last:%d %b %Y}")
             _log_month(progress.console.print, arrival, rows, clock.monotonic() - started)
@@ -93,7 +93,7 @@ def _insert(lake: Lake, arrival: Arrival) -> int:
     return len(filled)
 
 
-def _run(lake: Lake) -> list[Tick]:
+def run_streams(lake: Lake) -> list[Tick]:
     """Process everything there is; raise StreamError for the first stream that failed."""
     summary = lake.run(until="idle")
     for failed in summary.failed:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
+    from jobs.demo.changes import Effect
     from jobs.demo.check import Comparison, Difference, Row
     from jobs.demo.feed import Feed
     from lakestream.engine.verify import Verification
@@ -53,6 +54,18 @@ def print_highlights(lake: Lake, console: Console) -> None:
     for title, query in HIGHLIGHTS.items():
         result = lake.sql(query)
         _print_table(title, result.columns, result.fetchall(), console)
+
+
+def print_effect(effect: Effect, console: Console) -> None:
+    """Print a statement and the rows that it changed in the output that tells most, before and after."""
+    console.print(f"\n{effect.change.title}", style="bold")
+    console.print(effect.change.statement, style="dim")
+    shown = effect.outputs[effect.change.shown]
+    rows = [row for d in shown.differences for row in _sides(d, shown.columns, ("before", "after"))]
+    _print_table(effect.change.shown, ("", *shown.columns), rows, console)
+    counts = {name: len(compared.differences) for name, compared in effect.outputs.items()}
+    changed = ", ".join(f"{n} {'row' if n == 1 else 'rows'} of {name}" for name, n in counts.items() if n)
+    console.print(f"changed: {changed or 'nothing'}; all other rows are as before")
 
 
 def print_rates(feed: Feed, console: Console) -> None:
@@ -138,16 +151,17 @@ def _print_differences(comparison: Comparison, console: Console) -> None:
         return
     rows: list[Row] = []
     for difference in comparison.differences[:_SHOWN_DIFFERENCES]:
-        rows.extend(_sides(difference, len(comparison.columns)))
+        rows.extend(_sides(difference, comparison.columns, ("expected", "output")))
     hidden = len(comparison.differences) - _SHOWN_DIFFERENCES
     _print_table("Rows that differ", ("side", *comparison.columns), rows, console)
     if hidden > 0:
         console.print(f"  and {hidden} more")
 
 
-def _sides(difference: Difference, width: int) -> list[Row]:
-    absent = ("no such row", *[""] * (width - 1))
-    return [("expected", *(difference.expected or absent)), ("output", *(difference.actual or absent))]
+def _sides(difference: Difference, columns: Sequence[str], names: tuple[str, str]) -> list[Row]:
+    """Return both rows of a difference, each behind the name of its side."""
+    absent = ("no such row", *[""] * (len(columns) - 1))
+    return [(names[0], *(difference.expected or absent)), (names[1], *(difference.actual or absent))]
 
 
 def _tick_row(name: str, feed: Feed, streams: set[str]) -> Row:

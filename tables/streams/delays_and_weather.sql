@@ -3,7 +3,7 @@
 CREATE STREAM IF NOT EXISTS nyc.delays_and_weather_stream
   INTERVAL(1d) SLIDING(1d)
   FROM nyc.flights PARTITION BY origin
-  STREAM_OPTIONS(FILL_HISTORY_FIRST)
+  STREAM_OPTIONS(FILL_HISTORY_FIRST | EXACT)
   INTO nyc.delays_and_weather
   AS SELECT
     _twstart AS day,

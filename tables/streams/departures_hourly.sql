@@ -3,7 +3,7 @@
 CREATE STREAM IF NOT EXISTS nyc.departures_hourly_stream
   INTERVAL(1h) SLIDING(1h)
   FROM nyc.flights PARTITION BY origin
-  STREAM_OPTIONS(FILL_HISTORY_FIRST | IGNORE_NODATA_TRIGGER)
+  STREAM_OPTIONS(FILL_HISTORY_FIRST | IGNORE_NODATA_TRIGGER | EXACT)
   INTO nyc.departures_hourly
   AS SELECT
     _twstart         AS hour,

@@ -2,7 +2,7 @@
 CREATE STREAM IF NOT EXISTS nyc.wind_6h_stream
   INTERVAL(6h) SLIDING(1h)
   FROM nyc.weather PARTITION BY origin
-  STREAM_OPTIONS(FILL_HISTORY_FIRST)
+  STREAM_OPTIONS(FILL_HISTORY_FIRST | EXACT)
   INTO nyc.wind_6h
   AS SELECT
     _twstart        AS since,

@@ -42,6 +42,16 @@ def test_every_row_is_equal(demo: subprocess.CompletedProcess[str]) -> None:
     assert all(equal == total != "0" for _, equal, total in checked)
 
 
+def test_the_changes_are_shown_with_the_rows_that_they_change(demo: subprocess.CompletedProcess[str]) -> None:
+    sides = re.findall(r"^(before|after) ", demo.stdout, re.MULTILINE)
+    assert sides == ["before", "after"] * (6 + 1 + 1)
+    assert re.findall(r"^changed: (.*); all other rows", demo.stdout, re.MULTILINE) == [
+        "1 row of weather_daily, 6 rows of wind_6h",
+        "1 row of departures_hourly, 1 row of delays_and_weather",
+        "1 row of departures_hourly, 1 row of delays_and_weather",
+    ]
+
+
 def test_rates_and_ticks_are_shown(demo: subprocess.CompletedProcess[str]) -> None:
     assert re.search(r"rows in \d+ commits .* rows per second", demo.stdout)
     assert "median s" in demo.stdout

@@ -1,0 +1,28 @@
+"""The outputs as they lie on disk, read past lakestream."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from deltalake import DeltaTable, QueryBuilder
+
+from jobs.demo.feed import DATABASE, STREAMS
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_KEY = "origin"
+_OWN = "_ls_"
+
+
+def read_outputs(folder: Path) -> dict[str, pa.Table]:
+    """Return the rows of each output of the lake: the airport, then the columns of the stream's result."""
+    return {name: _read(folder / DATABASE / name) for name in STREAMS}
+
+
+def _read(path: Path) -> pa.Table:
+    query = QueryBuilder().register("output", DeltaTable(path)).execute("SELECT * FROM output")
+    rows = pa.table(query.read_all())
+    of_result = [n for n in rows.column_names if n not in {_KEY, "tbname"} and not n.startswith(_OWN)]
+    return rows.select([_KEY, *of_result])
