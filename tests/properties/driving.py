@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
+Rows = list[tuple[Any, ...]]
 NOW = datetime(2025, 6, 1, tzinfo=UTC)
 
 
@@ -30,9 +31,9 @@ def fresh_folder() -> Iterator[str]:
         shutil.rmtree(path, ignore_errors=True)
 
 
-def produced(example: Example, spark: SparkSession) -> list[tuple[Any, ...]]:
+def produced(example: Example, spark: SparkSession) -> Rows:
     """Run the example on a new lake; return the output's rows: group, start, end, figures."""
-    settings = Settings(transport=example.transport, timezone=example.zone)
+    settings = Settings(transport=example.transport, timezone=example.definition.zone)
 
     def opened() -> Lake:
         return Lake(f"{path}/lake", clock=ManualClock(NOW), spark=spark, settings=settings)
@@ -43,7 +44,7 @@ def produced(example: Example, spark: SparkSession) -> list[tuple[Any, ...]]:
             lake.sql("CREATE STABLE meters (ts TIMESTAMP, v INT, x DOUBLE) TAGS (loc VARCHAR(16))")
             for number, commit in enumerate(example.commits):
                 if number == example.before:
-                    lake.sql(example.statement())
+                    lake.sql(example.definition.statement())
                 lake.insert("meters", [{**row, "ts": row["ts"].isoformat()} for row in commit])
                 if number in example.ticks:
                     run(lake)
@@ -51,9 +52,9 @@ def produced(example: Example, spark: SparkSession) -> list[tuple[Any, ...]]:
                     lake.close()
                     lake = opened()
             if example.before == len(example.commits):
-                lake.sql(example.statement())
+                lake.sql(example.definition.statement())
             run(lake)
-            return [tuple(row) for row in lake.sql(example.query()).fetchall()]
+            return [tuple(row) for row in lake.sql(example.definition.query()).fetchall()]
         finally:
             lake.close()
 
@@ -66,15 +67,28 @@ def run(lake: Lake) -> None:
 
 def check(example: Example, spark: SparkSession) -> None:
     """Hold the output to the reference; the message shows the rows that only one side has."""
-    got, wanted = tidy(produced(example, spark)), tidy(expected(example))
-    same = len(got) == len(wanted) and all(map(same_row, got, wanted))
-    assert same, f"{example}\n" + "\n".join(
-        [f"only expected: {row}" for row in wanted if not any(same_row(row, g) for g in got)]
-        + [f"only got: {row}" for row in got if not any(same_row(row, w) for w in wanted)]
-    )
+    differing = differences(produced(example, spark), expected(example))
+    assert not differing, "\n".join([str(example), *differing])
 
 
-def tidy(rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+def differences(got: Rows, wanted: Rows) -> list[str]:
+    """Return a line for every row that only one side has, and nothing when both are the same."""
+    got, wanted = tidy(got), tidy(wanted)
+    if len(got) == len(wanted) and all(map(same_row, got, wanted)):
+        return []
+    return [
+        *(f"only expected: {shown(row)}" for row in wanted if not any(same_row(row, g) for g in got)),
+        *(f"only got: {shown(row)}" for row in got if not any(same_row(row, w) for w in wanted)),
+        f"{len(wanted)} rows expected, {len(got)} got",
+    ]
+
+
+def shown(row: tuple[Any, ...]) -> str:
+    """Return a row with its instants as ISO 8601."""
+    return ", ".join(value.isoformat() if isinstance(value, datetime) else str(value) for value in row)
+
+
+def tidy(rows: Rows) -> Rows:
     """Put rows into one order, instants in UTC."""
     instants = [tuple(in_utc(value) for value in row) for row in rows]
     return sorted(instants, key=lambda row: [(value is not None, str(value)) for value in row])

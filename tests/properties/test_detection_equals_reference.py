@@ -6,18 +6,28 @@ Every history is a group of its own; all histories of a trigger are cut into two
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
-from zoneinfo import ZoneInfo
 
 import pytest
 
 from lakestream.language.model import Duration, IntervalTrigger, SlidingTrigger
 from lakestream.triggers.detect import Detection
 from lakestream.triggers.grid import grid_of
-from tests.properties.histories import DAYS, HOURS, SECONDS, START, Scale, clause
-from tests.reference.fold import Change, Stream, evaluate
-from tests.reference.grid import Interval, Sliding, Span
+from tests.properties.definitions import (
+    DAYS,
+    HOURS,
+    SECONDS,
+    START,
+    ZONES,
+    Definition,
+    Scale,
+    clause,
+    elapsed,
+)
+from tests.reference.fold import Change, evaluate
+from tests.reference.grid import NOTHING, Interval, Sliding, Span
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -47,19 +57,25 @@ def test_windows_fire_when_the_reference_says(
     spark: SparkSession, scale: Scale, trigger: Interval | Sliding
 ) -> None:
     chance = random.Random(clause(trigger))
-    zone = chance.choice(("UTC", "Europe/Berlin", "America/New_York"))
-    watermark = chance.choice(scale.watermarks).after(START) - START
+    definition = Definition(
+        trigger,
+        zone=chance.choice(ZONES),
+        watermark=chance.choice(scale.watermarks),
+        ignore_disorder=chance.choice((False, False, True)),
+        expired_time=chance.choice((NOTHING, NOTHING, max(scale.watermarks, key=elapsed))),
+    )
     histories = [history(chance, scale) for _ in range(HISTORIES)]
     expected = {
         (group, *bounds)
         for group, commits in enumerate(histories)
-        for bounds in reference(trigger, watermark, zone, commits)
+        for bounds in reference(definition, commits)
     }
     detection = Detection(
-        grid_of(as_written(trigger), zone),
+        grid_of(as_written(trigger), definition.zone),
         NAMES[: chance.randint(0, 2)],
-        watermark // MICROSECOND,
-        refires=isinstance(trigger, Interval),
+        elapsed(definition.watermark) // MICROSECOND,
+        refires=definition.stream().recalculates,
+        expiry=elapsed(definition.expired_time) // MICROSECOND or None,
     )
     assert expected
     assert detected(spark, detection, histories) == expected
@@ -79,9 +95,7 @@ def history(chance: random.Random, scale: Scale) -> Commits:
     return commits
 
 
-def reference(
-    trigger: Interval | Sliding, watermark: timedelta, zone: str, commits: Commits
-) -> list[tuple[int, int, int]]:
+def reference(definition: Definition, commits: Commits) -> list[tuple[int, int, int]]:
     """Return the windows that have fired, with the commit that fired them last."""
     current = -1
 
@@ -90,9 +104,9 @@ def reference(
         for current, times in enumerate(commits):
             yield [Change({"tbname": f"{current}-{n}", "ts": at}) for n, at in enumerate(times)]
 
-    stream = Stream(trigger, lambda _rows: (current,), watermark=watermark, zone=ZoneInfo(zone))
+    stream = replace(definition.stream(), calculate=lambda _rows: (current,))
     # A SLIDING window is (start, end]: one microsecond later on both sides it is written [start, end).
-    shift = 0 if isinstance(trigger, Interval) else 1
+    shift = 0 if isinstance(definition.trigger, Interval) else 1
     return [
         (micros(start) + shift, micros(end) + shift, commit)
         for start, end, commit in evaluate(stream, numbered())
@@ -122,12 +136,21 @@ def detected(spark: SparkSession, detection: Detection, histories: list[Commits]
     names = "".join(f"{name} STRING, " for name in detection.groups)
     for ticks_commits in (range(SPLIT), range(SPLIT, COMMITS)):
         changes = [
-            (group, *(str(group) for _ in detection.groups), micros(at), number, True)
+            (
+                group,
+                *(str(group) for _ in detection.groups),
+                micros(at),
+                number,
+                True,
+                detection.refires,
+                True,
+            )
             for group, commits in enumerate(histories)
             for number in ticks_commits
             for at in commits[number]
         ]
-        relation(spark, "detect_changes", changes, f"gid BIGINT, {names}ts BIGINT, v BIGINT, kept BOOLEAN")
+        columns = f"gid BIGINT, {names}ts BIGINT, v BIGINT, kept BOOLEAN, touches BOOLEAN, expires BOOLEAN"
+        relation(spark, "detect_changes", changes, columns)
         relation(spark, "detect_state", state, f"gid BIGINT, {names}first BIGINT, newest BIGINT")
         rows = spark.sql(detection.sql("detect_changes", "detect_state")).localCheckpoint()
         rows.createOrReplaceTempView("detect_fired")

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from hypothesis import given, settings
 
-from tests.properties.histories import GROUPINGS, START, Example, examples, expected
+from tests.properties.definitions import GROUPINGS, elapsed
+from tests.properties.histories import Example, examples, expected
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -15,15 +16,15 @@ if TYPE_CHECKING:
 @settings(max_examples=60, derandomize=True, database=None, deadline=None)
 @given(example=examples(disorder=False))
 def test_no_row_is_late(example: Example) -> None:
-    watermark = example.watermark.after(START) - START
+    watermark = elapsed(example.definition.watermark)
     newest: dict[tuple[object, ...], datetime] = {}
     for commit in example.commits:
         for row in commit:
-            group = GROUPINGS[example.grouping][2](row)
+            group = GROUPINGS[example.definition.grouping][2](row)
             before = newest.get(group)
             assert before is None or row["ts"] >= before - watermark
         for row in commit:
-            group = GROUPINGS[example.grouping][2](row)
+            group = GROUPINGS[example.definition.grouping][2](row)
             newest[group] = max(newest.get(group, row["ts"]), row["ts"])
 
 

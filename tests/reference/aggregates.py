@@ -25,6 +25,7 @@ def mean(values: list[Any]) -> float | None:
 
 AGGREGATES: dict[str, Callable[[list[Any]], Any]] = {
     "count": len,
+    "count distinct": lambda values: len(set(values)),
     "sum": total,
     "min": lambda values: min(values, default=None),
     "max": lambda values: max(values, default=None),

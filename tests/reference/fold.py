@@ -1,15 +1,22 @@
-"""What a stream must have written after a history of commits: one fold, commit by commit.
+"""What a stream must have written after a history: one fold, event by event.
 
-The rules (INTERVAL and SLIDING, default policies):
+An event is a commit of the source, a RECALCULATE or a RESYNC. The rules (INTERVAL and SLIDING):
 
 - A commit is a set of changes. A group is the rows with one value of the grouping; it has its own
-  time. ``mark`` = newest event time seen - WATERMARK.
+  time. ``newest`` is its newest event time seen, ``mark`` = newest - WATERMARK, ``first`` its first row.
 - A window fires when ``mark`` reaches its end, also without rows (unless IGNORE_NODATA_TRIGGER).
-- A row at or before the mark its group had *before the commit* is late. INTERVAL computes the closed
-  windows it falls into again, and opens earlier ones when it lies before the first; SLIDING ignores it.
-- An update counts like a row that arrives; a delete changes the source and fires nothing.
-- A window's content is what the source holds in its range as of the commit that fired it last.
-- Rows that PRE_FILTER refuses do not exist for any of this.
+- Of a written row is asked, in this order: does PRE_FILTER admit it? has it expired? is it late? The
+  last two are judged by the group *before the commit*. A row at or before the mark is late.
+- INTERVAL computes the fired windows of late rows and of updates (old and new row) again, and opens
+  earlier ones for a late row before the first. SLIDING and IGNORE_DISORDER do neither.
+- EXPIRED_TIME: a row older than newest - EXPIRED_TIME triggers nothing.
+- A delete triggers nothing. DELETE_RECALC computes the fired windows of the row again; when the first
+  row goes, ``first`` moves up to the next one, and windows before it are gone.
+- A window holds what the source holds in its range as of the commit that computed it last.
+- RECALCULATE computes the fired windows that overlap its range again. RESYNC forgets everything, and
+  takes the source as it is for one batch. So does EXACT after every event.
+- Rows that were there before the stream and are not filled in are not the stream's, as long as they are
+  as they were then. RESYNC does not know them any more: no row up to the newest of them is the stream's.
 """
 
 from __future__ import annotations
@@ -26,17 +33,39 @@ from tests.reference.grid import Interval, Sliding, Window, windows
 Row = Mapping[str, Any]
 Group = tuple[Any, ...]
 Figures = tuple[Any, ...]
+Key = tuple[Any, ...]
 
 
 @dataclass(frozen=True)
 class Change:
-    """A row written (by its key: a new one or an update) or removed; ``ts`` is aware, in UTC."""
+    """A row written (by its key: a new one or an update) or removed; ``ts`` is aware, in UTC.
+
+    ``was`` is the row that an update of its key has replaced.
+    """
 
     row: Row
     kind: Literal["write", "delete"] = "write"
+    was: Row | None = None
 
 
 Commit = Sequence[Change]
+"""Changes of different keys."""
+
+
+@dataclass(frozen=True)
+class Recalculate:
+    """RECALCULATE of ``[start, end)``, up to the mark without ``end``."""
+
+    start: datetime
+    end: datetime | None = None
+
+
+@dataclass(frozen=True)
+class Resync:
+    """RECALCULATE … RESYNC."""
+
+
+Event = Commit | Recalculate | Resync
 
 
 @dataclass(frozen=True)
@@ -50,7 +79,16 @@ class Stream:
     admits: Callable[[Row], bool] = lambda _row: True
     ignore_nodata: bool = False
     zone: tzinfo = UTC
-    key: Callable[[Row], tuple[Any, ...]] = lambda row: (row.get("tbname"), row["ts"])
+    key: Callable[[Row], Key] = lambda row: (row.get("tbname"), row["ts"])
+    ignore_disorder: bool = False
+    expired_time: timedelta | None = None
+    delete_recalc: bool = False
+    exact: bool = False
+
+    @property
+    def recalculates(self) -> bool:
+        """Whether late rows and updates have their windows computed again."""
+        return isinstance(self.trigger, Interval) and not self.ignore_disorder
 
 
 @dataclass
@@ -61,55 +99,143 @@ class Progress:
     first: datetime | None = None
     fired: dict[Window, Figures | None] = field(default_factory=dict)
 
+    def closed(self, stream: Stream) -> list[Window]:
+        """List the windows that fire, from the first row's on up to the mark, in time order."""
+        if self.first is None or self.newest is None:
+            return []
+        mark = self.newest - stream.watermark
+        return list(takewhile(lambda w: w.end <= mark, windows(stream.trigger, self.first, stream.zone)))
 
-def evaluate(stream: Stream, commits: Iterable[Commit]) -> list[tuple[Any, ...]]:
+
+@dataclass
+class Touched:
+    """Times of a commit in one group: of rows that arrived, of those they replaced, of deleted ones."""
+
+    arrived: set[datetime] = field(default_factory=set)
+    replaced: set[datetime] = field(default_factory=set)
+    deleted: set[datetime] = field(default_factory=set)
+
+
+def evaluate(stream: Stream, events: Iterable[Event], not_taken: Iterable[Row] = ()) -> list[tuple[Any, ...]]:
     """Return the rows the stream has written: (group…, start, end, figures…), in no order that counts.
 
-    SLIDING's start and end are the instant before and the instant itself.
+    ``not_taken`` are the rows before the stream's creation that it does not fill in. SLIDING's start and
+    end are the instant before and the instant itself.
     """
-    source: dict[tuple[Any, ...], Row] = {}
-    groups: dict[Group, Progress] = defaultdict(Progress)
-    for commit in commits:
-        for group, times in apply(stream, source, commit).items():
-            rows = [r for r in source.values() if stream.admits(r) and stream.group(r) == group]
-            advance(stream, groups[group], times, rows)
+    fold = Fold(stream, {stream.key(row): row for row in not_taken})
+    for event in events:
+        fold.take(event)
     return [
         (*group, window.start, window.end, *figures)
-        for group, progress in groups.items()
+        for group, progress in fold.groups.items()
         for window, figures in progress.fired.items()
         if figures is not None
     ]
 
 
-def apply(stream: Stream, source: dict[tuple[Any, ...], Row], commit: Commit) -> dict[Group, set[datetime]]:
-    """Put a commit into the source; return the times of the written rows that count, by group."""
-    touched: dict[Group, set[datetime]] = defaultdict(set)
-    for change in commit:
-        key = stream.key(change.row)
-        before = source.pop(key, None)
-        if change.kind == "delete":
-            continue
-        source[key] = change.row
-        for row in (before, change.row):
-            if row is not None and stream.admits(row):
-                touched[stream.group(row)].add(row["ts"])
-    return touched
+class Fold:
+    """A stream after some events: the source, the rows of it that are not taken, and the groups."""
+
+    def __init__(self, stream: Stream, not_taken: dict[Key, Row]) -> None:
+        self.stream = stream
+        self.not_taken = not_taken
+        self.floor: datetime | None = None
+        self.source = dict(not_taken)
+        self.groups: defaultdict[Group, Progress] = defaultdict(Progress)
+
+    def take(self, event: Event) -> None:
+        """Let one event happen."""
+        if isinstance(event, Recalculate):
+            self.recalculate(event)
+        elif isinstance(event, Resync):
+            self.floor = max((row["ts"] for row in self.not_taken.values()), default=self.floor)
+            self.not_taken = {}
+            self.batch()
+        else:
+            self.commit(event)
+        if self.stream.exact:
+            self.batch()
+
+    def commit(self, commit: Commit) -> None:
+        """Put a commit into the source, then fire what it makes due."""
+        touched: defaultdict[Group, Touched] = defaultdict(Touched)
+        for change in commit:
+            old = self.source.pop(self.stream.key(change.was or change.row), None)
+            if change.kind == "write":
+                self.source[self.stream.key(change.row)] = change.row
+            if change.kind == "write" and change.row != old:
+                self.note(change.row, old, touched)
+            elif change.kind == "delete" and old is not None and self.takes(old):
+                touched[self.stream.group(old)].deleted.add(old["ts"])
+        for group, times in touched.items():
+            self.advance(group, times)
+
+    def note(self, row: Row, old: Row | None, touched: defaultdict[Group, Touched]) -> None:
+        """Note which times a written row touches, and the one it replaces."""
+        if self.counts(row):
+            touched[self.stream.group(row)].arrived.add(row["ts"])
+        if old is not None and self.counts(old):
+            touched[self.stream.group(old)].replaced.add(old["ts"])
+
+    def takes(self, row: Row) -> bool:
+        """Return whether a row is the stream's."""
+        is_old = self.floor is not None and row["ts"] <= self.floor
+        return self.stream.admits(row) and not is_old and self.not_taken.get(self.stream.key(row)) != row
+
+    def counts(self, row: Row) -> bool:
+        """Return whether a written row is the stream's and has not expired."""
+        newest, limit = self.groups[self.stream.group(row)].newest, self.stream.expired_time
+        expired = newest is not None and limit is not None and row["ts"] < newest - limit
+        return self.takes(row) and not expired
+
+    def advance(self, group: Group, times: Touched) -> None:
+        """Fire what is due in one group, and compute again what late rows, updates and deletes touch."""
+        stream, progress, rows = self.stream, self.groups[group], self.rows(group)
+        gone = (times.replaced if stream.recalculates else set()) | (
+            times.deleted if stream.delete_recalc else set()
+        )
+        again = gone | (times.arrived if stream.recalculates else set())
+        self.move(progress, times.arrived, gone, rows)
+        before, progress.fired = progress.fired, {}
+        for window in progress.closed(stream):
+            keeps = window in before and not any(window.holds(ts) for ts in again)
+            progress.fired[window] = before[window] if keeps else fire(stream, window, rows)
+
+    def move(self, progress: Progress, arrived: set[datetime], gone: set[datetime], rows: list[Row]) -> None:
+        """Move a group's first and newest row."""
+        first, newest = known(progress.first), known(progress.newest)
+        late = {ts for ts in arrived for before in newest if ts <= before - self.stream.watermark}
+        if self.stream.delete_recalc and any(ts <= old for ts in gone for old in first):
+            first = {row["ts"] for row in rows if row["ts"] >= min(first)}
+        opening = arrived if self.stream.recalculates else arrived - late
+        progress.first = min(first | opening, default=None)
+        progress.newest = max(newest | arrived, default=None)
+
+    def recalculate(self, range_: Recalculate) -> None:
+        """Compute the fired windows of the range again, in every group."""
+        for group, progress in self.groups.items():
+            rows = self.rows(group)
+            for window in progress.closed(self.stream):
+                if window.overlaps(range_.start, range_.end):
+                    progress.fired[window] = fire(self.stream, window, rows)
+
+    def batch(self) -> None:
+        """Take the source as it is for the first and only commit."""
+        self.groups.clear()
+        for group in {self.stream.group(row) for row in self.source.values() if self.takes(row)}:
+            rows = self.rows(group)
+            times = [row["ts"] for row in rows]
+            progress = self.groups[group] = Progress(max(times), min(times))
+            progress.fired = {w: fire(self.stream, w, rows) for w in progress.closed(self.stream)}
+
+    def rows(self, group: Group) -> list[Row]:
+        """List the rows of a group that are the stream's."""
+        return [row for row in self.source.values() if self.takes(row) and self.stream.group(row) == group]
 
 
-def advance(stream: Stream, group: Progress, times: set[datetime], rows: list[Row]) -> None:
-    """Fire what a commit makes due in one group: ``times`` were written, ``rows`` is the group now."""
-    mark = None if group.newest is None else group.newest - stream.watermark
-    late = {ts for ts in times if mark is not None and ts <= mark}
-    recalculates = isinstance(stream.trigger, Interval)
-    opening = times if recalculates else times - late
-    group.first = min(opening | ({group.first} if group.first else set()))
-    group.newest = max(times | ({group.newest} if group.newest else set()))
-    mark = group.newest - stream.watermark
-    closed = takewhile(lambda w: w.end <= mark, windows(stream.trigger, group.first, stream.zone))
-    for window in closed:
-        changed = recalculates and any(window.holds(ts) for ts in late)
-        if window not in group.fired or changed:
-            group.fired[window] = fire(stream, window, rows)
+def known(at: datetime | None) -> set[datetime]:
+    """Return the instants there are."""
+    return set() if at is None else {at}
 
 
 def fire(stream: Stream, window: Window, rows: list[Row]) -> Figures | None:

@@ -28,6 +28,7 @@ ELAPSED = {
 DAYS = {"d": 1, "w": 7}
 MONTHS = {"n": 1, "y": 12}
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+MICROSECOND = timedelta(microseconds=1)
 DAY_ONE = datetime(1970, 1, 1)  # noqa: DTZ001 - the wall clock of any zone
 MONDAY_ONE = datetime(1970, 1, 5)  # noqa: DTZ001 - weeks are counted from a Monday
 
@@ -102,6 +103,12 @@ class Window:
     def holds(self, ts: datetime) -> bool:
         """Say whether a row of that time is in the window."""
         return self.start < ts <= self.end if self.includes_end else self.start <= ts < self.end
+
+    def overlaps(self, start: datetime, end: datetime | None) -> bool:
+        """Say whether ``[start, end)`` has an instant, of whole microseconds, in the window."""
+        first = self.start + MICROSECOND if self.includes_end else self.start
+        after_last = self.end + MICROSECOND if self.includes_end else self.end
+        return start < after_last and (end is None or first < end)
 
 
 def windows(trigger: Interval | Sliding, first: datetime, zone: tzinfo = UTC) -> Iterator[Window]:
