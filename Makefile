@@ -5,7 +5,7 @@ PYTHON ?= python3
 RUN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint format lock conformance clean bench
+.PHONY: help setup demo test lint format lock conformance faults properties clean bench
 
 help: ## say what there is
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -36,8 +36,14 @@ format: setup ## let ruff lay out the code
 bench: setup ## benchmarks side by side (ARGS="--scenario small_tick --repeat 5"), into build/bench.json
 	@$(RUN)/python -m tests.benchmarks $(ARGS)
 
+faults: setup ## kill and check, again and again (ARGS="--cycles 200 --seed 3", or --matrix)
+	@$(RUN)/python -m tests.faults $(ARGS)
+
 conformance: setup ## run the conformance cases (CASES=DIR for a folder of your own)
 	@CASES="$(CASES)" $(RUN)/python -m pytest tests/conformance $(ARGS)
+
+properties: setup ## random histories against the reference (ARGS="--count 1000 --seed 7")
+	@$(RUN)/python -m tests.properties $(ARGS)
 
 lock: setup ## compile requirements.in into requirements.lock, with hashes
 	@UV=$$(command -v uv || echo $(RUN)/uv); \

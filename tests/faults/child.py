@@ -1,0 +1,52 @@
+"""Runs a lake's streams on the Spark of the process that started this one.
+
+Usage: ``python -m tests.faults.child LAKE TRANSPORT [--watch] [--stop-at=POINT]``; prints a line when it is
+ready to tick. With a point, it is stopped there, as by SIGSTOP, until somebody lets it go on.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from typing import TYPE_CHECKING
+
+from lakestream import Lake, Settings
+from lakestream.engine import faults
+from scheduler.watch import watch
+from tests.faults.attach import attached
+
+if TYPE_CHECKING:
+    from lakestream.engine.engine import TickReport
+    from lakestream.errors import LakestreamError
+
+
+class _Quiet:
+    """Hears nothing."""
+
+    def started(self) -> None: ...
+
+    def ticked(self, report: TickReport) -> None: ...
+
+    def failed(self, error: LakestreamError) -> None: ...
+
+    def stopping(self) -> None: ...
+
+
+def main(root: str, transport: str, *flags: str) -> None:
+    """Run to idle, or until a signal."""
+    settings = Settings(transport=transport, checkpoint_ticks=1)
+    lake = Lake(root, spark=attached(), settings=settings, create=False)
+    for point in (flag.removeprefix("--stop-at=") for flag in flags if flag.startswith("--stop-at=")):
+        faults._set(point, 1, lambda: os.kill(os.getpid(), signal.SIGSTOP))
+    sys.stdout.write("ready\n")
+    sys.stdout.flush()
+    if "--watch" in flags:
+        watch(lake, _Quiet(), poll_seconds=0.01)
+    failed = lake.run().failed
+    lake.close()
+    sys.exit(failed[0].error if failed else 0)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,187 @@
+"""A random killer: a child runs the streams of a lake that this process writes to, and is killed at any time.
+
+The child works on the Spark of this process (see :mod:`tests.faults.attach`), so that a cycle takes no
+start of a JVM. All that is random comes from the seed, except what the scheduler of the machine makes of it.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, field
+from itertools import count
+from typing import TYPE_CHECKING, Any
+
+from lakestream import Lake, Settings
+from lakestream.clock import SystemClock
+from tests.faults.attach import child, gateway_of
+from tests.faults.meters import (
+    EXACT,
+    HOPPING,
+    INSTANTS,
+    START,
+    commits_by_tick,
+    expected,
+    moment,
+    rows_of,
+    same,
+)
+from tests.reference.fold import Change, Stream, evaluate
+from tests.reference.grid import Interval, Span
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+    from tests.faults.meters import Cell, Row, Trigger
+    from tests.reference.fold import Commit
+
+CYCLES_PER_LAKE = 20
+"""Then a new one: the reference goes over the whole history at every check."""
+
+CHECKED_EVERY = 5
+MAX_SECONDS = 4.0
+"""A child is killed between nothing and so many seconds after it was ready."""
+
+METERS = ("a", "b", "c")
+STREAMS: dict[str, Trigger] = {"hopping": HOPPING, "exact": EXACT, "instants": INSTANTS}
+
+
+@dataclass
+class Workload:
+    """A lake with three streams over one table, and what has been written to the table, commit by commit."""
+
+    root: Path
+    spark: SparkSession
+    random: random.Random
+    transport: str = "auto"
+    commits: list[Commit] = field(default_factory=list)
+    readings: dict[Cell, int] = field(default_factory=dict)
+    front: int = 0
+
+    def begin(self) -> Workload:
+        """Make the lake."""
+        with self.opened() as lake:
+            lake.sql("CREATE STABLE meters (ts TIMESTAMP, v INT) TAGS (loc INT)")
+            for name, trigger in STREAMS.items():
+                lake.sql(trigger.statement(name=name, output=f"o_{name}"))
+        return self
+
+    def opened(self) -> Lake:
+        """Open the lake as a process that has just started would."""
+        settings = Settings(transport=self.transport, checkpoint_ticks=3, lock_wait_seconds=120)
+        return Lake(self.root, spark=self.spark, settings=settings)
+
+    # --- what is written ---
+
+    def write(self, lake: Lake) -> None:
+        """Make one commit: mostly rows at the front, now and then late ones, updates and deletes."""
+        chosen = self.random.random()
+        if chosen < 0.6 or len(self.readings) < 5:
+            self.front += self.random.randint(1, 25)
+            cells = {(self.random.choice(METERS), self.front - self.random.randint(0, 3)) for _ in range(3)}
+        elif chosen < 0.75:
+            cells = {(self.random.choice(METERS), self.random.randint(0, self.front))}
+        elif chosen < 0.9:
+            cells = {self.random.choice([*self.readings])}
+        else:
+            return self._delete(lake, self.random.choice([*self.readings]))
+        return self._write(lake, {cell: self.random.randint(0, 99) for cell in sorted(cells)})
+
+    def _write(self, lake: Lake, readings: dict[Cell, int]) -> None:
+        rows = [
+            {"tbname": name, "loc": 1, "ts": moment(at), "v": value} for (name, at), value in readings.items()
+        ]
+        lake.insert("meters", rows)
+        self.readings.update(readings)
+        self.commits.append([Change(_row(cell, value)) for cell, value in readings.items()])
+
+    def _delete(self, lake: Lake, cell: Cell) -> None:
+        name, at = cell
+        lake.sql(f"DELETE FROM meters WHERE tbname = '{name}' AND ts = '{moment(at):%Y-%m-%d %H:%M:%S}'")
+        value = self.readings.pop(cell)
+        self.commits.append([Change(_row(cell, value), "delete")])
+
+    # --- what must have come out ---
+
+    def check(self) -> None:
+        """Run to idle; hold every output against the reference, and every tick against its commits."""
+        with self.opened() as lake:
+            failed = lake.run().failed
+            assert not failed, failed[0].error
+            for status in lake.streams():
+                assert (status.status, status.lag) == ("Running", 0), status
+        for name, trigger in STREAMS.items():
+            output = str(self.root / "main" / f"o_{name}")
+            same(rows_of(output), self._default() if trigger is HOPPING else expected(trigger, self.readings))
+            ticks = commits_by_tick(output)
+            assert len(ticks) == len(set(ticks)), f"a tick was committed twice to {output}: {ticks}"
+
+    def verify(self) -> None:
+        """Let VERIFY hold every output against the batch evaluation."""
+        with self.opened() as lake:
+            for name in STREAMS:
+                found = lake.verify(name)
+                assert found.holds, found.differing
+
+    def _default(self) -> list[Row]:
+        """Return what a stream with default policies has written, which depends on the order of commits."""
+        stream = Stream(
+            Interval(Span(HOPPING.length, "s"), Span(HOPPING.step, "s")),
+            calculate=lambda rows: (len(rows), sum(row["v"] for row in rows) if rows else None),
+            group=lambda row: (row["tbname"],),
+        )
+        rows = evaluate(stream, self.commits)
+        return sorted(
+            (name, int((start - START).total_seconds()), n, total) for name, start, _, n, total in rows
+        )
+
+
+def _row(cell: Cell, value: int) -> dict[str, Any]:
+    return {"tbname": cell[0], "ts": moment(cell[1]), "v": value}
+
+
+def run(
+    folder: Path,
+    spark: SparkSession,
+    *,
+    cycles: int,
+    seed: int,
+    transport: str = "auto",
+    tell: Callable[[str], None] = lambda _text: None,
+) -> int:
+    """Kill a child ``cycles`` times while rows are written, and check now and then; return the commits.
+
+    Raises AssertionError as soon as an output is not what it should be; its lake stays.
+    """
+    drawn = random.Random(seed)
+    clock = SystemClock()
+    written = 0
+    for number in count():
+        left = cycles - number * CYCLES_PER_LAKE
+        if left <= 0:
+            return written
+        load = Workload(folder / f"lake-{number}", spark, drawn, transport).begin()
+        for cycle in range(1, min(left, CYCLES_PER_LAKE) + 1):
+            deadline = drawn.uniform(0, MAX_SECONDS)
+            arguments = (str(load.root), transport, "--watch")
+            with (
+                child("tests.faults.child", *arguments, **gateway_of(spark)) as process,
+                load.opened() as lake,
+            ):
+                load.write(lake)
+                assert process.stdout is not None
+                assert process.stdout.readline() == "ready\n", process.communicate()[1]
+                deadline += clock.monotonic()
+                while clock.monotonic() < deadline:
+                    load.write(lake)
+                    clock.sleep(drawn.uniform(0, 0.3))
+                assert process.poll() is None, process.communicate()[1]
+            spark.catalog.clearCache()
+            if cycle % CHECKED_EVERY == 0 or cycle == left:
+                load.check()
+                tell(f"cycle {number * CYCLES_PER_LAKE + cycle}: {len(load.commits)} commits, all is well")
+        load.verify()
+        written += len(load.commits)
+    raise AssertionError

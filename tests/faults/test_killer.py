@@ -1,0 +1,24 @@
+"""A few cycles of the random killer; ``make faults`` runs as many as it is told."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.faults import killer
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+
+@pytest.mark.faults
+@pytest.mark.spark
+@pytest.mark.slow
+def test_kills_at_any_time_lose_and_double_nothing(
+    tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(killer, "MAX_SECONDS", 2.0)
+    assert killer.run(tmp_path, spark, cycles=10, seed=1) > 20
