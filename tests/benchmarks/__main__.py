@@ -1,6 +1,7 @@
-"""Run benchmarks: each repetition of each system in a process of its own, systems interleaved.
+"""Run benchmarks: every run in a process of its own, systems and scenarios interleaved, medians at the end.
 
-Usage: ``python -m tests.benchmarks [--scenario NAME]… [--repeat N] [--scale F]``
+Usage: ``python -m tests.benchmarks [--scenario NAME]… [--repeat N] [--scale F]``, and
+``python -m tests.benchmarks --report [PAGE]`` for a table in Markdown of the figures measured last.
 """
 
 from __future__ import annotations
@@ -8,78 +9,69 @@ from __future__ import annotations
 import argparse
 import json
 import statistics
-import subprocess
 import sys
+import tempfile
 from collections import defaultdict
 from pathlib import Path
 
 from rich.console import Console
-from rich.table import Table
 
+from tests.benchmarks import report
+from tests.benchmarks.repetition import Repetition
 from tests.benchmarks.scenarios import SCENARIOS
 
-UNITS = {"seconds": "s", "rows_per_second": "rows/s", "peak_mib": "MiB"}
 RESULTS = Path("build/bench.json")
 
 
 def main() -> int:
-    """Run the chosen scenarios and print their medians; exit status 1 when a run failed."""
-    parser = argparse.ArgumentParser(prog="python -m tests.benchmarks")
-    parser.add_argument("--scenario", action="append", choices=sorted(SCENARIOS))
-    parser.add_argument("--repeat", type=int, default=3)
-    parser.add_argument("--scale", type=float, default=1.0, help="share of the rows, for a quick look")
-    options = parser.parse_args()
+    """Run the chosen scenarios, or report on the last run; exit status 1 when a run failed."""
+    options = _options()
+    if options.report is not None:
+        _report(options.report)
+        return 0
     figures: dict[tuple[str, str, str], list[float]] = defaultdict(list)
     failed = False
-    for scenario in options.scenario or list(SCENARIOS):
-        for _ in range(options.repeat):
-            for system in SCENARIOS[scenario]:
-                measured = _measure(scenario, system, options.scale)
-                failed |= measured is None
-                for metric, values in (measured or {}).items():
-                    figures[scenario, system, metric] += values
-    rows = [_summary(key, values) for key, values in figures.items()]
-    RESULTS.parent.mkdir(exist_ok=True)
-    RESULTS.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
-    _show(rows)
+    for _ in range(options.repeat):
+        with tempfile.TemporaryDirectory(prefix="lakestream-bench-") as root:
+            repetition = Repetition(Path(root), options.scale)
+            for scenario in options.scenario or list(SCENARIOS):
+                for system in SCENARIOS[scenario].systems:
+                    measured = repetition.run(scenario, system)
+                    failed |= measured is None
+                    for metric, values in (measured or {}).items():
+                        figures[scenario, system, metric] += values
+                    _say(scenario, system, measured)
+        report.write(report.summary(figures), RESULTS)
+    Console(width=140).print(report.terminal_table(report.summary(figures)))
     return 1 if failed else 0
 
 
-def _measure(scenario: str, system: str, scale: float) -> dict[str, list[float]] | None:
-    """Run one repetition in a child process; None when it failed (its errors were shown)."""
-    command = [sys.executable, "-m", "tests.benchmarks.child", scenario, system, str(scale)]
-    child = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
-    if child.returncode:
-        sys.stderr.write(f"{scenario} by {system} failed with status {child.returncode}\n")
-        return None
-    measured: dict[str, list[float]] = json.loads(child.stdout.splitlines()[-1])
-    sys.stderr.write(
-        f"{scenario:24} {system:22} { {k: round(statistics.median(v), 3) for k, v in measured.items()} }\n"
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m tests.benchmarks")
+    parser.add_argument("--scenario", action="append", choices=list(SCENARIOS), metavar="NAME")
+    parser.add_argument("--repeat", type=int, default=3)
+    parser.add_argument("--scale", type=float, default=1.0, help="share of the rows, for a quick look")
+    parser.add_argument(
+        "--report",
+        nargs="?",
+        const="-",
+        metavar="PAGE",
+        help=f"run nothing; render {RESULTS} as Markdown, into the page's block of figures when one is given",
     )
-    return measured
+    return parser.parse_args()
 
 
-def _summary(key: tuple[str, str, str], values: list[float]) -> dict[str, object]:
-    scenario, system, metric = key
-    return {
-        "scenario": scenario,
-        "system": system,
-        "metric": metric,
-        "median": statistics.median(values),
-        "min": min(values),
-        "max": max(values),
-        "unit": UNITS[metric],
-    }
+def _report(page: str) -> None:
+    rows = json.loads(RESULTS.read_text(encoding="utf-8"))
+    if page == "-":
+        sys.stdout.write(report.markdown(rows))
+    else:
+        report.fill(Path(page), rows)
 
 
-def _show(rows: list[dict[str, object]]) -> None:
-    table = Table("scenario", "system", "metric", "median", "min", "max", "unit")
-    for row in rows:
-        figures = (f"{row[name]:,.3f}" for name in ("median", "min", "max"))
-        table.add_row(
-            str(row["scenario"]), str(row["system"]), str(row["metric"]), *figures, str(row["unit"])
-        )
-    Console(width=140).print(table)
+def _say(scenario: str, system: str, measured: dict[str, list[float]] | None) -> None:
+    medians = {metric: round(statistics.median(values), 4) for metric, values in (measured or {}).items()}
+    sys.stderr.write(f"{scenario:24} {system:22} {medians or 'failed'}\n")
 
 
 if __name__ == "__main__":

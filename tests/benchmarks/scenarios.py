@@ -1,250 +1,564 @@
-"""What is measured, by which systems: each entry runs once and returns figures by metric."""
+"""What is measured, by which systems: each entry runs once in a folder and returns figures by metric.
+
+Whatever a system computed is held against what it had to compute before its figures count.
+"""
 
 from __future__ import annotations
 
-import resource
+import os
 import subprocess
 import sys
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from lakestream.clock import SystemClock
-from tests.benchmarks import data
+from deltalake import DeltaTable
+
+from tests.benchmarks import data, streaming
+from tests.benchmarks.data import SECOND_US, START_US
+from tests.benchmarks.output import Output, counted, require
+from tests.benchmarks.process import CLOCK, Program, peak_mib
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from datetime import datetime
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from pathlib import Path
 
-    from deltalake import DeltaTable
-    from pyspark.sql import SparkSession
-    from pyspark.sql.streaming.query import StreamingQuery
+    import pyarrow as pa
 
     from lakestream import Lake
 
     Figures = dict[str, list[float]]
     Run = Callable[[Path, float], Figures]
 
-CLOCK = SystemClock()
-DEVICES = 1_000
-CATCH_UP_ROWS, COMMITS = 5_000_000, 20
-TUMBLING = "INTERVAL(10s) SLIDING(10s)"
-HOPPING = "INTERVAL(60s) SLIDING(5s)"
-SMALL_ROWS, SMALL_COMMITS, WARM_UP = 1_000, 30, 10
+WARM_COMMITS = 2
 
 
-def _now() -> float:
-    return CLOCK.monotonic()
+@dataclass(frozen=True)
+class Scenario:
+    """Systems that do the same work; ``start`` names the preparation that their folder is a copy of."""
+
+    systems: Mapping[str, Run]
+    start: str | None = None
 
 
-def _peak_mib(spark: SparkSession | None = None) -> float:
-    """Return the peak memory of this process, and of Spark's JVM where there is one."""
-    own = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    if spark is None:
-        return own
-    pid = spark.sparkContext._jvm.java.lang.ProcessHandle.current().pid()  # type: ignore[union-attr]
-    status = Path(f"/proc/{pid}/status").read_text("utf-8")
-    peak = next(line for line in status.splitlines() if line.startswith("VmHWM"))
-    return own + int(peak.split()[1]) / 1024
+@dataclass(frozen=True)
+class Preparation:
+    """A folder that several runs start from, made from that of another preparation or from nothing."""
+
+    make: Callable[[Path, float], None]
+    start: str | None = None
 
 
-def _lake(folder: Path, window: str) -> Lake:
-    from lakestream import Lake, Settings
+@dataclass(frozen=True)
+class Window:
+    """Windows of a length, one every step, in seconds."""
 
-    lake = Lake(folder / "lake", settings=Settings(master="local[2]", driver_memory="2g"))
-    lake.sql("CREATE STABLE source (ts TIMESTAMP, v DOUBLE) TAGS (g INT)")
-    lake.sql(
-        f"CREATE STREAM s {window} FROM source PARTITION BY tbname INTO target "
+    length: int
+    step: int
+
+    def clause(self) -> str:
+        """Return the trigger of a stream."""
+        return f"INTERVAL({self.length}s) SLIDING({self.step}s)"
+
+    def durations(self) -> tuple[str, ...]:
+        """Return the arguments of Spark's ``window``."""
+        return tuple(f"{part} seconds" for part in dict.fromkeys((self.length, self.step)))
+
+    def closed(self, first: int, newest: int) -> int:
+        """Return how many windows have closed when the rows' seconds go from ``first`` to ``newest``."""
+        earliest = (first - self.length) // self.step + 1
+        return (newest - self.length) // self.step - earliest + 1
+
+
+TUMBLING, HOPPING = Window(10, 10), Window(60, 5)
+
+
+# --- lakestream ----------------------------------------------------------------------------------
+
+
+def _source(folder: Path) -> Path:
+    return folder / "lake" / "main" / "source"
+
+
+def _target(folder: Path) -> Path:
+    return folder / "lake" / "main" / "target"
+
+
+def _open(folder: Path) -> Lake:
+    from lakestream import Lake
+
+    return Lake(folder / "lake")
+
+
+def _new_source(folder: Path) -> Path:
+    """Make a lake with an empty source; needs no Spark."""
+    with _open(folder) as lake:
+        lake.sql("CREATE STABLE source (ts TIMESTAMP, v DOUBLE) TAGS (g INT)")
+    return _source(folder)
+
+
+def _stream(window: Window, *, name: str = "s", output: str = "target", options: str = "") -> str:
+    return (
+        f"CREATE STREAM {name} {window.clause()} FROM source PARTITION BY tbname {options} INTO {output} "
         "AS SELECT _twstart AS start, avg(v) AS mean, max(v) AS top, count(*) AS n FROM %%trows"
     )
-    return lake
 
 
-def _commits(rows: int) -> list[tuple[int, int]]:
-    size = rows // COMMITS
-    return [(at * size, size) for at in range(COMMITS)]
+def _run(lake: Lake) -> float:
+    """Run the streams until nothing is left to do and return the seconds that it took."""
+    started = CLOCK.monotonic()
+    failed = lake.run().failed
+    seconds = CLOCK.monotonic() - started
+    require([tick.error for tick in failed], [], "ticks that failed")
+    return seconds
 
 
-# --- catching up ---------------------------------------------------------------------------------
+def _command(folder: Path, *arguments: str) -> list[str]:
+    return [sys.executable, "-m", "lakestream", "--lake", str(folder / "lake"), *arguments]
 
 
-def _caught_up(count: int, seconds: float, spark: SparkSession | None) -> Figures:
-    return {"seconds": [seconds], "rows_per_second": [count / seconds], "peak_mib": [_peak_mib(spark)]}
+def _called(folder: Path, *arguments: str) -> float:
+    """Run the command line in a process of its own and return the seconds that it took."""
+    started = CLOCK.monotonic()
+    subprocess.run(_command(folder, *arguments), check=True, stdout=subprocess.DEVNULL)
+    return CLOCK.monotonic() - started
 
 
-def _catch_up_lakestream(window: str) -> Run:
+def _watch(folder: Path) -> Program:
+    return Program(_command(folder, "run", "--watch"), folder / "watch.log")
+
+
+# --- catching up with what is there --------------------------------------------------------------
+
+CATCH_UP_DEVICES, CATCH_UP_COMMITS, COMMIT_ROWS = 1_000, 20, 250_000
+
+
+def _commit_rows(scale: float, whole: int) -> int:
+    return max(whole, round(COMMIT_ROWS * scale) // whole * whole)
+
+
+def _processed(count: int, seconds: float) -> Figures:
+    return {
+        "seconds": [seconds],
+        "rows_per_second": [count / seconds],
+        "peak_mib": [peak_mib(os.getpid())],
+    }
+
+
+@dataclass(frozen=True)
+class _CatchUp:
+    """Rows that arrive while nothing runs: first those of the warm-up, then those that are measured."""
+
+    source: Path
+    size: int
+
+    @property
+    def rows(self) -> int:
+        return self.size * CATCH_UP_COMMITS
+
+    @property
+    def warm_seconds(self) -> int:
+        """Seconds of event time in the warm-up."""
+        return self.size * WARM_COMMITS // CATCH_UP_DEVICES
+
+    @property
+    def seconds(self) -> int:
+        """Seconds of event time in all."""
+        return self.warm_seconds + self.rows // CATCH_UP_DEVICES
+
+    def write_warm_up(self) -> None:
+        self._write(0, WARM_COMMITS)
+
+    def write(self) -> None:
+        self._write(self.size * WARM_COMMITS, CATCH_UP_COMMITS)
+
+    def _write(self, first: int, commits: int) -> None:
+        data.write_apart(
+            data.write_rows,
+            path=str(self.source),
+            first=first,
+            sizes=[self.size] * commits,
+            devices=CATCH_UP_DEVICES,
+        )
+
+    def check(self, window: Window, target: Path) -> None:
+        windows = window.closed(0, self.seconds - 1) * CATCH_UP_DEVICES
+        found, _ = counted(target, START_US - window.length * SECOND_US, START_US + self.seconds * SECOND_US)
+        require(found, windows, "windows in the output")
+
+
+def _catch_up_lakestream(window: Window) -> Run:
     def run(folder: Path, scale: float) -> Figures:
-        count = int(CATCH_UP_ROWS * scale)
-        lake = _lake(folder, window)
-        path = folder / "lake" / "main" / "source"
-        warm = data.rows(0, DEVICES * 2, DEVICES)
-        lake.insert("source", warm)
-        lake.run()
-        for first, size in _commits(count):
-            data.write(path, data.rows(DEVICES * 2 + first, size, DEVICES))
-        started = _now()
-        lake.run()
-        seconds = _now() - started
-        figures = _caught_up(count, seconds, lake.spark)
-        lake.close()
+        arriving = _CatchUp(_new_source(folder), _commit_rows(scale, CATCH_UP_DEVICES))
+        with _open(folder) as lake:
+            lake.sql(_stream(window))
+            arriving.write_warm_up()
+            _run(lake)
+            arriving.write()
+            figures = _processed(arriving.rows, _run(lake))
+        arriving.check(window, _target(folder))
         return figures
 
     return run
 
 
-def _spark() -> SparkSession:
-    from lakestream import Settings
-    from lakestream.storage.session import spark_session
-
-    return spark_session(Settings(master="local[2]", driver_memory="2g"))
-
-
-def _streaming_query(
-    spark: SparkSession, folder: Path, window: tuple[str, str | None], trigger: dict[str, Any]
-) -> StreamingQuery:
-    from pyspark.sql import functions as f
-
-    rows = spark.readStream.format("delta").load(str(folder / "source")).withWatermark("ts", "0 seconds")
-    grouped = rows.groupBy(f.window("ts", *[part for part in window if part]), "tbname")
-    figures = grouped.agg(f.avg("v").alias("mean"), f.max("v").alias("top"), f.count("*").alias("n"))
-    return (
-        figures.selectExpr("window.start AS start", "tbname", "mean", "top", "n")
-        .writeStream.format("delta")
-        .outputMode("append")
-        .option("checkpointLocation", str(folder / "checkpoint"))
-        .trigger(**trigger)
-        .start(str(folder / "target"))
-    )
-
-
-def _catch_up_streaming(window: tuple[str, str | None]) -> Run:
+def _catch_up_streaming(window: Window) -> Run:
     def run(folder: Path, scale: float) -> Figures:
-        count = int(CATCH_UP_ROWS * scale)
-        spark = _spark()
-        data.write(folder / "source", data.rows(0, DEVICES * 2, DEVICES))
-        _streaming_query(spark, folder, window, {"availableNow": True}).awaitTermination()
-        for first, size in _commits(count):
-            data.write(folder / "source", data.rows(DEVICES * 2 + first, size, DEVICES))
-        started = _now()
-        _streaming_query(spark, folder, window, {"availableNow": True}).awaitTermination()
-        seconds = _now() - started
-        return _caught_up(count, seconds, spark)
+        arriving = _CatchUp(_new_source(folder), _commit_rows(scale, CATCH_UP_DEVICES))
+        spark = streaming.session()
+
+        def process() -> float:
+            started = CLOCK.monotonic()
+            what_is_there = {"availableNow": True}
+            query = streaming.start_query(spark, arriving.source, folder, window.durations(), what_is_there)
+            query.awaitTermination()
+            return CLOCK.monotonic() - started
+
+        arriving.write_warm_up()
+        process()
+        arriving.write()
+        figures = _processed(arriving.rows, process())
+        arriving.check(window, folder / "target")
+        return figures
 
     return run
 
 
-def _catch_up_duckdb(step: int, panes: int) -> Run:
-    def run(folder: Path, scale: float) -> Figures:
-        import duckdb
+def _catch_up_duckdb(window: Window) -> Run:
+    """One query over the same files, its result written as a Parquet file: no stream, but the floor."""
 
-        count = int(CATCH_UP_ROWS * scale)
-        for first, size in _commits(count):
-            data.write(folder / "source", data.rows(first, size, DEVICES))
-        source = str(folder / "source" / "*.parquet")
-        started = _now()
-        duckdb.execute(
-            "CREATE TABLE target AS SELECT (epoch_us(ts) // ? - pane) * ? AS start, tbname, "
-            "avg(v) AS mean, max(v) AS top, count(*) AS n "
-            "FROM read_parquet(?), range(?) r(pane) GROUP BY ALL",
-            [step, step, source, panes],
-        )
-        seconds = _now() - started
-        return _caught_up(count, seconds, None)
+    def run(folder: Path, scale: float) -> Figures:
+        arriving = _CatchUp(_new_source(folder), _commit_rows(scale, CATCH_UP_DEVICES))
+        arriving.write_warm_up()
+        warm = DeltaTable(arriving.source).file_uris()
+        _batch(window, warm, folder / "warm.parquet")
+        arriving.write()
+        measured = [file for file in DeltaTable(arriving.source).file_uris() if file not in warm]
+        started = CLOCK.monotonic()
+        written = _batch(window, measured, folder / "target.parquet")
+        figures = _processed(arriving.rows, CLOCK.monotonic() - started)
+        closed = window.closed(arriving.warm_seconds, arriving.seconds - 1)
+        require(written, closed * CATCH_UP_DEVICES, "windows in the output")
+        return figures
 
     return run
+
+
+def _batch(window: Window, files: Sequence[str], target: Path) -> int:
+    """Write the closed windows of the files' rows and return how many there are."""
+    import duckdb
+
+    duckdb.execute("SET threads = 2")
+    duckdb.execute("SET TimeZone = 'UTC'")
+    written = duckdb.execute(
+        "COPY (SELECT make_timestamptz(start) AS start, tbname, mean, top, n FROM ("
+        "  SELECT (epoch_us(ts) // $step - pane) * $step AS start, tbname, avg(v) AS mean, max(v) AS top,"
+        "    count(*) AS n FROM read_parquet($files), range($panes) panes(pane) GROUP BY ALL)"
+        " WHERE start + $length <= (SELECT epoch_us(max(ts)) FROM read_parquet($files))"
+        f") TO '{target}' (FORMAT parquet)",
+        {
+            "step": window.step * SECOND_US,
+            "length": window.length * SECOND_US,
+            "panes": window.length // window.step,
+            "files": list(files),
+        },
+    ).fetchone()
+    return int(written[0]) if written else 0
 
 
 # --- one small commit after another --------------------------------------------------------------
 
+BASE_ROWS, TICK_ROWS = 100_000, 1_000
+TICKS, WARM_TICKS = 30, 20
+PAUSE_SECONDS = 0.3
+"""Between two ticks: what a system still does after its rows are there is not part of the next one."""
+
+
+def _scaled(count: int, scale: float, least: int) -> int:
+    return max(least, round(count * scale))
+
+
+def _ticks(
+    program: Program, source: Path, output: Output, commits: Iterable[tuple[pa.Table, int]], warm: int
+) -> Figures:
+    """Measure from a commit being visible to the rows of the window that it closes or changes."""
+    table, figures = DeltaTable(source), []
+    for rows, start_us in commits:
+        CLOCK.sleep(PAUSE_SECONDS)
+        output.skip()
+        data.append(table, rows)
+        started = CLOCK.monotonic()
+        output.wait_for(start_us, program)
+        figures.append(CLOCK.monotonic() - started)
+    return {"seconds": figures[warm:], "peak_mib": [program.peak_mib()]}
+
+
+def _last_closed(rows: int) -> int:
+    """Return the start of the newest window that the first rows of a hundred devices close."""
+    newest = rows // data.LARGE_DEVICES - 1
+    return START_US + (newest // TUMBLING.length - 1) * TUMBLING.length * SECOND_US
+
+
+def _new_rows(rows_before: int, scale: float) -> tuple[list[tuple[pa.Table, int]], int]:
+    """Return commits of a window each, with the window that each of them closes; how many are warm-up."""
+    warm = _scaled(WARM_TICKS, scale, 2)
+    commits = []
+    for number in range(warm + _scaled(TICKS, scale, 3)):
+        first = rows_before + number * TICK_ROWS
+        rows = data.rows(first, TICK_ROWS, data.LARGE_DEVICES)
+        commits.append((rows, _last_closed(first + TICK_ROWS)))
+    return commits, warm
+
+
+def _check_ticks(target: Path, commits: Sequence[tuple[pa.Table, int]]) -> None:
+    """The first window may have begun before the query."""
+    closed = [start for _, start in commits][1:]
+    expected = (len(closed) * data.LARGE_DEVICES, len(closed) * TICK_ROWS)
+    require(counted(target, closed[0], closed[-1] + 1), expected, "windows and rows of the ticks")
+
+
+def _base(folder: Path, scale: float) -> int:
+    """Write the rows that are there before the first tick and return their number."""
+    count = _scaled(BASE_ROWS // TICK_ROWS, scale, 3) * TICK_ROWS
+    path = str(_source(folder))
+    data.write_apart(data.write_rows, path=path, first=0, sizes=[count], devices=data.LARGE_DEVICES)
+    return count
+
 
 def _small_tick_lakestream(folder: Path, scale: float) -> Figures:
-    del scale
-    lake = _lake(folder, TUMBLING)
-    path = folder / "lake" / "main" / "source"
-    lake.insert("source", data.rows(0, 100_000, 100))
-    lake.run()
-    figures = []
-    for number in range(SMALL_COMMITS + WARM_UP):
-        data.write(path, data.rows(100_000 + number * SMALL_ROWS, SMALL_ROWS, 100))
-        started = _now()
-        lake.run()
-        figures.append(_now() - started)
-    peak = _peak_mib(lake.spark)
-    lake.close()
-    return {"seconds": figures[WARM_UP:], "peak_mib": [peak]}
+    source = _new_source(folder)
+    _called(folder, "sql", _stream(TUMBLING))
+    before = _base(folder, scale)
+    commits, warm = _new_rows(before, scale)
+    output = Output(_target(folder))
+    with _watch(folder) as program:
+        output.wait_for(_last_closed(before), program)
+        figures = _ticks(program, source, output, commits, warm)
+    _check_ticks(_target(folder), commits)
+    return figures
 
 
 def _small_tick_streaming(folder: Path, scale: float) -> Figures:
-    """A running query: from the commit being visible to its windows' rows being visible."""
-    del scale
-    from deltalake import DeltaTable
-
-    spark = _spark()
-    data.write(folder / "source", data.rows(0, 100_000, 100))
-    query = _streaming_query(spark, folder, ("10 seconds", None), {"processingTime": "0 seconds"})
-    query.processAllAvailable()
-    target = DeltaTable(str(folder / "target"))
-    figures = []
-    for number in range(SMALL_COMMITS + WARM_UP):
-        before = _newest_start(target)
-        data.write(folder / "source", data.rows(100_000 + number * SMALL_ROWS, SMALL_ROWS, 100))
-        started = _now()
-        while _newest_start(target) == before:
-            CLOCK.sleep(0.005)
-        figures.append(_now() - started)
-    query.stop()
-    return {"seconds": figures[WARM_UP:], "peak_mib": [_peak_mib(spark)]}
+    source = _new_source(folder)
+    before = _base(folder, scale)
+    commits, warm = _new_rows(before, scale)
+    output = Output(folder / "target")
+    with _query(folder) as program:
+        output.wait_for(_last_closed(before), program)
+        figures = _ticks(program, source, output, commits, warm)
+    _check_ticks(folder / "target", commits)
+    return figures
 
 
-def _newest_start(target: DeltaTable) -> datetime | None:
-    """Return the newest window in the output, from the statistics of its files."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
+def _query(folder: Path, *version: str) -> Program:
+    """Run the streaming query as a program of its own, as it would be deployed."""
+    module = [sys.executable, "-m", "tests.benchmarks.streaming"]
+    return Program([*module, str(_source(folder)), str(folder), *version], folder / "query.log")
 
-    target.update_incremental()
-    files = pa.table(target.get_add_actions(flatten=True))
-    return pc.max(files["max.start"]).as_py() if "max.start" in files.column_names else None
+
+def _large_source_lakestream(folder: Path, scale: float) -> Figures:
+    commits, warm = _new_rows(data.large_shape(scale)[0], scale)
+    with _watch(folder) as program:
+        figures = _ticks(program, _source(folder), Output(_target(folder)), commits, warm)
+    _check_ticks(_target(folder), commits)
+    return figures
+
+
+def _large_source_streaming(folder: Path, scale: float) -> Figures:
+    """The query starts with the newest commit: it does not have to take the ten million rows first."""
+    commits, warm = _new_rows(data.large_shape(scale)[0], scale)
+    newest = DeltaTable(_source(folder)).version()
+    with _query(folder, str(newest)) as program:
+        figures = _ticks(program, _source(folder), Output(folder / "target"), commits, warm)
+    _check_ticks(folder / "target", commits)
+    return figures
+
+
+def _late_row(folder: Path, scale: float) -> Figures:
+    """Each tick brings a row of another device for its first window."""
+    warm = _scaled(WARM_TICKS, scale, 2)
+    late = warm + _scaled(TICKS, scale, 3)
+    commits = [(data.burst(START_US, 0, number, 1), START_US) for number in range(late)]
+    with _watch(folder) as program:
+        figures = _ticks(program, _source(folder), Output(_target(folder)), commits, warm)
+    windows = data.LARGE_DEVICES
+    expected = (windows, windows * TUMBLING.length + late)
+    require(counted(_target(folder), START_US, START_US + 1), expected, "the oldest windows and their rows")
+    return figures
+
+
+# --- a burst of late rows, and the same rows as new ones -----------------------------------------
+
+BURST_COMMITS, BURST_WINDOWS = 4, 10
+
+
+@dataclass(frozen=True)
+class _Burst:
+    """Rows that fill ten windows of each of a hundred devices evenly."""
+
+    path: Path
+    size: int
+
+    @property
+    def rows(self) -> int:
+        return self.size * BURST_COMMITS
+
+    @property
+    def span_us(self) -> int:
+        """Event time of the rows that are measured."""
+        return BURST_WINDOWS * TUMBLING.length * SECOND_US
+
+    @property
+    def warm_us(self) -> int:
+        """Event time of the rows of the warm-up."""
+        return self.span_us * WARM_COMMITS // BURST_COMMITS
+
+    def write(self, start_us: int, commits: int, closed_us: int = 0) -> None:
+        """Write rows from an instant on; with ``closed_us``, a row of every device then."""
+        data.write_apart(
+            data.write_burst,
+            path=str(self.path),
+            start_us=start_us,
+            step_us=self.span_us // (self.rows // data.LARGE_DEVICES),
+            first=0,
+            sizes=[self.size] * commits,
+            closed_us=closed_us,
+        )
+
+    def check(self, target: Path, start_us: int, rows_before: int) -> None:
+        expected = (data.LARGE_DEVICES * BURST_WINDOWS, rows_before + self.rows)
+        require(counted(target, start_us, start_us + self.span_us), expected, "windows and rows of the burst")
+
+
+def _burst(folder: Path, scale: float) -> _Burst:
+    return _Burst(_source(folder), _commit_rows(scale, data.LARGE_DEVICES))
+
+
+def _late_burst(folder: Path, scale: float) -> Figures:
+    """The warm-up is a burst into the windows behind the oldest ones."""
+    burst = _burst(folder, scale)
+    with _open(folder) as lake:
+        burst.write(START_US + burst.span_us, WARM_COMMITS)
+        _run(lake)
+        burst.write(START_US, BURST_COMMITS)
+        figures = _processed(burst.rows, _run(lake))
+    burst.check(_target(folder), START_US, data.LARGE_DEVICES * burst.span_us // SECOND_US)
+    return figures
+
+
+def _same_rows(folder: Path, scale: float) -> Figures:
+    """The burst's rows behind the newest ones; a row of every device closes the last window."""
+    burst = _burst(folder, scale)
+    warm_us = START_US + data.large_shape(scale)[0] // data.LARGE_DEVICES * SECOND_US
+    start_us = warm_us + burst.warm_us + TUMBLING.length * SECOND_US
+    with _open(folder) as lake:
+        burst.write(warm_us, WARM_COMMITS, warm_us + burst.warm_us)
+        _run(lake)
+        burst.write(start_us, BURST_COMMITS, start_us + burst.span_us)
+        figures = _processed(burst.rows, _run(lake))
+    burst.check(_target(folder), start_us, 0)
+    return figures
+
+
+# --- nothing to do -------------------------------------------------------------------------------
+
+POLLS = 500
+
+
+def _idle_poll(folder: Path, scale: float) -> Figures:
+    commits, warm = _new_rows(data.large_shape(scale)[0], scale)
+    source = DeltaTable(_source(folder))
+    with _open(folder) as lake:
+        for rows, _ in commits[:warm]:
+            data.append(source, rows)
+            _run(lake)
+        jobs = _spark_jobs(lake)
+        figures = []
+        for _ in range(_scaled(POLLS, scale, 20)):
+            started = CLOCK.monotonic()
+            reports = lake.tick_once()
+            figures.append(CLOCK.monotonic() - started)
+            require(reports, [], "ticks of an idle stream")
+        require(_spark_jobs(lake), jobs, "Spark jobs after polling an idle stream")
+        return {"seconds": figures, "peak_mib": [peak_mib(os.getpid())]}
+
+
+def _spark_jobs(lake: Lake) -> int:
+    """Return how many jobs Spark has run so far."""
+    return int(lake.spark.sparkContext._jsc.sc().dagScheduler().numTotalJobs())
 
 
 # --- the command line ----------------------------------------------------------------------------
 
-
-def _command(*arguments: str) -> float:
-    started = _now()
-    subprocess.run([sys.executable, "-m", "lakestream", *arguments], check=True, capture_output=True)
-    return _now() - started
+CALLS, STREAMS = 5, 100
 
 
 def _cli_help(folder: Path, scale: float) -> Figures:
-    del folder, scale
-    return {"seconds": [_command("--help") for _ in range(5)]}
+    return _calls(folder, scale, "--help")
 
 
 def _cli_status(folder: Path, scale: float) -> Figures:
-    streams = int(100 * scale)
-    lake = _lake(folder, TUMBLING)
-    for number in range(streams - 1):
-        lake.sql(
-            f"CREATE STREAM s{number} {TUMBLING} FROM source PARTITION BY tbname INTO target{number} "
-            "AS SELECT _twstart AS start, avg(v) AS mean FROM %%trows"
-        )
-    lake.insert("source", data.rows(0, 3_000, 100))
-    lake.run()
-    lake.close()
-    return {"seconds": [_command("--lake", str(folder / "lake"), "status") for _ in range(5)]}
+    source = _new_source(folder)
+    names = [f"s{number}" for number in range(_scaled(STREAMS, scale, 2))]
+    streams = [_stream(TUMBLING, name=name, output=f"{name}_output") for name in names]
+    _called(folder, "sql", ";\n".join(streams))
+    data.append(DeltaTable(source), data.rows(0, 3_000, data.LARGE_DEVICES))
+    _called(folder, "run")
+    return _calls(folder, scale, "status")
 
 
-SCENARIOS: dict[str, dict[str, Run]] = {
-    "catchup_tumbling": {
-        "lakestream": _catch_up_lakestream(TUMBLING),
-        "structured_streaming": _catch_up_streaming(("10 seconds", None)),
-        "duckdb": _catch_up_duckdb(10_000_000, 1),
-    },
-    "catchup_hopping": {
-        "lakestream": _catch_up_lakestream(HOPPING),
-        "structured_streaming": _catch_up_streaming(("60 seconds", "5 seconds")),
-        "duckdb": _catch_up_duckdb(5_000_000, 12),
-    },
-    "small_tick": {"lakestream": _small_tick_lakestream, "structured_streaming": _small_tick_streaming},
-    "cli_help": {"lakestream": _cli_help},
-    "cli_status": {"lakestream": _cli_status},
+def _calls(folder: Path, scale: float, command: str) -> Figures:
+    """Measure calls of a command; the first one, which fills the file cache, is left out."""
+    _called(folder, command)
+    return {"seconds": [_called(folder, command) for _ in range(_scaled(CALLS, scale, 2))]}
+
+
+# --- what several runs start from ----------------------------------------------------------------
+
+
+def _make_large(folder: Path, scale: float) -> None:
+    data.write_apart(data.write_large, path=str(_new_source(folder)), scale=scale)
+
+
+def _make_caught_up(folder: Path, scale: float) -> None:
+    with _open(folder) as lake:
+        lake.sql(_stream(TUMBLING, options="STREAM_OPTIONS(FILL_HISTORY)"))
+        _run(lake)
+    count = data.large_shape(scale)[0]
+    seconds = count // data.LARGE_DEVICES
+    windows = TUMBLING.closed(0, seconds - 1) * data.LARGE_DEVICES
+    expected = (windows, windows * TUMBLING.length)
+    require(
+        counted(_target(folder), START_US, START_US + seconds * SECOND_US), expected, "windows of the source"
+    )
+
+
+PREPARATIONS = {"large": Preparation(_make_large), "caught_up": Preparation(_make_caught_up, start="large")}
+
+SCENARIOS = {
+    "catchup_tumbling": Scenario(
+        {
+            "lakestream": _catch_up_lakestream(TUMBLING),
+            "structured_streaming": _catch_up_streaming(TUMBLING),
+            "duckdb": _catch_up_duckdb(TUMBLING),
+        }
+    ),
+    "small_tick": Scenario(
+        {"lakestream": _small_tick_lakestream, "structured_streaming": _small_tick_streaming}
+    ),
+    "catchup_hopping": Scenario(
+        {
+            "lakestream": _catch_up_lakestream(HOPPING),
+            "structured_streaming": _catch_up_streaming(HOPPING),
+            "duckdb": _catch_up_duckdb(HOPPING),
+        }
+    ),
+    "small_tick_large_source": Scenario(
+        {"lakestream": _large_source_lakestream, "structured_streaming": _large_source_streaming}, "caught_up"
+    ),
+    "late_row": Scenario({"lakestream": _late_row}, "caught_up"),
+    "late_burst": Scenario({"lakestream": _late_burst}, "caught_up"),
+    "catchup_same_rows": Scenario({"lakestream": _same_rows}, "caught_up"),
+    "idle_poll": Scenario({"lakestream": _idle_poll}, "caught_up"),
+    "cli_status": Scenario({"lakestream": _cli_status}),
+    "cli_help": Scenario({"lakestream": _cli_help}),
 }

@@ -1,0 +1,88 @@
+"""Programs that are measured from outside, and how much memory processes took."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
+
+from lakestream.clock import SystemClock
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from types import TracebackType
+
+CLOCK = SystemClock()
+_GRACE_SECONDS = 60.0
+
+
+def peak_mib(pid: int) -> float:
+    """Return the peak memory of a process and of those it started that still run, added up."""
+    peaks = (_status(member).get("VmHWM", "0 kB") for member in _family(pid))
+    return sum(int(peak.split()[0]) for peak in peaks) / 1024
+
+
+def _family(pid: int) -> list[int]:
+    parents = {
+        int(entry.name): _status(int(entry.name)).get("PPid") for entry in Path("/proc").glob("[0-9]*")
+    }
+    family = [pid]
+    for member in family:
+        family.extend(child for child, parent in parents.items() if parent == str(member))
+    return family
+
+
+def _status(pid: int) -> dict[str, str]:
+    """Return what the kernel says of a process, nothing when it has ended."""
+    try:
+        lines = Path(f"/proc/{pid}/status").read_text("utf-8").splitlines()
+    except OSError:
+        return {}
+    return {name: value.strip() for name, _, value in (line.partition(":") for line in lines)}
+
+
+class Program:
+    """A program that runs while the block is open; what it says goes into a file."""
+
+    def __init__(self, command: Sequence[str], said: Path) -> None:
+        self._command = list(command)
+        self._said = said
+
+    def __enter__(self) -> Self:
+        with self._said.open("wb") as sink:
+            self._process = subprocess.Popen(self._command, stdout=sink, stderr=sink)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        family = _family(self._process.pid)
+        self._process.terminate()
+        try:
+            self._process.wait(_GRACE_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        for member in self._left(family[1:]):
+            os.kill(member, signal.SIGKILL)
+
+    def _left(self, members: Sequence[int]) -> Iterator[int]:
+        """Yield those of the processes that have not ended by themselves after a while."""
+        for member in members:
+            until = CLOCK.monotonic() + _GRACE_SECONDS
+            while _status(member).get("State", "Z")[0] != "Z" and CLOCK.monotonic() < until:
+                CLOCK.sleep(0.05)
+            if _status(member).get("State", "Z")[0] != "Z":
+                yield member
+
+    def peak_mib(self) -> float:
+        """Return the peak memory of the program and of those it started."""
+        return peak_mib(self._process.pid)
+
+    def check(self) -> None:
+        """Raise RuntimeError with its last words when the program has ended."""
+        if self._process.poll() is not None:
+            words = self._said.read_text("utf-8", errors="replace")[-2_000:]
+            raise RuntimeError(f"{self._command} ended with status {self._process.returncode}:\n{words}")
