@@ -20,8 +20,8 @@ for _name in [name for name in os.environ if name.startswith(PREFIX)]:
 
 @pytest.fixture(scope="session")
 def settings() -> Settings:
-    """Two cores and one GB: small enough for several test processes on one machine."""
-    return Settings(master="local[2]", driver_memory="1g")
+    """Two cores, and memory for the metadata that Spark keeps of a thousand tables."""
+    return Settings(master="local[2]", driver_memory="2g")
 
 
 @pytest.fixture(scope="session")
