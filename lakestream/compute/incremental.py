@@ -22,7 +22,7 @@ from lakestream.compute.panes import partials
 from lakestream.triggers.grid import DailyGrid, FixedGrid, Grid, LocalGrid, MonthGrid
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from lakestream.compute.calculation import Calculation
     from lakestream.compute.panes import Partial, PartialColumn
@@ -66,9 +66,26 @@ class Incremental:
         return [column for part in self._parts for column in part.columns]
 
     @property
-    def state_columns(self) -> tuple[str, ...]:
-        """The columns of an open window: group, window, its rows, its partial aggregates."""
-        return ("gid", *self.groups, "k", ROW_COUNT, *(column.name for column in self._columns))
+    def kept_columns(self) -> dict[str, str]:
+        """The columns of a result that go into the state, with their names there.
+
+        A slot is what rows are aggregated by: a window or, where windows overlap, a pane.
+        """
+        names = (ROW_COUNT, *(column.name for column in self._columns))
+        own = {_kept(name): name for name in names}
+        return {"_ls_gid": "gid", **{name: name for name in self.groups}, "_ls_slot": "k", **own}
+
+    @property
+    def told_columns(self) -> tuple[str, ...]:
+        """The columns of a result that tell of a window, beside those of its group and the output's."""
+        kept = (name for name in self.kept_columns if name != "_ls_gid" and name not in self.groups)
+        return ("_ls_gid", *self.groups, "_ls_k", "_ls_low", "_ls_high", *_TOLD, *kept)
+
+    @property
+    def overlap(self) -> int:
+        """How many windows a row is in, at most."""
+        pane = self.grid.pane
+        return 1 if pane is None else -(-pane.count // pane.step)
 
     @property
     def _listed(self) -> str:
@@ -81,121 +98,153 @@ class Incremental:
 
         ``rows`` is SQL of the changed rows: the source's columns, the group columns, _ls_ts BIGINT µs.
         ``state`` names a view of the groups (gid, group columns, k NULL, first, newest BIGINT µs) and,
-        where ``opened``, of the open windows (``state_columns``, first and newest NULL); None for no
-        group yet. ``selected`` is the select list of the output over an evaluation's result.
+        where ``opened``, of the slots of open windows (gid, group columns, k the slot, _ls_n its rows,
+        its partial aggregates; first and newest NULL); None for no group yet. ``selected`` is the select
+        list of the output over an evaluation's result.
 
-        The result has a row per group with changes and window: _ls_gid, group columns, _ls_k; first,
-        newest, closed, done (windows up to it had fired or never will), first_before, closed_before of
-        the group; _ls_fresh (changed rows in it that are in no earlier window), ``_ls_due`` (a result),
-        _ls_open (it goes on), _ls_late (it had fired and has changed), _ls_ignored (rows that only a
-        reading commit by commit can judge); ``_ls_n`` and the partial aggregates; and ``selected``.
+        The result has a row per slot and window of the groups with changes: _ls_gid, group columns,
+        _ls_k; _ls_fresh (changed rows in it that are in no earlier window), ``_ls_due`` (a result),
+        _ls_open (its slot is needed by open windows), _ls_late (it had fired and has changed),
+        _ls_ignored (rows that only a reading commit by commit can judge); the slot and what the state
+        keeps of it (``kept_columns``); ``selected``; and of the group _ls_first, _ls_newest, _ls_closed,
+        _ls_done (windows up to it had fired or never will), _ls_first_before, _ls_closed_before, ….
         """
-        marked = self._marked(rows, state, opened=opened)
-        marked = f"SELECT * FROM ({marked}) WHERE lowest IS NOT NULL AND k IS NOT NULL"
-        return self._told(self._filled(self._judged(marked)), selected, clock_us)
+        marked = self._marked(self._windows(self._slots(rows, state, opened=opened)))
+        marked = f"SELECT * FROM ({marked}) WHERE lowest IS NOT NULL AND slot IS NOT NULL"
+        told = (*self.told_columns, *GROUP_TOLD.values())
+        return self._told(self._filled(self._judged(marked)), selected, told, clock_us)
 
-    def _told(self, windows: str, selected: str, clock_us: int) -> str:
+    def _told(self, windows: str, selected: str, told: Sequence[str], clock_us: int) -> str:
         """Return SQL of the results of windows, and what the tick is told about each."""
         results = ", ".join(
             f"{self._result(projection).sql('spark')} AS c{number}"
             for number, projection in enumerate(self.calculation.query.selects, 1)
         )
-        passed = f"_ls_gid{self._listed}, _ls_k, _ls_low, _ls_high"
-        told = ", ".join((*_TOLD, ROW_COUNT, *(column.name for column in self._columns)))
+        listed = ", ".join(told)
         return (
-            f"SELECT {passed}, {told}, {selected} FROM "
-            f"(SELECT {passed}, {told}, {results} FROM ({self._placeholders(windows, clock_us)}) {ALIAS})"
+            f"SELECT {listed}, {selected} FROM "
+            f"(SELECT {listed}, {results} FROM ({self._placeholders(windows, clock_us)}) {ALIAS})"
         )
 
     def opened_sql(self, rows: str, state: str) -> str:
-        """Return the SQL of the open windows, computed anew from rows of the source.
+        """Return the SQL of the slots of open windows, computed anew from rows of the source.
 
         ``rows`` are as in :meth:`sql`, all those of the open windows; ``state`` is a view of the groups.
         """
         closed = self.grid.closed(f"(s.newest - {self.watermark}L)", "s.first")
+        listed = "".join(f"{name}, " for name in self.groups)
+        own = "".join(f", {column.of_row} AS {column.name}" for column in self._columns)
+        fallen = f"SELECT {listed}{self._slot('_ls_ts')} AS k{own} FROM ({rows})"
         merged = "".join(
-            f", CAST({column.merged} AS {self.types[column.name]}) AS {column.name}"
+            f", CAST({column.merge}(r.{column.name}) AS {self.types[column.name]}) AS {column.name}"
             for column in self._columns
         )
         groups = "".join(f", r.{name}" for name in self.groups)
         return (
-            f"SELECT r.gid{groups}, r.k, sum(r.n) AS {ROW_COUNT}{merged} "
-            f"FROM (SELECT *, {self.group_id} AS gid FROM ({self._fallen(rows)})) r "
-            f"JOIN {state} s ON r.gid = s.gid WHERE r.k > {closed} GROUP BY r.gid{groups}, r.k"
+            f"SELECT r.gid{groups}, r.k, count(1) AS {ROW_COUNT}{merged} "
+            f"FROM (SELECT {self.group_id} AS gid, * FROM ({fallen})) r JOIN {state} s ON r.gid = s.gid "
+            f"WHERE {self._is_open('r.k', closed)} GROUP BY r.gid{groups}, r.k"
         )
 
-    # --- in two steps, for many rows: the merged windows are kept, groups are judged apart ---
+    # --- in two steps, for many rows: groups are judged first, so that nothing is sorted by window ---
 
-    def merged_sql(self, rows: str, state: str | None, *, opened: bool) -> str:
-        """Return the SQL of the windows with changes or open, merged; arguments as in :meth:`sql`."""
-        return self._merged(rows, state, opened=opened)
+    def groups_sql(self, rows: str, state: str | None) -> str:
+        """Return the SQL of the groups with changes, a row each; arguments as in :meth:`sql`.
 
-    def groups_sql(self, merged: str) -> str:
-        """Return the SQL of the groups with changes, from a view of :meth:`merged_sql`: a row each.
-
-        Beside the instants and window numbers of :meth:`sql` it has rows (changed) and windows (there).
+        Beside the instants and window numbers of :meth:`sql` it has rows (changed), lowest and highest
+        (their instants, BIGINT µs), in_order (no row for a window that had fired, or that may not
+        count), opens (the instant from which on rows lie in windows that go on, BIGINT µs).
         """
+        groups = "".join(f"{name}, " for name in self.groups)
+        by = f" GROUP BY {groups.removesuffix(', ')}" if groups else ""
+        changed = (
+            f"SELECT {groups}min(_ls_ts) AS low, max(_ls_ts) AS high, count(1) AS own, "
+            f"CAST(NULL AS BIGINT) AS first, CAST(NULL AS BIGINT) AS newest FROM ({rows}){by}"
+        )
+        parts = [changed]
+        if state is not None:
+            parts.append(f"SELECT {groups}NULL, NULL, 0L, first, newest FROM {state} WHERE k IS NULL")
         summed = (
-            f"SELECT gid{self._listed}, min(low) AS lowest, max(high) AS highest, "
-            f"max(first_known) AS first_before, max(newest_known) AS newest_before, "
-            f"sum(own) AS rows, count(k) AS windows FROM {merged} GROUP BY gid{self._listed} "
-            f"HAVING min(low) IS NOT NULL"
+            f"SELECT {groups}min(low) AS lowest, max(high) AS highest, max(first) AS first_before, "
+            f"max(newest) AS newest_before, sum(own) AS rows FROM ({' UNION ALL '.join(parts)}){by} "
+            "HAVING min(low) IS NOT NULL"
         )
-        return self._judged(summed)
+        judged = self._judged(f"SELECT {self.group_id} AS gid, * FROM ({summed})")
+        late = f"{self.grid.ended('lowest', 'first')} < done"
+        return (
+            f"SELECT *, NOT ({late} OR {self._ignored('lowest')}) AS in_order, "
+            f"{self.grid.low('(closed + 1)', 'first')} AS opens FROM ({judged})"
+        )
 
-    def spread_sql(self, merged: str, groups: str, selected: str, *, gaps: bool, clock_us: int) -> str:
-        """Return the SQL that :meth:`sql` is, from views of the merged windows and the judged groups.
+    def windows_sql(
+        self, rows: str, state: str | None, groups: str, selected: str, *, opened: bool, clock_us: int
+    ) -> str:
+        """Return the SQL of the windows with rows, with judged groups; other arguments as in :meth:`sql`.
 
-        ``gaps``: windows without rows fire too, and there are some.
+        The result is as there without the columns of the group.
         """
-        known = ", ".join(f"g.{name}" for name in _JUDGED)
-        names = "".join(f", g.{name}" for name in self.groups)
-        own = "".join(f", m.{column.name}" for column in self._columns)
-        listed = f"g.gid{names}, {known}, m.{ROW_COUNT}, m.own, m.low{own}"
-        broadcast = "/*+ BROADCAST(g) */"
-        rows = (
-            f"SELECT {broadcast} {listed}, m.k AS _ls_k, true AS has FROM {merged} m "
-            f"JOIN {groups} g ON m.gid = g.gid WHERE m.k IS NOT NULL"
+        joined = self._with_groups(self._windows(self._slots(rows, state, opened=opened)), groups)
+        judged = f"SELECT *, {self._ignored()} AS ignored, k AS _ls_k, true AS has FROM ({joined})"
+        return self._told(judged, selected, self.told_columns, clock_us)
+
+    def slots_sql(self, rows: str, state: str | None, groups: str, *, opened: bool) -> str:
+        """Return the SQL of what the state keeps of open windows, with judged groups."""
+        columns = "".join(f", CAST(m.{c.name} AS {self.types[c.name]}) AS {c.name}" for c in self._columns)
+        listed = "".join(f", m.{name}" for name in self.groups)
+        return (
+            f"SELECT /*+ BROADCAST(g) */ m.gid{listed}, m.k, m.{ROW_COUNT}{columns} "
+            f"FROM ({self._slots(rows, state, opened=opened)}) m JOIN {groups} g ON m.gid = g.gid "
+            f"WHERE {self._is_open('m.k', 'g.closed')}"
         )
-        if gaps:
-            empty = (
-                f"SELECT gid{self._listed}, {', '.join(_JUDGED)}, explode(sequence(done + 1, closed)) AS k "
-                f"FROM {groups} WHERE closed > done"
-            )
-            rows += (
-                f" UNION ALL SELECT {listed}, g.k AS _ls_k, false AS has FROM ({empty}) g "
-                f"LEFT JOIN {merged} m ON m.gid = g.gid AND m.k = g.k WHERE m.gid IS NULL"
-            )
-        return self._told(f"SELECT *, {self._ignored()} AS ignored FROM ({rows})", selected, clock_us)
+
+    def _with_groups(self, windows: str, groups: str) -> str:
+        listed = ", ".join(f"g.{name}" for name in _JUDGED)
+        return (
+            f"SELECT /*+ BROADCAST(g) */ m.*, {listed} FROM ({windows}) m "
+            f"JOIN {groups} g ON m.gid = g.gid WHERE m.slot IS NOT NULL"
+        )
+
+    def gaps_sql(self, groups: str, present: str, selected: str, clock_us: int) -> str:
+        """Return the SQL of the windows without rows that fire, as :meth:`windows_sql`.
+
+        ``present`` is a view of the windows with rows (_ls_gid, _ls_k).
+        """
+        nothing = "".join(
+            f", CAST(NULL AS {self.types[column.name]}) AS {name}"
+            for column in self._columns
+            for name in (column.name, _kept(column.name))
+        )
+        empty = (
+            f"SELECT gid{self._listed}, {', '.join(_JUDGED)}, explode(sequence(done + 1, closed)) AS _ls_k "
+            f"FROM {groups} WHERE closed > done"
+        )
+        gaps = (
+            f"SELECT g.*, false AS has, false AS ignored, false AS there, 0L AS own, "
+            f"CAST(NULL AS BIGINT) AS slot, CAST(NULL AS BIGINT) AS low, 0L AS {ROW_COUNT}, "
+            f"0L AS {_kept(ROW_COUNT)}{nothing} FROM ({empty}) g "
+            f"LEFT ANTI JOIN {present} p ON p._ls_gid = g.gid AND p._ls_k = g._ls_k"
+        )
+        return self._told(gaps, selected, self.told_columns, clock_us)
 
     # --- relations ---
 
-    def _fallen(self, rows: str) -> str:
-        """Return SQL of the rows by group and window: each with partial aggregates, or those of a pane."""
-        groups = "".join(f"{name}, " for name in self.groups)
+    def _slot(self, instant: str) -> str:
         pane = self.grid.pane
-        if pane is None:
-            own = "".join(f", {column.of_row} AS {column.name}" for column in self._columns)
-            return (
-                f"SELECT {groups}{self.grid.begun('_ls_ts', '_ls_ts')} AS k{own}, 1L AS n, 1L AS own, "
-                f"_ls_ts AS low, _ls_ts AS high FROM ({rows})"
-            )
-        over_rows = "".join(f", {column.over_rows} AS {column.name}" for column in self._columns)
-        names = "".join(f", {column.name}" for column in self._columns)
-        first, last = pane.first_window("_ls_pane"), pane.last_window("_ls_pane")
-        return (
-            f"SELECT {groups}k{names}, n, CASE WHEN k = {first} THEN n ELSE 0L END AS own, low, high FROM "
-            f"(SELECT *, explode(sequence({first}, {last})) AS k FROM ("
-            f"SELECT {groups}{pane.number('_ls_ts')} AS _ls_pane{over_rows}, count(1) AS n, "
-            f"min(_ls_ts) AS low, max(_ls_ts) AS high FROM ({rows}) GROUP BY {groups}_ls_pane))"
-        )
+        return self.grid.begun(instant, instant) if pane is None else pane.number(instant)
 
-    def _merged(self, rows: str, state: str | None, *, opened: bool) -> str:
+    def _is_open(self, slot: str, closed: str) -> str:
+        """Return SQL that is true for the slots that windows after ``closed`` need."""
+        step = 1 if self.grid.pane is None else self.grid.pane.step
+        return f"{slot} >= ({closed} + 1) * {step}L"
+
+    def _slots(self, rows: str, state: str | None, *, opened: bool) -> str:
+        """Return SQL of the changed rows and the state by group and slot (k; NULL for the group itself)."""
         names = [column.name for column in self._columns]
         groups = "".join(f"{name}, " for name in self.groups)
+        own = "".join(f", {column.of_row} AS {column.name}" for column in self._columns)
         changed = (
-            f"SELECT {groups}k{''.join(f', {name}' for name in names)}, n, own, low, high, "
-            f"CAST(NULL AS BIGINT) AS first, CAST(NULL AS BIGINT) AS newest FROM ({self._fallen(rows)})"
+            f"SELECT {groups}{self._slot('_ls_ts')} AS k{own}, 1L AS n, 1L AS own, _ls_ts AS low, "
+            f"_ls_ts AS high, CAST(NULL AS BIGINT) AS first, CAST(NULL AS BIGINT) AS newest FROM ({rows})"
         )
         parts = [changed]
         if state is not None:
@@ -210,15 +259,49 @@ class Incremental:
             f"max(newest) AS newest_known FROM ({' UNION ALL '.join(parts)}) GROUP BY {groups}k)"
         )
 
-    def _marked(self, rows: str, state: str | None, *, opened: bool) -> str:
+    def _windows(self, slots: str) -> str:
+        """Return SQL of slots as windows: k (NULL: none ends there), slot, there (it has rows), ….
+
+        Partial aggregates and rows are those of the window; what the state keeps are those of the slot.
+        """
+        names = (ROW_COUNT, *(column.name for column in self._columns))
+        kept = "".join(f", {name} AS {_kept(name)}" for name in names)
+        pane = self.grid.pane
+        if pane is None:
+            return f"SELECT *, k AS slot, true AS there{kept} FROM ({slots})"
+        last = pane.count - 1
+        # Each slot is followed by the empty ones at which a window that holds it may end.
+        reach = f"sequence(k, least(k + {last}L, coalesce(next - 1, k + {last}L)))"
+        followed = (
+            f"SELECT *, explode(CASE WHEN k IS NULL THEN array(k) ELSE {reach} END) AS slot FROM ("
+            f"SELECT *, lead(k) OVER (PARTITION BY gid ORDER BY k) AS next FROM ({slots}))"
+        )
+        spans = [(ROW_COUNT, "sum", last), ("own", "sum", pane.step - 1)]
+        spans += [("low", "min", last), ("high", "max", last)]
+        spans += [(column.name, column.merge, last) for column in self._columns]
+        framed = "".join(
+            f", {merge}(CASE WHEN slot = k THEN {name} END) OVER (PARTITION BY gid ORDER BY slot "
+            f"RANGE BETWEEN {before} PRECEDING AND CURRENT ROW) AS {name}"
+            for name, merge, before in spans
+        )
+        ends = f"pmod(slot - {last}L, {pane.step}L) = 0"
+        windows = (
+            f"SELECT gid{self._listed}, slot, slot <=> k AS there, first_known, newest_known, "
+            f"{ends} AS ends{kept}{framed} FROM ({followed})"
+        )
+        return (
+            f"SELECT * EXCEPT (ends, own), CASE WHEN ends THEN (slot - {last}L) div {pane.step}L END AS k, "
+            f"CASE WHEN ends THEN coalesce(own, 0L) ELSE 0L END AS own FROM ({windows})"
+        )
+
+    def _marked(self, windows: str) -> str:
         """One window specification for all: Spark then sorts once."""
         frame = "ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING"
         group = f"OVER (PARTITION BY gid ORDER BY k {frame})"
         return (
             f"SELECT *, min(low) {group} AS lowest, max(high) {group} AS highest, "
             f"max(first_known) {group} AS first_before, max(newest_known) {group} AS newest_before, "
-            f"lag(k) OVER (PARTITION BY gid ORDER BY k) AS before "
-            f"FROM ({self._merged(rows, state, opened=opened)})"
+            f"lag(k) OVER (PARTITION BY gid ORDER BY k) AS before FROM ({windows})"
         )
 
     def _judged(self, groups: str) -> str:
@@ -233,12 +316,13 @@ class Incremental:
             f"FROM ({groups})))"
         )
 
-    def _ignored(self) -> str:
-        """Return SQL that is true where rows of a window may not count."""
-        ignored = "false" if self.follows else f"coalesce(low <= newest_before - {self.watermark}L, false)"
+    def _ignored(self, low: str = "low") -> str:
+        """Return SQL that is true where rows of a window may not count, from its first changed one."""
+        mark = f"newest_before - {self.watermark}L"
+        ignored = "false" if self.follows else f"coalesce({low} <= {mark}, false)"
         if self.expiry is None:
             return ignored
-        return f"({ignored} OR coalesce(low < newest_before - {self.expiry}L, false))"
+        return f"({ignored} OR coalesce({low} < newest_before - {self.expiry}L, false))"
 
     def _filled(self, judged: str) -> str:
         """Every row, and before it the windows without rows that fire now."""
@@ -248,9 +332,10 @@ class Incremental:
         low = "(greatest(coalesce(before, done), done) + 1)"
         high = f"least(k - 1, closed, {low} + {self.limit}L)"
         numbers = (
-            f"CASE WHEN {low} <= {high} THEN concat(sequence({low}, {high}), array(k)) ELSE array(k) END"
+            f"CASE WHEN k IS NOT NULL AND {low} <= {high} THEN concat(sequence({low}, {high}), array(k)) "
+            f"ELSE array(k) END"
         )
-        return f"SELECT *, _ls_k = k AS has FROM (SELECT *, explode({numbers}) AS _ls_k FROM ({judged}))"
+        return f"SELECT *, _ls_k <=> k AS has FROM (SELECT *, explode({numbers}) AS _ls_k FROM ({judged}))"
 
     def _placeholders(self, windows: str, clock_us: int) -> str:
         """Return SQL of the windows with their placeholders, and what the tick is told about each."""
@@ -263,19 +348,24 @@ class Incremental:
             marks += f", {clock_us * 1000}L AS _tlocaltime"
         # The cast makes the fields of structs nullable: Arrow takes no NULL for a struct with others.
         own = "".join(
-            f", CAST(CASE WHEN has THEN {c.name} END AS {self.types[c.name]}) AS {c.name}"
+            f", CAST(CASE WHEN has THEN {name} END AS {self.types[c.name]}) AS {name}"
             for c in self._columns
+            for name in (c.name, _kept(c.name))
         )
+        counts = ", ".join(
+            f"CASE WHEN has THEN {name} ELSE 0L END AS {name}" for name in (ROW_COUNT, _kept(ROW_COUNT))
+        )
+        group = ", ".join(f"{name} AS {told}" for name, told in GROUP_TOLD.items())
         fires = f"_ls_k > done AND _ls_k <= closed AND {self.grid.exists(k)}"
+        late = "has AND low IS NOT NULL AND _ls_k <= done"
         return (
             f"SELECT gid AS _ls_gid{self._listed}, _ls_k, {self.grid.low(k, 'first')} AS _ls_low, "
-            f"{self.grid.high(k, 'first')} AS _ls_high, first AS _ls_first, newest AS _ls_newest, "
-            f"closed AS _ls_closed, done AS _ls_done, start AS _ls_base, start_before AS _ls_base_before, "
-            f"first_before AS _ls_first_before, closed_before AS _ls_closed_before, "
-            f"CASE WHEN has THEN own ELSE 0L END AS _ls_fresh, {fires} AS {RESULT}, "
-            f"has AND _ls_k > closed AS _ls_open, has AND low IS NOT NULL AND _ls_k <= done AS _ls_late, "
-            f"has AND ignored AND low IS NOT NULL AS _ls_ignored, CASE WHEN has THEN {ROW_COUNT} ELSE 0L END "
-            f"AS {ROW_COUNT}{own}{marks}, gid AS _tgrpid FROM ({windows})"
+            f"{self.grid.high(k, 'first')} AS _ls_high, {group}, slot AS _ls_slot, "
+            f"CASE WHEN has THEN own ELSE 0L END AS _ls_fresh, coalesce({fires}, false) AS {RESULT}, "
+            f"coalesce(has AND there AND {self._is_open('slot', 'closed')}, false) AS _ls_open, "
+            f"coalesce({late}, false) AS _ls_late, "
+            f"has AND ignored AND low IS NOT NULL AS _ls_ignored, {counts}{own}{marks}, gid AS _tgrpid "
+            f"FROM ({windows})"
         )
 
     def _result(self, projection: exp.Expr) -> exp.Expr:
@@ -303,21 +393,23 @@ _JUDGED = (
     "newest_before",
     "closed_before",
 )
-_TOLD = (
-    "_ls_first",
-    "_ls_newest",
-    "_ls_closed",
-    "_ls_done",
-    "_ls_base",
-    "_ls_base_before",
-    "_ls_first_before",
-    "_ls_closed_before",
-    "_ls_fresh",
-    RESULT,
-    "_ls_open",
-    "_ls_late",
-    "_ls_ignored",
-)
+GROUP_TOLD = {
+    "first": "_ls_first",
+    "newest": "_ls_newest",
+    "closed": "_ls_closed",
+    "done": "_ls_done",
+    "start": "_ls_base",
+    "start_before": "_ls_base_before",
+    "first_before": "_ls_first_before",
+    "closed_before": "_ls_closed_before",
+}
+"""What a judged group says of itself, and the names that a result has for it."""
+
+_TOLD = ("_ls_fresh", RESULT, "_ls_open", "_ls_late", "_ls_ignored")
+
+
+def _kept(name: str) -> str:
+    return f"_ls_kept{name.removeprefix('_ls')}"
 
 
 def can_be_incremental(calculation: Calculation, grid: Grid, way: Way, *, only_with_rows: bool) -> bool:

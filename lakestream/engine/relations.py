@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     Spans = list[tuple[int, int]]
 
-CHANGED, BEFORE, EXCLUDED, STATE, CHANGES, FIRED, EXTREMES, UPDATED, MERGED, GROUPS = (
+CHANGED, BEFORE, EXCLUDED, STATE, CHANGES, FIRED, EXTREMES, UPDATED, GROUPS, PRESENT = (
     "ls_changed",
     "ls_before",
     "ls_excluded",
@@ -30,8 +30,8 @@ CHANGED, BEFORE, EXCLUDED, STATE, CHANGES, FIRED, EXTREMES, UPDATED, MERGED, GRO
     "ls_detected",
     "ls_extremes",
     "ls_updated",
-    "ls_merged",
     "ls_groups",
+    "ls_present",
 )
 _RAW = "ls_raw"
 EVER = (-62_135_596_800_000_000, 253_402_300_800_000_000)

@@ -128,8 +128,8 @@ def summary_of(fired: pa.Table, groups: Sequence[str]) -> pa.Table:
 _SAME = ("first", "newest", "base", "base_before", "first_before", "closed", "closed_before", "done")
 
 
-def update_summary_of(updated: pa.Table, groups: Sequence[str]) -> pa.Table:
-    """Sum up an incremental result by group."""
+def _late_columns(updated: pa.Table) -> pa.Table:
+    """Return what late windows are summed up from."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -139,16 +139,23 @@ def update_summary_of(updated: pa.Table, groups: Sequence[str]) -> pa.Table:
 
     columns = {
         "gid": updated["_ls_gid"],
-        **{name: updated[name] for name in groups},
-        **{name: updated[f"_ls_{name}"] for name in _SAME},
-        "rows": updated["_ls_fresh"],
         "late": pc.fill_null(only_late("_ls_fresh"), 0),
         "again": updated["_ls_late"].cast(pa.int8()),
         "ignored": updated["_ls_ignored"].cast(pa.int8()),
-        "windows": updated["_ls_due"].cast(pa.int64()),
         "low": only_late("_ls_low"),
         "high": only_late("_ls_high"),
     }
+    return pa.table(columns)
+
+
+def update_summary_of(updated: pa.Table, groups: Sequence[str]) -> pa.Table:
+    """Sum up an incremental result by group."""
+    rows = _late_columns(updated)
+    for name in groups:
+        rows = rows.append_column(name, updated[name])
+    for name in _SAME:
+        rows = rows.append_column(name, updated[f"_ls_{name}"])
+    rows = rows.append_column("rows", updated["_ls_fresh"])
     wanted = [
         *((name, "first") for name in groups),
         *((name, "max") for name in _SAME),
@@ -156,29 +163,29 @@ def update_summary_of(updated: pa.Table, groups: Sequence[str]) -> pa.Table:
         ("late", "sum"),
         ("again", "max"),
         ("ignored", "max"),
-        ("windows", "sum"),
         ("low", "min"),
         ("high", "max"),
     ]
-    return _summed(pa.table(columns), "gid", wanted)
+    return _summed(rows, "gid", wanted)
 
 
-def summary_in_steps(groups: pa.Table, rest: pa.Table, names: Sequence[str]) -> pa.Table:
-    """Sum up by group what the judged groups and the windows that are no results say, as above."""
+def summary_in_steps(groups: pa.Table, told: pa.Table | None) -> pa.Table:
+    """Sum up by group what the judged groups and the windows that are told of say, as above."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    counted = rest.append_column("n", pa.array([1] * rest.num_rows, pa.int64()))
-    told = update_summary_of(rest, names).select(["gid", "late", "again", "ignored", "low", "high"])
-    told = told.join(_summed(counted, "_ls_gid", [("n", "sum")]), "gid", "_ls_gid")
-    known = {"base": "start", "base_before": "start_before"}
-    columns = {name: groups[known.get(name, name)] for name in ("gid", *names, *_SAME, "rows", "windows")}
-    joined = pa.table(columns).join(told, "gid", join_type="left outer")
-    for name in ("late", "again", "ignored", "n"):
+    if told is None:
+        none = pa.array([0] * groups.num_rows, pa.int64())
+        return groups.append_column("late", none).append_column("ignored", none)
+    wanted = [("late", "sum"), ("again", "max"), ("ignored", "max"), ("low", "min"), ("high", "max")]
+    own = _summed(_late_columns(told), "gid", wanted)
+    for name, judged in {"base": "start", "base_before": "start_before"}.items():
+        groups = groups.append_column(name, groups[judged])
+    joined = groups.join(own, "gid", join_type="left outer")
+    for name in ("late", "again", "ignored"):
         filled = pc.fill_null(joined[name], 0)
         joined = joined.set_column(joined.schema.get_field_index(name), name, filled)
-    left = pc.subtract(joined["windows"], joined["n"])
-    return joined.set_column(joined.schema.get_field_index("windows"), "windows", left)
+    return joined
 
 
 def _summed(rows: pa.Table, key: str, wanted: Sequence[tuple[str, str]]) -> pa.Table:

@@ -250,12 +250,16 @@ class Stream:
             f"FROM {changed} WHERE {self._admitted()} AND _change_type IN ({taken})"
         )
 
-    def fresh_sql(self, changed: str) -> str:
-        """Return SQL of the rows that an incremental query takes: columns, groups and the time in µs."""
+    def fresh_sql(self, changed: str, from_us: int | None = None) -> str:
+        """Return SQL of the rows that an incremental query takes: columns, groups and the time in µs.
+
+        ``from_us``: only rows from this instant on, which Spark looks for in the files' statistics.
+        """
         columns = ", ".join(quoted(name) for name in self.changed_columns)
+        later = "" if from_us is None else f" AND {self.source.time} >= timestamp_micros({from_us}L)"
         return (
             f"SELECT {columns}{self._group_list()}, unix_micros({self.source.time}) AS _ls_ts "
-            f"FROM {changed} WHERE {self._admitted()}"
+            f"FROM {changed} WHERE {self._admitted()}{later}"
         )
 
     def empty_state_sql(self, changes: str) -> str:

@@ -17,7 +17,7 @@ from lakestream.engine.relations import (
     EXTREMES,
     FIRED,
     GROUPS,
-    MERGED,
+    PRESENT,
     STATE,
     UPDATED,
     Relations,
@@ -40,6 +40,19 @@ from lakestream.engine.state import (
 )
 from lakestream.engine.stream import quoted
 from lakestream.engine.transport import ARROW, Kept, SparkTransport, merge_spans
+from lakestream.engine.updated import (
+    TOLD,
+    Updated,
+    are_in_order,
+    columns_of,
+    count_of,
+    is_told,
+    least,
+    most_windows,
+    picked,
+    windows_passed,
+    with_groups,
+)
 from lakestream.engine.write import write_part, write_result
 from lakestream.errors import StreamError
 from lakestream.output.columns import START
@@ -66,7 +79,7 @@ if TYPE_CHECKING:
 MAX_ARROW_ROWS = 500_000
 """Rows of open windows that are read as Arrow."""
 
-MAX_ARROW_CELLS = 10_000_000
+MAX_ARROW_CELLS = 32_000_000
 """Values of a result (rows times columns) that Spark hands over for delta-rs to write."""
 
 
@@ -188,16 +201,13 @@ class Tick:
             self.spark.createDataFrame(known).coalesce(1).createOrReplaceTempView(STATE)
         view = None if known is None else STATE
         opened = bool(state.opened is not None and state.opened.num_rows)
-        if isinstance(self.transport, SparkTransport):
-            updated, summary = self._updated_in_steps(incremental, view, opened=opened)
-        else:
-            updated, summary = self._updated_at_once(incremental, view, opened=opened)
-        if _total(summary, "ignored"):
+        way = self._updated_in_steps if isinstance(self.transport, SparkTransport) else self._updated_at_once
+        updated = way(incremental, view, opened=opened)
+        if _total(updated.summary, "ignored"):
             # Which of the rows count depends on what each commit found; the rows are judged one by one.
             self._detect(DetectWindows(stage.rule))
             return
-        self._check_windows(_windows_due(summary))
-        self._take_update(incremental, state, updated, summary)
+        self._take_update(state, updated)
 
     def _with_open_windows(self, incremental: Incremental) -> GroupState:
         """Return the state with its open windows, read again where they are not known."""
@@ -233,84 +243,103 @@ class Tick:
         bounded = [(low if start is None else max(low, start), high) for low, high in pairs]
         return merge_spans([(low, high) for low, high in bounded if low < high])
 
-    def _updated_at_once(
-        self, incremental: Incremental, state: str | None, *, opened: bool
-    ) -> tuple[Kept, pa.Table]:
+    def _updated_at_once(self, incremental: Incremental, state: str | None, *, opened: bool) -> Updated:
         """One query, for few rows: what Spark needs for a query counts."""
         fresh, selected = self.stream.fresh_sql(CHANGED), self.target.shape.listed()
         sql = incremental.sql(fresh, state, selected, opened=opened, clock_us=self.plan.clock_us)
-        updated = self.transport.keep(self.spark.sql(sql))
-        return updated, update_summary_of(updated.rows, self.stream.group_columns)
+        rows = self.spark.sql(sql).toArrow()
+        summary = update_summary_of(rows, self.stream.group_columns)
+        self._check_passed(incremental, summary)
+        due = rows.filter(rows[RESULT]).select(list(self.target.shape.names))
+        told = rows.filter(is_told(rows))
+        return Updated(
+            (due,), due.num_rows, picked(told, "_ls_open", incremental.kept_columns), told, summary
+        )
 
-    def _updated_in_steps(
-        self, incremental: Incremental, state: str | None, *, opened: bool
-    ) -> tuple[Kept, pa.Table]:
-        """Several queries over the merged windows, for many rows: none of them sorts."""
-        fresh = self.stream.fresh_sql(CHANGED)
-        merged = self.transport.keep(self.spark.sql(incremental.merged_sql(fresh, state, opened=opened)))
-        merged.frame.createOrReplaceTempView(MERGED)
-        groups = self.spark.sql(incremental.groups_sql(MERGED)).toArrow()
+    def _updated_in_steps(self, incremental: Incremental, state: str | None, *, opened: bool) -> Updated:
+        """Several queries, for many rows: the groups are judged first, so that nothing is sorted."""
+        fresh, selected = self.stream.fresh_sql(CHANGED), self.target.shape.listed()
+        groups = self.spark.sql(incremental.groups_sql(fresh, state)).toArrow()
+        self._check_passed(incremental, groups)
         self.spark.createDataFrame(groups).createOrReplaceTempView(GROUPS)
-        self._spread(incremental, gaps=False)
-        rest = self.spark.table(UPDATED).where("_ls_open OR _ls_late OR _ls_ignored")
-        told = rest.drop(*self.target.shape.names).toArrow()
-        summary = summary_in_steps(groups, told, self.stream.group_columns)
-        if not incremental.only_with_rows and _windows_due(summary) > _total(summary, "windows"):
-            self._check_windows(_windows_due(summary))
-            self._spread(incremental, gaps=True)
-        return Kept(lambda: self.spark.table(UPDATED), told), summary
+        windows = self.spark.sql(
+            incremental.windows_sql(
+                fresh, state, GROUPS, selected, opened=opened, clock_us=self.plan.clock_us
+            )
+        )
+        told = None
+        if are_in_order(groups):
+            due = self._collected(incremental, groups, self._results_of(windows))
+            rest = self.stream.fresh_sql(CHANGED, least(groups["opens"]))
+            kept = self.spark.sql(incremental.slots_sql(rest, state, GROUPS, opened=opened)).toArrow()
+        else:
+            windows = self.transport.keep(windows).frame
+            due = self._results_of(windows)
+            told = with_groups(windows.where(TOLD).drop(*self.target.shape.names).toArrow(), groups)
+            kept = picked(told, "_ls_open", incremental.kept_columns)
+        parts, count = self._with_gaps(incremental, groups, due)
+        return Updated(parts, count, kept, told, summary_in_steps(groups, told))
 
-    def _spread(self, incremental: Incremental, *, gaps: bool) -> None:
-        selected = self.target.shape.listed()
-        sql = incremental.spread_sql(MERGED, GROUPS, selected, gaps=gaps, clock_us=self.plan.clock_us)
-        self.spark.sql(sql).createOrReplaceTempView(UPDATED)
+    def _collected(self, incremental: Incremental, groups: pa.Table, due: DataFrame) -> Rows:
+        """Return results as Arrow, or kept by Spark if they may be too many."""
+        cells = most_windows(groups, self.stream.step_us, incremental.overlap) * len(due.columns)
+        return due.toArrow() if cells <= MAX_ARROW_CELLS else self.transport.keep(due).frame
 
-    def _take_update(
-        self, incremental: Incremental, state: GroupState, updated: Kept, summary: pa.Table
-    ) -> None:
+    def _results_of(self, windows: DataFrame) -> DataFrame:
+        """Return the output's rows of the windows that fire, with group and number."""
+        return windows.where(RESULT).selectExpr("_ls_gid", "_ls_k", *map(quoted, self.target.shape.names))
+
+    def _with_gaps(
+        self, incremental: Incremental, groups: pa.Table, due: Rows
+    ) -> tuple[tuple[Rows, ...], int]:
+        """Return the output's rows and their number, with those of the windows without rows."""
+        names, count = list(self.target.shape.names), count_of(due)
+        found = columns_of(due, names)
+        if incremental.only_with_rows or windows_passed(groups) <= count:
+            return (found,), count
+        present = columns_of(due, ["_ls_gid", "_ls_k"])
+        self._as_frame(present).createOrReplaceTempView(PRESENT)
+        sql = incremental.gaps_sql(GROUPS, PRESENT, self.target.shape.listed(), self.plan.clock_us)
+        gaps = columns_of(self._results_of(self.spark.sql(sql)), names)
+        return (found, gaps), windows_passed(groups)
+
+    def _as_frame(self, rows: Rows) -> DataFrame:
+        import pyarrow as pa
+
+        return self.spark.createDataFrame(rows) if isinstance(rows, pa.Table) else rows
+
+    def _check_passed(self, incremental: Incremental, groups: pa.Table) -> None:
+        self._check_windows(0 if incremental.only_with_rows else windows_passed(groups))
+
+    def _take_update(self, state: GroupState, updated: Updated) -> None:
         opened = None
         if state.opened is not None or not len(state):
-            opened = self._picked(updated, "_ls_open", _opened_columns(incremental))
-        groups = summary.select(["gid", *self.stream.group_columns, "first", "newest"])
-        windows = _total(summary, "windows")
-        if not incremental.only_with_rows:
-            windows = max(windows, _windows_due(summary))
+            opened = updated.kept
+        groups = updated.summary.select(["gid", *self.stream.group_columns, "first", "newest"])
         self.outcome = Outcome(
             state.updated(groups, opened),
-            rows_in=_total(summary, "rows"),
-            late=_total(summary, "late"),
-            windows=windows,
+            rows_in=_total(updated.summary, "rows"),
+            late=_total(updated.summary, "late"),
+            windows=updated.count,
         )
         if self.landed:
             return
-        if windows:
-            self._results.append(self._due(updated))
-        self._take_late(updated, summary)
+        if updated.count:
+            self._results.extend(updated.due)
+        self._take_late(updated)
 
-    def _due(self, updated: Kept) -> Rows:
-        """Return the rows of the windows that fire for the first time."""
-        names = self.target.shape.names
-        if isinstance(self.transport, SparkTransport):
-            return updated.frame.where(RESULT).selectExpr(*map(quoted, names))
-        assert updated.rows is not None  # by the Arrow transport
-        return updated.rows.filter(updated.rows[RESULT]).select(list(names))
-
-    def _picked(self, updated: Kept, flag: str, columns: Mapping[str, str]) -> pa.Table:
-        """Return some windows of an incremental result, with columns under other names."""
-        assert updated.rows is not None  # both ways tell of such windows as Arrow
-        rows = updated.rows.filter(updated.rows[flag])
-        return rows.select(list(columns)).rename_columns(list(columns.values()))
-
-    def _take_late(self, updated: Kept, summary: pa.Table) -> None:
+    def _take_late(self, updated: Updated) -> None:
         """Have the windows that changed after they had fired computed again, from the source as it is."""
-        late = summary.filter(_is_late(summary))
+        if updated.told is None:
+            return
+        late = updated.summary.filter(_is_late(updated.summary))
         if late.num_rows == 0:
             return
-        updated.frame.createOrReplaceTempView(UPDATED)
+        self.spark.createDataFrame(updated.told).coalesce(1).createOrReplaceTempView(UPDATED)
         self.spark.sql(self.stream.late_sql(UPDATED, self.plan.upto)).createOrReplaceTempView(FIRED)
         self._spans = merge_spans(_late_spans(late))
         self._settled = True
-        self._replaced.append(self._picked(updated, "_ls_late", {"_ls_gid": "gid", "_ls_low": "low"}))
+        self._replaced.append(picked(updated.told, "_ls_late", {"_ls_gid": "gid", "_ls_low": "low"}))
         self.outcome.windows += self._replaced[-1].num_rows
 
     # --- windows detected from rows ---
@@ -431,7 +460,7 @@ class Tick:
             if not found:
                 return self._no_rows().toArrow()
             return pa.concat_tables([rows.cast(found[0].schema) for rows in found])
-        frames = [self.spark.createDataFrame(r) if isinstance(r, pa.Table) else r for r in self._results]
+        frames = [self._as_frame(rows) for rows in self._results]
         if not frames:
             return self._no_rows()
         rows = frames[0]
@@ -464,19 +493,6 @@ class Tick:
         types = self.target.shape.types
         listed = ", ".join(f"CAST(NULL AS {kind}) AS {quoted(name)}" for name, kind in types.items())
         return self.spark.sql(f"SELECT {listed} WHERE false")
-
-
-def _opened_columns(incremental: Incremental) -> dict[str, str]:
-    names = {name: name for name in incremental.state_columns if name not in {"gid", "k"}}
-    return {"_ls_gid": "gid", **{n: n for n in incremental.groups}, "_ls_k": "k", **names}
-
-
-def _windows_due(summary: pa.Table) -> int:
-    """Return how many windows pass, with rows or without: what a row far in the future makes many."""
-    import pyarrow.compute as pc
-
-    passed = pc.subtract(summary["closed"], summary["done"])
-    return int(pc.sum(pc.max_element_wise(passed, 0)).as_py() or 0)
 
 
 def _is_late(summary: pa.Table) -> pa.ChunkedArray:

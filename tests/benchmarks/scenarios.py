@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     Figures = dict[str, list[float]]
     Run = Callable[[Path, float], Figures]
 
+WARM_ROUNDS = 3
+"""Catch-ups of the measured size before the one that is measured: compilers are done by then."""
+
 WARM_COMMITS = 2
 
 
@@ -146,7 +149,7 @@ def _processed(count: int, seconds: float) -> Figures:
 
 @dataclass(frozen=True)
 class _CatchUp:
-    """Rows that arrive while nothing runs: first those of the warm-up, then those that are measured."""
+    """Rows that arrive while nothing runs, in rounds: those of the warm-up, then those that are measured."""
 
     source: Path
     size: int
@@ -158,18 +161,24 @@ class _CatchUp:
     @property
     def warm_seconds(self) -> int:
         """Seconds of event time in the warm-up."""
-        return self.size * WARM_COMMITS // CATCH_UP_DEVICES
+        return self.rows * WARM_ROUNDS // CATCH_UP_DEVICES
 
     @property
     def seconds(self) -> int:
         """Seconds of event time in all."""
         return self.warm_seconds + self.rows // CATCH_UP_DEVICES
 
-    def write_warm_up(self) -> None:
-        self._write(0, WARM_COMMITS)
+    def measured(self, process: Callable[[], float]) -> float:
+        """Write and process round after round and return the seconds of the last one."""
+        seconds = 0.0
+        for number in range(WARM_ROUNDS + 1):
+            self.write(number)
+            seconds = process()
+        return seconds
 
-    def write(self) -> None:
-        self._write(self.size * WARM_COMMITS, CATCH_UP_COMMITS)
+    def write(self, number: int) -> None:
+        """Write the rows of a round."""
+        self._write(self.rows * number, CATCH_UP_COMMITS)
 
     def _write(self, first: int, commits: int) -> None:
         data.write_apart(
@@ -191,10 +200,7 @@ def _catch_up_lakestream(window: Window) -> Run:
         arriving = _CatchUp(_new_source(folder), _commit_rows(scale, CATCH_UP_DEVICES))
         with _open(folder) as lake:
             lake.sql(_stream(window))
-            arriving.write_warm_up()
-            _run(lake)
-            arriving.write()
-            figures = _processed(arriving.rows, _run(lake))
+            figures = _processed(arriving.rows, arriving.measured(lambda: _run(lake)))
         arriving.check(window, _target(folder))
         return figures
 
@@ -213,10 +219,7 @@ def _catch_up_streaming(window: Window) -> Run:
             query.awaitTermination()
             return CLOCK.monotonic() - started
 
-        arriving.write_warm_up()
-        process()
-        arriving.write()
-        figures = _processed(arriving.rows, process())
+        figures = _processed(arriving.rows, arriving.measured(process))
         arriving.check(window, folder / "target")
         return figures
 
@@ -228,10 +231,11 @@ def _catch_up_duckdb(window: Window) -> Run:
 
     def run(folder: Path, scale: float) -> Figures:
         arriving = _CatchUp(_new_source(folder), _commit_rows(scale, CATCH_UP_DEVICES))
-        arriving.write_warm_up()
+        for number in range(WARM_ROUNDS):
+            arriving.write(number)
         warm = DeltaTable(arriving.source).file_uris()
         _batch(window, warm, folder / "warm.parquet")
-        arriving.write()
+        arriving.write(WARM_ROUNDS)
         measured = [file for file in DeltaTable(arriving.source).file_uris() if file not in warm]
         started = CLOCK.monotonic()
         written = _batch(window, measured, folder / "target.parquet")

@@ -6,6 +6,7 @@ ended, from the source's beginning or from a version on; the output is FOLDER/ta
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 from pathlib import Path
@@ -17,11 +18,22 @@ if TYPE_CHECKING:
 
 
 def session() -> SparkSession:
-    """Return a session with lakestream's settings: shuffle partitions as cores, no UI, UTC."""
-    from lakestream import Settings
-    from lakestream.storage.session import spark_session
+    """Return a session as Delta's documentation starts one, with two cores and as many shuffle partitions."""
+    from pyspark.sql import SparkSession
 
-    return spark_session(Settings())
+    from lakestream.storage.jars import find_jars
+
+    configuration: dict[str, bool | float | int | str] = {
+        "spark.driver.memory": "2g",
+        "spark.driver.extraClassPath": os.pathsep.join(map(str, find_jars(None))),
+        "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.sql.session.timeZone": "UTC",
+    }
+    session = SparkSession.builder.master("local[2]").config(map=configuration).getOrCreate()
+    session.sparkContext.setLogLevel("ERROR")
+    return session
 
 
 def start_query(

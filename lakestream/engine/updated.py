@@ -1,0 +1,105 @@
+"""What partial aggregates gave: windows with their results, here as Arrow or, if too many, in Spark."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from lakestream.compute.incremental import GROUP_TOLD
+from lakestream.engine.stream import quoted
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    import pyarrow as pa
+
+    Rows: TypeAlias = Any  # an Arrow table (which has no types) or a DataFrame
+
+TOLD = "_ls_open OR _ls_late OR _ls_ignored"
+"""What makes a window more than a result: it goes on, or had fired before."""
+
+
+@dataclass(frozen=True)
+class Updated:
+    """The output rows of the ``count`` windows that fire for the first time, in parts, and what else is.
+
+    ``kept`` is what the state keeps of open windows; ``told`` are the windows (slots) that go on or had
+    fired before, with what their groups say (None: none had fired); ``summary`` sums up by group.
+    """
+
+    due: Sequence[Rows]
+    count: int
+    kept: pa.Table
+    told: pa.Table | None
+    summary: pa.Table
+
+
+def is_told(rows: pa.Table) -> pa.ChunkedArray:
+    """Return where ``TOLD`` holds."""
+    import pyarrow.compute as pc
+
+    return pc.or_(pc.or_(rows["_ls_open"], rows["_ls_late"]), rows["_ls_ignored"])
+
+
+def picked(told: pa.Table, flag: str, columns: Mapping[str, str]) -> pa.Table:
+    """Return some of the windows that are told of, with columns under other names."""
+    rows = told.filter(told[flag])
+    return rows.select(list(columns)).rename_columns(list(columns.values()))
+
+
+def with_groups(told: pa.Table, groups: pa.Table) -> pa.Table:
+    """Return windows with what their judged groups say."""
+    import pyarrow.compute as pc
+
+    found = pc.index_in(told["_ls_gid"], value_set=groups["gid"].combine_chunks())
+    for name, column in GROUP_TOLD.items():
+        told = told.append_column(column, groups[name].take(found))
+    return told
+
+
+def are_in_order(groups: pa.Table) -> bool:
+    """Return whether no row of the judged groups falls into a window that had fired."""
+    import pyarrow.compute as pc
+
+    return bool(pc.all(groups["in_order"]).as_py())
+
+
+def windows_passed(groups: pa.Table) -> int:
+    """Return how many windows pass, with rows or without: what a row far in the future makes many."""
+    import pyarrow.compute as pc
+
+    passed = pc.subtract(groups["closed"], groups["done"])
+    return int(pc.sum(pc.max_element_wise(passed, 0)).as_py() or 0)
+
+
+def most_windows(groups: pa.Table, step_us: int, overlap: int) -> int:
+    """Return how many windows the changed rows of judged groups are in at most."""
+    import pyarrow.compute as pc
+
+    spread = pc.divide(pc.subtract(groups["highest"], groups["lowest"]), step_us)
+    own = pc.multiply(groups["rows"], overlap)
+    windows = pc.min_element_wise(pc.add(spread, overlap + 1), own)
+    return int(pc.sum(windows).as_py() or 0)
+
+
+def least(values: pa.ChunkedArray) -> int:
+    """Return the least of some numbers."""
+    import pyarrow.compute as pc
+
+    return int(pc.min(values).as_py())
+
+
+def count_of(rows: Rows) -> int:
+    """Return how many rows there are."""
+    import pyarrow as pa
+
+    return int(rows.num_rows if isinstance(rows, pa.Table) else rows.count())
+
+
+def columns_of(rows: Rows, names: Sequence[str]) -> Rows:
+    """Return some columns."""
+    import pyarrow as pa
+
+    if isinstance(rows, pa.Table):
+        return rows.select(list(names))
+    return rows.selectExpr(*map(quoted, names))
