@@ -23,7 +23,7 @@ def session() -> SparkSession:
 
     from lakestream.storage.jars import find_jars
 
-    configuration: dict[str, bool | float | int | str] = {
+    configuration: dict[str, bool | float | int | str | None] = {
         "spark.driver.memory": "2g",
         "spark.driver.extraClassPath": os.pathsep.join(map(str, find_jars(None))),
         "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
