@@ -12,14 +12,17 @@ from typing import TYPE_CHECKING, Any
 
 from lakestream.compute.calculation import ROWS, WINDOWS
 from lakestream.engine.create import open_target
+from lakestream.engine.cutting import CUTS
 from lakestream.engine.engine import compile_record, history_of
 from lakestream.engine.recalculate import part_of
 from lakestream.engine.relations import CHANGED, CHANGES, EXTREMES, FIRED, STATE
 from lakestream.engine.stages import needs_rows
 from lakestream.engine.stream import quoted
 from lakestream.engine.tick import evaluated_sql
+from lakestream.errors import NotSupportedError
 from lakestream.output.columns import END, START
-from lakestream.storage.delta import changes_spark, read_spark
+from lakestream.storage.delta import changes_spark, read_commits, read_spark
+from lakestream.triggers.cut import NO_SEEDS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -115,8 +118,45 @@ class Verifier:
 
     def _evaluated(self, stream: Stream) -> tuple[DataFrame, int]:
         """Return the rows that should be there, and how many late rows count for nothing."""
+        if stream.cut is not None:
+            self._cut(stream)
+            return self._expected(stream), 0
         late = self._detect_exact(stream) if stream.exact else self._detect(stream)
         return self._expected(stream), late
+
+    def _cut(self, stream: Stream) -> None:
+        """Register the windows of the source as it is, for streams that follow it."""
+        assert stream.cut is not None and self.position is not None  # noqa: PT018 - by _evaluated
+        if not (stream.exact or self._only_followed(stream)):
+            raise NotSupportedError(
+                "VERIFY of windows that are cut by rows, where changes of the source were left out by policy",
+                hint="STREAM_OPTIONS(EXACT) follows every change",
+            )
+        self._as_changes(stream)
+        self.spark.sql(stream.rows_sql(CHANGED, None, None)).createOrReplaceTempView(ROWS)
+        self.spark.sql(
+            f"SELECT _ls_gid AS gid, min(_ls_ts) AS from_us, max(_ls_ts) - {stream.watermark}L AS mark "
+            f"FROM {ROWS} GROUP BY _ls_gid"
+        ).createOrReplaceTempView(CUTS)
+        windows = stream.cut.windows_sql(stream.cut_rows_sql(CUTS), NO_SEEDS)
+        names = "".join(f", any_value({name}) AS {name}" for name in stream.group_columns)
+        long_enough = f"w.high - 1 - w.low >= {stream.cut.true_for}L"
+        groups = f"SELECT gid{names} FROM {CHANGES} GROUP BY gid"
+        listed = "".join(f", g.{name}" for name in stream.group_columns)
+        self.spark.sql(
+            f"SELECT w.gid{listed}, w.low AS k, CAST({self.position} AS BIGINT) AS c, w.low, w.high "
+            f"FROM ({windows}) w JOIN ({groups}) g ON g.gid = w.gid WHERE w.closed AND {long_enough}"
+        ).createOrReplaceTempView(FIRED)
+
+    def _only_followed(self, stream: Stream) -> bool:
+        """Return whether the stream left nothing out: every late row counted, and none was taken back."""
+        assert self.position is not None
+        _, progress = self.registry.last(self.record.uuid)
+        late = progress.extra.get("total_late", 0) if progress else 0
+        if not stream.follows_source and (late or stream.expiry is not None):
+            return False
+        commits = read_commits(stream.source.info.path, self.record.start_version, self.position)
+        return stream.deletes or all(commit.append_only or not commit.data_change for commit in commits)
 
     def _at_creation(self, stream: Stream, *, taken: bool) -> DataFrame:
         """Return the rows that were there at creation and are the stream's, or those that are not."""
@@ -149,10 +189,13 @@ class Verifier:
         self.spark.sql(stream.changes_sql(CHANGED)).createOrReplaceTempView(CHANGES)
         self.spark.sql(stream.empty_state_sql(CHANGES)).createOrReplaceTempView(STATE)
         detected = self.spark.sql(stream.detection.sql(CHANGES, STATE))
-        detected.createOrReplaceTempView(FIRED)
-        late = 0 if stream.refires else self._count(f"SELECT coalesce(sum(late), 0) FROM {FIRED}")
-        for part, at in self._recalculated():
-            detected.createOrReplaceTempView(_DETECTED)
+        parts = self._recalculated()
+        if parts:
+            # Read once per part: without a checkpoint the whole detection would be planned as often.
+            detected = detected.localCheckpoint()
+        detected.createOrReplaceTempView(_DETECTED)
+        late = 0 if stream.refires else self._count(f"SELECT coalesce(sum(late), 0) FROM {_DETECTED}")
+        for part, at in parts:
             again = self.spark.sql(stream.recalculated_sql(f"({_state_at(stream, at)})", at, part))
             detected = detected.unionByName(again)
         detected.createOrReplaceTempView(FIRED)
@@ -167,8 +210,8 @@ class Verifier:
         row = self.spark.sql(sql).head()
         return int(row[0]) if row else 0
 
-    def _detect_exact(self, stream: Stream) -> int:
-        """Register the windows of the source as it is at the stream's place."""
+    def _as_changes(self, stream: Stream) -> None:
+        """Register the stream's rows of the source as it is at the stream's place as if they were new."""
         assert self.position is not None
         info = stream.source.info
         rows = read_spark(self.spark, info.path, self.position, columns=stream.changed_columns)
@@ -185,6 +228,10 @@ class Verifier:
             "'insert' AS _change_type",
         ).createOrReplaceTempView(CHANGED)
         self.spark.sql(stream.changes_sql(CHANGED)).createOrReplaceTempView(CHANGES)
+
+    def _detect_exact(self, stream: Stream) -> int:
+        """Register the windows of the source as it is at the stream's place."""
+        self._as_changes(stream)
         self.spark.sql(stream.empty_state_sql(CHANGES)).createOrReplaceTempView(STATE)
         none = "SELECT 0L AS gid, 0L AS first, 0L AS newest WHERE false"
         self.spark.sql(none).createOrReplaceTempView(EXTREMES)
@@ -202,7 +249,8 @@ class Verifier:
             version = self.position if own else self.catalog.handles.latest(info.path).version
             rows = read_spark(self.spark, info.path, version or 0, columns=read.relation.columns)
             rows.createOrReplaceTempView(read.view)
-        sql = evaluated_sql(self.spark, stream, retracts=True, settled=stream.exact)
+        settled = stream.exact or stream.cut is not None
+        sql = evaluated_sql(self.spark, stream, retracts=True, settled=settled)
         return self.spark.sql(self.target.shape.select(sql, unique=False))
 
     def _nothing(self) -> DataFrame:
