@@ -479,10 +479,12 @@ class Lake:
             self._request(self._stream_named(stream), None if start is None else (start, end))
 
     def _request(self, record: StreamRecord, bounds: tuple[str, str | None] | None) -> None:
+        from lakestream.engine.engine import definition_of
         from lakestream.engine.instants import to_micros
         from lakestream.engine.recalculate import request_recalculation
 
-        request_recalculation(self._registry, record, bounds, to_micros(self._meter.now()))
+        trigger = definition_of(record).trigger
+        request_recalculation(self._registry, record, trigger, bounds, to_micros(self._meter.now()))
 
     def recalculations(self, stream: str) -> list[Recalculation]:
         """Return the recalculations of a stream in the order they were asked for, done ones too."""

@@ -11,7 +11,7 @@ from lakestream.compute.calculation import ROWS, WINDOWS
 from lakestream.compute.evaluate import Way, distinct_aggregates
 from lakestream.compute.panes import averaged, partials
 from lakestream.engine.instants import newest_time, parse_instant
-from lakestream.engine.names import visible_columns
+from lakestream.engine.names import has_subtables, trigger_fragments, visible_columns
 from lakestream.engine.relations import CHANGED, FIRED
 from lakestream.engine.stream import compile_stream, quoted
 from lakestream.engine.target import (
@@ -25,6 +25,7 @@ from lakestream.engine.target import (
 )
 from lakestream.errors import LakestreamError, StatementError, StreamError
 from lakestream.language.expressions import parse_query, place_in
+from lakestream.language.model import CountTrigger, EventTrigger, SessionTrigger, StateTrigger
 from lakestream.language.source import place_of
 from lakestream.storage.registry import StreamRecord
 
@@ -57,6 +58,7 @@ def create_stream(
     uuid = str(uuid4())
     exact = _is_exact(definition, by_default=exact_by_default)
     stream = compile_stream(uuid, definition, catalog, zone, exact=exact)
+    _refuse_merged_tables(stream)
     _refuse_cycle(stream, registry)
     _refuse_source_without_feed(stream, catalog)
     stream, result_types, group_types = analyse(spark, stream)
@@ -131,10 +133,12 @@ def analyse(spark: SparkSession, stream: Stream) -> tuple[Stream, list[str], lis
     groups = f", {empty}" if empty else ""
     ranges = "CAST(array() AS ARRAY<STRUCT<a: BIGINT, b: BIGINT>>)"
     spark.sql(
-        f"SELECT 0L AS gid{groups}, 0L AS v, 0L AS first, {ranges} AS fires, {ranges} AS again WHERE false"
+        f"SELECT 0L AS gid{groups}, 0L AS v, 0L AS first, {ranges} AS fires, {ranges} AS again, "
+        f"0L AS k, 0L AS c, 0L AS low, 0L AS high WHERE false"
     ).createOrReplaceTempView(FIRED)
     spark.sql(stream.windows_sql(FIRED, 0)).createOrReplaceTempView(WINDOWS)
     spark.sql(stream.rows_sql(CHANGED, None, None)).createOrReplaceTempView(ROWS)
+    _check_trigger(spark, stream)
     try:
         kinds = _types(spark, stream.evaluation().sql())
     except _analysis_error() as error:
@@ -144,6 +148,55 @@ def analyse(spark: SparkSession, stream: Stream) -> tuple[Stream, list[str], lis
     wanted = stream.evaluation().columns
     stream = replace(stream, partial_types=_partial_types(spark, stream))
     return stream, [kinds[name] for name in wanted], group_types
+
+
+_STATES = ("tinyint", "smallint", "int", "bigint", "boolean", "string")
+
+
+def _check_trigger(spark: SparkSession, stream: Stream) -> None:
+    """Let Spark check what the trigger looks at in a row.
+
+    Raises StatementError EXPRESSION_INVALID, STATE_TYPE (TDengine: integers, bool and text).
+    """
+    fragments = trigger_fragments(stream.definition.trigger)
+    if stream.cut is None or not fragments:
+        return
+    listed = ", ".join(
+        f"({sql}) AS {n}" for sql, n in zip(stream.cut.expressions, stream.cut.columns, strict=True)
+    )
+    try:
+        kinds = spark.sql(f"SELECT {listed} FROM {ROWS}").dtypes
+    except _analysis_error() as error:
+        raise StatementError(
+            "EXPRESSION_INVALID",
+            f"the trigger cannot be evaluated: {spark_message(error)}",
+            place=place_of(fragments[0]),
+        ) from None
+    if isinstance(stream.definition.trigger, StateTrigger) and kinds[0][1] not in _STATES:
+        raise StatementError(
+            "STATE_TYPE",
+            f"STATE_WINDOW({fragments[0].sql}) is of type {kinds[0][1]}",
+            hint="a state is an integer, a boolean or a text",
+            place=place_of(fragments[0]),
+        )
+
+
+def _refuse_merged_tables(stream: Stream) -> None:
+    """Refuse state, event and count windows over several tables in one timeline (TDengine A2)."""
+    definition = stream.definition
+    if stream.cut is None or isinstance(definition.trigger, SessionTrigger):
+        return
+    if not has_subtables(stream.source.info) or stream.source.subtable is not None:
+        return
+    if not any(key.is_tbname for key in definition.partition_by):
+        raise StatementError(
+            "TBNAME_MISSING",
+            f"{_NAMES[type(definition.trigger)]} on a super table needs tbname in PARTITION BY",
+            hint="PARTITION BY tbname",
+        )
+
+
+_NAMES = {StateTrigger: "STATE_WINDOW", EventTrigger: "EVENT_WINDOW", CountTrigger: "COUNT_WINDOW"}
 
 
 def _partial_types(spark: SparkSession, stream: Stream) -> dict[str, str] | None:

@@ -421,7 +421,8 @@ class Engine:
     def _save_when_due(self, running: _Running) -> None:
         ticks = running.position.tick - running.saved_tick
         age = self.meter.monotonic() - running.saved_at
-        if ticks >= self.settings.checkpoint_ticks or age >= self.settings.checkpoint_seconds:
+        by_commit = running.stream.cut is not None  # its state follows from the ticks, not from a range
+        if by_commit or ticks >= self.settings.checkpoint_ticks or age >= self.settings.checkpoint_seconds:
             self._save(running)
 
     def _save(self, running: _Running) -> None:

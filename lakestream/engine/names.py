@@ -9,9 +9,10 @@ from sqlglot import exp
 from lakestream.compute.calculation import Relation
 from lakestream.errors import StatementError, did_you_mean
 from lakestream.language.expressions import parse_expression, parse_query
+from lakestream.language.model import CountTrigger, EventTrigger, Fragment, StateTrigger
 
 if TYPE_CHECKING:
-    from lakestream.language.model import StreamDefinition
+    from lakestream.language.model import StreamDefinition, Trigger
     from lakestream.storage.catalog import Catalog, TableInfo
 
 TBNAME = "tbname"
@@ -34,12 +35,24 @@ def names_used(definition: StreamDefinition) -> frozenset[str] | None:
     """
     fragments = [key.expression for key in definition.partition_by]
     fragments += [definition.options.pre_filter] if definition.options.pre_filter else []
+    fragments += trigger_fragments(definition.trigger)
     query = parse_query(definition.calculation)
     inner = [part for select in query.find_all(exp.Select) for part in select.meta.get("inner_partition", [])]
     trees = [query, *inner, *map(parse_expression, fragments)]
     if any(_names_all(tree) for tree in trees):
         return None
     return frozenset(name.name.lower() for tree in trees for name in tree.find_all(exp.Identifier))
+
+
+def trigger_fragments(trigger: Trigger) -> list[Fragment]:
+    """Return what a trigger looks at in a row, as written; columns of COUNT_WINDOW as fragments too."""
+    if isinstance(trigger, StateTrigger):
+        return [trigger.state]
+    if isinstance(trigger, EventTrigger):
+        return [trigger.start, trigger.end]
+    if isinstance(trigger, CountTrigger):
+        return [Fragment(f"`{name}`") for name in trigger.columns]
+    return []
 
 
 def _names_all(tree: exp.Expr) -> bool:

@@ -15,7 +15,8 @@ from lakestream.engine.faults import reach
 from lakestream.engine.instants import parse_instant
 from lakestream.engine.planner import Size, rows_between
 from lakestream.engine.stream import Part
-from lakestream.errors import StatementError
+from lakestream.errors import NotSupportedError, StatementError
+from lakestream.language.model import CountTrigger, IntervalTrigger, SlidingTrigger
 from lakestream.storage.registry import Recalculation
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from lakestream.engine.state import GroupState
     from lakestream.engine.stream import Stream
     from lakestream.engine.tick import Outcome, Tick
+    from lakestream.language.model import Trigger
     from lakestream.storage.delta import Tables
     from lakestream.storage.registry import Registry, StreamRecord, TickPlan
 
@@ -34,13 +36,29 @@ _ROW_BYTES = 64
 
 
 def request_recalculation(
-    registry: Registry, record: StreamRecord, bounds: tuple[str, str | None] | None, now_us: int
+    registry: Registry,
+    record: StreamRecord,
+    trigger: Trigger,
+    bounds: tuple[str, str | None] | None,
+    now_us: int,
 ) -> Recalculation:
     """Queue a recalculation of the windows that overlap ``bounds`` (as written; None: RESYNC).
 
-    Raises StatementError BAD_RANGE for a range that ends before it begins, BAD_VALUE for no instant.
+    Raises StatementError BAD_RANGE for a range that ends before it begins, COUNT_RANGE for windows of a
+    count without an end, BAD_VALUE for no instant; NotSupportedError for RESYNC of windows cut by rows.
     """
     start, end = bounds if bounds is not None else (None, None)
+    if bounds is None and not isinstance(trigger, IntervalTrigger | SlidingTrigger):
+        raise NotSupportedError(
+            "RESYNC of windows that are cut by rows",
+            hint="drop the stream and create it again with FILL_HISTORY_FIRST",
+        )
+    if bounds is not None and end is None and isinstance(trigger, CountTrigger):
+        raise StatementError(
+            "COUNT_RANGE",
+            "a recalculation of COUNT_WINDOW needs both ends of its range",
+            hint=f"FROM {start} TO …: rows are counted anew from the start",
+        )
     zone = record.extra["zone"]
     start_us = None if start is None else parse_instant(start, zone)
     end_us = None if end is None else parse_instant(end, zone)
@@ -130,6 +148,8 @@ class PartRun:
 
     def _cut(self) -> tuple[int, list[int]]:
         """Return the rows to read, and the instants that divide the range into parts of bounded size."""
+        if self.stream.cut is not None:
+            return 0, []  # one part: its windows are known only when they are cut
         low, high = self._range()
         if low is None or high is None or high <= low:
             return 0, []

@@ -5,12 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lakestream.language.model import IntervalTrigger
+from lakestream.language.model import (
+    CountTrigger,
+    EventTrigger,
+    IntervalTrigger,
+    SessionTrigger,
+    SlidingTrigger,
+    StateTrigger,
+)
 
 if TYPE_CHECKING:
     from lakestream.engine.stream import Stream
     from lakestream.engine.target import Target
-    from lakestream.language.model import Duration
+    from lakestream.language.model import Duration, Trigger
     from lakestream.storage.registry import TickPlan
 
 
@@ -132,11 +139,7 @@ def needs_rows(stream: Stream) -> bool:
 
 
 def _rule(stream: Stream) -> str:
-    trigger = stream.definition.trigger
-    if isinstance(trigger, IntervalTrigger):
-        text = f"INTERVAL({trigger.length}{_offset(trigger.offset)}) SLIDING({trigger.step})"
-    else:
-        text = f"SLIDING({trigger.step}{_offset(trigger.offset)})"
+    text = _trigger(stream.definition.trigger)
     keys = stream.definition.partition_by
     groups = ", ".join("tbname" if key.is_tbname else key.name for key in keys) or "one group"
     late = "late rows fire their windows again" if stream.refires else "late rows are ignored"
@@ -144,6 +147,28 @@ def _rule(stream: Stream) -> str:
         late = "every change is followed"
     watermark = stream.definition.options.watermark
     return f"{text} by {groups}, watermark {watermark or '0s'}, {late}"
+
+
+def _trigger(trigger: Trigger) -> str:
+    match trigger:
+        case IntervalTrigger():
+            return f"INTERVAL({trigger.length}{_offset(trigger.offset)}) SLIDING({trigger.step})"
+        case SlidingTrigger():
+            return f"SLIDING({trigger.step}{_offset(trigger.offset)})"
+        case SessionTrigger():
+            return f"SESSION({trigger.column}, {trigger.gap})"
+        case StateTrigger():
+            return f"STATE_WINDOW({trigger.state.sql}){_true_for(trigger.true_for)}"
+        case EventTrigger():
+            conditions = f"START WITH {trigger.start.sql} END WITH {trigger.end.sql}"
+            return f"EVENT_WINDOW({conditions}){_true_for(trigger.true_for)}"
+        case CountTrigger():
+            listed = ", ".join(map(str, (trigger.count, trigger.step, *trigger.columns)))
+            return f"COUNT_WINDOW({listed})"
+
+
+def _true_for(duration: Duration | None) -> str:
+    return f" TRUE_FOR({duration})" if duration else ""
 
 
 def _offset(offset: Duration) -> str:

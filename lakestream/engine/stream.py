@@ -17,17 +17,33 @@ from lakestream.compute.calculation import (
 )
 from lakestream.compute.evaluate import Evaluation, Way, choose_way
 from lakestream.compute.incremental import Incremental, can_be_incremental
-from lakestream.engine.names import TBNAME, Names, has_subtables, names_used, relation_of, visible_columns
+from lakestream.engine.names import (
+    TBNAME,
+    Names,
+    has_subtables,
+    names_used,
+    relation_of,
+    trigger_fragments,
+    visible_columns,
+)
 from lakestream.errors import StatementError, did_you_mean
 from lakestream.language.expressions import parse_expression, place_in
-from lakestream.language.model import MICROS, IntervalTrigger
+from lakestream.language.model import (
+    MICROS,
+    CountTrigger,
+    EventTrigger,
+    IntervalTrigger,
+    SessionTrigger,
+    SlidingTrigger,
+)
+from lakestream.triggers.cut import Cut, SpanGrid, cut_of
 from lakestream.triggers.detect import Detection, NetDetection
 from lakestream.triggers.grid import Grid, grid_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from lakestream.language.model import Fragment, StreamDefinition
+    from lakestream.language.model import Fragment, RowTrigger, StreamDefinition
     from lakestream.storage.catalog import Catalog, TableInfo
 
 COMMON_PLACEHOLDERS = frozenset({"_tgrpid", "_tlocaltime"})
@@ -88,6 +104,8 @@ class Stream:
     """Types of the partial aggregates; None where they do not give the same as whole ones."""
     floor_us: int | None = None
     """Rows before it are not the stream's: set by a resynchronisation of one that takes no history."""
+    cut: Cut | None = None
+    """How rows are cut into windows; None where windows follow from time alone."""
 
     @property
     def group_columns(self) -> tuple[str, ...]:
@@ -99,8 +117,12 @@ class Stream:
         """Whether a late row makes its windows fire again (TDengine A7; IGNORE_DISORDER; EXACT)."""
         if self.exact:
             return True
-        ignores = self.definition.options.ignore_disorder
-        return isinstance(self.definition.trigger, IntervalTrigger) and not ignores
+        if self.definition.options.ignore_disorder:
+            return False
+        trigger = self.definition.trigger
+        if isinstance(trigger, CountTrigger):
+            return trigger.step == 1
+        return not isinstance(trigger, SlidingTrigger)
 
     @property
     def follows_source(self) -> bool:
@@ -121,7 +143,10 @@ class Stream:
     @property
     def step_us(self) -> int:
         """About how far windows lie apart, in microseconds."""
-        step = self.definition.trigger.step
+        trigger = self.definition.trigger
+        if not isinstance(trigger, IntervalTrigger | SlidingTrigger):
+            return MICROS["s"]
+        step = trigger.step
         return step.months * 30 * MICROS["d"] if step.months else max(step.micros, 1)
 
     @property
@@ -329,6 +354,8 @@ class Stream:
 
     def windows_sql(self, fired: str, clock_us: int) -> str:
         """Return SQL of the windows to compute with their placeholders, from a detection result."""
+        if self.cut is not None:
+            return self._cut_windows_sql(fired, clock_us)
         k, first = "k", "first"
         groups = "".join(f", {name}" for name in self.group_columns)
         times = self.grid.placeholders(k, first)
@@ -342,6 +369,33 @@ class Stream:
             f"SELECT gid AS _ls_gid, k AS _ls_k, c AS _ls_c{groups}, {self.grid.low(k, first)} AS _ls_low, "
             f"{self.grid.high(k, first)} AS _ls_high{marks}, gid AS _tgrpid "
             f"FROM ({self.detection.windows_sql(fired)})"
+        )
+
+    # --- windows that are cut by rows ---
+
+    def cut_rows_sql(self, cuts: str) -> str:
+        """Return SQL of the registered rows to cut (gid, ts, x1, …), from a view of where to begin.
+
+        ``cuts`` has gid, from_us and mark (BIGINT µs): the rows from the one to the other, both included.
+        """
+        assert self.cut is not None
+        expressions = "".join(
+            f", ({sql}) AS {name}" for sql, name in zip(self.cut.expressions, self.cut.columns, strict=True)
+        )
+        counted = ", true AS x1" if self.cut.counts and not expressions else expressions
+        return (
+            f"SELECT f.gid, r._ls_ts AS ts{counted} FROM {ROWS} r JOIN {cuts} f ON f.gid = r._ls_gid "
+            f"WHERE r._ls_ts BETWEEN f.from_us AND f.mark"
+        )
+
+    def _cut_windows_sql(self, fired: str, clock_us: int) -> str:
+        """Return SQL of windows with their placeholders, from (gid, group columns, k, c, low, high)."""
+        groups = "".join(f", {name}" for name in self.group_columns)
+        local = f", {clock_us * 1000}L AS _tlocaltime" if "_tlocaltime" in self.calculation.used else ""
+        return (
+            f"SELECT gid AS _ls_gid, k AS _ls_k, c AS _ls_c{groups}, low AS _ls_low, high AS _ls_high, "
+            f"timestamp_micros(low) AS _twstart, timestamp_micros(high - 1) AS _twend, "
+            f"(high - 1 - low) div 1000L AS _twduration{local}, gid AS _tgrpid FROM {fired}"
         )
 
 
@@ -383,9 +437,15 @@ def compile_stream(
     info, subtable = names.find(source_name.database or database, source_name.name)
     source = Source(info, subtable)
     names.tables[f"{info.database}.{info.name}"] = info
-    grid = grid_of(definition.trigger, zone)
+    trigger = definition.trigger
+    grid: Grid = SpanGrid()
+    cut = None
+    if isinstance(trigger, IntervalTrigger | SlidingTrigger):
+        grid = grid_of(trigger, zone)
+    else:
+        cut = _cut(trigger, source)
     relation = relation_of(info, subtable, names.used)
-    windowed = isinstance(definition.trigger, IntervalTrigger)
+    windowed = not isinstance(trigger, SlidingTrigger)
     scope = Scope(
         relation,
         tuple(f"_ls_g{number}" for number, _ in enumerate(definition.partition_by, 1)),
@@ -410,7 +470,34 @@ def compile_stream(
         exact,
         partial_types,
         floor_us,
+        cut,
     )
+
+
+def _cut(trigger: RowTrigger, source: Source) -> Cut:
+    """Return the cut of a trigger over a table.
+
+    Raises StatementError SESSION_COLUMN (not the time), COLUMN_NOT_FOUND, COUNT_COLUMN (a tag).
+    """
+    if isinstance(trigger, SessionTrigger):
+        known = {source.info.time_column.lower(), *TIME_PSEUDO_COLUMNS}
+        if trigger.column.lower() not in known:
+            raise StatementError(
+                "SESSION_COLUMN",
+                f"SESSION goes by the event time, {trigger.column} is another column",
+                hint=f"SESSION({source.info.time_column}, {trigger.gap})",
+            )
+    if isinstance(trigger, CountTrigger):
+        tags = {column.name.lower() for column in source.info.columns if column.is_tag} | {TBNAME}
+        for name in trigger.columns:
+            if name.lower() in tags:
+                raise StatementError("COUNT_COLUMN", f"COUNT_WINDOW counts by columns, {name} is a tag")
+    found = [_row_expression(fragment, source) for fragment in trigger_fragments(trigger)]
+    if isinstance(trigger, CountTrigger) and found:
+        found = [" OR ".join(f"({sql}) IS NOT NULL" for sql in found)]
+    if isinstance(trigger, EventTrigger):
+        found = [f"coalesce({sql}, false)" for sql in found]
+    return cut_of(trigger, found)
 
 
 def _row_expression(fragment: Fragment, source: Source) -> str:

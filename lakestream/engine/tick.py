@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from lakestream.compute.calculation import WINDOWS
 from lakestream.compute.evaluate import BATCH, Way
 from lakestream.compute.incremental import RESULT
+from lakestream.engine.cutting import Cutting, Found
 from lakestream.engine.extremes import Extremes
 from lakestream.engine.faults import reach
 from lakestream.engine.planner import rows_between
@@ -149,14 +150,19 @@ class Tick:
     def recalculate(self, part: Part, app: str) -> Outcome:
         """Compute all windows of a part of event time from the source as it is, and put them in its place."""
         try:
-            if len(self.state):
+            if len(self.state) and self.stream.cut is not None:
+                self._take_cut(self._cutting.again(part))
+            elif len(self.state):
                 self._fire_again(part)
             for stage in stages(self.stream, self.target, self.plan):
                 if isinstance(stage, ReadRows):
                     self._read_rows(stage)
                 elif isinstance(stage, Compute):
                     self._compute(stage)
-            self._written(part, app)
+            if self.stream.cut is not None:
+                self._put(app)
+            else:
+                self._written(part, app)
         finally:
             if isinstance(self.transport, SparkTransport):
                 self.transport.release()
@@ -349,6 +355,9 @@ class Tick:
         stream = self.stream
         self.spark.sql(stream.changes_sql(CHANGED)).createOrReplaceTempView(CHANGES)
         self._state_view()
+        if stream.cut is not None:
+            self._cut()
+            return
         fired = self._fired()
         fired.frame.createOrReplaceTempView(FIRED)
         summary = self._summed(fired)
@@ -367,6 +376,30 @@ class Tick:
         self._settled = stream.exact
         self._spans = _spans_of(summary)
         self._replaced = self._rewritten(counted)
+
+    def _cut(self) -> None:
+        """Cut windows by what rows there are."""
+        found = self._cutting.run()
+        self._check_windows(found.fired.num_rows)
+        self._take_cut(found)
+
+    @property
+    def _cutting(self) -> Cutting:
+        version = self.plan.upto
+        return Cutting(self.spark, self.tables, self.relations, self.stream, self.target, self.state, version)
+
+    def _take_cut(self, found: Found) -> None:
+        self.outcome = Outcome(
+            self.state.updated(found.groups),
+            rows_in=found.rows,
+            late=found.late,
+            windows=found.fired.num_rows,
+        )
+        if self.landed:
+            return
+        self.spark.createDataFrame(found.fired).createOrReplaceTempView(FIRED)
+        self._settled, self._spans = True, found.spans
+        self._replaced = [found.gone] if found.gone.num_rows else []
 
     def _state_view(self) -> None:
         if self.state.rows is not None and len(self.state):
@@ -436,6 +469,10 @@ class Tick:
     # --- writing ---
 
     def _write(self, _stage: Write) -> None:
+        self._put(output_app(self.stream.uuid))
+
+    def _put(self, app: str) -> None:
+        """Write the results, and take back the windows they replace, under a transaction id."""
         rows = self._handed_over()
         reach("C3")
         written = write_result(
@@ -444,7 +481,7 @@ class Tick:
             self.target,
             rows,
             again=_joined(self._replaced),
-            app=output_app(self.stream.uuid),
+            app=app,
             plan=self.plan,
             epoch=self.epoch,
         )

@@ -96,7 +96,47 @@ class SlidingTrigger:
     offset: Duration
 
 
-Trigger = IntervalTrigger | SlidingTrigger
+@dataclass(frozen=True)
+class SessionTrigger:
+    """``SESSION(ts, gap)``: rows at most ``gap`` apart; ``column`` is the time column as written."""
+
+    column: str
+    gap: Duration
+
+
+@dataclass(frozen=True)
+class StateTrigger:
+    """``STATE_WINDOW(expression) [TRUE_FOR(d)]``: runs of equal values, at least ``true_for`` long."""
+
+    state: Fragment
+    true_for: Duration | None = None
+
+
+@dataclass(frozen=True)
+class EventTrigger:
+    """``EVENT_WINDOW(START WITH a END WITH b) [TRUE_FOR(d)]``: from a row with a to one with b."""
+
+    start: Fragment
+    end: Fragment
+    true_for: Duration | None = None
+
+
+@dataclass(frozen=True)
+class CountTrigger:
+    """``COUNT_WINDOW(count[, step][, columns])``: rows with a value in one of the columns count."""
+
+    count: int
+    step: int
+    columns: tuple[str, ...] = ()
+
+
+GridTrigger = IntervalTrigger | SlidingTrigger
+"""Triggers whose windows follow from time alone."""
+
+RowTrigger = SessionTrigger | StateTrigger | EventTrigger | CountTrigger
+"""Triggers whose windows are cut by what rows there are."""
+
+Trigger = GridTrigger | RowTrigger
 
 
 # --- streams -------------------------------------------------------------------------------------

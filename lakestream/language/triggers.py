@@ -6,7 +6,17 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from lakestream.language.checks import check_expression
-from lakestream.language.model import MICROS, Duration, IntervalTrigger, SlidingTrigger, Trigger
+from lakestream.language.model import (
+    MICROS,
+    CountTrigger,
+    Duration,
+    EventTrigger,
+    IntervalTrigger,
+    SessionTrigger,
+    SlidingTrigger,
+    StateTrigger,
+    Trigger,
+)
 from lakestream.language.words import Kind
 
 if TYPE_CHECKING:
@@ -140,40 +150,51 @@ def _period(reader: Reader, trigger: ReadTrigger) -> None:
 
 
 def _session(reader: Reader, trigger: ReadTrigger) -> None:
-    _unbuilt(reader, trigger)
-    reader.column_name("the time column of SESSION")
+    column = reader.column_name("the time column of SESSION")
     reader.expect_symbol(",")
     gap, word = reader.duration("SESSION")
     _positive(reader, gap, "SESSION", word)
+    _refuse_months(reader, gap, "SESSION", word)
     reader.expect_symbol(")")
+    trigger.value = SessionTrigger(column, gap)
+
+
+def _refuse_months(reader: Reader, duration: Duration, clause: str, word: Word) -> None:
+    if duration.months:
+        raise reader.error(
+            "BAD_DURATION", f"{clause}({duration}) counts months", word=word, hint="at most weeks (w)"
+        )
 
 
 def _state_window(reader: Reader, trigger: ReadTrigger) -> None:
-    _unbuilt(reader, trigger)
-    check_expression(reader.until(lambda: reader.sees_symbol(")"), "the state column"), "STATE_WINDOW")
+    state = reader.until(lambda: reader.sees_symbol(")"), "the state column")
+    check_expression(state, "STATE_WINDOW")
     reader.expect_symbol(")")
-    _true_for(reader)
+    trigger.value = StateTrigger(state, _true_for(reader))
 
 
 def _event_window(reader: Reader, trigger: ReadTrigger) -> None:
-    _unbuilt(reader, trigger)
     reader.expect("START", "WITH")
-    check_expression(reader.until(lambda: reader.sees("END", "WITH"), "a condition"), "EVENT_WINDOW")
+    start = reader.until(lambda: reader.sees("END", "WITH"), "a condition")
+    check_expression(start, "EVENT_WINDOW")
     reader.expect("END", "WITH")
-    check_expression(reader.until(lambda: reader.sees_symbol(")"), "a condition"), "EVENT_WINDOW")
+    end = reader.until(lambda: reader.sees_symbol(")"), "a condition")
+    check_expression(end, "EVENT_WINDOW")
     reader.expect_symbol(")")
-    _true_for(reader)
+    trigger.value = EventTrigger(start, end, _true_for(reader))
 
 
-def _true_for(reader: Reader) -> None:
-    if reader.accept("TRUE_FOR"):
-        reader.expect_symbol("(")
-        reader.duration("TRUE_FOR")
-        reader.expect_symbol(")")
+def _true_for(reader: Reader) -> Duration | None:
+    if not reader.accept("TRUE_FOR"):
+        return None
+    reader.expect_symbol("(")
+    duration, word = reader.duration("TRUE_FOR")
+    _refuse_months(reader, duration, "TRUE_FOR", word)
+    reader.expect_symbol(")")
+    return duration
 
 
 def _count_window(reader: Reader, trigger: ReadTrigger) -> None:
-    _unbuilt(reader, trigger)
     count = _count(reader, "COUNT_WINDOW")
     step = count
     if reader.accept_symbol(",") and reader.peek().kind is Kind.NUMBER:
@@ -185,10 +206,12 @@ def _count_window(reader: Reader, trigger: ReadTrigger) -> None:
             )
         reader.accept_symbol(",")
     trigger.count_step = step
+    columns = []
     while not reader.sees_symbol(")"):
-        reader.column_name("a column of COUNT_WINDOW")
+        columns.append(reader.column_name("a column of COUNT_WINDOW"))
         reader.accept_symbol(",")
     reader.expect_symbol(")")
+    trigger.value = CountTrigger(count, step, tuple(columns))
 
 
 def _count(reader: Reader, clause: str) -> int:

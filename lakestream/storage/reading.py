@@ -19,6 +19,10 @@ _CUT = 1_000
 """Spark cuts the maximum of a file's timestamps to milliseconds, so files are skipped with that much room."""
 
 
+_OLDEST, _NEWEST = -9_000_000_000_000_000, 253_402_300_799_999_999
+"""Bounds beyond are none: delta-rs compares with no instant before 1677, and there is none after 9999."""
+
+
 def opened(table: Table | str) -> Table:
     """Return the table, opened when it is given as a path."""
     return Table.open(table) if isinstance(table, str) else table
@@ -79,8 +83,8 @@ def read_arrow(
 
 def _range(column: str, lower: int | None, upper: int | None) -> list[str]:
     name = identifier(column)
-    bounds = [] if lower is None else [f"{name} >= {timestamp_literal(lower - _CUT)}"]
-    return bounds if upper is None else [*bounds, f"{name} < {timestamp_literal(upper)}"]
+    bounds = [] if lower is None or lower < _OLDEST else [f"{name} >= {timestamp_literal(lower - _CUT)}"]
+    return bounds if upper is None or upper > _NEWEST else [*bounds, f"{name} < {timestamp_literal(upper)}"]
 
 
 def _scan(table: Table, version: int | None, columns: list[str], predicate: str | None) -> pa.Table:

@@ -29,7 +29,7 @@ from lakestream.triggers.sqltime import (
 )
 
 if TYPE_CHECKING:
-    from lakestream.language.model import Duration, Trigger
+    from lakestream.language.model import Duration, GridTrigger
 
 MONDAY = 4 * DAY
 """Wall-clock microseconds of Monday, 1970-01-05: weeks are counted from a Monday."""
@@ -402,7 +402,7 @@ if TYPE_CHECKING:
     _Condition = Callable[[str], str]
 
 
-def grid_of(trigger: Trigger, zone: str) -> Grid:
+def grid_of(trigger: GridTrigger, zone: str) -> Grid:
     """Return the grid of a trigger; ``zone`` is the lake's time zone (IANA name).
 
     INTERVAL with a step of days or longer follows the zone, with a shorter step it counts

@@ -1,0 +1,389 @@
+"""Windows that are cut by rows: which ones fire in a tick, which ones go, and the next state.
+
+A group goes on from its open window; where a change lies before that, it is cut anew from the last
+window that the change cannot have touched, which the output knows. What then differs from the output,
+or holds a changed row, fires again.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import defaultdict
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from lakestream.engine.relations import CHANGES, EVER, STATE
+from lakestream.engine.transport import merge_spans
+from lakestream.output.columns import END, GROUP, START
+from lakestream.storage.delta import read_arrow
+from lakestream.triggers.cut import NO_SEEDS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    import pyarrow as pa
+    from pyspark.sql import SparkSession
+
+    from lakestream.engine.relations import Relations
+    from lakestream.engine.state import GroupState
+    from lakestream.engine.stream import Part, Stream
+    from lakestream.engine.target import Target
+    from lakestream.storage.delta import Tables
+
+CUTS, SEEDS = "ls_cuts", "ls_seeds"
+_NEAR_US = 86_400_000_000
+"""How far before a change a window is looked for before the whole output is."""
+
+Window = tuple[int, int]
+"""``[low, high)`` in microseconds."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a cut gave: windows that fire, (gid, low) of rows that go, and the groups' next state.
+
+    ``fired`` has gid, group columns, k, c, low, high; ``gone`` gid and low; ``spans`` cover the fired.
+    """
+
+    fired: pa.Table
+    gone: pa.Table
+    groups: pa.Table
+    spans: list[Window]
+    rows: int
+    late: int
+
+
+@dataclass(frozen=True)
+class _Touched:
+    """A group with changes: what it was, what changed, and from where on it is cut."""
+
+    gid: int
+    names: tuple[Any, ...]
+    first: int
+    newest: int | None
+    safe: int | None
+    resume: int | None
+    counted: int
+    starts: Sequence[int]
+    from_us: int
+    late: bool
+    lost_newest: bool
+
+
+@dataclass
+class Cutting:
+    """One tick's cut of a stream's rows at ``version`` of its source."""
+
+    spark: SparkSession
+    tables: Tables
+    relations: Relations
+    stream: Stream
+    target: Target
+    state: GroupState
+    version: int
+
+    def run(self) -> Found:
+        """Cut the groups with changes."""
+        summed = self._summed()
+        known = {row["gid"]: row for row in _rows(self.state.rows)}
+        touched = [group for row in summed if (group := self._touched(row, known.get(row["gid"])))]
+        there = self._there([group for group in touched if group.late])
+        touched = [self._back(group, there) if group.late else group for group in touched]
+        rows, late = sum(row["n"] for row in summed), sum(row["late"] for row in summed)
+        if not touched:
+            return Found(*self._tables([], [], []), [], rows, late)
+        touched = self._registered(touched)
+        windows = self._windows(touched)
+        fired, gone = self._compared(touched, windows, there)
+        states = [(group, windows.get(group.gid, [])) for group in touched]
+        spans = merge_spans(sorted({window for _, window in fired}))
+        return Found(*self._tables(fired, gone, states), spans, rows, late)
+
+    def again(self, part: Part) -> Found:
+        """Cut all groups again where windows overlap a part of event time; its rows go and come anew.
+
+        Windows of a count are cut from the start of the part, of rows before its end (TDengine A7).
+        """
+        assert self.stream.cut is not None
+        start = EVER[0] if part.overlap_us is None else part.overlap_us
+        end = EVER[1] if part.to_us is None else part.to_us
+        counts = self.stream.cut.counts
+        groups = [self._known(row, start, late=not counts) for row in _rows(self.state.rows)]
+        there = self._there(groups)
+        touched = [self._back(group, there) if group.late else group for group in groups]
+        self.relations.rows_at(self.version, merge_spans([(min(g.from_us for g in touched), EVER[1])]))
+        self._register(
+            touched, lambda group: min(self._mark(group), end - 1) if counts else self._mark(group)
+        )
+        windows = self._windows(touched)
+        fired, gone = [], []
+        for group in touched:
+            now = self._closed(windows.get(group.gid, ()))
+            fired += [(group, w) for w in sorted(now) if w[0] < end and w[1] > start]
+            gone += [(group.gid, w[0]) for w in there.get(group.gid, ()) if w[0] < end and w[1] > start]
+        spans = merge_spans(sorted({window for _, window in fired}))
+        return Found(*self._tables(fired, gone, []), spans, 0, 0)
+
+    def _known(self, row: dict[str, Any], from_us: int, *, late: bool) -> _Touched:
+        names = tuple(row[name] for name in self.stream.group_columns)
+        return _Touched(
+            row["gid"],
+            names,
+            row["first"],
+            row["newest"],
+            row["safe"],
+            row["resume"],
+            0,
+            (),
+            from_us,
+            late=late,
+            lost_newest=False,
+        )
+
+    # --- what changed ---
+
+    def _summed(self) -> list[dict[str, Any]]:
+        """Return the changes by group; rows that have expired change nothing."""
+        expiry = self.stream.expiry
+        expired = f"AND NOT (c.expires AND coalesce(c.ts < s.newest - {expiry}L, false))" if expiry else ""
+        names = "".join(f", any_value(c.{name}) AS {name}" for name in self.stream.group_columns)
+        late = "count_if(c.kept AND c.ts <= s.safe)" if len(self.state) else "0L"
+        return _rows(
+            self.spark.sql(
+                f"SELECT c.gid{names}, count_if(c.kept) AS n, {late} AS late, min(c.ts) AS low, "
+                f"min(c.ts) FILTER (WHERE c.kept) AS low_kept, max(c.ts) FILTER (WHERE c.kept) AS high, "
+                f"max(c.ts) FILTER (WHERE NOT c.kept) AS high_gone "
+                f"FROM {CHANGES} c LEFT JOIN {STATE} s ON s.gid = c.gid WHERE true {expired} GROUP BY c.gid"
+            ).toArrow()
+        )
+
+    def _touched(self, row: dict[str, Any], old: dict[str, Any] | None) -> _Touched | None:
+        """Return from where on a group is cut; None where its changes count for nothing."""
+        names = tuple(row[name] for name in self.stream.group_columns)
+        if old is None:
+            if row["high"] is None:
+                return None
+            first, newest = row["low_kept"], row["high"]
+            return _Touched(
+                row["gid"], names, first, newest, None, None, 0, (), first, late=False, lost_newest=False
+            )
+        safe, resume, newest = old["safe"], old["resume"], old["newest"]
+        counting = self.stream.cut is not None and self.stream.cut.counts
+        limit = resume if resume is not None and not counting else safe
+        late = self.stream.refires and row["low"] <= limit
+        lost = row["high_gone"] is not None and row["high_gone"] >= newest
+        if not late and not lost and (row["high"] is None or row["high"] <= limit):
+            return None
+        highest = newest if row["high"] is None else max(newest, row["high"])
+        goes_on = safe + 1 if counting or resume is None else resume
+        return _Touched(
+            row["gid"],
+            names,
+            old["first"] if row["low_kept"] is None else min(old["first"], row["low_kept"]),
+            highest,
+            safe,
+            resume,
+            old["counted"],
+            old["starts"],
+            min(row["low"], goes_on) if late or lost else goes_on,
+            late=late or lost,
+            lost_newest=lost and self.stream.exact,
+        )
+
+    # --- what the output has ---
+
+    def _there(self, late: list[_Touched]) -> dict[int, list[Window]]:
+        """Return the windows that the output has of late groups, in order, from before the change on."""
+        if not late or not self.target.shape.provenance:
+            return {}
+        near = self._written(late, min(group.from_us for group in late) - _NEAR_US)
+        if all(near.get(group.gid) and near[group.gid][0][1] <= group.from_us for group in late):
+            return near
+        return self._written(late, None)
+
+    def _written(self, late: list[_Touched], lower: int | None) -> dict[int, list[Window]]:
+        table = self.tables.open(self.target.info.path)
+        found = read_arrow(table, columns=[GROUP, START, END], lower=lower, time_column=START)
+        wanted = {group.gid for group in late}
+        windows: dict[int, set[Window]] = defaultdict(set)
+        low, high = (found[name].cast("int64").to_pylist() for name in (START, END))
+        for gid, start, end in zip(found[GROUP].to_pylist(), low, high, strict=True):
+            if gid in wanted:
+                windows[gid].add((start, end))
+        return {gid: sorted(listed) for gid, listed in windows.items()}
+
+    def _back(self, group: _Touched, there: dict[int, list[Window]]) -> _Touched:
+        """Begin at the last window that ends before the change: nothing moves its start."""
+        before = [low for low, high in there.get(group.gid, ()) if high <= group.from_us]
+        return replace(group, from_us=before[-1] if before else EVER[0], counted=0, starts=())
+
+    # --- cutting ---
+
+    def _registered(self, touched: list[_Touched]) -> list[_Touched]:
+        """Register the rows, and from where to where each group is cut."""
+        self._read(touched)
+        if any(group.lost_newest for group in touched):
+            known = self._with_newest(touched)
+            # The mark has moved back behind where the cut was to begin: only the whole group tells more.
+            touched = [
+                replace(group, from_us=EVER[0], counted=0, starts=())
+                if group.lost_newest and self._mark(group) < group.from_us
+                else group
+                for group in known
+            ]
+            if touched != known:
+                self._read(touched)
+                touched = self._with_newest(touched)
+        self._register(touched, self._mark)
+        return touched
+
+    def _read(self, touched: list[_Touched]) -> None:
+        spans = [
+            (
+                group.from_us,
+                group.newest + 1 if group.newest is not None and not group.lost_newest else EVER[1],
+            )
+            for group in touched
+        ]
+        self.relations.rows_at(self.version, merge_spans(spans))
+
+    def _with_newest(self, touched: list[_Touched]) -> list[_Touched]:
+        """Return the groups that lost their newest row with the one that is the newest now."""
+        self._register(touched, lambda _group: EVER[1])
+        rows = self.stream.cut_rows_sql(CUTS)
+        found = _rows(self.spark.sql(f"SELECT gid, max(ts) AS newest FROM ({rows}) GROUP BY gid").toArrow())
+        newest = {row["gid"]: row["newest"] for row in found}
+        return [
+            replace(group, newest=newest.get(group.gid)) if group.lost_newest else group for group in touched
+        ]
+
+    def _mark(self, group: _Touched) -> int:
+        return EVER[0] if group.newest is None else group.newest - self.stream.watermark
+
+    def _register(self, touched: list[_Touched], mark: Any) -> None:  # noqa: ANN401 - a function of a group
+        import pyarrow as pa
+
+        integer = pa.int64()
+        cuts = pa.table(
+            {
+                "gid": pa.array([group.gid for group in touched], integer),
+                "from_us": pa.array([group.from_us for group in touched], integer),
+                "mark": pa.array([mark(group) for group in touched], integer),
+                "counted": pa.array([group.counted for group in touched], integer),
+                "starts": pa.array([list(group.starts) for group in touched], pa.list_(integer)),
+            }
+        )
+        self.spark.createDataFrame(cuts).coalesce(1).createOrReplaceTempView(CUTS)
+
+    def _windows(self, touched: list[_Touched]) -> dict[int, list[dict[str, Any]]]:
+        assert self.stream.cut is not None
+        seeded = self.stream.cut.counts and any(group.counted for group in touched)
+        seeds = f"SELECT gid, counted, starts FROM {CUTS} WHERE counted > 0" if seeded else NO_SEEDS
+        sql = self.stream.cut.windows_sql(self.stream.cut_rows_sql(CUTS), seeds)
+        windows: dict[int, list[dict[str, Any]]] = defaultdict(list)
+        for row in _rows(self.spark.sql(sql).toArrow()):
+            windows[row["gid"]].append(row)
+        return windows
+
+    # --- what fires ---
+
+    def _compared(
+        self,
+        touched: list[_Touched],
+        windows: dict[int, list[dict[str, Any]]],
+        there: dict[int, list[Window]],
+    ) -> tuple[list[tuple[_Touched, Window]], list[tuple[int, int]]]:
+        """Return the windows that fire, and (group, low) of those whose rows go."""
+        moved = self._moved([group.gid for group in touched if group.late])
+        fired: list[tuple[_Touched, Window]] = []
+        gone: list[tuple[int, int]] = []
+        for group in touched:
+            now = self._closed(windows.get(group.gid, ()))
+            if group.late:
+                before = {window for window in there.get(group.gid, ()) if window[0] >= group.from_us}
+                same = {window for window in now & before if not _holds(moved[group.gid], window)}
+                gone += [(group.gid, low) for low, _ in before - same]
+                now -= same
+            fired += [(group, window) for window in sorted(now)]
+        return fired, gone
+
+    def _closed(self, found: Iterable[dict[str, Any]]) -> set[Window]:
+        """Return the windows that have closed and are long enough."""
+        assert self.stream.cut is not None
+        closed = {(row["low"], row["high"]) for row in found if row["closed"]}
+        return {window for window in closed if self.stream.cut.is_long_enough(*window)}
+
+    def _moved(self, gids: Iterable[int]) -> dict[int, list[int]]:
+        """Return the instants of the changed rows of some groups, in order."""
+        moved: dict[int, list[int]] = {gid: [] for gid in gids}
+        if moved:
+            for row in _rows(self.spark.sql(f"SELECT DISTINCT gid, ts FROM {CHANGES} ORDER BY ts").toArrow()):
+                if row["gid"] in moved:
+                    moved[row["gid"]].append(row["ts"])
+        return moved
+
+    def _tables(
+        self,
+        fired: list[tuple[_Touched, Window]],
+        gone: list[tuple[int, int]],
+        states: list[tuple[_Touched, list[dict[str, Any]]]],
+    ) -> tuple[pa.Table, pa.Table, pa.Table]:
+        import pyarrow as pa
+
+        integer = pa.int64()
+        columns: dict[str, Any] = {"gid": pa.array([group.gid for group, _ in fired], integer)}
+        columns |= self._names([group for group, _ in fired])
+        lows = pa.array([low for _, (low, _) in fired], integer)
+        columns |= {"k": lows, "c": pa.array([self.version] * len(fired), integer), "low": lows}
+        columns["high"] = pa.array([high for _, (_, high) in fired], integer)
+        went = {
+            "gid": pa.array([gid for gid, _ in gone], integer),
+            "low": pa.array([low for _, low in gone], integer),
+        }
+        return pa.table(columns), pa.table(went), self._states(states)
+
+    def _names(self, groups: list[_Touched]) -> dict[str, Any]:
+        """Return the group columns with the types that Spark gives them."""
+        import pyarrow as pa
+
+        if not self.stream.group_columns:
+            return {}
+        typed = self.spark.sql(f"SELECT {', '.join(self.stream.group_columns)} FROM {CHANGES} WHERE false")
+        schema = typed.toArrow().schema
+        return {
+            name: pa.array([group.names[at] for group in groups], schema.field(name).type)
+            for at, name in enumerate(self.stream.group_columns)
+        }
+
+    def _states(self, states: list[tuple[_Touched, list[dict[str, Any]]]]) -> pa.Table:
+        """Return the groups' next state; newest is NULL for a group without rows."""
+        import pyarrow as pa
+
+        integer = pa.int64()
+        groups = [group for group, _ in states]
+        opened = [sorted(row["low"] for row in found if not row["closed"]) for _, found in states]
+        behind = [
+            max((row["behind"] or 0 for row in found if not row["closed"]), default=0) for _, found in states
+        ]
+        counts = self.stream.cut is not None and self.stream.cut.counts
+        columns: dict[str, Any] = {"gid": pa.array([group.gid for group in groups], integer)}
+        columns |= self._names(groups)
+        columns |= {
+            "first": pa.array([group.first for group in groups], integer),
+            "newest": pa.array([group.newest for group in groups], integer),
+            "safe": pa.array([self._mark(group) for group in groups], integer),
+            "resume": pa.array([lows[0] if lows else None for lows in opened], integer),
+            "counted": pa.array(behind, integer),
+            "starts": pa.array([lows if counts else [] for lows in opened], pa.list_(integer)),
+        }
+        return pa.table(columns)
+
+
+def _rows(table: pa.Table | None) -> list[dict[str, Any]]:
+    return [] if table is None else list(table.to_pylist())
+
+
+def _holds(instants: list[int], window: Window) -> bool:
+    """Return whether one of the instants, which are in order, lies in the window."""
+    at = bisect_left(instants, window[0])
+    return at < len(instants) and instants[at] < window[1]
