@@ -21,7 +21,8 @@ for _name in [name for name in os.environ if name.startswith(PREFIX)]:
 @pytest.fixture(scope="session")
 def settings() -> Settings:
     """Two cores, and memory for the metadata that Spark keeps of a thousand tables."""
-    return Settings(master="local[2]", driver_memory="2g")
+    few_tables = {"spark.driver.extraJavaOptions": "-Ddelta.log.cacheSize=50"}
+    return Settings(master="local[2]", driver_memory="2g", spark_conf=few_tables)
 
 
 @pytest.fixture(scope="session")
@@ -31,3 +32,14 @@ def spark(settings: Settings) -> Iterator[SparkSession]:
     session = spark_session(settings)
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _forgotten_tables() -> Iterator[None]:
+    """Let Spark forget the tables of a module: Delta keeps the log of each, with its plans, for an hour."""
+    yield
+    from pyspark import SparkContext
+
+    context = SparkContext._active_spark_context
+    if context is not None and context._jvm is not None:
+        context._jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()

@@ -47,7 +47,8 @@ class Evaluation:
     ``by_commit``: a window holds only the rows of the commits up to the one that fired it last;
     ``only_with_rows``: windows without rows are left out (IGNORE_NODATA_TRIGGER);
     ``retracts``: some rows come with a sign of -1 and cancel an equal row; ``combines``: the aggregates
-    may be combined from partial ones, as far as their kind goes (means of decimals may not).
+    may be combined from partial ones, as far as their kind goes (means of decimals may not); ``forces``:
+    a window for which the calculation gives no row has one, of constants and NULLs (FORCE_OUTPUT).
     """
 
     calculation: Calculation
@@ -57,6 +58,7 @@ class Evaluation:
     only_with_rows: bool
     retracts: bool = False
     combines: bool = True
+    forces: bool = False
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -241,9 +243,18 @@ class Evaluation:
         query = self.calculation.query.copy()
         hoist(query, ALIAS)
         names = ", ".join(self.columns)
+        body = query.sql("spark")
+        if not self.forces:
+            listed = ", ".join(f"r.{name}" for name in self.columns)
+            return f"SELECT {self._passed()}, {listed} FROM ls_fired {ALIAS}, LATERAL ({body}) AS r({names})"
+        forced = ", ".join(
+            f"CASE WHEN r._ls_there THEN r.{name} ELSE {_constant(projection)} END AS {name}"
+            for name, projection in zip(self.columns, query.selects, strict=True)
+        )
+        there = f"SELECT *, true AS _ls_there FROM ({body}) AS q({names})"
         return (
-            f"SELECT {self._passed()}, {', '.join(f'r.{name}' for name in self.columns)} "
-            f"FROM ls_fired {ALIAS}, LATERAL ({query.sql('spark')}) AS r({names})"
+            f"SELECT {self._passed()}, {forced} FROM ls_fired {ALIAS} "
+            f"LEFT JOIN LATERAL ({there}) AS r({names}, _ls_there) ON true"
         )
 
     def fired_sql(self) -> str:
@@ -266,6 +277,14 @@ class Evaluation:
             for name in ("_ls_gid", "_ls_k", *self.calculation.scope.groups, "_ls_low", "_ls_high")
         )
         return f"SELECT {passed}, r.* FROM ({bound.sql('spark')}) AS r({', '.join(self.columns)})"
+
+
+def _constant(projection: exp.Expr) -> str:
+    """Return a result column of placeholders and constants alone, NULL for any other (FORCE_OUTPUT)."""
+    node = projection.unalias()
+    known = all(column.table == ALIAS for column in node.find_all(exp.Column))
+    plain = not list(node.find_all(exp.Query, exp.AggFunc, exp.Window, exp.Star, exp.Var))
+    return str(node.sql("spark")) if known and plain else "NULL"
 
 
 def distinct_aggregates(calculation: Calculation) -> list[exp.Expr]:

@@ -23,7 +23,7 @@ from lakestream.engine.target import (
     keys_are_unique,
     output_shape,
 )
-from lakestream.errors import LakestreamError, StatementError, StreamError
+from lakestream.errors import LakestreamError, NotSupportedError, StatementError, StreamError
 from lakestream.language.expressions import parse_query, place_in
 from lakestream.language.model import CountTrigger, EventTrigger, SessionTrigger, StateTrigger
 from lakestream.language.source import place_of
@@ -143,6 +143,11 @@ def analyse(spark: SparkSession, stream: Stream) -> tuple[Stream, list[str], lis
         kinds = _types(spark, stream.evaluation().sql())
     except _analysis_error() as error:
         # What cannot be evaluated for all windows at once may still be, window by window.
+        if stream.definition.options.force_output:
+            raise NotSupportedError(
+                "FORCE_OUTPUT of a calculation that Spark evaluates window by window only",
+                place=place_of(stream.definition.calculation),
+            ) from None
         stream = replace(stream, way=Way.EACH)
         kinds = _types_of_each(spark, stream, error)
     wanted = stream.evaluation().columns

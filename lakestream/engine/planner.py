@@ -69,7 +69,7 @@ class Planner:
         if not ahead:
             return None
         commits = _admitted(ahead, self.limits)
-        if not self._goes_by_range(commits):
+        if self.stream.definition.options.low_latency or not self._goes_by_range(commits):
             commits = commits[:1]
         extra: dict[str, Any] = {
             "transport": self._transport(source, _size_of(commits)),

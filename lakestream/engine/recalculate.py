@@ -15,8 +15,8 @@ from lakestream.engine.faults import reach
 from lakestream.engine.instants import parse_instant
 from lakestream.engine.planner import Size, rows_between
 from lakestream.engine.stream import Part
-from lakestream.errors import NotSupportedError, StatementError
-from lakestream.language.model import CountTrigger, IntervalTrigger, SlidingTrigger
+from lakestream.errors import StatementError
+from lakestream.language.model import CountTrigger
 from lakestream.storage.registry import Recalculation
 
 if TYPE_CHECKING:
@@ -45,14 +45,9 @@ def request_recalculation(
     """Queue a recalculation of the windows that overlap ``bounds`` (as written; None: RESYNC).
 
     Raises StatementError BAD_RANGE for a range that ends before it begins, COUNT_RANGE for windows of a
-    count without an end, BAD_VALUE for no instant; NotSupportedError for RESYNC of windows cut by rows.
+    count without an end, BAD_VALUE for no instant.
     """
     start, end = bounds if bounds is not None else (None, None)
-    if bounds is None and not isinstance(trigger, IntervalTrigger | SlidingTrigger):
-        raise NotSupportedError(
-            "RESYNC of windows that are cut by rows",
-            hint="drop the stream and create it again with FILL_HISTORY_FIRST",
-        )
     if bounds is not None and end is None and isinstance(trigger, CountTrigger):
         raise StatementError(
             "COUNT_RANGE",

@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lakestream.compute.calculation import ROWS
-from lakestream.engine.relations import EVER, History, Relations
+from lakestream.engine.create import open_target
+from lakestream.engine.cutting import Cutting
+from lakestream.engine.relations import CHANGED, CHANGES, EVER, STATE, History, Relations
 from lakestream.engine.state import GroupState
 from lakestream.engine.transport import SPARK
 from lakestream.storage.registry import Progress, TickPlan
@@ -65,6 +67,24 @@ class Resync:
         return known
 
     def _state(self, version: int) -> GroupState:
+        return self._state_by_time(version) if self.stream.cut is None else self._state_by_cut(version)
+
+    def _state_by_cut(self, version: int) -> GroupState:
+        """Cut all rows there are as if they had come in one commit."""
+        history = History(version, taken=True, start_us=self._floor, until_us=None)
+        extra = {"transport": SPARK}
+        plan = TickPlan(self.record.uuid, 0, "history", -1, version, 0, {}, self._floor, None, extra)
+        relations = Relations.of(self.spark, self.catalog.handles, self.stream, plan, history)
+        relations.changes(self.stream.changed_columns)
+        self.spark.sql(self.stream.changes_sql(CHANGED)).createOrReplaceTempView(CHANGES)
+        self.spark.sql(self.stream.empty_state_sql(CHANGES)).createOrReplaceTempView(STATE)
+        target = open_target(self.stream, self.record, self.catalog)
+        tables = self.catalog.handles
+        cutting = Cutting(self.spark, tables, relations, self.stream, target, GroupState(), version)
+        found = cutting.run().groups
+        return GroupState(found if found.num_rows else None)
+
+    def _state_by_time(self, version: int) -> GroupState:
         history = History(version, taken=True, start_us=self._floor, until_us=None)
         plan = TickPlan(self.record.uuid, 0, "changes", version, version, 0, extra={"transport": SPARK})
         relations = Relations.of(self.spark, self.catalog.handles, self.stream, plan, history)

@@ -182,6 +182,7 @@ class Stream:
             only_with_rows=self.definition.options.ignore_nodata,
             retracts=retracts and not settled,
             combines=self.partial_types is not None,
+            forces=self.definition.options.force_output,
         )
 
     def incremental(self, limit: int) -> Incremental | None:

@@ -171,6 +171,8 @@ class StreamOptions:
     history_start: str | None = None
     pre_filter: Fragment | None = None
     ignore_nodata: bool = False
+    force_output: bool = False
+    low_latency: bool = False
 
     @property
     def wants_history(self) -> bool:

@@ -123,6 +123,8 @@ def _flag(_reader: Reader, options: Options, name: str) -> None:
         ignore_disorder=values.ignore_disorder or name == "IGNORE_DISORDER",
         delete_recalc=values.delete_recalc or name == "DELETE_RECALC",
         exact=values.exact or name == "EXACT",
+        force_output=values.force_output or name == "FORCE_OUTPUT",
+        low_latency=values.low_latency or name == "LOW_LATENCY_CALC",
     )
 
 
@@ -156,8 +158,8 @@ _OPTIONS: dict[str, Callable[[Reader, Options, str], None]] = {
     "DELETE_RECALC": _flag,
     "DELETE_OUTPUT_TABLE": _name_unbuilt,
     "CALC_NOTIFY_ONLY": _name_unbuilt,
-    "LOW_LATENCY_CALC": _name_unbuilt,
-    "FORCE_OUTPUT": _name_unbuilt,
+    "LOW_LATENCY_CALC": _flag,
+    "FORCE_OUTPUT": _flag,
     "EXACT": _flag,
 }
 

@@ -79,6 +79,11 @@ class _World:
             sorted((r["tag_tbname"], r["ws"], r["we"], r["n"], r["total"]) for r in found) == self._expected()
         )
 
+    def resynchronise(self) -> None:
+        """Take everything from the source as it is."""
+        with self._opened() as lake:
+            lake.recalculate("s", resync=True)
+
     def verify(self) -> None:
         """VERIFY finds what the reference says."""
         with self._opened() as lake:
@@ -118,6 +123,10 @@ def test_every_change_is_followed(tmp_path: Path, spark: SparkSession, kind: str
             _change(world, random)
         world.run()
     world.verify()
+    world.resynchronise()
+    world.run()
+    _change(world, random)
+    world.run()
 
 
 def _change(world: _World, random: Random) -> None:
