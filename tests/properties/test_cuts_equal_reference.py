@@ -112,8 +112,7 @@ def _result(name: str, window: list[tuple[int, int | None]]) -> tuple[Any, ...]:
     return (name, _at(window[0][0]), _at(window[-1][0]), len(window), sum(values) if values else None)
 
 
-@pytest.mark.parametrize("seed", [1, 2])
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("kind", "seed"), list(zip(KINDS, cycle([1, 2]), strict=False)))
 def test_every_change_is_followed(tmp_path: Path, spark: SparkSession, kind: str, seed: int) -> None:
     random = Random(f"{kind} {seed}")
     options = "EXACT | WATERMARK(5s)" if seed == 2 else "EXACT"
