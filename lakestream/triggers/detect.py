@@ -243,7 +243,8 @@ WITH known AS (
       r -> r.a <= r.b) AS fires_left,
     filter(transform(again, r -> struct(greatest(r.a, coalesce(start + 1, r.a)) AS a, r.b AS b)),
       r -> r.a <= r.b) AS again_left,
-    filter(array(struct(start_before + 1 AS a, least(start, closed) AS b)), r -> r.a <= r.b) AS gone
+    filter(array(struct(start_before + 1 AS a,
+      CASE WHEN start IS NOT NULL THEN least(start, closed) END AS b)), r -> r.a <= r.b) AS gone
   FROM known
 ), spans AS (
   SELECT *,
