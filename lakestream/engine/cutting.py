@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import defaultdict
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from lakestream.engine.relations import CHANGES, EVER, STATE
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from lakestream.engine.target import Target
     from lakestream.storage.delta import Tables
 
-CUTS, SEEDS = "ls_cuts", "ls_seeds"
+CUTS = "ls_cuts"
 _NEAR_US = 86_400_000_000
 """How far before a change a window is looked for before the whole output is."""
 
@@ -61,8 +61,6 @@ class _Touched:
     names: tuple[Any, ...]
     first: int
     newest: int | None
-    safe: int | None
-    resume: int | None
     counted: int
     starts: Sequence[int]
     from_us: int
@@ -81,10 +79,13 @@ class Cutting:
     target: Target
     state: GroupState
     version: int
+    _schema: pa.Schema = field(init=False)
+    """Of a table with the group columns, which gives their types."""
 
     def run(self) -> Found:
         """Cut the groups with changes."""
-        summed = self._summed()
+        changes = self._summed()
+        self._schema, summed = changes.schema, _rows(changes)
         known = {row["gid"]: row for row in _rows(self.state.rows)}
         touched = [group for row in summed if (group := self._touched(row, known.get(row["gid"])))]
         there = self._there([group for group in touched if group.late])
@@ -104,7 +105,8 @@ class Cutting:
 
         Windows of a count are cut from the start of the part, of rows before its end (TDengine A7).
         """
-        assert self.stream.cut is not None
+        assert self.stream.cut is not None and self.state.rows is not None  # noqa: PT018 - by recalculate
+        self._schema = self.state.rows.schema
         start = EVER[0] if part.overlap_us is None else part.overlap_us
         end = EVER[1] if part.to_us is None else part.to_us
         counts = self.stream.cut.counts
@@ -118,7 +120,7 @@ class Cutting:
         windows = self._windows(touched)
         fired, gone = [], []
         for group in touched:
-            now = self._closed(windows.get(group.gid, ()))
+            now = _firing(windows.get(group.gid, ()))
             fired += [(group, w) for w in sorted(now) if w[0] < end and w[1] > start]
             gone += [(group.gid, w[0]) for w in there.get(group.gid, ()) if w[0] < end and w[1] > start]
         spans = merge_spans(sorted({window for _, window in fired}))
@@ -127,35 +129,23 @@ class Cutting:
     def _known(self, row: dict[str, Any], from_us: int, *, late: bool) -> _Touched:
         names = tuple(row[name] for name in self.stream.group_columns)
         return _Touched(
-            row["gid"],
-            names,
-            row["first"],
-            row["newest"],
-            row["safe"],
-            row["resume"],
-            0,
-            (),
-            from_us,
-            late=late,
-            lost_newest=False,
+            row["gid"], names, row["first"], row["newest"], 0, (), from_us, late=late, lost_newest=False
         )
 
     # --- what changed ---
 
-    def _summed(self) -> list[dict[str, Any]]:
+    def _summed(self) -> pa.Table:
         """Return the changes by group; rows that have expired change nothing."""
         expiry = self.stream.expiry
         expired = f"AND NOT (c.expires AND coalesce(c.ts < s.newest - {expiry}L, false))" if expiry else ""
         names = "".join(f", any_value(c.{name}) AS {name}" for name in self.stream.group_columns)
         late = "count_if(c.kept AND c.ts <= s.safe)" if len(self.state) else "0L"
-        return _rows(
-            self.spark.sql(
-                f"SELECT c.gid{names}, count_if(c.kept) AS n, {late} AS late, min(c.ts) AS low, "
-                f"min(c.ts) FILTER (WHERE c.kept) AS low_kept, max(c.ts) FILTER (WHERE c.kept) AS high, "
-                f"max(c.ts) FILTER (WHERE NOT c.kept) AS high_gone "
-                f"FROM {CHANGES} c LEFT JOIN {STATE} s ON s.gid = c.gid WHERE true {expired} GROUP BY c.gid"
-            ).toArrow()
-        )
+        return self.spark.sql(
+            f"SELECT c.gid{names}, count_if(c.kept) AS n, {late} AS late, min(c.ts) AS low, "
+            f"min(c.ts) FILTER (WHERE c.kept) AS low_kept, max(c.ts) FILTER (WHERE c.kept) AS high, "
+            f"max(c.ts) FILTER (WHERE NOT c.kept) AS high_gone "
+            f"FROM {CHANGES} c LEFT JOIN {STATE} s ON s.gid = c.gid WHERE true {expired} GROUP BY c.gid"
+        ).toArrow()
 
     def _touched(self, row: dict[str, Any], old: dict[str, Any] | None) -> _Touched | None:
         """Return from where on a group is cut; None where its changes count for nothing."""
@@ -164,9 +154,7 @@ class Cutting:
             if row["high"] is None:
                 return None
             first, newest = row["low_kept"], row["high"]
-            return _Touched(
-                row["gid"], names, first, newest, None, None, 0, (), first, late=False, lost_newest=False
-            )
+            return _Touched(row["gid"], names, first, newest, 0, (), first, late=False, lost_newest=False)
         safe, resume, newest = old["safe"], old["resume"], old["newest"]
         counting = self.stream.cut is not None and self.stream.cut.counts
         limit = resume if resume is not None and not counting else safe
@@ -181,8 +169,6 @@ class Cutting:
             names,
             old["first"] if row["low_kept"] is None else min(old["first"], row["low_kept"]),
             highest,
-            safe,
-            resume,
             old["counted"],
             old["starts"],
             min(row["low"], goes_on) if late or lost else goes_on,
@@ -279,7 +265,7 @@ class Cutting:
         assert self.stream.cut is not None
         seeded = self.stream.cut.counts and any(group.counted for group in touched)
         seeds = f"SELECT gid, counted, starts FROM {CUTS} WHERE counted > 0" if seeded else NO_SEEDS
-        sql = self.stream.cut.windows_sql(self.stream.cut_rows_sql(CUTS), seeds)
+        sql = self.stream.cut.sql(self.stream.cut_rows_sql(CUTS), seeds)
         windows: dict[int, list[dict[str, Any]]] = defaultdict(list)
         for row in _rows(self.spark.sql(sql).toArrow()):
             windows[row["gid"]].append(row)
@@ -298,7 +284,7 @@ class Cutting:
         fired: list[tuple[_Touched, Window]] = []
         gone: list[tuple[int, int]] = []
         for group in touched:
-            now = self._closed(windows.get(group.gid, ()))
+            now = _firing(windows.get(group.gid, ()))
             if group.late:
                 before = {window for window in there.get(group.gid, ()) if window[0] >= group.from_us}
                 same = {window for window in now & before if not _holds(moved[group.gid], window)}
@@ -306,12 +292,6 @@ class Cutting:
                 now -= same
             fired += [(group, window) for window in sorted(now)]
         return fired, gone
-
-    def _closed(self, found: Iterable[dict[str, Any]]) -> set[Window]:
-        """Return the windows that have closed and are long enough."""
-        assert self.stream.cut is not None
-        closed = {(row["low"], row["high"]) for row in found if row["closed"]}
-        return {window for window in closed if self.stream.cut.is_long_enough(*window)}
 
     def _moved(self, gids: Iterable[int]) -> dict[int, list[int]]:
         """Return the instants of the changed rows of some groups, in order."""
@@ -346,12 +326,8 @@ class Cutting:
         """Return the group columns with the types that Spark gives them."""
         import pyarrow as pa
 
-        if not self.stream.group_columns:
-            return {}
-        typed = self.spark.sql(f"SELECT {', '.join(self.stream.group_columns)} FROM {CHANGES} WHERE false")
-        schema = typed.toArrow().schema
         return {
-            name: pa.array([group.names[at] for group in groups], schema.field(name).type)
+            name: pa.array([group.names[at] for group in groups], self._schema.field(name).type)
             for at, name in enumerate(self.stream.group_columns)
         }
 
@@ -381,6 +357,10 @@ class Cutting:
 
 def _rows(table: pa.Table | None) -> list[dict[str, Any]]:
     return [] if table is None else list(table.to_pylist())
+
+
+def _firing(found: Iterable[dict[str, Any]]) -> set[Window]:
+    return {(row["low"], row["high"]) for row in found if row["fires"]}
 
 
 def _holds(instants: list[int], window: Window) -> bool:

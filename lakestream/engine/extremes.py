@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 
     from lakestream.engine.state import GroupState
 
+NO_EXTREMES = "SELECT 0L AS gid, 0L AS first, 0L AS newest WHERE false"
+"""SQL of the ends where no group needs to be looked at."""
+
 _SUSPECTS = "ls_suspects"
 _NEAR_US = 3_600_000_000
 """How far from an end the next row is looked for before the whole table is."""
@@ -35,8 +38,7 @@ class Extremes:
         """
         suspects = self._suspects(both=both) if self._may_shrink else None
         if suspects is None or suspects.num_rows == 0:
-            nothing = "SELECT 0L AS gid, 0L AS first, 0L AS newest WHERE false"
-            self.spark.sql(nothing).createOrReplaceTempView(EXTREMES)
+            self.spark.sql(NO_EXTREMES).createOrReplaceTempView(EXTREMES)
             return False
         self.spark.createDataFrame(suspects).coalesce(1).createOrReplaceTempView(_SUSPECTS)
         found = self._ends(self.relations, self._near(suspects, both=both))

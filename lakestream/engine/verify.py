@@ -14,6 +14,7 @@ from lakestream.compute.calculation import ROWS, WINDOWS
 from lakestream.engine.create import open_target
 from lakestream.engine.cutting import CUTS
 from lakestream.engine.engine import compile_record, history_of
+from lakestream.engine.extremes import NO_EXTREMES
 from lakestream.engine.recalculate import part_of
 from lakestream.engine.relations import CHANGED, CHANGES, EXTREMES, FIRED, STATE
 from lakestream.engine.stages import needs_rows
@@ -138,14 +139,13 @@ class Verifier:
             f"SELECT _ls_gid AS gid, min(_ls_ts) AS from_us, max(_ls_ts) - {stream.watermark}L AS mark "
             f"FROM {ROWS} GROUP BY _ls_gid"
         ).createOrReplaceTempView(CUTS)
-        windows = stream.cut.windows_sql(stream.cut_rows_sql(CUTS), NO_SEEDS)
+        windows = stream.cut.sql(stream.cut_rows_sql(CUTS), NO_SEEDS)
         names = "".join(f", any_value({name}) AS {name}" for name in stream.group_columns)
-        long_enough = f"w.high - 1 - w.low >= {stream.cut.true_for}L"
         groups = f"SELECT gid{names} FROM {CHANGES} GROUP BY gid"
         listed = "".join(f", g.{name}" for name in stream.group_columns)
         self.spark.sql(
             f"SELECT w.gid{listed}, w.low AS k, CAST({self.position} AS BIGINT) AS c, w.low, w.high "
-            f"FROM ({windows}) w JOIN ({groups}) g ON g.gid = w.gid WHERE w.closed AND {long_enough}"
+            f"FROM ({windows}) w JOIN ({groups}) g ON g.gid = w.gid WHERE w.fires"
         ).createOrReplaceTempView(FIRED)
 
     def _only_followed(self, stream: Stream) -> bool:
@@ -233,8 +233,7 @@ class Verifier:
         """Register the windows of the source as it is at the stream's place."""
         self._as_changes(stream)
         self.spark.sql(stream.empty_state_sql(CHANGES)).createOrReplaceTempView(STATE)
-        none = "SELECT 0L AS gid, 0L AS first, 0L AS newest WHERE false"
-        self.spark.sql(none).createOrReplaceTempView(EXTREMES)
+        self.spark.sql(NO_EXTREMES).createOrReplaceTempView(EXTREMES)
         sql = stream.net_detection.sql(CHANGES, STATE, EXTREMES)
         self.spark.sql(sql).createOrReplaceTempView(FIRED)
         return 0

@@ -42,9 +42,6 @@ class Cut(ABC):
     counts = False
     """True where a cut goes on by what was counted; else it begins again where an open window began."""
 
-    gap = 0
-    """How far behind a window's last row a row may lie and belong to it (µs)."""
-
     @abstractmethod
     def windows_sql(self, rows: str, seeds: str) -> str:
         """Return the SQL of all windows: gid, low, high, closed BOOLEAN, behind BIGINT.
@@ -59,9 +56,10 @@ class Cut(ABC):
         """The names of the expressions in the relations to cut."""
         return tuple(f"x{number}" for number, _ in enumerate(self.expressions, 1))
 
-    def is_long_enough(self, low: int, high: int) -> bool:
-        """Return whether a window fires (TRUE_FOR)."""
-        return high - 1 - low >= self.true_for
+    def sql(self, rows: str, seeds: str) -> str:
+        """Return :meth:`windows_sql` with fires BOOLEAN: closed, and as long as TRUE_FOR asks for."""
+        fires = f"closed AND high - 1 - low >= {self.true_for}L"
+        return f"SELECT *, {fires} AS fires FROM ({self.windows_sql(rows, seeds)})"
 
 
 def _runs(rows: str, begins: str) -> str:
