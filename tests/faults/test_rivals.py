@@ -86,15 +86,8 @@ def test_a_process_that_was_overtaken_in_its_tick_is_fenced(
 ) -> None:
     """It slept between its plan and its commit, and another one did the tick: without the lake's lock."""
     story = begun(tmp_path, spark)
-    written = module._write_arrow
     sleeper = unlocked(story)
-
-    def overtaken(*arguments: Any) -> None:
-        monkeypatch.setattr(module, "_write_arrow", written)
-        unlocked(story).run()
-        written(*arguments)
-
-    monkeypatch.setattr(module, "_write_arrow", overtaken)
+    meanwhile(monkeypatch, "_write_arrow", lambda: unlocked(story).run())
     [report] = sleeper.tick_once()
     assert report.error is not None
     assert "another process" in report.error
@@ -113,18 +106,15 @@ def test_a_process_that_went_on_sleeping_is_fenced_ticks_later(
     tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     story = begun(tmp_path, spark)
-    written = module._write_arrow
     sleeper = unlocked(story)
 
-    def overtaken(*arguments: Any) -> None:
-        monkeypatch.setattr(module, "_write_arrow", written)
+    def two_ticks() -> None:
         other = unlocked(story)
         other.run()
         story.write(("a", 52, 5), ("b", 55, 6))
         other.run()
-        written(*arguments)
 
-    monkeypatch.setattr(module, "_write_arrow", overtaken)
+    meanwhile(monkeypatch, "_write_arrow", two_ticks)
     [report] = sleeper.tick_once()
     assert report.error is not None
     with story.opened() as lake:
@@ -139,19 +129,24 @@ def test_a_commit_that_a_gone_process_left_behind_counts(
 ) -> None:
     """Its commit was under way when it was killed, and lands when its successor does the same tick."""
     story = begun(tmp_path, spark, transport)
-    written = getattr(module, WRITERS[transport])
     gone, successor = unlocked(story), unlocked(story)
     assert gone._engine.epoch < successor._engine.epoch
-
-    def behind(*arguments: Any) -> None:
-        monkeypatch.setattr(module, WRITERS[transport], written)
-        gone.run()
-        written(*arguments)
-
-    monkeypatch.setattr(module, WRITERS[transport], behind)
+    meanwhile(monkeypatch, WRITERS[transport], gone.run)
     assert [report.error for report in successor.tick_once()] == [None]
     story.run()
     story.check()
+
+
+def meanwhile(monkeypatch: pytest.MonkeyPatch, writer: str, others: Callable[[], object]) -> None:
+    """Let others do something between the plan and the commit of the next one that writes."""
+    written = getattr(module, writer)
+
+    def late(*arguments: Any) -> None:
+        monkeypatch.setattr(module, writer, written)
+        others()
+        written(*arguments)
+
+    monkeypatch.setattr(module, writer, late)
 
 
 def unlocked(story: Story) -> Lake:
