@@ -109,21 +109,27 @@ class Incremental:
         keeps of it (``kept_columns``); ``selected``; and of the group _ls_first, _ls_newest, _ls_closed,
         _ls_done (windows up to it had fired or never will), _ls_first_before, _ls_closed_before, ….
         """
-        marked = self._marked(self._windows(self._slots(rows, state, opened=opened)))
+        slots = self._slots(rows, state, self.groups, opened=opened)
+        marked = self._marked(self._windows(f"SELECT {self.group_id} AS gid, * FROM ({slots})", self.groups))
         marked = f"SELECT * FROM ({marked}) WHERE lowest IS NOT NULL AND slot IS NOT NULL"
         told = (*self.told_columns, *GROUP_TOLD.values())
         return self._told(self._filled(self._judged(marked)), selected, told, clock_us)
 
-    def _told(self, windows: str, selected: str, told: Sequence[str], clock_us: int) -> str:
-        """Return SQL of the results of windows, and what the tick is told about each."""
+    def _told(
+        self, windows: str, selected: str, told: Sequence[str], clock_us: int, carried: Sequence[str] = ()
+    ) -> str:
+        """Return SQL of the results of windows, and what the tick is told about each.
+
+        ``carried`` are columns of the windows that ``selected`` needs.
+        """
         results = ", ".join(
             f"{self._result(projection).sql('spark')} AS c{number}"
             for number, projection in enumerate(self.calculation.query.selects, 1)
         )
         listed = ", ".join(told)
         return (
-            f"SELECT {listed}, {selected} FROM "
-            f"(SELECT {listed}, {results} FROM ({self._placeholders(windows, clock_us)}) {ALIAS})"
+            f"SELECT {listed}, {selected} FROM (SELECT {', '.join([listed, *carried])}, {results} "
+            f"FROM ({self._placeholders(windows, clock_us, carried)}) {ALIAS})"
         )
 
     def opened_sql(self, rows: str, state: str) -> str:
@@ -148,12 +154,13 @@ class Incremental:
 
     # --- in two steps, for many rows: groups are judged first, so that nothing is sorted by window ---
 
-    def groups_sql(self, rows: str, state: str | None) -> str:
+    def groups_sql(self, rows: str, state: str | None, held: Mapping[str, str]) -> str:
         """Return the SQL of the groups with changes, a row each; arguments as in :meth:`sql`.
 
         Beside the instants and window numbers of :meth:`sql` it has rows (changed), lowest and highest
         (their instants, BIGINT µs), in_order (no row for a window that had fired, or that may not
-        count), opens (the instant from which on rows lie in windows that go on, BIGINT µs).
+        count), opens (the instant from which on rows lie in windows that go on, BIGINT µs), and what
+        else is asked of a group: ``held`` gives SQL over _ls_gid and the group columns by name.
         """
         groups = "".join(f"{name}, " for name in self.groups)
         by = f" GROUP BY {groups.removesuffix(', ')}" if groups else ""
@@ -171,40 +178,53 @@ class Incremental:
         )
         judged = self._judged(f"SELECT {self.group_id} AS gid, * FROM ({summed})")
         late = f"{self.grid.ended('lowest', 'first')} < done"
+        more = "".join(f", {sql} AS {name}" for name, sql in held.items())
         return (
-            f"SELECT *, NOT ({late} OR {self._ignored('lowest')}) AS in_order, "
-            f"{self.grid.low('(closed + 1)', 'first')} AS opens FROM ({judged})"
+            f"SELECT * EXCEPT (_ls_gid), NOT ({late} OR {self._ignored('lowest')}) AS in_order, "
+            f"{self.grid.low('(closed + 1)', 'first')} AS opens{more} "
+            f"FROM (SELECT *, gid AS _ls_gid FROM ({judged}))"
         )
 
     def windows_sql(
-        self, rows: str, state: str | None, groups: str, selected: str, *, opened: bool, clock_us: int
+        self,
+        rows: str,
+        state: str | None,
+        groups: str,
+        selected: str,
+        held: Sequence[str],
+        *,
+        opened: bool,
+        clock_us: int,
     ) -> str:
         """Return the SQL of the windows with rows, with judged groups; other arguments as in :meth:`sql`.
 
-        The result is as there without the columns of the group.
+        The result is as there without the columns of the group; ``selected`` is over an evaluation's
+        result and what the groups hold.
         """
-        joined = self._with_groups(self._windows(self._slots(rows, state, opened=opened)), groups)
+        slots = self._slots(rows, state, _BY_NUMBER, opened=opened)
+        joined = self._with_groups(self._windows(slots, ()), groups, held)
         judged = f"SELECT *, {self._ignored()} AS ignored, k AS _ls_k, true AS has FROM ({joined})"
-        return self._told(judged, selected, self.told_columns, clock_us)
+        return self._told(judged, selected, self.told_columns, clock_us, held)
 
     def slots_sql(self, rows: str, state: str | None, groups: str, *, opened: bool) -> str:
         """Return the SQL of what the state keeps of open windows, with judged groups."""
         columns = "".join(f", CAST(m.{c.name} AS {self.types[c.name]}) AS {c.name}" for c in self._columns)
-        listed = "".join(f", m.{name}" for name in self.groups)
+        listed = "".join(f", g.{name}" for name in self.groups)
         return (
             f"SELECT /*+ BROADCAST(g) */ m.gid{listed}, m.k, m.{ROW_COUNT}{columns} "
-            f"FROM ({self._slots(rows, state, opened=opened)}) m JOIN {groups} g ON m.gid = g.gid "
+            f"FROM ({self._slots(rows, state, _BY_NUMBER, opened=opened)}) m "
+            f"JOIN {groups} g ON m.gid = g.gid "
             f"WHERE {self._is_open('m.k', 'g.closed')}"
         )
 
-    def _with_groups(self, windows: str, groups: str) -> str:
-        listed = ", ".join(f"g.{name}" for name in _JUDGED)
+    def _with_groups(self, windows: str, groups: str, held: Sequence[str]) -> str:
+        listed = ", ".join(f"g.{name}" for name in (*self.groups, *_JUDGED, *held))
         return (
             f"SELECT /*+ BROADCAST(g) */ m.*, {listed} FROM ({windows}) m "
             f"JOIN {groups} g ON m.gid = g.gid WHERE m.slot IS NOT NULL"
         )
 
-    def gaps_sql(self, groups: str, present: str, selected: str, clock_us: int) -> str:
+    def gaps_sql(self, groups: str, present: str, selected: str, held: Sequence[str], clock_us: int) -> str:
         """Return the SQL of the windows without rows that fire, as :meth:`windows_sql`.
 
         ``present`` is a view of the windows with rows (_ls_gid, _ls_k).
@@ -215,8 +235,8 @@ class Incremental:
             for name in (column.name, _kept(column.name))
         )
         empty = (
-            f"SELECT gid{self._listed}, {', '.join(_JUDGED)}, explode(sequence(done + 1, closed)) AS _ls_k "
-            f"FROM {groups} WHERE closed > done"
+            f"SELECT gid{self._listed}, {', '.join((*_JUDGED, *held))}, "
+            f"explode(sequence(done + 1, closed)) AS _ls_k FROM {groups} WHERE closed > done"
         )
         gaps = (
             f"SELECT g.*, false AS has, false AS ignored, false AS there, 0L AS own, "
@@ -224,7 +244,7 @@ class Incremental:
             f"0L AS {_kept(ROW_COUNT)}{nothing} FROM ({empty}) g "
             f"LEFT ANTI JOIN {present} p ON p._ls_gid = g.gid AND p._ls_k = g._ls_k"
         )
-        return self._told(gaps, selected, self.told_columns, clock_us)
+        return self._told(gaps, selected, self.told_columns, clock_us, held)
 
     # --- relations ---
 
@@ -237,10 +257,14 @@ class Incremental:
         step = 1 if self.grid.pane is None else self.grid.pane.step
         return f"{slot} >= ({closed} + 1) * {step}L"
 
-    def _slots(self, rows: str, state: str | None, *, opened: bool) -> str:
-        """Return SQL of the changed rows and the state by group and slot (k; NULL for the group itself)."""
+    def _slots(self, rows: str, state: str | None, keys: Sequence[str], *, opened: bool) -> str:
+        """Return SQL of the changed rows and the state by group and slot (k; NULL for the group itself).
+
+        ``keys`` say what tells groups apart: the group columns, or only their number, which is quicker.
+        """
         names = [column.name for column in self._columns]
-        groups = "".join(f"{name}, " for name in self.groups)
+        listed = "".join(f"{name}, " for name in keys)
+        groups = f"{self.group_id} AS gid, " if keys is _BY_NUMBER else listed
         own = "".join(f", {column.of_row} AS {column.name}" for column in self._columns)
         changed = (
             f"SELECT {groups}{self._slot('_ls_ts')} AS k{own}, 1L AS n, 1L AS own, _ls_ts AS low, "
@@ -250,19 +274,19 @@ class Incremental:
         if state is not None:
             kept = "".join(f", {name if opened else 'NULL'} AS {name}" for name in names)
             n = ROW_COUNT if opened else "NULL"
-            parts.append(f"SELECT {groups}k{kept}, {n} AS n, 0L, NULL, NULL, first, newest FROM {state}")
+            parts.append(f"SELECT {listed}k{kept}, {n} AS n, 0L, NULL, NULL, first, newest FROM {state}")
         merged = "".join(f", {column.merged} AS {column.name}" for column in self._columns)
         return (
-            f"SELECT {self.group_id} AS gid, * FROM ("
-            f"SELECT {groups}k{merged}, sum(n) AS {ROW_COUNT}, "
+            f"SELECT {listed}k{merged}, sum(n) AS {ROW_COUNT}, "
             f"sum(own) AS own, min(low) AS low, max(high) AS high, max(first) AS first_known, "
-            f"max(newest) AS newest_known FROM ({' UNION ALL '.join(parts)}) GROUP BY {groups}k)"
+            f"max(newest) AS newest_known FROM ({' UNION ALL '.join(parts)}) GROUP BY {listed}k"
         )
 
-    def _windows(self, slots: str) -> str:
+    def _windows(self, slots: str, groups: Sequence[str]) -> str:
         """Return SQL of slots as windows: k (NULL: none ends there), slot, there (it has rows), ….
 
         Partial aggregates and rows are those of the window; what the state keeps are those of the slot.
+        ``groups`` are columns of the slots that stay.
         """
         names = (ROW_COUNT, *(column.name for column in self._columns))
         kept = "".join(f", {name} AS {_kept(name)}" for name in names)
@@ -285,8 +309,9 @@ class Incremental:
             for name, merge, before in spans
         )
         ends = f"pmod(slot - {last}L, {pane.step}L) = 0"
+        listed = "".join(f", {name}" for name in groups)
         windows = (
-            f"SELECT gid{self._listed}, slot, slot <=> k AS there, first_known, newest_known, "
+            f"SELECT gid{listed}, slot, slot <=> k AS there, first_known, newest_known, "
             f"{ends} AS ends{kept}{framed} FROM ({followed})"
         )
         return (
@@ -337,8 +362,9 @@ class Incremental:
         )
         return f"SELECT *, _ls_k <=> k AS has FROM (SELECT *, explode({numbers}) AS _ls_k FROM ({judged}))"
 
-    def _placeholders(self, windows: str, clock_us: int) -> str:
+    def _placeholders(self, windows: str, clock_us: int, carried: Sequence[str]) -> str:
         """Return SQL of the windows with their placeholders, and what the tick is told about each."""
+        listed = "".join(f", {name}" for name in (*self.groups, *carried))
         k = "_ls_k"
         times = self.grid.placeholders(k, "first")
         marks = "".join(f", timestamp_micros({sql}) AS {name}" for name, sql in times.items())
@@ -359,7 +385,7 @@ class Incremental:
         fires = f"_ls_k > done AND _ls_k <= closed AND {self.grid.exists(k)}"
         late = "has AND low IS NOT NULL AND _ls_k <= done"
         return (
-            f"SELECT gid AS _ls_gid{self._listed}, _ls_k, {self.grid.low(k, 'first')} AS _ls_low, "
+            f"SELECT gid AS _ls_gid{listed}, _ls_k, {self.grid.low(k, 'first')} AS _ls_low, "
             f"{self.grid.high(k, 'first')} AS _ls_high, {group}, slot AS _ls_slot, "
             f"CASE WHEN has THEN own ELSE 0L END AS _ls_fresh, coalesce({fires}, false) AS {RESULT}, "
             f"coalesce(has AND there AND {self._is_open('slot', 'closed')}, false) AS _ls_open, "
@@ -382,6 +408,7 @@ class Incremental:
         return projection.unalias().transform(replace)
 
 
+_BY_NUMBER = ("gid",)
 _JUDGED = (
     "first",
     "newest",

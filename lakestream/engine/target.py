@@ -74,7 +74,7 @@ def output_shape(
         )
     key = [columns[0].name, *([columns[1].name] if definition.composite_key else [])]
     if definition.partition_by:
-        columns.append(OutputColumn(TBNAME, "string", subtable_sql(definition)))
+        columns.append(OutputColumn(TBNAME, "string", subtable_sql(definition), of_group=True))
         columns.extend(_tags(definition, group_types))
         key.insert(0, TBNAME)
     _refuse_duplicates(columns)
@@ -102,6 +102,7 @@ def _tags(definition: StreamDefinition, group_types: Sequence[str]) -> list[Outp
                 group_expression(tag.expression, definition),
                 tag.comment,
                 is_tag=True,
+                of_group=True,
             )
             for tag in definition.tags
         ]
@@ -111,6 +112,7 @@ def _tags(definition: StreamDefinition, group_types: Sequence[str]) -> list[Outp
             _storable(f"tag {number + 1}", kind),
             f"_ls_g{number + 1}",
             is_tag=True,
+            of_group=True,
         )
         for number, kind in enumerate(group_types)
     ]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from lakestream.compute.calculation import WINDOWS
 from lakestream.compute.evaluate import BATCH, Way
-from lakestream.compute.incremental import RESULT
+from lakestream.compute.incremental import GROUP_TOLD, RESULT
 from lakestream.engine.cutting import Cutting, Found
 from lakestream.engine.extremes import Extremes
 from lakestream.engine.faults import reach
@@ -264,32 +264,39 @@ class Tick:
 
     def _updated_in_steps(self, incremental: Incremental, state: str | None, *, opened: bool) -> Updated:
         """Several queries, for many rows: the groups are judged first, so that nothing is sorted."""
-        fresh, selected = self.stream.fresh_sql(CHANGED), self.target.shape.listed()
-        groups = self.spark.sql(incremental.groups_sql(fresh, state)).toArrow()
+        fresh, held = self.stream.fresh_sql(CHANGED), self.target.shape.of_groups()
+        groups = self.spark.sql(incremental.groups_sql(fresh, state, held)).toArrow()
         self._check_passed(incremental, groups)
         self.spark.createDataFrame(groups).createOrReplaceTempView(GROUPS)
+        selected, clock = self.target.shape.listed(with_groups=True), self.plan.clock_us
         windows = self.spark.sql(
-            incremental.windows_sql(
-                fresh, state, GROUPS, selected, opened=opened, clock_us=self.plan.clock_us
-            )
+            incremental.windows_sql(fresh, state, GROUPS, selected, [*held], opened=opened, clock_us=clock)
         )
         told = None
         if are_in_order(groups):
-            due = self._collected(incremental, groups, self._results_of(windows))
             rest = self.stream.fresh_sql(CHANGED, least(groups["opens"]))
             kept = self.spark.sql(incremental.slots_sql(rest, state, GROUPS, opened=opened)).toArrow()
+            due = self._collected(incremental, groups, windows)
         else:
             windows = self.transport.keep(windows).frame
             due = self._results_of(windows)
-            told = with_groups(windows.where(TOLD).drop(*self.target.shape.names).toArrow(), groups)
+            told = windows.where(TOLD).drop(*self.target.shape.names).toArrow()
+            told = with_groups(told, groups, GROUP_TOLD)
             kept = picked(told, "_ls_open", incremental.kept_columns)
         parts, count = self._with_gaps(incremental, groups, due)
         return Updated(parts, count, kept, told, summary_in_steps(groups, told))
 
-    def _collected(self, incremental: Incremental, groups: pa.Table, due: DataFrame) -> Rows:
+    def _collected(self, incremental: Incremental, groups: pa.Table, windows: DataFrame) -> Rows:
         """Return results as Arrow, or kept by Spark if they may be too many."""
-        cells = most_windows(groups, self.stream.step_us, incremental.overlap) * len(due.columns)
-        return due.toArrow() if cells <= MAX_ARROW_CELLS else self.transport.keep(due).frame
+        shape = self.target.shape
+        most = most_windows(groups, self.stream.step_us, incremental.overlap)
+        if most * len(shape.names) > MAX_ARROW_CELLS:
+            return self.transport.keep(self._results_of(windows)).frame
+        # What is the same for all rows of a group is not carried from Spark row by row.
+        held = shape.held_by_groups
+        names = [name for name in shape.names if name not in held.values()]
+        rows = windows.where(RESULT).selectExpr("_ls_gid", "_ls_k", *map(quoted, names)).toArrow()
+        return columns_of(with_groups(rows, groups, held), ["_ls_gid", "_ls_k", *shape.names])
 
     def _results_of(self, windows: DataFrame) -> DataFrame:
         """Return the output's rows of the windows that fire, with group and number."""
@@ -305,7 +312,8 @@ class Tick:
             return (found,), count
         present = columns_of(due, ["_ls_gid", "_ls_k"])
         self._as_frame(present).createOrReplaceTempView(PRESENT)
-        sql = incremental.gaps_sql(GROUPS, PRESENT, self.target.shape.listed(), self.plan.clock_us)
+        selected, held = self.target.shape.listed(with_groups=True), [*self.target.shape.held_by_groups]
+        sql = incremental.gaps_sql(GROUPS, PRESENT, selected, held, self.plan.clock_us)
         gaps = columns_of(self._results_of(self.spark.sql(sql)), names)
         return (found, gaps), windows_passed(groups)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from lakestream.compute.incremental import GROUP_TOLD
 from lakestream.engine.stream import quoted
 
 if TYPE_CHECKING:
@@ -47,14 +46,14 @@ def picked(told: pa.Table, flag: str, columns: Mapping[str, str]) -> pa.Table:
     return rows.select(list(columns)).rename_columns(list(columns.values()))
 
 
-def with_groups(told: pa.Table, groups: pa.Table) -> pa.Table:
-    """Return windows with what their judged groups say."""
+def with_groups(windows: pa.Table, groups: pa.Table, columns: Mapping[str, str]) -> pa.Table:
+    """Return windows with what their judged groups say, under other names."""
     import pyarrow.compute as pc
 
-    found = pc.index_in(told["_ls_gid"], value_set=groups["gid"].combine_chunks())
-    for name, column in GROUP_TOLD.items():
-        told = told.append_column(column, groups[name].take(found))
-    return told
+    found = pc.index_in(windows["_ls_gid"], value_set=groups["gid"].combine_chunks())
+    for name, column in columns.items():
+        windows = windows.append_column(column, groups[name].take(found))
+    return windows
 
 
 def are_in_order(groups: pa.Table) -> bool:

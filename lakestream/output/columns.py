@@ -30,13 +30,22 @@ MAX_SUBTABLE_NAME = 192
 
 @dataclass(frozen=True)
 class OutputColumn:
-    """A column of the output: its Spark type, SQL over an evaluation's result, comment, and role."""
+    """A column of the output: its Spark type, SQL over an evaluation's result, comment, and role.
+
+    ``of_group``: its value is that of the row's group.
+    """
 
     name: str
     type: str
     sql: str
     comment: str | None = None
     is_tag: bool = False
+    of_group: bool = False
+
+    @property
+    def selected(self) -> str:
+        """The column as an item of a select list."""
+        return f"CAST({self.sql} AS {self.type}) AS `{self.name}`"
 
 
 @dataclass(frozen=True)
@@ -50,15 +59,31 @@ class OutputShape:
     key: tuple[str, ...]
     provenance: bool = True
 
-    def listed(self) -> str:
-        """Return the select list of the rows to write, over the relation of an evaluation's result."""
+    def listed(self, *, with_groups: bool = False) -> str:
+        """Return the select list of the rows to write, over the relation of an evaluation's result.
+
+        ``with_groups``: the relation has what :meth:`of_groups` gives already.
+        """
+        known = {name: held for held, name in self.held_by_groups.items()} if with_groups else {}
         listed = ", ".join(
-            f"CAST({column.sql} AS {column.type}) AS `{column.name}`" for column in self.columns
+            f"{known[column.name]} AS `{column.name}`" if column.name in known else column.selected
+            for column in self.columns
         )
         if self.provenance:
             listed += f", _ls_gid AS {GROUP}, timestamp_micros(_ls_low) AS {START}"
             listed += f", timestamp_micros(_ls_high) AS {END}"
         return listed
+
+    @property
+    def held_by_groups(self) -> dict[str, str]:
+        """The columns whose values are those of a row's group, by the names that groups have for them."""
+        names = (column.name for column in self.columns if column.of_group)
+        return {f"_ls_o{number}": name for number, name in enumerate(names, 1)}
+
+    def of_groups(self) -> dict[str, str]:
+        """Return SQL of those values over a relation of groups (_ls_gid, grouping columns)."""
+        values = (f"CAST({column.sql} AS {column.type})" for column in self.columns if column.of_group)
+        return dict(zip(self.held_by_groups, values, strict=True))
 
     @property
     def types(self) -> dict[str, str]:

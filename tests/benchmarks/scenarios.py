@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     Figures = dict[str, list[float]]
     Run = Callable[[Path, float], Figures]
 
-WARM_ROUNDS = 3
+WARM_ROUNDS = 5
 """Catch-ups of the measured size before the one that is measured: compilers are done by then."""
 
 WARM_COMMITS = 2
