@@ -286,12 +286,34 @@ class Lake:
         return self._editor().create_subtables(statement, self.database)
 
     def _drop_table(self, statement: model.DropTable) -> Result:
+        stable = self._stable_of(statement)
         result = self._editor().drop_table(statement, self._in(statement.name))
+        if stable is not None:
+            self._mark_dropped(stable, statement.name.name)
         if self._engine_ is not None:
             # An output that was dropped is made again by the next tick (TDengine A8).
             self._engine_.checkpoint()
             self._engine_.forget()
         return result
+
+    def _stable_of(self, statement: model.DropTable) -> TableInfo | None:
+        """Return the super table of a subtable that is to be dropped, None for another table."""
+        database, name = self._in(statement.name), statement.name.name
+        if self._catalog.find_table(database, name) is not None:
+            return None
+        known = self._catalog.subtable(database, name)
+        return self._catalog.table(database, known.stable) if known is not None else None
+
+    def _mark_dropped(self, stable: TableInfo, subtable: str) -> None:
+        """Have streams with DELETE_OUTPUT_TABLE take the output of a dropped subtable back."""
+        from lakestream.engine.engine import definition_of
+
+        version = self._catalog.handles.latest(stable.path).version
+        for record in self._registry.streams():
+            own = record.extra["source"] == f"{stable.database}.{stable.name}"
+            if own and definition_of(record).options.delete_output:
+                dropped = {**record.extra.get("dropped", {}), subtable: version}
+                self._registry.update(record.uuid, extra={**record.extra, "dropped": dropped})
 
     def _add_column(self, statement: model.AddColumn) -> Result:
         return self._editor().add_column(statement, self._in(statement.table))
@@ -350,9 +372,23 @@ class Lake:
         return Result(arrow=self._query_frame(statement.query).toArrow())
 
     def _query_frame(self, fragment: model.Fragment) -> DataFrame:
+        from lakestream.engine.information import information
         from lakestream.engine.query import query_frame
 
-        return query_frame(self.spark, self._catalog, fragment, self.database, self.settings.small_bytes)
+        small = self.settings.small_bytes
+        return query_frame(
+            self.spark,
+            self._catalog,
+            fragment,
+            self.database,
+            small,
+            lambda name: information(self._registry, self._lags, name),
+        )
+
+    def _lags(self) -> dict[str, int]:
+        """Return how many commits of its source each stream has still to take."""
+        ids = {(record.database, record.name): record.uuid for record in self._registry.streams()}
+        return {ids[status.database, status.name]: status.lag for status in self.streams()}
 
     def table(self, name: str) -> DataFrame:
         """Return a table (``t`` or ``db.t``) at its latest version as a Spark DataFrame."""
@@ -386,21 +422,19 @@ class Lake:
         definition = statement.definition
         database = definition.name.database or self.database
         self._catalog.require_database(database)
-        if self._registry.find(database, definition.name.name) is not None:
+        known = self._registry.find(database, definition.name.name)
+        if known is not None:
+            if statement.or_replace:
+                return self._replace_stream(known, definition)
             if statement.if_not_exists:
                 return Result(message=f"there is a stream {database}.{definition.name.name}")
             raise StatementError(
                 "STREAM_ALREADY_EXISTS",
                 f"the stream {database}.{definition.name.name} exists already",
-                hint="drop it first, or write CREATE STREAM IF NOT EXISTS",
+                hint="IF NOT EXISTS keeps it, CREATE OR REPLACE STREAM gives it another definition",
                 place=_place(definition.name),
             )
-        definition = replace(
-            definition,
-            name=definition.name.within(database),
-            source=definition.source.within(self.database),
-            output=definition.output.within(self.database),
-        )
+        definition = definition.within(self.database)
         try:
             record = create_stream(
                 self.spark,
@@ -409,6 +443,7 @@ class Lake:
                 definition,
                 self.timezone,
                 to_micros(self.clock.now()),
+                current=self.database,
                 exact_by_default=self.settings.exact,
             )
         except LakestreamError as error:
@@ -428,6 +463,40 @@ class Lake:
             )
         return record
 
+    def _replace_stream(self, record: StreamRecord, definition: model.StreamDefinition) -> Result:
+        """Give a stream another definition, and have its windows computed anew."""
+        from lakestream.engine.create import replace_stream
+        from lakestream.engine.engine import definition_of
+        from lakestream.language.differences import differences
+
+        definition = definition.within(self.database)
+        changed = differences(definition_of(record), definition)
+        name = f"{record.database}.{record.name}"
+        if not changed:
+            return Result(message=f"{name} says the same already: nothing is computed anew")
+        for clause in ("FROM", "INTO"):
+            if clause in {changed_clause for changed_clause, _, _ in changed}:
+                raise NotSupportedError(
+                    f"CREATE OR REPLACE STREAM with another {clause}",
+                    hint=f"DROP STREAM {name}, then CREATE STREAM",
+                    place=_place(definition.name),
+                )
+        if self._engine_ is not None:
+            self._engine_.forget(record.uuid)
+        exact = self.settings.exact
+        replace_stream(
+            self.spark,
+            self._catalog,
+            self._registry,
+            record,
+            definition,
+            current=self.database,
+            exact_by_default=exact,
+        )
+        self._request(self._registry.stream(record.database, record.name), None)
+        told = [("recomputed", "", "all windows, by the next run")]
+        return Result(("clause", "before", "after"), [*changed, *told])
+
     def _drop_stream(self, statement: model.DropStream) -> Result:
         record = self._record(statement.name, if_exists=statement.if_exists)
         if record is not None:
@@ -440,10 +509,10 @@ class Lake:
             self._engine_.forget(record.uuid)
 
     def _start_stream(self, statement: model.StartStream) -> Result:
-        if statement.ignore_untreated:
-            raise NotSupportedError("START STREAM IGNORE UNTREATED", place=_place(statement.name))
         record = self._record(statement.name, if_exists=statement.if_exists)
         if record is not None:
+            if statement.ignore_untreated:
+                self._engine.skip(record)
             self._registry.update(record.uuid, status="Running", last_error=None)
         return Result(message=f"started stream {statement.name}" if record else "there was no such stream")
 
@@ -483,8 +552,12 @@ class Lake:
         from lakestream.engine.instants import to_micros
         from lakestream.engine.recalculate import request_recalculation
 
-        trigger = definition_of(record).trigger
-        request_recalculation(self._registry, record, trigger, bounds, to_micros(self._meter.now()))
+        definition = definition_of(record)
+        if definition.options.by_clock:
+            raise NotSupportedError("RECALCULATE of windows that the wall clock closes, once and for all")
+        request_recalculation(
+            self._registry, record, definition.trigger, bounds, to_micros(self._meter.now())
+        )
 
     def recalculations(self, stream: str) -> list[Recalculation]:
         """Return the recalculations of a stream in the order they were asked for, done ones too."""

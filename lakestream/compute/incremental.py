@@ -40,8 +40,8 @@ class Incremental:
 
     ``groups`` are the names of the group columns, ``group_id`` SQL of the group's number over them,
     ``watermark`` and ``expiry`` microseconds (None: rows never expire), ``follows`` whether late rows
-    make their windows fire again, ``limit`` the most windows without rows in a row,
-    ``types`` the types of the partial aggregates.
+    make their windows fire again, ``at_once`` whether open windows fire with each change,
+    ``limit`` the most windows without rows in a row, ``types`` the types of the partial aggregates.
     """
 
     calculation: Calculation
@@ -52,6 +52,7 @@ class Incremental:
     expiry: int | None
     follows: bool
     only_with_rows: bool
+    at_once: bool
     limit: int
     types: Mapping[str, str]
 
@@ -383,6 +384,8 @@ class Incremental:
         )
         group = ", ".join(f"{name} AS {told}" for name, told in GROUP_TOLD.items())
         fires = f"_ls_k > done AND _ls_k <= closed AND {self.grid.exists(k)}"
+        if self.at_once:
+            fires = f"({fires}) OR (_ls_k > closed AND has AND low IS NOT NULL AND {self.grid.exists(k)})"
         late = "has AND low IS NOT NULL AND _ls_k <= done"
         return (
             f"SELECT gid AS _ls_gid{listed}, _ls_k, {self.grid.low(k, 'first')} AS _ls_low, "

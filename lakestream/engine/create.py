@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import replace
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from lakestream.compute.calculation import ROWS, WINDOWS
@@ -49,13 +49,125 @@ def create_stream(
     zone: str,
     created_us: int,
     *,
+    current: str,
     exact_by_default: bool,
 ) -> StreamRecord:
     """Check a stream, make its output table, and register it; it starts after the source's version now.
 
+    ``current`` is the database that names without one stand in.
+
     Raises StatementError for whatever is wrong with it; nothing is left behind then.
     """
     uuid = str(uuid4())
+    checked = _checked(spark, catalog, registry, definition, zone, uuid, exact_by_default=exact_by_default)
+    stream = checked.stream
+    output, shared = _output(catalog, registry, definition, checked.shape, uuid)
+    table = catalog.handles.latest(stream.source.info.path)
+    record = StreamRecord(
+        uuid=uuid,
+        database=definition.name.database or "",
+        name=definition.name.name,
+        sql=definition.text,
+        status="Running",
+        created_us=created_us,
+        start_version=table.version,
+        source_id=table.table_id,
+        definition_hash=_hash(definition),
+        output=f"{output.database}.{output.name}",
+        extra={
+            "format": DEFINITION_VERSION,
+            "zone": zone,
+            "current": current,
+            "shared_output": shared,
+            "until_us": _untaken_until(stream, catalog),
+            "source": f"{stream.source.info.database}.{stream.source.info.name}",
+            **checked.found(catalog),
+        },
+    )
+    registry.add(record)
+    return record
+
+
+def replace_stream(
+    spark: SparkSession,
+    catalog: Catalog,
+    registry: Registry,
+    record: StreamRecord,
+    definition: StreamDefinition,
+    *,
+    current: str,
+    exact_by_default: bool,
+) -> None:
+    """Give a stream another definition over the same source and output; its state and place go.
+
+    Whoever calls it has the windows recalculated from the source as it is. The output table is made anew
+    where its columns are others. Raises StatementError as :func:`create_stream`, and leaves all as it was.
+    """
+    zone = record.extra["zone"]
+    others = _Others(registry, record.uuid)
+    checked = _checked(
+        spark, catalog, others, definition, zone, record.uuid, exact_by_default=exact_by_default
+    )
+    database, name = record.output.split(".", 1)
+    info = catalog.find_table(database, name)
+    if info is not None:
+        try:
+            check_existing(info, checked.shape)
+        except StatementError:
+            if record.extra["shared_output"]:
+                raise
+            catalog.drop_table(database, name)
+            create_output(catalog, definition, checked.shape, record.uuid)
+    taken = definition.options.wants_history
+    until = _untaken_until(checked.stream, catalog) if taken else record.extra.get("until_us")
+    kept = {name: value for name, value in record.extra.items() if name not in ("floor_us", "skipped")}
+    registry.remove_state(record.uuid)
+    registry.update(
+        record.uuid,
+        sql=definition.text,
+        definition_hash=_hash(definition),
+        status="Running",
+        last_error=None,
+        extra={**kept, "current": current, "until_us": until, **checked.found(catalog)},
+    )
+
+
+@dataclass(frozen=True)
+class _Checked:
+    """A definition in which nothing is wrong: compiled, with the columns of its output."""
+
+    stream: Stream
+    shape: OutputShape
+    result_types: list[str]
+    group_types: list[str]
+
+    def found(self, catalog: Catalog) -> dict[str, Any]:
+        """Return what a registered stream is compiled with."""
+        tables = self.stream.tables
+        return {
+            "way": self.stream.way.value,
+            "exact": self.stream.exact,
+            "partials": self.stream.partial_types,
+            "result_types": self.result_types,
+            "group_types": self.group_types,
+            "reads": sorted(tables),
+            "read_versions": {
+                name: catalog.handles.latest(info.path).version for name, info in tables.items()
+            },
+        }
+
+
+def _checked(
+    spark: SparkSession,
+    catalog: Catalog,
+    registry: Registry | _Others,
+    definition: StreamDefinition,
+    zone: str,
+    uuid: str,
+    *,
+    exact_by_default: bool,
+) -> _Checked:
+    """Return a definition compiled, once nothing is wrong with it."""
     exact = _is_exact(definition, by_default=exact_by_default)
     stream = compile_stream(uuid, definition, catalog, zone, exact=exact)
     _refuse_merged_tables(stream)
@@ -67,38 +179,23 @@ def create_stream(
     )
     if exact:
         _refuse_inexact(stream)
-    output, shared = _output(catalog, registry, definition, shape, uuid)
-    table = catalog.handles.latest(stream.source.info.path)
-    record = StreamRecord(
-        uuid=uuid,
-        database=definition.name.database or "",
-        name=definition.name.name,
-        sql=definition.text,
-        status="Running",
-        created_us=created_us,
-        start_version=table.version,
-        source_id=table.table_id,
-        definition_hash=hashlib.sha256(definition.text.encode()).hexdigest(),
-        output=f"{output.database}.{output.name}",
-        extra={
-            "format": DEFINITION_VERSION,
-            "zone": zone,
-            "way": stream.way.value,
-            "exact": exact,
-            "partials": stream.partial_types,
-            "result_types": list(result_types),
-            "group_types": list(group_types),
-            "shared_output": shared,
-            "until_us": _untaken_until(stream, catalog),
-            "reads": sorted(stream.tables),
-            "read_versions": {
-                name: catalog.handles.latest(info.path).version for name, info in stream.tables.items()
-            },
-            "source": f"{stream.source.info.database}.{stream.source.info.name}",
-        },
-    )
-    registry.add(record)
-    return record
+    return _Checked(stream, shape, list(result_types), list(group_types))
+
+
+@dataclass(frozen=True)
+class _Others:
+    """The streams of a registry without the one that is replaced."""
+
+    registry: Registry
+    without: str
+
+    def streams(self) -> list[StreamRecord]:
+        """Return them."""
+        return [record for record in self.registry.streams() if record.uuid != self.without]
+
+
+def _hash(definition: StreamDefinition) -> str:
+    return hashlib.sha256(definition.text.encode()).hexdigest()
 
 
 def open_target(stream: Stream, record: StreamRecord, catalog: Catalog) -> Target:
@@ -116,7 +213,8 @@ def open_target(stream: Stream, record: StreamRecord, catalog: Catalog) -> Targe
     except StatementError as error:
         raise StreamError("OUTPUT_CHANGED", error.message, hint=error.hint) from None
     unique = keys_are_unique(stream)
-    return Target(info, shape, unique, appends=unique and not record.extra["shared_output"])
+    appends = unique and not record.extra["shared_output"] and not stream.fires_early
+    return Target(info, shape, unique, appends)
 
 
 def analyse(spark: SparkSession, stream: Stream) -> tuple[Stream, list[str], list[str]]:
@@ -134,7 +232,7 @@ def analyse(spark: SparkSession, stream: Stream) -> tuple[Stream, list[str], lis
     ranges = "CAST(array() AS ARRAY<STRUCT<a: BIGINT, b: BIGINT>>)"
     spark.sql(
         f"SELECT 0L AS gid{groups}, 0L AS v, 0L AS first, {ranges} AS fires, {ranges} AS again, "
-        f"0L AS k, 0L AS c, 0L AS low, 0L AS high WHERE false"
+        f"0L AS newest, 0L AS k, 0L AS c, 0L AS low, 0L AS high, false AS opening WHERE false"
     ).createOrReplaceTempView(FIRED)
     spark.sql(stream.windows_sql(FIRED, 0)).createOrReplaceTempView(WINDOWS)
     spark.sql(stream.rows_sql(CHANGED, None, None)).createOrReplaceTempView(ROWS)
@@ -315,7 +413,11 @@ def _output(
                 f"{other.output} is the output table of the stream {other.database}.{other.name}",
                 hint="give every stream an output table of its own",
             )
-    check_existing(info, shape)
+    if not check_existing(info, shape).provenance and definition.options.delete_output:
+        raise NotSupportedError(
+            f"DELETE_OUTPUT_TABLE with {database}.{definition.output.name}, whose rows do not say where they "
+            "come from"
+        )
     return info, True
 
 
@@ -339,7 +441,7 @@ def _refuse_inexact(stream: Stream) -> None:
     )
 
 
-def _refuse_cycle(stream: Stream, registry: Registry) -> None:
+def _refuse_cycle(stream: Stream, registry: Registry | _Others) -> None:
     """Refuse an output that the stream reads, directly or by way of other streams."""
     definition = stream.definition
     output = f"{definition.output.database or definition.name.database}.{definition.output.name}"

@@ -19,7 +19,7 @@ from lakestream.storage.delta import read_arrow
 from lakestream.triggers.cut import NO_SEEDS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
     import pyarrow as pa
     from pyspark.sql import SparkSession
@@ -42,7 +42,8 @@ Window = tuple[int, int]
 class Found:
     """What a cut gave: windows that fire, (gid, low) of rows that go, and the groups' next state.
 
-    ``fired`` has gid, group columns, k, c, low, high; ``gone`` gid and low; ``spans`` cover the fired.
+    ``fired`` has gid, group columns, k, c, low, high, opening; ``gone`` gid and low; ``spans`` cover the
+    fired.
     """
 
     fired: pa.Table
@@ -63,6 +64,7 @@ class _Touched:
     newest: int | None
     counted: int
     starts: Sequence[int]
+    opened: frozenset[int]
     from_us: int
     late: bool
     lost_newest: bool
@@ -120,16 +122,48 @@ class Cutting:
         windows = self._windows(touched)
         fired, gone = [], []
         for group in touched:
-            now = _firing(windows.get(group.gid, ()))
+            now = self._firing(group, windows.get(group.gid, ()))
             fired += [(group, w) for w in sorted(now) if w[0] < end and w[1] > start]
             gone += [(group.gid, w[0]) for w in there.get(group.gid, ()) if w[0] < end and w[1] > start]
         spans = merge_spans(sorted({window for _, window in fired}))
         return Found(*self._tables(fired, gone, []), spans, 0, 0)
 
+    def opened(self, windows: Collection[tuple[int, int]]) -> Found:
+        """Cut the windows (group, start) that are still open, as far as they have come."""
+        assert self.stream.cut is not None and self.state.rows is not None  # noqa: PT018 - by the tick
+        self._schema = self.state.rows.schema
+        starts: dict[int, int] = {}
+        for gid, low in windows:
+            starts[gid] = min(low, starts.get(gid, low))
+        rows = [row for row in _rows(self.state.rows) if row["gid"] in starts]
+        touched = [self._known(row, starts[row["gid"]], late=False) for row in rows]
+        if not touched:
+            return Found(*self._tables([], [], []), [], 0, 0)
+        self._read(touched)
+        self._register(touched, self._mark)
+        found = self._windows(touched)
+        fired = [
+            (group, (row["low"], row["high"]))
+            for group in touched
+            for row in found.get(group.gid, ())
+            if (group.gid, row["low"]) in windows and not row["closed"]
+        ]
+        spans = merge_spans(sorted({window for _, window in fired}))
+        return Found(*self._tables(fired, [], []), spans, 0, 0)
+
     def _known(self, row: dict[str, Any], from_us: int, *, late: bool) -> _Touched:
         names = tuple(row[name] for name in self.stream.group_columns)
         return _Touched(
-            row["gid"], names, row["first"], row["newest"], 0, (), from_us, late=late, lost_newest=False
+            row["gid"],
+            names,
+            row["first"],
+            row["newest"],
+            0,
+            (),
+            frozenset(),
+            from_us,
+            late=late,
+            lost_newest=False,
         )
 
     # --- what changed ---
@@ -140,8 +174,9 @@ class Cutting:
         expired = f"AND NOT (c.expires AND coalesce(c.ts < s.newest - {expiry}L, false))" if expiry else ""
         names = "".join(f", any_value(c.{name}) AS {name}" for name in self.stream.group_columns)
         late = "count_if(c.kept AND c.ts <= s.safe)" if len(self.state) else "0L"
+        low = "min(c.ts)" if self.stream.refires else "min(c.ts) FILTER (WHERE NOT c.kept)"
         return self.spark.sql(
-            f"SELECT c.gid{names}, count_if(c.kept) AS n, {late} AS late, min(c.ts) AS low, "
+            f"SELECT c.gid{names}, count_if(c.kept) AS n, {late} AS late, {low} AS low, "
             f"min(c.ts) FILTER (WHERE c.kept) AS low_kept, max(c.ts) FILTER (WHERE c.kept) AS high, "
             f"max(c.ts) FILTER (WHERE NOT c.kept) AS high_gone "
             f"FROM {CHANGES} c LEFT JOIN {STATE} s ON s.gid = c.gid WHERE true {expired} GROUP BY c.gid"
@@ -154,11 +189,14 @@ class Cutting:
             if row["high"] is None:
                 return None
             first, newest = row["low_kept"], row["high"]
-            return _Touched(row["gid"], names, first, newest, 0, (), first, late=False, lost_newest=False)
+            none: frozenset[int] = frozenset()
+            return _Touched(
+                row["gid"], names, first, newest, 0, (), none, first, late=False, lost_newest=False
+            )
         safe, resume, newest = old["safe"], old["resume"], old["newest"]
         counting = self.stream.cut is not None and self.stream.cut.counts
         limit = resume if resume is not None and not counting else safe
-        late = self.stream.refires and row["low"] <= limit
+        late = row["low"] is not None and row["low"] <= limit
         lost = row["high_gone"] is not None and row["high_gone"] >= newest
         if not late and not lost and (row["high"] is None or row["high"] <= limit):
             return None
@@ -171,7 +209,8 @@ class Cutting:
             highest,
             old["counted"],
             old["starts"],
-            min(row["low"], goes_on) if late or lost else goes_on,
+            frozenset(old["opened"]),
+            min(row["low"], goes_on) if late or (lost and row["low"] is not None) else goes_on,
             late=late or lost,
             lost_newest=lost and self.stream.exact,
         )
@@ -284,7 +323,7 @@ class Cutting:
         fired: list[tuple[_Touched, Window]] = []
         gone: list[tuple[int, int]] = []
         for group in touched:
-            now = _firing(windows.get(group.gid, ()))
+            now = self._firing(group, windows.get(group.gid, ()))
             if group.late:
                 before = {window for window in there.get(group.gid, ()) if window[0] >= group.from_us}
                 same = {window for window in now & before if not _holds(moved[group.gid], window)}
@@ -292,6 +331,19 @@ class Cutting:
                 now -= same
             fired += [(group, window) for window in sorted(now)]
         return fired, gone
+
+    def _firing(self, group: _Touched, found: Iterable[dict[str, Any]]) -> set[Window]:
+        """Return the windows that fire: those that close, those that are open, or those that open."""
+        options = self.stream.definition.options
+        return {
+            (row["low"], row["high"])
+            for row in found
+            if row["counts"]
+            and (
+                (options.at_close and (row["closed"] or options.at_once))
+                or (options.at_open and row["low"] not in group.opened)
+            )
+        }
 
     def _moved(self, gids: Iterable[int]) -> dict[int, list[int]]:
         """Return the instants of the changed rows of some groups, in order."""
@@ -310,12 +362,20 @@ class Cutting:
     ) -> tuple[pa.Table, pa.Table, pa.Table]:
         import pyarrow as pa
 
-        integer = pa.int64()
+        integer, options = pa.int64(), self.stream.definition.options
+        still_open = {
+            (group.gid, row["low"]) for group, found in states for row in found if not row["closed"]
+        }
+        opening = [
+            options.at_open and (not options.at_close or (group.gid, low) in still_open)
+            for group, (low, _) in fired
+        ]
         columns: dict[str, Any] = {"gid": pa.array([group.gid for group, _ in fired], integer)}
         columns |= self._names([group for group, _ in fired])
         lows = pa.array([low for _, (low, _) in fired], integer)
         columns |= {"k": lows, "c": pa.array([self.version] * len(fired), integer), "low": lows}
         columns["high"] = pa.array([high for _, (_, high) in fired], integer)
+        columns["opening"] = pa.array(opening, pa.bool_())
         went = {
             "gid": pa.array([gid for gid, _ in gone], integer),
             "low": pa.array([low for _, low in gone], integer),
@@ -351,16 +411,16 @@ class Cutting:
             "resume": pa.array([lows[0] if lows else None for lows in opened], integer),
             "counted": pa.array(behind, integer),
             "starts": pa.array([lows if counts else [] for lows in opened], pa.list_(integer)),
+            "opened": pa.array(
+                [sorted(r["low"] for r in found if not r["closed"] and r["counts"]) for _, found in states],
+                pa.list_(integer),
+            ),
         }
         return pa.table(columns)
 
 
 def _rows(table: pa.Table | None) -> list[dict[str, Any]]:
     return [] if table is None else list(table.to_pylist())
-
-
-def _firing(found: Iterable[dict[str, Any]]) -> set[Window]:
-    return {(row["low"], row["high"]) for row in found if row["fires"]}
 
 
 def _holds(instants: list[int], window: Window) -> bool:

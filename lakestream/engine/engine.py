@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from lakestream.compute.evaluate import Way
 from lakestream.engine.checks import OutputMark, check_output, check_source, named_state
 from lakestream.engine.create import open_target, spark_message
+from lakestream.engine.delays import Delays, closed_by_clock, open_windows
 from lakestream.engine.faults import reach
 from lakestream.engine.instants import to_micros
 from lakestream.engine.planner import Limits, Planner, Position
@@ -23,7 +24,8 @@ from lakestream.engine.resync import Resync
 from lakestream.engine.state import GroupState
 from lakestream.engine.stream import Stream, compile_stream
 from lakestream.engine.tick import Tick, output_app
-from lakestream.errors import LakestreamError, StorageError, StreamError
+from lakestream.engine.write import delete_output
+from lakestream.errors import LakestreamError, StatementError, StorageError, StreamError
 from lakestream.language import parse_statement
 from lakestream.language.model import CreateStream
 from lakestream.storage.delta import read_commits
@@ -85,6 +87,8 @@ class _Running:
     saved_tick: int = 0
     saved_at: float = 0.0
     not_before: float = 0.0
+    delays: Delays | None = None
+    closed_us: int = 0
 
 
 def definition_of(record: StreamRecord) -> StreamDefinition:
@@ -93,12 +97,8 @@ def definition_of(record: StreamRecord) -> StreamDefinition:
     if not isinstance(statement, CreateStream):
         raise TypeError(f"the registry holds no CREATE STREAM for {record.name}")
     definition = statement.definition
-    return replace(
-        definition,
-        name=definition.name.within(record.database),
-        source=definition.source.within(record.database),
-        output=definition.output.within(record.database),
-    )
+    named = replace(definition, name=definition.name.within(record.database))
+    return named.within(record.extra.get("current", record.database))
 
 
 def compile_record(record: StreamRecord, catalog: Catalog) -> Stream:
@@ -117,11 +117,16 @@ def compile_record(record: StreamRecord, catalog: Catalog) -> Stream:
 
 def history_of(record: StreamRecord, definition: StreamDefinition) -> History:
     """Return what a stream takes of the rows that were there before it."""
-    until = record.extra.get("until_us")
+    until, skipped = record.extra.get("until_us"), skipped_of(record)
     if "floor_us" in record.extra:
-        return History(record.start_version, taken=True, start_us=record.extra["floor_us"], until_us=None)
+        return History(record.start_version, True, record.extra["floor_us"], None, skipped)
     taken = definition.options.wants_history
-    return History(record.start_version, taken, until if taken else None, until)
+    return History(record.start_version, taken, until if taken else None, until, skipped)
+
+
+def skipped_of(record: StreamRecord) -> tuple[tuple[int, int], ...]:
+    """Return the ranges of the source's commits that a stream was told to pass over."""
+    return tuple((after, upto) for after, upto in record.extra.get("skipped", []))
 
 
 @dataclass
@@ -153,7 +158,58 @@ class Engine:
             self.registry.write_plans(new)
             reach("C2")
         reports = [self._run(running, plan) for running, plan in planned]
+        self._delete_outputs()
         return [*reports, *self._recalculate()]
+
+    def _delete_outputs(self) -> None:
+        """Take the output of dropped subtables back, once the stream has taken all that was in them."""
+        for record in self.registry.streams():
+            dropped: dict[str, int] = record.extra.get("dropped", {})
+            running = self._running.get(record.uuid) if dropped else None
+            if running is None or running.position.version is None:
+                continue
+            done = {name for name, version in dropped.items() if version <= running.position.version}
+            if not done:
+                continue
+            delete_output(
+                self.catalog.handles.open(running.target.info.path), running.stream, running.state, done
+            )
+            left = {name: version for name, version in dropped.items() if name not in done}
+            self.registry.update(record.uuid, extra={**record.extra, "dropped": left})
+
+    def skip(self, record: StreamRecord) -> None:
+        """Put a stream behind all commits of its source; what they wrote is not the stream's.
+
+        Raises StatementError UNTREATED_NOT_IGNORED for a stream that is EXACT or takes history yet.
+        """
+        running = self._load(record, *self.registry.last(record.uuid))
+        if running.pending is not None:
+            self._run(running, running.pending)
+        position = running.position
+        if running.stream.exact or position.version is None:
+            why = "follows every change" if running.stream.exact else "is still taking its history"
+            raise StatementError("UNTREATED_NOT_IGNORED", f"{record.database}.{record.name} {why}")
+        latest = self.catalog.handles.latest(running.stream.source.info.path).version
+        if latest == position.version:
+            return
+        # First what is passed over, then the place behind it: a crash between the two is mended by
+        # saying it again.
+        known = [(after, upto) for after, upto in skipped_of(record) if after != position.version]
+        extra = {**record.extra, "skipped": [*known, (position.version, latest)]}
+        self.registry.update(record.uuid, extra=extra)
+        mark = OutputMark.of(self._output(running))
+        finished = to_micros(self.meter.now())
+        passed = Progress(
+            record.uuid,
+            position.tick + 1,
+            latest,
+            finished_us=finished,
+            extra={**running.totals, **mark.written()},
+        )
+        if running.stream.cut is not None and len(running.state):
+            self.registry.write_state(record.uuid, passed.tick, running.state.saved(latest))
+        self.registry.write_progress([passed])
+        self.forget(record.uuid)
 
     def held_back(self) -> float:
         """Return the seconds until the rate limit of some waiting output allows its next commit."""
@@ -207,7 +263,17 @@ class Engine:
         tables = self.catalog.handles
         source = tables.open(path) if path in looked_at else tables.latest(path)
         looked_at.add(path)
-        return self._planner(running).following(running.position, source)
+        plan = self._planner(running).following(running.position, source)
+        return plan or self._by_clock(running)
+
+    def _by_clock(self, running: _Running) -> TickPlan | None:
+        """Plan what is due because time has passed, None for nothing."""
+        planner = self._planner(running)
+        closed = closed_by_clock(running.stream, planner.clock_us)
+        if closed is not None and closed > running.closed_us:
+            return planner.by_clock(running.position, "clock", {"closed": [running.closed_us, closed]})
+        due = running.delays.due(planner.clock_us) if running.delays else []
+        return planner.by_clock(running.position, "delay", {"windows": due}) if due else None
 
     def _planner(self, running: _Running) -> Planner:
         now = to_micros(self.clock.now())
@@ -309,8 +375,18 @@ class Engine:
         running = _Running(record, stream, target, position, GroupState(), pending, mark, totals)
         running.state = self._restored(running)
         running.saved_tick, running.saved_at = position.tick, self.meter.monotonic()
+        known_us = progress.extra.get("closed_us") if progress else None
+        running.closed_us = record.created_us if known_us is None else known_us
+        delay = stream.definition.options.max_delay
+        if delay is not None:
+            running.delays = Delays(delay.micros)
+            self._follow_open(running, to_micros(self.clock.now()))
         self._running[record.uuid] = running
         return running
+
+    def _follow_open(self, running: _Running, now_us: int) -> None:
+        if running.delays is not None:
+            running.delays.follow(open_windows(self.spark(), running.stream, running.state), now_us)
 
     def _restored(self, running: _Running) -> GroupState:
         """Load the last checkpoint of the state, and follow what the source did since.
@@ -397,6 +473,7 @@ class Engine:
                 **totals,
                 **mark.written(),
                 **_history_extra(plan),
+                **_closed_extra(running, plan),
             },
         )
         self.registry.write_progress([progress])
@@ -405,7 +482,19 @@ class Engine:
         running.state, running.totals = outcome.state, totals
         running.position = _position(running.record, running.stream, progress)
         running.not_before = self.meter.monotonic() + pause
+        self._take_clock(running, plan)
         self._save_when_due(running)
+
+    def _take_clock(self, running: _Running, plan: TickPlan) -> None:
+        """Follow what the tick opened or closed, and what of the clock it has done."""
+        if plan.kind == "clock":
+            running.closed_us = plan.extra["closed"][1]
+        if running.delays is None:
+            return
+        if plan.kind == "delay":
+            running.delays.fire(((gid, k) for gid, k in plan.extra["windows"]), plan.clock_us)
+        else:
+            self._follow_open(running, plan.clock_us)
 
     def _pause_after(self, running: _Running, outcome: Outcome) -> float:
         """Return the seconds that the sink's limits put between this output commit and the next one."""
@@ -484,6 +573,13 @@ def _history_extra(plan: TickPlan) -> dict[str, object]:
     if plan.kind != "history" or plan.extra["slice"] == len(plan.extra["cuts"]):
         return {}
     return {"next_slice": plan.extra["slice"] + 1, "cuts": plan.extra["cuts"]}
+
+
+def _closed_extra(running: _Running, plan: TickPlan) -> dict[str, object]:
+    """Return up to where the clock has closed windows, for a stream whose windows it closes."""
+    if not running.stream.definition.options.by_clock:
+        return {}
+    return {"closed_us": plan.extra["closed"][1] if plan.kind == "clock" else running.closed_us}
 
 
 def _as_failure(error: Exception) -> LakestreamError:

@@ -77,6 +77,17 @@ class Planner:
         }
         return self._plan(position, "changes", (position.version, commits[-1].version), extra)
 
+    def by_clock(self, position: Position, kind: str, what: dict[str, Any]) -> TickPlan | None:
+        """Return the plan of a tick that takes no changes; ``what`` says which windows fire.
+
+        None while history is under way, which comes first.
+        """
+        if position.version is None:
+            return None
+        source = self.tables.open(self.stream.source.info.path)
+        extra = {"transport": self._transport(source, Size(0, 0)), "appends_only": True, **what}
+        return self._plan(position, kind, (position.version, position.version), extra)
+
     def _goes_by_range(self, commits: Sequence[CommitInfo]) -> bool:
         """Return whether one tick over several commits gives what one tick for each would.
 
@@ -109,10 +120,10 @@ class Planner:
             span = (self.record.extra.get("until_us"), upper)
             plans.append(self._replayed("history", (-1, start), transport, span))
         after = start if saved is None else saved
-        if position.version is not None and position.version > after:
-            size = _size_of(read_commits(source.path, after, position.version))
-            transport = self._transport(source, size)
-            plans.append(self._replayed("changes", (after, position.version), transport, (None, None)))
+        if position.version is not None:
+            for versions in _without(after, position.version, self.record.extra.get("skipped", [])):
+                transport = self._transport(source, _size_of(read_commits(source.path, *versions)))
+                plans.append(self._replayed("changes", versions, transport, (None, None)))
         return plans
 
     def recalculation(self, version: int, part: int, size: Size) -> TickPlan:
@@ -190,6 +201,16 @@ class Size:
 
 
 _UNKNOWN_ROWS = 2**40
+
+
+def _without(after: int, upto: int, skipped: Sequence[Sequence[int]]) -> list[tuple[int, int]]:
+    """Return ``(after, upto]`` without the ranges that are skipped, which lie in it or before it."""
+    ranges = []
+    for start, end in sorted((start, end) for start, end in skipped):
+        if after < start:
+            ranges.append((after, min(start, upto)))
+        after = max(after, end)
+    return [*ranges, *([(after, upto)] if after < upto else [])]
 
 
 def _size_of(commits: Sequence[CommitInfo]) -> Size:

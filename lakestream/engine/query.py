@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from lakestream.engine.create import spark_message
+from lakestream.engine.information import INFORMATION_SCHEMA
 from lakestream.engine.names import Names, visible_columns
 from lakestream.engine.planner import table_size
 from lakestream.engine.stream import quoted, text
@@ -17,6 +18,9 @@ from lakestream.language.source import place_of
 from lakestream.storage.delta import capabilities, read_spark
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
     from lakestream.language.model import Fragment
@@ -24,11 +28,17 @@ if TYPE_CHECKING:
 
 
 def query_frame(
-    spark: SparkSession, catalog: Catalog, fragment: Fragment, database: str, small_bytes: int
+    spark: SparkSession,
+    catalog: Catalog,
+    fragment: Fragment,
+    database: str,
+    small_bytes: int,
+    system: Callable[[str], pa.Table],
 ) -> DataFrame:
     """Return a query over the lake's tables as a DataFrame; tables up to ``small_bytes`` travel as Arrow.
 
-    Raises StatementError TABLE_NOT_FOUND, or QUERY_INVALID with what Spark says of it.
+    ``system`` gives the tables of ``information_schema`` by name. Raises StatementError TABLE_NOT_FOUND, or
+    QUERY_INVALID with what Spark says of it.
     """
     query = parse_query(fragment)
     names = Names(catalog, database)
@@ -36,11 +46,16 @@ def query_frame(
     for number, table in enumerate(list(query.find_all(exp.Table))):
         if not table.db and table.name.lower() in common:
             continue
+        view = f"ls_query_{number}"
         try:
+            if table.db.lower() == INFORMATION_SCHEMA:
+                rows = system(table.name)
+                spark.createDataFrame(rows).createOrReplaceTempView(view)
+                _put(table, f"SELECT * FROM {view}")
+                continue
             info, only = names.find(table.db or database, table.name)
         except LakestreamError as error:
             raise error.at(place_in(fragment, table)) from None
-        view = f"ls_query_{number}"
         table_frame(spark, catalog, info, small_bytes).createOrReplaceTempView(view)
         _replace(table, view, info, only)
     try:
@@ -61,11 +76,14 @@ def table_frame(spark: SparkSession, catalog: Catalog, info: TableInfo, small_by
 
 def _replace(table: exp.Table, view: str, info: TableInfo, only: str | None) -> None:
     """Put the view in the table's place; a subtable's name stands for its rows."""
-    alias = table.args.get("alias") or exp.TableAlias(this=exp.to_identifier(table.name, quoted=True))
     columns = ", ".join(quoted(name) for name in visible_columns(info))
     where = "" if only is None else f" WHERE tbname = {text(only)}"
-    body = exp.Var(this=f"SELECT {columns} FROM {view}{where}")
-    subquery = exp.Subquery(this=body, alias=alias)
+    _put(table, f"SELECT {columns} FROM {view}{where}")
+
+
+def _put(table: exp.Table, body: str) -> None:
+    alias = table.args.get("alias") or exp.TableAlias(this=exp.to_identifier(table.name, quoted=True))
+    subquery = exp.Subquery(this=exp.Var(this=body), alias=alias)
     for name in ("joins", "laterals", "sample", "pivots"):
         if table.args.get(name):
             subquery.set(name, table.args[name])

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import reduce
 from typing import TYPE_CHECKING
 
 from lakestream.compute.calculation import ROWS
+from lakestream.engine.stream import quoted
 from lakestream.engine.transport import ARROW, ArrowTransport, SparkTransport
 
 if TYPE_CHECKING:
@@ -43,13 +45,15 @@ class History:
     """Rows written before the stream was created: taken from ``start_us`` on, or not at all.
 
     ``version`` is the source's version at creation; ``taken`` says whether its rows are the stream's.
-    Rows before ``until_us`` of that version are not (None: there are none to leave out).
+    Rows before ``until_us`` of that version are not (None: there are none to leave out), nor are those
+    that commits of the ranges ``(after, upto]`` in ``skipped`` wrote.
     """
 
     version: int
     taken: bool
     start_us: int | None
     until_us: int | None
+    skipped: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass
@@ -134,16 +138,25 @@ class Relations:
         return BEFORE
 
     def _excluded(self, spans: Spans) -> str | None:
-        """Register the rows of before the stream's creation that it does not take; None for none."""
+        """Register the source's rows that the stream does not take; None for none.
+
+        Those are rows of before its creation, and what was written while it was told to pass over it.
+        """
+        if self.plan.kind == "history":
+            return None
         until = self.history.until_us
         overlapping = [(low, min(high, until)) for low, high in spans if until is not None and low < until]
-        if not overlapping or self.plan.kind == "history":
+        columns, found = self.stream.changed_columns, []
+        if overlapping:
+            time = self.stream.source.info.time_column
+            found.append(self.transport.rows(self._path, self.history.version, columns, time, overlapping))
+        for after, upto in self.history.skipped:
+            written = self.transport.changes(self._path, after, upto, columns)
+            written = written.where("_change_type IN ('insert', 'update_postimage')")
+            found.append(written.select(*map(quoted, columns)))
+        if not found:
             return None
-        info = self.stream.source.info
-        rows = self.transport.rows(
-            self._path, self.history.version, self.stream.changed_columns, info.time_column, overlapping
-        )
-        rows.createOrReplaceTempView(EXCLUDED)
+        reduce(lambda one, other: one.unionByName(other), found).createOrReplaceTempView(EXCLUDED)
         return EXCLUDED
 
     # --- other tables ---

@@ -128,6 +128,8 @@ def by_update(stream: Stream, target: Target, plan: TickPlan) -> bool:
     """
     if not plan.extra.get("appends_only") or not target.unique or stream.incremental(1) is None:
         return False
+    if stream.definition.options.at_open or stream.definition.options.by_clock:
+        return False
     return stream.follows_source or plan.kind == "history" or plan.upto - plan.after == 1
 
 

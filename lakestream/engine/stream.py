@@ -130,6 +130,17 @@ class Stream:
         return self.refires and self.definition.options.expired_time is None
 
     @property
+    def follows_updates(self) -> bool:
+        """Whether a rewritten row makes its windows fire again."""
+        return self.refires or self.definition.options.follow_updates
+
+    @property
+    def fires_early(self) -> bool:
+        """Whether windows fire, or open, before they close: their rows are then written more than once."""
+        options = self.definition.options
+        return options.at_once or options.at_open or options.max_delay is not None
+
+    @property
     def deletes(self) -> bool:
         """Whether a deleted row makes its windows fire again."""
         return self.exact or self.definition.options.delete_recalc
@@ -158,9 +169,8 @@ class Stream:
     @property
     def detection(self) -> Detection:
         """How the stream finds out which windows fire, commit by commit."""
-        return Detection(
-            self.grid, self.group_columns, self.watermark, self.refires, self.deletes, self.expiry
-        )
+        touches = self.deletes or self.follows_updates
+        return Detection(self.grid, self.group_columns, self.watermark, self.refires, touches, self.expiry)
 
     @property
     def net_detection(self) -> NetDetection:
@@ -204,6 +214,7 @@ class Stream:
             self.expiry,
             self.refires,
             options.ignore_nodata,
+            options.at_once,
             limit,
             self.partial_types,
         )
@@ -263,7 +274,7 @@ class Stream:
     def changes_sql(self, changed: str) -> str:
         """Return SQL of what detection takes, from the changed rows."""
         old = [
-            *(["update_preimage"] if self.refires else []),
+            *(["update_preimage"] if self.follows_updates else []),
             *(["delete"] if self.deletes else []),
         ]
         taken = ", ".join(f"'{kind}'" for kind in ("insert", "update_postimage", *old))
@@ -309,6 +320,81 @@ class Stream:
             f"FROM {updated} GROUP BY _ls_gid"
         )
 
+    def early_sql(self, fired: str, state: str) -> str:
+        """Return SQL of a detection result with what fires by other events than a window's closing.
+
+        Those are changes of open windows, or openings; where the clock closes windows rows fire nothing.
+        """
+        options, grid, first = self.definition.options, self.grid, "first"
+        mark, mark_before = f"(newest - {self.watermark}L)", f"(newest_before - {self.watermark}L)"
+        before = {"first": "first_before", "newest": "newest_before"}
+        known = "".join(
+            f", coalesce(lag(f.{name}) OVER (PARTITION BY f.gid ORDER BY f.v), s.{name}) AS {other}"
+            for name, other in before.items()
+        )
+        more: list[str] = []
+        if options.at_once:
+            last = "v = max(v) OVER (PARTITION BY gid)"
+            a = f"greatest({grid.closed(mark, first)}, {grid.ended(first, first)}) + 1"
+            more = [f"struct({a} AS a, CASE WHEN {last} THEN {grid.begun('newest', first)} END AS b)"]
+        elif options.at_open:
+            started = f"coalesce({grid.begun(mark_before, 'first_before')}, {grid.ended(first, first)})"
+            lower = [grid.ended(first, first), started]
+            lower += [grid.closed(mark, first)] if options.at_close else []
+            earlier = f"least({grid.ended('first_before', 'first_before')}, {started})"
+            more = [
+                f"struct(greatest({', '.join(lower)}) + 1 AS a, {grid.begun(mark, first)} AS b)",
+                (
+                    f"struct({grid.ended(first, first)} + 1 AS a, "
+                    f"CASE WHEN first_before IS NOT NULL THEN {earlier} END AS b)"
+                ),
+            ]
+        fires = "fires" if options.at_close else "slice(fires, 1, 0)"
+        if more:
+            fires = f"concat({fires}, filter(array({', '.join(more)}), r -> r.a <= r.b))"
+        ranges = "concat(fires, again)"
+        return (
+            f"SELECT * EXCEPT (first_before, newest_before, lowest, highest), "
+            f"aggregate({ranges}, 0L, (n, r) -> n + r.b - r.a + 1) AS windows, "
+            f"{grid.low('lowest', first)} AS low, {grid.high('highest', first)} AS high FROM ("
+            f"SELECT *, array_min(transform({ranges}, r -> r.a)) AS lowest, "
+            f"array_max(transform({ranges}, r -> r.b)) AS highest FROM ("
+            f"SELECT * EXCEPT (fires, windows, low, high), {fires} AS fires FROM ("
+            f"SELECT f.*{known} FROM {fired} f LEFT JOIN {state} s ON f.gid = s.gid)))"
+        )
+
+    def open_sql(self, state: str) -> str:
+        """Return SQL of the windows that are open: gid, k BIGINT."""
+        mark = f"(newest - {self.watermark}L)"
+        first = f"greatest({self.grid.closed(mark, 'first')}, {self.grid.ended('first', 'first')}) + 1"
+        return (
+            f"SELECT gid, explode(sequence(a, b)) AS k FROM (SELECT gid, {first} AS a, "
+            f"{self.grid.begun(mark, 'first')} AS b FROM {state} WHERE first IS NOT NULL) WHERE a <= b"
+        )
+
+    def fired_sql(self, state: str, version: int, ranges: str) -> str:
+        """Return SQL of a detection result in which windows of the groups of a state fire.
+
+        ``ranges`` is SQL of (gid, a BIGINT, b BIGINT): the first window and the last one.
+        """
+        groups = "".join(f", s.{name}" for name in self.group_columns)
+        none = "CAST(array() AS ARRAY<STRUCT<a: BIGINT, b: BIGINT>>)"
+        return (
+            f"SELECT s.gid{groups}, CAST({version} AS BIGINT) AS v, s.first, s.newest, "
+            f"array(struct(r.a, r.b)) AS fires, {none} AS again, {none} AS gone, s.first AS first_gone, "
+            f"0L AS rows, 0L AS late, r.b - r.a + 1 AS windows, {self.grid.low('r.a', 's.first')} AS low, "
+            f"{self.grid.high('r.b', 's.first')} AS high FROM ({ranges}) r JOIN {state} s ON s.gid = r.gid "
+            f"WHERE r.a <= r.b"
+        )
+
+    def clock_sql(self, state: str, from_us: int, to_us: int) -> str:
+        """Return SQL of the ranges of windows that end in ``(from_us, to_us]``, for each group of a state."""
+        grid = self.grid
+        return (
+            f"SELECT gid, greatest({grid.ended(f'{from_us}L', 'first')}, {grid.ended('first', 'first')}) + 1 "
+            f"AS a, {grid.ended(f'{to_us}L', 'first')} AS b FROM {state} WHERE first IS NOT NULL"
+        )
+
     def recalculated_sql(self, state: str, version: int, part: Part) -> str:
         """Return SQL of a detection result with all windows of a part of event time that have fired."""
         groups = "".join(f", {name}" for name in self.group_columns)
@@ -318,7 +404,10 @@ class Stream:
             lower.append(f"{grid.ended(f'{part.overlap_us}L', 'first')} + 1")
         if part.from_us is not None:
             lower.append(f"{grid.begun(f'{part.from_us - 1}L', 'first')} + 1")
-        upper = [grid.closed(f"(newest - {self.watermark}L)", "first")]
+        mark, options = f"(newest - {self.watermark}L)", self.definition.options
+        upper = [grid.closed(mark, "first")]
+        if self.fires_early:
+            upper = [grid.begun("newest" if options.at_once else mark, "first")]
         if part.to_us is not None:
             upper.append(grid.begun(f"{part.to_us - 1}L", "first"))
         a = f"greatest({', '.join(lower)})" if len(lower) > 1 else lower[0]
@@ -360,6 +449,9 @@ class Stream:
         k, first = "k", "first"
         groups = "".join(f", {name}" for name in self.group_columns)
         times = self.grid.placeholders(k, first)
+        opening = self._opening()
+        if opening:
+            times["_twend"] = f"CASE WHEN {opening} THEN {times['_twstart']} ELSE {times['_twend']} END"
         marks = "".join(f", timestamp_micros({sql}) AS {name}" for name, sql in times.items())
         if "_twstart" in times:
             marks += f", ({times['_twend']} - {times['_twstart']}) div 1000L AS _twduration"
@@ -369,8 +461,17 @@ class Stream:
         return (
             f"SELECT gid AS _ls_gid, k AS _ls_k, c AS _ls_c{groups}, {self.grid.low(k, first)} AS _ls_low, "
             f"{self.grid.high(k, first)} AS _ls_high{marks}, gid AS _tgrpid "
-            f"FROM ({self.detection.windows_sql(fired)})"
+            f"FROM ({self.detection.windows_sql(fired, newest=bool(opening))})"
         )
+
+    def _opening(self) -> str:
+        """Return SQL that is true for a window that opens, over its number, newest and first of its group."""
+        options = self.definition.options
+        if not options.at_open:
+            return ""
+        if not options.at_close:
+            return "true"
+        return f"k > {self.grid.closed(f'(newest - {self.watermark}L)', 'first')}"
 
     # --- windows that are cut by rows ---
 
@@ -390,13 +491,14 @@ class Stream:
         )
 
     def _cut_windows_sql(self, fired: str, clock_us: int) -> str:
-        """Return SQL of windows with their placeholders, from (gid, group columns, k, c, low, high)."""
+        """Return SQL of windows with their placeholders, from (gid, groups, k, c, low, high, opening)."""
         groups = "".join(f", {name}" for name in self.group_columns)
         local = f", {clock_us * 1000}L AS _tlocaltime" if "_tlocaltime" in self.calculation.used else ""
+        last = "CASE WHEN opening THEN low ELSE high - 1 END"
         return (
             f"SELECT gid AS _ls_gid, k AS _ls_k, c AS _ls_c{groups}, low AS _ls_low, high AS _ls_high, "
-            f"timestamp_micros(low) AS _twstart, timestamp_micros(high - 1) AS _twend, "
-            f"(high - 1 - low) div 1000L AS _twduration{local}, gid AS _tgrpid FROM {fired}"
+            f"timestamp_micros(low) AS _twstart, timestamp_micros({last}) AS _twend, "
+            f"({last} - low) div 1000L AS _twduration{local}, gid AS _tgrpid FROM {fired}"
         )
 
 

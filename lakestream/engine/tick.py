@@ -77,6 +77,9 @@ if TYPE_CHECKING:
     Rows: TypeAlias = Any  # an Arrow table (which has no types) or a DataFrame
 
 
+CLOCK_KINDS = ("delay", "clock")
+"""Kinds of ticks that take no changes: time has passed."""
+
 MAX_ARROW_ROWS = 500_000
 """Rows of open windows that are read as Arrow."""
 
@@ -138,6 +141,8 @@ class Tick:
             Write: self._write,
         }
         try:
+            if self.plan.kind in CLOCK_KINDS:
+                return self._run_by_clock()
             for stage in stages(self.stream, self.target, self.plan):
                 run[type(stage)](stage)
                 if isinstance(stage, UpdateWindows | DetectWindows) and (self.landed or self._is_idle):
@@ -146,6 +151,36 @@ class Tick:
             if isinstance(self.transport, SparkTransport):
                 self.transport.release()
         return self.outcome
+
+    def _run_by_clock(self) -> Outcome:
+        """Let windows fire because time has passed: open ones, or those that the clock has closed."""
+        if self.landed or not len(self.state):
+            return self.outcome
+        if self.stream.cut is not None:
+            self._take_cut(self._cutting.opened({(gid, low) for gid, low in self.plan.extra["windows"]}))
+        else:
+            self._fire_by_clock()
+        for stage in stages(self.stream, self.target, self.plan):
+            if isinstance(stage, ReadRows):
+                self._read_rows(stage)
+            elif isinstance(stage, Compute):
+                self._compute(stage)
+        self._put(output_app(self.stream.uuid))
+        return self.outcome
+
+    def _fire_by_clock(self) -> None:
+        self._state_view()
+        if self.plan.kind == "clock":
+            since, until = self.plan.extra["closed"]
+            ranges = self.stream.clock_sql(STATE, since, until)
+        else:
+            windows = ", ".join(f"({gid}L, {k}L, {k}L)" for gid, k in self.plan.extra["windows"])
+            ranges = f"SELECT * FROM VALUES {windows} AS t(gid, a, b)"
+        fired = self.transport.keep(self.spark.sql(self.stream.fired_sql(STATE, self.plan.upto, ranges)))
+        fired.frame.createOrReplaceTempView(FIRED)
+        summary = self._summed(fired)
+        self._settled, self._spans = True, _spans_of(summary)
+        self.outcome = Outcome(self.state, windows=_total(summary, "windows"))
 
     def recalculate(self, part: Part, app: str) -> Outcome:
         """Compute all windows of a part of event time from the source as it is, and put them in its place."""
@@ -368,6 +403,10 @@ class Tick:
             return
         fired = self._fired()
         fired.frame.createOrReplaceTempView(FIRED)
+        options = stream.definition.options
+        if options.at_once or options.at_open or options.by_clock:
+            fired = self.transport.keep(self.spark.sql(stream.early_sql(FIRED, STATE)))
+            fired.frame.createOrReplaceTempView(FIRED)
         summary = self._summed(fired)
         names = ("rows", "late", "windows", "again", "gone")
         counted = {name: _total(summary, name) for name in names}

@@ -10,6 +10,7 @@ from lakestream.output.columns import END, GROUP, START
 from lakestream.storage.delta import (
     CommitTag,
     commit,
+    delete_where,
     identifier,
     read_arrow,
     read_commits,
@@ -18,12 +19,13 @@ from lakestream.storage.delta import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
-    from lakestream.engine.stream import Part
+    from lakestream.engine.state import GroupState
+    from lakestream.engine.stream import Part, Stream
     from lakestream.engine.target import Target
     from lakestream.storage.delta import Table
     from lakestream.storage.registry import TickPlan
@@ -98,6 +100,16 @@ def _replace_part(table: Table, rows: pa.Table | DataFrame, part: Part, tag: Com
         if not by_arrow:
             kept.unpersist()
     return Written(count, result.version)
+
+
+def delete_output(table: Table, stream: Stream, state: GroupState, subtables: Collection[str]) -> None:
+    """Delete the output rows of the groups that subtables of the source stand for (DELETE_OUTPUT_TABLE)."""
+    keys = stream.definition.partition_by
+    column = next(f"_ls_g{number}" for number, key in enumerate(keys, 1) if key.is_tbname)
+    rows = state.rows.select(["gid", column]).to_pylist() if state.rows is not None else []
+    gids = sorted(row["gid"] for row in rows if row[column] in subtables)
+    if gids:
+        delete_where(table, f"{GROUP} IN ({', '.join(map(str, gids))})")
 
 
 def _tag(app: str, plan: TickPlan, epoch: int) -> CommitTag:

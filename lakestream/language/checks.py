@@ -145,6 +145,15 @@ def check_expression(f: Fragment, clause: str) -> Fragment:
     return f
 
 
+def refuse_functions(f: Fragment, names: frozenset[str], where: str) -> None:
+    """Raise StatementError FUNCTION_NOT_ALLOWED for a call of one of these functions in a query."""
+    for node in parse_query(f).find_all(exp.Func):
+        if name := _function(node, names):
+            raise StatementError(
+                "FUNCTION_NOT_ALLOWED", f"{name} is not allowed in {where}", place=place_in(f, node)
+            )
+
+
 def _check_harmless(f: Fragment, tree: exp.Expr) -> None:
     for node in tree.walk():
         if isinstance(node, _FORBIDDEN_NODES):
@@ -338,6 +347,12 @@ def _check_placeholder(facts: StreamFacts, f: Fragment, column: exp.Column) -> N
     if name in UNBUILT_PLACEHOLDERS:
         raise NotSupportedError(f"the placeholder {column.name}", place=place_in(f, column))
     allowed = _BY_TRIGGER.get(facts.trigger, WINDOW_PLACEHOLDERS) | COMMON_PLACEHOLDERS
+    if facts.fires_at_open and name == "_twrownum":
+        raise StatementError(
+            "PLACEHOLDER",
+            "_twrownum counts the rows of a closing, EVENT_TYPE(WINDOW_OPEN) has none",
+            place=place_in(f, column),
+        )
     for names, owner in _OWNERS.items():
         if name in names and name not in allowed:
             raise StatementError(

@@ -11,7 +11,7 @@ from sqlglot.errors import ErrorLevel, ParseError, SqlglotError, TokenError
 from lakestream.errors import StatementError
 from lakestream.language.dialect import DURATION_FUNCTION, TDengine
 from lakestream.language.durations import read_duration
-from lakestream.language.model import Duration
+from lakestream.language.model import Duration, Fragment
 from lakestream.language.source import Source, place_of
 from lakestream.language.words import Kind, read_words
 
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from sqlglot.tokenizer_core import Token
 
     from lakestream.errors import Place
-    from lakestream.language.model import Fragment
 
 MAX_DEPTH = 150
 """Levels of a tree: deeper ones would exhaust Python's stack when SQL is made of them."""
@@ -95,11 +94,31 @@ def _parse(f: Fragment, kind: type[exp.Expr] | None) -> exp.Expr:
     if len(trees) != 1 or trees[0] is None:
         raise StatementError("SYNTAX", "one expression or query may stand here", place=place_of(f))
     tree = trees[0]
+    tree = _with_meaning(f, tree)
     _check_depth(f, tree)
     for call in tree.find_all(exp.Anonymous):
         if call.name == DURATION_FUNCTION:
             _duration(f, call, "a query")
     return tree
+
+
+def _with_meaning(f: Fragment, tree: exp.Expr) -> exp.Expr:
+    """Put the expressions that names stand for in their place; result columns keep the names."""
+    meanings = {name.lower(): text for name, text in f.stands_for}
+
+    def replaced(node: exp.Expr) -> exp.Expr:
+        if not isinstance(node, exp.Column) or node.table or node.name.lower() not in meanings:
+            return node
+        meant = parse_expression(Fragment(meanings[node.name.lower()]))
+        for part in meant.walk():
+            part.meta.pop("start", None)
+        meant.meta.update(node.this.meta)
+        is_item = isinstance(node.parent, exp.Select) and node.arg_key == "expressions"
+        if is_item:
+            return exp.alias_(meant, node.name)
+        return meant if isinstance(meant, exp.Column) else exp.paren(meant, copy=False)
+
+    return tree.transform(replaced) if meanings else tree
 
 
 def _refuse_symbols(source: Source) -> None:

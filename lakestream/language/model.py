@@ -6,7 +6,7 @@ it stands, so that an error found later still points at its place.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 
 MICROS = {
@@ -23,12 +23,16 @@ MICROS = {
 
 @dataclass(frozen=True)
 class Fragment:
-    """A slice of a statement, in its dialect, with its place (line and column from 1)."""
+    """A slice of a statement, in its dialect, with its place (line and column from 1).
+
+    ``stands_for`` are names in it that stand for other expressions: (name, text of the expression).
+    """
 
     sql: str
     line: int = 1
     column: int = 1
     statement: str = field(default="", repr=False, compare=False)
+    stands_for: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -159,6 +163,9 @@ class StreamOptions:
     """STREAM_OPTIONS. ``history_start`` is event time as written, None for the earliest row.
 
     ``exact`` (lakestream's own) follows every change of the source, whatever the other policies.
+    ``follow_updates`` has updates recalculate though late rows do not. Windows that are still open fire
+    with every change of theirs (``at_once``), or each ``max_delay`` of processing time; ``at_open`` and
+    ``at_close`` say which events of a window compute; ``by_clock``: the wall clock closes windows.
     """
 
     watermark: Duration | None = None
@@ -173,6 +180,13 @@ class StreamOptions:
     ignore_nodata: bool = False
     force_output: bool = False
     low_latency: bool = False
+    follow_updates: bool = False
+    at_once: bool = False
+    max_delay: Duration | None = None
+    at_open: bool = False
+    at_close: bool = True
+    by_clock: bool = False
+    delete_output: bool = False
 
     @property
     def wants_history(self) -> bool:
@@ -206,6 +220,15 @@ class StreamDefinition:
     tags: tuple[TagDefinition, ...] | None
     calculation: Fragment
     text: str
+
+    def within(self, database: str) -> StreamDefinition:
+        """Return the definition with the current database filled in where none was written."""
+        return replace(
+            self,
+            name=self.name.within(database),
+            source=self.source.within(database),
+            output=self.output.within(database),
+        )
 
 
 # --- statements ----------------------------------------------------------------------------------
@@ -390,10 +413,11 @@ class ShowStreams:
 
 @dataclass(frozen=True)
 class CreateStream:
-    """``CREATE STREAM [IF NOT EXISTS] …``."""
+    """``CREATE STREAM [IF NOT EXISTS] …`` or ``CREATE OR REPLACE STREAM …``."""
 
     definition: StreamDefinition
     if_not_exists: bool = False
+    or_replace: bool = False
 
 
 @dataclass(frozen=True)

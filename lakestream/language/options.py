@@ -29,7 +29,6 @@ class Options:
     durations: dict[str, Duration] = field(default_factory=dict)
     words: dict[str, Word] = field(default_factory=dict)
     unbuilt: list[NotSupportedError] = field(default_factory=list)
-    fires_at_open: bool = False
 
 
 def read_options(reader: Reader, trigger: ReadTrigger) -> Options:
@@ -87,7 +86,7 @@ def _duration(units: str, least: int = 0) -> Callable[[Reader, Options, str], No
         elif name == "EXPIRED_TIME":
             options.values = replace(options.values, expired_time=duration)
         else:
-            _name_unbuilt(reader, options, name)
+            options.values = replace(options.values, max_delay=duration)
 
     return read
 
@@ -125,10 +124,12 @@ def _flag(_reader: Reader, options: Options, name: str) -> None:
         exact=values.exact or name == "EXACT",
         force_output=values.force_output or name == "FORCE_OUTPUT",
         low_latency=values.low_latency or name == "LOW_LATENCY_CALC",
+        delete_output=values.delete_output or name == "DELETE_OUTPUT_TABLE",
     )
 
 
 def _event_type(reader: Reader, options: Options, name: str) -> None:
+    events: set[str] = set()
     reader.expect_symbol("(")
     while True:
         word = reader.take()
@@ -138,11 +139,13 @@ def _event_type(reader: Reader, options: Options, name: str) -> None:
             raise reader.error(
                 "UNKNOWN_EVENT", f"{name} takes no {word.text or 'empty list'}", word=word, hint=hint
             )
-        options.fires_at_open = options.fires_at_open or event == "WINDOW_OPEN"
+        events.add(event)
         if not reader.accept_symbol("|"):
             break
     reader.expect_symbol(")")
-    _name_unbuilt(reader, options, name)
+    options.values = replace(
+        options.values, at_open="WINDOW_OPEN" in events, at_close="WINDOW_CLOSE" in events
+    )
 
 
 _OPTIONS: dict[str, Callable[[Reader, Options, str], None]] = {
@@ -156,7 +159,7 @@ _OPTIONS: dict[str, Callable[[Reader, Options, str], None]] = {
     "EVENT_TYPE": _event_type,
     "IGNORE_DISORDER": _flag,
     "DELETE_RECALC": _flag,
-    "DELETE_OUTPUT_TABLE": _name_unbuilt,
+    "DELETE_OUTPUT_TABLE": _flag,
     "CALC_NOTIFY_ONLY": _name_unbuilt,
     "LOW_LATENCY_CALC": _flag,
     "FORCE_OUTPUT": _flag,

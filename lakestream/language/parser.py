@@ -22,6 +22,7 @@ _STATEMENTS: dict[tuple[str, ...], Callable[[Reader], Statement]] = {
     ("CREATE", "TABLE"): lambda reader: tables.create_table(reader, stable=False),
     ("CREATE", "STABLE"): lambda reader: tables.create_table(reader, stable=True),
     ("CREATE", "STREAM"): streams.create_stream,
+    ("CREATE", "OR", "REPLACE", "STREAM"): lambda reader: streams.create_stream(reader, or_replace=True),
     ("DROP", "DATABASE"): tables.drop_database,
     ("DROP", "TABLE"): tables.drop_table,
     ("DROP", "STABLE"): tables.drop_table,
@@ -30,6 +31,8 @@ _STATEMENTS: dict[tuple[str, ...], Callable[[Reader], Statement]] = {
     ("ALTER", "STABLE"): tables.alter_table,
     ("START", "STREAM"): streams.start_stream,
     ("STOP", "STREAM"): streams.stop_stream,
+    ("PAUSE", "STREAM"): streams.stop_stream,
+    ("RESUME", "STREAM"): streams.start_stream,
     ("RECALCULATE", "STREAM"): streams.recalculate_stream,
     ("VERIFY", "STREAM"): streams.verify_stream,
     ("EXPLAIN", "STREAM"): streams.explain_stream,
@@ -43,10 +46,7 @@ _STATEMENTS: dict[tuple[str, ...], Callable[[Reader], Statement]] = {
 }
 _QUERIES = ("SELECT", "WITH", "VALUES")
 _UNBUILT: tuple[tuple[str, ...], ...] = (
-    ("CREATE", "OR", "REPLACE", "STREAM"),
     ("ALTER", "STREAM"),
-    ("PAUSE", "STREAM"),
-    ("RESUME", "STREAM"),
     ("CREATE", "SNODE"),
     ("DROP", "SNODE"),
     ("CREATE", "VIEW"),

@@ -39,6 +39,7 @@ class ReadTrigger:
     value: Trigger | None = None
     unbuilt: list[NotSupportedError] = field(default_factory=list)
     count_step: int = 0
+    classic: bool = False
 
     @property
     def is_window(self) -> bool:
@@ -46,8 +47,11 @@ class ReadTrigger:
         return self.name not in ("SLIDING", "PERIOD")
 
 
-def read_trigger(reader: Reader) -> ReadTrigger:
-    """Take a trigger. Raises StatementError(UNKNOWN_TRIGGER) with a hint for an unknown word."""
+def read_trigger(reader: Reader, *, classic: bool = False) -> ReadTrigger:
+    """Take a trigger, or a window clause as the ``classic`` syntax writes it.
+
+    Raises StatementError(UNKNOWN_TRIGGER) with a hint for an unknown word.
+    """
     word = reader.peek()
     name = word.text.upper() if word.kind is Kind.WORD else ""
     if name not in TRIGGERS:
@@ -57,7 +61,10 @@ def read_trigger(reader: Reader) -> ReadTrigger:
         error.hint = error.hint or f"one of {', '.join(TRIGGERS)}"
         raise error
     reader.take()
-    trigger = ReadTrigger(name, word)
+    trigger = ReadTrigger(name, word, classic=classic)
+    if classic and name == "EVENT_WINDOW":
+        _bare_event_window(reader, trigger)
+        return trigger
     reader.expect_symbol("(")
     TRIGGERS[name](reader, trigger)
     return trigger
@@ -87,10 +94,12 @@ def _positive(reader: Reader, duration: Duration, clause: str, word: Word) -> No
 
 def _interval(reader: Reader, trigger: ReadTrigger) -> None:
     length, offset, word, offset_word = _durations(reader, "INTERVAL")
-    if not reader.accept("SLIDING"):
+    step, shift, step_word, shift_word = length, offset, word, None
+    if reader.accept("SLIDING"):
+        reader.expect_symbol("(")
+        step, shift, step_word, shift_word = _durations(reader, "SLIDING")
+    elif not trigger.classic:
         raise reader.unexpected("SLIDING(step) behind INTERVAL(…)", ("SLIDING",))
-    reader.expect_symbol("(")
-    step, shift, step_word, shift_word = _durations(reader, "SLIDING")
     if shift_word is not None:
         if offset_word is not None and offset != shift:
             raise reader.error("BAD_OFFSET", "INTERVAL and SLIDING name different offsets", word=shift_word)
@@ -181,6 +190,21 @@ def _event_window(reader: Reader, trigger: ReadTrigger) -> None:
     end = reader.until(lambda: reader.sees_symbol(")"), "a condition")
     check_expression(end, "EVENT_WINDOW")
     reader.expect_symbol(")")
+    trigger.value = EventTrigger(start, end, _true_for(reader))
+
+
+def _bare_event_window(reader: Reader, trigger: ReadTrigger) -> None:
+    """Take the classic ``START WITH … END WITH …``, which stands without brackets."""
+    if reader.sees_symbol("("):
+        reader.take()
+        _event_window(reader, trigger)
+        return
+    reader.expect("START", "WITH")
+    start = reader.until(lambda: reader.sees("END", "WITH"), "a condition")
+    check_expression(start, "EVENT_WINDOW")
+    reader.expect("END", "WITH")
+    end = reader.until(lambda: reader.sees("TRUE_FOR") or reader.sees("NOTIFY"), "a condition")
+    check_expression(end, "EVENT_WINDOW")
     trigger.value = EventTrigger(start, end, _true_for(reader))
 
 

@@ -173,6 +173,7 @@ def _group_names(definition: StreamDefinition) -> Mapping[str, str]:
         column = f"_ls_g{number}"
         names[f"%%{number}"] = column
         names[(TBNAME if key.is_tbname else key.name).lower()] = column
+        names[key.name.lower()] = column
         if key.is_tbname:
             names["%%tbname"] = column
     return names

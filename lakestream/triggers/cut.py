@@ -57,9 +57,10 @@ class Cut(ABC):
         return tuple(f"x{number}" for number, _ in enumerate(self.expressions, 1))
 
     def sql(self, rows: str, seeds: str) -> str:
-        """Return :meth:`windows_sql` with fires BOOLEAN: closed, and as long as TRUE_FOR asks for."""
-        fires = f"closed AND high - 1 - low >= {self.true_for}L"
-        return f"SELECT *, {fires} AS fires FROM ({self.windows_sql(rows, seeds)})"
+        """Return :meth:`windows_sql` with counts BOOLEAN: it is as long as TRUE_FOR asks for."""
+        return (
+            f"SELECT *, high - 1 - low >= {self.true_for}L AS counts FROM ({self.windows_sql(rows, seeds)})"
+        )
 
 
 def _runs(rows: str, begins: str) -> str:

@@ -34,14 +34,16 @@ class _Firings:
     grid: Grid
     groups: tuple[str, ...]
 
-    def windows_sql(self, fired: str) -> str:
+    def windows_sql(self, fired: str, *, newest: bool = False) -> str:
         """Return the SQL that lists the windows to compute, once each, from a detection result.
 
         The result: gid, group columns, k BIGINT, c BIGINT (the commit that fired it last), first,
-        again (BOOLEAN: it had fired before).
+        again (BOOLEAN: it had fired before); with ``newest`` that of the group too.
         """
         return _WINDOWS.format(
             fired=fired,
+            newest=", newest" if newest else "",
+            max_newest=", max(newest) AS newest" if newest else "",
             groups="".join(f", {name}" for name in self.groups),
             any_groups="".join(f", any_value({name}) AS {name}" for name in self.groups),
             exists=self.grid.exists("k"),
@@ -303,13 +305,13 @@ FROM spans
 """
 
 _WINDOWS = """
-SELECT gid{any_groups}, k, max(v) AS c, min(first) AS first, bool_or(again) AS again
+SELECT gid{any_groups}, k, max(v) AS c, min(first) AS first, bool_or(again) AS again{max_newest}
 FROM (
-  SELECT gid{groups}, v, first, false AS again,
+  SELECT gid{groups}, v, first{newest}, false AS again,
     explode(flatten(transform(fires, r -> sequence(r.a, r.b)))) AS k
   FROM {fired}
   UNION ALL
-  SELECT gid{groups}, v, first, true AS again,
+  SELECT gid{groups}, v, first{newest}, true AS again,
     explode(flatten(transform(again, r -> sequence(r.a, r.b)))) AS k
   FROM {fired}
 ) WHERE {exists} GROUP BY gid, k

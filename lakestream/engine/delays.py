@@ -1,0 +1,78 @@
+"""What the wall clock makes due: MAX_DELAY of windows that are still open, and windows that it closes.
+
+All of it is decided by durable state and the clock: which windows are open (the stream's state), and up to
+where the clock has closed them (its progress). When a window opened is known to the process that saw it
+open; after a restart its delay begins anew.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from lakestream.engine.relations import STATE
+from lakestream.language.model import IntervalTrigger
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from pyspark.sql import SparkSession
+
+    from lakestream.engine.state import GroupState
+    from lakestream.engine.stream import Stream
+
+OpenWindow = tuple[int, int]
+"""Group and number of a window."""
+
+
+@dataclass
+class Delays:
+    """When each open window opened, by the wall clock (µs), and how often its delay has passed since."""
+
+    delay_us: int
+    _known: dict[OpenWindow, tuple[int, int]] = field(default_factory=dict)
+
+    def follow(self, windows: Iterable[OpenWindow], now_us: int) -> None:
+        """Take the windows that are open now; those that were not known have opened now."""
+        self._known = {window: self._known.get(window, (now_us, 0)) for window in windows}
+
+    def due(self, now_us: int) -> list[OpenWindow]:
+        """Return the windows whose delay has passed once more."""
+        return [
+            window
+            for window, (opened, fired) in self._known.items()
+            if (now_us - opened) // self.delay_us > fired
+        ]
+
+    def fire(self, windows: Iterable[OpenWindow], now_us: int) -> None:
+        """Count the delays that have passed; a slow computation passes over those that it covers."""
+        for window in windows:
+            opened, _ = self._known[window]
+            self._known[window] = (opened, (now_us - opened) // self.delay_us)
+
+
+def open_windows(spark: SparkSession, stream: Stream, state: GroupState) -> list[OpenWindow]:
+    """Return the windows that rows have opened and none has closed; by number, for a cut by start."""
+    if state.rows is None or not len(state):
+        return []
+    if stream.cut is not None:
+        counts = stream.cut.counts
+        return [
+            (row["gid"], low)
+            for row in state.rows.to_pylist()
+            for low in (row["starts"] if counts else [row["resume"]])
+            if low is not None
+        ]
+    spark.createDataFrame(state.rows).coalesce(1).createOrReplaceTempView(STATE)
+    found = spark.sql(stream.open_sql(STATE)).toArrow()
+    return [*zip(found["gid"].to_pylist(), found["k"].to_pylist(), strict=True)]
+
+
+def closed_by_clock(stream: Stream, now_us: int) -> int | None:
+    """Return the last end of a window that the clock has passed (µs); None where windows do not close so."""
+    trigger = stream.definition.trigger
+    if not stream.definition.options.by_clock or not isinstance(trigger, IntervalTrigger):
+        return None
+    return (now_us - trigger.offset.micros) // trigger.length.micros * trigger.length.micros + (
+        trigger.offset.micros
+    )

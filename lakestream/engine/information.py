@@ -1,0 +1,175 @@
+"""``information_schema``: what is known of streams, their ticks and recalculations, as tables for SQL.
+
+Named after TDengine's system tables; the columns are lakestream's.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from lakestream.errors import StatementError, did_you_mean
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    import pyarrow as pa
+
+    from lakestream.storage.registry import Progress, Recalculation, Registry, StreamRecord
+
+INFORMATION_SCHEMA = "information_schema"
+
+
+def information(registry: Registry, lags: Callable[[], Mapping[str, int]], name: str) -> pa.Table:
+    """Return a table of ``information_schema``; ``lags`` gives commits still to take, by stream id.
+
+    ``ins_streams`` has a row per stream; ``ins_stream_tasks`` one per tick that is kept (at least the
+    last 100 of each stream); ``ins_stream_recalculates`` one per recalculation. Times are TIMESTAMP.
+    Raises StatementError TABLE_NOT_FOUND.
+    """
+    tables = {
+        "ins_streams": lambda: _streams(registry, lags()),
+        "ins_stream_tasks": lambda: _tasks(registry),
+        "ins_stream_recalculates": lambda: _recalculates(registry),
+    }
+    found = tables.get(name.lower())
+    if found is None:
+        raise StatementError(
+            "TABLE_NOT_FOUND",
+            f"{INFORMATION_SCHEMA} has no table {name}",
+            hint=did_you_mean(name, tables) or f"there are {', '.join(tables)}",
+        )
+    return found()
+
+
+def _streams(registry: Registry, lags: Mapping[str, int]) -> pa.Table:
+    last = registry.last_of_all()
+    rows = [
+        _stream(record, last.get(record.uuid, (None, None))[1], lags.get(record.uuid))
+        for record in registry.streams()
+    ]
+    return _table(rows, _STREAMS)
+
+
+def _stream(record: StreamRecord, progress: Progress | None, lag: int | None) -> tuple[Any, ...]:
+    totals = progress.extra if progress else {}
+    return (
+        record.name,
+        record.database,
+        record.created_us,
+        record.uuid,
+        record.sql,
+        record.status,
+        record.extra["source"],
+        record.output,
+        progress.tick if progress else None,
+        progress.version if progress else None,
+        lag,
+        *(totals.get(name, 0) for name in ("total_in", "total_out", "total_late")),
+        record.last_error,
+    )
+
+
+def _tasks(registry: Registry) -> pa.Table:
+    rows = [
+        (
+            record.name,
+            record.database,
+            record.uuid,
+            tick.tick,
+            tick.version,
+            tick.rows_in,
+            tick.rows_out,
+            tick.late,
+            tick.extra.get("windows"),
+            tick.seconds,
+            tick.finished_us,
+        )
+        for record in registry.streams()
+        for tick in registry.history(record.uuid)
+    ]
+    return _table(rows, _TASKS)
+
+
+def _recalculates(registry: Registry) -> pa.Table:
+    names = {record.uuid: record for record in registry.streams()}
+    rows = [
+        (
+            names[job.uuid].name,
+            names[job.uuid].database,
+            job.uuid,
+            job.id,
+            job.start_us,
+            job.end_us,
+            job.resync,
+            job.status,
+            _percent(job),
+            job.requested_us,
+        )
+        for job in registry.recalculations()
+        if job.uuid in names
+    ]
+    return _table(rows, _RECALCULATES)
+
+
+def _percent(job: Recalculation) -> float:
+    if not job.is_open:
+        return 100.0
+    return 100.0 * job.part / job.parts if job.parts else 0.0
+
+
+_TIME = "time"
+_STREAMS = {
+    "stream_name": "string",
+    "db_name": "string",
+    "create_time": _TIME,
+    "stream_id": "string",
+    "sql": "string",
+    "status": "string",
+    "source": "string",
+    "output": "string",
+    "tick": "int64",
+    "version": "int64",
+    "lag": "int64",
+    "rows_in": "int64",
+    "rows_out": "int64",
+    "late": "int64",
+    "message": "string",
+}
+_TASKS = {
+    "stream_name": "string",
+    "db_name": "string",
+    "stream_id": "string",
+    "task_id": "int64",
+    "version": "int64",
+    "rows_in": "int64",
+    "rows_out": "int64",
+    "late": "int64",
+    "windows": "int64",
+    "seconds": "float64",
+    "last_update": _TIME,
+}
+_RECALCULATES = {
+    "stream_name": "string",
+    "db_name": "string",
+    "stream_id": "string",
+    "recalculate_id": "string",
+    "start_time": _TIME,
+    "end_time": _TIME,
+    "resync": "bool",
+    "status": "string",
+    "progress": "float64",
+    "request_time": _TIME,
+}
+
+
+def _table(rows: Sequence[tuple[Any, ...]], columns: Mapping[str, str]) -> pa.Table:
+    """Return rows as a table; times are microseconds since 1970 UTC."""
+    import pyarrow as pa
+
+    listed = zip(*rows, strict=True) if rows else [()] * len(columns)
+    kinds = {_TIME: pa.timestamp("us", "UTC"), "bool": pa.bool_()}
+    arrays = [
+        pa.array(list(values), kinds.get(kind) or pa.type_for_alias(kind))
+        for values, kind in zip(listed, columns.values(), strict=True)
+    ]
+    return pa.table(dict(zip(columns, arrays, strict=True)))

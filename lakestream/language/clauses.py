@@ -1,0 +1,224 @@
+"""Readers of the clauses of CREATE STREAM; each takes one clause into a draft."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lakestream.errors import did_you_mean
+from lakestream.language.model import GroupKey, TagDefinition
+from lakestream.language.options import read_options
+from lakestream.language.tables import type_name
+from lakestream.language.words import Kind
+
+if TYPE_CHECKING:
+    from lakestream.language.draft import Draft
+    from lakestream.language.reader import Reader
+    from lakestream.language.words import Word
+
+_CLAUSES = ("FROM", "PARTITION BY", "STREAM_OPTIONS", "NOTIFY", "INTO", "OUTPUT_SUBTABLE", "TAGS", "AS")
+_EVENTS = ("WINDOW_OPEN", "WINDOW_CLOSE", "ON_TIME")
+_NOTIFY_OPTIONS = ("NOTIFY_HISTORY", "ON_FAILURE_PAUSE")
+
+
+def read_clauses(reader: Reader, draft: Draft) -> None:
+    """Take all clauses behind the trigger, in whatever order they stand."""
+    while not reader.done:
+        clause = _next_clause(reader)
+        word = reader.peek()
+        if clause in draft.words:
+            raise reader.error("CLAUSE_TWICE", f"{clause} is given twice")
+        draft.words[clause] = word
+        _READERS[clause](reader, draft)
+
+
+def _next_clause(reader: Reader) -> str:
+    if reader.sees("PARTITION", "BY"):
+        return "PARTITION BY"
+    if reader.sees_symbol("("):
+        return "columns"
+    for clause in _CLAUSES:
+        if reader.sees(clause):
+            return clause
+    if reader.sees("TRUE_FOR"):
+        raise reader.error("TRUE_FOR", "TRUE_FOR goes with STATE_WINDOW and EVENT_WINDOW, directly behind it")
+    raise reader.unexpected("a clause of CREATE STREAM", _CLAUSES)
+
+
+def _from(reader: Reader, draft: Draft) -> None:
+    reader.expect("FROM")
+    if reader.sees_symbol("(") or reader.peek().kind is Kind.PLACEHOLDER:
+        raise reader.error(
+            "TRIGGER_TABLE", "the trigger table is a table by name", hint="not a query, not a view"
+        )
+    draft.source = reader.table_name("the trigger table")
+    database = (draft.source.database or "").lower()
+    if database in ("information_schema", "performance_schema"):
+        raise reader.error(
+            "TRIGGER_TABLE", "a system table cannot trigger a stream", word=draft.words["FROM"]
+        )
+
+
+def _partition_by(reader: Reader, draft: Draft) -> None:
+    reader.expect("PARTITION", "BY")
+    keys: list[GroupKey] = []
+    taken: set[str] = set()
+    while not keys or reader.accept_symbol(","):
+        word = reader.peek()
+        keys.append(_group_key(reader))
+        reader.refuse_duplicate(keys[-1].name, taken, word)
+    draft.partition_by = tuple(keys)
+
+
+def _group_key(reader: Reader) -> GroupKey:
+    first = reader.peek()
+    begin = reader.at
+    expression = reader.until(lambda: _ends_key(reader), "a column of PARTITION BY")
+    words = reader.words[begin : reader.at]
+    alias = reader.column_name("an alias") if _has_alias(reader) and reader.accept("AS") else None
+    plain = _plain_column(words)
+    if plain is not None and plain.lower() == "tbname":
+        return GroupKey(expression, alias or "tag_tbname", is_tbname=True)
+    if alias is None and plain is None:
+        raise reader.error(
+            "ALIAS_MISSING",
+            "an expression in PARTITION BY needs an alias, which becomes the tag's name",
+            word=first,
+            hint=f"PARTITION BY {expression.sql} AS name",
+        )
+    return GroupKey(expression, alias or plain or "")
+
+
+def _plain_column(words: list[Word]) -> str | None:
+    """Return the name when the words are ``column`` or ``table.column``."""
+    names = words[0], words[-1]
+    shape = len(words) == 1 or (len(words) == 3 and words[1].is_symbol("."))
+    return words[-1].text if shape and all(w.kind in (Kind.WORD, Kind.NAME) for w in names) else None
+
+
+def _ends_key(reader: Reader) -> bool:
+    return reader.sees_symbol(",") or reader.sees("AS") or any(reader.sees(clause) for clause in _CLAUSES)
+
+
+def _has_alias(reader: Reader) -> bool:
+    """Tell an alias's AS from the AS of the calculation."""
+    following = reader.peek(1)
+    query = following.is_symbol("(") or any(following.is_word(w) for w in ("SELECT", "WITH", "VALUES"))
+    return reader.sees("AS") and not query
+
+
+def _stream_options(reader: Reader, draft: Draft) -> None:
+    reader.expect("STREAM_OPTIONS")
+    draft.options = read_options(reader, draft.trigger)
+    draft.unbuilt += draft.options.unbuilt
+
+
+def read_notify(reader: Reader, draft: Draft) -> None:
+    """Take ``NOTIFY (…) [ON (…)] [WHERE …] [NOTIFY_OPTIONS (…)]``."""
+    draft.unbuilt.append(reader.unsupported("NOTIFY"))
+    reader.expect("NOTIFY")
+    reader.list_of(lambda: reader.string("a url in quotes"))
+    if reader.accept("ON"):
+        reader.expect_symbol("(")
+        _bars(reader, _EVENTS, "an event")
+        reader.expect_symbol(")")
+    elif draft.trigger.is_window:
+        raise reader.error(
+            "NOTIFY_EVENTS",
+            f"NOTIFY of {draft.trigger.name} must name its events",
+            word=draft.words["NOTIFY"],
+            hint="NOTIFY(…) ON (WINDOW_OPEN | WINDOW_CLOSE)",
+        )
+    if reader.accept("WHERE"):
+        draft.notify_where = reader.until(lambda: _ends_notify(reader), "a condition")
+    if reader.accept("NOTIFY_OPTIONS"):
+        reader.expect_symbol("(")
+        _bars(reader, _NOTIFY_OPTIONS, "an option of NOTIFY")
+        reader.expect_symbol(")")
+
+
+def _ends_notify(reader: Reader) -> bool:
+    return reader.sees("NOTIFY_OPTIONS") or any(reader.sees(clause) for clause in _CLAUSES)
+
+
+def _bars(reader: Reader, known: tuple[str, ...], what: str) -> None:
+    """Take names joined by ``|`` (or commas and in quotes, as older examples have them)."""
+    while True:
+        word = reader.take()
+        if word.text.upper() not in known:
+            hint = did_you_mean(word.text, known)
+            raise reader.error(
+                "UNKNOWN_EVENT", f"{word.text or 'nothing'} is not {what}", word=word, hint=hint
+            )
+        if not (reader.accept_symbol("|") or reader.accept_symbol(",")):
+            return
+
+
+def read_into(reader: Reader, draft: Draft) -> None:
+    """Take ``INTO table``."""
+    reader.expect("INTO")
+    draft.output = reader.table_name("the output table")
+
+
+def _subtable(reader: Reader, draft: Draft) -> None:
+    reader.expect("OUTPUT_SUBTABLE")
+    draft.subtable = reader.in_brackets("the name of the output subtable")
+
+
+def read_output_columns(reader: Reader, draft: Draft) -> None:
+    """Take ``(column, column [COMPOSITE KEY], …)`` behind INTO."""
+    if draft.output is None:
+        raise reader.error("INTO_MISSING", "output columns need INTO table before them")
+    names: list[str] = []
+    taken: set[str] = set()
+
+    def one() -> None:
+        word = reader.peek()
+        name = reader.column_name("an output column")
+        reader.refuse_duplicate(name, taken, word)
+        if name.lower() == "tbname":
+            raise reader.error("BAD_NAME", "tbname is the name of the output subtable", word=word)
+        names.append(name)
+        if reader.accept("COMPOSITE", "KEY") or reader.accept("PRIMARY", "KEY"):
+            if len(names) != 2:
+                raise reader.error("COMPOSITE_KEY", "only the second column may be COMPOSITE KEY", word=word)
+            draft.composite_key = True
+
+    reader.list_of(one)
+    draft.columns = tuple(names)
+
+
+def _tags(reader: Reader, draft: Draft) -> None:
+    reader.expect("TAGS")
+    tags: list[TagDefinition] = []
+    taken: set[str] = set()
+
+    def one() -> None:
+        word = reader.peek()
+        name = reader.column_name("a tag's name")
+        reader.refuse_duplicate(name, taken, word)
+        kind = type_name(reader)
+        comment = reader.string("a comment") if reader.accept("COMMENT") else None
+        reader.expect("AS")
+        ends = reader.until(lambda: reader.sees_symbol(",") or reader.sees_symbol(")"), "an expression")
+        tags.append(TagDefinition(name, kind, comment, ends))
+
+    reader.list_of(one)
+    draft.tags = tuple(tags)
+
+
+def _calculation(reader: Reader, draft: Draft) -> None:
+    reader.expect("AS")
+    draft.calculation = reader.rest("a query")
+
+
+_READERS = {
+    "FROM": _from,
+    "PARTITION BY": _partition_by,
+    "STREAM_OPTIONS": _stream_options,
+    "NOTIFY": read_notify,
+    "INTO": read_into,
+    "OUTPUT_SUBTABLE": _subtable,
+    "columns": read_output_columns,
+    "TAGS": _tags,
+    "AS": _calculation,
+}

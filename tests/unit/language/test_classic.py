@@ -1,0 +1,135 @@
+"""The classic CREATE STREAM: what it means in terms of the syntax with the trigger first."""
+
+from __future__ import annotations
+
+import pytest
+
+from lakestream.errors import StatementError
+from lakestream.language import parse_statement
+from lakestream.language.expressions import parse_query
+from lakestream.language.model import (
+    CountTrigger,
+    CreateStream,
+    Duration,
+    EventTrigger,
+    IntervalTrigger,
+    SessionTrigger,
+    StreamDefinition,
+)
+
+SELECT = "SELECT _wstart AS ws, count(*) AS n FROM t"
+
+
+def read(text: str) -> StreamDefinition:
+    statement = parse_statement(text)
+    assert isinstance(statement, CreateStream)
+    return statement.definition
+
+
+def result(definition: StreamDefinition) -> str:
+    return parse_query(definition.calculation).sql("spark")
+
+
+def test_the_window_clause_is_the_trigger() -> None:
+    found = read(f"CREATE STREAM s INTO o AS {SELECT} INTERVAL(10s, 2s) SLIDING(5s)")
+    assert found.trigger == IntervalTrigger(Duration(10, "s"), Duration(2, "s"), Duration(5, "s"))
+    assert found.source.name == "t"
+    assert found.options.ignore_nodata
+    assert result(found) == "SELECT _twstart AS ws, COUNT(*) AS n FROM %%trows"
+
+
+def test_the_policies_are_the_classic_ones_by_default() -> None:
+    options = read(f"CREATE STREAM s INTO o AS {SELECT} INTERVAL(10s)").options
+    assert (options.ignore_disorder, options.follow_updates, options.at_once, options.fill_history) == (
+        True,
+        False,
+        False,
+        False,
+    )
+
+
+def test_options_stand_in_any_order() -> None:
+    text = "FILL_HISTORY 1 ASYNC IGNORE UPDATE 0 WATERMARK 5s TRIGGER AT_ONCE DELETE_MARK 1h"
+    options = read(f"CREATE STREAM s {text} INTO o AS {SELECT} INTERVAL(10s)").options
+    assert options.fill_history
+    assert options.follow_updates
+    assert options.at_once
+    assert options.watermark == Duration(5, "s")
+    assert options.expired_time == Duration(1, "h")
+
+
+def test_ignore_expired_0_follows_late_rows_and_updates() -> None:
+    options = read(f"CREATE STREAM s IGNORE EXPIRED 0 INTO o AS {SELECT} INTERVAL(10s)").options
+    assert not options.ignore_disorder
+    assert not options.follow_updates
+
+
+def test_a_session_ends_a_gap_after_its_last_row() -> None:
+    found = read("CREATE STREAM s INTO o AS SELECT _wstart, _wend, _wduration FROM t SESSION(ts, 5s)")
+    assert found.trigger == SessionTrigger("ts", Duration(5, "s"))
+    assert result(found) == (
+        "SELECT _twstart AS _wstart, _twend + _LS_DURATION('5s') AS _wend, "
+        "_twduration + 5000 AS _wduration FROM %%trows"
+    )
+
+
+def test_conditions_of_an_event_window_stand_without_brackets() -> None:
+    found = read(f"CREATE STREAM s INTO o AS {SELECT} EVENT_WINDOW START WITH a > 5 END WITH f(a) < 2")
+    assert isinstance(found.trigger, EventTrigger)
+    assert (found.trigger.start.sql, found.trigger.end.sql) == ("a > 5", "f(a) < 2")
+
+
+def test_a_query_without_a_window_takes_row_by_row() -> None:
+    found = read("CREATE STREAM s INTO o AS SELECT ts, v * 2 AS dbl FROM t WHERE v > 1")
+    assert found.trigger == CountTrigger(1, 1)
+    assert found.options.pre_filter is not None
+    assert found.options.pre_filter.sql == "v > 1"
+    assert not found.options.ignore_disorder
+
+
+def test_names_of_groups_stand_for_their_values() -> None:
+    found = read(
+        "CREATE STREAM s INTO o TAGS (cc VARCHAR(9)) SUBTABLE(concat('x-', cc)) AS "
+        "SELECT _wstart, cc AS text, place, count(*) FROM t PARTITION BY concat('tag-', tbname) AS cc, place INTERVAL(9s)"
+    )
+    assert [key.name for key in found.partition_by] == ["cc", "place"]
+    assert found.tags is not None
+    assert [(tag.name, tag.expression.sql) for tag in found.tags] == [("cc", "cc")]
+    assert result(found).startswith("SELECT _twstart AS _wstart, %%1 AS text, %%2 AS place")
+    assert found.columns == ("_wstart", "text", "place", "count")
+
+
+def test_an_alias_may_stand_without_as_and_groups_have_a_number() -> None:
+    found = read(f"CREATE STREAM s INTO o AS {SELECT} PARTITION BY tbname tname INTERVAL(1m)")
+    assert [(key.name, key.is_tbname) for key in found.partition_by] == [("tname", True)]
+    assert found.tags is not None
+    assert [(tag.name, tag.type_name) for tag in found.tags] == [("group_id", "BIGINT")]
+
+
+def test_aggregates_alone_are_keyed_by_the_start_of_their_window() -> None:
+    found = read("create stream s into o as select count(*), avg(v), avg(v) from t interval(10s)")
+    assert found.columns == ("_wstart", "count", "avg_v", "avg_v_2")
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "column"),
+    [
+        ("INTO o SUBTABLE('x') AS SELECT _wstart FROM t INTERVAL(10s)", "OUTPUT_SUBTABLE_WITHOUT_GROUPS", 24),
+        ("INTO o TAGS (a INT) TAGS (b INT) AS SELECT _wstart FROM t INTERVAL(1s)", "CLAUSE_TWICE", 37),
+        ("INTO o AS SELECT _wstart, top(v, 3) AS n FROM t INTERVAL(10s)", "FUNCTION_NOT_ALLOWED", 43),
+        ("INTO o AS SELECT _twnextstart FROM t INTERVAL(10s) nosuch", "SYNTAX", 68),
+    ],
+)
+def test_what_is_wrong_is_told_with_its_place(text: str, code: str, column: int) -> None:
+    with pytest.raises(StatementError) as refused:
+        parse_statement(f"CREATE STREAM s {text}")
+    assert refused.value.code == code
+    assert refused.value.place is not None
+    assert refused.value.place.column == column
+
+
+def test_pause_and_resume_are_stop_and_start() -> None:
+    assert type(parse_statement("PAUSE STREAM IF EXISTS s")) is type(parse_statement("STOP STREAM s"))
+    assert parse_statement("RESUME STREAM IGNORE UNTREATED s") == parse_statement(
+        "START STREAM IGNORE UNTREATED s"
+    )
