@@ -90,7 +90,8 @@ def test_a_query_without_a_window_takes_row_by_row() -> None:
 def test_names_of_groups_stand_for_their_values() -> None:
     found = read(
         "CREATE STREAM s INTO o TAGS (cc VARCHAR(9)) SUBTABLE(concat('x-', cc)) AS "
-        "SELECT _wstart, cc AS text, place, count(*) FROM t PARTITION BY concat('tag-', tbname) AS cc, place INTERVAL(9s)"
+        "SELECT _wstart, cc AS text, place, count(*) FROM t "
+        "PARTITION BY concat('tag-', tbname) AS cc, place INTERVAL(9s)"
     )
     assert [key.name for key in found.partition_by] == ["cc", "place"]
     assert found.tags is not None

@@ -1,0 +1,146 @@
+"""What happens to a stream by statement: passed over, replaced, and looked at by SQL."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from lakestream import Lake, Settings
+from lakestream.errors import StatementError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture(params=["arrow", "spark"])
+def lake(tmp_path: Path, spark: SparkSession, request: pytest.FixtureRequest) -> Iterator[Lake]:
+    lake = Lake(tmp_path / "lake", spark=spark, settings=Settings(transport=request.param))
+    lake.sql("CREATE TABLE t (ts TIMESTAMP, v INT)")
+    yield lake
+    lake.close()
+
+
+def write(lake: Lake, *rows: tuple[int, int]) -> None:
+    lake.insert("t", [{"ts": f"2025-01-01 00:00:{second:02}", "v": v} for second, v in rows])
+
+
+def found(lake: Lake, query: str) -> list[tuple[object, ...]]:
+    return lake.sql(query).fetchall()
+
+
+STREAM = (
+    "INTERVAL(10s) SLIDING(10s) FROM t {options} INTO o AS SELECT _twstart AS ws, {what} AS x FROM %%trows"
+)
+
+
+def stream(what: str = "sum(v)", options: str = "", verb: str = "CREATE") -> str:
+    return f"{verb} STREAM s {STREAM.format(what=what, options=options)}"
+
+
+# --- START … IGNORE UNTREATED ---
+
+
+def test_what_was_passed_over_is_in_no_window(lake: Lake) -> None:
+    lake.sql(stream())
+    write(lake, (1, 1))
+    lake.run()
+    lake.sql("STOP STREAM s")
+    write(lake, (2, 2), (15, 4))
+    lake.sql("START STREAM IGNORE UNTREATED s")
+    write(lake, (3, 8))
+    write(lake, (21, 16))
+    lake.run()
+    again = Lake(lake.root, spark=lake.spark, settings=lake.settings)
+    again.insert("t", [{"ts": "2025-01-01 00:00:16", "v": 32}, {"ts": "2025-01-01 00:00:33", "v": 64}])
+    again.run()
+    assert [x for _, x in found(again, "SELECT * FROM o ORDER BY ws")] == [9, 32, 16]
+    assert again.verify("s").holds
+
+
+def test_an_exact_stream_passes_nothing_over(lake: Lake) -> None:
+    lake.sql(stream(options="STREAM_OPTIONS(EXACT)"))
+    lake.sql("STOP STREAM s")
+    with pytest.raises(StatementError) as refused:
+        lake.sql("START STREAM IGNORE UNTREATED s")
+    assert refused.value.code == "UNTREATED_NOT_IGNORED"
+
+
+# --- CREATE OR REPLACE ---
+
+
+def test_a_replaced_stream_is_computed_anew(lake: Lake) -> None:
+    lake.sql(stream())
+    write(lake, (1, 1), (2, 2), (12, 4), (23, 8))
+    lake.run()
+    assert [x for _, x in found(lake, "SELECT * FROM o ORDER BY ws")] == [3, 4]
+    told = lake.sql(stream("max(v)", verb="CREATE OR REPLACE")).fetchall()
+    assert [clause for clause, _, _ in told] == ["AS", "recomputed"]
+    lake.run()
+    assert [x for _, x in found(lake, "SELECT * FROM o ORDER BY ws")] == [2, 4]
+    write(lake, (31, 16))
+    lake.run()
+    assert [x for _, x in found(lake, "SELECT * FROM o ORDER BY ws")] == [2, 4, 8]
+    assert lake.verify("s").holds
+
+
+def test_the_output_is_made_anew_where_its_columns_are_others(lake: Lake) -> None:
+    lake.sql(stream())
+    write(lake, (1, 1), (12, 4))
+    lake.run()
+    lake.sql(stream("CAST(sum(v) AS STRING)", verb="CREATE OR REPLACE"))
+    lake.run()
+    assert [x for _, x in found(lake, "SELECT * FROM o ORDER BY ws")] == ["1"]
+    assert lake.verify("s").holds
+
+
+def test_the_same_definition_changes_nothing(lake: Lake) -> None:
+    lake.sql(stream())
+    result = lake.sql(stream(verb="CREATE OR REPLACE").replace(" FROM t", "\n  FROM  t"))
+    assert "nothing is computed anew" in result.message
+    assert lake.recalculations("s") == []
+
+
+def test_a_refused_replacement_leaves_the_stream_as_it_was(lake: Lake) -> None:
+    lake.sql(stream())
+    before = lake.streams()
+    with pytest.raises(StatementError):
+        lake.sql(stream("sum(nosuch)", verb="CREATE OR REPLACE"))
+    assert lake.streams() == before
+
+
+# --- information_schema ---
+
+
+def test_streams_ticks_and_recalculations_are_tables(lake: Lake) -> None:
+    lake.sql(stream())
+    write(lake, (1, 1), (12, 4))
+    lake.run()
+    lake.sql("RECALCULATE STREAM s FROM '2025-01-01 00:00:00'")
+    lake.run()
+    write(lake, (33, 4))
+    assert found(
+        lake,
+        "SELECT stream_name, db_name, status, source, output, tick, lag, rows_in, rows_out "
+        "FROM information_schema.ins_streams",
+    ) == [("s", "main", "Running", "main.t", "main.o", 1, 1, 2, 1)]
+    assert found(lake, "SELECT count(*), sum(rows_in) FROM information_schema.ins_stream_tasks") == [(1, 2)]
+    assert found(
+        lake, "SELECT stream_name, status, progress, end_time FROM information_schema.ins_stream_recalculates"
+    ) == [("s", "Done", 100.0, None)]
+
+
+# --- names ---
+
+
+def test_a_stream_of_another_database_reads_what_it_was_created_on(lake: Lake) -> None:
+    lake.sql("CREATE DATABASE other")
+    lake.sql(stream().replace("STREAM s", "STREAM other.s"))
+    write(lake, (1, 1), (12, 4))
+    assert not lake.run().failed
+    assert [x for _, x in found(lake, "SELECT * FROM o")] == [1]
