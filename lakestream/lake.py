@@ -553,8 +553,12 @@ class Lake:
         from lakestream.engine.recalculate import request_recalculation
 
         definition = definition_of(record)
-        if definition.options.by_clock:
-            raise NotSupportedError("RECALCULATE of windows that the wall clock closes, once and for all")
+        by_clock = definition.options.by_clock or isinstance(definition.trigger, model.PeriodTrigger)
+        if by_clock and (bounds is not None or definition.options.by_clock):
+            kind = "PERIOD" if isinstance(definition.trigger, model.PeriodTrigger) else "FORCE_WINDOW_CLOSE"
+            raise NotSupportedError(
+                f"RECALCULATE of a stream with {kind}: what it has written belongs to its time"
+            )
         request_recalculation(
             self._registry, record, definition.trigger, bounds, to_micros(self._meter.now())
         )

@@ -11,9 +11,9 @@ from lakestream.compute.calculation import ROWS, WINDOWS
 from lakestream.compute.evaluate import Way, distinct_aggregates
 from lakestream.compute.panes import averaged, partials
 from lakestream.engine.instants import newest_time, parse_instant
-from lakestream.engine.names import has_subtables, trigger_fragments, visible_columns
-from lakestream.engine.relations import CHANGED, FIRED
-from lakestream.engine.stream import compile_stream, quoted
+from lakestream.engine.names import has_subtables, trigger_fragments
+from lakestream.engine.relations import CHANGED, EMPTY_CHANGES, FIRED, empty_view
+from lakestream.engine.stream import compile_stream
 from lakestream.engine.target import (
     UNIQUE_TIMES,
     Target,
@@ -25,7 +25,13 @@ from lakestream.engine.target import (
 )
 from lakestream.errors import LakestreamError, NotSupportedError, StatementError, StreamError
 from lakestream.language.expressions import parse_query, place_in
-from lakestream.language.model import CountTrigger, EventTrigger, SessionTrigger, StateTrigger
+from lakestream.language.model import (
+    CountTrigger,
+    EventTrigger,
+    PeriodTrigger,
+    SessionTrigger,
+    StateTrigger,
+)
 from lakestream.language.source import place_of
 from lakestream.storage.registry import StreamRecord
 
@@ -232,7 +238,7 @@ def analyse(spark: SparkSession, stream: Stream) -> tuple[Stream, list[str], lis
     ranges = "CAST(array() AS ARRAY<STRUCT<a: BIGINT, b: BIGINT>>)"
     spark.sql(
         f"SELECT 0L AS gid{groups}, 0L AS v, 0L AS first, {ranges} AS fires, {ranges} AS again, "
-        f"0L AS newest, 0L AS k, 0L AS c, 0L AS low, 0L AS high, false AS opening WHERE false"
+        f"0L AS newest, 0L AS k, 0L AS c, 0L AS low, 0L AS high, 0L AS after, false AS opening WHERE false"
     ).createOrReplaceTempView(FIRED)
     spark.sql(stream.windows_sql(FIRED, 0)).createOrReplaceTempView(WINDOWS)
     spark.sql(stream.rows_sql(CHANGED, None, None)).createOrReplaceTempView(ROWS)
@@ -355,25 +361,14 @@ def spark_message(error: Exception) -> str:
 
 
 def _register_empty(spark: SparkSession, stream: Stream) -> None:
-    _empty_view(
+    empty_view(
         spark,
         stream.source.info,
         CHANGED,
-        "CAST(0 AS BIGINT) AS _commit_version, '' AS _change_type, 1L AS _ls_sign",
+        EMPTY_CHANGES,
     )
     for read in stream.calculation.reads:
-        _empty_view(spark, stream.tables[read.relation.key], read.view)
-
-
-def _empty_view(spark: SparkSession, info: TableInfo, view: str, more: str = "") -> None:
-    shown = set(visible_columns(info))
-    columns = [
-        f"CAST(NULL AS {column.type}) AS {quoted(column.name)}"
-        for column in info.columns
-        if column.name in shown
-    ]
-    listed = ", ".join([*columns, *([more] if more else [])])
-    spark.sql(f"SELECT {listed} WHERE false").createOrReplaceTempView(view)
+        empty_view(spark, stream.tables[read.relation.key], read.view)
 
 
 def _group_types(spark: SparkSession, stream: Stream) -> list[str]:
@@ -425,7 +420,8 @@ def _is_exact(definition: StreamDefinition, *, by_default: bool) -> bool:
     """Return whether a stream is EXACT: by its option, or by default where it names no other policy."""
     options = definition.options
     ignores = options.ignore_disorder or options.expired_time is not None
-    return options.exact or (by_default and not ignores)
+    periodic = isinstance(definition.trigger, PeriodTrigger)
+    return options.exact or (by_default and not ignores and not periodic)
 
 
 def _refuse_inexact(stream: Stream) -> None:

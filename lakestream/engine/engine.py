@@ -263,8 +263,25 @@ class Engine:
         tables = self.catalog.handles
         source = tables.open(path) if path in looked_at else tables.latest(path)
         looked_at.add(path)
+        if running.stream.is_periodic:
+            return self._period(running, source)
         plan = self._planner(running).following(running.position, source)
         return plan or self._by_clock(running)
+
+    def _period(self, running: _Running, source: Table) -> TickPlan | None:
+        """Plan the instant of PERIOD that is due; those before it that were missed are counted."""
+        planner = self._planner(running)
+        planner.check(running.position, source)
+        period = running.stream.period(running.record.created_us)
+        due = period.last(planner.clock_us)
+        if due <= running.closed_us:
+            return None
+        what = {
+            "closed": [running.closed_us, due],
+            "neighbours": [period.previous(due), period.following(due)],
+            "missed": period.between(period.last(running.closed_us), due),
+        }
+        return planner.period(running.position, source, due, what)
 
     def _by_clock(self, running: _Running) -> TickPlan | None:
         """Plan what is due because time has passed, None for nothing."""
@@ -306,7 +323,11 @@ class Engine:
                 self._fail(record, _as_failure(error))
                 continue
             self._running.pop(record.uuid, None)
-            self.registry.put_recalculation(replace(job, extra={**job.extra, "place": version}))
+            # What PERIOD has written depends on when it did: only place and state are taken anew.
+            status = "Done" if compile_record(record, self.catalog).is_periodic else job.status
+            self.registry.put_recalculation(
+                replace(job, status=status, extra={**job.extra, "place": version})
+            )
 
     def _recalculate(self) -> list[TickReport]:
         """Run one part of the oldest open recalculation of every running stream."""
@@ -487,7 +508,7 @@ class Engine:
 
     def _take_clock(self, running: _Running, plan: TickPlan) -> None:
         """Follow what the tick opened or closed, and what of the clock it has done."""
-        if plan.kind == "clock":
+        if "closed" in plan.extra:
             running.closed_us = plan.extra["closed"][1]
         if running.delays is None:
             return
@@ -549,12 +570,12 @@ class Engine:
         )
 
 
-TOTALS = ("total_in", "total_out", "total_late")
+TOTALS = ("total_in", "total_out", "total_late", "total_missed")
 """Counts since the stream was created, in every progress record: nobody reads all ticks for them."""
 
 
 def _added(totals: dict[str, int], outcome: Outcome) -> dict[str, int]:
-    counted = (outcome.rows_in, outcome.rows_out, outcome.late)
+    counted = (outcome.rows_in, outcome.rows_out, outcome.late, outcome.missed)
     return {name: totals.get(name, 0) + count for name, count in zip(TOTALS, counted, strict=True)}
 
 
@@ -577,9 +598,9 @@ def _history_extra(plan: TickPlan) -> dict[str, object]:
 
 def _closed_extra(running: _Running, plan: TickPlan) -> dict[str, object]:
     """Return up to where the clock has closed windows, for a stream whose windows it closes."""
-    if not running.stream.definition.options.by_clock:
+    if not (running.stream.definition.options.by_clock or running.stream.is_periodic):
         return {}
-    return {"closed_us": plan.extra["closed"][1] if plan.kind == "clock" else running.closed_us}
+    return {"closed_us": plan.extra["closed"][1] if "closed" in plan.extra else running.closed_us}
 
 
 def _as_failure(error: Exception) -> LakestreamError:

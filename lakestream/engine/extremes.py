@@ -54,13 +54,25 @@ class Extremes:
 
     def _suspects(self, *, both: bool) -> pa.Table:
         """Return the groups that lost a row at an end, with the outermost instants they have ever had."""
-        newest = "OR (NOT c.kept AND c.ts >= s.newest)" if both else ""
+        newest = "OR ts >= newest" if both else ""
+        seen = "max(c.ts) FILTER (WHERE c.kept) OVER (PARTITION BY c.gid ORDER BY c.v"
+        judged = (
+            f"SELECT s.gid, s.first, s.newest, c.ts, c.kept, c.expires, "
+            f"greatest(s.newest, {seen} RANGE BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)) AS newest_before "
+            f"FROM {STATE} s JOIN {CHANGES} c ON c.gid = s.gid"
+        )
         return self.spark.sql(
-            f"SELECT s.gid, least(any_value(s.first), min(c.ts) FILTER (WHERE c.kept)) AS low, "
-            f"greatest(any_value(s.newest), max(c.ts) FILTER (WHERE c.kept)) AS high "
-            f"FROM {STATE} s JOIN {CHANGES} c ON c.gid = s.gid GROUP BY s.gid "
-            f"HAVING bool_or((NOT c.kept AND c.ts <= s.first) {newest})"
+            f"SELECT gid, least(any_value(first), min(ts) FILTER (WHERE kept)) AS low, "
+            f"greatest(any_value(newest), max(ts) FILTER (WHERE kept)) AS high "
+            f"FROM ({judged}) GROUP BY gid "
+            f"HAVING bool_or(NOT kept AND NOT {self._expired} AND (ts <= first {newest}))"
         ).toArrow()
+
+    @property
+    def _expired(self) -> str:
+        """Return SQL that is true for a change that was too old to count when its commit came."""
+        expiry = self.relations.stream.expiry
+        return "false" if expiry is None else f"(expires AND ts < newest_before - {expiry}L)"
 
     def _near(self, suspects: pa.Table, *, both: bool) -> list[tuple[int, int]]:
         low, high = suspects["low"].to_pylist(), suspects["high"].to_pylist()

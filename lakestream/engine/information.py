@@ -64,7 +64,7 @@ def _stream(record: StreamRecord, progress: Progress | None, lag: int | None) ->
         progress.tick if progress else None,
         progress.version if progress else None,
         lag,
-        *(totals.get(name, 0) for name in ("total_in", "total_out", "total_late")),
+        *(totals.get(name, 0) for name in ("total_in", "total_out", "total_late", "total_missed")),
         record.last_error,
     )
 
@@ -133,6 +133,7 @@ _STREAMS = {
     "rows_in": "int64",
     "rows_out": "int64",
     "late": "int64",
+    "missed": "int64",
     "message": "string",
 }
 _TASKS = {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from lakestream.engine.checks import check_columns, check_source
@@ -87,6 +87,18 @@ class Planner:
         source = self.tables.open(self.stream.source.info.path)
         extra = {"transport": self._transport(source, Size(0, 0)), "appends_only": True, **what}
         return self._plan(position, kind, (position.version, position.version), extra)
+
+    def period(self, position: Position, source: Table, due_us: int, what: dict[str, Any]) -> TickPlan:
+        """Return the plan of an instant of PERIOD: it takes all commits since the one before."""
+        assert position.version is not None  # PERIOD takes no history
+        commits = read_commits(source.path, position.version, source.version)
+        extra: dict[str, Any] = {
+            "transport": self._transport(source, _size_of(commits)),
+            "appends_only": all(commit.append_only or not commit.data_change for commit in commits),
+            **what,
+        }
+        plan = self._plan(position, "period", (position.version, source.version), extra)
+        return replace(plan, clock_us=due_us)
 
     def _goes_by_range(self, commits: Sequence[CommitInfo]) -> bool:
         """Return whether one tick over several commits gives what one tick for each would.

@@ -7,6 +7,7 @@ from functools import reduce
 from typing import TYPE_CHECKING
 
 from lakestream.compute.calculation import ROWS
+from lakestream.engine.names import visible_columns
 from lakestream.engine.stream import quoted
 from lakestream.engine.transport import ARROW, ArrowTransport, SparkTransport
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from lakestream.compute.calculation import Bound, Read
     from lakestream.engine.stream import Stream
     from lakestream.engine.transport import Transport
+    from lakestream.storage.catalog import TableInfo
     from lakestream.storage.delta import Tables
     from lakestream.storage.registry import TickPlan
 
@@ -36,6 +38,9 @@ CHANGED, BEFORE, EXCLUDED, STATE, CHANGES, FIRED, EXTREMES, UPDATED, GROUPS, PRE
     "ls_present",
 )
 _RAW = "ls_raw"
+EMPTY_CHANGES = "CAST(0 AS BIGINT) AS _commit_version, '' AS _change_type, 1L AS _ls_sign"
+"""What changed rows have beside the source's columns."""
+
 EVER = (-62_135_596_800_000_000, 253_402_300_800_000_000)
 """The years 1 to 9999 in microseconds, which are the timestamps of Spark and Delta."""
 
@@ -85,6 +90,9 @@ class Relations:
     def changes(self, columns: Sequence[str]) -> None:
         """Register the changed rows of the plan; where rows went, those that cancel out are gone."""
         plan, info = self.plan, self.stream.source.info
+        if plan.after == plan.upto:
+            empty_view(self.spark, info, CHANGED, EMPTY_CHANGES)
+            return
         if plan.kind == "history":
             span = (plan.lower_us, plan.upper_us)
             rows = self.transport.rows(self._path, plan.upto, columns, info.time_column, [span])
@@ -187,3 +195,15 @@ def _edge(bound: Bound | None, span: tuple[int, int], end: int) -> int | None:
     if bound is None or (bound.placeholder == "_tnext_ts" and end):
         return None
     return span[end] + bound.offset + (2 if end else -1)
+
+
+def empty_view(spark: SparkSession, info: TableInfo, view: str, more: str = "") -> None:
+    """Register a table's visible columns without a row, with ``more`` columns behind them."""
+    shown = set(visible_columns(info))
+    columns = [
+        f"CAST(NULL AS {column.type}) AS {quoted(column.name)}"
+        for column in info.columns
+        if column.name in shown
+    ]
+    listed = ", ".join([*columns, *([more] if more else [])])
+    spark.sql(f"SELECT {listed} WHERE false").createOrReplaceTempView(view)

@@ -9,6 +9,7 @@ from lakestream.language.model import (
     CountTrigger,
     EventTrigger,
     IntervalTrigger,
+    PeriodTrigger,
     SessionTrigger,
     SlidingTrigger,
     StateTrigger,
@@ -154,19 +155,22 @@ def _rule(stream: Stream) -> str:
 def _trigger(trigger: Trigger) -> str:
     match trigger:
         case IntervalTrigger():
-            return f"INTERVAL({trigger.length}{_offset(trigger.offset)}) SLIDING({trigger.step})"
+            said = f"INTERVAL({trigger.length}{_offset(trigger.offset)}) SLIDING({trigger.step})"
         case SlidingTrigger():
-            return f"SLIDING({trigger.step}{_offset(trigger.offset)})"
+            said = f"SLIDING({trigger.step}{_offset(trigger.offset)})"
         case SessionTrigger():
-            return f"SESSION({trigger.column}, {trigger.gap})"
+            said = f"SESSION({trigger.column}, {trigger.gap})"
         case StateTrigger():
-            return f"STATE_WINDOW({trigger.state.sql}){_true_for(trigger.true_for)}"
+            said = f"STATE_WINDOW({trigger.state.sql}){_true_for(trigger.true_for)}"
         case EventTrigger():
             conditions = f"START WITH {trigger.start.sql} END WITH {trigger.end.sql}"
-            return f"EVENT_WINDOW({conditions}){_true_for(trigger.true_for)}"
+            said = f"EVENT_WINDOW({conditions}){_true_for(trigger.true_for)}"
+        case PeriodTrigger():
+            said = f"PERIOD({trigger.period}{_offset(trigger.offset)})"
         case CountTrigger():
             listed = ", ".join(map(str, (trigger.count, trigger.step, *trigger.columns)))
-            return f"COUNT_WINDOW({listed})"
+            said = f"COUNT_WINDOW({listed})"
+    return said
 
 
 def _true_for(duration: Duration | None) -> str:

@@ -29,26 +29,30 @@ from lakestream.engine.names import (
 from lakestream.errors import StatementError, did_you_mean
 from lakestream.language.expressions import parse_expression, place_in
 from lakestream.language.model import (
+    CLOCK,
     MICROS,
     CountTrigger,
     EventTrigger,
     IntervalTrigger,
+    PeriodTrigger,
     SessionTrigger,
     SlidingTrigger,
 )
 from lakestream.triggers.cut import Cut, SpanGrid, cut_of
 from lakestream.triggers.detect import Detection, NetDetection
 from lakestream.triggers.grid import Grid, grid_of
+from lakestream.triggers.period import Period
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from lakestream.language.model import Fragment, RowTrigger, StreamDefinition
+    from lakestream.language.model import Fragment, RowTrigger, StreamDefinition, TableName, Trigger
     from lakestream.storage.catalog import Catalog, TableInfo
 
 COMMON_PLACEHOLDERS = frozenset({"_tgrpid", "_tlocaltime"})
 WINDOW_PLACEHOLDERS = frozenset({"_twstart", "_twend", "_twduration", "_twrownum"})
 SLIDING_PLACEHOLDERS = frozenset({"_tprev_ts", "_tcurrent_ts", "_tnext_ts"})
+PERIOD_PLACEHOLDERS = frozenset({"_tprev_localtime", "_tnext_localtime"})
 
 
 @dataclass(frozen=True)
@@ -122,7 +126,12 @@ class Stream:
         trigger = self.definition.trigger
         if isinstance(trigger, CountTrigger):
             return trigger.step == 1
-        return not isinstance(trigger, SlidingTrigger)
+        return not isinstance(trigger, SlidingTrigger | PeriodTrigger)
+
+    @property
+    def is_periodic(self) -> bool:
+        """Whether the wall clock alone triggers it."""
+        return isinstance(self.definition.trigger, PeriodTrigger)
 
     @property
     def follows_source(self) -> bool:
@@ -176,6 +185,12 @@ class Stream:
     def net_detection(self) -> NetDetection:
         """How an EXACT stream finds out which windows fire."""
         return NetDetection(self.grid, self.group_columns, self.watermark)
+
+    def period(self, created_us: int) -> Period:
+        """Return the instants of a stream that the wall clock triggers."""
+        trigger = self.definition.trigger
+        assert isinstance(trigger, PeriodTrigger)  # by is_periodic
+        return Period(trigger, self.zone, created_us)
 
     def evaluation(self, *, retracts: bool = False, settled: bool = False) -> Evaluation:
         """How the calculation is evaluated.
@@ -444,6 +459,8 @@ class Stream:
 
     def windows_sql(self, fired: str, clock_us: int) -> str:
         """Return SQL of the windows to compute with their placeholders, from a detection result."""
+        if self.is_periodic:
+            return self._periods_sql(fired)
         if self.cut is not None:
             return self._cut_windows_sql(fired, clock_us)
         k, first = "k", "first"
@@ -472,6 +489,29 @@ class Stream:
         if not options.at_close:
             return "true"
         return f"k > {self.grid.closed(f'(newest - {self.watermark}L)', 'first')}"
+
+    # --- instants of the wall clock ---
+
+    def _periods_sql(self, fired: str) -> str:
+        """Return SQL of instants with their placeholders, from (gid, groups, k, c, low, high, after).
+
+        ``low`` is the instant before, ``high`` the instant, ``after`` the one after it (BIGINT µs).
+        """
+        groups = "".join(f", {name}" for name in self.group_columns)
+        return (
+            f"SELECT gid AS _ls_gid, k AS _ls_k, c AS _ls_c{groups}, low AS _ls_low, high AS _ls_high, "
+            f"low * 1000L AS _tprev_localtime, after * 1000L AS _tnext_localtime, "
+            f"high * 1000L AS _tlocaltime, gid AS _tgrpid FROM {fired}"
+        )
+
+    def written_sql(self, changed: str, since_us: int) -> str:
+        """Return SQL of the rows that were written since an instant: they are all of one trigger."""
+        columns = ", ".join(quoted(name) for name in self.changed_columns)
+        return (
+            f"SELECT {columns}, {self.group_id()} AS _ls_gid, {since_us}L AS _ls_ts, "
+            f"CAST(_commit_version AS BIGINT) AS _ls_v, 1L AS _ls_sign FROM {changed} "
+            f"WHERE {self._admitted()} AND _ls_sign > 0"
+        )
 
     # --- windows that are cut by rows ---
 
@@ -536,24 +576,21 @@ def compile_stream(
     """
     database = definition.name.database or ""
     names = Names(catalog, database, names_used(definition))
-    source_name = definition.source
-    info, subtable = names.find(source_name.database or database, source_name.name)
-    source = Source(info, subtable)
-    names.tables[f"{info.database}.{info.name}"] = info
+    source = _source(definition.source, names, catalog, database)
+    info, subtable = source.info, source.subtable
     trigger = definition.trigger
     grid: Grid = SpanGrid()
     cut = None
     if isinstance(trigger, IntervalTrigger | SlidingTrigger):
         grid = grid_of(trigger, zone)
-    else:
+    elif not isinstance(trigger, PeriodTrigger):
         cut = _cut(trigger, source)
     relation = relation_of(info, subtable, names.used)
-    windowed = not isinstance(trigger, SlidingTrigger)
     scope = Scope(
         relation,
         tuple(f"_ls_g{number}" for number, _ in enumerate(definition.partition_by, 1)),
         next((n for n, key in enumerate(definition.partition_by, 1) if key.is_tbname), None),
-        COMMON_PLACEHOLDERS | (WINDOW_PLACEHOLDERS if windowed else SLIDING_PLACEHOLDERS),
+        COMMON_PLACEHOLDERS | _placeholders(trigger),
         zone,
         names.relation,
     )
@@ -575,6 +612,21 @@ def compile_stream(
         floor_us,
         cut,
     )
+
+
+def _source(name: TableName, names: Names, catalog: Catalog, database: str) -> Source:
+    """Return the trigger table of a name; a stream without one has the lake's clock in its place."""
+    if name == CLOCK:
+        return Source(catalog.clock(), None)
+    info, subtable = names.find(name.database or database, name.name)
+    names.tables[f"{info.database}.{info.name}"] = info
+    return Source(info, subtable)
+
+
+def _placeholders(trigger: Trigger) -> frozenset[str]:
+    if isinstance(trigger, SlidingTrigger):
+        return SLIDING_PLACEHOLDERS
+    return PERIOD_PLACEHOLDERS if isinstance(trigger, PeriodTrigger) else WINDOW_PLACEHOLDERS
 
 
 def _cut(trigger: RowTrigger, source: Source) -> Cut:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from lakestream.compute.calculation import WINDOWS
+from lakestream.compute.calculation import ROWS, WINDOWS
 from lakestream.compute.evaluate import BATCH, Way
 from lakestream.compute.incremental import GROUP_TOLD, RESULT
 from lakestream.engine.cutting import Cutting, Found
@@ -15,6 +15,7 @@ from lakestream.engine.planner import rows_between
 from lakestream.engine.relations import (
     CHANGED,
     CHANGES,
+    EVER,
     EXTREMES,
     FIRED,
     GROUPS,
@@ -95,6 +96,7 @@ class Outcome:
     rows_in: int = 0
     rows_out: int = 0
     late: int = 0
+    missed: int = 0
     windows: int = 0
     output_version: int | None = None
 
@@ -141,6 +143,8 @@ class Tick:
             Write: self._write,
         }
         try:
+            if self.stream.is_periodic:
+                return self._run_period()
             if self.plan.kind in CLOCK_KINDS:
                 return self._run_by_clock()
             for stage in stages(self.stream, self.target, self.plan):
@@ -167,6 +171,52 @@ class Tick:
                 self._compute(stage)
         self._put(output_app(self.stream.uuid))
         return self.outcome
+
+    def _run_period(self) -> Outcome:
+        """Compute an instant of PERIOD for all groups there are; other plans only bring the state forward."""
+        self.relations.changes(self.stream.changed_columns)
+        self.spark.sql(self.stream.changes_sql(CHANGED)).createOrReplaceTempView(CHANGES)
+        names = "".join(f", any_value({name}) AS {name}" for name in self.stream.group_columns)
+        written = self.spark.sql(
+            f"SELECT gid{names}, min(ts) AS first, max(ts) AS newest, count(1) AS rows "
+            f"FROM {CHANGES} WHERE kept GROUP BY gid"
+        ).toArrow()
+        state = GroupState(self.state.updated(written.drop_columns(["rows"])).rows)
+        rows = _total(written, "rows")
+        self.outcome = Outcome(state, rows_in=rows, missed=self.plan.extra.get("missed", 0))
+        if self.plan.kind != "period" or self.landed:
+            return self.outcome
+        fired = self._instants(state, written)
+        self.outcome.windows = fired.num_rows
+        if fired.num_rows:
+            self.spark.createDataFrame(fired).createOrReplaceTempView(FIRED)
+            self.spark.sql(self.stream.windows_sql(FIRED, 0)).createOrReplaceTempView(WINDOWS)
+            before = self.plan.extra["neighbours"][0]
+            self.spark.sql(self.stream.written_sql(CHANGED, before)).createOrReplaceTempView(ROWS)
+            self._settled, self._spans = True, [EVER]
+            self.relations.tables_read(self._spans)
+            sql = evaluated_sql(self.spark, self.stream, retracts=False, settled=True)
+            self._results.append(self.spark.sql(self.target.shape.select(sql, unique=self.target.appends)))
+        self._put(output_app(self.stream.uuid))
+        return self.outcome
+
+    def _instants(self, state: GroupState, written: pa.Table) -> pa.Table:
+        """Return the instant for each group; without PARTITION BY there is one group, with rows or not."""
+        import pyarrow as pa
+
+        names = ["gid", *self.stream.group_columns]
+        known = written if self.stream.definition.options.ignore_nodata else state.rows
+        groups = None if known is None else known.select(names)
+        if not self.stream.groups and not self.stream.definition.options.ignore_nodata:
+            groups = pa.table({"gid": pa.array([0], pa.int64())})
+        if groups is None:
+            groups = written.select(names)
+        before, after = self.plan.extra["neighbours"]
+        now = self.plan.clock_us
+        values = {"k": now, "c": self.plan.upto, "low": before, "high": now, "after": after}
+        for name, value in values.items():
+            groups = groups.append_column(name, pa.array([value] * groups.num_rows, pa.int64()))
+        return groups
 
     def _fire_by_clock(self) -> None:
         self._state_view()

@@ -124,6 +124,7 @@ class Verifier:
             "EVENT_TYPE(WINDOW_OPEN)": options.at_open,
             "MAX_DELAY": options.max_delay is not None,
             "TRIGGER FORCE_WINDOW_CLOSE": options.by_clock,
+            "PERIOD": stream.is_periodic,
         }
         for what, is_so in by_time.items():
             if is_so:

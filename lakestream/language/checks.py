@@ -114,6 +114,7 @@ class StreamFacts:
     calculation: Fragment | None
     pre_filter: Fragment | None
     notify_where: Fragment | None
+    has_source: bool
     fires_at_open: bool
 
 
@@ -404,6 +405,10 @@ def _check_trows(facts: StreamFacts, f: Fragment, mark: exp.Column | exp.Table) 
     if isinstance(mark, exp.Column) or mark.db:
         raise StatementError(
             "PLACEHOLDER", "%%trows may stand only in FROM", hint="FROM %%trows", place=place
+        )
+    if not facts.has_source:
+        raise StatementError(
+            "PLACEHOLDER", "%%trows needs a trigger table", hint="PERIOD(…) FROM table", place=place
         )
     if facts.fires_at_open:
         raise StatementError(

@@ -6,7 +6,14 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from lakestream.language.checks import StreamFacts, check_stream
-from lakestream.language.model import Fragment, GroupKey, StreamDefinition, TableName, TagDefinition
+from lakestream.language.model import (
+    CLOCK,
+    Fragment,
+    GroupKey,
+    StreamDefinition,
+    TableName,
+    TagDefinition,
+)
 from lakestream.language.options import Options
 
 if TYPE_CHECKING:
@@ -48,6 +55,7 @@ def definition(reader: Reader, name: TableName, draft: Draft) -> StreamDefinitio
         calculation=draft.calculation,
         pre_filter=draft.options.values.pre_filter,
         notify_where=draft.notify_where,
+        has_source=draft.source is not None,
         fires_at_open=draft.options.values.at_open,
     )
     check_stream(facts)
@@ -57,13 +65,12 @@ def definition(reader: Reader, name: TableName, draft: Draft) -> StreamDefinitio
     if draft.output is None or draft.calculation is None:
         missing = "INTO" if draft.output is None else "AS"
         raise _missing(reader, missing)
-    if draft.trigger.value is None or draft.source is None:  # only kinds that are not built lack them
-        raise reader.unsupported(draft.trigger.name, word=draft.trigger.word)
+    assert draft.trigger.value is not None  # every kind that is read has a value
     first, last = reader.words[0], reader.words[-1]
     return StreamDefinition(
         name=name,
         trigger=draft.trigger.value,
-        source=draft.source,
+        source=draft.source or CLOCK,
         partition_by=draft.partition_by,
         options=replace(draft.options.values),
         output=draft.output,
@@ -88,6 +95,13 @@ def _check_clauses(reader: Reader, draft: Draft) -> None:
             f"FROM with the trigger table is missing: {draft.trigger.name} needs one",
             word=draft.words.get("INTO") or draft.words.get("AS"),
             hint=f"{draft.trigger.name}(…) FROM table",
+        )
+    if draft.source is None and draft.partition_by:
+        raise reader.error(
+            "TRIGGER_TABLE",
+            "PARTITION BY needs a trigger table",
+            word=draft.words["PARTITION BY"],
+            hint="PERIOD(…) FROM table PARTITION BY …",
         )
     for clause in ("OUTPUT_SUBTABLE", "TAGS"):
         if clause in draft.words and not draft.partition_by:

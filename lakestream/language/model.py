@@ -134,13 +134,24 @@ class CountTrigger:
     columns: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True)
+class PeriodTrigger:
+    """``PERIOD(period[, offset])``: instants of the wall clock."""
+
+    period: Duration
+    offset: Duration
+
+
 GridTrigger = IntervalTrigger | SlidingTrigger
 """Triggers whose windows follow from time alone."""
 
 RowTrigger = SessionTrigger | StateTrigger | EventTrigger | CountTrigger
 """Triggers whose windows are cut by what rows there are."""
 
-Trigger = GridTrigger | RowTrigger
+Trigger = GridTrigger | RowTrigger | PeriodTrigger
+
+CLOCK = TableName("_lakestream", "clock")
+"""What stands for the trigger table of a stream that has none: a table in which nothing happens."""
 
 
 # --- streams -------------------------------------------------------------------------------------

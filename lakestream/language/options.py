@@ -193,7 +193,15 @@ def _check_together(reader: Reader, options: Options) -> None:
 
 
 _WITHOUT_EFFECT = {
-    "PERIOD": ("FILL_HISTORY", "FILL_HISTORY_FIRST", "WATERMARK", "EVENT_TYPE", "MAX_DELAY", "DELETE_RECALC"),
+    "PERIOD": (
+        "FILL_HISTORY",
+        "FILL_HISTORY_FIRST",
+        "WATERMARK",
+        "EVENT_TYPE",
+        "MAX_DELAY",
+        "DELETE_RECALC",
+        "EXACT",
+    ),
     "SLIDING": ("EVENT_TYPE", "MAX_DELAY", "DELETE_RECALC"),
     "SESSION": ("IGNORE_NODATA_TRIGGER",),
     "STATE_WINDOW": ("IGNORE_NODATA_TRIGGER",),

@@ -12,6 +12,7 @@ from lakestream.language.model import (
     Duration,
     EventTrigger,
     IntervalTrigger,
+    PeriodTrigger,
     SessionTrigger,
     SlidingTrigger,
     StateTrigger,
@@ -68,10 +69,6 @@ def read_trigger(reader: Reader, *, classic: bool = False) -> ReadTrigger:
     reader.expect_symbol("(")
     TRIGGERS[name](reader, trigger)
     return trigger
-
-
-def _unbuilt(reader: Reader, trigger: ReadTrigger) -> None:
-    trigger.unbuilt.append(reader.unsupported(f"{trigger.name} as a trigger", word=trigger.word))
 
 
 def _durations(reader: Reader, clause: str) -> tuple[Duration, Duration, Word, Word | None]:
@@ -148,7 +145,6 @@ def _check_day_offset(reader: Reader, clause: str, offset: Duration, word: Word)
 
 
 def _period(reader: Reader, trigger: ReadTrigger) -> None:
-    _unbuilt(reader, trigger)
     period, offset, word, offset_word = _durations(reader, "PERIOD")
     shortest, longest = _PERIOD_BOUNDS
     if not period.months and not shortest <= period.micros <= longest:
@@ -156,6 +152,7 @@ def _period(reader: Reader, trigger: ReadTrigger) -> None:
             "BAD_DURATION", f"PERIOD({period}) is out of range", word=word, hint="between 10a and 3650d"
         )
     _check_day_offset(reader, "PERIOD", offset, offset_word or word)
+    trigger.value = PeriodTrigger(period, offset)
 
 
 def _session(reader: Reader, trigger: ReadTrigger) -> None:

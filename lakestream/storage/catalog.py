@@ -222,6 +222,21 @@ class Catalog:
         """Return the kept handle of a table, at the version seen last."""
         return self.handles.open(info.path)
 
+    def clock(self) -> TableInfo:
+        """Return the table that stands for the source of streams without one: it has no rows."""
+        path = self.layout.system_path("clock")
+        time = Column("ts", "timestamp")
+        if not self._has_clock(path):
+            edits.create(path, [delta_field(time.name, time.type, None)])
+        return TableInfo("_lakestream", "clock", path, "table", (time,), time.name, (time.name,))
+
+    def _has_clock(self, path: str) -> bool:
+        try:
+            self.handles.open(path)
+        except StorageError:
+            return False
+        return True
+
     def create_table(  # noqa: PLR0913 (each is a clause of CREATE TABLE)
         self,
         database: str,

@@ -116,7 +116,8 @@ def test_ignore_update_0_follows_updates_though_late_rows_change_nothing(world: 
 def test_windows_that_open_and_close(world: World, events: str) -> None:
     world.lake.sql(
         "CREATE STREAM s INTERVAL(10s) SLIDING(10s) FROM m PARTITION BY tbname "
-        f"STREAM_OPTIONS(EVENT_TYPE({events})) INTO o AS SELECT _twstart AS ws, _twend AS we FROM m WHERE ts = '2025-01-01 00:00:01'"
+        f"STREAM_OPTIONS(EVENT_TYPE({events})) INTO o AS "
+        "SELECT _twstart AS ws, _twend AS we FROM m WHERE ts = '2025-01-01 00:00:01'"
     )
     world.write(("a", 1, 1), ("b", 2, 1))
     assert world.rows("SELECT tag_tbname, ws, we FROM o ORDER BY 1, 2") == [("a", 0, 0), ("b", 0, 0)]
