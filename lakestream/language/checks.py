@@ -129,7 +129,6 @@ def check_query(f: Fragment) -> Fragment:
     tree = parse_query(f)
     _check_harmless(f, tree)
     _refuse_marks(f, tree, "a query outside of a stream")
-    _check_inner_columns(f, tree)
     return f
 
 
