@@ -118,7 +118,7 @@ def replace_stream(
     info = catalog.find_table(database, name)
     if info is not None:
         try:
-            check_existing(info, checked.shape)
+            check_existing(info, checked.shape, by_name=bool(definition.columns))
         except StatementError:
             if record.extra["shared_output"]:
                 raise
@@ -215,7 +215,8 @@ def open_target(stream: Stream, record: StreamRecord, catalog: Catalog) -> Targe
     database, name = record.output.split(".", 1)
     info = catalog.find_table(database, name) or create_output(catalog, stream.definition, shape, record.uuid)
     try:
-        shape = check_existing(info, shape)
+        by_name = bool(stream.definition.columns) and bool(record.extra["shared_output"])
+        shape = check_existing(info, shape, by_name=by_name)
     except StatementError as error:
         raise StreamError("OUTPUT_CHANGED", error.message, hint=error.hint) from None
     unique = keys_are_unique(stream)
@@ -408,7 +409,8 @@ def _output(
                 f"{other.output} is the output table of the stream {other.database}.{other.name}",
                 hint="give every stream an output table of its own",
             )
-    if not check_existing(info, shape).provenance and definition.options.delete_output:
+    there = check_existing(info, shape, by_name=bool(definition.columns))
+    if not there.provenance and definition.options.delete_output:
         raise NotSupportedError(
             f"DELETE_OUTPUT_TABLE with {database}.{definition.output.name}, whose rows do not say where they "
             "come from"

@@ -151,26 +151,56 @@ def create_output(
     )
 
 
-def check_existing(info: TableInfo, shape: OutputShape) -> OutputShape:
-    """Hold an existing table against the shape: same columns, types and order (TDengine A8).
+def check_existing(info: TableInfo, shape: OutputShape, *, by_name: bool) -> OutputShape:
+    """Hold an existing table against the shape, and return the shape as it is written there.
 
-    Returns the shape without provenance where the table has no columns for it. Raises StatementError
-    OUTPUT_MISMATCH that names the first difference.
+    Columns stand in the table's order under its names (TDengine A8), or are found ``by_name`` where the
+    statement lists them; other columns of the table are then NULL. A result goes into a column of its own
+    type or of one that holds all its values (lakestream's own). The shape is without provenance where the
+    table has no columns for it. Raises StatementError OUTPUT_MISMATCH that names the first difference.
     """
-    wanted = [(column.name, column.type) for column in shape.columns]
     hidden = set(info.hidden)
-    have = [(column.name, column.type) for column in info.columns if column.name not in hidden]
-    for number in range(max(len(wanted), len(have))):
-        ours = " ".join(wanted[number]) if number < len(wanted) else "nothing"
-        theirs = " ".join(have[number]) if number < len(have) else "nothing"
-        if ours != theirs:
-            raise StatementError(
-                "OUTPUT_MISMATCH",
-                f"the output table {info.database}.{info.name} does not match the result: "
-                f"column {number + 1} is {theirs} there and {ours} in the stream",
-                hint="name and type of every column must match, in order; or write into a new table",
+    have = {column.name: column.type for column in info.columns if column.name not in hidden}
+    columns = []
+    for number, column in enumerate(shape.columns):
+        there = column.name if by_name else next(iter(list(have)[number : number + 1]), "")
+        ours = f"{column.name} {column.type}"
+        if there not in have:
+            raise _mismatch(info, f"it has no column for {ours}")
+        if there != column.name or not _holds(have[there], column.type):
+            raise _mismatch(
+                info, f"column {number + 1} is {there} {have[there]} there and {ours} in the stream"
             )
-    return replace(shape, provenance=set(PROVENANCE) <= set(visible_columns(info)) | hidden)
+        columns.append(replace(column, type=have[there]))
+    if not by_name and len(have) > len(columns):
+        name = list(have)[len(columns)]
+        raise _mismatch(
+            info, f"column {len(columns) + 1} is {name} {have[name]} there and nothing in the stream"
+        )
+    provenance = set(PROVENANCE) <= set(visible_columns(info)) | hidden
+    return replace(shape, columns=tuple(columns), provenance=provenance)
+
+
+def _mismatch(info: TableInfo, what: str) -> StatementError:
+    return StatementError(
+        "OUTPUT_MISMATCH",
+        f"the output table {info.database}.{info.name} does not match the result: {what}",
+        hint="name and type of every column must match, in order; or list the columns, INTO o (a, b); "
+        "or write into a new table",
+    )
+
+
+_WIDER = {
+    "tinyint": {"smallint", "int", "bigint", "float", "double"},
+    "smallint": {"int", "bigint", "float", "double"},
+    "int": {"bigint", "double"},
+    "float": {"double"},
+}
+"""Types that hold all values of another one."""
+
+
+def _holds(wide: str, narrow: str) -> bool:
+    return wide == narrow or wide in _WIDER.get(narrow, ())
 
 
 def key_is_from_window(stream: Stream) -> bool:

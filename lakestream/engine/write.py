@@ -9,6 +9,7 @@ from lakestream.engine.faults import reach
 from lakestream.output.columns import END, GROUP, START
 from lakestream.storage.delta import (
     CommitTag,
+    align,
     commit,
     delete_where,
     identifier,
@@ -280,7 +281,9 @@ def _with_survivors(
     survivors = old.filter(pa.array(stay))
     if survivors.num_rows == 0:
         return rows
-    return pa.concat_tables([rows, survivors.select(rows.column_names).cast(rows.schema)])
+    # A table of the user's may have columns that the stream does not write.
+    whole = align(rows, table.schema)
+    return pa.concat_tables([whole, align(survivors, table.schema)])
 
 
 # --- large results: the same by Spark, always by a range of time ---
@@ -322,7 +325,7 @@ def _rewritten_by_spark(
         gone = spark.createDataFrame(again).selectExpr(f"gid AS {GROUP}", f"timestamp_micros(low) AS {START}")
         old = old.join(gone, [GROUP, START], "left_anti")
     old = old.join(rows.select(*target.shape.key), [*target.shape.key], "left_anti")
-    return rows.unionByName(old.select(*rows.columns)), predicate
+    return rows.unionByName(old, allowMissingColumns=True), predicate
 
 
 def _replaced_ranges(target: Target, rows: DataFrame, again: pa.Table | None) -> list[tuple[str, int, int]]:

@@ -114,6 +114,43 @@ def test_a_refused_replacement_leaves_the_stream_as_it_was(lake: Lake) -> None:
     assert lake.streams() == before
 
 
+# --- a table that is there ---
+
+
+def test_columns_of_a_table_are_found_by_name_and_may_be_wider(lake: Lake) -> None:
+    lake.sql("CREATE TABLE mine (ws TIMESTAMP, note VARCHAR(9), n BIGINT, top BIGINT)")
+    lake.sql("INSERT INTO mine VALUES ('2024-12-31 00:00:00', 'kept', 1, 2)")
+    lake.sql(
+        "CREATE STREAM s INTERVAL(10s) SLIDING(10s) FROM t INTO mine (ws, top, n) AS "
+        "SELECT _twstart, max(v), count(*) FROM %%trows"
+    )
+    write(lake, (1, 5), (2, 7), (12, 4))
+    lake.run()
+    assert [row[1:] for row in found(lake, "SELECT * FROM mine ORDER BY ws")] == [
+        ("kept", 1, 2),
+        (None, 2, 7),
+    ]
+    assert lake.verify("s").differing_rows == 1  # the row of others
+
+
+def test_rows_of_others_keep_all_their_columns_where_a_range_is_rewritten(lake: Lake) -> None:
+    lake.sql("CREATE TABLE mine (ws TIMESTAMP, note VARCHAR(9), n BIGINT)")
+    lake.sql(
+        "INSERT INTO mine VALUES ('2025-01-01 00:01:00', 'old', 0) ('2025-01-01 00:01:00.500', 'kept', 1)"
+    )
+    lake.sql(
+        "CREATE STREAM s INTERVAL(1s) SLIDING(1s) FROM t INTO mine (ws, n) AS "
+        "SELECT _twstart, count(*) FROM %%trows"
+    )
+    lake.sql("INSERT INTO t VALUES ('2025-01-01 00:00:00', 1) ('2025-01-01 00:06:40', 2)")
+    lake.run()
+    near = found(
+        lake, "SELECT note, n FROM mine WHERE ws BETWEEN '2025-01-01 00:01:00' AND '2025-01-01 00:01:01'"
+    )
+    assert sorted(near, key=str) == [("kept", 1), (None, 0), (None, 0)]
+    assert found(lake, "SELECT count(*) FROM mine") == [(401,)]
+
+
 # --- information_schema ---
 
 
