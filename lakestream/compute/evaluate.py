@@ -142,6 +142,8 @@ class Evaluation:
         )
 
     def _rows_by_window(self) -> str:
+        if self.grid.disjoint_spans and not self.by_commit:
+            return self._rows_in_order()
         if self.grid.depends_on_first:
             return (
                 f"SELECT r.*, x._ls_k FROM {ROWS} r JOIN {WINDOWS} x ON r._ls_gid = x._ls_gid "
@@ -152,6 +154,25 @@ class Evaluation:
             return numbered
         on = f"r._ls_gid = x._ls_gid AND r._ls_k = x._ls_k{self._commits()}"
         return f"SELECT r.* FROM ({numbered}) r JOIN {WINDOWS} x ON {on}"
+
+    def _rows_in_order(self) -> str:
+        """Return SQL of the rows with their windows, of which no two overlap: in order of time, by a sort.
+
+        A join by group would hold every row against every window of its group.
+        """
+        latest = (
+            "last_value(opened) IGNORE NULLS OVER (PARTITION BY _ls_gid ORDER BY at, is_row "
+            "ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)"
+        )
+        both = (
+            f"SELECT _ls_gid, _ls_ts AS at, true AS is_row, struct(r.*) AS held, NULL AS opened "
+            f"FROM {ROWS} r UNION ALL SELECT _ls_gid, _ls_low, false, NULL, struct(_ls_k AS k, _ls_high AS high) "
+            f"FROM {WINDOWS}"
+        )
+        return (
+            f"SELECT held.*, opened.k AS _ls_k "
+            f"FROM (SELECT at, is_row, held, {latest} AS opened FROM ({both})) WHERE is_row AND at < opened.high"
+        )
 
     def _commits(self) -> str:
         return " AND r._ls_v <= x._ls_c" if self.by_commit else ""

@@ -579,7 +579,8 @@ def compile_stream(
     source = _source(definition.source, names, catalog, database)
     info, subtable = source.info, source.subtable
     trigger = definition.trigger
-    grid: Grid = SpanGrid()
+    overlaps = isinstance(trigger, CountTrigger) and trigger.step < trigger.count
+    grid: Grid = SpanGrid(disjoint=not overlaps)
     cut = None
     if isinstance(trigger, IntervalTrigger | SlidingTrigger):
         grid = grid_of(trigger, zone)

@@ -148,6 +148,9 @@ class SpanGrid(Grid):
 
     depends_on_first = True
 
+    def __init__(self, *, disjoint: bool) -> None:
+        self.disjoint_spans = disjoint
+
     def low(self, k: str, first: str) -> str:
         """Return the number."""
         del first

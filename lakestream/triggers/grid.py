@@ -44,6 +44,9 @@ class Grid(ABC):
     depends_on_first = False
     """True when numbers count from the first row of the group (SLIDING of a day or more)."""
 
+    disjoint_spans = False
+    """True for windows that only their bounds tell, of which no two of a group overlap."""
+
     pane: Pane | None = None
     """How windows divide into panes, where each row is to be aggregated once only."""
 

@@ -43,6 +43,29 @@ def rows(first: int, count: int, devices: int) -> pa.Table:
     return table_of(START_US + (number // devices) * SECOND_US, number, devices)
 
 
+RUN_ROWS, RUN_SECONDS = 10, 70
+"""A run of rows of a device, one a second, and the seconds from one run to the next: a minute's pause."""
+
+
+def runs(first: int, count: int, devices: int) -> pa.Table:
+    """Return rows in time order, numbered from ``first``, in which every device sends in runs.
+
+    ``state`` changes from run to run, ``phase`` numbers the rows of a run.
+    """
+    number = np.arange(first, first + count)
+    run, phase = np.divmod(number // devices, RUN_ROWS)
+    content = table_of(START_US + (run * RUN_SECONDS + phase) * SECOND_US, number, devices)
+    columns = {"state": pa.array(run % 3, pa.int32()), "phase": pa.array(phase, pa.int32())}
+    for name, values in columns.items():
+        content = content.append_column(name, values)
+    return content.select(["ts", "v", "state", "phase", "tbname", "g"])
+
+
+def run_us(number: int) -> int:
+    """Return when a run begins (µs)."""
+    return START_US + number * RUN_SECONDS * SECOND_US
+
+
 def burst(start_us: int, step_us: int, first: int, count: int) -> pa.Table:
     """Return rows numbered from ``first``, every device of the large source once a step from ``start_us`` on.
 
@@ -95,6 +118,14 @@ def write_rows(path: str, first: int, sizes: list[int], devices: int) -> None:
     table = DeltaTable(path)
     for size in sizes:
         write_deltalake(table, rows(first, size, devices), mode="append")
+        first += size
+
+
+def write_runs(path: str, first: int, sizes: list[int], devices: int) -> None:
+    """Append :func:`runs` in commits of the given sizes."""
+    table = DeltaTable(path)
+    for size in sizes:
+        write_deltalake(table, runs(first, size, devices), mode="append")
         first += size
 
 

@@ -32,7 +32,8 @@ if TYPE_CHECKING:
 WARM_ROUNDS = 5
 """Catch-ups of the measured size before the one that is measured: compilers are done by then."""
 
-WARM_COMMITS = 2
+WARM_BURSTS = 4
+"""Bursts before the one that is measured."""
 
 
 @dataclass(frozen=True)
@@ -75,6 +76,27 @@ class Window:
 TUMBLING, HOPPING = Window(10, 10), Window(60, 5)
 
 
+@dataclass(frozen=True)
+class Cut:
+    """Windows cut by rows, each of a run of them; one closes with its last row or with the next run."""
+
+    clause: str
+    by_itself: bool
+
+    def closed(self, runs: int) -> int:
+        """Return how many windows of a device have closed after some runs."""
+        return runs if self.by_itself else runs - 1
+
+
+GAP_SECONDS = 30
+CUTS = {
+    "session": Cut(f"SESSION(ts, {GAP_SECONDS}s)", by_itself=False),
+    "state": Cut("STATE_WINDOW(state)", by_itself=False),
+    "event": Cut("EVENT_WINDOW(START WITH phase = 0 END WITH phase = 9)", by_itself=True),
+    "count": Cut(f"COUNT_WINDOW({data.RUN_ROWS})", by_itself=True),
+}
+
+
 # --- lakestream ----------------------------------------------------------------------------------
 
 
@@ -99,9 +121,16 @@ def _new_source(folder: Path) -> Path:
     return _source(folder)
 
 
-def _stream(window: Window, *, name: str = "s", output: str = "target", options: str = "") -> str:
+def _new_runs(folder: Path) -> Path:
+    """Make a lake with an empty source for rows in runs."""
+    with _open(folder) as lake:
+        lake.sql("CREATE STABLE source (ts TIMESTAMP, v DOUBLE, state INT, phase INT) TAGS (g INT)")
+    return _source(folder)
+
+
+def _stream(clause: str, *, name: str = "s", output: str = "target", options: str = "") -> str:
     return (
-        f"CREATE STREAM {name} {window.clause()} FROM source PARTITION BY tbname {options} INTO {output} "
+        f"CREATE STREAM {name} {clause} FROM source PARTITION BY tbname {options} INTO {output} "
         "AS SELECT _twstart AS start, avg(v) AS mean, max(v) AS top, count(*) AS n FROM %%trows"
     )
 
@@ -153,10 +182,16 @@ class _CatchUp:
 
     source: Path
     size: int
+    writer: Callable[..., None] = data.write_rows
 
     @property
     def rows(self) -> int:
         return self.size * CATCH_UP_COMMITS
+
+    @property
+    def runs(self) -> int:
+        """Runs of each device in all."""
+        return self.rows * (WARM_ROUNDS + 1) // CATCH_UP_DEVICES // data.RUN_ROWS
 
     @property
     def warm_seconds(self) -> int:
@@ -182,12 +217,17 @@ class _CatchUp:
 
     def _write(self, first: int, commits: int) -> None:
         data.write_apart(
-            data.write_rows,
+            self.writer,
             path=str(self.source),
             first=first,
             sizes=[self.size] * commits,
             devices=CATCH_UP_DEVICES,
         )
+
+    def check_runs(self, closed: int, target: Path) -> None:
+        found, rows = counted(target, START_US, data.run_us(self.runs))
+        windows = closed * CATCH_UP_DEVICES
+        require((found, rows), (windows, windows * data.RUN_ROWS), "windows in the output and their rows")
 
     def check(self, window: Window, target: Path) -> None:
         windows = window.closed(0, self.seconds - 1) * CATCH_UP_DEVICES
@@ -199,12 +239,42 @@ def _catch_up_lakestream(window: Window) -> Run:
     def run(folder: Path, scale: float) -> Figures:
         arriving = _CatchUp(_new_source(folder), _commit_rows(scale, CATCH_UP_DEVICES))
         with _open(folder) as lake:
-            lake.sql(_stream(window))
+            lake.sql(_stream(window.clause()))
             figures = _processed(arriving.rows, arriving.measured(lambda: _run(lake)))
         arriving.check(window, _target(folder))
         return figures
 
     return run
+
+
+def _catch_up_cut(cut: Cut) -> Run:
+    def run(folder: Path, scale: float) -> Figures:
+        size = _commit_rows(scale, CATCH_UP_DEVICES * data.RUN_ROWS)
+        arriving = _CatchUp(_new_runs(folder), size, data.write_runs)
+        with _open(folder) as lake:
+            lake.sql(_stream(cut.clause))
+            figures = _processed(arriving.rows, arriving.measured(lambda: _run(lake)))
+        arriving.check_runs(cut.closed(arriving.runs), _target(folder))
+        return figures
+
+    return run
+
+
+def _catch_up_sessions_streaming(folder: Path, scale: float) -> Figures:
+    size = _commit_rows(scale, CATCH_UP_DEVICES * data.RUN_ROWS)
+    arriving = _CatchUp(_new_runs(folder), size, data.write_runs)
+    spark = streaming.session()
+
+    def process() -> float:
+        started = CLOCK.monotonic()
+        what_is_there, gap = {"availableNow": True}, (f"{GAP_SECONDS} seconds",)
+        query = streaming.start_query(spark, arriving.source, folder, gap, what_is_there, sessions=True)
+        query.awaitTermination()
+        return CLOCK.monotonic() - started
+
+    figures = _processed(arriving.rows, arriving.measured(process))
+    arriving.check_runs(arriving.runs - 1, folder / "target")
+    return figures
 
 
 def _catch_up_streaming(window: Window) -> Run:
@@ -330,7 +400,7 @@ def _base(folder: Path, scale: float) -> int:
 
 def _small_tick_lakestream(folder: Path, scale: float) -> Figures:
     source = _new_source(folder)
-    _called(folder, "sql", _stream(TUMBLING))
+    _called(folder, "sql", _stream(TUMBLING.clause()))
     before = _base(folder, scale)
     commits, warm = _new_rows(before, scale)
     output = Output(_target(folder))
@@ -339,6 +409,28 @@ def _small_tick_lakestream(folder: Path, scale: float) -> Figures:
         figures = _ticks(program, source, output, commits, warm)
     _check_ticks(_target(folder), commits)
     return figures
+
+
+def _small_tick_cut(cut: Cut) -> Run:
+    """Each commit brings a run of every device, which closes a window of each."""
+
+    def run(folder: Path, scale: float) -> Figures:
+        source = _new_runs(folder)
+        _called(folder, "sql", _stream(cut.clause))
+        before = _scaled(BASE_ROWS // TICK_ROWS, scale, 3)
+        path, devices = str(source), data.LARGE_DEVICES
+        data.write_apart(data.write_runs, path=path, first=0, sizes=[before * TICK_ROWS], devices=devices)
+        warm = _scaled(WARM_TICKS, scale, 2)
+        last = [before + n for n in range(warm + _scaled(TICKS, scale, 3))]
+        commits = [
+            (data.runs(n * TICK_ROWS, TICK_ROWS, devices), data.run_us(cut.closed(n + 1) - 1)) for n in last
+        ]
+        output = Output(_target(folder))
+        with _watch(folder) as program:
+            output.wait_for(data.run_us(cut.closed(before) - 1), program)
+            return _ticks(program, source, output, commits, warm)
+
+    return run
 
 
 def _small_tick_streaming(folder: Path, scale: float) -> Figures:
@@ -411,11 +503,6 @@ class _Burst:
         """Event time of the rows that are measured."""
         return BURST_WINDOWS * TUMBLING.length * SECOND_US
 
-    @property
-    def warm_us(self) -> int:
-        """Event time of the rows of the warm-up."""
-        return self.span_us * WARM_COMMITS // BURST_COMMITS
-
     def write(self, start_us: int, commits: int, closed_us: int = 0) -> None:
         """Write rows from an instant on; with ``closed_us``, a row of every device then."""
         data.write_apart(
@@ -438,13 +525,13 @@ def _burst(folder: Path, scale: float) -> _Burst:
 
 
 def _late_burst(folder: Path, scale: float) -> Figures:
-    """The warm-up is a burst into the windows behind the oldest ones."""
+    """The warm-up are bursts into the windows behind the oldest ones."""
     burst = _burst(folder, scale)
     with _open(folder) as lake:
-        burst.write(START_US + burst.span_us, WARM_COMMITS)
-        _run(lake)
-        burst.write(START_US, BURST_COMMITS)
-        figures = _processed(burst.rows, _run(lake))
+        for number in range(WARM_BURSTS, -1, -1):
+            burst.write(START_US + number * burst.span_us, BURST_COMMITS)
+            seconds = _run(lake)
+        figures = _processed(burst.rows, seconds)
     burst.check(_target(folder), START_US, data.LARGE_DEVICES * burst.span_us // SECOND_US)
     return figures
 
@@ -452,13 +539,13 @@ def _late_burst(folder: Path, scale: float) -> Figures:
 def _same_rows(folder: Path, scale: float) -> Figures:
     """The burst's rows behind the newest ones; a row of every device closes the last window."""
     burst = _burst(folder, scale)
-    warm_us = START_US + data.large_shape(scale)[0] // data.LARGE_DEVICES * SECOND_US
-    start_us = warm_us + burst.warm_us + TUMBLING.length * SECOND_US
+    start_us = START_US + data.large_shape(scale)[0] // data.LARGE_DEVICES * SECOND_US
     with _open(folder) as lake:
-        burst.write(warm_us, WARM_COMMITS, warm_us + burst.warm_us)
-        _run(lake)
-        burst.write(start_us, BURST_COMMITS, start_us + burst.span_us)
-        figures = _processed(burst.rows, _run(lake))
+        for number in range(WARM_BURSTS + 1):
+            start_us += (burst.span_us + TUMBLING.length * SECOND_US) if number else 0
+            burst.write(start_us, BURST_COMMITS, start_us + burst.span_us)
+            seconds = _run(lake)
+        figures = _processed(burst.rows, seconds)
     burst.check(_target(folder), start_us, 0)
     return figures
 
@@ -503,7 +590,7 @@ def _cli_help(folder: Path, scale: float) -> Figures:
 def _cli_status(folder: Path, scale: float) -> Figures:
     source = _new_source(folder)
     names = [f"s{number}" for number in range(_scaled(STREAMS, scale, 2))]
-    streams = [_stream(TUMBLING, name=name, output=f"{name}_output") for name in names]
+    streams = [_stream(TUMBLING.clause(), name=name, output=f"{name}_output") for name in names]
     _called(folder, "sql", ";\n".join(streams))
     data.append(DeltaTable(source), data.rows(0, 3_000, data.LARGE_DEVICES))
     _called(folder, "run")
@@ -525,7 +612,7 @@ def _make_large(folder: Path, scale: float) -> None:
 
 def _make_caught_up(folder: Path, scale: float) -> None:
     with _open(folder) as lake:
-        lake.sql(_stream(TUMBLING, options="STREAM_OPTIONS(FILL_HISTORY)"))
+        lake.sql(_stream(TUMBLING.clause(), options="STREAM_OPTIONS(FILL_HISTORY)"))
         _run(lake)
     count = data.large_shape(scale)[0]
     seconds = count // data.LARGE_DEVICES
@@ -534,6 +621,13 @@ def _make_caught_up(folder: Path, scale: float) -> None:
     require(
         counted(_target(folder), START_US, START_US + seconds * SECOND_US), expected, "windows of the source"
     )
+
+
+def _cut_systems(kind: str, cut: Cut) -> dict[str, Run]:
+    systems: dict[str, Run] = {"lakestream": _catch_up_cut(cut)}
+    if kind == "session":
+        systems["structured_streaming"] = _catch_up_sessions_streaming
+    return systems
 
 
 PREPARATIONS = {"large": Preparation(_make_large), "caught_up": Preparation(_make_caught_up, start="large")}
@@ -562,6 +656,8 @@ SCENARIOS = {
     "late_row": Scenario({"lakestream": _late_row}, "caught_up"),
     "late_burst": Scenario({"lakestream": _late_burst}, "caught_up"),
     "catchup_same_rows": Scenario({"lakestream": _same_rows}, "caught_up"),
+    **{f"catchup_{kind}": Scenario(_cut_systems(kind, cut)) for kind, cut in CUTS.items()},
+    **{f"small_tick_{kind}": Scenario({"lakestream": _small_tick_cut(cut)}) for kind, cut in CUTS.items()},
     "idle_poll": Scenario({"lakestream": _idle_poll}, "caught_up"),
     "cli_status": Scenario({"lakestream": _cli_status}),
     "cli_help": Scenario({"lakestream": _cli_help}),

@@ -43,15 +43,21 @@ def start_query(
     window: tuple[str, ...],
     trigger: dict[str, Any],
     version: int | None = None,
+    *,
+    sessions: bool = False,
 ) -> StreamingQuery:
-    """Start the query: windows of a length and, if overlapping, a step; rows appear when a window closes."""
+    """Start the query: windows of a length and, if overlapping, a step; rows appear when a window closes.
+
+    ``sessions``: the one length is the gap that ends a session.
+    """
     from pyspark.sql import functions as f
 
     reader = spark.readStream.format("delta")
     if version is not None:
         reader = reader.option("startingVersion", version)
     rows = reader.load(str(source)).withWatermark("ts", "0 seconds")
-    figures = rows.groupBy(f.window("ts", *window), "tbname").agg(
+    windows = f.session_window("ts", *window).alias("window") if sessions else f.window("ts", *window)
+    figures = rows.groupBy(windows, "tbname").agg(
         f.avg("v").alias("mean"), f.max("v").alias("top"), f.count("*").alias("n")
     )
     return (
