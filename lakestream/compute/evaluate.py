@@ -164,15 +164,13 @@ class Evaluation:
             "last_value(opened) IGNORE NULLS OVER (PARTITION BY _ls_gid ORDER BY at, is_row "
             "ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)"
         )
-        both = (
-            f"SELECT _ls_gid, _ls_ts AS at, true AS is_row, struct(r.*) AS held, NULL AS opened "
-            f"FROM {ROWS} r UNION ALL SELECT _ls_gid, _ls_low, false, NULL, struct(_ls_k AS k, _ls_high AS high) "
-            f"FROM {WINDOWS}"
+        rows = (
+            f"SELECT _ls_gid, _ls_ts AS at, true AS is_row, struct(r.*) AS held, NULL AS opened FROM {ROWS} r"
         )
-        return (
-            f"SELECT held.*, opened.k AS _ls_k "
-            f"FROM (SELECT at, is_row, held, {latest} AS opened FROM ({both})) WHERE is_row AND at < opened.high"
-        )
+        window = "struct(_ls_k AS k, _ls_high AS high)"
+        windows = f"SELECT _ls_gid, _ls_low, false, NULL, {window} FROM {WINDOWS}"
+        found = f"SELECT at, is_row, held, {latest} AS opened FROM ({rows} UNION ALL {windows})"
+        return f"SELECT held.*, opened.k AS _ls_k FROM ({found}) WHERE is_row AND at < opened.high"
 
     def _commits(self) -> str:
         return " AND r._ls_v <= x._ls_c" if self.by_commit else ""
