@@ -20,8 +20,8 @@ setup: ## virtual environment, locked packages, Delta jars
 demo: setup ## keep four streams over a year of flights and weather, and check every row
 	@$(RUN)/python -m jobs.demo $(ARGS)
 
-test: setup ## all tests (ARGS="-k name" for some of them)
-	@$(RUN)/python -m pytest $(ARGS)
+test: setup ## all tests, two files at a time (ARGS="-k name" for some of them, "-n 0" in one process)
+	@$(RUN)/python -m pytest -n 2 --dist loadfile $(ARGS)
 
 lint: setup ## ruff, mypy --strict, import layers
 	@status=0; \
