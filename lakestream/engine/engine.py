@@ -144,6 +144,7 @@ class Engine:
     meter: Clock
     epoch: int
     _running: dict[str, _Running] = field(default_factory=dict)
+    _dropping: list[StreamRecord] = field(default_factory=list)
 
     def round(self) -> list[TickReport]:
         """Run one tick of every stream that has something new, then a part of each recalculation.
@@ -163,9 +164,9 @@ class Engine:
 
     def _delete_outputs(self) -> None:
         """Take the output of dropped subtables back, once the stream has taken all that was in them."""
-        for record in self.registry.streams():
-            dropped: dict[str, int] = record.extra.get("dropped", {})
-            running = self._running.get(record.uuid) if dropped else None
+        for record in self._dropping:
+            dropped: dict[str, int] = record.extra["dropped"]
+            running = self._running.get(record.uuid)
             if running is None or running.position.version is None:
                 continue
             done = {name for name, version in dropped.items() if version <= running.position.version}
@@ -241,7 +242,9 @@ class Engine:
         planned = []
         last = self.registry.last_of_all()
         looked_at: set[str] = set()
-        for record in self.registry.streams():
+        records = self.registry.streams()
+        self._dropping = [record for record in records if record.extra.get("dropped")]
+        for record in records:
             if record.status != "Running":
                 self._running.pop(record.uuid, None)
                 continue
