@@ -27,6 +27,12 @@ from lakestream.engine.names import (
     visible_columns,
 )
 from lakestream.errors import StatementError, did_you_mean
+from lakestream.language.checks import (
+    COMMON_PLACEHOLDERS,
+    PERIOD_PLACEHOLDERS,
+    SLIDING_PLACEHOLDERS,
+    WINDOW_PLACEHOLDERS,
+)
 from lakestream.language.expressions import parse_expression, place_in
 from lakestream.language.model import (
     CLOCK,
@@ -48,11 +54,6 @@ if TYPE_CHECKING:
 
     from lakestream.language.model import Fragment, RowTrigger, StreamDefinition, TableName, Trigger
     from lakestream.storage.catalog import Catalog, TableInfo
-
-COMMON_PLACEHOLDERS = frozenset({"_tgrpid", "_tlocaltime"})
-WINDOW_PLACEHOLDERS = frozenset({"_twstart", "_twend", "_twduration", "_twrownum"})
-SLIDING_PLACEHOLDERS = frozenset({"_tprev_ts", "_tcurrent_ts", "_tnext_ts"})
-PERIOD_PLACEHOLDERS = frozenset({"_tprev_localtime", "_tnext_localtime"})
 
 
 @dataclass(frozen=True)

@@ -164,11 +164,7 @@ class Tick:
             self._take_cut(self._cutting.opened({(gid, low) for gid, low in self.plan.extra["windows"]}))
         else:
             self._fire_by_clock()
-        for stage in stages(self.stream, self.target, self.plan):
-            if isinstance(stage, ReadRows):
-                self._read_rows(stage)
-            elif isinstance(stage, Compute):
-                self._compute(stage)
+        self._compute_fired()
         self._put(output_app(self.stream.uuid))
         return self.outcome
 
@@ -195,8 +191,7 @@ class Tick:
             self.spark.sql(self.stream.written_sql(CHANGED, before)).createOrReplaceTempView(ROWS)
             self._settled, self._spans = True, [EVER]
             self.relations.tables_read(self._spans)
-            sql = evaluated_sql(self.spark, self.stream, retracts=False, settled=True)
-            self._results.append(self.spark.sql(self.target.shape.select(sql, unique=self.target.appends)))
+            self._evaluate()
         self._put(output_app(self.stream.uuid))
         return self.outcome
 
@@ -226,11 +221,15 @@ class Tick:
         else:
             windows = ", ".join(f"({gid}L, {k}L, {k}L)" for gid, k in self.plan.extra["windows"])
             ranges = f"SELECT * FROM VALUES {windows} AS t(gid, a, b)"
-        fired = self.transport.keep(self.spark.sql(self.stream.fired_sql(STATE, self.plan.upto, ranges)))
-        fired.frame.createOrReplaceTempView(FIRED)
-        summary = self._summed(fired)
-        self._settled, self._spans = True, _spans_of(summary)
-        self.outcome = Outcome(self.state, windows=_total(summary, "windows"))
+        self._fire(self.stream.fired_sql(STATE, self.plan.upto, ranges))
+
+    def _compute_fired(self) -> None:
+        """Read and compute what fires, however that was found out."""
+        for stage in stages(self.stream, self.target, self.plan):
+            if isinstance(stage, ReadRows):
+                self._read_rows(stage)
+            elif isinstance(stage, Compute):
+                self._compute(stage)
 
     def recalculate(self, part: Part, app: str) -> Outcome:
         """Compute all windows of a part of event time from the source as it is, and put them in its place."""
@@ -239,11 +238,7 @@ class Tick:
                 self._take_cut(self._cutting.again(part))
             elif len(self.state):
                 self._fire_again(part)
-            for stage in stages(self.stream, self.target, self.plan):
-                if isinstance(stage, ReadRows):
-                    self._read_rows(stage)
-                elif isinstance(stage, Compute):
-                    self._compute(stage)
+            self._compute_fired()
             if self.stream.cut is not None:
                 self._put(app)
             else:
@@ -256,8 +251,11 @@ class Tick:
     def _fire_again(self, part: Part) -> None:
         """Let all windows of a part fire that have fired."""
         self._state_view()
-        sql = self.stream.recalculated_sql(STATE, self.plan.upto, part)
-        fired = self.transport.keep(self.spark.sql(sql))
+        self._fire(self.stream.recalculated_sql(STATE, self.plan.upto, part))
+
+    def _fire(self, detected: str) -> None:
+        """Let the windows of a detection result fire, over the source as it is; the state stays."""
+        fired = self.transport.keep(self.spark.sql(detected))
         fired.frame.createOrReplaceTempView(FIRED)
         summary = self._summed(fired)
         self._settled, self._spans = True, _spans_of(summary)
@@ -557,8 +555,11 @@ class Tick:
         self.relations.tables_read(self._spans)
 
     def _compute(self, _stage: Compute) -> None:
-        if not self._spans:
-            return
+        if self._spans:
+            self._evaluate()
+
+    def _evaluate(self) -> None:
+        """Evaluate the calculation for the registered windows."""
         retracts = not self.plan.extra.get("appends_only", False)
         sql = evaluated_sql(self.spark, self.stream, retracts=retracts, settled=self._settled)
         self._results.append(self.spark.sql(self.target.shape.select(sql, unique=self.target.appends)))

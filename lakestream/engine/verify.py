@@ -217,12 +217,9 @@ class Verifier:
         return late
 
     def _not_skipped(self) -> str:
-        ranges = (f"_commit_version > {after} AND _commit_version <= {upto}" for after, upto in self._skipped)
+        skipped = skipped_of(self.record)
+        ranges = (f"_commit_version > {after} AND _commit_version <= {upto}" for after, upto in skipped)
         return " AND ".join(f"NOT ({part})" for part in ranges) or "true"
-
-    @property
-    def _skipped(self) -> tuple[tuple[int, int], ...]:
-        return skipped_of(self.record)
 
     def _recalculated(self) -> list[tuple[Part, int]]:
         """Return the parts of recalculations that are done, with the source's version of each."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from lakestream.language.checks import refuse_functions
-from lakestream.language.clauses import read_into, read_notify, read_output_columns
+from lakestream.language.clauses import read_group_keys, read_into, read_notify, read_output_columns
 from lakestream.language.draft import Draft
 from lakestream.language.expressions import parse_query
 from lakestream.language.model import (
@@ -228,7 +228,7 @@ def _read_query(reader: Reader, draft: Draft) -> None:
         condition = reader.until(lambda: _ends(reader, "PARTITION"), "a condition")
         draft.options.values = replace(draft.options.values, pre_filter=condition)
     if reader.accept("PARTITION", "BY"):
-        _partition_by(reader, draft)
+        read_group_keys(reader, draft, _group_key)
     draft.trigger = _window(reader)
     if reader.sees("NOTIFY"):
         draft.words["NOTIFY"] = reader.peek()
@@ -240,16 +240,6 @@ def _read_query(reader: Reader, draft: Draft) -> None:
 
 def _ends(reader: Reader, *more: str) -> bool:
     return any(reader.sees(word) for word in (*_WINDOWS, "NOTIFY", *more))
-
-
-def _partition_by(reader: Reader, draft: Draft) -> None:
-    keys: list[GroupKey] = []
-    taken: set[str] = set()
-    while not keys or reader.accept_symbol(","):
-        word = reader.peek()
-        keys.append(_group_key(reader))
-        reader.refuse_duplicate(keys[-1].name, taken, word)
-    draft.partition_by = tuple(keys)
 
 
 def _group_key(reader: Reader) -> GroupKey:

@@ -11,6 +11,8 @@ from lakestream.language.tables import type_name
 from lakestream.language.words import Kind
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from lakestream.language.draft import Draft
     from lakestream.language.reader import Reader
     from lakestream.language.words import Word
@@ -60,11 +62,16 @@ def _from(reader: Reader, draft: Draft) -> None:
 
 def _partition_by(reader: Reader, draft: Draft) -> None:
     reader.expect("PARTITION", "BY")
+    read_group_keys(reader, draft, _group_key)
+
+
+def read_group_keys(reader: Reader, draft: Draft, one: Callable[[Reader], GroupKey]) -> None:
+    """Take the items of PARTITION BY, each by ``one``; no name twice."""
     keys: list[GroupKey] = []
     taken: set[str] = set()
     while not keys or reader.accept_symbol(","):
         word = reader.peek()
-        keys.append(_group_key(reader))
+        keys.append(one(reader))
         reader.refuse_duplicate(keys[-1].name, taken, word)
     draft.partition_by = tuple(keys)
 
