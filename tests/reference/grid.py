@@ -150,18 +150,19 @@ def sliding_windows(trigger: Sliding, first: datetime, zone: tzinfo) -> Iterator
     """Yield the instants of SLIDING, each with its range, from the first at or past the first row."""
     midnight = first.astimezone(zone).replace(hour=0, minute=0, second=0, microsecond=0, tzinfo=None)
     restarts = not trigger.step.is_calendar and trigger.step.elapsed < timedelta(days=1)
-    grid = daily_grid if restarts else running_grid
-    pairs = pairwise(grid(trigger, midnight, zone))
+    grid = daily_grid(trigger, first, midnight, zone) if restarts else running_grid(trigger, midnight, zone)
+    pairs = pairwise(grid)
     return (Window(before, at, includes_end=True) for before, at in pairs if at >= first)
 
 
-def daily_grid(trigger: Sliding, midnight: datetime, zone: tzinfo) -> Iterator[datetime]:
-    """Yield midnight + offset + k*step, counted anew every local day, from two days before on."""
+def daily_grid(trigger: Sliding, first: datetime, midnight: datetime, zone: tzinfo) -> Iterator[datetime]:
+    """Yield midnight + offset + k*step, counted anew every local day, from before the first row on."""
     for day in count(-2):
         begin, end = (
             later(instant(midnight + timedelta(days=d), zone), trigger.offset, zone) for d in (day, day + 1)
         )
-        at = begin
+        steps_before = max((first - begin) // trigger.step.elapsed - 1, 0)
+        at = begin + steps_before * trigger.step.elapsed
         while at < end:
             yield at
             at += trigger.step.elapsed
