@@ -43,7 +43,7 @@ class Extremes:
         self.spark.createDataFrame(suspects).coalesce(1).createOrReplaceTempView(_SUSPECTS)
         found = self._ends(self.relations, self._near(suspects, both=both))
         if found["first"].null_count or (both and found["newest"].null_count):
-            spark_way = replace(self.relations, transport=SparkTransport(self.spark))
+            spark_way = replace(self.relations, transport=SparkTransport(self.spark, self.relations.tables))
             found = self._ends(spark_way, [EVER], reach=EVER[1] - EVER[0])
         self.spark.createDataFrame(found).coalesce(1).createOrReplaceTempView(EXTREMES)
         return True

@@ -260,18 +260,3 @@ def table_size(source: Table, version: int) -> Size:
     files = pa.table(source.at(version).get_add_actions(flatten=True))
     rows, size = pc.sum(files["num_records"]).as_py(), pc.sum(files["size_bytes"]).as_py()
     return Size(rows or 0, size or 0)
-
-
-def rows_between(source: Table, time: str, low: int, high: int) -> int:
-    """Return about how many rows of the table lie in ``[low, high]`` (µs), by the statistics of its files."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    files = pa.table(source.handle.get_add_actions(flatten=True))
-    names = (f"min.{time}", f"max.{time}")
-    if not set(names) <= set(files.column_names):
-        return table_size(source, source.version).rows
-    micros = [files[name].cast(pa.timestamp("us", "UTC")).cast(pa.int64()) for name in names]
-    # Statistics may be cut to milliseconds; a file without any counts.
-    overlaps = pc.and_(pc.less_equal(micros[0], high), pc.greater_equal(pc.add(micros[1], 1_000), low))
-    return pc.sum(files.filter(pc.fill_null(overlaps, True))["num_records"]).as_py() or 0

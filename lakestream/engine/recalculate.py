@@ -13,10 +13,11 @@ from uuid import uuid4
 
 from lakestream.engine.faults import reach
 from lakestream.engine.instants import parse_instant
-from lakestream.engine.planner import Size, rows_between
+from lakestream.engine.planner import Size
 from lakestream.engine.stream import Part
 from lakestream.errors import StatementError
 from lakestream.language.model import CountTrigger
+from lakestream.storage.delta import rows_between
 from lakestream.storage.registry import Recalculation
 
 if TYPE_CHECKING:

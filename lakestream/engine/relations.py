@@ -78,7 +78,7 @@ class Relations:
     ) -> Relations:
         """Return the relations of a plan, by its transport."""
         arrow = plan.extra.get("transport") == ARROW
-        transport: Transport = ArrowTransport(spark, tables) if arrow else SparkTransport(spark)
+        transport: Transport = ArrowTransport(spark, tables) if arrow else SparkTransport(spark, tables)
         return cls(spark, tables, stream, plan, history, transport)
 
     @property
@@ -185,7 +185,7 @@ class Relations:
             and transport.name == ARROW
             and self.plan.extra.get("large_tables", {}).get(info.path)
         ):
-            transport = SparkTransport(self.spark)
+            transport = SparkTransport(self.spark, self.tables)
         rows = transport.rows(info.path, version, read.relation.columns, info.time_column, [(lower, upper)])
         rows.createOrReplaceTempView(read.view)
 

@@ -11,7 +11,6 @@ from lakestream.compute.incremental import GROUP_TOLD, RESULT
 from lakestream.engine.cutting import Cutting, Found
 from lakestream.engine.extremes import Extremes
 from lakestream.engine.faults import reach
-from lakestream.engine.planner import rows_between
 from lakestream.engine.relations import (
     CHANGED,
     CHANGES,
@@ -41,7 +40,7 @@ from lakestream.engine.state import (
     update_summary_of,
 )
 from lakestream.engine.stream import quoted
-from lakestream.engine.transport import ARROW, Kept, SparkTransport, merge_spans
+from lakestream.engine.transport import ARROW, ArrowTransport, Kept, SparkTransport, merge_spans
 from lakestream.engine.updated import (
     TOLD,
     Updated,
@@ -58,7 +57,7 @@ from lakestream.engine.updated import (
 from lakestream.engine.write import write_part, write_result
 from lakestream.errors import StreamError
 from lakestream.output.columns import START
-from lakestream.storage.delta import capabilities
+from lakestream.storage.delta import capabilities, rows_between
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -314,15 +313,17 @@ class Tick:
         if not spans:
             return None
         time, source = self.stream.source.info.time_column, self.tables.open(self.stream.source.info.path)
-        relations = self.relations
-        if sum(rows_between(source, time, low, high) for low, high in spans) > MAX_ARROW_ROWS:
-            relations = replace(relations, transport=SparkTransport(self.spark))
+        rows = sum(rows_between(source, time, low, high) for low, high in spans)
+        few = rows <= MAX_ARROW_ROWS and capabilities(source).arrow_reads
+        way = ArrowTransport if few else SparkTransport
+        relations = replace(self.relations, transport=way(self.spark, self.tables))
         relations.rows_at(self.plan.upto if self.plan.kind == "history" else self.plan.after, spans)
         return self.spark.sql(incremental.opened_sql(self.stream.open_rows_sql(), STATE)).toArrow()
 
     def _open_spans(self) -> list[tuple[int, int]]:
         """Return the spans of event time of the windows that are open, as far as there are rows."""
-        k = self.stream.grid.closed(f"(newest - {self.stream.watermark}L)", "first") + " + 1"
+        closed = self.stream.grid.closed(f"(newest - {self.stream.watermark}L)", "first")
+        k = f"({closed} + 1)"
         found = self.spark.sql(
             f"SELECT DISTINCT {self.stream.grid.low(k, 'first')} AS low, newest + 1 AS high "
             f"FROM {STATE} WHERE first IS NOT NULL"
@@ -620,7 +621,7 @@ class Tick:
         if replaced is not None and replaced.num_rows:
             # Rows between the replaced ones may have to be written again with them.
             starts = pc.min_max(replaced["low"]).as_py()
-            rows += rows_between(output, START, starts["min"], starts["max"])
+            rows += rows_between(output, START, starts["min"], starts["max"] + 1)
         return rows * len(self.target.shape.names) <= MAX_ARROW_CELLS
 
     def _no_rows(self) -> DataFrame:

@@ -128,8 +128,9 @@ class SparkTransport:
 
     name = SPARK
 
-    def __init__(self, spark: SparkSession) -> None:
+    def __init__(self, spark: SparkSession, tables: Tables) -> None:
         self._spark = spark
+        self._tables = tables
         self._kept: list[DataFrame] = []
 
     def changes(self, path: str, after: int, upto: int, columns: Sequence[str]) -> DataFrame:
@@ -140,7 +141,7 @@ class SparkTransport:
         self, path: str, after: int, upto: int, columns: Sequence[str], *, versions: bool
     ) -> DataFrame:
         """Read the added data files by Spark."""
-        return appended_spark(self._spark, path, after, upto, columns, versions=versions)
+        return appended_spark(self._spark, self._tables.open(path), after, upto, columns, versions=versions)
 
     def rows(
         self, path: str, version: int, columns: Sequence[str], time: str, spans: Sequence[Span]
@@ -149,7 +150,7 @@ class SparkTransport:
         lowers, uppers = [lower for lower, _ in spans], [upper for _, upper in spans]
         return read_spark(
             self._spark,
-            path,
+            self._tables.open(path),
             version,
             columns=columns,
             lower=None if None in lowers else min(_known(lowers)),

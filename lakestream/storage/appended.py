@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING
 
 from lakestream.errors import StreamError
 from lakestream.storage import files
 from lakestream.storage.changes import CHANGE_TYPE, COMMIT_VERSION, changes_spark, checked_commits
-from lakestream.storage.reading import opened
+from lakestream.storage.datafiles import has_plain_files
+from lakestream.storage.reading import opened, rows_of_files
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from lakestream.storage.table import Table
-
-_GLOB = set("*?[]{}\\")
 
 
 def appended_spark(
@@ -30,7 +28,7 @@ def appended_spark(
     """
     table = opened(table)
     commits = checked_commits(table, after, upto)
-    if versions or not _has_plain_files(table):
+    if versions or not has_plain_files(table):
         return changes_spark(spark, table, after, upto, columns)
     names = [file.path for commit in commits if commit.append_only for file in commit.files]
     for name in names:
@@ -40,26 +38,5 @@ def appended_spark(
                 f"the data file {name} of {table.path} is gone",
                 hint="what was missed must be computed anew from the table as it is",
             )
-    return _rows_of_files(spark, table, names, columns, upto)
-
-
-def _has_plain_files(table: Table) -> bool:
-    """Return whether a data file has all columns of its rows, under their names, and no deleted rows."""
-    mapped = table.properties.get("delta.columnMapping.mode", "none") != "none"
-    elsewhere = files.is_uri(table.path) or bool(_GLOB & set(table.path))
-    return not (mapped or elsewhere or table.partition_columns)
-
-
-def _rows_of_files(
-    spark: SparkSession, table: Table, names: Sequence[str], columns: Sequence[str], upto: int
-) -> DataFrame:
-    from pyspark.sql.types import StructType
-
-    schema = StructType.fromJson(json.loads(table.handle.schema().to_json()))
-    chosen = StructType([schema[name] for name in columns])
-    paths = [files.join(table.path, name) for name in names]
-    rows = spark.read.schema(chosen).parquet(*paths) if paths else spark.createDataFrame([], chosen)
-    listed = ["`" + name.replace("`", "``") + "`" for name in columns]
-    return rows.selectExpr(
-        *listed, f"CAST({upto} AS BIGINT) AS {COMMIT_VERSION}", f"'insert' AS {CHANGE_TYPE}"
-    )
+    added = [f"CAST({upto} AS BIGINT) AS {COMMIT_VERSION}", f"'insert' AS {CHANGE_TYPE}"]
+    return rows_of_files(spark, table, names, columns).selectExpr("*", *added)

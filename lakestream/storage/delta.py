@@ -5,6 +5,7 @@ from __future__ import annotations
 from lakestream.storage.appended import appended_spark
 from lakestream.storage.changes import changes_arrow, changes_spark
 from lakestream.storage.commit import CommitResult, CommitTag, commit
+from lakestream.storage.datafiles import rows_between
 from lakestream.storage.edits import append, create, delete_where, insert_rows, update_where
 from lakestream.storage.log import CommitInfo, read_commits
 from lakestream.storage.reading import (
@@ -38,6 +39,7 @@ __all__ = [
     "read_arrow",
     "read_commits",
     "read_spark",
+    "rows_between",
     "text_literal",
     "timestamp_literal",
     "update_where",

@@ -100,12 +100,17 @@ class Table:
     def refresh(self) -> int:
         """Go to the latest version and return it (about 2 ms); TABLE_NOT_FOUND when the table is gone.
 
-        A table that was replaced by another at its path is opened anew: its ``table_id`` is another.
+        A table that was replaced by another at its path is opened anew: its ``table_id`` is another. On a
+        local disk two looks at files say that nothing is new.
         """
         with self.guard:
-            if self._stamp != self._stamp_of(self._stamp[0]):
+            version, stamp = self._stamp
+            if self._stamp != self._stamp_of(version):
                 self._reopen()
                 return self._handle.version()
+            # Commits are numbered without gaps: without the next one there is no later one.
+            if stamp is not None and not files.exists(self.path, commit_name(version + 1)):
+                return version
             try:
                 self._handle.update_incremental()
             except TableNotFoundError as error:

@@ -1,0 +1,60 @@
+"""The data files of a table that hold rows of a range of time, by the statistics of its log."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lakestream.storage import files
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from lakestream.storage.table import Table
+
+_GLOB = set("*?[]{}\\")
+_CUT = 1_000
+"""Writers may cut the maximum of a file's timestamps to milliseconds."""
+
+
+def data_files(table: Table, version: int, time: str, lower: int | None, upper: int | None) -> pa.Table:
+    """Return the files that may have rows of ``[lower, upper)`` (µs since 1970 UTC; None: no bound).
+
+    Columns are those of delta-rs's ``get_add_actions``; a file without statistics is among them.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    found = pa.table(table.at(version).get_add_actions(flatten=True))
+    least, greatest = f"min.{time}", f"max.{time}"
+    if not {least, greatest} <= set(found.column_names):
+        return found
+    inside = pa.array([True] * found.num_rows, pa.bool_())
+    if lower is not None:
+        inside = pc.and_kleene(inside, pc.greater_equal(_micros(found[greatest]), lower - _CUT))
+    if upper is not None:
+        inside = pc.and_kleene(inside, pc.less(_micros(found[least]), upper))
+    return found.filter(pc.fill_null(inside, True))
+
+
+def rows_between(table: Table, time: str, lower: int, upper: int) -> int:
+    """Return about how many rows of the table lie in ``[lower, upper)`` (µs), by its files' statistics."""
+    import pyarrow.compute as pc
+
+    found = data_files(table, table.version, time, lower, upper)
+    return pc.sum(found["num_records"]).as_py() or 0
+
+
+def has_plain_files(table: Table) -> bool:
+    """Return whether a local table's data files have all columns of their rows, under their names.
+
+    Which rows of a file are deleted is another question.
+    """
+    mapped = table.properties.get("delta.columnMapping.mode", "none") != "none"
+    elsewhere = files.is_uri(table.path) or bool(_GLOB & set(table.path))
+    return not (mapped or elsewhere or table.partition_columns)
+
+
+def _micros(values: pa.ChunkedArray) -> pa.ChunkedArray:
+    import pyarrow as pa
+
+    return values.cast(pa.timestamp("us", "UTC")).cast(pa.int64())

@@ -1,0 +1,44 @@
+"""What a stream reads when another process takes it up."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from lakestream import Lake
+from lakestream.engine import tick
+from lakestream.engine.transport import merge_spans
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+SECOND_US = 1_000_000
+
+
+@pytest.mark.parametrize("trigger", ["INTERVAL(10s) SLIDING(10s)", "INTERVAL(20s) SLIDING(5s)"])
+def test_only_the_rows_of_open_windows_are_read_again(
+    tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch, trigger: str
+) -> None:
+    spans: list[tuple[int, int]] = []
+
+    def merged(found: list[tuple[int, int]]) -> list[tuple[int, int]]:
+        spans.extend(found)
+        return merge_spans(found)
+
+    monkeypatch.setattr(tick, "merge_spans", merged)
+    with Lake(tmp_path / "lake", spark=spark) as lake:
+        lake.sql("CREATE TABLE m (ts TIMESTAMP, v INT)")
+        lake.sql(f"CREATE STREAM s {trigger} FROM m INTO o AS SELECT _twstart AS w, sum(v) AS n FROM %%trows")
+        lake.insert("m", [{"ts": f"2025-01-01 00:{minute:02}:03", "v": 1} for minute in range(50)])
+        lake.run()
+    spans.clear()
+    with Lake(tmp_path / "lake", spark=spark) as lake:
+        lake.insert("m", [{"ts": "2025-01-01 01:00:00", "v": 1}])
+        lake.run()
+    assert spans
+    assert all(high - low <= 20 * SECOND_US for low, high in spans)
