@@ -276,7 +276,9 @@ class Cutting:
         """Return the groups that lost their newest row with the one that is the newest now."""
         self._register(touched, lambda _group: EVER[1])
         rows = self.stream.cut_rows_sql(CUTS)
-        found = _rows(self.spark.sql(f"SELECT gid, max(ts) AS newest FROM ({rows}) GROUP BY gid").toArrow())
+        found = _rows(
+            self.spark.sql(f"SELECT _ls_gid AS gid, max(_ls_ts) AS newest FROM ({rows}) GROUP BY 1").toArrow()
+        )
         newest = {row["gid"]: row["newest"] for row in found}
         return [
             replace(group, newest=newest.get(group.gid)) if group.lost_newest else group for group in touched

@@ -517,19 +517,32 @@ class Stream:
     # --- windows that are cut by rows ---
 
     def cut_rows_sql(self, cuts: str) -> str:
-        """Return SQL of the registered rows to cut (gid, ts, x1, …), from a view of where to begin.
+        """Return SQL of the registered rows to cut (_ls_gid, _ls_ts, _ls_x1, …).
 
-        ``cuts`` has gid, from_us and mark (BIGINT µs): the rows from the one to the other, both included.
+        ``cuts`` is a view of (gid, from_us, mark BIGINT µs): the rows from the one to the other, both
+        included.
         """
+        return f"SELECT r._ls_gid, r._ls_ts{self._looked_at()} {self._rows_to_cut(cuts)}"
+
+    def rows_in_runs_sql(self, cuts: str) -> str:
+        """Return SQL of the registered rows to cut with all they have, each with its window's number.
+
+        ``cuts`` has counted BIGINT and safe BIGINT µs besides: see :meth:`Cut.runs_sql`.
+        """
+        assert self.cut is not None
+        known = "f.counted AS _ls_counted, r._ls_ts > f.safe AS _ls_is_new"
+        return self.cut.runs_sql(f"SELECT r.*, {known}{self._looked_at()} {self._rows_to_cut(cuts)}")
+
+    def _looked_at(self) -> str:
         assert self.cut is not None
         expressions = "".join(
             f", ({sql}) AS {name}" for sql, name in zip(self.cut.expressions, self.cut.columns, strict=True)
         )
-        counted = ", true AS x1" if self.cut.counts and not expressions else expressions
-        return (
-            f"SELECT f.gid, r._ls_ts AS ts{counted} FROM {ROWS} r JOIN {cuts} f ON f.gid = r._ls_gid "
-            f"WHERE r._ls_ts BETWEEN f.from_us AND f.mark"
-        )
+        return ", true AS _ls_x1" if self.cut.counts and not expressions else expressions
+
+    def _rows_to_cut(self, cuts: str) -> str:
+        between = "r._ls_ts BETWEEN f.from_us AND f.mark"
+        return f"FROM {ROWS} r JOIN {cuts} f ON f.gid = r._ls_gid WHERE {between}"
 
     def _cut_windows_sql(self, fired: str, clock_us: int) -> str:
         """Return SQL of windows with their placeholders, from (gid, groups, k, c, low, high, opening)."""

@@ -20,9 +20,10 @@ if TYPE_CHECKING:
 
     from lakestream.language.model import RowTrigger
 
-_BY_TIME = "OVER (PARTITION BY gid ORDER BY ts)"
-_SO_FAR = "OVER (PARTITION BY gid ORDER BY ts ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)"
-_FROM_HERE = "OVER (PARTITION BY gid ORDER BY ts ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING)"
+_BY_TIME = "OVER (PARTITION BY _ls_gid ORDER BY _ls_ts)"
+_UNTIL = "OVER (PARTITION BY _ls_gid ORDER BY _ls_ts ROWS BETWEEN UNBOUNDED PRECEDING AND {})"
+_SO_FAR, _BEFORE = _UNTIL.format("CURRENT ROW"), _UNTIL.format("1 PRECEDING")
+_TIED = f"_ls_ts IN (lag(_ls_ts) {_BY_TIME}, lead(_ls_ts) {_BY_TIME}) AS _ls_tied"
 
 
 NO_SEEDS = "SELECT 0L AS gid, 0L AS counted, array(0L) AS starts WHERE false"
@@ -33,7 +34,7 @@ NO_SEEDS = "SELECT 0L AS gid, 0L AS counted, array(0L) AS starts WHERE false"
 class Cut(ABC):
     """How the rows of a group are cut into windows; ``true_for`` is the least length (µs) to fire.
 
-    ``expressions`` are SQL over a source row, which the relations to cut have as x1, x2, ….
+    ``expressions`` are SQL over a source row, which the relations to cut have as _ls_x1, _ls_x2, ….
     """
 
     expressions: tuple[str, ...] = ()
@@ -41,35 +42,63 @@ class Cut(ABC):
 
     counts = False
     """True where a cut goes on by what was counted; else it begins again where an open window began."""
+    ends_by_row = False
+    """True where a row of its own is the last of a window; else the first row of the next one tells."""
+    is_disjoint = True
+    """True where no row is in two windows."""
 
     @abstractmethod
+    def runs_sql(self, rows: str) -> str:
+        """Return the SQL of the rows, each with the number of its window.
+
+        ``rows`` is SQL of (_ls_gid BIGINT, _ls_ts BIGINT µs, _ls_x1, …, _ls_counted BIGINT: what the open
+        window of a counting cut has had, _ls_is_new BOOLEAN: not one of those), and any other column. Added
+        are _ls_run BIGINT (NULL: in no window), _ls_ends BOOLEAN, _ls_count BIGINT (rows counted so far)
+        and _ls_tied BOOLEAN (another row has its time).
+        """
+
     def windows_sql(self, rows: str, seeds: str) -> str:
         """Return the SQL of all windows: gid, low, high, closed BOOLEAN, behind BIGINT.
 
-        ``rows`` is SQL of (gid BIGINT, ts BIGINT µs, x1, x2, …), ``seeds`` of (gid, counted BIGINT,
-        starts ARRAY<BIGINT>): what the open windows of a counting cut have had before these rows.
+        ``rows`` is SQL of (_ls_gid BIGINT, _ls_ts BIGINT µs, _ls_x1, …), ``seeds`` of (gid, counted
+        BIGINT, starts ARRAY<BIGINT>): what the open windows of a counting cut have had before these rows.
         ``behind`` is how many rows were counted since the window began (NULL where nothing is counted).
         """
+        del seeds
+        first = f"SELECT *, 0L AS _ls_counted, true AS _ls_is_new FROM ({rows})"
+        windows = (
+            f"SELECT _ls_gid AS gid, _ls_run AS run, min(_ls_ts) AS low, max(_ls_ts) + 1 AS high, "
+            f"bool_or(_ls_ends) AS ended FROM ({self.runs_sql(first)}) WHERE _ls_run IS NOT NULL GROUP BY 1, 2"
+        )
+        return (
+            f"SELECT gid, low, high, {self.closed} AS closed, CAST(NULL AS BIGINT) AS behind FROM ({windows})"
+        )
+
+    @property
+    def closed(self) -> str:
+        """SQL of whether a window has closed, over windows (gid, run BIGINT, ended BOOLEAN)."""
+        return "ended" if self.ends_by_row else "run < max(run) OVER (PARTITION BY gid)"
+
+    @property
+    def lasts(self) -> str:
+        """SQL of whether a window is as long as TRUE_FOR asks for, over windows (low, high)."""
+        return f"high - 1 - low >= {self.true_for}L"
 
     @property
     def columns(self) -> tuple[str, ...]:
         """The names of the expressions in the relations to cut."""
-        return tuple(f"x{number}" for number, _ in enumerate(self.expressions, 1))
+        return tuple(f"_ls_x{number}" for number, _ in enumerate(self.expressions, 1))
 
     def sql(self, rows: str, seeds: str) -> str:
         """Return :meth:`windows_sql` with counts BOOLEAN: it is as long as TRUE_FOR asks for."""
-        return (
-            f"SELECT *, high - 1 - low >= {self.true_for}L AS counts FROM ({self.windows_sql(rows, seeds)})"
-        )
+        return f"SELECT *, {self.lasts} AS counts FROM ({self.windows_sql(rows, seeds)})"
 
 
-def _runs(rows: str, begins: str) -> str:
+def _runs(rows: str, begins: str, *, inside: str = "true") -> str:
     """Return SQL of runs of rows; ``begins`` is true for the first row of each but a group's first."""
-    marked = f"SELECT gid, ts, CASE WHEN {begins} THEN 1L ELSE 0L END AS cut FROM ({rows})"
-    numbered = f"SELECT gid, ts, sum(cut) {_SO_FAR} AS run FROM ({marked})"
-    runs = f"SELECT gid, run, min(ts) AS low, max(ts) + 1 AS high FROM ({numbered}) GROUP BY gid, run"
-    closed = "run < max(run) OVER (PARTITION BY gid)"
-    return f"SELECT gid, low, high, {closed} AS closed, CAST(NULL AS BIGINT) AS behind FROM ({runs})"
+    number = f"sum(CASE WHEN {begins} THEN 1L ELSE 0L END) {_SO_FAR}"
+    run = number if inside == "true" else f"CASE WHEN {inside} THEN {number} END"
+    return f"SELECT *, {run} AS _ls_run, false AS _ls_ends, 0L AS _ls_count FROM ({rows})"
 
 
 @dataclass(frozen=True)
@@ -78,35 +107,56 @@ class SessionCut(Cut):
 
     gap: int = 0
 
-    def windows_sql(self, rows: str, seeds: str) -> str:
-        """Return the SQL of the sessions."""
-        del seeds
-        return _runs(rows, f"ts - lag(ts) {_BY_TIME} > {self.gap}L")
+    def runs_sql(self, rows: str) -> str:
+        """Return the SQL of the rows with their sessions."""
+        found = f"SELECT *, lag(_ls_ts) {_BY_TIME} AS _ls_last, false AS _ls_tied FROM ({rows})"
+        return _runs(found, f"_ls_ts - _ls_last > {self.gap}L")
 
 
 @dataclass(frozen=True)
 class StateCut(Cut):
     """Runs of equal x1; NULL between equal values is part of the run, elsewhere of none."""
 
-    def windows_sql(self, rows: str, seeds: str) -> str:
-        """Return the SQL of the runs."""
-        del seeds
-        known = f"SELECT gid, ts, x1 FROM ({rows}) WHERE x1 IS NOT NULL"
-        return _runs(known, f"x1 <> lag(x1) {_BY_TIME}")
+    def runs_sql(self, rows: str) -> str:
+        """Return the SQL of the rows with their runs."""
+        found = (
+            f"SELECT *, lag(_ls_x1) IGNORE NULLS {_BY_TIME} AS _ls_last, "
+            f"lead(_ls_x1) IGNORE NULLS {_BY_TIME} AS _ls_next, {_TIED} FROM ({rows})"
+        )
+        return _runs(
+            found, "_ls_x1 <> _ls_last", inside="(_ls_x1 IS NOT NULL OR coalesce(_ls_last = _ls_next, false))"
+        )
 
 
 @dataclass(frozen=True)
 class EventCut(Cut):
     """From the first row with x1 to the first one from there on with x2, both included."""
 
-    def windows_sql(self, rows: str, seeds: str) -> str:
-        """Return the SQL of the windows: starts that share their end are one."""
-        del seeds
-        ends = f"SELECT gid, ts, x1, min(CASE WHEN x2 THEN ts END) {_FROM_HERE} AS end FROM ({rows})"
-        starts = f"SELECT gid, min(ts) AS low, end, max(ts) AS last FROM ({ends}) WHERE x1 GROUP BY gid, end"
+    ends_by_row = True
+
+    def runs_sql(self, rows: str) -> str:
+        """Return the SQL of the rows with their windows, which are numbered by the last end before them.
+
+        A row is in a window when no end lies between the last row with x1, or itself, and it.
+        """
+        numbered = f"SELECT *, row_number() {_BY_TIME} AS _ls_n, {_TIED} FROM ({rows})"
+        found = (
+            f"SELECT *, max(CASE WHEN _ls_x1 THEN _ls_n END) {_SO_FAR} AS _ls_start, "
+            f"coalesce(max(CASE WHEN _ls_x2 THEN _ls_n END) {_BEFORE}, 0) AS _ls_end FROM ({numbered})"
+        )
         return (
-            f"SELECT gid, low, coalesce(end, last) + 1 AS high, end IS NOT NULL AS closed, "
-            f"CAST(NULL AS BIGINT) AS behind FROM ({starts})"
+            f"SELECT *, CASE WHEN _ls_start > _ls_end THEN CAST(_ls_end AS BIGINT) END AS _ls_run, "
+            f"_ls_x2 AS _ls_ends, 0L AS _ls_count FROM ({found})"
+        )
+
+    def windows_sql(self, rows: str, seeds: str) -> str:
+        """Return the SQL of the windows; one that is open reaches to its last row with x1."""
+        del seeds
+        first = f"SELECT *, 0L AS _ls_counted, true AS _ls_is_new FROM ({rows})"
+        return (
+            f"SELECT _ls_gid AS gid, min(_ls_ts) AS low, bool_or(_ls_ends) AS closed, "
+            f"max(CASE WHEN _ls_ends OR _ls_x1 THEN _ls_ts END) + 1 AS high, CAST(NULL AS BIGINT) AS behind "
+            f"FROM ({self.runs_sql(first)}) WHERE _ls_run IS NOT NULL GROUP BY _ls_gid, _ls_run"
         )
 
 
@@ -118,12 +168,34 @@ class CountCut(Cut):
     step: int = 1
 
     counts = True
+    ends_by_row = True
+
+    @property
+    def is_disjoint(self) -> bool:  # type: ignore[override]
+        """Whether a window begins where one has ended."""
+        return self.step >= self.count
+
+    def runs_sql(self, rows: str) -> str:
+        """Return the SQL of the rows with their windows, of which no two overlap."""
+        counted = f"SELECT *, _ls_x1 AND _ls_is_new AS _ls_counts, {_TIED} FROM ({rows})"
+        found = (
+            f"SELECT *, _ls_counted + sum(CASE WHEN _ls_counts THEN 1L ELSE 0L END) {_SO_FAR} AS _ls_count "
+            f"FROM ({counted})"
+        )
+        place = f"CASE WHEN _ls_counts THEN (_ls_count - 1) % {self.step} ELSE _ls_count % {self.step} END"
+        inside = f"({place}) < {self.count} AND (_ls_counts OR _ls_count % {self.step} <> 0)"
+        number = f"(_ls_count - CASE WHEN _ls_counts THEN 1L ELSE 0L END) div {self.step}"
+        return (
+            f"SELECT *, CASE WHEN {inside} THEN {number} END AS _ls_run, "
+            f"_ls_counts AND ({place}) = {self.count - 1} AS _ls_ends FROM ({found})"
+        )
 
     def windows_sql(self, rows: str, seeds: str) -> str:
         """Return the SQL of the windows; the first row begins one."""
         ranked = (
-            f"SELECT r.gid, r.ts, coalesce(s.counted, 0L) + row_number() OVER (PARTITION BY r.gid "
-            f"ORDER BY r.ts) - 1 AS rank FROM ({rows}) r LEFT JOIN ({seeds}) s ON s.gid = r.gid WHERE r.x1"
+            f"SELECT r._ls_gid AS gid, r._ls_ts AS ts, coalesce(s.counted, 0L) + row_number() OVER "
+            f"(PARTITION BY r._ls_gid ORDER BY r._ls_ts) - 1 AS rank "
+            f"FROM ({rows}) r LEFT JOIN ({seeds}) s ON s.gid = r._ls_gid WHERE r._ls_x1"
         )
         starts = (
             f"SELECT gid, rank, ts AS low FROM ({ranked}) WHERE rank % {self.step} = 0 UNION ALL "
