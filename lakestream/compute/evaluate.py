@@ -20,7 +20,7 @@ from lakestream.compute.hoist import hoist
 from lakestream.compute.panes import partials
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from lakestream.triggers.grid import Grid
 
@@ -208,6 +208,31 @@ class Evaluation:
         windows = f"SELECT _ls_gid, {numbers}, {names} FROM ({once}) WHERE {first} <= {last}"
         combined = f"SELECT _ls_gid, _ls_k, {merged} FROM ({windows}) GROUP BY _ls_gid, _ls_k"
         return f"SELECT _ls_gid, _ls_k, {results} FROM ({combined})"
+
+    def runs_sql(self, rows: str, placed: Callable[[str, str], str]) -> str:
+        """Return the SQL of windows and results in one pass over rows that know their window.
+
+        ``rows`` is SQL of (_ls_gid, _ls_ts BIGINT µs, _ls_run, _ls_ends, _ls_count, _ls_tied) and the
+        source's columns; ``placed`` gives the SQL of windows with placeholders over a relation of (gid,
+        run, low, high, ended, counted, tied), passing more columns on. The result is that of :meth:`sql`
+        and what ``placed`` has. For calculations evaluated by the way ``grouped``.
+        """
+        found = self._aggregates()
+        names = [f"a{number}" for number, _ in enumerate(found)]
+        listed = "".join(f", {node.sql('spark')} AS {name}" for node, name in zip(found, names, strict=True))
+        windows = (
+            f"SELECT _ls_gid AS gid, _ls_run AS run, min(_ls_ts) AS low, max(_ls_ts) + 1 AS high, "
+            f"bool_or(_ls_ends) AS ended, max(_ls_count) AS counted, bool_or(_ls_tied) AS tied{listed} "
+            f"FROM ({rows}) GROUP BY _ls_gid, _ls_run"
+        )
+        results = {node: f"{ALIAS}.{name}" for node, name in zip(found, names, strict=True)}
+        if self._counts_rows:
+            results[exp.column("_twrownum", table=ALIAS)] = f"{ALIAS}.{names[-1]}"
+        selected = ", ".join(
+            f"{_replaced(projection, results).sql('spark')} AS {column}"
+            for projection, column in zip(self.calculation.query.selects, self.columns, strict=True)
+        )
+        return f"SELECT {ALIAS}.*, {selected} FROM ({placed(windows, ', '.join(names))}) {ALIAS}"
 
     def _joined_to_windows(self, found: Sequence[exp.Expr], body: str, count: str | None = None) -> str:
         """Join windows and aggregates; a window without rows has what the aggregates give over nothing.
@@ -436,17 +461,22 @@ def over_nothing(node: exp.Expr) -> str | None:
 
 def _substitute(projection: exp.Expr, names: Mapping[exp.Expr, str]) -> exp.Expr:
     """Replace aggregates by the joined columns, with their value over nothing where there is no row."""
+    return _replaced(projection, {node: _or_nothing(node, name) for node, name in names.items()})
 
-    def replace(node: exp.Expr) -> exp.Expr:
-        if node not in names:
-            return node
-        if isinstance(node, exp.Column):
-            return exp.Var(this=f"coalesce(a.{names[node]}, 0L)")
-        column, nothing = f"a.{names[node]}", over_nothing(node)
-        if nothing == "NULL":
-            return exp.Var(this=column)
-        if nothing is None:
-            return exp.Var(this=f"CASE WHEN a._ls_gid IS NULL THEN e.{names[node]} ELSE {column} END")
-        return exp.Var(this=f"coalesce({column}, {nothing})")
 
-    return projection.unalias().transform(replace)
+def _or_nothing(node: exp.Expr, name: str) -> str:
+    column, nothing = f"a.{name}", over_nothing(node)
+    if isinstance(node, exp.Column):
+        return f"coalesce({column}, 0L)"
+    if nothing == "NULL":
+        return column
+    if nothing is None:
+        return f"CASE WHEN a._ls_gid IS NULL THEN e.{name} ELSE {column} END"
+    return f"coalesce({column}, {nothing})"
+
+
+def _replaced(projection: exp.Expr, results: Mapping[exp.Expr, str]) -> exp.Expr:
+    """Put SQL in the place of some nodes."""
+    return projection.unalias().transform(
+        lambda node: exp.Var(this=results[node]) if node in results else node
+    )

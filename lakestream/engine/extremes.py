@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
 
-    from lakestream.engine.state import GroupState
 
 NO_EXTREMES = "SELECT 0L AS gid, 0L AS first, 0L AS newest WHERE false"
 """SQL of the ends where no group needs to be looked at."""
@@ -29,7 +28,6 @@ class Extremes:
 
     spark: SparkSession
     relations: Relations
-    state: GroupState
 
     def register(self, *, both: bool) -> bool:
         """Register gid, first, newest (µs; NULL without rows) of the groups that need it; return if any.
@@ -50,16 +48,18 @@ class Extremes:
 
     @property
     def _may_shrink(self) -> bool:
-        return bool(len(self.state)) and not self.relations.plan.extra.get("appends_only")
+        return not self.relations.plan.extra.get("appends_only")
 
     def _suspects(self, *, both: bool) -> pa.Table:
         """Return the groups that lost a row at an end, with the outermost instants they have ever had."""
         newest = "OR ts >= newest" if both else ""
         seen = "max(c.ts) FILTER (WHERE c.kept) OVER (PARTITION BY c.gid ORDER BY c.v"
         judged = (
-            f"SELECT s.gid, s.first, s.newest, c.ts, c.kept, c.expires, "
+            f"SELECT c.gid, s.newest, c.ts, c.kept, c.expires, "
+            # A group may have come and gone within the tick.
+            f"coalesce(s.first, min(c.ts) FILTER (WHERE c.kept) OVER (PARTITION BY c.gid)) AS first, "
             f"greatest(s.newest, {seen} RANGE BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)) AS newest_before "
-            f"FROM {STATE} s JOIN {CHANGES} c ON c.gid = s.gid"
+            f"FROM {CHANGES} c LEFT JOIN {STATE} s ON s.gid = c.gid"
         )
         return self.spark.sql(
             f"SELECT gid, least(any_value(first), min(ts) FILTER (WHERE kept)) AS low, "

@@ -68,13 +68,8 @@ class Planner:
             return self._history(position)
         if not ahead:
             return None
-        commits = _admitted(ahead, self.limits)
-        if self.stream.definition.options.low_latency or not self._goes_by_range(commits):
-            commits = commits[:1]
-        extra: dict[str, Any] = {
-            "transport": self._transport(source, _size_of(commits)),
-            "appends_only": all(commit.append_only or not commit.data_change for commit in commits),
-        }
+        commits = self._at_once(_admitted(ahead, self.limits))
+        extra = self._taking(source, commits)
         return self._plan(position, "changes", (position.version, commits[-1].version), extra)
 
     def by_clock(self, position: Position, kind: str, what: dict[str, Any]) -> TickPlan | None:
@@ -92,22 +87,34 @@ class Planner:
         """Return the plan of an instant of PERIOD: it takes all commits since the one before."""
         assert position.version is not None  # PERIOD takes no history
         commits = read_commits(source.path, position.version, source.version)
-        extra: dict[str, Any] = {
-            "transport": self._transport(source, _size_of(commits)),
-            "appends_only": all(commit.append_only or not commit.data_change for commit in commits),
-            **what,
-        }
+        extra = {**self._taking(source, commits), **what}
         plan = self._plan(position, "period", (position.version, source.version), extra)
         return replace(plan, clock_us=due_us)
 
-    def _goes_by_range(self, commits: Sequence[CommitInfo]) -> bool:
-        """Return whether one tick over several commits gives what one tick for each would.
+    def _taking(self, source: Table, commits: Sequence[CommitInfo]) -> dict[str, Any]:
+        """Return what a plan says of the commits it takes; ``oldest_us`` None: not known."""
+        changing = [commit for commit in commits if commit.data_change]
+        times = [commit.times(source_time(self.stream)) for commit in changing]
+        appends_only = all(commit.append_only for commit in changing)
+        known = [ends[0] for ends in times if ends is not None]
+        return {
+            "transport": self._transport(source, _size_of(commits)),
+            "appends_only": appends_only,
+            "oldest_us": min(known) if appends_only and known and len(known) == len(times) else None,
+        }
+
+    def _at_once(self, commits: Sequence[CommitInfo]) -> Sequence[CommitInfo]:
+        """Return the first commits that one tick gives the same for as one for each would.
 
         Windows that are cut by rows are cut from the source as it is; policies judge commit by commit.
         """
+        if self.stream.definition.options.low_latency:
+            return commits[:1]
         if self.stream.cut is None or self.stream.exact:
-            return True
-        return self.stream.follows_source and all(c.append_only or not c.data_change for c in commits)
+            return commits
+        if self.stream.follows_source and all(c.append_only or not c.data_change for c in commits):
+            return commits
+        return commits[: _in_order(commits, source_time(self.stream))]
 
     def check(self, position: Position, source: Table) -> Sequence[CommitInfo]:
         """Return the commits ahead of the position; raises the stream's named state as ``following`` does."""
@@ -239,6 +246,27 @@ def _admitted(commits: Sequence[CommitInfo], limits: Limits) -> Sequence[CommitI
         if number and (number >= limits.commits or rows > limits.rows or size > limits.bytes):
             return commits[:number]
     return commits
+
+
+def source_time(stream: Stream) -> str:
+    """Return the name of the time column of a stream's source."""
+    return stream.source.info.time_column
+
+
+def _in_order(commits: Sequence[CommitInfo], time: str) -> int:
+    """Return how many commits add rows that are all newer than those of the commits before; one at least.
+
+    No policy tells them from one commit: what is late or expired is so for all that came before them.
+    """
+    newest: int | None = None
+    for number, commit in enumerate(commits):
+        if not commit.data_change:
+            continue
+        ends = commit.times(time) if commit.append_only else None
+        if ends is None or (newest is not None and ends[0] <= newest):
+            return max(number, 1)
+        newest = ends[1]
+    return len(commits)
 
 
 def _cuts(source: Table, time: str, size: Size, limits: Limits) -> tuple[int, ...]:

@@ -14,7 +14,7 @@ from lakestream.engine.transport import ARROW, ArrowTransport, SparkTransport
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
     from lakestream.compute.calculation import Bound, Read
     from lakestream.engine.stream import Stream
@@ -107,7 +107,24 @@ class Relations:
             changed = self.transport.keep(changed).frame
         if "_ls_sign" not in changed.columns:
             changed = changed.selectExpr("*", "1L AS _ls_sign")
+        self._without_untaken(changed).createOrReplaceTempView(CHANGED)
+
+    def _without_untaken(self, changed: DataFrame) -> DataFrame:
+        """Return the changes without rows that were there at creation and are not the stream's.
+
+        Such a row may be deleted, and written again as it was.
+        """
+        until, oldest = self.history.until_us, self.plan.extra.get("oldest_us")
+        if until is None or self.plan.kind == "history" or (oldest is not None and oldest >= until):
+            return changed
+        time = f"unix_micros({quoted(self.stream.source.info.time_column)})"
+        found = changed.where(f"{time} < {until}").selectExpr(f"min({time}) AS low", f"max({time}) AS high")
+        low, high = (column.to_pylist()[0] for column in found.toArrow().columns)
+        if low is None or self._excluded([(low, high + 1)]) is None:
+            return changed
+        same = " AND ".join(f"c.{quoted(name)} <=> e.{quoted(name)}" for name in self.stream.changed_columns)
         changed.createOrReplaceTempView(CHANGED)
+        return self.spark.sql(f"SELECT c.* FROM {CHANGED} c LEFT ANTI JOIN {EXCLUDED} e ON {same}")
 
     # --- rows of the source ---
 

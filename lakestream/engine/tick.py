@@ -505,7 +505,7 @@ class Tick:
 
     def _fired(self) -> Kept:
         stream = self.stream
-        extremes = Extremes(self.spark, self.relations, self.state)
+        extremes = Extremes(self.spark, self.relations)
         if stream.exact:
             extremes.register(both=True)
             return self.transport.keep(self.spark.sql(stream.net_detection.sql(CHANGES, STATE, EXTREMES)))

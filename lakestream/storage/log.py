@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from urllib.parse import unquote
 
@@ -18,18 +19,21 @@ from lakestream.storage import files
 
 Action = dict[str, Any]
 
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
 
 @dataclass(frozen=True)
 class AddedFile:
     """A data file that a commit added: its path as the log gives it (decoded), and its statistics.
 
-    ``rows`` is None and ``maximum`` is empty where the writer kept no statistics; timestamps in it are
-    texts, and may be cut to milliseconds.
+    ``rows`` is None, ``minimum`` and ``maximum`` are empty where the writer kept no statistics;
+    timestamps in them are texts, and may be cut to milliseconds.
     """
 
     path: str
     size: int
     rows: int | None
+    minimum: dict[str, Any]
     maximum: dict[str, Any]
 
 
@@ -62,6 +66,17 @@ class CommitInfo:
     timestamp_ms: int
     transactions: tuple[tuple[str, int], ...]
     files: tuple[AddedFile, ...]
+
+    def times(self, column: str) -> tuple[int, int] | None:
+        """Return the oldest and the newest time (µs) in the rows that were added.
+
+        A millisecond too much at the newest end; None where the statistics do not tell.
+        """
+        ends = [(_micros(file.minimum.get(column)), _micros(file.maximum.get(column))) for file in self.files]
+        known = [(low, high) for low, high in ends if low is not None and high is not None]
+        if not ends or len(known) < len(ends):
+            return None
+        return min(low for low, _ in known), max(high for _, high in known) + 1_000
 
 
 def commit_name(version: int) -> str:
@@ -122,6 +137,18 @@ def _parse(version: int, actions: list[Action]) -> CommitInfo:
     )
 
 
+def _micros(text: Any) -> int | None:  # noqa: ANN401 - whatever a writer put there
+    """Return a time of the statistics in microseconds since 1970 UTC."""
+    if not isinstance(text, str):
+        return None
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return (aware - _EPOCH) // timedelta(microseconds=1)
+
+
 def _timestamp(info: Action) -> int:
     """Milliseconds of the commit's own clock; 0 when the writer left no commit information."""
     return int(info.get("inCommitTimestamp") or info.get("timestamp") or 0)
@@ -141,5 +168,6 @@ def _added_file(add: Action) -> AddedFile:
         path=unquote(add["path"]),
         size=add["size"],
         rows=stats.get("numRecords"),
+        minimum=stats.get("minValues", {}),
         maximum=stats.get("maxValues", {}),
     )

@@ -68,7 +68,8 @@ class Cut(ABC):
         first = f"SELECT *, 0L AS _ls_counted, true AS _ls_is_new FROM ({rows})"
         windows = (
             f"SELECT _ls_gid AS gid, _ls_run AS run, min(_ls_ts) AS low, max(_ls_ts) + 1 AS high, "
-            f"bool_or(_ls_ends) AS ended FROM ({self.runs_sql(first)}) WHERE _ls_run IS NOT NULL GROUP BY 1, 2"
+            f"bool_or(_ls_ends) AS ended FROM ({self.runs_sql(first)}) "
+            f"WHERE _ls_run IS NOT NULL GROUP BY _ls_gid, _ls_run"
         )
         return (
             f"SELECT gid, low, high, {self.closed} AS closed, CAST(NULL AS BIGINT) AS behind FROM ({windows})"

@@ -117,7 +117,7 @@ class Detection(_Firings):
             groups="".join(f", d.{name}" for name in self.groups),
             ended=self.grid.ended("e.first", "e.first"),
             ended_before=self.grid.ended("s.first", "s.first"),
-            closed=self.grid.closed(f"(d.newest - {self.watermark}L)", "s.first"),
+            closed=self.grid.closed(f"(d.newest - {self.watermark}L)", "coalesce(s.first, d.first)"),
             low=self.grid.low("lowest", "first_gone"),
             high=self.grid.high("highest", "first_gone"),
             names="".join(f", {name}" for name in self.groups),

@@ -39,3 +39,31 @@ def test_a_first_row_that_moves_to_another_group_after_it_has_expired_takes_no_w
         world.merge((("t2", "A", 35, 17, 0.5), ("t2", "A", 0, 10, 1e6), ("t3", "A", 40, 10, None)), ())
         world.delete(("t3", 40))
         world.run()
+
+
+def test_a_row_that_comes_and_goes_in_one_tick_is_the_first_of_none(spark: SparkSession) -> None:
+    """Found by seed 21: the group was new, so nobody looked at what had gone of it."""
+    tumbling = Interval(length=Span(10, "s"), step=Span(10, "s"))
+    definition = Definition(trigger=tumbling, delete_recalc=True)
+    with World(Setup(definition=definition, before=(("t1", "A", 0, None, 0.5),)), spark) as world:
+        world.insert(("t1", "A", 16, None, 0.5))
+        world.clear()
+        world.run()
+        world.insert(("t1", "A", 50, 10, 0.5), ("t2", "B", 51, 11, 0.5))
+        world.run()
+
+
+@pytest.mark.parametrize("exact", [False, True])
+def test_a_row_from_before_the_stream_that_is_written_again_is_not_the_streams(
+    spark: SparkSession, exact: bool
+) -> None:
+    tumbling = Interval(length=Span(10, "s"), step=Span(10, "s"))
+    definition = Definition(trigger=tumbling, exact=exact)
+    before = (("t1", "A", 0, 7, 0.5), ("t1", "A", 30, 7, 0.5))
+    with World(Setup(definition=definition, before=before), spark) as world:
+        world.delete(("t1", 0))
+        world.run()
+        world.insert(before[0])
+        world.run()
+        world.insert(("t1", "A", 60, 8, 0.5), ("t1", "A", 90, 8, 0.5))
+        world.run()
