@@ -84,9 +84,8 @@ class Cutting:
     _schema: pa.Schema = field(init=False)
     """Of a table with the group columns, which gives their types."""
 
-    def run(self) -> Found:
-        """Cut the groups with changes."""
-        changes = self._summed()
+    def run(self, changes: pa.Table) -> Found:
+        """Cut the groups with changes, which are summed up by group."""
         self._schema, summed = changes.schema, _rows(changes)
         known = {row["gid"]: row for row in _rows(self.state.rows)}
         touched = [group for row in summed if (group := self._touched(row, known.get(row["gid"])))]
@@ -168,7 +167,7 @@ class Cutting:
 
     # --- what changed ---
 
-    def _summed(self) -> pa.Table:
+    def summed(self) -> pa.Table:
         """Return the changes by group; rows that have expired change nothing."""
         expiry = self.stream.expiry
         expired = f"AND NOT (c.expires AND coalesce(c.ts < s.newest - {expiry}L, false))" if expiry else ""

@@ -81,7 +81,7 @@ class Resync:
         target = open_target(self.stream, self.record, self.catalog)
         tables = self.catalog.handles
         cutting = Cutting(self.spark, tables, relations, self.stream, target, GroupState(), version)
-        found = cutting.run().groups
+        found = cutting.run(cutting.summed()).groups
         return GroupState(found if found.num_rows else None)
 
     def _state_by_time(self, version: int) -> GroupState:

@@ -463,7 +463,7 @@ class Stream:
         if self.is_periodic:
             return self._periods_sql(fired)
         if self.cut is not None:
-            return self._cut_windows_sql(fired, clock_us)
+            return self.cut_windows_sql(fired, clock_us)
         k, first = "k", "first"
         groups = "".join(f", {name}" for name in self.group_columns)
         times = self.grid.placeholders(k, first)
@@ -544,15 +544,19 @@ class Stream:
         between = "r._ls_ts BETWEEN f.from_us AND f.mark"
         return f"FROM {ROWS} r JOIN {cuts} f ON f.gid = r._ls_gid WHERE {between}"
 
-    def _cut_windows_sql(self, fired: str, clock_us: int) -> str:
-        """Return SQL of windows with their placeholders, from (gid, groups, k, c, low, high, opening)."""
+    def cut_windows_sql(self, fired: str, clock_us: int, more: str = "") -> str:
+        """Return SQL of windows with their placeholders, from (gid, groups, k, c, low, high, opening).
+
+        ``more`` are columns that are passed on.
+        """
         groups = "".join(f", {name}" for name in self.group_columns)
         local = f", {clock_us * 1000}L AS _tlocaltime" if "_tlocaltime" in self.calculation.used else ""
+        passed = f", {more}" if more else ""
         last = "CASE WHEN opening THEN low ELSE high - 1 END"
         return (
             f"SELECT gid AS _ls_gid, k AS _ls_k, c AS _ls_c{groups}, low AS _ls_low, high AS _ls_high, "
             f"timestamp_micros(low) AS _twstart, timestamp_micros({last}) AS _twend, "
-            f"({last} - low) div 1000L AS _twduration{local}, gid AS _tgrpid FROM {fired}"
+            f"({last} - low) div 1000L AS _twduration{local}, gid AS _tgrpid{passed} FROM {fired}"
         )
 
 

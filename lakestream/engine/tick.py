@@ -11,6 +11,7 @@ from lakestream.compute.incremental import GROUP_TOLD, RESULT
 from lakestream.engine.cutting import Cutting, Found
 from lakestream.engine.extremes import Extremes
 from lakestream.engine.faults import reach
+from lakestream.engine.passing import Passed, Passing, passes
 from lakestream.engine.relations import (
     CHANGED,
     CHANGES,
@@ -475,9 +476,38 @@ class Tick:
 
     def _cut(self) -> None:
         """Cut windows by what rows there are."""
-        found = self._cutting.run()
+        cutting = self._cutting
+        changes = cutting.summed()
+        passed = self._passing.run(changes) if passes(self.stream, self.target, self.plan) else None
+        if passed is not None:
+            self._check_windows(passed.windows)
+            self._take_passed(passed, changes)
+            return
+        found = cutting.run(changes)
         self._check_windows(found.fired.num_rows)
         self._take_cut(found)
+
+    @property
+    def _passing(self) -> Passing:
+        return Passing(
+            self.spark,
+            self.relations,
+            self.stream,
+            self.target,
+            self.state,
+            self.plan.upto,
+            self.plan.clock_us,
+        )
+
+    def _take_passed(self, passed: Passed, changes: pa.Table) -> None:
+        self.outcome = Outcome(
+            self.state.updated(passed.groups),
+            rows_in=_total(changes, "n"),
+            late=_total(changes, "late"),
+            windows=passed.windows,
+        )
+        if passed.due.num_rows and not self.landed:
+            self._results.append(passed.due)
 
     @property
     def _cutting(self) -> Cutting:

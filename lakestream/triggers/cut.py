@@ -44,8 +44,13 @@ class Cut(ABC):
     """True where a cut goes on by what was counted; else it begins again where an open window began."""
     ends_by_row = False
     """True where a row of its own is the last of a window; else the first row of the next one tells."""
-    is_disjoint = True
-    """True where no row is in two windows."""
+    size = 1
+    """After how many counted rows a window begins anew."""
+
+    @property
+    def is_disjoint(self) -> bool:
+        """Whether no row is in two windows."""
+        return True
 
     @abstractmethod
     def runs_sql(self, rows: str) -> str:
@@ -172,9 +177,14 @@ class CountCut(Cut):
     ends_by_row = True
 
     @property
-    def is_disjoint(self) -> bool:  # type: ignore[override]
+    def size(self) -> int:  # type: ignore[override]
+        """Every step of them."""
+        return self.step
+
+    @property
+    def is_disjoint(self) -> bool:
         """Whether a window begins where one has ended."""
-        return self.step >= self.count
+        return self.step == self.count
 
     def runs_sql(self, rows: str) -> str:
         """Return the SQL of the rows with their windows, of which no two overlap."""

@@ -1,0 +1,219 @@
+"""Windows that are cut by rows and computed in one query: where rows came only behind what was cut.
+
+That is what nearly every tick brings. Each row is given its window by a sort, and the windows their
+results by one aggregate over it; :mod:`cutting` has what late rows and other changes need.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from lakestream.compute.evaluate import Way
+from lakestream.engine.relations import EVER
+from lakestream.engine.transport import merge_spans
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import SparkSession
+
+    from lakestream.engine.relations import Relations
+    from lakestream.engine.state import GroupState
+    from lakestream.engine.stream import Stream
+    from lakestream.engine.target import Target
+    from lakestream.storage.registry import TickPlan
+
+_GROUPS = "ls_passing"
+
+
+def passes(stream: Stream, target: Target, plan: TickPlan) -> bool:
+    """Return whether a tick may be made in one query, should its rows turn out to be in order."""
+    options = stream.definition.options
+    return (
+        stream.cut is not None
+        and stream.cut.is_disjoint
+        and stream.way is Way.GROUPED
+        and bool(plan.extra.get("appends_only"))
+        and plan.kind in ("changes", "history")
+        and target.unique
+        and target.shape.provenance
+        and options.at_close
+        and not (options.at_open or options.at_once or options.max_delay)
+    )
+
+
+@dataclass(frozen=True)
+class Passed:
+    """The output's rows of the windows that closed, their number, and the next state of the groups."""
+
+    due: pa.Table
+    windows: int
+    groups: pa.Table
+
+
+@dataclass
+class Passing:
+    """One tick's rows in order, cut and computed at ``version`` of the source."""
+
+    spark: SparkSession
+    relations: Relations
+    stream: Stream
+    target: Target
+    state: GroupState
+    version: int
+    clock_us: int
+
+    def run(self, changes: pa.Table) -> Passed | None:
+        """Return what the changes (summed up by group) give; None where they are not in order.
+
+        ``changes`` has gid, group columns, n, low, low_kept and high (µs), as ``Cutting.summed`` gives it.
+        """
+        groups = self._judged(changes)
+        if groups is None or groups.num_rows == 0:
+            return None
+        self._read(groups)
+        self.spark.createDataFrame(groups).coalesce(1).createOrReplaceTempView(_GROUPS)
+        windows = self.spark.sql(self._sql()).toArrow()
+        if not _told_by_time(windows):
+            return None
+        return self._sorted_out(groups, windows.filter(windows["is_window"]))
+
+    # --- where groups go on ---
+
+    def _judged(self, changes: pa.Table) -> pa.Table | None:
+        """Return the groups with rows to cut, and from where to where; None when a row came late."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        assert self.stream.cut is not None  # by passes()
+        old = self._old(changes)
+        goes_on = pc.add(old["safe"], 1)
+        from_us = pc.coalesce(old["resume"], goes_on, changes["low_kept"])
+        limit = old["safe"] if self.stream.cut.counts else pc.coalesce(old["resume"], old["safe"])
+        if pc.any(pc.less_equal(changes["low"], limit)).as_py():
+            return None
+        first = pc.min_element_wise(old["first"], changes["low_kept"])
+        newest = pc.max_element_wise(old["newest"], changes["high"])
+        groups = changes.select(["gid", *self.stream.group_columns])
+        columns = {
+            "first": first,
+            "newest": newest,
+            "safe": pc.coalesce(old["safe"], pa.scalar(EVER[0], pa.int64())),
+            "from_us": from_us,
+            "mark": pc.subtract(newest, self.stream.watermark),
+            "counted": pc.coalesce(old["counted"], pa.scalar(0, pa.int64())),
+            "resume": old["resume"],
+        }
+        for name, values in columns.items():
+            groups = groups.append_column(name, values)
+        is_new = pc.is_null(old["safe"])
+        is_ahead = pc.or_kleene(is_new, pc.greater(changes["high"], limit))
+        moves = pc.and_(pc.is_valid(changes["high"]), pc.fill_null(is_ahead, False))
+        return groups.filter(moves).combine_chunks()
+
+    def _old(self, changes: pa.Table) -> pa.Table:
+        """Return what the state knows of the groups, NULLs for new ones."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        names = ["first", "newest", "safe", "resume", "counted"]
+        if self.state.rows is None or not len(self.state):
+            none = pa.nulls(changes.num_rows, pa.int64())
+            return pa.table(dict.fromkeys(names, none))
+        found = pc.index_in(changes["gid"], value_set=self.state.rows["gid"].combine_chunks())
+        return self.state.rows.select(names).take(found)
+
+    def _read(self, groups: pa.Table) -> None:
+        lows, highs = groups["from_us"].to_pylist(), groups["newest"].to_pylist()
+        spans = sorted({(low, high + 1) for low, high in zip(lows, highs, strict=True)})
+        self.relations.rows_at(self.version, merge_spans(spans))
+
+    # --- the query ---
+
+    def _sql(self) -> str:
+        """Return the SQL of all windows with their results as the output has them, and how they stand."""
+        shape = self.target.shape
+        rows = self.stream.rows_in_runs_sql(_GROUPS)
+        evaluated = self.stream.evaluation(settled=True).runs_sql(rows, self._placed)
+        there = f"({shape.columns[0].sql}) IS NOT NULL AS is_row"
+        return f"SELECT {shape.listed(with_groups=True)}, {_STANDING}, {there} FROM ({evaluated})"
+
+    def _placed(self, windows: str, results: str) -> str:
+        """Return SQL of windows with their placeholders, their results, and how they stand."""
+        cut, held = self.stream.cut, self.target.shape.of_groups()
+        assert cut is not None  # by passes()
+        names = "".join(f", {name}" for name in self.stream.group_columns)
+        values = "".join(f", {sql} AS {name}" for name, sql in held.items())
+        groups = f"SELECT gid, gid AS _ls_gid, resume{names} FROM {_GROUPS}"
+        # The first rows of a window that goes on were counted in the ticks before.
+        low = "CASE WHEN run = 0 THEN coalesce(resume, low) ELSE low END" if cut.counts else "low"
+        known = (
+            f"SELECT w.* EXCEPT (low), {low} AS low, {low} AS k, CAST({self.version} AS BIGINT) AS c, "
+            f"false AS opening, g.* EXCEPT (gid, _ls_gid) "
+            f"FROM ({windows}) w JOIN (SELECT *{values} FROM ({groups})) g ON g.gid = w.gid"
+        )
+        standing = f"run IS NOT NULL AS is_window, {cut.closed} AS closed, {cut.lasts} AS lasts"
+        more = ", ".join(["low", "high", *_STANDS, *held, results])
+        return self.stream.cut_windows_sql(f"(SELECT *, {standing} FROM ({known}))", self.clock_us, more)
+
+    # --- what it gave ---
+
+    def _sorted_out(self, groups: pa.Table, windows: pa.Table) -> Passed:
+        import pyarrow.compute as pc
+
+        closed = windows.filter(windows["closed"])
+        fired = closed.filter(closed["lasts"])
+        due = fired.filter(fired["is_row"]).select(list(self.target.shape.names))
+        opened = windows.filter(pc.invert(windows["closed"]))
+        return Passed(due, fired.num_rows, self._next(groups, opened))
+
+    def _next(self, groups: pa.Table, opened: pa.Table) -> pa.Table:
+        """Return the groups' next state; of each group one window is open at most."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        cut = self.stream.cut
+        assert cut is not None  # by passes()
+        at = pc.index_in(groups["gid"], value_set=opened["gid"].combine_chunks())
+        resume = opened["low"].take(at).combine_chunks()
+        lasting = pc.if_else(opened["lasts"].take(at), resume, None).combine_chunks()
+        counted = pc.fill_null(opened["counted"].take(at), 0)
+        nothing = pa.nulls(groups.num_rows, pa.int64())
+        state = groups.select(["gid", *self.stream.group_columns, "first", "newest"])
+        columns = {
+            "safe": groups["mark"],
+            "resume": resume,
+            "counted": pc.subtract(counted, pc.multiply(pc.divide(counted, cut.size), cut.size)),
+            "starts": _listed(resume if cut.counts else nothing),
+            "opened": _listed(lasting),
+        }
+        for name, values in columns.items():
+            state = state.append_column(name, values)
+        return state
+
+
+_STANDS = ("is_window", "closed", "lasts", "counted", "tied")
+_STANDING = ", ".join(["_ls_gid AS gid", "low", "high", *_STANDS])
+
+
+def _told_by_time(windows: pa.Table) -> bool:
+    """Return whether the times of rows alone tell what windows they are in: not where some are tied."""
+    import pyarrow.compute as pc
+
+    outside = windows.filter(pc.invert(windows["is_window"]))
+    if pc.any(outside["tied"]).as_py():
+        return False
+    ordered = windows.filter(windows["is_window"]).sort_by([("gid", "ascending"), ("low", "ascending")])
+    before, after = ordered.slice(0, max(ordered.num_rows - 1, 0)), ordered.slice(1)
+    overlap = pc.and_(pc.equal(before["gid"], after["gid"]), pc.less(after["low"], before["high"]))
+    return not pc.any(overlap).as_py()
+
+
+def _listed(values: pa.Array) -> pa.Array:
+    """Return each value as a list of it, a NULL as an empty one."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    ends = pc.cumulative_sum(pc.is_valid(values).cast(pa.int32()))
+    offsets = pa.concat_arrays([pa.array([0], pa.int32()), ends])
+    return pa.ListArray.from_arrays(offsets, values.drop_null())
