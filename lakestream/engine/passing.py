@@ -76,7 +76,7 @@ class Passing:
         windows = self.spark.sql(self._sql()).toArrow()
         if not _told_by_time(windows):
             return None
-        return self._sorted_out(groups, windows.filter(windows["is_window"]))
+        return self._sorted_out(groups, windows.filter(windows["_ls_is_window"]))
 
     # --- where groups go on ---
 
@@ -135,7 +135,7 @@ class Passing:
         shape = self.target.shape
         rows = self.stream.rows_in_runs_sql(_GROUPS)
         evaluated = self.stream.evaluation(settled=True).runs_sql(rows, self._placed)
-        there = f"({shape.columns[0].sql}) IS NOT NULL AS is_row"
+        there = f"({shape.columns[0].sql}) IS NOT NULL AS _ls_is_row"
         return f"SELECT {shape.listed(with_groups=True)}, {_STANDING}, {there} FROM ({evaluated})"
 
     def _placed(self, windows: str, results: str) -> str:
@@ -153,7 +153,7 @@ class Passing:
             f"FROM ({windows}) w JOIN (SELECT *{values} FROM ({groups})) g ON g.gid = w.gid"
         )
         standing = f"run IS NOT NULL AS is_window, {cut.closed} AS closed, {cut.lasts} AS lasts"
-        more = ", ".join(["low", "high", *_STANDS, *held, results])
+        more = ", ".join([*_STANDS, *held, results])
         return self.stream.cut_windows_sql(f"(SELECT *, {standing} FROM ({known}))", self.clock_us, more)
 
     # --- what it gave ---
@@ -161,10 +161,10 @@ class Passing:
     def _sorted_out(self, groups: pa.Table, windows: pa.Table) -> Passed:
         import pyarrow.compute as pc
 
-        closed = windows.filter(windows["closed"])
-        fired = closed.filter(closed["lasts"])
-        due = fired.filter(fired["is_row"]).select(list(self.target.shape.names))
-        opened = windows.filter(pc.invert(windows["closed"]))
+        closed = windows.filter(windows["_ls_closed"])
+        fired = closed.filter(closed["_ls_lasts"])
+        due = fired.filter(fired["_ls_is_row"]).select(list(self.target.shape.names))
+        opened = windows.filter(pc.invert(windows["_ls_closed"]))
         return Passed(due, fired.num_rows, self._next(groups, opened))
 
     def _next(self, groups: pa.Table, opened: pa.Table) -> pa.Table:
@@ -174,10 +174,10 @@ class Passing:
 
         cut = self.stream.cut
         assert cut is not None  # by passes()
-        at = pc.index_in(groups["gid"], value_set=opened["gid"].combine_chunks())
-        resume = opened["low"].take(at).combine_chunks()
-        lasting = pc.if_else(opened["lasts"].take(at), resume, None).combine_chunks()
-        counted = pc.fill_null(opened["counted"].take(at), 0)
+        at = pc.index_in(groups["gid"], value_set=opened["_ls_gid"].combine_chunks())
+        resume = opened["_ls_low"].take(at).combine_chunks()
+        lasting = pc.if_else(opened["_ls_lasts"].take(at), resume, None).combine_chunks()
+        counted = pc.fill_null(opened["_ls_counted"].take(at), 0)
         nothing = pa.nulls(groups.num_rows, pa.int64())
         state = groups.select(["gid", *self.stream.group_columns, "first", "newest"])
         columns = {
@@ -193,19 +193,23 @@ class Passing:
 
 
 _STANDS = ("is_window", "closed", "lasts", "counted", "tied")
-_STANDING = ", ".join(["_ls_gid AS gid", "low", "high", *_STANDS])
+_STANDING = ", ".join(["_ls_gid", "_ls_low", "_ls_high", *(f"{name} AS _ls_{name}" for name in _STANDS)])
 
 
 def _told_by_time(windows: pa.Table) -> bool:
     """Return whether the times of rows alone tell what windows they are in: not where some are tied."""
     import pyarrow.compute as pc
 
-    outside = windows.filter(pc.invert(windows["is_window"]))
-    if pc.any(outside["tied"]).as_py():
+    outside = windows.filter(pc.invert(windows["_ls_is_window"]))
+    if pc.any(outside["_ls_tied"]).as_py():
         return False
-    ordered = windows.filter(windows["is_window"]).sort_by([("gid", "ascending"), ("low", "ascending")])
+    ordered = windows.filter(windows["_ls_is_window"]).sort_by(
+        [("_ls_gid", "ascending"), ("_ls_low", "ascending")]
+    )
     before, after = ordered.slice(0, max(ordered.num_rows - 1, 0)), ordered.slice(1)
-    overlap = pc.and_(pc.equal(before["gid"], after["gid"]), pc.less(after["low"], before["high"]))
+    overlap = pc.and_(
+        pc.equal(before["_ls_gid"], after["_ls_gid"]), pc.less(after["_ls_low"], before["_ls_high"])
+    )
     return not pc.any(overlap).as_py()
 
 
