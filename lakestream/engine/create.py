@@ -183,8 +183,9 @@ def _checked(
     shape = _at_calculation(
         definition, lambda: output_shape(definition, stream.calculation.names, result_types, group_types)
     )
-    if exact:
+    if exact and definition.stores:
         _refuse_inexact(stream)
+    _check_notified(spark, stream, shape)
     return _Checked(stream, shape, list(result_types), list(group_types))
 
 
@@ -219,6 +220,8 @@ def open_target(stream: Stream, record: StreamRecord, catalog: Catalog) -> Targe
         shape = check_existing(info, shape, by_name=by_name)
     except StatementError as error:
         raise StreamError("OUTPUT_CHANGED", error.message, hint=error.hint) from None
+    if not stream.definition.stores:
+        return Target(info, shape, unique=False, appends=not stream.fires_early)
     unique = keys_are_unique(stream)
     appends = unique and not record.extra["shared_output"] and not stream.fires_early
     return Target(info, shape, unique, appends)
@@ -410,6 +413,11 @@ def _output(
                 hint="give every stream an output table of its own",
             )
     there = check_existing(info, shape, by_name=bool(definition.columns))
+    if not there.provenance and definition.notification is not None:
+        raise NotSupportedError(
+            f"NOTIFY with {database}.{definition.output.name}, whose rows do not say where they come from",
+            hint="write into a new table",
+        )
     if not there.provenance and definition.options.delete_output:
         raise NotSupportedError(
             f"DELETE_OUTPUT_TABLE with {database}.{definition.output.name}, whose rows do not say where they "

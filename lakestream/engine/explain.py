@@ -17,6 +17,7 @@ _NAMES = {
     "DetectWindows": "detect windows",
     "ReadRows": "read rows",
     "Compute": "compute",
+    "Notify": "notify",
     "Write": "write",
 }
 

@@ -14,6 +14,7 @@ from lakestream.language.model import (
     SlidingTrigger,
     StateTrigger,
 )
+from lakestream.language.targets import redacted
 
 if TYPE_CHECKING:
     from lakestream.engine.stream import Stream
@@ -101,7 +102,18 @@ class Write:
         return f"{how} in {self.table}, late windows rewritten, one commit"
 
 
-Stage = ReadChanges | UpdateWindows | DetectWindows | ReadRows | Compute | Write
+@dataclass(frozen=True)
+class Notify:
+    """Write the events into the outbox, from which they are sent."""
+
+    events: tuple[str, ...]
+    targets: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"{', '.join(self.events)} into the outbox, for {', '.join(self.targets)}"
+
+
+Stage = ReadChanges | UpdateWindows | DetectWindows | ReadRows | Compute | Notify | Write
 
 
 def stages(stream: Stream, target: Target, plan: TickPlan) -> tuple[Stage, ...]:
@@ -118,8 +130,16 @@ def stages(stream: Stream, target: Target, plan: TickPlan) -> tuple[Stage, ...]:
             late_only=updates,
         ),
         Compute(stream.way.value, stream.evaluation().by_panes),
+        *_notified(stream, plan),
         Write(f"{target.info.database}.{target.info.name}", target.appends),
     )
+
+
+def _notified(stream: Stream, plan: TickPlan) -> tuple[Notify, ...]:
+    notification = stream.definition.notification
+    if notification is None or (plan.kind == "history" and not notification.history):
+        return ()
+    return (Notify(notification.events, tuple(map(redacted, notification.urls))),)
 
 
 def by_update(stream: Stream, target: Target, plan: TickPlan) -> bool:
@@ -129,7 +149,7 @@ def by_update(stream: Stream, target: Target, plan: TickPlan) -> bool:
     """
     if not plan.extra.get("appends_only") or not target.unique or stream.incremental(1) is None:
         return False
-    if stream.definition.options.at_open or stream.definition.options.by_clock:
+    if stream.definition.notification or stream.definition.options.at_open or stream.definition.options.by_clock:
         return False
     return stream.follows_source or plan.kind == "history" or plan.upto - plan.after == 1
 
