@@ -19,6 +19,7 @@ from lakestream.clock import SystemClock
 from lakestream.engine.result import Result
 from lakestream.errors import LakestreamError, NotSupportedError, Place, StatementError, did_you_mean
 from lakestream.language import model, parse_script
+from lakestream.notify.outbox import Outbox
 from lakestream.storage.catalog import Catalog
 from lakestream.storage.layout import Layout
 from lakestream.storage.lock import writer_lock
@@ -117,6 +118,7 @@ class Lake:
         self._catalog = Catalog(self._layout, self.clock, tables)
         self._registry = Registry(self._layout, tables)
         self._engine_: Engine | None = None
+        self._outbox = Outbox(self._layout.system_path("outbox"))
         if create and not self._layout.exists():
             self._layout.initialise(self.settings.timezone)
             self._catalog.create_database(DEFAULT_DATABASE, if_not_exists=True)
@@ -187,6 +189,7 @@ class Lake:
                 lambda: self.spark,
                 self._meter,
                 epoch=to_micros(self._meter.now()),
+                outbox=self._outbox,
             )
         return self._engine_
 
@@ -505,6 +508,7 @@ class Lake:
 
     def _remove_stream(self, record: StreamRecord) -> None:
         self._registry.remove(record.uuid)
+        self._catalog.drop_results(record.uuid)
         if self._engine_ is not None:
             self._engine_.forget(record.uuid)
 

@@ -12,6 +12,7 @@ from lakestream.compute.evaluate import Way, distinct_aggregates
 from lakestream.compute.panes import averaged, partials
 from lakestream.engine.instants import newest_time, parse_instant
 from lakestream.engine.names import has_subtables, trigger_fragments
+from lakestream.engine.notices import event_rules
 from lakestream.engine.relations import CHANGED, EMPTY_CHANGES, FIRED, empty_view
 from lakestream.engine.stream import compile_stream
 from lakestream.engine.target import (
@@ -292,6 +293,21 @@ def _check_trigger(spark: SparkSession, stream: Stream) -> None:
             hint="a state is an integer, a boolean or a text",
             place=place_of(fragments[0]),
         )
+
+
+def _check_notified(spark: SparkSession, stream: Stream, shape: OutputShape) -> None:
+    """Let Spark check the condition of NOTIFY. Raises StatementError EXPRESSION_INVALID."""
+    notification = stream.definition.notification
+    if notification is None or notification.where is None:
+        return
+    try:
+        spark.sql(f"SELECT {event_rules(stream, shape).where} FROM ({shape.nothing})").schema  # noqa: B018
+    except _analysis_error() as error:
+        raise StatementError(
+            "EXPRESSION_INVALID",
+            f"NOTIFY … WHERE cannot be evaluated: {spark_message(error)}",
+            place=place_of(notification.where),
+        ) from None
 
 
 def _refuse_merged_tables(stream: Stream) -> None:

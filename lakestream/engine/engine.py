@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from lakestream.engine.target import Target
     from lakestream.engine.tick import Outcome
     from lakestream.language.model import StreamDefinition
+    from lakestream.notify.outbox import Outbox
     from lakestream.settings import Settings
     from lakestream.storage.catalog import Catalog
     from lakestream.storage.delta import Table
@@ -143,6 +144,7 @@ class Engine:
     spark: Callable[[], SparkSession]
     meter: Clock
     epoch: int
+    outbox: Outbox
     _running: dict[str, _Running] = field(default_factory=dict)
     _dropping: list[StreamRecord] = field(default_factory=list)
 
@@ -440,6 +442,7 @@ class Engine:
             max_windows=self.settings.max_windows_per_tick,
             epoch=self.epoch,
             landed=landed,
+            outbox=self.outbox,
         )
 
     def _run(self, running: _Running, plan: TickPlan) -> TickReport:

@@ -17,7 +17,6 @@ _NAMES = {
     "DetectWindows": "detect windows",
     "ReadRows": "read rows",
     "Compute": "compute",
-    "Notify": "notify",
     "Write": "write",
 }
 

@@ -132,7 +132,8 @@ class Notices:
 
     def fired(self, fired: str) -> None:
         """Take instants of PERIOD, from (gid, group columns, low, high)."""
-        self._register(self.spark.sql(f"SELECT gid{self._groups()}, low, high, {_kind(ON_TIME)} FROM {fired}"))
+        told = f"SELECT gid{self._groups()}, low, high, {_kind(ON_TIME)} FROM {fired}"
+        self._register(self.spark.sql(told))
 
     def results(self, rows: DataFrame) -> None:
         """Take the rows of the output that the tick computed."""
@@ -170,7 +171,7 @@ class Notices:
         )
 
     def _openings(self) -> str:
-        """Return SQL of the windows that begin after the mark before the tick and not after the one behind it.
+        """Return SQL of the windows whose start the mark has reached in the tick.
 
         So do those that an earlier first row of a group brings. Where windows without rows do not count,
         only those with a row have opened, also when it came late.
@@ -202,10 +203,12 @@ class Notices:
             return f"{told} FROM ({opened})"
         self._read_rows(opened)
         has_rows = f"{ROWS} r ON r._ls_gid = o.gid AND r._ls_ts >= o.low AND r._ls_ts < o.high"
-        late = f"SELECT gid{self._groups()}, low, high, {_kind(WINDOW_OPEN, 'true')} FROM ({self._closings()})"
+        late = (
+            f"SELECT gid{self._groups()}, low, high, {_kind(WINDOW_OPEN, 'true')} FROM ({self._closings()})"
+        )
         return (
             f"{told} FROM (SELECT o.* FROM ({opened}) o LEFT SEMI JOIN {has_rows} AND r._ls_ts <= o.mark) "
-            f"UNION ALL {late} WHERE again"
+            f"UNION ALL {late} FROM ({self._closings()}) WHERE again"
         )
 
     def _read_rows(self, opened: str) -> None:
@@ -226,7 +229,11 @@ class Notices:
         if not self._results:
             self._no_rows().createOrReplaceTempView(RESULTS)
         self._were(output, again, part).createOrReplaceTempView(WERE)
-        tag = f"{self.plan.kind}:{self.plan.tick}" if part is None else f"{app.rpartition(':')[2]}:{self.plan.tick}"
+        tag = (
+            f"{self.plan.kind}:{self.plan.tick}"
+            if part is None
+            else f"{app.rpartition(':')[2]}:{self.plan.tick}"
+        )
         now_ms = self.plan.clock_us // 1_000
         sql = self.rules.sql(EVENTS, RESULTS, WERE, now_ms=now_ms, tag=tag, recalculates=part is not None)
         events = self.spark.sql(sql).toArrow()
@@ -251,4 +258,3 @@ class Notices:
 def _kind(kind: str, again: str = "false") -> str:
     """Return the columns of an event that say what it is."""
     return f"'{kind}' AS kind, {again} AS again, CAST(NULL AS STRING) AS extra"
-

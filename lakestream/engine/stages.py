@@ -92,28 +92,19 @@ class Compute:
 
 @dataclass(frozen=True)
 class Write:
-    """Write the result rows in one idempotent commit."""
+    """Write the result rows in one idempotent commit; what is ``told`` goes into the outbox before that."""
 
     table: str
     appends: bool
+    told: str = ""
 
     def __str__(self) -> str:
         how = "append" if self.appends else "replace rows of equal key"
-        return f"{how} in {self.table}, late windows rewritten, one commit"
+        events = f"; before it {self.told}" if self.told else ""
+        return f"{how} in {self.table}, late windows rewritten, one commit{events}"
 
 
-@dataclass(frozen=True)
-class Notify:
-    """Write the events into the outbox, from which they are sent."""
-
-    events: tuple[str, ...]
-    targets: tuple[str, ...]
-
-    def __str__(self) -> str:
-        return f"{', '.join(self.events)} into the outbox, for {', '.join(self.targets)}"
-
-
-Stage = ReadChanges | UpdateWindows | DetectWindows | ReadRows | Compute | Notify | Write
+Stage = ReadChanges | UpdateWindows | DetectWindows | ReadRows | Compute | Write
 
 
 def stages(stream: Stream, target: Target, plan: TickPlan) -> tuple[Stage, ...]:
@@ -130,16 +121,16 @@ def stages(stream: Stream, target: Target, plan: TickPlan) -> tuple[Stage, ...]:
             late_only=updates,
         ),
         Compute(stream.way.value, stream.evaluation().by_panes),
-        *_notified(stream, plan),
-        Write(f"{target.info.database}.{target.info.name}", target.appends),
+        Write(f"{target.info.database}.{target.info.name}", target.appends, _told(stream, plan)),
     )
 
 
-def _notified(stream: Stream, plan: TickPlan) -> tuple[Notify, ...]:
+def _told(stream: Stream, plan: TickPlan) -> str:
     notification = stream.definition.notification
     if notification is None or (plan.kind == "history" and not notification.history):
-        return ()
-    return (Notify(notification.events, tuple(map(redacted, notification.urls))),)
+        return ""
+    targets = ", ".join(map(redacted, notification.urls))
+    return f"{', '.join(notification.events)} into the outbox, for {targets}"
 
 
 def by_update(stream: Stream, target: Target, plan: TickPlan) -> bool:
@@ -149,7 +140,11 @@ def by_update(stream: Stream, target: Target, plan: TickPlan) -> bool:
     """
     if not plan.extra.get("appends_only") or not target.unique or stream.incremental(1) is None:
         return False
-    if stream.definition.notification or stream.definition.options.at_open or stream.definition.options.by_clock:
+    if (
+        stream.definition.notification
+        or stream.definition.options.at_open
+        or stream.definition.options.by_clock
+    ):
         return False
     return stream.follows_source or plan.kind == "history" or plan.upto - plan.after == 1
 

@@ -134,8 +134,9 @@ class Tick:
     def _made_notices(self) -> Notices | None:
         """Return what takes the tick's events; None where nobody is told of them."""
         notification = self.stream.definition.notification
-        silent = self.landed or self.outbox is None or notification is None
-        if silent or (self.plan.kind == "history" and not notification.history):
+        if notification is None or self.landed or self.outbox is None:
+            return None
+        if self.plan.kind == "history" and not notification.history:
             return None
         return Notices(
             self.spark, self.stream, self.target, self.plan, self.relations, self.outbox, self.epoch

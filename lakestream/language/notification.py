@@ -55,7 +55,9 @@ def read_classic_notify(reader: Reader, draft: Draft) -> None:
         reader.expect(name)
         said[name] = readers[name]()
     history, pauses = said.get("NOTIFY_HISTORY", False), said.get("ON_FAILURE", True)
-    draft.notification = Notification(urls, events, None, history=history, pauses=pauses, classic=True, places=places)
+    draft.notification = Notification(
+        urls, events, None, history=history, pauses=pauses, classic=True, places=places
+    )
 
 
 def _choice(reader: Reader, name: str, choices: tuple[str, str]) -> bool:

@@ -28,8 +28,6 @@ from lakestream.language.model import (
 from lakestream.output.columns import END, GROUP, START
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from lakestream.language.model import Trigger
 
 WINDOW_INVALIDATION = "WINDOW_INVALIDATION"
@@ -124,7 +122,9 @@ class EventRules:
         """Return SQL of the results of each window: (gid, low, high, table_name, rows, passing)."""
         fields = ", ".join(f"{text(c.label)}, {c.json_sql}" for c in self.columns)
         row = f"to_json(named_struct({fields}), {_WITH_NULLS})"
-        passing = "" if all_rows else f", array_sort(collect_list({row}) FILTER (WHERE {self.where})) AS passing"
+        passing = (
+            "" if all_rows else f", array_sort(collect_list({row}) FILTER (WHERE {self.where})) AS passing"
+        )
         name = "any_value(tbname)" if self.subtables else "CAST(NULL AS STRING)"
         return (
             f"SELECT {GROUP} AS gid, unix_micros({START}) AS low, max(unix_micros({END})) AS high, "
@@ -215,7 +215,7 @@ class EventRules:
         result = (
             f"CASE WHEN NOT has_result THEN '' WHEN rows IS NULL THEN ',\"result\":{{}}' "
             f"WHEN size(passing) = 1 THEN concat(',\"result\":', passing[0]) "
-            f"ELSE concat(',\"result\":', {data}',\"curOffset\":0,\"finish\":true}}')) END"
+            f'ELSE concat(\',"result":\', {data}\',"curOffset":0,"finish":true}}\')) END'
         )
         event = (
             "concat(left(base, length(base) - 1), "
@@ -224,8 +224,9 @@ class EventRules:
         )
         identity = f"sha2(concat_ws(':', trigger_id, kind, {text(tag)}), 256)"
         return (
-            f"SELECT {text(self.stream)} AS stream, {text(self.uuid)} AS stream_id, {text(tag)} AS tick, seq, "
-            f"substring({identity}, 1, 32) AS event_id, trigger_id, kind AS event_type, "
+            f"SELECT {text(self.stream)} AS stream, {text(self.uuid)} AS stream_id, "
+            f"{text(tag)} AS tick, seq, substring({identity}, 1, 32) AS event_id, trigger_id, "
+            f"kind AS event_type, "
             f"CAST(gid AS STRING) AS group_id, timestamp_micros(low) AS window_start, "
             f"timestamp_micros({last}) AS window_end, timestamp_millis({now_ms}L) AS event_time, "
             f"{event} AS event FROM (SELECT *, to_json(named_struct({listed})) AS base FROM placed)"
