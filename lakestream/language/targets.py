@@ -11,6 +11,7 @@ _PLAIN = re.compile(r"[!-~]+")
 _HOST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?\.?")
 _NUMERIC = re.compile(r"(.*\.)?(0[xX][0-9a-fA-F]*|[0-9]+)\.?")
 _DOTTED = re.compile(r"(0|[1-9][0-9]{0,2})(\.(0|[1-9][0-9]{0,2})){3}")
+_IN_TEXT = re.compile(r"(?i)\bwss?://[^'\"\s]*")
 _SHOWN = re.compile(
     r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*://)(?P<user>[^/?#@]*@)?(?P<place>[^?#]*)(?P<more>.*)", re.DOTALL
 )
@@ -60,20 +61,19 @@ def _is_host(host: str) -> bool:
 
 
 def redacted(url: str) -> str:
-    """Return a url as it may be shown: without user, password and the values of its parameters.
+    """Return a url as it may be shown, of equal length: user, password and parameters are covered.
 
-    >>> redacted("wss://me:secret@example.com:443/in?key=foo&more")
-    'wss://***@example.com:443/in?***'
+    >>> redacted("wss://me:secret@example.com:443/in?key=foo")
+    'wss://*********@example.com:443/in?*******'
     """
     found = _SHOWN.fullmatch(url)
     if found is None:
-        return "***"
-    user, more = ("***@" if found["user"] else ""), ("?***" if found["more"] else "")
-    return f"{found['scheme']}{user}{found['place']}{more}"
+        return "*" * len(url)
+    user, more = found["user"] or "", found["more"]
+    covered = "*" * (len(user) - 1) + "@" if user else ""
+    return f"{found['scheme']}{covered}{found['place']}{more[:1]}{'*' * (len(more) - 1)}"
 
 
-def redacted_in(text: str, urls: tuple[str, ...]) -> str:
-    """Return a text with these urls in it as they may be shown."""
-    for url in sorted(urls, key=len, reverse=True):
-        text = text.replace(url, redacted(url))
-    return text
+def redacted_text(text: str) -> str:
+    """Return a text with the urls of websockets in it as they may be shown; nothing in it moves."""
+    return _IN_TEXT.sub(lambda found: redacted(found[0]), text)

@@ -64,6 +64,11 @@ class Outbox:
         table = self._opened() or self._made()
         commit(table, events, CommitTag(app + _SUFFIX, number, {"epoch": epoch, "tick": number}))
 
+    @property
+    def version(self) -> int:
+        """The version of the table that was seen last, -1 while there is none."""
+        return -1 if self._table is None else self._table.version
+
     def since(self, version: int) -> list[Batch]:
         """Return what was put behind a version of the table (-1: all there is), in order."""
         table = self._opened()
