@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from sqlglot import exp
@@ -99,7 +100,7 @@ class Notices:
     _events: bool = field(default=False, init=False)
     _results: bool = field(default=False, init=False)
 
-    @property
+    @cached_property
     def rules(self) -> EventRules:
         """What the stream tells of."""
         return event_rules(self.stream, self.target.shape)
@@ -228,28 +229,30 @@ class Notices:
             return
         if not self._results:
             self._no_rows().createOrReplaceTempView(RESULTS)
-        self._were(output, again, part).createOrReplaceTempView(WERE)
+        were = self._were(output, again, part)
         tag = (
             f"{self.plan.kind}:{self.plan.tick}"
             if part is None
             else f"{app.rpartition(':')[2]}:{self.plan.tick}"
         )
         now_ms = self.plan.clock_us // 1_000
-        sql = self.rules.sql(EVENTS, RESULTS, WERE, now_ms=now_ms, tag=tag, recalculates=part is not None)
+        sql = self.rules.sql(EVENTS, RESULTS, were, now_ms=now_ms, tag=tag, recalculates=part is not None)
         events = self.spark.sql(sql).toArrow()
         if events.num_rows:
             self.outbox.put(events, app, self.plan.tick, self.epoch)
         reach("C5")
 
-    def _were(self, output: Table, again: pa.Table | None, part: Part | None) -> DataFrame:
-        """Return the output's rows of the windows that may have been told of before."""
+    def _were(self, output: Table, again: pa.Table | None, part: Part | None) -> str | None:
+        """Register the output's rows of the windows that may have been told of before; None for no such."""
         if part is not None:
             rows = rows_of_part(output, part)
         elif again is not None and again.num_rows:
             rows = rows_of_windows(output, again)
         else:
-            return self._no_rows()
-        return self.spark.createDataFrame(rows.select(list(self.target.shape.names)))
+            return None
+        rows = rows.select(list(self.target.shape.names))
+        self.spark.createDataFrame(rows).createOrReplaceTempView(WERE)
+        return WERE
 
     def _no_rows(self) -> DataFrame:
         return self.spark.sql(f"{self.target.shape.nothing} WHERE false")

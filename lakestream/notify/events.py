@@ -97,13 +97,17 @@ class EventRules:
     def _by_rows(self) -> bool:
         return isinstance(self.trigger, SessionTrigger | StateTrigger | EventTrigger | CountTrigger)
 
-    def sql(self, events: str, results: str, were: str, *, now_ms: int, tag: str, recalculates: bool) -> str:
+    def sql(
+        self, events: str, results: str, were: str | None, *, now_ms: int, tag: str, recalculates: bool
+    ) -> str:
         """Return SQL of the rows of the outbox; ``tag`` names the commit that they belong to.
 
-        ``recalculates``: windows of ``were`` that are not among the events are no more.
+        ``were`` is None where no window was told of before; ``recalculates``: windows of it that are not
+        among the events are no more.
         """
         found = "SELECT * FROM told"
-        if recalculates and not isinstance(self.trigger, SlidingTrigger):
+        was = f"was AS ({self._rows(were, all_rows=True)}), " if were else ""
+        if were and recalculates and not isinstance(self.trigger, SlidingTrigger):
             found += (
                 f" UNION ALL SELECT w.gid, w.low, w.high, '{WINDOW_INVALIDATION}', true, "
                 f"CAST(NULL AS STRING), w.table_name FROM was w "
@@ -112,9 +116,8 @@ class EventRules:
         return (
             f"WITH told AS (SELECT gid, low, high, kind, again, extra, {self.table} AS table_name "
             f"FROM (SELECT *, gid AS _ls_gid FROM {events})), "
-            f"was AS ({self._rows(were, all_rows=True)}), now AS ({self._rows(results)}), "
-            f"found AS ({found}), "
-            f"judged AS ({self._judged()}), sent AS ({self._sent()}), "
+            f"{was}now AS ({self._rows(results)}), found AS ({found}), "
+            f"judged AS ({self._judged(known=were is not None)}), sent AS ({self._sent()}), "
             f"placed AS ({self._placed()}) {self._written(now_ms, tag)}"
         )
 
@@ -132,7 +135,7 @@ class EventRules:
             f"FROM {view} GROUP BY {GROUP}, {START}"
         )
 
-    def _judged(self) -> str:
+    def _judged(self, *, known: bool) -> str:
         """Return SQL of the events with their results before and now, and what kind they turn out to be."""
         carries = [f"f.kind = '{ON_TIME}'"]
         carries += [f"f.kind = '{WINDOW_CLOSE}'"] if self.at_close else []
@@ -140,15 +143,18 @@ class EventRules:
             closing = "max(f.kind = 'WINDOW_CLOSE') OVER (PARTITION BY f.gid, f.low)"
             carries.append(f"f.kind = '{WINDOW_OPEN}'" + (f" AND NOT {closing}" if self.at_close else ""))
         has = " OR ".join(f"({case})" for case in carries) if self.calculates else "false"
-        kind = "f.kind"
+        kind, was = "f.kind", ""
+        old = "CAST(NULL AS ARRAY<STRING>) AS old_rows, CAST(NULL AS BIGINT) AS old_high"
+        if known:
+            old = "w.rows AS old_rows, w.high AS old_high"
+            was = " LEFT JOIN was w ON w.gid = f.gid AND w.low = f.low"
         if self.only_with_rows:
             emptied = f"f.kind = '{WINDOW_CLOSE}' AND f.again AND n.rows IS NULL"
             kind = f"CASE WHEN {emptied} THEN '{WINDOW_INVALIDATION}' ELSE f.kind END"
         return (
             f"SELECT f.gid, f.low, f.high, {kind} AS kind, f.again, f.extra, f.table_name, "
-            f"({has}) AS has_result, n.rows, n.passing, w.rows AS old_rows, w.high AS old_high "
-            f"FROM found f LEFT JOIN now n ON n.gid = f.gid AND n.low = f.low "
-            f"LEFT JOIN was w ON w.gid = f.gid AND w.low = f.low"
+            f"({has}) AS has_result, n.rows, n.passing, {old} "
+            f"FROM found f LEFT JOIN now n ON n.gid = f.gid AND n.low = f.low{was}"
         )
 
     def _sent(self) -> str:
