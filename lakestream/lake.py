@@ -19,6 +19,9 @@ from lakestream.clock import SystemClock
 from lakestream.engine.result import Result
 from lakestream.errors import LakestreamError, NotSupportedError, Place, StatementError, did_you_mean
 from lakestream.language import model, parse_script
+from lakestream.language.targets import redacted_text
+from lakestream.notify.deliveries import Deliveries
+from lakestream.notify.outbox import Outbox
 from lakestream.storage.catalog import Catalog
 from lakestream.storage.layout import Layout
 from lakestream.storage.lock import writer_lock
@@ -37,6 +40,7 @@ if TYPE_CHECKING:
     from lakestream.clock import Clock
     from lakestream.engine.edits import Editor
     from lakestream.engine.engine import Engine, TickReport
+    from lakestream.engine.notifier import Notifier
     from lakestream.engine.verify import Verification
     from lakestream.settings import Settings
     from lakestream.storage.catalog import TableInfo
@@ -53,7 +57,7 @@ class StreamStatus:
     those of its last tick, None before the first one; the counts are of all ticks since the stream was
     created. ``recalculating`` says how many parts of its recalculations are done, None when there is
     none under way. ``held_back`` says what keeps a stream that has something to do from doing it: the
-    limit of its output's commits or bytes a second.
+    limit of its output's commits or bytes a second, or events that wait for their target.
     """
 
     database: str
@@ -117,6 +121,9 @@ class Lake:
         self._catalog = Catalog(self._layout, self.clock, tables)
         self._registry = Registry(self._layout, tables)
         self._engine_: Engine | None = None
+        self._outbox = Outbox(self._layout.system_path("outbox"))
+        self._deliveries = Deliveries(self._layout.system_path("deliveries"))
+        self._notifier_: Notifier | None = None
         if create and not self._layout.exists():
             self._layout.initialise(self.settings.timezone)
             self._catalog.create_database(DEFAULT_DATABASE, if_not_exists=True)
@@ -152,8 +159,21 @@ class Lake:
             self._spark = adopt_session(self._given) if self._given else spark_session(self.settings)
         return self._spark
 
+    @property
+    def _notifier(self) -> Notifier:
+        if self._notifier_ is None:
+            from lakestream.engine.notifier import Notifier
+
+            self._notifier_ = Notifier(
+                self._layout, self._registry, self._outbox, self._deliveries, self.settings, self._meter
+            )
+        return self._notifier_
+
     def close(self) -> None:
-        """Save the state of streams; Spark goes on for other lakes of this process."""
+        """Save the state of streams and stop sending events; Spark goes on for other lakes here."""
+        if self._notifier_ is not None:
+            self._notifier_.close()
+            self._notifier_ = None
         if self._engine_ is not None:
             with self._writing("close"):
                 self._engine_.checkpoint()
@@ -187,6 +207,8 @@ class Lake:
                 lambda: self.spark,
                 self._meter,
                 epoch=to_micros(self._meter.now()),
+                outbox=self._outbox,
+                is_held=self._notifier.is_held,
             )
         return self._engine_
 
@@ -204,7 +226,7 @@ class Lake:
                 result = self._run_statement(statement)
             except LakestreamError as error:
                 if error.place is not None and not error.place.text:
-                    error.place = replace(error.place, text=text)
+                    error.place = replace(error.place, text=redacted_text(text))
                 raise
         return result
 
@@ -418,6 +440,7 @@ class Lake:
     def _create_stream(self, statement: model.CreateStream) -> Result:
         from lakestream.engine.create import create_stream
         from lakestream.engine.instants import to_micros
+        from lakestream.engine.notifier import check_targets
 
         definition = statement.definition
         database = definition.name.database or self.database
@@ -435,6 +458,7 @@ class Lake:
                 place=_place(definition.name),
             )
         definition = definition.within(self.database)
+        check_targets(definition.notification, self.settings.notify_hosts)
         try:
             record = create_stream(
                 self.spark,
@@ -448,7 +472,9 @@ class Lake:
             )
         except LakestreamError as error:
             raise error.at(_place(definition.source)) from None
-        return Result(message=f"created stream {record.database}.{record.name}, writing {record.output}")
+        self._notifier.begin(record, definition.notification)
+        does = f"writing {record.output}" if definition.stores else "which notifies"
+        return Result(message=f"created stream {record.database}.{record.name}, {does}")
 
     def _record(self, name: model.TableName, *, if_exists: bool = False) -> StreamRecord | None:
         database = self._in(name)
@@ -467,9 +493,11 @@ class Lake:
         """Give a stream another definition, and have its windows computed anew."""
         from lakestream.engine.create import replace_stream
         from lakestream.engine.engine import definition_of
+        from lakestream.engine.notifier import check_targets
         from lakestream.language.differences import differences
 
         definition = definition.within(self.database)
+        check_targets(definition.notification, self.settings.notify_hosts)
         changed = differences(definition_of(record), definition)
         name = f"{record.database}.{record.name}"
         if not changed:
@@ -493,6 +521,7 @@ class Lake:
             current=self.database,
             exact_by_default=exact,
         )
+        self._notifier.begin(record, definition.notification)
         self._request(self._registry.stream(record.database, record.name), None)
         told = [("recomputed", "", "all windows, by the next run")]
         return Result(("clause", "before", "after"), [*changed, *told])
@@ -505,6 +534,8 @@ class Lake:
 
     def _remove_stream(self, record: StreamRecord) -> None:
         self._registry.remove(record.uuid)
+        self._catalog.drop_results(record.uuid)
+        self._notifier.end(record.uuid)
         if self._engine_ is not None:
             self._engine_.forget(record.uuid)
 
@@ -592,6 +623,7 @@ class Lake:
         last = self._registry.last_of_all()
         versions: dict[str, int | None] = {}
         jobs = [job for job in self._registry.recalculations() if job.is_open]
+        held = [delivery for delivery in self._deliveries.all() if delivery.holds]
         found = []
         for record in self._registry.streams():
             source = record.extra["source"]
@@ -599,7 +631,8 @@ class Lake:
                 versions[source] = self._latest_version(source)
             progress = last.get(record.uuid, (None, None))[1]
             own = [job for job in jobs if job.uuid == record.uuid]
-            found.append(_status(record, progress, versions[source], own, self._meter.now()))
+            waits = [d.target for d in held if d.stream_id == record.uuid]
+            found.append(_status(record, progress, versions[source], own, waits, self._meter.now()))
         return found
 
     def _latest_version(self, table: str) -> int | None:
@@ -610,12 +643,22 @@ class Lake:
     # --- ticks ---
 
     def tick_once(self) -> list[TickReport]:
-        """Run one round: a tick of every stream that has something new. No report: nothing to do."""
+        """Run one round: a tick of every stream that has something new. No report: nothing to do.
+
+        Events are sent meanwhile, by threads of their own.
+        """
         with self._writing("ticks"):
-            return self._engine.round()
+            self._notifier.follow(self._engine, at_once=False)
+            reports = self._engine.round()
+            if reports:
+                self._notifier.follow(self._engine, at_once=True)
+        return reports
 
     def run(self, until: str = "idle", on_tick: Callable[[TickReport], None] | None = None) -> RunSummary:
-        """Process everything available; ``on_tick`` hears of every tick. ``until`` is ``"idle"``."""
+        """Process everything available; ``on_tick`` hears of every tick. ``until`` is ``"idle"``.
+
+        Returns once the events are sent too, as far as their targets can be reached.
+        """
         if until != "idle":
             raise ValueError('run() goes on until "idle"')
         summary = RunSummary()
@@ -627,9 +670,17 @@ class Lake:
                     on_tick(report)
             wait = self._engine.held_back()
             if not reports and not wait:
-                return summary
+                held = self._held()
+                self._notifier.drain()
+                if not held - self._held():
+                    return summary
+                continue
             if not reports:
                 self._meter.sleep(wait)
+
+    def _held(self) -> set[str]:
+        """Return the streams that wait until their events have been sent."""
+        return {record.uuid for record in self._registry.streams() if self._notifier.is_held(record.uuid)}
 
     # --- looking at streams ---
 
@@ -704,6 +755,7 @@ def _status(
     progress: Progress | None,
     latest: int | None,
     jobs: Sequence[Recalculation],
+    targets: Sequence[str],
     now: datetime,
 ) -> StreamStatus:
     done = record.start_version if progress is None else progress.version
@@ -719,11 +771,18 @@ def _status(
         rows_out=totals.get("total_out", 0),
         late=totals.get("total_late", 0),
         recalculating=_parts_done(jobs),
-        held_back="the output's rate limit" if totals.get("held_until", 0) > now.timestamp() else None,
+        held_back=_held_back(totals, now, targets),
         last_error=record.last_error,
-        sql=record.sql,
+        sql=redacted_text(record.sql),
         created_us=record.created_us,
     )
+
+
+def _held_back(totals: Mapping[str, Any], now: datetime, targets: Sequence[str]) -> str | None:
+    """Return what keeps a stream back; ``targets`` are those that it waits for."""
+    if targets:
+        return f"events that {', '.join(targets)} cannot be told of"
+    return "the output's rate limit" if totals.get("held_until", 0) > now.timestamp() else None
 
 
 def _parts_done(jobs: Sequence[Recalculation]) -> str | None:

@@ -12,6 +12,7 @@ import json
 import os
 import sys
 import tomllib
+from ipaddress import ip_network
 from pathlib import Path
 from typing import Annotated, Any, Literal
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -104,6 +105,17 @@ class Settings(BaseSettings):
         default=100, ge=1, description="a stream's state is saved every so many ticks"
     )
 
+    notify_hosts: Annotated[tuple[str, ...], NoDecode] = Field(
+        default=(),
+        description="hosts that notifications may go to beside public ones by wss: names, addresses, "
+        "host:port or networks, separated by commas",
+    )
+    notify_keep_seconds: float = Field(
+        default=86_400.0,
+        ge=0,
+        description="how long events wait for a target that cannot be reached; 0 drops them at once",
+    )
+
     lock_wait_seconds: float = Field(
         default=30.0, ge=0, description="how long to wait for another process that writes to the lake"
     )
@@ -137,6 +149,17 @@ class Settings(BaseSettings):
             ) from None
         return zone
 
+    @field_validator("notify_hosts", mode="before")
+    @classmethod
+    def _from_list(cls, hosts: object) -> object:
+        if isinstance(hosts, str):
+            hosts = tuple(item.strip() for item in hosts.split(",") if item.strip())
+        if isinstance(hosts, list | tuple):
+            for item in hosts:
+                if not (isinstance(item, str) and _is_host(item)):
+                    raise ValueError(f"{item!r} is neither a host nor a network such as 10.0.0.0/8")
+        return hosts
+
     @field_validator("spark_conf", mode="before")
     @classmethod
     def _from_json(cls, conf: object) -> object:
@@ -166,6 +189,17 @@ class Settings(BaseSettings):
         One of ``built-in``, ``profile PATH``, ``environment NAME`` and ``argument``.
         """
         return dict(self._sources)
+
+
+def _is_host(item: str) -> bool:
+    """Return whether a text can stand in the list of hosts."""
+    if "/" in item:
+        try:
+            ip_network(item, strict=False)
+        except ValueError:
+            return False
+        return True
+    return bool(item) and not any(character in item for character in " @?#\\")
 
 
 def profile_path(name: str) -> Path:

@@ -12,6 +12,7 @@ from lakestream.compute.evaluate import Way, distinct_aggregates
 from lakestream.compute.panes import averaged, partials
 from lakestream.engine.instants import newest_time, parse_instant
 from lakestream.engine.names import has_subtables, trigger_fragments
+from lakestream.engine.notices import event_rules
 from lakestream.engine.relations import CHANGED, EMPTY_CHANGES, FIRED, empty_view
 from lakestream.engine.stream import compile_stream
 from lakestream.engine.target import (
@@ -183,8 +184,9 @@ def _checked(
     shape = _at_calculation(
         definition, lambda: output_shape(definition, stream.calculation.names, result_types, group_types)
     )
-    if exact:
+    if exact and definition.stores:
         _refuse_inexact(stream)
+    _check_notified(spark, stream, shape)
     return _Checked(stream, shape, list(result_types), list(group_types))
 
 
@@ -219,6 +221,8 @@ def open_target(stream: Stream, record: StreamRecord, catalog: Catalog) -> Targe
         shape = check_existing(info, shape, by_name=by_name)
     except StatementError as error:
         raise StreamError("OUTPUT_CHANGED", error.message, hint=error.hint) from None
+    if not stream.definition.stores:
+        return Target(info, shape, unique=False, appends=not stream.fires_early)
     unique = keys_are_unique(stream)
     appends = unique and not record.extra["shared_output"] and not stream.fires_early
     return Target(info, shape, unique, appends)
@@ -289,6 +293,21 @@ def _check_trigger(spark: SparkSession, stream: Stream) -> None:
             hint="a state is an integer, a boolean or a text",
             place=place_of(fragments[0]),
         )
+
+
+def _check_notified(spark: SparkSession, stream: Stream, shape: OutputShape) -> None:
+    """Let Spark check the condition of NOTIFY. Raises StatementError EXPRESSION_INVALID."""
+    notification = stream.definition.notification
+    if notification is None or notification.where is None:
+        return
+    try:
+        spark.sql(f"SELECT {event_rules(stream, shape).where} FROM ({shape.nothing})").schema  # noqa: B018
+    except _analysis_error() as error:
+        raise StatementError(
+            "EXPRESSION_INVALID",
+            f"NOTIFY … WHERE cannot be evaluated: {spark_message(error)}",
+            place=place_of(notification.where),
+        ) from None
 
 
 def _refuse_merged_tables(stream: Stream) -> None:
@@ -410,6 +429,11 @@ def _output(
                 hint="give every stream an output table of its own",
             )
     there = check_existing(info, shape, by_name=bool(definition.columns))
+    if not there.provenance and definition.notification is not None:
+        raise NotSupportedError(
+            f"NOTIFY with {database}.{definition.output.name}, whose rows do not say where they come from",
+            hint="write into a new table",
+        )
     if not there.provenance and definition.options.delete_output:
         raise NotSupportedError(
             f"DELETE_OUTPUT_TABLE with {database}.{definition.output.name}, whose rows do not say where they "

@@ -14,9 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 from lakestream.engine.relations import CHANGES, EVER, STATE
 from lakestream.engine.transport import merge_spans
+from lakestream.language.model import WINDOW_CLOSE, WINDOW_OPEN
+from lakestream.notify.events import WINDOW_INVALIDATION
 from lakestream.output.columns import END, GROUP, START
 from lakestream.storage.delta import read_arrow
-from lakestream.triggers.cut import NO_SEEDS
+from lakestream.triggers.cut import DETAILS, NO_SEEDS
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
@@ -43,7 +45,7 @@ class Found:
     """What a cut gave: windows that fire, (gid, low) of rows that go, and the groups' next state.
 
     ``fired`` has gid, group columns, k, c, low, high, opening; ``gone`` gid and low; ``spans`` cover the
-    fired.
+    fired. ``events`` is what is told of: gid, group columns, low, high, kind, again, extra.
     """
 
     fired: pa.Table
@@ -52,6 +54,19 @@ class Found:
     spans: list[Window]
     rows: int
     late: int
+    events: pa.Table
+
+
+@dataclass(frozen=True)
+class _Event:
+    """A window that opened, closed or went; ``again``: it may have been told of before."""
+
+    group: _Touched
+    low: int
+    high: int
+    kind: str
+    again: bool = False
+    extra: str | None = None
 
 
 @dataclass(frozen=True)
@@ -93,13 +108,18 @@ class Cutting:
         touched = [self._back(group, there) if group.late else group for group in touched]
         rows, late = sum(row["n"] for row in summed), sum(row["late"] for row in summed)
         if not touched:
-            return Found(*self._tables([], [], []), [], rows, late)
+            return Found(*self._tables([], [], []), [], rows, late, self._events([]))
         touched = self._registered(touched)
         windows = self._windows(touched)
         fired, gone = self._compared(touched, windows, there)
         states = [(group, windows.get(group.gid, [])) for group in touched]
         spans = merge_spans(sorted({window for _, window in fired}))
-        return Found(*self._tables(fired, gone, states), spans, rows, late)
+        told = [
+            event
+            for group in touched
+            for event in self._told(group, windows.get(group.gid, ()), there.get(group.gid, ()))
+        ]
+        return Found(*self._tables(fired, gone, states), spans, rows, late, self._events(told))
 
     def again(self, part: Part) -> Found:
         """Cut all groups again where windows overlap a part of event time; its rows go and come anew.
@@ -119,13 +139,16 @@ class Cutting:
             touched, lambda group: min(self._mark(group), end - 1) if counts else self._mark(group)
         )
         windows = self._windows(touched)
-        fired, gone = [], []
+        fired, gone, told = [], [], []
         for group in touched:
             now = self._firing(group, windows.get(group.gid, ()))
             fired += [(group, w) for w in sorted(now) if w[0] < end and w[1] > start]
-            gone += [(group.gid, w[0]) for w in there.get(group.gid, ()) if w[0] < end and w[1] > start]
+            old = [w for w in there.get(group.gid, ()) if w[0] < end and w[1] > start]
+            gone += [(group.gid, w[0]) for w in old]
+            again = [w for w in windows.get(group.gid, ()) if w["low"] < end and w["high"] > start]
+            told += self._told(group, again, old)
         spans = merge_spans(sorted({window for _, window in fired}))
-        return Found(*self._tables(fired, gone, []), spans, 0, 0)
+        return Found(*self._tables(fired, gone, []), spans, 0, 0, self._events(told))
 
     def opened(self, windows: Collection[tuple[int, int]]) -> Found:
         """Cut the windows (group, start) that are still open, as far as they have come."""
@@ -137,7 +160,7 @@ class Cutting:
         rows = [row for row in _rows(self.state.rows) if row["gid"] in starts]
         touched = [self._known(row, starts[row["gid"]], late=False) for row in rows]
         if not touched:
-            return Found(*self._tables([], [], []), [], 0, 0)
+            return Found(*self._tables([], [], []), [], 0, 0, self._events([]))
         self._read(touched)
         self._register(touched, self._mark)
         found = self._windows(touched)
@@ -148,7 +171,7 @@ class Cutting:
             if (group.gid, row["low"]) in windows and not row["closed"]
         ]
         spans = merge_spans(sorted({window for _, window in fired}))
-        return Found(*self._tables(fired, [], []), spans, 0, 0)
+        return Found(*self._tables(fired, [], []), spans, 0, 0, self._events([]))
 
     def _known(self, row: dict[str, Any], from_us: int, *, late: bool) -> _Touched:
         names = tuple(row[name] for name in self.stream.group_columns)
@@ -345,6 +368,60 @@ class Cutting:
                 or (options.at_open and row["low"] not in group.opened)
             )
         }
+
+    # --- what is told of ---
+
+    def _told(
+        self, group: _Touched, found: Iterable[dict[str, Any]], there: Iterable[Window]
+    ) -> list[_Event]:
+        """Return what happened to a group's windows, against what was told of: the open ones and those there.
+
+        Windows go by their start: one that ends elsewhere now has not gone.
+        """
+        if self.stream.definition.notification is None:
+            return []
+        counting = [row for row in found if row["counts"]]
+        before = {low: high for low, high in there if low >= group.from_us and low not in group.opened}
+        closed = {row["low"] for row in counting if row["closed"]}
+        present = {row["low"] for row in counting}
+        known = group.opened | {low for low in before if low in closed}
+        opens_with, closes_with = DETAILS
+        told = [
+            _Event(group, low, high, WINDOW_INVALIDATION, again=True)
+            for low, high in before.items()
+            if low not in closed
+        ]
+        told += [
+            _Event(group, low, low + 1, WINDOW_INVALIDATION, again=True)
+            for low in group.opened
+            if group.late and low >= group.from_us and low not in present
+        ]
+        told += [
+            _Event(group, row["low"], row["high"], WINDOW_OPEN, extra=row[opens_with])
+            for row in counting
+            if row["low"] not in known
+        ]
+        told += [
+            _Event(group, row["low"], row["high"], WINDOW_CLOSE, row["low"] in before, row[closes_with])
+            for row in counting
+            if row["closed"]
+        ]
+        return told
+
+    def _events(self, told: list[_Event]) -> pa.Table:
+        import pyarrow as pa
+
+        integer = pa.int64()
+        columns: dict[str, Any] = {"gid": pa.array([event.group.gid for event in told], integer)}
+        columns |= self._names([event.group for event in told])
+        columns |= {
+            "low": pa.array([event.low for event in told], integer),
+            "high": pa.array([event.high for event in told], integer),
+            "kind": pa.array([event.kind for event in told], pa.string()),
+            "again": pa.array([event.again for event in told], pa.bool_()),
+            "extra": pa.array([event.extra for event in told], pa.string()),
+        }
+        return pa.table(columns)
 
     def _moved(self, gids: Iterable[int]) -> dict[int, list[int]]:
         """Return the instants of the changed rows of some groups, in order."""

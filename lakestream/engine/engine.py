@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from lakestream.engine.target import Target
     from lakestream.engine.tick import Outcome
     from lakestream.language.model import StreamDefinition
+    from lakestream.notify.outbox import Outbox
     from lakestream.settings import Settings
     from lakestream.storage.catalog import Catalog
     from lakestream.storage.delta import Table
@@ -133,7 +134,8 @@ def skipped_of(record: StreamRecord) -> tuple[tuple[int, int], ...]:
 class Engine:
     """Runs the ticks of one lake's streams in this process, one at a time.
 
-    ``spark`` is called on first need; ``meter`` gives real seconds for durations and rate limits.
+    ``spark`` is called on first need; ``meter`` gives real seconds for durations and rate limits;
+    ``is_held`` tells which streams wait because their events cannot be sent.
     """
 
     catalog: Catalog
@@ -143,6 +145,8 @@ class Engine:
     spark: Callable[[], SparkSession]
     meter: Clock
     epoch: int
+    outbox: Outbox
+    is_held: Callable[[str], bool] = field(default=lambda _: False)
     _running: dict[str, _Running] = field(default_factory=dict)
     _dropping: list[StreamRecord] = field(default_factory=list)
 
@@ -212,6 +216,17 @@ class Engine:
         self.registry.write_progress([passed])
         self.forget(record.uuid)
 
+    def has_happened(self, app: str, number: int) -> bool | None:
+        """Return whether a commit to an output and its record are done; None: they never will be."""
+        uuid, job = app.split(":")[1], app.rpartition(":")[2]
+        if all(record.uuid != uuid for record in self.registry.streams()):
+            return None
+        if app == output_app(uuid):
+            progress = self.registry.last(uuid)[1]
+            return progress is not None and progress.tick >= number
+        found = next((one for one in self.registry.recalculations(uuid) if one.id == job), None)
+        return None if found is None else found.part >= number
+
     def held_back(self) -> float:
         """Return the seconds until the rate limit of some waiting output allows its next commit."""
         now = self.meter.monotonic()
@@ -250,6 +265,8 @@ class Engine:
                 continue
             try:
                 running = self._load(record, *last.get(record.uuid, (None, None)))
+                if running.pending is None and self.is_held(record.uuid):
+                    continue
                 plan = running.pending or self._next(running, looked_at)
             except LakestreamError as error:
                 self._fail(record, error)
@@ -337,7 +354,7 @@ class Engine:
         reports, busy = [], set()
         for job in self.registry.recalculations():
             record = self._record_of(job) if job.is_open and job.uuid not in busy else None
-            if record is None or record.status != "Running":
+            if record is None or record.status != "Running" or self.is_held(record.uuid):
                 continue
             busy.add(job.uuid)
             report = self._run_part(record, job)
@@ -440,6 +457,7 @@ class Engine:
             max_windows=self.settings.max_windows_per_tick,
             epoch=self.epoch,
             landed=landed,
+            outbox=self.outbox,
         )
 
     def _run(self, running: _Running, plan: TickPlan) -> TickReport:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from lakestream.errors import StatementError, did_you_mean
+from lakestream.language.targets import redacted_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -57,7 +58,7 @@ def _stream(record: StreamRecord, progress: Progress | None, lag: int | None) ->
         record.database,
         record.created_us,
         record.uuid,
-        record.sql,
+        redacted_text(record.sql),
         record.status,
         record.extra["source"],
         record.output,

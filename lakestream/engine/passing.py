@@ -35,6 +35,7 @@ def passes(stream: Stream, target: Target, plan: TickPlan) -> bool:
         and stream.way is Way.GROUPED
         and bool(plan.extra.get("appends_only"))
         and plan.kind in ("changes", "history")
+        and stream.definition.notification is None
         and target.unique
         and target.shape.provenance
         and options.at_close

@@ -14,6 +14,7 @@ from lakestream.language.model import (
     SlidingTrigger,
     StateTrigger,
 )
+from lakestream.language.targets import redacted
 
 if TYPE_CHECKING:
     from lakestream.engine.stream import Stream
@@ -91,14 +92,16 @@ class Compute:
 
 @dataclass(frozen=True)
 class Write:
-    """Write the result rows in one idempotent commit."""
+    """Write the result rows in one idempotent commit; what is ``told`` goes into the outbox before that."""
 
     table: str
     appends: bool
+    told: str = ""
 
     def __str__(self) -> str:
         how = "append" if self.appends else "replace rows of equal key"
-        return f"{how} in {self.table}, late windows rewritten, one commit"
+        events = f"; before it {self.told}" if self.told else ""
+        return f"{how} in {self.table}, late windows rewritten, one commit{events}"
 
 
 Stage = ReadChanges | UpdateWindows | DetectWindows | ReadRows | Compute | Write
@@ -118,8 +121,16 @@ def stages(stream: Stream, target: Target, plan: TickPlan) -> tuple[Stage, ...]:
             late_only=updates,
         ),
         Compute(stream.way.value, stream.evaluation().by_panes),
-        Write(f"{target.info.database}.{target.info.name}", target.appends),
+        Write(f"{target.info.database}.{target.info.name}", target.appends, _told(stream, plan)),
     )
+
+
+def _told(stream: Stream, plan: TickPlan) -> str:
+    notification = stream.definition.notification
+    if notification is None or (plan.kind == "history" and not notification.history):
+        return ""
+    targets = ", ".join(map(redacted, notification.urls))
+    return f"{', '.join(notification.events)} into the outbox, for {targets}"
 
 
 def by_update(stream: Stream, target: Target, plan: TickPlan) -> bool:
@@ -129,7 +140,11 @@ def by_update(stream: Stream, target: Target, plan: TickPlan) -> bool:
     """
     if not plan.extra.get("appends_only") or not target.unique or stream.incremental(1) is None:
         return False
-    if stream.definition.options.at_open or stream.definition.options.by_clock:
+    if (
+        stream.definition.notification
+        or stream.definition.options.at_open
+        or stream.definition.options.by_clock
+    ):
         return False
     return stream.follows_source or plan.kind == "history" or plan.upto - plan.after == 1
 

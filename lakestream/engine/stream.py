@@ -603,7 +603,7 @@ def compile_stream(
     if isinstance(trigger, IntervalTrigger | SlidingTrigger):
         grid = grid_of(trigger, zone)
     elif not isinstance(trigger, PeriodTrigger):
-        cut = _cut(trigger, source)
+        cut = _cut(trigger, source, tells=definition.notification is not None)
     relation = relation_of(info, subtable, names.used)
     scope = Scope(
         relation,
@@ -648,7 +648,7 @@ def _placeholders(trigger: Trigger) -> frozenset[str]:
     return PERIOD_PLACEHOLDERS if isinstance(trigger, PeriodTrigger) else WINDOW_PLACEHOLDERS
 
 
-def _cut(trigger: RowTrigger, source: Source) -> Cut:
+def _cut(trigger: RowTrigger, source: Source, *, tells: bool) -> Cut:
     """Return the cut of a trigger over a table.
 
     Raises StatementError SESSION_COLUMN (not the time), COLUMN_NOT_FOUND, COUNT_COLUMN (a tag).
@@ -670,8 +670,21 @@ def _cut(trigger: RowTrigger, source: Source) -> Cut:
     if isinstance(trigger, CountTrigger) and found:
         found = [" OR ".join(f"({sql}) IS NOT NULL" for sql in found)]
     if isinstance(trigger, EventTrigger):
-        found = [f"coalesce({sql}, false)" for sql in found]
-    return cut_of(trigger, found)
+        seen = [_columns_seen(fragment, source) for fragment in trigger_fragments(trigger)] if tells else []
+        found = [*(f"coalesce({sql}, false)" for sql in found), *seen]
+    return cut_of(trigger, found, tells=tells)
+
+
+def _columns_seen(fragment: Fragment, source: Source) -> str:
+    """Return SQL of the columns that a condition looks at in a row, as a JSON object."""
+    known = {name.lower(): name for name in source.columns}
+    names = dict.fromkeys(
+        known[column.name.lower()]
+        for column in parse_expression(fragment).find_all(exp.Column)
+        if column.name.lower() in known
+    )
+    listed = ", ".join(f"{text(name)}, {quoted(name)}" for name in names)
+    return f"to_json(named_struct({listed}), map('ignoreNullFields', 'false'))" if names else "'{}'"
 
 
 def _row_expression(fragment: Fragment, source: Source) -> str:

@@ -13,6 +13,7 @@ from lakestream.engine.names import visible_columns
 from lakestream.errors import StatementError
 from lakestream.language.expressions import parse_expression, parse_query, place_in
 from lakestream.output.columns import (
+    GROUP,
     PROVENANCE,
     TBNAME,
     OutputColumn,
@@ -31,6 +32,9 @@ if TYPE_CHECKING:
     from lakestream.engine.stream import Stream
     from lakestream.language.model import StreamDefinition
     from lakestream.storage.catalog import Catalog, TableInfo
+
+AT = "_ls_at"
+"""The key of results that are stored in no table of the user's, which have no key of their own."""
 
 UNIQUE_TIMES = frozenset({"_twstart", "_twend", "_tcurrent_ts", "_tprev_ts", "_tnext_ts"})
 
@@ -64,6 +68,9 @@ def output_shape(
         OutputColumn(name, _storable(name, kind), f"c{number}")
         for number, (name, kind) in enumerate(zip(results, result_types, strict=True), 1)
     ]
+    if not definition.stores:
+        at = OutputColumn(AT, "timestamp", "timestamp_micros(_ls_low)")
+        return OutputShape((at, *columns), (AT, GROUP))
     if columns[0].type != "timestamp":
         fragment = definition.calculation
         raise StatementError(
@@ -141,7 +148,7 @@ def create_output(
     output = definition.output
     return catalog.create_table(
         output.database or definition.name.database or "",
-        output.name,
+        output.name if definition.stores else writer,
         columns,
         kind="output",
         time_column=shape.columns[0].name,

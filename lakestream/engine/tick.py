@@ -11,6 +11,7 @@ from lakestream.compute.incremental import GROUP_TOLD, RESULT
 from lakestream.engine.cutting import Cutting, Found
 from lakestream.engine.extremes import Extremes
 from lakestream.engine.faults import reach
+from lakestream.engine.notices import Notices
 from lakestream.engine.passing import Passed, Passing, passes
 from lakestream.engine.relations import (
     CHANGED,
@@ -72,6 +73,7 @@ if TYPE_CHECKING:
     from lakestream.engine.stream import Part, Stream
     from lakestream.engine.target import Target
     from lakestream.engine.transport import Transport
+    from lakestream.notify.outbox import Outbox
     from lakestream.storage.delta import Tables
     from lakestream.storage.registry import TickPlan
 
@@ -115,17 +117,31 @@ class Tick:
     max_windows: int
     epoch: int
     landed: bool = False
+    outbox: Outbox | None = None
     relations: Relations = field(init=False)
     outcome: Outcome = field(init=False)
     _results: list[Rows] = field(default_factory=list)
     _replaced: list[pa.Table] = field(default_factory=list)
     _spans: list[tuple[int, int]] = field(default_factory=list)
     _settled: bool = False
+    _notices: Notices | None = field(init=False)
 
     def __post_init__(self) -> None:
         """Take the plan's way of moving bytes."""
         self.relations = Relations.of(self.spark, self.tables, self.stream, self.plan, self.history)
         self.outcome = Outcome(self.state)
+        self._notices = self._made_notices()
+
+    def _made_notices(self) -> Notices | None:
+        """Return what takes the tick's events; None where nobody is told of them."""
+        notification = self.stream.definition.notification
+        if notification is None or self.landed or self.outbox is None:
+            return None
+        if self.plan.kind == "history" and not notification.history:
+            return None
+        return Notices(
+            self.spark, self.stream, self.target, self.plan, self.relations, self.outbox, self.epoch
+        )
 
     @property
     def transport(self) -> Transport:
@@ -164,6 +180,8 @@ class Tick:
             self._take_cut(self._cutting.opened({(gid, low) for gid, low in self.plan.extra["windows"]}))
         else:
             self._fire_by_clock()
+        if self._notices is not None and self.plan.kind == "clock":
+            self._notices.closed()
         self._compute_fired()
         self._put(output_app(self.stream.uuid))
         return self.outcome
@@ -187,6 +205,8 @@ class Tick:
         if fired.num_rows:
             self.spark.createDataFrame(fired).createOrReplaceTempView(FIRED)
             self.spark.sql(self.stream.windows_sql(FIRED, 0)).createOrReplaceTempView(WINDOWS)
+            if self._notices is not None:
+                self._notices.fired(FIRED)
             before = self.plan.extra["neighbours"][0]
             self.spark.sql(self.stream.written_sql(CHANGED, before)).createOrReplaceTempView(ROWS)
             self._settled, self._spans = True, [EVER]
@@ -238,6 +258,8 @@ class Tick:
                 self._take_cut(self._cutting.again(part))
             elif len(self.state):
                 self._fire_again(part)
+                if self._notices is not None:
+                    self._notices.closed(again=True)
             self._compute_fired()
             if self.stream.cut is not None:
                 self._put(app)
@@ -265,13 +287,15 @@ class Tick:
         rows = self._handed_over()
         reach("C3")
         table = self.tables.open(self.target.info.path)
+        if self._notices is not None:
+            self._notices.write(table, app, again=None, part=part)
         written = write_part(table, self.target, rows, part=part, app=app, plan=self.plan, epoch=self.epoch)
         self.outcome.rows_out = written.rows
         self.outcome.output_version = written.version
 
     @property
     def _is_idle(self) -> bool:
-        return not (self._results or self._replaced or self._spans)
+        return not (self._results or self._replaced or self._spans or self._notices)
 
     # --- changes ---
 
@@ -453,6 +477,8 @@ class Tick:
             return
         fired = self._fired()
         fired.frame.createOrReplaceTempView(FIRED)
+        if self._notices is not None:
+            self._notices.detected()
         options = stream.definition.options
         if options.at_once or options.at_open or options.by_clock:
             fired = self.transport.keep(self.spark.sql(stream.early_sql(FIRED, STATE)))
@@ -523,6 +549,8 @@ class Tick:
         )
         if self.landed:
             return
+        if self._notices is not None:
+            self._notices.take(found.events)
         self.spark.createDataFrame(found.fired).createOrReplaceTempView(FIRED)
         self._settled, self._spans = True, found.spans
         self._replaced = [found.gone] if found.gone.num_rows else []
@@ -593,7 +621,13 @@ class Tick:
         """Evaluate the calculation for the registered windows."""
         retracts = not self.plan.extra.get("appends_only", False)
         sql = evaluated_sql(self.spark, self.stream, retracts=retracts, settled=self._settled)
-        self._results.append(self.spark.sql(self.target.shape.select(sql, unique=self.target.appends)))
+        rows = self.spark.sql(self.target.shape.select(sql, unique=self.target.appends))
+        if self._notices is not None:
+            kept = self.transport.keep(rows)
+            self._notices.results(kept.frame)
+            self._results.append(kept.frame if kept.rows is None else kept.rows)
+            return
+        self._results.append(rows)
 
     # --- writing ---
 
@@ -604,6 +638,9 @@ class Tick:
         """Write the results, and take back the windows they replace, under a transaction id."""
         rows = self._handed_over()
         reach("C3")
+        if self._notices is not None:
+            output = self.tables.open(self.target.info.path)
+            self._notices.write(output, app, again=_joined(self._replaced))
         written = write_result(
             self.spark,
             self.tables.open(self.target.info.path),
@@ -656,9 +693,7 @@ class Tick:
 
     def _no_rows(self) -> DataFrame:
         """Return the output's columns without a row: only old rows go."""
-        types = self.target.shape.types
-        listed = ", ".join(f"CAST(NULL AS {kind}) AS {quoted(name)}" for name, kind in types.items())
-        return self.spark.sql(f"SELECT {listed} WHERE false")
+        return self.spark.sql(f"{self.target.shape.nothing} WHERE false")
 
 
 def _is_late(summary: pa.Table) -> pa.ChunkedArray:

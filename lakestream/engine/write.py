@@ -103,6 +103,19 @@ def _replace_part(table: Table, rows: pa.Table | DataFrame, part: Part, tag: Com
     return Written(count, result.version)
 
 
+def rows_of_windows(table: Table, windows: pa.Table) -> pa.Table:
+    """Return the output's rows of windows (gid, low µs); where they are many, of the span that they cover."""
+    listed = [*zip(windows["gid"].to_pylist(), windows["low"].to_pylist(), strict=True)]
+    table.refresh()
+    return read_arrow(table, None, where=_windows_predicate(listed))
+
+
+def rows_of_part(table: Table, part: Part) -> pa.Table:
+    """Return the output's rows of the windows of a part of event time."""
+    table.refresh()
+    return read_arrow(table, None, where=_part_predicate(part))
+
+
 def delete_output(table: Table, stream: Stream, state: GroupState, subtables: Collection[str]) -> None:
     """Delete the output rows of the groups that subtables of the source stand for (DELETE_OUTPUT_TABLE)."""
     keys = stream.definition.partition_by

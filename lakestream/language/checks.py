@@ -114,6 +114,7 @@ class StreamFacts:
     calculation: Fragment | None
     pre_filter: Fragment | None
     notify_where: Fragment | None
+    labels: tuple[str, ...]
     has_source: bool
     fires_at_open: bool
 
@@ -252,7 +253,7 @@ def check_stream(facts: StreamFacts) -> None:
         _check_group_expression(facts, tag.expression, f"TAGS ({tag.name})")
     names = _check_calculation(facts) if facts.calculation is not None else []
     if facts.notify_where is not None:
-        _check_notify_where(facts.notify_where, list(facts.columns) or names)
+        _check_notify_where(facts, facts.notify_where, list(facts.labels) or list(facts.columns) or names)
 
 
 def _check_row_expression(f: Fragment, clause: str) -> None:
@@ -466,9 +467,17 @@ def _projection_names(facts: StreamFacts, f: Fragment, items: Iterable[exp.Expr]
     return names
 
 
-def _check_notify_where(f: Fragment, names: list[str]) -> None:
+def _check_notify_where(facts: StreamFacts, f: Fragment, names: list[str]) -> None:
     check_expression(f, "NOTIFY … WHERE")
+    _check_deterministic(f, parse_expression(f))
     for column in parse_expression(f).find_all(exp.Column):
+        if facts.calculation is None:
+            raise StatementError(
+                "COLUMN_NOT_FOUND",
+                f"NOTIFY … WHERE: {column.name} is no result column, there is no calculation",
+                hint="AS SELECT …",
+                place=place_in(f, column),
+            )
         if names and column.name.lower() not in {name.lower() for name in names}:
             raise StatementError(
                 "COLUMN_NOT_FOUND",

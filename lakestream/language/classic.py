@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from lakestream.language.checks import refuse_functions
-from lakestream.language.clauses import read_group_keys, read_into, read_notify, read_output_columns
+from lakestream.language.clauses import read_group_keys, read_into, read_output_columns
 from lakestream.language.draft import Draft
 from lakestream.language.expressions import parse_query
 from lakestream.language.model import (
@@ -27,6 +27,8 @@ from lakestream.language.model import (
     StreamOptions,
     TagDefinition,
 )
+from lakestream.language.names import free_name, name_of_text
+from lakestream.language.notification import read_classic_notify
 from lakestream.language.tables import type_name
 from lakestream.language.triggers import ReadTrigger, read_trigger
 from lakestream.language.words import Kind
@@ -232,7 +234,7 @@ def _read_query(reader: Reader, draft: Draft) -> None:
     draft.trigger = _window(reader)
     if reader.sees("NOTIFY"):
         draft.words["NOTIFY"] = reader.peek()
-        read_notify(reader, draft)
+        read_classic_notify(reader, draft)
     if not reader.done:
         raise reader.unexpected("the end of the query", ("WHERE", "PARTITION", *_WINDOWS))
     draft.calculation = _calculation(reader, draft, first, listed)
@@ -255,7 +257,7 @@ def _group_key(reader: Reader) -> GroupKey:
         alias, words = words[-1].text, words[:-1]
         expression = reader.fragment(begin, begin + len(words))
     is_tbname = len(words) == 1 and words[0].is_word("TBNAME")
-    return GroupKey(expression, alias or _named(expression.sql), is_tbname=is_tbname)
+    return GroupKey(expression, alias or name_of_text(expression.sql), is_tbname=is_tbname)
 
 
 def _has_alias(words: list[Word]) -> bool:
@@ -335,19 +337,9 @@ def _with_names(calculation: Fragment, draft: Draft) -> Fragment:
     names: list[str] = []
     for item in items:
         given = item.alias_or_name if isinstance(item, exp.Alias | exp.Column) else ""
-        names.append(given or _free(_named(item.sql("spark")), names))
+        names.append(given or free_name(name_of_text(item.sql("spark")), names))
     draft.columns = tuple(names)
     return calculation
-
-
-def _named(text: str) -> str:
-    """Return a name for a column that has none: its text without what a column's name cannot have."""
-    return re.sub(r"\W+", "_", text.lower()).strip("_") or "value"
-
-
-def _free(name: str, taken: list[str]) -> str:
-    numbered = (f"{name}_{number}" for number in range(2, len(taken) + 3))
-    return next(free for free in (name, *numbered) if free.lower() not in map(str.lower, taken))
 
 
 # --- together ------------------------------------------------------------------------------------

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lakestream.errors import did_you_mean
 from lakestream.language.model import GroupKey, TagDefinition
+from lakestream.language.notification import read_notify
 from lakestream.language.options import read_options
 from lakestream.language.tables import type_name
 from lakestream.language.words import Kind
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from lakestream.language.words import Word
 
 _CLAUSES = ("FROM", "PARTITION BY", "STREAM_OPTIONS", "NOTIFY", "INTO", "OUTPUT_SUBTABLE", "TAGS", "AS")
-_EVENTS = ("WINDOW_OPEN", "WINDOW_CLOSE", "ON_TIME")
-_NOTIFY_OPTIONS = ("NOTIFY_HISTORY", "ON_FAILURE_PAUSE")
 
 
 def read_clauses(reader: Reader, draft: Draft) -> None:
@@ -119,47 +117,6 @@ def _stream_options(reader: Reader, draft: Draft) -> None:
     draft.unbuilt += draft.options.unbuilt
 
 
-def read_notify(reader: Reader, draft: Draft) -> None:
-    """Take ``NOTIFY (…) [ON (…)] [WHERE …] [NOTIFY_OPTIONS (…)]``."""
-    draft.unbuilt.append(reader.unsupported("NOTIFY"))
-    reader.expect("NOTIFY")
-    reader.list_of(lambda: reader.string("a url in quotes"))
-    if reader.accept("ON"):
-        reader.expect_symbol("(")
-        _bars(reader, _EVENTS, "an event")
-        reader.expect_symbol(")")
-    elif draft.trigger.is_window:
-        raise reader.error(
-            "NOTIFY_EVENTS",
-            f"NOTIFY of {draft.trigger.name} must name its events",
-            word=draft.words["NOTIFY"],
-            hint="NOTIFY(…) ON (WINDOW_OPEN | WINDOW_CLOSE)",
-        )
-    if reader.accept("WHERE"):
-        draft.notify_where = reader.until(lambda: _ends_notify(reader), "a condition")
-    if reader.accept("NOTIFY_OPTIONS"):
-        reader.expect_symbol("(")
-        _bars(reader, _NOTIFY_OPTIONS, "an option of NOTIFY")
-        reader.expect_symbol(")")
-
-
-def _ends_notify(reader: Reader) -> bool:
-    return reader.sees("NOTIFY_OPTIONS") or any(reader.sees(clause) for clause in _CLAUSES)
-
-
-def _bars(reader: Reader, known: tuple[str, ...], what: str) -> None:
-    """Take names joined by ``|`` (or commas and in quotes, as older examples have them)."""
-    while True:
-        word = reader.take()
-        if word.text.upper() not in known:
-            hint = did_you_mean(word.text, known)
-            raise reader.error(
-                "UNKNOWN_EVENT", f"{word.text or 'nothing'} is not {what}", word=word, hint=hint
-            )
-        if not (reader.accept_symbol("|") or reader.accept_symbol(",")):
-            return
-
-
 def read_into(reader: Reader, draft: Draft) -> None:
     """Take ``INTO table``."""
     reader.expect("INTO")
@@ -222,7 +179,7 @@ _READERS = {
     "FROM": _from,
     "PARTITION BY": _partition_by,
     "STREAM_OPTIONS": _stream_options,
-    "NOTIFY": read_notify,
+    "NOTIFY": lambda reader, draft: read_notify(reader, draft, _CLAUSES),
     "INTO": read_into,
     "OUTPUT_SUBTABLE": _subtable,
     "columns": read_output_columns,

@@ -21,6 +21,7 @@ _CLAUSES = {
     "composite_key": "COMPOSITE KEY",
     "tags": "TAGS",
     "calculation": "AS",
+    "notification": "NOTIFY",
 }
 
 

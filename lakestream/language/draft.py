@@ -5,15 +5,21 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from sqlglot import exp
+
 from lakestream.language.checks import StreamFacts, check_stream
+from lakestream.language.expressions import parse_query
 from lakestream.language.model import (
     CLOCK,
+    RESULTS,
     Fragment,
     GroupKey,
+    Notification,
     StreamDefinition,
     TableName,
     TagDefinition,
 )
+from lakestream.language.names import free_name, name_of_text
 from lakestream.language.options import Options
 
 if TYPE_CHECKING:
@@ -37,7 +43,7 @@ class Draft:
     composite_key: bool = False
     tags: tuple[TagDefinition, ...] | None = None
     calculation: Fragment | None = None
-    notify_where: Fragment | None = None
+    notification: Notification | None = None
     words: dict[str, Word] = field(default_factory=dict)
     unbuilt: list[NotSupportedError] = field(default_factory=list)
 
@@ -45,6 +51,8 @@ class Draft:
 def definition(reader: Reader, name: TableName, draft: Draft) -> StreamDefinition:
     """Return the definition of a draft; raises StatementError and NotSupportedError."""
     _check_clauses(reader, draft)
+    _check_notification(reader, draft)
+    labels = _name_results(draft)
     facts = StreamFacts(
         trigger=draft.trigger.name,
         output=draft.output,
@@ -54,7 +62,8 @@ def definition(reader: Reader, name: TableName, draft: Draft) -> StreamDefinitio
         subtable=draft.subtable,
         calculation=draft.calculation,
         pre_filter=draft.options.values.pre_filter,
-        notify_where=draft.notify_where,
+        notify_where=draft.notification.where if draft.notification else None,
+        labels=labels,
         has_source=draft.source is not None,
         fires_at_open=draft.options.values.at_open,
     )
@@ -62,9 +71,7 @@ def definition(reader: Reader, name: TableName, draft: Draft) -> StreamDefinitio
     unbuilt = draft.trigger.unbuilt + draft.unbuilt
     if unbuilt:
         raise min(unbuilt, key=lambda e: (e.place.line, e.place.column) if e.place else (0, 0))
-    if draft.output is None or draft.calculation is None:
-        missing = "INTO" if draft.output is None else "AS"
-        raise _missing(reader, missing)
+    calculation = draft.calculation or _no_calculation(reader, draft)
     assert draft.trigger.value is not None  # every kind that is read has a value
     first, last = reader.words[0], reader.words[-1]
     return StreamDefinition(
@@ -73,19 +80,96 @@ def definition(reader: Reader, name: TableName, draft: Draft) -> StreamDefinitio
         source=draft.source or CLOCK,
         partition_by=draft.partition_by,
         options=replace(draft.options.values),
-        output=draft.output,
+        output=draft.output or RESULTS,
         subtable=draft.subtable,
         columns=draft.columns,
         composite_key=draft.composite_key,
         tags=draft.tags,
-        calculation=draft.calculation,
+        calculation=calculation,
         text=reader.source.text[first.start : last.end],
+        notification=replace(draft.notification, labels=labels) if draft.notification else None,
+        calculates=draft.calculation is not None,
     )
+
+
+def _no_calculation(reader: Reader, draft: Draft) -> Fragment:
+    """Return what stands for the calculation of a stream that only tells of its events."""
+    if draft.notification is None or draft.output is not None:
+        raise _missing(reader, "INTO" if draft.output is None else "AS")
+    place = draft.words["NOTIFY"]
+    line, column = reader.source.position(place.start)
+    return Fragment("SELECT _tgrpid AS fired", line, column, reader.source.text)
+
+
+def _name_results(draft: Draft) -> tuple[str, ...]:
+    """Return the names of the results in messages; what is stored nowhere needs none of its own.
+
+    A column without a name is called by its text there (TDengine).
+    """
+    if draft.calculation is None or draft.notification is None:
+        return ()
+    items = parse_query(draft.calculation).selects
+    if "columns" in draft.words or any(item.is_star for item in items):
+        return draft.columns
+    given = [item.alias_or_name if isinstance(item, exp.Alias | exp.Column) else "" for item in items]
+    if draft.output is None:
+        names: list[str] = []
+        for item, name in zip(items, given, strict=True):
+            names.append(free_name(name_of_text(name or item.sql("spark")), names))
+        draft.columns = tuple(names)
+    elif draft.columns:
+        given = [name and column for name, column in zip(given, draft.columns, strict=True)]
+    return tuple(name or item.sql("spark").lower() for item, name in zip(items, given, strict=True))
 
 
 def _missing(reader: Reader, clause: str) -> StatementError:
     what = {"INTO": "INTO with the output table is missing", "AS": "AS with the query is missing"}[clause]
     return reader.error(f"{clause}_MISSING", what, hint="… INTO table AS SELECT …")
+
+
+_NEED_CALCULATION = ("CALC_NOTIFY_ONLY", "EVENT_TYPE", "MAX_DELAY", "FORCE_OUTPUT", "LOW_LATENCY_CALC")
+
+
+def _check_notification(reader: Reader, draft: Draft) -> None:
+    """Hold NOTIFY, INTO and AS against one another."""
+    if draft.options.values.notify_only:
+        _check_notify_only(reader, draft, draft.options.words["CALC_NOTIFY_ONLY"])
+    if draft.calculation is None:
+        for name in _NEED_CALCULATION:
+            if name in draft.options.words:
+                raise reader.error(
+                    "OPTION_WITHOUT_EFFECT",
+                    f"{name} is about a calculation, and there is none",
+                    word=draft.options.words[name],
+                    hint="AS SELECT …",
+                )
+    if draft.output is None:
+        _check_without_output(reader, draft)
+
+
+def _check_notify_only(reader: Reader, draft: Draft, word: Word) -> None:
+    if draft.notification is None:
+        raise reader.error("NOTIFY_MISSING", "CALC_NOTIFY_ONLY sends results: NOTIFY is missing", word=word)
+    if draft.output is not None:
+        raise reader.error(
+            "OPTIONS_EXCLUDE",
+            f"CALC_NOTIFY_ONLY stores nothing, INTO {draft.output} does",
+            word=draft.words["INTO"],
+            hint="leave one of them out",
+        )
+
+
+def _check_without_output(reader: Reader, draft: Draft) -> None:
+    if draft.calculation is not None and not draft.options.values.notify_only:
+        error = _missing(reader, "INTO")
+        error.hint += ", or STREAM_OPTIONS(CALC_NOTIFY_ONLY) NOTIFY(…) to send the results only"
+        raise error
+    words = {**draft.words, **draft.options.words}
+    for clause in ("OUTPUT_SUBTABLE", "TAGS", "DELETE_OUTPUT_TABLE"):
+        if clause in words:
+            raise reader.error(
+                "INTO_MISSING", f"{clause} is about the output table: INTO is missing", word=words[clause]
+            )
 
 
 def _check_clauses(reader: Reader, draft: Draft) -> None:

@@ -153,6 +153,12 @@ Trigger = GridTrigger | RowTrigger | PeriodTrigger
 CLOCK = TableName("_lakestream", "clock")
 """What stands for the trigger table of a stream that has none: a table in which nothing happens."""
 
+RESULTS = TableName("_lakestream", "results")
+"""What stands for the output table of a stream that only notifies: a table that no statement names."""
+
+WINDOW_OPEN, WINDOW_CLOSE, ON_TIME = "WINDOW_OPEN", "WINDOW_CLOSE", "ON_TIME"
+"""The events that a statement may ask for."""
+
 
 # --- streams -------------------------------------------------------------------------------------
 
@@ -176,7 +182,8 @@ class StreamOptions:
     ``exact`` (lakestream's own) follows every change of the source, whatever the other policies.
     ``follow_updates`` has updates recalculate though late rows do not. Windows that are still open fire
     with every change of theirs (``at_once``), or each ``max_delay`` of processing time; ``at_open`` and
-    ``at_close`` say which events of a window compute; ``by_clock``: the wall clock closes windows.
+    ``at_close`` say which events of a window compute; ``by_clock``: the wall clock closes windows;
+    ``notify_only``: results are sent and not stored.
     """
 
     watermark: Duration | None = None
@@ -198,6 +205,7 @@ class StreamOptions:
     at_close: bool = True
     by_clock: bool = False
     delete_output: bool = False
+    notify_only: bool = False
 
     @property
     def wants_history(self) -> bool:
@@ -216,8 +224,31 @@ class TagDefinition:
 
 
 @dataclass(frozen=True)
+class Notification:
+    """NOTIFY: the urls that events are sent to, which events, and the condition on their results.
+
+    ``history``: events of history are sent too; ``pauses``: the stream waits while a target cannot be
+    reached. ``labels`` are the names that the result's columns have in messages; ``classic``: events
+    also carry the names that fields had before 3.3.7 (windowId, windowType). ``places`` are line and
+    column of each url.
+    """
+
+    urls: tuple[str, ...]
+    events: tuple[str, ...]
+    where: Fragment | None = None
+    history: bool = False
+    pauses: bool = False
+    labels: tuple[str, ...] = ()
+    classic: bool = False
+    places: tuple[tuple[int, int], ...] = field(default=(), compare=False)
+
+
+@dataclass(frozen=True)
 class StreamDefinition:
-    """A stream: trigger × calculation × output. ``text`` is the statement it was read from."""
+    """A stream: trigger × calculation × output × notification. ``text`` is the statement it was read from.
+
+    ``calculates`` is False for a stream whose calculation only stands for none: it tells of its events.
+    """
 
     name: TableName
     trigger: Trigger
@@ -231,6 +262,13 @@ class StreamDefinition:
     tags: tuple[TagDefinition, ...] | None
     calculation: Fragment
     text: str
+    notification: Notification | None = None
+    calculates: bool = True
+
+    @property
+    def stores(self) -> bool:
+        """Whether results go into a table of the user's, and are not only told of."""
+        return self.output != RESULTS
 
     def within(self, database: str) -> StreamDefinition:
         """Return the definition with the current database filled in where none was written."""

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 
 from lakestream.errors import Place, StatementError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 MAX_NAME = 128
 FILE_FORMATS = frozenset(
@@ -74,6 +78,17 @@ def check_column_name(name: str, place: Place) -> str:
     if not reason and name.lower().startswith("_ls_"):
         reason = "names beginning with _ls_ are lakestream's own"
     return _accept(name, reason, place)
+
+
+def name_of_text(text: str) -> str:
+    """Return a name for a column that has none: its text without what a column's name cannot have."""
+    return re.sub(r"\W+", "_", text.lower()).strip("_") or "value"
+
+
+def free_name(name: str, taken: Sequence[str]) -> str:
+    """Return a name with a number behind it where it is taken, without regard to case."""
+    numbered = (f"{name}_{number}" for number in range(2, len(taken) + 3))
+    return next(free for free in (name, *numbered) if free.lower() not in map(str.lower, taken))
 
 
 def _accept(name: str, reason: str, place: Place) -> str:

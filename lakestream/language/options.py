@@ -91,10 +91,6 @@ def _duration(units: str, least: int = 0) -> Callable[[Reader, Options, str], No
     return read
 
 
-def _name_unbuilt(reader: Reader, options: Options, name: str) -> None:
-    options.unbuilt.append(reader.unsupported(f"the option {name}", word=options.words[name]))
-
-
 def _history(reader: Reader, options: Options, name: str) -> None:
     start = None
     if reader.accept_symbol("("):
@@ -125,6 +121,7 @@ def _flag(_reader: Reader, options: Options, name: str) -> None:
         force_output=values.force_output or name == "FORCE_OUTPUT",
         low_latency=values.low_latency or name == "LOW_LATENCY_CALC",
         delete_output=values.delete_output or name == "DELETE_OUTPUT_TABLE",
+        notify_only=values.notify_only or name == "CALC_NOTIFY_ONLY",
     )
 
 
@@ -160,7 +157,7 @@ _OPTIONS: dict[str, Callable[[Reader, Options, str], None]] = {
     "IGNORE_DISORDER": _flag,
     "DELETE_RECALC": _flag,
     "DELETE_OUTPUT_TABLE": _flag,
-    "CALC_NOTIFY_ONLY": _name_unbuilt,
+    "CALC_NOTIFY_ONLY": _flag,
     "LOW_LATENCY_CALC": _flag,
     "FORCE_OUTPUT": _flag,
     "EXACT": _flag,

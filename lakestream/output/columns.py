@@ -92,6 +92,12 @@ class OutputShape:
         return {**own, **PROVENANCE} if self.provenance else own
 
     @property
+    def nothing(self) -> str:
+        """SQL of one row of NULLs with all columns that are written."""
+        listed = ", ".join(f"CAST(NULL AS {kind}) AS `{name}`" for name, kind in self.types.items())
+        return f"SELECT {listed}"
+
+    @property
     def names(self) -> tuple[str, ...]:
         """The names of all columns that are written."""
         return tuple(self.types)

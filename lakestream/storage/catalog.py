@@ -189,9 +189,13 @@ class Catalog:
         return [self.table(database, name) for name in self.table_names(database)]
 
     def find_table(self, database: str, name: str) -> TableInfo | None:
-        """Return a table, or None when there is none of that name."""
+        """Return a table, or None when there is none of that name.
+
+        In the database ``_lakestream``, which no statement reaches, are the results of streams that
+        store none, by the streams' ids.
+        """
         external = self._external.rows().get(_id(database, name))
-        path = external["path"] if external else self.layout.table_path(database, name)
+        path = external["path"] if external else self._path(database, name)
         try:
             handle = self.handles.latest(path)
         except StorageError as error:
@@ -205,6 +209,11 @@ class Catalog:
             info = _described(database, name, handle, text, external=bool(external))
             known = self._described[path] = (handle.version, info)
         return known[1]
+
+    def _path(self, database: str, name: str) -> str:
+        if database == SYSTEM_FOLDER:
+            return self.layout.results_path(name)
+        return self.layout.table_path(database, name)
 
     def table(self, database: str, name: str) -> TableInfo:
         """Return a table; StatementError TABLE_NOT_FOUND with the closest names."""
@@ -256,12 +265,13 @@ class Catalog:
         A super table's columns are given whole, ``tbname`` and tags included. Raises StatementError
         TABLE_EXISTS (names that differ in case only count as equal), DUPLICATE_COLUMN, BAD_NAME.
         """
-        self.require_database(database)
-        existing = self._existing(database, name, if_not_exists=if_not_exists)
-        if existing is not None:
-            return existing
+        if database != SYSTEM_FOLDER:
+            self.require_database(database)
+            existing = self._existing(database, name, if_not_exists=if_not_exists)
+            if existing is not None:
+                return existing
         _check_columns(columns)
-        path = self.layout.table_path(database, name)
+        path = self._path(database, name)
         info = TableInfo(
             database, name, path, kind, tuple(columns), time_column, tuple(key), tuple(hidden), writer=writer
         )
@@ -269,7 +279,15 @@ class Catalog:
         edits.create(path, fields, properties={PROPERTY: _description(info)}, comment=comment)
         self.handles.forget(path)
         self._described.pop(path, None)
-        return self.table(database, name)
+        return self.find_table(database, name) or info
+
+    def drop_results(self, name: str) -> None:
+        """Drop what a stream without an output table computed, if there is any."""
+        info = self.find_table(SYSTEM_FOLDER, name)
+        if info is not None:
+            self._described.pop(info.path, None)
+            self.handles.forget(info.path)
+            files.remove_folder(info.path, self._dropped)
 
     def _existing(self, database: str, name: str, *, if_not_exists: bool) -> TableInfo | None:
         for known in self.table_names(database):

@@ -87,6 +87,10 @@ class Layout:
         segments = [safe_segment(part) for part in name.split("/")]
         return self._inside(files.join(self.root, SYSTEM_FOLDER, *segments))
 
+    def results_path(self, name: str) -> str:
+        """Return the folder of what a stream without an output table computed."""
+        return self.system_path(f"results/{name}")
+
     @property
     def system_root(self) -> str:
         """The folder of lakestream's own files."""

@@ -66,6 +66,20 @@ def writer_lock(layout: Layout, *, wait_seconds: float, clock: Clock, purpose: s
                 os.close(held.descriptor)
 
 
+def try_lock(layout: Layout, name: str) -> int | None:
+    """Take another lock of a lake without waiting; return the open file to close, None when it is held.
+
+    A lake in an object store has none: there it is always held by whoever asks.
+    """
+    if not layout.is_local:
+        return os.open(os.devnull, os.O_RDONLY)
+    descriptor = os.open(Path(layout.system_root, name), os.O_RDWR | os.O_CREAT, 0o644)
+    if _try_lock(descriptor):
+        return descriptor
+    os.close(descriptor)
+    return None
+
+
 def _acquire(layout: Layout, wait_seconds: float, clock: Clock, purpose: str) -> int:
     """Take the lock and leave our process id in its file; return the open file."""
     path = Path(layout.system_root, "lock")

@@ -26,6 +26,9 @@ _SO_FAR, _BEFORE = _UNTIL.format("CURRENT ROW"), _UNTIL.format("1 PRECEDING")
 _TIED = f"_ls_ts IN (lag(_ls_ts) {_BY_TIME}, lead(_ls_ts) {_BY_TIME}) AS _ls_tied"
 
 
+DETAILS = ("opens_with", "closes_with")
+"""What a window is told of with, as JSON objects: columns of the windows of a cut that ``tells``."""
+
 NO_SEEDS = "SELECT 0L AS gid, 0L AS counted, array(0L) AS starts WHERE false"
 """SQL of the seeds of a cut that begins with nothing open."""
 
@@ -35,10 +38,12 @@ class Cut(ABC):
     """How the rows of a group are cut into windows; ``true_for`` is the least length (µs) to fire.
 
     ``expressions`` are SQL over a source row, which the relations to cut have as _ls_x1, _ls_x2, ….
+    ``tells``: the windows come with what events of them say beside their times.
     """
 
     expressions: tuple[str, ...] = ()
     true_for: int = 0
+    tells: bool = False
 
     counts = False
     """True where a cut goes on by what was counted; else it begins again where an open window began."""
@@ -71,14 +76,30 @@ class Cut(ABC):
         """
         del seeds
         first = f"SELECT *, 0L AS _ls_counted, true AS _ls_is_new FROM ({rows})"
+        looked_at = f", {self.looked_at}" if self.tells and self.looked_at else ""
         windows = (
-            f"SELECT _ls_gid AS gid, _ls_run AS run, min(_ls_ts) AS low, max(_ls_ts) + 1 AS high, "
-            f"bool_or(_ls_ends) AS ended FROM ({self.runs_sql(first)}) "
+            f"SELECT _ls_gid AS gid, _ls_run AS run, min(_ls_ts) AS low, {self.last} + 1 AS high, "
+            f"bool_or(_ls_ends) AS ended{looked_at} FROM ({self.runs_sql(first)}) "
             f"WHERE _ls_run IS NOT NULL GROUP BY _ls_gid, _ls_run"
         )
         return (
-            f"SELECT gid, low, high, {self.closed} AS closed, CAST(NULL AS BIGINT) AS behind FROM ({windows})"
+            f"SELECT gid, low, high, {self.closed} AS closed, CAST(NULL AS BIGINT) AS behind{self.details()} "
+            f"FROM ({windows})"
         )
+
+    last = "max(_ls_ts)"
+    """SQL of the last instant of a window, over its rows."""
+    looked_at = ""
+    """Aggregates over a window's rows that :meth:`details` need."""
+
+    def details(self) -> str:
+        """Return the select items of what is told of a window (NULL: nothing), none where nothing is."""
+        none = "CAST(NULL AS STRING)"
+        return self._told(none, none)
+
+    def _told(self, opening: str, closing: str) -> str:
+        listed = "".join(f", {sql} AS {name}" for sql, name in zip((opening, closing), DETAILS, strict=True))
+        return listed if self.tells else ""
 
     @property
     def closed(self) -> str:
@@ -107,6 +128,12 @@ def _runs(rows: str, begins: str, *, inside: str = "true") -> str:
     return f"SELECT *, {run} AS _ls_run, false AS _ls_ends, 0L AS _ls_count FROM ({rows})"
 
 
+def _json(**fields: str) -> str:
+    """Return SQL of a JSON object with a field of each SQL, NULL ones too."""
+    listed = ", ".join(f"'{name}', {sql}" for name, sql in fields.items())
+    return f"to_json(named_struct({listed}), map('ignoreNullFields', 'false'))"
+
+
 @dataclass(frozen=True)
 class SessionCut(Cut):
     """Rows at most ``gap`` (µs) apart; a row further on closes the session."""
@@ -123,6 +150,14 @@ class SessionCut(Cut):
 class StateCut(Cut):
     """Runs of equal x1; NULL between equal values is part of the run, elsewhere of none."""
 
+    looked_at = "any_value(_ls_x1) FILTER (WHERE _ls_x1 IS NOT NULL) AS state"
+
+    def details(self) -> str:
+        """Return the states before and after the border."""
+        beside = "(state) OVER (PARTITION BY gid ORDER BY low)"
+        opening = _json(prevState=f"lag{beside}", curState="state")
+        return self._told(opening, _json(curState="state", nextState=f"lead{beside}"))
+
     def runs_sql(self, rows: str) -> str:
         """Return the SQL of the rows with their runs."""
         found = (
@@ -136,9 +171,19 @@ class StateCut(Cut):
 
 @dataclass(frozen=True)
 class EventCut(Cut):
-    """From the first row with x1 to the first one from there on with x2, both included."""
+    """From the first row with x1 to the first one from there on with x2, both included.
+
+    Where windows are told of, x3 and x4 are JSON objects of what the conditions look at in a row. A window
+    that is open reaches to its last row with x1.
+    """
 
     ends_by_row = True
+    last = "max(CASE WHEN _ls_ends OR _ls_x1 THEN _ls_ts END)"
+    looked_at = "min_by(_ls_x3, _ls_ts) AS opens, any_value(_ls_x4) FILTER (WHERE _ls_ends) AS closes"
+
+    def details(self) -> str:
+        """Return the values that met the conditions."""
+        return self._told(_condition("opens"), _condition("closes"))
 
     def runs_sql(self, rows: str) -> str:
         """Return the SQL of the rows with their windows, which are numbered by the last end before them.
@@ -155,15 +200,11 @@ class EventCut(Cut):
             f"_ls_x2 AS _ls_ends, 0L AS _ls_count FROM ({found})"
         )
 
-    def windows_sql(self, rows: str, seeds: str) -> str:
-        """Return the SQL of the windows; one that is open reaches to its last row with x1."""
-        del seeds
-        first = f"SELECT *, 0L AS _ls_counted, true AS _ls_is_new FROM ({rows})"
-        return (
-            f"SELECT _ls_gid AS gid, min(_ls_ts) AS low, bool_or(_ls_ends) AS closed, "
-            f"max(CASE WHEN _ls_ends OR _ls_x1 THEN _ls_ts END) + 1 AS high, CAST(NULL AS BIGINT) AS behind "
-            f"FROM ({self.runs_sql(first)}) WHERE _ls_run IS NOT NULL GROUP BY _ls_gid, _ls_run"
-        )
+
+def _condition(values: str) -> str:
+    """Return SQL of the condition that a row met; there is one, which has the number 0."""
+    opening = '{"triggerCondition":{"conditionIndex":0,"fieldValue":'
+    return f"concat('{opening}', {values}, '}}}}')"
 
 
 @dataclass(frozen=True)
@@ -220,7 +261,7 @@ class CountCut(Cut):
         )
         return (
             f"SELECT b.gid, b.low, coalesce(e.ts, greatest(t.newest, b.low)) + 1 AS high, "
-            f"e.ts IS NOT NULL AS closed, t.total - b.rank AS behind FROM ({starts}) b "
+            f"e.ts IS NOT NULL AS closed, t.total - b.rank AS behind{self.details()} FROM ({starts}) b "
             f"JOIN ({totals}) t ON t.gid = b.gid "
             f"LEFT JOIN ({ranked}) e ON e.gid = b.gid AND e.rank = b.rank + {self.count - 1}"
         )
@@ -256,12 +297,12 @@ class SpanGrid(Grid):
         raise NotImplementedError(f"the placeholders of {k} from {first}")
 
 
-def cut_of(trigger: RowTrigger, expressions: Sequence[str]) -> Cut:
+def cut_of(trigger: RowTrigger, expressions: Sequence[str], *, tells: bool = False) -> Cut:
     """Return the cut of a trigger; ``expressions`` are SQL of what it looks at in a row, in its order."""
     listed = tuple(expressions)
     if isinstance(trigger, SessionTrigger):
-        return SessionCut(gap=trigger.gap.micros)
+        return SessionCut(gap=trigger.gap.micros, tells=tells)
     if isinstance(trigger, CountTrigger):
-        return CountCut(listed, count=trigger.count, step=trigger.step)
+        return CountCut(listed, tells=tells, count=trigger.count, step=trigger.step)
     true_for = trigger.true_for.micros if trigger.true_for else 0
-    return (StateCut if isinstance(trigger, StateTrigger) else EventCut)(listed, true_for)
+    return (StateCut if isinstance(trigger, StateTrigger) else EventCut)(listed, true_for, tells)

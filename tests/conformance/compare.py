@@ -95,3 +95,26 @@ def shown(value: Any) -> str:
         assert at is not None
         return at.strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]
     return "null" if value is None else str(value)
+
+
+def different_events(got: Sequence[dict[str, Any]], expected: Sequence[dict[str, Any]]) -> str | None:
+    """Return what differs, as text, or None: the events in order, of each the fields that are expected."""
+    same = len(got) == len(expected) and all(same_fields(g, e) for g, e in zip(got, expected, strict=True))
+    if same:
+        return None
+    lines = [f"expected ({len(expected)} events):", *map(str, expected), f"got ({len(got)}):", *map(str, got)]
+    return "\n".join(lines)
+
+
+def same_fields(got: Any, expected: Any, name: str = "") -> bool:
+    """Compare a value of an event: of objects the fields that are expected, times as instants."""
+    if isinstance(expected, dict):
+        known = isinstance(got, dict)
+        return known and all(
+            field in got and same_fields(got[field], value, field) for field, value in expected.items()
+        )
+    if name == "triggerType":
+        return str(got).lower() == str(expected).lower()
+    if isinstance(expected, str) and isinstance(got, int):
+        return as_instant(datetime.fromtimestamp(got / 1000, UTC)) == as_instant(expected)
+    return same_value(got, expected, None)

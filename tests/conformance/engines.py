@@ -73,13 +73,14 @@ class LocalEngine:
     """The Lake in this process, on a Spark session that all cases share."""
 
     def __init__(self, path: Path, clock: datetime, spark: SparkSession | None = None) -> None:
-        from lakestream import Lake
+        from lakestream import Lake, Settings
         from lakestream.clock import ManualClock
         from lakestream.errors import LakestreamError
 
         self._clock = ManualClock(clock)
+        settings = Settings(notify_hosts=("localhost",))
         self._error = LakestreamError
-        self._lake = self._asked(lambda: Lake(path, clock=self._clock, spark=spark))
+        self._lake = self._asked(lambda: Lake(path, clock=self._clock, spark=spark, settings=settings))
 
     def sql(self, text: str, dialect: str) -> Answer:
         """Run a statement."""

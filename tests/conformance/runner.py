@@ -7,8 +7,9 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from tests.conformance.cases import Case, Step, duration, restart_of
-from tests.conformance.compare import difference
+from tests.conformance.compare import difference, different_events
 from tests.conformance.engines import Answer, Engine, EngineFactory, Refused
+from tests.notify.catcher import Catcher
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -17,6 +18,10 @@ if TYPE_CHECKING:
 
 REFUSAL_DIALECT = "tdengine"
 """The dialect that the runner itself speaks: UPDATE, DELETE, SHOW STREAMS."""
+
+
+CAUGHT = "ws://localhost:8080"
+"""Where the cases send notifications: the runner catches them."""
 
 
 class CaseFailed(AssertionError):  # noqa: N818 - a verdict
@@ -45,6 +50,7 @@ def run_case(case: Case, start: EngineFactory, lake: Path) -> None:
                 ) from None
     finally:
         run.engine.kill() if case.needs_kill else run.engine.close()
+        run.close()
 
 
 class CaseRun:
@@ -57,6 +63,8 @@ class CaseRun:
         self.errors: list[str] = []
         self._start = start
         self._lake = lake
+        self._caught: Catcher | None = None
+        self._events_seen = 0
 
     def step(self, step: Step) -> None:
         """Run one step; raises Refused, StepNotSupported or AssertionError."""
@@ -69,7 +77,7 @@ class CaseRun:
             "advance": self._advance,
             "expect": self._expect,
             "expect_error": self._expect_error,
-            "expect_events": lambda _: not_supported("notifications"),
+            "expect_events": self._expect_events,
             "restart": lambda _: self._restart(step),
             "occupy": lambda _: not_supported("the test hook for slow executions of a continuous query"),
             "fail": lambda _: not_supported("the test hook for failing executions of a continuous query"),
@@ -78,7 +86,26 @@ class CaseRun:
 
     def _sql(self, said: str | list[str]) -> None:
         for text in [said] if isinstance(said, str) else said:
-            self.engine.sql(text, self.case.dialect)
+            self.engine.sql(self._to_catcher(text), self.case.dialect)
+
+    def _to_catcher(self, text: str) -> str:
+        """Return a statement whose notifications come to the runner."""
+        if CAUGHT not in text:
+            return text
+        if self._caught is None:
+            self._caught = Catcher()
+        return text.replace(CAUGHT, self._caught.url)
+
+    def close(self) -> None:
+        """Let go of what the runner itself has opened."""
+        if self._caught is not None:
+            self._caught.close()
+
+    def _expect_events(self, said: list[dict[str, Any]]) -> None:
+        events = self._caught.events() if self._caught is not None else []
+        new, self._events_seen = events[self._events_seen :], len(events)
+        different = different_events(new, said)
+        assert different is None, different
 
     def _change(self, statement: str) -> None:
         self.engine.sql(statement, REFUSAL_DIALECT)

@@ -1,0 +1,263 @@
+"""What a tick tells of: the windows that opened, closed or went, with their results, into the outbox."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+
+from lakestream.compute.calculation import ROWS, rewrite_expression
+from lakestream.engine.faults import reach
+from lakestream.engine.relations import FIRED, STATE
+from lakestream.engine.write import rows_of_part, rows_of_windows
+from lakestream.language.expressions import parse_expression
+from lakestream.language.model import ON_TIME, WINDOW_CLOSE, WINDOW_OPEN, SlidingTrigger
+from lakestream.notify.events import WINDOW_INVALIDATION, EventRules, ResultColumn, text
+from lakestream.output.columns import subtable_sql
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+
+    from lakestream.engine.relations import Relations
+    from lakestream.engine.stream import Part, Stream
+    from lakestream.engine.target import Target
+    from lakestream.notify.outbox import Outbox
+    from lakestream.output.columns import OutputShape
+    from lakestream.storage.delta import Table
+    from lakestream.storage.registry import TickPlan
+
+EVENTS, RESULTS, WERE = "ls_events", "ls_results", "ls_were"
+
+
+def event_rules(stream: Stream, shape: OutputShape) -> EventRules:
+    """Return what a stream that notifies tells of."""
+    definition, options = stream.definition, stream.definition.options
+    notification = definition.notification
+    assert notification is not None
+    own = [column for column in shape.columns if not column.of_group and not column.name.startswith("_ls_")]
+    labels = notification.labels or tuple(column.name for column in own)
+    columns = tuple(
+        ResultColumn(column.name, label, column.type) for column, label in zip(own, labels, strict=True)
+    )
+    table = "CAST(NULL AS STRING)"
+    if definition.stores:
+        table = subtable_sql(definition) if stream.groups else text(definition.output.name)
+    where, where_nothing = _conditions(stream, columns)
+    return EventRules(
+        uuid=stream.uuid,
+        stream=definition.name.name,
+        trigger=definition.trigger,
+        wanted=notification.events,
+        columns=columns,
+        table=table,
+        subtables=definition.stores and bool(stream.groups),
+        calculates=definition.calculates,
+        at_open=options.at_open,
+        at_close=options.at_close or options.by_clock,
+        only_with_rows=options.ignore_nodata,
+        classic=notification.classic,
+        where=where,
+        where_nothing=where_nothing,
+    )
+
+
+def _conditions(stream: Stream, columns: tuple[ResultColumn, ...]) -> tuple[str, str]:
+    """Return SQL of the condition over the output's columns, and for an event without a result."""
+    notification = stream.definition.notification
+    if notification is None or notification.where is None:
+        return "true", "true"
+    tree = parse_expression(notification.where)
+    known = {column.label.lower(): column for column in columns}
+
+    def over(value: str) -> str:
+        def resolve(node: exp.Expr) -> exp.Expr:
+            column = known.get(node.name.lower()) if isinstance(node, exp.Column) else None
+            if column is None:
+                return node
+            if value == "columns":
+                return exp.column(column.name, quoted=True)
+            return exp.Var(this=f"CAST(NULL AS {column.type})")
+
+        return str(rewrite_expression(tree.copy().transform(resolve)).sql("spark"))
+
+    return f"coalesce({over('columns')}, false)", f"coalesce({over('nothing')}, false)"
+
+
+@dataclass
+class Notices:
+    """The events of one tick, from what it found out about windows to rows of the outbox."""
+
+    spark: SparkSession
+    stream: Stream
+    target: Target
+    plan: TickPlan
+    relations: Relations
+    outbox: Outbox
+    epoch: int
+    _events: bool = field(default=False, init=False)
+    _results: bool = field(default=False, init=False)
+
+    @cached_property
+    def rules(self) -> EventRules:
+        """What the stream tells of."""
+        return event_rules(self.stream, self.target.shape)
+
+    @property
+    def _wants_openings(self) -> bool:
+        return WINDOW_OPEN in self.rules.wanted
+
+    # --- what happened ---
+
+    def take(self, events: pa.Table) -> None:
+        """Take events that were found out one by one."""
+        self._register(self.spark.createDataFrame(events))
+
+    def detected(self) -> None:
+        """Take what a detection result says: windows that closed, again or for the first time, or went."""
+        found = []
+        if not self.stream.definition.options.by_clock:
+            found.append(self._closings())
+        if not isinstance(self.stream.definition.trigger, SlidingTrigger):
+            found.append(self._gone())
+            if self._wants_openings:
+                found.append(self._openings())
+        if found:
+            self._register(self.spark.sql(" UNION ALL ".join(found)))
+
+    def closed(self, *, again: bool = False) -> None:
+        """Take the windows of a detection result that the clock, or a recalculation, has let fire."""
+        self._register(self.spark.sql(self._closings(closed_only=again)))
+
+    def fired(self, fired: str) -> None:
+        """Take instants of PERIOD, from (gid, group columns, low, high)."""
+        told = f"SELECT gid{self._groups()}, low, high, {_kind(ON_TIME)} FROM {fired}"
+        self._register(self.spark.sql(told))
+
+    def results(self, rows: DataFrame) -> None:
+        """Take the rows of the output that the tick computed."""
+        rows.createOrReplaceTempView(RESULTS)
+        self._results = True
+
+    def _register(self, events: DataFrame) -> None:
+        events.createOrReplaceTempView(EVENTS)
+        self._events = True
+
+    def _groups(self, alias: str = "") -> str:
+        return "".join(f", {alias}{name}" for name in self.stream.group_columns)
+
+    def _closings(self, *, closed_only: bool = False) -> str:
+        """Return SQL of the windows that a detection result lets fire."""
+        grid, k, first = self.stream.grid, "k", "first"
+        kind = ON_TIME if isinstance(self.stream.definition.trigger, SlidingTrigger) else WINDOW_CLOSE
+        windows = self.stream.detection.windows_sql(FIRED, newest=closed_only)
+        still = ""
+        if closed_only:
+            still = f" WHERE k <= {grid.closed(f'(newest - {self.stream.watermark}L)', first)}"
+        return (
+            f"SELECT gid{self._groups()}, {grid.low(k, first)} AS low, {grid.high(k, first)} AS high, "
+            f"{_kind(kind, 'again')} FROM ({windows}){still}"
+        )
+
+    def _gone(self) -> str:
+        """Return SQL of the windows that are no more by a detection result."""
+        grid, k, first = self.stream.grid, "k", "first_gone"
+        gone = "explode(flatten(transform(gone, r -> sequence(r.a, r.b))))"
+        return (
+            f"SELECT gid{self._groups()}, {grid.low(k, first)} AS low, {grid.high(k, first)} AS high, "
+            f"{_kind(WINDOW_INVALIDATION, 'true')} "
+            f"FROM (SELECT gid{self._groups()}, first_gone, {gone} AS k FROM {FIRED})"
+        )
+
+    def _openings(self) -> str:
+        """Return SQL of the windows whose start the mark has reached in the tick.
+
+        So do those that an earlier first row of a group brings. Where windows without rows do not count,
+        only those with a row have opened, also when it came late.
+        """
+        grid, first = self.stream.grid, "first"
+        mark, before = (f"({newest} - {self.stream.watermark}L)" for newest in ("newest", "newest_before"))
+        base, base_before = grid.ended("first", "first"), grid.ended("first_before", "first_before")
+        begun = grid.begun(before, "first_before")
+        ranges = (
+            f"filter(CASE WHEN first_before IS NULL "
+            f"THEN array(struct({base} + 1 AS a, {grid.begun(mark, first)} AS b)) ELSE array("
+            f"struct(greatest({base}, {begun}) + 1 AS a, {grid.begun(mark, first)} AS b), "
+            f"struct({base} + 1 AS a, least({base_before}, {grid.begun(mark, first)}) AS b)) END, "
+            f"r -> r.a <= r.b)"
+        )
+        groups = "".join(f", any_value(f.{name}) AS {name}" for name in self.stream.group_columns)
+        moved = (
+            f"SELECT f.gid{groups}, min(f.first) AS first, max(f.newest) AS newest, "
+            f"any_value(s.first) AS first_before, any_value(s.newest) AS newest_before "
+            f"FROM {FIRED} f LEFT JOIN {STATE} s ON s.gid = f.gid WHERE f.first IS NOT NULL GROUP BY f.gid"
+        )
+        numbered = f"explode(flatten(transform({ranges}, r -> sequence(r.a, r.b))))"
+        opened = (
+            f"SELECT gid{self._groups()}, {grid.low('k', first)} AS low, {grid.high('k', first)} AS high, "
+            f"{mark} AS mark FROM (SELECT DISTINCT *, {numbered} AS k FROM ({moved}))"
+        )
+        told = f"SELECT gid{self._groups()}, low, high, {_kind(WINDOW_OPEN)}"
+        if not self.stream.definition.options.ignore_nodata:
+            return f"{told} FROM ({opened})"
+        self._read_rows(opened)
+        has_rows = f"{ROWS} r ON r._ls_gid = o.gid AND r._ls_ts >= o.low AND r._ls_ts < o.high"
+        late = (
+            f"SELECT gid{self._groups()}, low, high, {_kind(WINDOW_OPEN, 'true')} FROM ({self._closings()})"
+        )
+        return (
+            f"{told} FROM (SELECT o.* FROM ({opened}) o LEFT SEMI JOIN {has_rows} AND r._ls_ts <= o.mark) "
+            f"UNION ALL {late} FROM ({self._closings()}) WHERE again"
+        )
+
+    def _read_rows(self, opened: str) -> None:
+        span = self.spark.sql(f"SELECT min(low) AS low, max(high) AS high FROM ({opened})").head()
+        low, high = (0, 0) if span is None or span["low"] is None else (span["low"], span["high"])
+        self.relations.rows_at(self.plan.upto, [(low, high)])
+
+    # --- into the outbox ---
+
+    def write(self, output: Table, app: str, *, again: pa.Table | None, part: Part | None = None) -> None:
+        """Write the events under the number of the output's commit, before that; no events write nothing.
+
+        ``again`` lists (gid, low µs) of the windows whose old rows go, ``part`` is what a recalculation
+        computes anew.
+        """
+        if not self._events:
+            return
+        if not self._results:
+            self._no_rows().createOrReplaceTempView(RESULTS)
+        were = self._were(output, again, part)
+        tag = (
+            f"{self.plan.kind}:{self.plan.tick}"
+            if part is None
+            else f"{app.rpartition(':')[2]}:{self.plan.tick}"
+        )
+        now_ms = self.plan.clock_us // 1_000
+        sql = self.rules.sql(EVENTS, RESULTS, were, now_ms=now_ms, tag=tag, recalculates=part is not None)
+        events = self.spark.sql(sql).toArrow()
+        if events.num_rows:
+            self.outbox.put(events, app, self.plan.tick, self.epoch)
+        reach("C5")
+
+    def _were(self, output: Table, again: pa.Table | None, part: Part | None) -> str | None:
+        """Register the output's rows of the windows that may have been told of before; None for no such."""
+        if part is not None:
+            rows = rows_of_part(output, part)
+        elif again is not None and again.num_rows:
+            rows = rows_of_windows(output, again)
+        else:
+            return None
+        rows = rows.select(list(self.target.shape.names))
+        self.spark.createDataFrame(rows).createOrReplaceTempView(WERE)
+        return WERE
+
+    def _no_rows(self) -> DataFrame:
+        return self.spark.sql(f"{self.target.shape.nothing} WHERE false")
+
+
+def _kind(kind: str, again: str = "false") -> str:
+    """Return the columns of an event that say what it is."""
+    return f"'{kind}' AS kind, {again} AS again, CAST(NULL AS STRING) AS extra"

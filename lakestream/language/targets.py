@@ -1,0 +1,79 @@
+"""Targets of notifications: urls of websockets, how they are read and how they are shown."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+MAX_URL = 2_048
+_PLAIN = re.compile(r"[!-~]+")
+_HOST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?\.?")
+_NUMERIC = re.compile(r"(.*\.)?(0[xX][0-9a-fA-F]*|[0-9]+)\.?")
+_DOTTED = re.compile(r"(0|[1-9][0-9]{0,2})(\.(0|[1-9][0-9]{0,2})){3}")
+_IN_TEXT = re.compile(r"(?i)\bwss?://[^'\"\s]*")
+_SHOWN = re.compile(
+    r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*://)(?P<user>[^/?#@]*@)?(?P<place>[^?#]*)(?P<more>.*)", re.DOTALL
+)
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """Where a url leads: ``secure`` for wss, the host without brackets in lower case, the port."""
+
+    secure: bool
+    host: str
+    port: int
+
+
+def read_target(url: str) -> Endpoint:
+    """Return where a websocket url leads. Raises ValueError with what is wrong, without its secrets.
+
+    TDengine: protocol, address or name, and port; a path and parameters may follow. An address is
+    written in one way only, so that no other spelling of it passes a policy.
+    """
+    if len(url) > MAX_URL:
+        raise ValueError(f"a url has at most {MAX_URL:,} characters")
+    if not _PLAIN.fullmatch(url):
+        raise ValueError("a url has neither blanks nor other characters than those of ASCII")
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname or "", parts.port
+    except ValueError:
+        raise ValueError("its host or port cannot be read") from None
+    if parts.scheme.lower() not in ("ws", "wss"):
+        raise ValueError(f"only ws:// and wss:// are sent to, not {parts.scheme or 'a text without scheme'}")
+    if parts.fragment or url.endswith("#"):
+        raise ValueError("a url of a websocket has no #fragment")
+    if not _is_host(host):
+        raise ValueError("its host is neither a name nor an address as it is written")
+    if not port:
+        raise ValueError("its port is missing")
+    return Endpoint(parts.scheme.lower() == "wss", host, port)
+
+
+def _is_host(host: str) -> bool:
+    if ":" in host:
+        return re.fullmatch(r"[0-9a-f:.]+", host) is not None
+    if _NUMERIC.fullmatch(host):
+        return _DOTTED.fullmatch(host) is not None
+    return _HOST.fullmatch(host) is not None and ".." not in host
+
+
+def redacted(url: str) -> str:
+    """Return a url as it may be shown, of equal length: user, password and parameters are covered.
+
+    >>> redacted("wss://me:secret@example.com:443/in?key=foo")
+    'wss://*********@example.com:443/in?*******'
+    """
+    found = _SHOWN.fullmatch(url)
+    if found is None:
+        return "*" * len(url)
+    user, more = found["user"] or "", found["more"]
+    covered = "*" * (len(user) - 1) + "@" if user else ""
+    return f"{found['scheme']}{covered}{found['place']}{more[:1]}{'*' * (len(more) - 1)}"
+
+
+def redacted_text(text: str) -> str:
+    """Return a text with the urls of websockets in it as they may be shown; nothing in it moves."""
+    return _IN_TEXT.sub(lambda found: redacted(found[0]), text)

@@ -1,0 +1,82 @@
+"""How far each target has been told of each stream: a small table, a commit for every message."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from dataclasses import asdict, dataclass, replace
+
+from lakestream.language.targets import redacted
+from lakestream.storage.keyed import KeyedTable
+
+_COLUMNS = {
+    "id": "string",
+    "stream_id": "string",
+    "target": "string",
+    "version": "bigint",
+    "seq": "bigint",
+    "sent": "bigint",
+    "dropped": "bigint",
+    "error": "string",
+    "holds": "boolean",
+    "updated_us": "bigint",
+}
+
+
+@dataclass(frozen=True)
+class Delivery:
+    """How far a target has been told of a stream.
+
+    ``version`` and ``seq`` are the outbox's commit and the event in it that come next; ``sent`` and
+    ``dropped`` count events; ``error`` says why the last attempt failed, None when it did not, and ``holds``
+    that the stream waits for it. The target is shown without its secrets, and known by the hash of its url.
+    """
+
+    id: str
+    stream_id: str
+    target: str
+    version: int
+    seq: int
+    sent: int = 0
+    dropped: int = 0
+    error: str | None = None
+    holds: bool = False
+    updated_us: int = 0
+
+
+class Deliveries:
+    """The deliveries of a lake; written by the process that sends, from several threads."""
+
+    def __init__(self, path: str) -> None:
+        self._table = KeyedTable(path, _COLUMNS, "id")
+        self._lock = threading.Lock()
+
+    def of(self, stream_id: str, url: str) -> Delivery:
+        """Return how far a target is; at the beginning of the outbox when nothing was sent yet."""
+        key = hashlib.sha256(f"{stream_id} {url}".encode()).hexdigest()[:32]
+        with self._lock:
+            row = self._table.rows().get(key)
+        return Delivery(**row) if row else Delivery(key, stream_id, redacted(url), 0, 0)
+
+    def all(self) -> list[Delivery]:
+        """Return what is known of all targets."""
+        with self._lock:
+            return [Delivery(**row) for row in self._table.rows().values()]
+
+    def put(self, delivery: Delivery, **changes: object) -> Delivery:
+        """Record a change of a delivery, in one commit, and return it."""
+        changed = replace(delivery, **changes)  # type: ignore[arg-type]
+        with self._lock:
+            self._table.put([asdict(changed)])
+        return changed
+
+    def move(self, deliveries: list[Delivery], version: int) -> None:
+        """Put deliveries that have everything behind a version, in one commit."""
+        with self._lock:
+            self._table.put([asdict(replace(delivery, version=version, seq=0)) for delivery in deliveries])
+
+    def remove(self, stream_id: str) -> None:
+        """Forget a stream."""
+        with self._lock:
+            rows = self._table.rows()
+            self._table.remove([key for key, row in rows.items() if row["stream_id"] == stream_id])

@@ -1,0 +1,118 @@
+"""The outbox: events that ticks made, in the order of their commits, until they are sent.
+
+One Delta table of the lake, appended to by the tick that makes the events: a commit holds the events of
+one tick, its transaction id says of which. They are sent once the tick's output is there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from deltalake import DeltaTable
+
+from lakestream.errors import StorageError
+from lakestream.storage.delta import CommitTag, Table, changes_arrow, commit, create, read_commits
+from lakestream.storage.types import delta_field
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+COLUMNS = {
+    "stream": "string",
+    "stream_id": "string",
+    "tick": "string",
+    "seq": "bigint",
+    "event_id": "string",
+    "trigger_id": "string",
+    "event_type": "string",
+    "group_id": "string",
+    "window_start": "timestamp",
+    "window_end": "timestamp",
+    "event_time": "timestamp",
+    "event": "string",
+}
+"""``event`` is the JSON that is sent, ``tick`` the commit of the stream that it belongs to."""
+
+_PROPERTIES = {"delta.enableChangeDataFeed": "true", "delta.logRetentionDuration": "interval 30 days"}
+_SUFFIX = ":outbox"
+
+
+@dataclass(frozen=True)
+class Batch:
+    """The events of one commit: its version in the outbox, whose they are (application and number)."""
+
+    version: int
+    app: str
+    number: int
+
+    @property
+    def stream_id(self) -> str:
+        """The id of the stream."""
+        return self.app.split(":")[1]
+
+
+class Outbox:
+    """The outbox of a lake; made with the first event."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self._table: Table | None = None
+
+    def put(self, events: pa.Table, app: str, number: int, epoch: int) -> None:
+        """Append the events of a commit of a stream's output, once however often it is asked for."""
+        table = self._opened() or self._made()
+        commit(table, events, CommitTag(app + _SUFFIX, number, {"epoch": epoch, "tick": number}))
+
+    @property
+    def version(self) -> int:
+        """The version of the table that was seen last, -1 while there is none."""
+        return -1 if self._table is None else self._table.version
+
+    def since(self, version: int) -> list[Batch]:
+        """Return what was put behind a version of the table (-1: all there is), in order."""
+        table = self._opened()
+        latest = table.refresh() if table is not None else -1
+        if latest <= version:
+            return []
+        return [
+            Batch(info.version, app.removesuffix(_SUFFIX), number)
+            for info in read_commits(self.path, version, latest)
+            for app, number in info.transactions
+            if app.endswith(_SUFFIX)
+        ]
+
+    def events(self, batch: Batch) -> pa.Table:
+        """Return the events of a batch in their order."""
+        table = self._opened()
+        assert table is not None  # it has a batch
+        with table.guard:
+            table.refresh()
+            found = changes_arrow(table, batch.version - 1, batch.version, list(COLUMNS))
+        return found.select(list(COLUMNS)).sort_by("seq")
+
+    def all(self) -> pa.Table:
+        """Return every event that is kept."""
+        from lakestream.storage.delta import read_arrow
+
+        table = self._opened()
+        if table is None:
+            return None
+        table.refresh()
+        return read_arrow(table, None)
+
+    def _opened(self) -> Table | None:
+        if self._table is None and DeltaTable.is_deltatable(self.path):
+            self._table = Table.open(self.path)
+        return self._table
+
+    def _made(self) -> Table:
+        try:
+            self._table = create(
+                self.path, [delta_field(name, kind) for name, kind in COLUMNS.items()], properties=_PROPERTIES
+            )
+        except StorageError as error:
+            if error.code != "TABLE_EXISTS":
+                raise
+            self._table = Table.open(self.path)
+        return self._table

@@ -1,0 +1,109 @@
+"""Where notifications may go: what the setting ``notify_hosts`` lists, and public addresses by wss.
+
+A url is data of whoever writes statements: without a policy it would reach every service that this
+machine can reach (OWASP, server-side request forgery). Names are resolved once, every address is judged,
+and the connection goes to an address that was judged.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address, ip_network
+from typing import TYPE_CHECKING
+
+from lakestream.language.targets import read_target
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from lakestream.language.targets import Endpoint
+
+    Address = IPv4Address | IPv6Address
+
+_NAT64 = IPv6Network("64:ff9b::/96")
+
+
+class Refused(Exception):  # noqa: N818 - a verdict
+    """The policy does not let a target be reached; the text says why, without secrets."""
+
+
+@dataclass(frozen=True)
+class HostPolicy:
+    """The hosts that are listed: names or addresses, with a port or without, and networks (10.0.0.0/8)."""
+
+    listed: tuple[str, ...]
+
+    def check(self, url: str) -> Endpoint:
+        """Return where a url leads, as far as it can be judged by its text. Raises Refused."""
+        endpoint = read_target(url)
+        if self._lists(endpoint):
+            return endpoint
+        address = _address(endpoint.host)
+        name = endpoint.host.rstrip(".")
+        if not endpoint.secure:
+            raise Refused(f"ws:// goes to listed hosts only, {endpoint.host} is not listed")
+        if name == "localhost" or name.endswith(".localhost"):
+            raise Refused(f"{endpoint.host} is this machine and not listed")
+        if address is not None and not is_public(address):
+            raise Refused(f"{endpoint.host} is no public address and not listed")
+        return endpoint
+
+    def allowed(self, endpoint: Endpoint, addresses: Iterable[str]) -> list[str]:
+        """Return the addresses of an endpoint, in their order; one that may not be reached raises Refused.
+
+        The addresses of a host that is listed by name are what the name says.
+        """
+        found = list(addresses)
+        if not self._lists(endpoint):
+            for text in found:
+                address = ip_address(text.partition("%")[0])
+                if not (endpoint.secure and is_public(address)) and not self._in_networks(address):
+                    raise Refused(f"{endpoint.host} leads to {text}, which is neither listed nor public")
+        return found
+
+    def _lists(self, endpoint: Endpoint) -> bool:
+        names = {item.lower().strip("[]") for item in self.listed}
+        host = endpoint.host.rstrip(".")
+        if names & {host, f"{host}:{endpoint.port}", f"{host}]:{endpoint.port}"}:
+            return True
+        address = _address(endpoint.host)
+        return address is not None and self._in_networks(address)
+
+    def _in_networks(self, address: Address) -> bool:
+        inner = _embedded(address)
+        return any(inner in ip_network(item, strict=False) for item in self.listed if "/" in item)
+
+
+def is_public(address: Address) -> bool:
+    """Return whether an address is one of the public internet, whatever it is wrapped in."""
+    inner = _embedded(address)
+    special = inner.is_multicast or inner.is_unspecified or inner.is_reserved or inner.is_link_local
+    return inner.is_global and not special
+
+
+def _embedded(address: Address) -> Address:
+    """Return the IPv4 address that an IPv6 one stands for (mapped, 6to4, Teredo, NAT64), or itself."""
+    if isinstance(address, IPv4Address):
+        return address
+    if address in _NAT64:
+        return IPv4Address(int(address) & 0xFFFF_FFFF)
+    teredo = address.teredo[1] if address.teredo else None
+    return address.ipv4_mapped or address.sixtofour or teredo or address
+
+
+def _address(host: str) -> Address | None:
+    try:
+        return ip_address(host.rstrip("."))
+    except ValueError:
+        return None
+
+
+def first_refusal(urls: Sequence[str], listed: Sequence[str]) -> tuple[int, str] | None:
+    """Return the number of the first url that the policy refuses and why, None where it refuses none."""
+    policy = HostPolicy(tuple(listed))
+    for number, url in enumerate(urls):
+        try:
+            policy.check(url)
+        except Refused as refused:
+            return number, str(refused)
+    return None

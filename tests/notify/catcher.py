@@ -1,0 +1,82 @@
+"""A websocket server of a test's own: it keeps what it is sent, and misbehaves where it is told to."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+from websockets.exceptions import ConnectionClosed
+from websockets.sync.server import serve
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from http import HTTPStatus
+
+    from websockets.http11 import Request, Response
+    from websockets.sync.server import Server, ServerConnection
+
+
+class Catcher:
+    """A server on this machine; on a port of its own unless one is named.
+
+    ``behaves`` are what the next connections do instead of keeping what they get; ``statuses`` what the
+    next handshakes are answered.
+    """
+
+    def __init__(self, port: int = 0) -> None:
+        self.messages: list[dict[str, Any]] = []
+        self.paths: list[str] = []
+        self.behaves: deque[Callable[[ServerConnection], None]] = deque()
+        self.statuses: deque[HTTPStatus] = deque()
+        self._lock = threading.Lock()
+        self._server: Server = serve(
+            self._keep, "localhost", port, process_request=self._answer, max_size=None
+        )
+        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
+        self._thread.start()
+
+    @property
+    def port(self) -> int:
+        """Where it listens."""
+        return int(self._server.socket.getsockname()[1])
+
+    @property
+    def url(self) -> str:
+        """Where it is."""
+        return f"ws://localhost:{self.port}"
+
+    def events(self) -> list[dict[str, Any]]:
+        """Return the events of all messages, with the name of their stream, in the order they came."""
+        with self._lock:
+            return [
+                {"streamName": stream["streamName"], **event}
+                for message in self.messages
+                for stream in message["streams"]
+                for event in stream["events"]
+            ]
+
+    def close(self) -> None:
+        """Stop listening, and close what is open."""
+        self._server.shutdown()
+        self._thread.join()
+
+    def _answer(self, connection: ServerConnection, request: Request) -> Response | None:
+        with self._lock:
+            self.paths.append(request.path)
+            status = self.statuses.popleft() if self.statuses else None
+        return connection.respond(status, "") if status is not None else None
+
+    def _keep(self, connection: ServerConnection) -> None:
+        with self._lock:
+            behave = self.behaves.popleft() if self.behaves else None
+        if behave is not None:
+            behave(connection)
+            return
+        try:
+            for message in connection:
+                with self._lock:
+                    self.messages.append(json.loads(message))
+        except ConnectionClosed:
+            pass
