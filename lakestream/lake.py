@@ -525,6 +525,13 @@ class Lake:
                 self._engine_.forget(record.uuid)
         return Result(message=f"stopped stream {statement.name}" if record else "there was no such stream")
 
+    def _flush_stream(self, statement: model.FlushStream) -> Result:
+        record = self._record(statement.name)
+        assert record is not None
+        reports = self._engine.flush(record)
+        rows = sum(report.rows_out for report in reports)
+        return Result(message=f"flushed {record.database}.{record.name}: {rows} rows written")
+
     def _recalculate_stream(self, statement: model.RecalculateStream) -> Result:
         record = self._record(statement.name)
         assert record is not None
@@ -695,6 +702,7 @@ class Lake:
         model.DropStream: _drop_stream,
         model.StartStream: _start_stream,
         model.StopStream: _stop_stream,
+        model.FlushStream: _flush_stream,
         model.RecalculateStream: _recalculate_stream,
     }
 

@@ -2,6 +2,7 @@
 
 ``grouped``  an aggregate over the window's own rows: a grouped aggregate, by panes where windows overlap;
 ``joined``   an aggregate over a read of a table that is bounded by the window: the same, on that table;
+``by_row``   a select over the rows of windows that come with their number: grouped by window too;
 ``lateral``  anything else: ``FROM windows, LATERAL (calculation)``, which Spark turns into joins;
 ``each``     what Spark refuses there (a correlation two levels deep): one query a window, in batches.
 """
@@ -36,6 +37,7 @@ class Way(StrEnum):
 
     GROUPED = "grouped"
     JOINED = "joined"
+    BY_ROW = "by_row"
     LATERAL = "lateral"
     EACH = "each"
 
@@ -75,6 +77,7 @@ class Evaluation:
         body = {
             Way.GROUPED: self._grouped,
             Way.JOINED: self._joined,
+            Way.BY_ROW: self._by_row,
             Way.LATERAL: self._lateral,
         }[self.way]()
         return f"WITH {', '.join(self._relations())} {body}"
@@ -142,6 +145,8 @@ class Evaluation:
         )
 
     def _rows_by_window(self) -> str:
+        if self.grid.rows_are_placed:
+            return f"SELECT * FROM {ROWS}"
         if self.grid.disjoint_spans and not self.by_commit:
             return self._rows_in_order()
         if self.grid.depends_on_first:
@@ -256,6 +261,27 @@ class Evaluation:
         )
         return self._joined_to_windows(found, body)
 
+    # --- by row ---
+
+    def _by_row(self) -> str:
+        """Join rows and windows; a window is a further group, so that one without rows gives nothing."""
+        query = self.calculation.query
+        source = query.args["from_"].this
+        passed = self._passed()
+        listed = ", ".join(
+            f"{projection.unalias().sql('spark')} AS {column}"
+            for projection, column in zip(query.selects, self.columns, strict=True)
+        )
+        group, having = query.args.get("group"), query.args.get("having")
+        sql = f"SELECT {passed}, {listed} FROM ls_fired {ALIAS}, LATERAL {source.sql('spark')}"
+        if query.args.get("where"):
+            sql += f" {query.args['where'].sql('spark')}"
+        if group or having or aggregates(query.selects):
+            own = [f"{ALIAS}.{name}" for name in sorted(self.calculation.used)]
+            keys = [key.sql("spark") for key in group.expressions] if group else []
+            sql += f" GROUP BY {', '.join([passed, *own, *keys])}"
+        return f"{sql} {having.sql('spark')}" if having else sql
+
     # --- lateral and each ---
 
     def _lateral(self) -> str:
@@ -328,6 +354,8 @@ def _bind(query: exp.Query, values: Mapping[str, str]) -> exp.Query:
 def choose_way(calculation: Calculation, grid: Grid) -> Way:
     """Return the first way that fits, by the shape of the calculation alone (never ``each``)."""
     query = calculation.query
+    if grid.rows_are_placed:
+        return Way.BY_ROW if _plain_select(query) else Way.LATERAL
     if not _plain_aggregate(query):
         return Way.LATERAL
     if calculation.reads_rows and not calculation.reads and query.args.get("where") is None:
@@ -335,6 +363,18 @@ def choose_way(calculation: Calculation, grid: Grid) -> Way:
     if len(calculation.reads) == 1 and not calculation.reads_rows and _bounded_by_window(calculation, grid):
         return Way.JOINED
     return Way.LATERAL
+
+
+def _plain_select(query: exp.Query) -> bool:
+    """Return whether it is ``SELECT … FROM rows [WHERE …] [GROUP BY …] [HAVING …]`` and nothing else."""
+    others = ("distinct", "order", "limit", "offset", "windows", "qualify", "joins", "laterals", "with_")
+    if not isinstance(query, exp.Select) or any(query.args.get(name) for name in others):
+        return False
+    source = query.args.get("from_")
+    if source is None or not isinstance(source.this, exp.Subquery):
+        return False
+    # The rows themselves are carried as text made here: any query in the tree is one of the statement's.
+    return query.find(exp.Window) is None and len(list(query.find_all(exp.Select))) == 1
 
 
 def _plain_aggregate(query: exp.Query) -> bool:

@@ -57,6 +57,7 @@ def definition(reader: Reader, name: TableName, draft: Draft) -> StreamDefinitio
         notify_where=draft.notify_where,
         has_source=draft.source is not None,
         fires_at_open=draft.options.values.at_open,
+        filters_rows=draft.options.values.drops_late,
     )
     check_stream(facts)
     unbuilt = draft.trigger.unbuilt + draft.unbuilt
