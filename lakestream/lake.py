@@ -481,6 +481,12 @@ class Lake:
                     hint=f"DROP STREAM {name}, then CREATE STREAM",
                     place=_place(definition.name),
                 )
+        if definition.options.drops_late or definition_of(record).options.drops_late:
+            raise NotSupportedError(
+                "CREATE OR REPLACE of a stream that leaves late rows out: each of its windows fires once",
+                hint=f"DROP STREAM {name}, then CREATE STREAM",
+                place=_place(definition.name),
+            )
         if self._engine_ is not None:
             self._engine_.forget(record.uuid)
         exact = self.settings.exact
@@ -560,6 +566,10 @@ class Lake:
         from lakestream.engine.recalculate import request_recalculation
 
         definition = definition_of(record)
+        if definition.options.drops_late and bounds is not None:
+            raise NotSupportedError(
+                "RECALCULATE of a stream that leaves late rows out: each of its windows fires once"
+            )
         by_clock = definition.options.by_clock or isinstance(definition.trigger, model.PeriodTrigger)
         if by_clock and (bounds is not None or definition.options.by_clock):
             kind = "PERIOD" if isinstance(definition.trigger, model.PeriodTrigger) else "FORCE_WINDOW_CLOSE"

@@ -3,6 +3,7 @@
 ``grouped``  an aggregate over the window's own rows: a grouped aggregate, by panes where windows overlap;
 ``joined``   an aggregate over a read of a table that is bounded by the window: the same, on that table;
 ``by_row``   a select over the rows of windows that come with their number: grouped by window too;
+``ranged``   aggregates over windows that reach around a row: by running aggregates of stretches of time;
 ``lateral``  anything else: ``FROM windows, LATERAL (calculation)``, which Spark turns into joins;
 ``each``     what Spark refuses there (a correlation two levels deep): one query a window, in batches.
 """
@@ -19,6 +20,8 @@ from lakestream.compute.calculation import ALIAS, ROWS, WINDOWS, Bound, Calculat
 from lakestream.compute.functions import aggregates, is_aggregate_call
 from lakestream.compute.hoist import hoist
 from lakestream.compute.panes import partials
+from lakestream.compute.ranges import Ranges
+from lakestream.triggers.assign import PlacedGrid
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -38,6 +41,7 @@ class Way(StrEnum):
     GROUPED = "grouped"
     JOINED = "joined"
     BY_ROW = "by_row"
+    RANGED = "ranged"
     LATERAL = "lateral"
     EACH = "each"
 
@@ -50,7 +54,8 @@ class Evaluation:
     ``only_with_rows``: windows without rows are left out (IGNORE_NODATA_TRIGGER);
     ``retracts``: some rows come with a sign of -1 and cancel an equal row; ``combines``: the aggregates
     may be combined from partial ones, as far as their kind goes (means of decimals may not); ``forces``:
-    a window for which the calculation gives no row has one, of constants and NULLs (FORCE_OUTPUT).
+    a window for which the calculation gives no row has one, of constants and NULLs (FORCE_OUTPUT);
+    ``groups``: SQL of what rows are grouped by before there are windows.
     """
 
     calculation: Calculation
@@ -61,6 +66,7 @@ class Evaluation:
     retracts: bool = False
     combines: bool = True
     forces: bool = False
+    groups: tuple[str, ...] = ()
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -74,6 +80,8 @@ class Evaluation:
         placeholders; ``ls_rows``: the source's columns, _ls_gid, _ls_ts BIGINT µs, _ls_v BIGINT (commit),
         _ls_sign INT. The result: _ls_gid, _ls_k, group columns, low, high, the placeholders, c1, c2, ….
         """
+        if self.way is Way.RANGED:
+            return self._ranged()
         body = {
             Way.GROUPED: self._grouped,
             Way.JOINED: self._joined,
@@ -261,6 +269,13 @@ class Evaluation:
         )
         return self._joined_to_windows(found, body)
 
+    # --- around a row ---
+
+    def _ranged(self) -> str:
+        ranges = _ranges(self.calculation, self.grid, self.groups)
+        assert ranges is not None  # by choose_way
+        return ranges.sql(self.columns)
+
     # --- by row ---
 
     def _by_row(self) -> str:
@@ -351,11 +366,20 @@ def _bind(query: exp.Query, values: Mapping[str, str]) -> exp.Query:
     return cast("exp.Query", query.transform(bind))
 
 
-def choose_way(calculation: Calculation, grid: Grid) -> Way:
+def _ranges(calculation: Calculation, grid: Grid, groups: tuple[str, ...]) -> Ranges | None:
+    """Return the calculation over windows around a row, None where the windows are others."""
+    reach = grid.reach if isinstance(grid, PlacedGrid) else None
+    return None if reach is None else Ranges(calculation, reach, groups)
+
+
+def choose_way(calculation: Calculation, grid: Grid, groups: tuple[str, ...] = ()) -> Way:
     """Return the first way that fits, by the shape of the calculation alone (never ``each``)."""
     query = calculation.query
     if grid.rows_are_placed:
-        return Way.BY_ROW if _plain_select(query) else Way.LATERAL
+        if not _plain_select(query):
+            return Way.LATERAL
+        ranges = _ranges(calculation, grid, groups)
+        return Way.RANGED if ranges is not None and ranges.fits else Way.BY_ROW
     if not _plain_aggregate(query):
         return Way.LATERAL
     if calculation.reads_rows and not calculation.reads and query.args.get("where") is None:

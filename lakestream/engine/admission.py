@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lakestream.compute.calculation import ROWS, WINDOWS
+from lakestream.compute.ranges import MARKED
 from lakestream.engine.relations import CHANGED, EMPTY_CHANGES, empty_view
 from lakestream.engine.state import GroupState
 from lakestream.engine.stream import quoted
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 FLUSH = "flush"
 """The kind of a tick after which no row is to come (FLUSH STREAM)."""
 
-JUDGED, HELD, ADMITTED, MARKED = "ls_judged", "ls_held", "ls_admitted", "ls_marked"
+JUDGED, HELD, ADMITTED = "ls_judged", "ls_held", "ls_admitted"
 _MARKER = -1
 """The commit of the row of the state that stands for the newest time seen."""
 
@@ -78,7 +79,7 @@ class Admission:
     state: GroupState
 
     def run(self) -> Admitted:
-        """Judge the changed rows, and register ``ls_windows`` and ``ls_rows`` of the windows that are over."""
+        """Judge the changed rows; register ``ls_windows`` and ``ls_rows`` of the windows that are over."""
         known = newest_of(self.state)
         self.relations.events(self.stream.changed_columns)
         self.spark.sql(judged_sql(self.stream, self._arrival(known))).createOrReplaceTempView(JUDGED)
@@ -131,11 +132,8 @@ class Admission:
     def _judgement(self, commits: Sequence[_Commit], move: Move) -> _Judgement:
         tolerance = self.stream.watermark
         marks = [(c.version, None if c.before is None else c.before - tolerance) for c in commits]
-        steps = [
-            (c.version, c.newest - tolerance)
-            for c in commits
-            if c.newest is not None and c.newest != c.before
-        ]
+        moved = [c for c in commits if c.newest != c.before]
+        steps = [(c.version, c.newest - tolerance) for c in moved if c.newest is not None]
         return _Judgement(marks, steps, move, self.plan.upto)
 
     def _register_held(self) -> None:

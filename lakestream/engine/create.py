@@ -9,7 +9,9 @@ from uuid import uuid4
 
 from lakestream.compute.calculation import ROWS, WINDOWS
 from lakestream.compute.evaluate import Way, distinct_aggregates
+from lakestream.compute.functions import aggregates
 from lakestream.compute.panes import averaged, partials
+from lakestream.compute.ranges import MARKED
 from lakestream.engine.admission import register_empty
 from lakestream.engine.instants import newest_time, parse_instant
 from lakestream.engine.names import has_subtables, trigger_fragments
@@ -273,11 +275,23 @@ def _analyse_admitted(
     """As :func:`analyse`, for a stream that leaves late rows out."""
     _check_conditions(spark, stream)
     register_empty(spark, stream)
+    stream = _with_whole_means(spark, stream)
     try:
         kinds = _types(spark, stream.evaluation().sql())
     except _analysis_error() as error:
         raise _calculation_error(stream.definition, error) from None
     return stream, [kinds[name] for name in stream.evaluation().columns], group_types
+
+
+def _with_whole_means(spark: SparkSession, stream: Stream) -> Stream:
+    """Return the stream without combined aggregates where they would round: the mean of decimals is one."""
+    query = stream.calculation.query
+    having = query.args.get("having")
+    means = averaged(aggregates([*query.selects, *([having.this] if having else [])]))
+    if stream.way is not Way.RANGED or not means:
+        return stream
+    kinds = spark.sql(f"SELECT {', '.join(means)} FROM {MARKED}").dtypes
+    return replace(stream, way=Way.BY_ROW) if any(k.startswith("decimal") for _, k in kinds) else stream
 
 
 def _check_conditions(spark: SparkSession, stream: Stream) -> None:
@@ -409,10 +423,12 @@ def _register_empty(spark: SparkSession, stream: Stream) -> None:
 
 def _group_types(spark: SparkSession, stream: Stream) -> list[str]:
     definition = stream.definition
+    sql = stream.changes_sql(CHANGED) if stream.assigner is None else stream.grouped_sql(CHANGED)
     try:
-        kinds = dict(spark.sql(stream.changes_sql(CHANGED)).dtypes)
+        kinds = dict(spark.sql(sql).dtypes)
     except _analysis_error() as error:
-        clause = "PRE_FILTER" if definition.options.pre_filter else "PARTITION BY"
+        filtering = "FILTER" if definition.options.drops_late else "PRE_FILTER"
+        clause = filtering if definition.options.pre_filter else "PARTITION BY"
         fragment = definition.options.pre_filter or definition.partition_by[0].expression
         raise StatementError(
             "EXPRESSION_INVALID",

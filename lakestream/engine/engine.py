@@ -361,8 +361,10 @@ class Engine:
                 self._fail(record, _as_failure(error))
                 continue
             self._running.pop(record.uuid, None)
-            # What PERIOD has written depends on when it did: only place and state are taken anew.
-            status = "Done" if compile_record(record, self.catalog).is_periodic else job.status
+            # What PERIOD has written depends on when it did, and windows that leave late rows out fire
+            # once: only place and state are taken anew.
+            stream = compile_record(record, self.catalog)
+            status = "Done" if stream.is_periodic or stream.assigner is not None else job.status
             self.registry.put_recalculation(
                 replace(job, status=status, extra={**job.extra, "place": version})
             )

@@ -41,6 +41,7 @@ from lakestream.language.model import (
     EventTrigger,
     IntervalTrigger,
     PeriodTrigger,
+    RowTrigger,
     SessionTrigger,
     SlidingTrigger,
     StateTrigger,
@@ -57,7 +58,6 @@ if TYPE_CHECKING:
 
     from lakestream.language.model import (
         Fragment,
-        RowTrigger,
         StreamDefinition,
         StreamOptions,
         TableName,
@@ -225,6 +225,7 @@ class Stream:
             retracts=retracts and not settled,
             combines=self.partial_types is not None,
             forces=self.definition.options.force_output,
+            groups=self.groups,
         )
 
     def incremental(self, limit: int) -> Incremental | None:
@@ -532,6 +533,11 @@ class Stream:
 
     # --- rows that are admitted ---
 
+    def grouped_sql(self, changed: str) -> str:
+        """Return SQL of the groups of changed rows that the trigger sees."""
+        condition = f" WHERE ({self.condition})" if self.condition else ""
+        return f"SELECT {self.group_id()} AS gid{self._group_list()} FROM {changed}{condition}"
+
     @property
     def time_name(self) -> str:
         """The name of the column that a row's time comes from."""
@@ -626,10 +632,11 @@ def compile_stream(
     cut = None
     assigner = None
     if definition.options.drops_late:
-        grid, assigner = PlacedGrid(), _assigner(definition, source, zone)
+        assigner = _assigner(definition, source, zone)
+        grid = PlacedGrid(assigner.reach)
     elif isinstance(trigger, IntervalTrigger | SlidingTrigger):
         grid = grid_of(trigger, zone)
-    elif not isinstance(trigger, PeriodTrigger):
+    elif isinstance(trigger, RowTrigger):
         cut = _cut(trigger, source)
     relation = relation_of(info, subtable, names.used)
     if assigner is not None:
@@ -644,16 +651,17 @@ def compile_stream(
     )
     calculation = compile_calculation(definition.calculation, scope)
     condition = definition.options.pre_filter
+    groups = tuple(_row_expression(key.expression, source) for key in definition.partition_by)
     return Stream(
         uuid,
         definition,
         zone,
         source,
-        tuple(_row_expression(key.expression, source) for key in definition.partition_by),
+        groups,
         _row_expression(condition, source) if condition else None,
         grid,
         calculation,
-        way or choose_way(calculation, grid),
+        way or choose_way(calculation, grid, groups),
         names.tables,
         exact,
         partial_types,

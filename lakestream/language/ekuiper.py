@@ -158,7 +158,7 @@ def _partition(reader: Reader, draft: Draft, ends: Callable[[], bool]) -> None:
     if draft.partition_by:
         raise reader.error("CLAUSE_TWICE", "PARTITION BY is given twice")
     draft.words["PARTITION BY"] = reader.peek()
-    keys = []
+    keys: list[GroupKey] = []
     while not keys or reader.accept_symbol(","):
         expression = reader.until(ends, "a column of PARTITION BY")
         keys.append(GroupKey(expression, f"key_{len(keys) + 1}"))
@@ -387,19 +387,21 @@ _FORMS = {
 
 def _calculation(reader: Reader, draft: Draft, query: _Query) -> Fragment:
     """Return the query over the rows of a window, with the names of its columns in the draft."""
-    between = reader.source.text[query.start.start : _offset(reader, query.start)]
-    listed = _translated(reader, query.listed)
-    head = replace(query.listed, sql=f"{between}{listed}", line=0)
     place = reader.source.fragment(query.start.start, query.start.end)
-    items = parse_query(replace(place, sql=f"{head.sql} FROM %%trows")).selects
+    head = reader.source.text[query.start.start : _offset(reader, query.start)]
+    listed = _translated(reader, query.listed)
+    items = parse_query(replace(place, sql=f"{head}{listed} FROM %%trows")).selects
     _name_columns(reader, draft, query, items)
     having = _translated(reader, query.having) if query.having else ""
     aggregated = any(_aggregates(item) for item in items) or "(" in having
     keys = [_translated(reader, key) for key in query.keys]
     if keys or aggregated:
         _refuse_star(reader, query, items)
-        listed = ", ".join(_of_first_row(item, keys) for item in items)
-    text = f"{between}{listed} FROM %%trows"
+        picked = [_of_first_row(item, keys) for item in items]
+        # What need not be written anew keeps its place, for errors to point at.
+        if picked != [item.sql("spark") for item in items]:
+            listed = ", ".join(picked)
+    text = f"{head}{listed} FROM %%trows"
     text += f" WHERE {_translated(reader, query.where)}" if query.where else ""
     text += f" GROUP BY {', '.join(keys)}" if keys else ""
     # A window of which WHERE leaves no row gives nothing.

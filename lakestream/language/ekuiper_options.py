@@ -8,13 +8,13 @@ from zoneinfo import ZoneInfo
 
 from lakestream.errors import StatementError, did_you_mean
 from lakestream.language.durations import read_duration
-from lakestream.language.model import Duration, Fragment, StreamOptions
 from lakestream.language.names import check_column_name
 from lakestream.language.words import Kind
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from lakestream.language.model import Duration, Fragment, StreamOptions
     from lakestream.language.reader import Reader
     from lakestream.language.words import Word
 

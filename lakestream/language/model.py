@@ -160,7 +160,7 @@ class SlideTrigger:
 
 @dataclass(frozen=True)
 class BoundedSessionTrigger:
-    """Rows at most ``gap`` apart; cut at the first multiple of ``longest`` that it is more than that old at."""
+    """Rows at most ``gap`` apart; cut at the first multiple of ``longest`` at which it is older than that."""
 
     longest: Duration
     gap: Duration

@@ -61,13 +61,30 @@ class Move:
         return "true" if self.before is None else f"({instant}) > {self.before}L"
 
 
+@dataclass(frozen=True)
+class Reach:
+    """How far windows reach around their row, in µs; without ``delay`` the row's instant is the last one."""
+
+    length: int
+    delay: int
+
+    @property
+    def span(self) -> int:
+        """Microseconds from the first to the last instant of a window, both included."""
+        return self.length + (self.delay or 1)
+
+
 class PlacedGrid(SpanGrid):
-    """The place of a grid for windows whose rows are found by an :class:`Assigner`."""
+    """The place of a grid for windows whose rows are found by an :class:`Assigner`.
+
+    ``reach`` is how far windows reach around a row, None where they are made in another way.
+    """
 
     rows_are_placed = True
 
-    def __init__(self) -> None:
+    def __init__(self, reach: Reach | None = None) -> None:
         super().__init__(disjoint=False)
+        self.reach = reach
 
 
 @dataclass(frozen=True)
@@ -91,6 +108,11 @@ class Assigner(ABC):
         ``marked`` is a relation of :meth:`marked_sql`. Adds _ls_k (the window, unique within its group and
         tick), _ls_low and _ls_high (its first and last instant as its functions tell them, BIGINT µs).
         """
+
+    @property
+    def reach(self) -> Reach | None:
+        """How far windows reach around the rows that trigger them, None where no row does."""
+        return None
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -133,7 +155,7 @@ class GridAssigner(Assigner):
 
 @dataclass(frozen=True)
 class SlideAssigner(Assigner):
-    """A window for each row with x1: all rows of ``[t - length, t]``, with a delay of ``[t - length, t + delay)``.
+    """A window for each row with x1: the rows of ``[t - length, t]``, or up to before ``t + delay``.
 
     A window without delay holds of the rows of its own instant those that were there when it fired.
     """
@@ -142,9 +164,9 @@ class SlideAssigner(Assigner):
     delay: int = 0
 
     @property
-    def span(self) -> int:
-        """Microseconds from the first to the last instant of a window, both included."""
-        return self.length + (self.delay or 1)
+    def reach(self) -> Reach:
+        """From the length before a row to the delay after it."""
+        return Reach(self.length, self.delay)
 
     def marked_sql(self, rows: str, move: Move) -> str:
         """Return the SQL; _ls_fires marks the rows whose window is over now."""
@@ -165,11 +187,12 @@ class SlideAssigner(Assigner):
             f"SELECT _ls_gid, _ls_k, _ls_ts, _ls_c, _ls_ts - {self.length}L AS low, {last} AS last "
             f"FROM {marked} WHERE _ls_fires"
         )
+        span = self.reach.span
         stretched = (
-            f"SELECT *, explode(sequence({floor_div('low', self.span)}, {floor_div('last', self.span)})) "
+            f"SELECT *, explode(sequence({floor_div('low', span)}, {floor_div('last', span)})) "
             f"AS stretch FROM ({windows})"
         )
-        rows = f"SELECT * EXCEPT (_ls_k), {floor_div('_ls_ts', self.span)} AS _ls_stretch FROM {marked}"
+        rows = f"SELECT * EXCEPT (_ls_k), {floor_div('_ls_ts', span)} AS _ls_stretch FROM {marked}"
         known = "" if self.delay else " AND (r._ls_ts < w._ls_ts OR r._ls_c <= w._ls_c)"
         return (
             f"SELECT r.* EXCEPT (_ls_stretch), w._ls_k, w.low AS _ls_low, "
@@ -231,7 +254,7 @@ class LatestAssigner(Assigner):
     step: int = 1
 
     def marked_sql(self, rows: str, move: Move) -> str:
-        """Return the SQL; the windows of a row that are over end with the rows _ls_a * step to _ls_b * step."""
+        """Return the SQL; a row's windows that are over end with the rows _ls_a * step to _ls_b * step."""
         base = "coalesce(max(_ls_n) OVER (PARTITION BY _ls_gid), 0L)"
         more = f"CASE WHEN _ls_c IS NOT NULL THEN count_if(_ls_n IS NULL) {_SO_FAR} END"
         based = f"SELECT *, {base} AS _ls_base, {more} AS _ls_more FROM ({rows})"
@@ -248,13 +271,14 @@ class LatestAssigner(Assigner):
         stays = f"_ls_c IS NULL OR _ls_n > {following} * {self.step}L - {self.count}L"
         return (
             f"SELECT * EXCEPT (_ls_base, _ls_total), {'false' if move.ends else stays} AS _ls_stays, "
-            f"CAST(NULL AS BIGINT) AS _ls_due, greatest((_ls_n + {self.step - 1}L) div {self.step}, {least}L, "
-            f"_ls_base div {self.step} + 1) AS _ls_a, "
+            f"CAST(NULL AS BIGINT) AS _ls_due, "
+            f"greatest((_ls_n + {self.step - 1}L) div {self.step}, {least}L, _ls_base div {self.step} + 1) "
+            f"AS _ls_a, "
             f"least((_ls_n + {self.count - 1}L) div {self.step}, {over}) AS _ls_b FROM ({totalled})"
         )
 
     def members_sql(self, marked: str, move: Move) -> str:
-        """Return the SQL: a row once for each of its windows, which last from their first to their last row."""
+        """Return the SQL: a row once for each of its windows, which last from first to last row."""
         del move
         placed = f"SELECT *, explode(sequence(_ls_a, _ls_b)) AS _ls_k FROM {marked} WHERE _ls_a <= _ls_b"
         return _with_bounds(placed)
