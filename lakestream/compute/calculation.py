@@ -112,7 +112,7 @@ def compile_calculation(fragment: Fragment, scope: Scope) -> Calculation:
 
     Raises StatementError with the place: unknown tables, functions that do not fit.
     """
-    query = parse_query(fragment)
+    query = _with_columns(parse_query(fragment), scope)
     rewriter = _Rewriter(fragment, scope)
     rewritten = rewriter.query(query)
     return Calculation(
@@ -123,6 +123,18 @@ def compile_calculation(fragment: Fragment, scope: Scope) -> Calculation:
         rewriter.reads_rows,
         frozenset(rewriter.used),
     )
+
+
+def _with_columns(query: exp.Query, scope: Scope) -> exp.Query:
+    """Return a query in which a star over the rows of the window alone is their columns."""
+    source = query.args.get("from_")
+    is_rows = source is not None and source.this.name.lower() == "%%trows" and not query.args.get("joins")
+    if not isinstance(query, exp.Select) or not is_rows:
+        return query
+    columns = [exp.column(name, quoted=True) for name in scope.source.columns]
+    listed = [[item] if not isinstance(item, exp.Star) else columns for item in query.selects]
+    query.set("expressions", [item.copy() for items in listed for item in items])
+    return query
 
 
 def _given_name(projection: exp.Expr) -> str:

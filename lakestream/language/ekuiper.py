@@ -431,8 +431,7 @@ def _translated(reader: Reader, fragment: Fragment | None) -> str:
     if fragment is None:
         return ""
     words = _words_of(reader, fragment)
-    first = words[0].start
-    parts, at = [], first
+    parts, at = [], words[0].start
     for number, word in enumerate(words):
         called = number + 1 < len(words) and words[number + 1].is_symbol("(")
         if word.kind is not Kind.WORD or not called or word.start < at:

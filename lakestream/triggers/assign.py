@@ -280,8 +280,9 @@ class LatestAssigner(Assigner):
     def members_sql(self, marked: str, move: Move) -> str:
         """Return the SQL: a row once for each of its windows, which last from first to last row."""
         del move
-        placed = f"SELECT *, explode(sequence(_ls_a, _ls_b)) AS _ls_k FROM {marked} WHERE _ls_a <= _ls_b"
-        return _with_bounds(placed)
+        # Of a row without a number, greatest and least would leave the number out.
+        over = "_ls_n IS NOT NULL AND _ls_a <= _ls_b"
+        return _with_bounds(f"SELECT *, explode(sequence(_ls_a, _ls_b)) AS _ls_k FROM {marked} WHERE {over}")
 
 
 @dataclass(frozen=True)
