@@ -509,6 +509,12 @@ class Lake:
                     hint=f"DROP STREAM {name}, then CREATE STREAM",
                     place=_place(definition.name),
                 )
+        if definition.options.drops_late or definition_of(record).options.drops_late:
+            raise NotSupportedError(
+                "CREATE OR REPLACE of a stream that leaves late rows out: each of its windows fires once",
+                hint=f"DROP STREAM {name}, then CREATE STREAM",
+                place=_place(definition.name),
+            )
         if self._engine_ is not None:
             self._engine_.forget(record.uuid)
         exact = self.settings.exact
@@ -556,6 +562,13 @@ class Lake:
                 self._engine_.forget(record.uuid)
         return Result(message=f"stopped stream {statement.name}" if record else "there was no such stream")
 
+    def _flush_stream(self, statement: model.FlushStream) -> Result:
+        record = self._record(statement.name)
+        assert record is not None
+        reports = self._engine.flush(record)
+        rows = sum(report.rows_out for report in reports)
+        return Result(message=f"flushed {record.database}.{record.name}: {rows} rows written")
+
     def _recalculate_stream(self, statement: model.RecalculateStream) -> Result:
         record = self._record(statement.name)
         assert record is not None
@@ -584,6 +597,10 @@ class Lake:
         from lakestream.engine.recalculate import request_recalculation
 
         definition = definition_of(record)
+        if definition.options.drops_late and bounds is not None:
+            raise NotSupportedError(
+                "RECALCULATE of a stream that leaves late rows out: each of its windows fires once"
+            )
         by_clock = definition.options.by_clock or isinstance(definition.trigger, model.PeriodTrigger)
         if by_clock and (bounds is not None or definition.options.by_clock):
             kind = "PERIOD" if isinstance(definition.trigger, model.PeriodTrigger) else "FORCE_WINDOW_CLOSE"
@@ -746,6 +763,7 @@ class Lake:
         model.DropStream: _drop_stream,
         model.StartStream: _start_stream,
         model.StopStream: _stop_stream,
+        model.FlushStream: _flush_stream,
         model.RecalculateStream: _recalculate_stream,
     }
 

@@ -41,7 +41,7 @@ class Relation:
 
     ``time_column`` is the event time, ``is_super`` says whether it has a ``tbname``, ``only`` is the
     subtable that the name stands for, None for the whole table; ``ties`` are the columns that put rows
-    of equal time in order.
+    of equal time in order, ``order`` one that the rows of a window have for all of their order.
     """
 
     key: str
@@ -50,6 +50,7 @@ class Relation:
     is_super: bool = False
     only: str | None = None
     ties: tuple[str, ...] = ()
+    order: str | None = None
 
 
 @dataclass(frozen=True)
@@ -111,7 +112,7 @@ def compile_calculation(fragment: Fragment, scope: Scope) -> Calculation:
 
     Raises StatementError with the place: unknown tables, functions that do not fit.
     """
-    query = parse_query(fragment)
+    query = _with_columns(parse_query(fragment), scope)
     rewriter = _Rewriter(fragment, scope)
     rewritten = rewriter.query(query)
     return Calculation(
@@ -122,6 +123,18 @@ def compile_calculation(fragment: Fragment, scope: Scope) -> Calculation:
         rewriter.reads_rows,
         frozenset(rewriter.used),
     )
+
+
+def _with_columns(query: exp.Query, scope: Scope) -> exp.Query:
+    """Return a query in which a star over the rows of the window alone is their columns."""
+    source = query.args.get("from_")
+    is_rows = source is not None and source.this.name.lower() == "%%trows" and not query.args.get("joins")
+    if not isinstance(query, exp.Select) or not is_rows:
+        return query
+    columns = [exp.column(name, quoted=True) for name in scope.source.columns]
+    listed = [[item] if not isinstance(item, exp.Star) else columns for item in query.selects]
+    query.set("expressions", [item.copy() for items in listed for item in items])
+    return query
 
 
 def _given_name(projection: exp.Expr) -> str:
@@ -152,6 +165,7 @@ class _Rewriter:
         self.reads_rows = False
         self.used: set[str] = set()
         self._common: set[str] = set()
+        self._ordered = False
 
     def query(self, query: exp.Query) -> exp.Query:
         """Rewrite functions first (they need the tables), then tables, then names."""
@@ -200,6 +214,7 @@ class _Rewriter:
         except LakestreamError as error:
             raise error.at(place_in(self.fragment, node)) from None
         if replaced is not node:
+            self._ordered = True
             if isinstance(node.parent, exp.Select) and node.arg_key == "expressions":
                 replaced = exp.alias_(replaced, node.sql("spark").lower(), quoted=True)
             node.replace(replaced)
@@ -268,7 +283,9 @@ class _Rewriter:
 
     def _window_rows(self, relation: Relation) -> str:
         self.reads_rows = True
-        columns = ", ".join(f"`{name}`" for name in relation.columns)
+        # Only where it is asked for: a star means the table's own columns.
+        ordered = [relation.order] if relation.order and self._ordered else []
+        columns = ", ".join(f"`{name}`" for name in (*relation.columns, *ordered))
         own = f"ls_trows._ls_gid = {ALIAS}._ls_gid AND ls_trows._ls_k = {ALIAS}._ls_k"
         return f"SELECT {columns} FROM ls_trows WHERE {own}"
 
@@ -325,6 +342,8 @@ def _own_nodes(select: exp.Select) -> Iterator[exp.Expr]:
 
 
 def _row_order(relation: Relation) -> RowOrder:
+    if relation.order is not None:
+        return RowOrder(exp.column(relation.order, quoted=True), ())
     ties = tuple(exp.column(name, quoted=True) for name in relation.ties)
     return RowOrder(exp.column(relation.time_column, quoted=True), ties)
 

@@ -2,6 +2,8 @@
 
 ``grouped``  an aggregate over the window's own rows: a grouped aggregate, by panes where windows overlap;
 ``joined``   an aggregate over a read of a table that is bounded by the window: the same, on that table;
+``by_row``   a select over the rows of windows that come with their number: grouped by window too;
+``ranged``   aggregates over windows that reach around a row: by running aggregates of stretches of time;
 ``lateral``  anything else: ``FROM windows, LATERAL (calculation)``, which Spark turns into joins;
 ``each``     what Spark refuses there (a correlation two levels deep): one query a window, in batches.
 """
@@ -18,6 +20,8 @@ from lakestream.compute.calculation import ALIAS, ROWS, WINDOWS, Bound, Calculat
 from lakestream.compute.functions import aggregates, is_aggregate_call
 from lakestream.compute.hoist import hoist
 from lakestream.compute.panes import partials
+from lakestream.compute.ranges import Ranges
+from lakestream.triggers.assign import PlacedGrid
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -36,6 +40,8 @@ class Way(StrEnum):
 
     GROUPED = "grouped"
     JOINED = "joined"
+    BY_ROW = "by_row"
+    RANGED = "ranged"
     LATERAL = "lateral"
     EACH = "each"
 
@@ -48,7 +54,8 @@ class Evaluation:
     ``only_with_rows``: windows without rows are left out (IGNORE_NODATA_TRIGGER);
     ``retracts``: some rows come with a sign of -1 and cancel an equal row; ``combines``: the aggregates
     may be combined from partial ones, as far as their kind goes (means of decimals may not); ``forces``:
-    a window for which the calculation gives no row has one, of constants and NULLs (FORCE_OUTPUT).
+    a window for which the calculation gives no row has one, of constants and NULLs (FORCE_OUTPUT);
+    ``groups``: SQL of what rows are grouped by before there are windows.
     """
 
     calculation: Calculation
@@ -59,6 +66,7 @@ class Evaluation:
     retracts: bool = False
     combines: bool = True
     forces: bool = False
+    groups: tuple[str, ...] = ()
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -72,9 +80,12 @@ class Evaluation:
         placeholders; ``ls_rows``: the source's columns, _ls_gid, _ls_ts BIGINT µs, _ls_v BIGINT (commit),
         _ls_sign INT. The result: _ls_gid, _ls_k, group columns, low, high, the placeholders, c1, c2, ….
         """
+        if self.way is Way.RANGED:
+            return self._ranged()
         body = {
             Way.GROUPED: self._grouped,
             Way.JOINED: self._joined,
+            Way.BY_ROW: self._by_row,
             Way.LATERAL: self._lateral,
         }[self.way]()
         return f"WITH {', '.join(self._relations())} {body}"
@@ -142,6 +153,8 @@ class Evaluation:
         )
 
     def _rows_by_window(self) -> str:
+        if self.grid.rows_are_placed:
+            return f"SELECT * FROM {ROWS}"
         if self.grid.disjoint_spans and not self.by_commit:
             return self._rows_in_order()
         if self.grid.depends_on_first:
@@ -281,6 +294,34 @@ class Evaluation:
         )
         return self._joined_to_windows(found, body)
 
+    # --- around a row ---
+
+    def _ranged(self) -> str:
+        ranges = _ranges(self.calculation, self.grid, self.groups)
+        assert ranges is not None  # by choose_way
+        return ranges.sql(self.columns)
+
+    # --- by row ---
+
+    def _by_row(self) -> str:
+        """Join rows and windows; a window is a further group, so that one without rows gives nothing."""
+        query = self.calculation.query
+        source = query.args["from_"].this
+        passed = self._passed()
+        listed = ", ".join(
+            f"{projection.unalias().sql('spark')} AS {column}"
+            for projection, column in zip(query.selects, self.columns, strict=True)
+        )
+        group, having = query.args.get("group"), query.args.get("having")
+        sql = f"SELECT {passed}, {listed} FROM ls_fired {ALIAS}, LATERAL {source.sql('spark')}"
+        if query.args.get("where"):
+            sql += f" {query.args['where'].sql('spark')}"
+        if group or having or aggregates(query.selects):
+            own = [f"{ALIAS}.{name}" for name in sorted(self.calculation.used)]
+            keys = [key.sql("spark") for key in group.expressions] if group else []
+            sql += f" GROUP BY {', '.join([passed, *own, *keys])}"
+        return f"{sql} {having.sql('spark')}" if having else sql
+
     # --- lateral and each ---
 
     def _lateral(self) -> str:
@@ -350,9 +391,20 @@ def _bind(query: exp.Query, values: Mapping[str, str]) -> exp.Query:
     return cast("exp.Query", query.transform(bind))
 
 
-def choose_way(calculation: Calculation, grid: Grid) -> Way:
+def _ranges(calculation: Calculation, grid: Grid, groups: tuple[str, ...]) -> Ranges | None:
+    """Return the calculation over windows around a row, None where the windows are others."""
+    reach = grid.reach if isinstance(grid, PlacedGrid) else None
+    return None if reach is None else Ranges(calculation, reach, groups)
+
+
+def choose_way(calculation: Calculation, grid: Grid, groups: tuple[str, ...] = ()) -> Way:
     """Return the first way that fits, by the shape of the calculation alone (never ``each``)."""
     query = calculation.query
+    if grid.rows_are_placed:
+        if not _plain_select(query):
+            return Way.LATERAL
+        ranges = _ranges(calculation, grid, groups)
+        return Way.RANGED if ranges is not None and ranges.fits else Way.BY_ROW
     if not _plain_aggregate(query):
         return Way.LATERAL
     if calculation.reads_rows and not calculation.reads and query.args.get("where") is None:
@@ -360,6 +412,18 @@ def choose_way(calculation: Calculation, grid: Grid) -> Way:
     if len(calculation.reads) == 1 and not calculation.reads_rows and _bounded_by_window(calculation, grid):
         return Way.JOINED
     return Way.LATERAL
+
+
+def _plain_select(query: exp.Query) -> bool:
+    """Return whether it is ``SELECT … FROM rows [WHERE …] [GROUP BY …] [HAVING …]`` and nothing else."""
+    others = ("distinct", "order", "limit", "offset", "windows", "qualify", "joins", "laterals", "with_")
+    if not isinstance(query, exp.Select) or any(query.args.get(name) for name in others):
+        return False
+    source = query.args.get("from_")
+    if source is None or not isinstance(source.this, exp.Subquery):
+        return False
+    # The rows themselves are carried as text made here: any query in the tree is one of the statement's.
+    return query.find(exp.Window) is None and len(list(query.find_all(exp.Select))) == 1
 
 
 def _plain_aggregate(query: exp.Query) -> bool:

@@ -9,7 +9,10 @@ from uuid import uuid4
 
 from lakestream.compute.calculation import ROWS, WINDOWS
 from lakestream.compute.evaluate import Way, distinct_aggregates
+from lakestream.compute.functions import aggregates
 from lakestream.compute.panes import averaged, partials
+from lakestream.compute.ranges import MARKED
+from lakestream.engine.admission import register_empty
 from lakestream.engine.instants import newest_time, parse_instant
 from lakestream.engine.names import has_subtables, trigger_fragments
 from lakestream.engine.notices import event_rules
@@ -20,6 +23,7 @@ from lakestream.engine.target import (
     Target,
     check_existing,
     create_output,
+    errors_table,
     key_is_from_window,
     keys_are_unique,
     output_shape,
@@ -69,6 +73,7 @@ def create_stream(
     checked = _checked(spark, catalog, registry, definition, zone, uuid, exact_by_default=exact_by_default)
     stream = checked.stream
     output, shared = _output(catalog, registry, definition, checked.shape, uuid)
+    errors_table(catalog, definition, uuid)
     table = catalog.handles.latest(stream.source.info.path)
     record = StreamRecord(
         uuid=uuid,
@@ -225,7 +230,9 @@ def open_target(stream: Stream, record: StreamRecord, catalog: Catalog) -> Targe
         return Target(info, shape, unique=False, appends=not stream.fires_early)
     unique = keys_are_unique(stream)
     appends = unique and not record.extra["shared_output"] and not stream.fires_early
-    return Target(info, shape, unique, appends)
+    if not shape.key:
+        appends = True
+    return Target(info, shape, unique, appends, errors_table(catalog, stream.definition, record.uuid))
 
 
 def analyse(spark: SparkSession, stream: Stream) -> tuple[Stream, list[str], list[str]]:
@@ -235,6 +242,8 @@ def analyse(spark: SparkSession, stream: Stream) -> tuple[Stream, list[str], lis
     """
     _register_empty(spark, stream)
     group_types = _group_types(spark, stream)
+    if stream.assigner is not None:
+        return _analyse_admitted(spark, stream, group_types)
     empty = ", ".join(
         f"CAST(NULL AS {kind}) AS {name}"
         for name, kind in zip(stream.group_columns, group_types, strict=True)
@@ -262,6 +271,46 @@ def analyse(spark: SparkSession, stream: Stream) -> tuple[Stream, list[str], lis
     wanted = stream.evaluation().columns
     stream = replace(stream, partial_types=_partial_types(spark, stream))
     return stream, [kinds[name] for name in wanted], group_types
+
+
+def _analyse_admitted(
+    spark: SparkSession, stream: Stream, group_types: list[str]
+) -> tuple[Stream, list[str], list[str]]:
+    """As :func:`analyse`, for a stream that leaves late rows out."""
+    _check_conditions(spark, stream)
+    register_empty(spark, stream)
+    stream = _with_whole_means(spark, stream)
+    try:
+        kinds = _types(spark, stream.evaluation().sql())
+    except _analysis_error() as error:
+        raise _calculation_error(stream.definition, error) from None
+    return stream, [kinds[name] for name in stream.evaluation().columns], group_types
+
+
+def _with_whole_means(spark: SparkSession, stream: Stream) -> Stream:
+    """Return the stream without combined aggregates where they would round: the mean of decimals is one."""
+    query = stream.calculation.query
+    having = query.args.get("having")
+    means = averaged(aggregates([*query.selects, *([having.this] if having else [])]))
+    if stream.way is not Way.RANGED or not means:
+        return stream
+    kinds = spark.sql(f"SELECT {', '.join(means)} FROM {MARKED}").dtypes
+    return replace(stream, way=Way.BY_ROW) if any(k.startswith("decimal") for _, k in kinds) else stream
+
+
+def _check_conditions(spark: SparkSession, stream: Stream) -> None:
+    """Let Spark check what an assigner looks at in a row. Raises StatementError EXPRESSION_INVALID."""
+    fragments = trigger_fragments(stream.definition.trigger)
+    assert stream.assigner is not None
+    for fragment, sql in zip(fragments, stream.assigner.expressions, strict=False):
+        try:
+            spark.sql(f"SELECT {sql} FROM {CHANGED}")
+        except _analysis_error() as error:
+            raise StatementError(
+                "EXPRESSION_INVALID",
+                f"the condition cannot be evaluated: {spark_message(error)}",
+                place=place_of(fragment),
+            ) from None
 
 
 _STATES = ("tinyint", "smallint", "int", "bigint", "boolean", "string")
@@ -393,10 +442,12 @@ def _register_empty(spark: SparkSession, stream: Stream) -> None:
 
 def _group_types(spark: SparkSession, stream: Stream) -> list[str]:
     definition = stream.definition
+    sql = stream.changes_sql(CHANGED) if stream.assigner is None else stream.grouped_sql(CHANGED)
     try:
-        kinds = dict(spark.sql(stream.changes_sql(CHANGED)).dtypes)
+        kinds = dict(spark.sql(sql).dtypes)
     except _analysis_error() as error:
-        clause = "PRE_FILTER" if definition.options.pre_filter else "PARTITION BY"
+        filtering = "FILTER" if definition.options.drops_late else "PRE_FILTER"
+        clause = filtering if definition.options.pre_filter else "PARTITION BY"
         fragment = definition.options.pre_filter or definition.partition_by[0].expression
         raise StatementError(
             "EXPRESSION_INVALID",
@@ -446,6 +497,7 @@ def _is_exact(definition: StreamDefinition, *, by_default: bool) -> bool:
     """Return whether a stream is EXACT: by its option, or by default where it names no other policy."""
     options = definition.options
     ignores = options.ignore_disorder or options.expired_time is not None
+    ignores = ignores or options.drops_late
     periodic = isinstance(definition.trigger, PeriodTrigger)
     return options.exact or (by_default and not ignores and not periodic)
 
@@ -496,6 +548,8 @@ def _refuse_source_without_feed(stream: Stream, catalog: Catalog) -> None:
 def _untaken_until(stream: Stream, catalog: Catalog) -> int | None:
     """Return the instant before which the rows there already are not the stream's, None for no such."""
     options = stream.definition.options
+    if options.drops_late:
+        return None  # rows come from commits alone
     if options.wants_history:
         return parse_instant(options.history_start, stream.zone) if options.history_start else None
     info = stream.source.info

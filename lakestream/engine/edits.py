@@ -39,8 +39,10 @@ class Editor:
     # --- making tables ---
 
     def create_table(self, statement: model.CreateTable, database: str) -> Result:
-        """CREATE TABLE and CREATE STABLE: the first column is the event time."""
+        """CREATE TABLE and CREATE STABLE: the first column is the event time, unless the table has no key."""
         columns = [_column(definition) for definition in statement.columns]
+        if not statement.keyed:
+            return self._create_keyless(statement, database, columns)
         if columns[0].type != "timestamp":
             raise StatementError(
                 "FIRST_COLUMN_NOT_TIME",
@@ -63,6 +65,18 @@ class Editor:
             if_not_exists=statement.if_not_exists,
         )
         return Result(message=f"created {kind} {database}.{statement.name.name}")
+
+    def _create_keyless(self, statement: model.CreateTable, database: str, columns: list[Column]) -> Result:
+        """Make a table in which every row is one of its own; its first timestamp, if any, is its time."""
+        time = next((column.name for column in columns if column.type == "timestamp"), "")
+        self.catalog.create_table(
+            database,
+            statement.name.name,
+            columns,
+            time_column=time,
+            if_not_exists=statement.if_not_exists,
+        )
+        return Result(message=f"created table {database}.{statement.name.name}")
 
     def create_subtables(self, statement: model.CreateSubtables, database: str) -> Result:
         """CREATE TABLE sub USING stable TAGS (…), one or several."""

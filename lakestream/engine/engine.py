@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from lakestream.compute.evaluate import Way
+from lakestream.engine.admission import FLUSH, due_of
 from lakestream.engine.checks import OutputMark, check_output, check_source, named_state
 from lakestream.engine.create import open_target, spark_message
 from lakestream.engine.delays import Delays, closed_by_clock, open_windows
@@ -211,7 +212,8 @@ class Engine:
             finished_us=finished,
             extra={**running.totals, **mark.written()},
         )
-        if running.stream.cut is not None and len(running.state):
+        by_tick = running.stream.cut is not None or running.stream.assigner is not None
+        if by_tick and len(running.state):
             self.registry.write_state(record.uuid, passed.tick, running.state.saved(latest))
         self.registry.write_progress([passed])
         self.forget(record.uuid)
@@ -226,6 +228,35 @@ class Engine:
             return progress is not None and progress.tick >= number
         found = next((one for one in self.registry.recalculations(uuid) if one.id == job), None)
         return None if found is None else found.part >= number
+
+    def flush(self, record: StreamRecord) -> list[TickReport]:
+        """Take all there is of a stream's source, then close what is open, as if no row were ever to come.
+
+        Raises StatementError FLUSH_WITHOUT_EFFECT for a stream whose windows do not wait for a mark alone,
+        StreamError when the stream fails meanwhile.
+        """
+        reports: list[TickReport] = []
+        while True:
+            running = self._load(record, *self.registry.last(record.uuid))
+            if running.stream.assigner is None:
+                raise StatementError(
+                    "FLUSH_WITHOUT_EFFECT",
+                    f"{record.database}.{record.name} follows its source; FLUSH STREAM is for windows that "
+                    "leave late rows out",
+                )
+            plan = running.pending or self._next(running, set())
+            is_last = plan is None
+            if plan is None:
+                plan = self._planner(running).by_clock(running.position, FLUSH, {})
+            assert plan is not None  # such a stream takes no history
+            if running.pending is None:
+                self.registry.write_plans([plan])
+            reports.append(self._run(running, plan))
+            if reports[-1].error is not None:
+                raise StreamError("CALCULATION_FAILED", reports[-1].error)
+            if is_last:
+                self._save(running)
+                return reports
 
     def held_back(self) -> float:
         """Return the seconds until the rate limit of some waiting output allows its next commit."""
@@ -306,6 +337,10 @@ class Engine:
     def _by_clock(self, running: _Running) -> TickPlan | None:
         """Plan what is due because time has passed, None for nothing."""
         planner = self._planner(running)
+        if running.stream.definition.options.by_arrival:
+            due_us = due_of(running.state)
+            is_due = due_us is not None and due_us <= planner.clock_us
+            return planner.by_clock(running.position, "clock", {}) if is_due else None
         closed = closed_by_clock(running.stream, planner.clock_us)
         if closed is not None and closed > running.closed_us:
             return planner.by_clock(running.position, "clock", {"closed": [running.closed_us, closed]})
@@ -343,8 +378,10 @@ class Engine:
                 self._fail(record, _as_failure(error))
                 continue
             self._running.pop(record.uuid, None)
-            # What PERIOD has written depends on when it did: only place and state are taken anew.
-            status = "Done" if compile_record(record, self.catalog).is_periodic else job.status
+            # What PERIOD has written depends on when it did, and windows that leave late rows out fire
+            # once: only place and state are taken anew.
+            stream = compile_record(record, self.catalog)
+            status = "Done" if stream.is_periodic or stream.assigner is not None else job.status
             self.registry.put_recalculation(
                 replace(job, status=status, extra={**job.extra, "place": version})
             )
@@ -414,7 +451,7 @@ class Engine:
         totals = {name: progress.extra.get(name, 0) for name in TOTALS} if progress else {}
         mark = OutputMark.read(progress.extra) if progress else None
         running = _Running(record, stream, target, position, GroupState(), pending, mark, totals)
-        running.state = self._restored(running)
+        running.state = self._restored(running, plan)
         running.saved_tick, running.saved_at = position.tick, self.meter.monotonic()
         known_us = progress.extra.get("closed_us") if progress else None
         running.closed_us = record.created_us if known_us is None else known_us
@@ -429,17 +466,24 @@ class Engine:
         if running.delays is not None:
             running.delays.follow(open_windows(self.spark(), running.stream, running.state), now_us)
 
-    def _restored(self, running: _Running) -> GroupState:
+    def _restored(self, running: _Running, last: TickPlan | None) -> GroupState:
         """Load the last checkpoint of the state, and follow what the source did since.
 
-        State is a function of the history, so one range does for however many ticks there were.
+        State is a function of the history, so one range does for however many ticks there were; where it
+        is one of the clock too, it was saved with every tick, and ``last`` is the only one that it may lack.
         """
         position = running.position
         if position.tick == 0:
             return GroupState()
         saved = self.registry.read_state(running.record.uuid, position.tick)
         version, state = GroupState.loaded(saved[1]) if saved else (None, GroupState())
-        for plan in self._planner(running).replay(position, version):
+        plans = self._planner(running).replay(position, version)
+        if last is not None and last.tick == position.tick and (saved is None or saved[0] < last.tick):
+            if running.stream.definition.options.by_arrival:
+                plans = [last]
+            elif last.kind == FLUSH:
+                plans.append(last)
+        for plan in plans:
             state = self._tick(running, plan, state, landed=True).run().state
         return state
 
@@ -552,8 +596,9 @@ class Engine:
     def _save_when_due(self, running: _Running) -> None:
         ticks = running.position.tick - running.saved_tick
         age = self.meter.monotonic() - running.saved_at
-        by_commit = running.stream.cut is not None  # its state follows from the ticks, not from a range
-        if by_commit or ticks >= self.settings.checkpoint_ticks or age >= self.settings.checkpoint_seconds:
+        # Its state follows from the ticks, not from a range.
+        by_tick = running.stream.cut is not None or running.stream.definition.options.by_arrival
+        if by_tick or ticks >= self.settings.checkpoint_ticks or age >= self.settings.checkpoint_seconds:
             self._save(running)
 
     def _save(self, running: _Running) -> None:

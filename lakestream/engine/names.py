@@ -9,7 +9,14 @@ from sqlglot import exp
 from lakestream.compute.calculation import Relation
 from lakestream.errors import StatementError, did_you_mean
 from lakestream.language.expressions import parse_expression, parse_query
-from lakestream.language.model import CountTrigger, EventTrigger, Fragment, StateTrigger
+from lakestream.language.model import (
+    CountTrigger,
+    EventTrigger,
+    Fragment,
+    SlideTrigger,
+    SpanTrigger,
+    StateTrigger,
+)
 
 if TYPE_CHECKING:
     from lakestream.language.model import StreamDefinition, Trigger
@@ -35,6 +42,7 @@ def names_used(definition: StreamDefinition) -> frozenset[str] | None:
     """
     fragments = [key.expression for key in definition.partition_by]
     fragments += [definition.options.pre_filter] if definition.options.pre_filter else []
+    fragments += [definition.options.time_column] if definition.options.time_column else []
     fragments += trigger_fragments(definition.trigger)
     query = parse_query(definition.calculation)
     inner = [part for select in query.find_all(exp.Select) for part in select.meta.get("inner_partition", [])]
@@ -52,6 +60,10 @@ def trigger_fragments(trigger: Trigger) -> list[Fragment]:
         return [trigger.start, trigger.end]
     if isinstance(trigger, CountTrigger):
         return [Fragment(f"`{name}`") for name in trigger.columns]
+    if isinstance(trigger, SlideTrigger):
+        return [trigger.when] if trigger.when else []
+    if isinstance(trigger, SpanTrigger):
+        return [trigger.begin, *([trigger.end] if trigger.end else [])]
     return []
 
 
@@ -65,7 +77,7 @@ def used_columns(info: TableInfo, used: frozenset[str] | None) -> tuple[str, ...
     """Return the visible columns that a stream reads: those of the names, and what every row needs."""
     if used is None:
         return visible_columns(info)
-    always = {info.time_column, TBNAME, *info.key}
+    always = {info.time_column, TBNAME, *info.key}  # a table of events may have no time column
     return tuple(name for name in visible_columns(info) if name in always or name.lower() in used)
 
 

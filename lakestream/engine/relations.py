@@ -126,6 +126,20 @@ class Relations:
         changed.createOrReplaceTempView(CHANGED)
         return self.spark.sql(f"SELECT c.* FROM {CHANGED} c LEFT ANTI JOIN {EXCLUDED} e ON {same}")
 
+    def events(self, columns: Sequence[str]) -> None:
+        """Register the changed rows of the plan as they were written, each with its commit."""
+        plan, info = self.plan, self.stream.source.info
+        if plan.after == plan.upto:
+            empty_view(self.spark, info, CHANGED, EMPTY_CHANGES)
+        elif plan.extra.get("appends_only"):
+            self.transport.appended(
+                self._path, plan.after, plan.upto, columns, versions=True
+            ).createOrReplaceTempView(CHANGED)
+        else:
+            self.transport.changes(self._path, plan.after, plan.upto, columns).createOrReplaceTempView(
+                CHANGED
+            )
+
     # --- rows of the source ---
 
     def rows_as_changed(self, spans: Spans) -> None:

@@ -67,6 +67,10 @@ class Resync:
         return known
 
     def _state(self, version: int) -> GroupState:
+        if self.stream.assigner is not None:
+            # It goes on with the rows it holds: they are those of no version of the source.
+            saved = self.registry.read_state(self.record.uuid)
+            return GroupState.loaded(saved[1])[1] if saved else GroupState()
         return self._state_by_time(version) if self.stream.cut is None else self._state_by_cut(version)
 
     def _state_by_cut(self, version: int) -> GroupState:

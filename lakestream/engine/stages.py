@@ -6,12 +6,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lakestream.language.model import (
+    BoundedSessionTrigger,
     CountTrigger,
     EventTrigger,
     IntervalTrigger,
+    LatestTrigger,
     PeriodTrigger,
     SessionTrigger,
+    SlideTrigger,
     SlidingTrigger,
+    SpanTrigger,
     StateTrigger,
 )
 from lakestream.language.targets import redacted
@@ -151,6 +155,8 @@ def by_update(stream: Stream, target: Target, plan: TickPlan) -> bool:
 
 def needs_rows(stream: Stream) -> bool:
     """Return whether the rows of a window themselves are needed, not only which windows fire."""
+    if stream.assigner is not None:
+        return False  # they come with the changes, or were held back
     options = stream.definition.options
     used = stream.calculation.used
     return stream.calculation.reads_rows or options.ignore_nodata or "_twrownum" in used
@@ -158,6 +164,8 @@ def needs_rows(stream: Stream) -> bool:
 
 def _rule(stream: Stream) -> str:
     text = _trigger(stream.definition.trigger)
+    if stream.assigner is not None:
+        return f"{text}, {_admitted(stream)}"
     keys = stream.definition.partition_by
     groups = ", ".join("tbname" if key.is_tbname else key.name for key in keys) or "one group"
     late = "late rows fire their windows again" if stream.refires else "late rows are ignored"
@@ -167,8 +175,27 @@ def _rule(stream: Stream) -> str:
     return f"{text} by {groups}, watermark {watermark or '0s'}, {late}"
 
 
-def _trigger(trigger: Trigger) -> str:
+def _admitted(stream: Stream) -> str:
+    """Say how rows are admitted."""
+    options = stream.definition.options
+    keys = ", ".join(key.expression.sql for key in stream.definition.partition_by) or "one timeline"
+    if options.by_arrival:
+        return f"by {keys}, by the time of arrival"
+    return f"by {keys}, tolerance {options.watermark or '0s'}, late rows are left out"
+
+
+def _trigger(trigger: Trigger) -> str:  # noqa: C901 (a case for each kind)
     match trigger:
+        case SlideTrigger():
+            when = f" WHEN {trigger.when.sql}" if trigger.when else ""
+            said = f"each row{when}: {trigger.length} before to {trigger.delay} after it"
+        case BoundedSessionTrigger():
+            said = f"sessions with gaps up to {trigger.gap}, cut every {trigger.longest}"
+        case LatestTrigger():
+            said = f"the latest {trigger.count} rows, every {trigger.step}"
+        case SpanTrigger():
+            end = f" to {trigger.end.sql}" if trigger.end else " to the next one"
+            said = f"from {trigger.begin.sql}{end}"
         case IntervalTrigger():
             said = f"INTERVAL({trigger.length}{_offset(trigger.offset)}) SLIDING({trigger.step})"
         case SlidingTrigger():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from sqlglot import exp
@@ -41,9 +41,13 @@ from lakestream.language.model import (
     EventTrigger,
     IntervalTrigger,
     PeriodTrigger,
+    RowTrigger,
     SessionTrigger,
     SlidingTrigger,
+    StateTrigger,
 )
+from lakestream.language.source import place_of
+from lakestream.triggers.assign import ORDER, Assigner, PlacedGrid, assigner_of
 from lakestream.triggers.cut import Cut, SpanGrid, cut_of
 from lakestream.triggers.detect import Detection, NetDetection
 from lakestream.triggers.grid import Grid, grid_of
@@ -52,7 +56,13 @@ from lakestream.triggers.period import Period
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from lakestream.language.model import Fragment, RowTrigger, StreamDefinition, TableName, Trigger
+    from lakestream.language.model import (
+        Fragment,
+        StreamDefinition,
+        StreamOptions,
+        TableName,
+        Trigger,
+    )
     from lakestream.storage.catalog import Catalog, TableInfo
 
 
@@ -111,6 +121,10 @@ class Stream:
     """Rows before it are not the stream's: set by a resynchronisation of one that takes no history."""
     cut: Cut | None = None
     """How rows are cut into windows; None where windows follow from time alone."""
+    assigner: Assigner | None = None
+    """How admitted rows are assigned to windows; None where late rows are not left out."""
+    time_us: str = ""
+    """SQL of a row's time (BIGINT µs, NULL where it has none), of a stream that admits rows."""
 
     @property
     def group_columns(self) -> tuple[str, ...]:
@@ -137,6 +151,8 @@ class Stream:
     @property
     def follows_source(self) -> bool:
         """Whether rows that are only added give the same windows however they are cut into commits."""
+        if self.assigner is not None:
+            return False
         return self.refires and self.definition.options.expired_time is None
 
     @property
@@ -209,6 +225,7 @@ class Stream:
             retracts=retracts and not settled,
             combines=self.partial_types is not None,
             forces=self.definition.options.force_output,
+            groups=self.groups,
         )
 
     def incremental(self, limit: int) -> Incremental | None:
@@ -514,6 +531,29 @@ class Stream:
             f"WHERE {self._admitted()} AND _ls_sign > 0"
         )
 
+    # --- rows that are admitted ---
+
+    def grouped_sql(self, changed: str) -> str:
+        """Return SQL of the groups of changed rows that the trigger sees."""
+        condition = f" WHERE ({self.condition})" if self.condition else ""
+        return f"SELECT {self.group_id()} AS gid{self._group_list()} FROM {changed}{condition}"
+
+    @property
+    def time_name(self) -> str:
+        """The name of the column that a row's time comes from."""
+        fragment = self.definition.options.time_column
+        return self.source.info.time_column if fragment is None else fragment.sql.strip("`")
+
+    @property
+    def hashed_columns(self) -> tuple[str, ...]:
+        """The columns by whose hash rows of equal time are put in order: all that Spark can hash."""
+        kinds = {column.name: column.type for column in self.source.info.columns}
+        return tuple(name for name in self.changed_columns if "map<" not in kinds[name])
+
+    def of_subtable(self) -> str:
+        """Return SQL that narrows a condition to the subtable that the stream is on."""
+        return "" if self.source.subtable is None else f" AND {quoted(TBNAME)} = {text(self.source.subtable)}"
+
     # --- windows that are cut by rows ---
 
     def cut_rows_sql(self, cuts: str) -> str:
@@ -593,18 +633,31 @@ def compile_stream(
     Raises StatementError TABLE_NOT_FOUND or COLUMN_NOT_FOUND with the place in the statement.
     """
     database = definition.name.database or ""
+    zone = definition.options.zone or zone
     names = Names(catalog, database, names_used(definition))
     source = _source(definition.source, names, catalog, database)
     info, subtable = source.info, source.subtable
+    if not info.time_column and not definition.options.drops_late:
+        raise StatementError(
+            "NO_TIME_COLUMN",
+            f"{info.database}.{info.name} has no timestamp column",
+            hint="windows of event time need one",
+        )
     trigger = definition.trigger
     overlaps = isinstance(trigger, CountTrigger) and trigger.step < trigger.count
     grid: Grid = SpanGrid(disjoint=not overlaps)
     cut = None
-    if isinstance(trigger, IntervalTrigger | SlidingTrigger):
+    assigner = None
+    if definition.options.drops_late:
+        assigner = _assigner(definition, source, zone)
+        grid = PlacedGrid(assigner.reach)
+    elif isinstance(trigger, IntervalTrigger | SlidingTrigger):
         grid = grid_of(trigger, zone)
-    elif not isinstance(trigger, PeriodTrigger):
+    elif isinstance(trigger, RowTrigger):
         cut = _cut(trigger, source, tells=definition.notification is not None)
     relation = relation_of(info, subtable, names.used)
+    if assigner is not None:
+        relation = replace(relation, order=ORDER)
     scope = Scope(
         relation,
         tuple(f"_ls_g{number}" for number, _ in enumerate(definition.partition_by, 1)),
@@ -615,21 +668,24 @@ def compile_stream(
     )
     calculation = compile_calculation(definition.calculation, scope)
     condition = definition.options.pre_filter
+    groups = tuple(_row_expression(key.expression, source) for key in definition.partition_by)
     return Stream(
         uuid,
         definition,
         zone,
         source,
-        tuple(_row_expression(key.expression, source) for key in definition.partition_by),
+        groups,
         _row_expression(condition, source) if condition else None,
         grid,
         calculation,
-        way or choose_way(calculation, grid),
+        way or choose_way(calculation, grid, groups),
         names.tables,
         exact,
         partial_types,
         floor_us,
         cut,
+        assigner,
+        _time_us(definition.options, source) if assigner is not None else "",
     )
 
 
@@ -646,6 +702,44 @@ def _placeholders(trigger: Trigger) -> frozenset[str]:
     if isinstance(trigger, SlidingTrigger):
         return SLIDING_PLACEHOLDERS
     return PERIOD_PLACEHOLDERS if isinstance(trigger, PeriodTrigger) else WINDOW_PLACEHOLDERS
+
+
+def _assigner(definition: StreamDefinition, source: Source, zone: str) -> Assigner:
+    trigger = definition.trigger
+    assert not isinstance(trigger, SlidingTrigger | PeriodTrigger | SessionTrigger | StateTrigger)
+    assert not isinstance(trigger, EventTrigger | CountTrigger)  # no statement combines them
+    found = [_row_expression(fragment, source) for fragment in trigger_fragments(trigger)]
+    return assigner_of(trigger, zone, found, by_arrival=definition.options.by_arrival)
+
+
+def _time_us(options: StreamOptions, source: Source) -> str:
+    """Return SQL of a row's time; texts are read as times, integers as milliseconds (eKuiper).
+
+    Raises StatementError TIMESTAMP_MISSING or TIMESTAMP_TYPE.
+    """
+    if options.by_arrival:
+        return "CAST(NULL AS BIGINT)"
+    fragment = options.time_column
+    if fragment is None and not source.info.time_column:
+        raise StatementError(
+            "TIMESTAMP_MISSING",
+            f"{source.info.database}.{source.info.name} has no time column of its own",
+            hint="WITH (TIMESTAMP = 'column')",
+        )
+    name = source.info.time_column if fragment is None else _row_expression(fragment, source).strip("`")
+    kind, column = source.info.column(name).type, quoted(name)
+    if kind in ("timestamp", "timestamp_ntz", "date"):
+        return f"unix_micros(CAST({column} AS TIMESTAMP))"
+    if kind in ("string", "varchar"):
+        return f"unix_micros(try_cast({column} AS TIMESTAMP))"
+    if kind in ("bigint", "int"):
+        return f"CAST({column} AS BIGINT) * 1000L"
+    raise StatementError(
+        "TIMESTAMP_TYPE",
+        f"the column {name} is of type {kind}, which is no time",
+        hint="a timestamp, a text, or milliseconds since 1970 as an integer",
+        place=place_of(fragment) if fragment else None,
+    )
 
 
 def _cut(trigger: RowTrigger, source: Source, *, tells: bool) -> Cut:

@@ -9,6 +9,7 @@ from sqlglot import exp
 
 from lakestream.compute.calculation import ALIAS
 from lakestream.compute.evaluate import Way
+from lakestream.engine.admission import ERRORS
 from lakestream.engine.names import visible_columns
 from lakestream.errors import StatementError
 from lakestream.language.expressions import parse_expression, parse_query, place_in
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 AT = "_ls_at"
 """The key of results that are stored in no table of the user's, which have no key of their own."""
 
+ERRORS_SUFFIX = "__errors"
 UNIQUE_TIMES = frozenset({"_twstart", "_twend", "_tcurrent_ts", "_tprev_ts", "_tnext_ts"})
 
 
@@ -44,13 +46,15 @@ class Target:
     """An output table: its description, the shape of the rows written to it, and how they are written.
 
     ``unique``: every row of the stream has a key of its own; ``appends``: and nothing else is in the
-    table, so that windows that fire for the first time are a plain append.
+    table, so that windows that fire for the first time are a plain append. ``errors`` is the table of the
+    rows that the stream leaves out, None where it leaves out none.
     """
 
     info: TableInfo
     shape: OutputShape
     unique: bool
     appends: bool
+    errors: TableInfo | None = None
 
 
 def output_shape(
@@ -71,6 +75,10 @@ def output_shape(
     if not definition.stores:
         at = OutputColumn(AT, "timestamp", "timestamp_micros(_ls_low)")
         return OutputShape((at, *columns), (AT, GROUP))
+    if definition.options.drops_late:
+        # Each window fires once, so no row ever replaces another one.
+        _refuse_duplicates(columns)
+        return OutputShape(tuple(columns), ())
     if columns[0].type != "timestamp":
         fragment = definition.calculation
         raise StatementError(
@@ -146,16 +154,38 @@ def create_output(
     ]
     columns += [Column(name, kind) for name, kind in PROVENANCE.items()]
     output = definition.output
+    times = [column.name for column in shape.columns if column.type == "timestamp"]
     return catalog.create_table(
         output.database or definition.name.database or "",
         output.name if definition.stores else writer,
         columns,
         kind="output",
-        time_column=shape.columns[0].name,
+        time_column=times[0] if times else "",
         key=shape.key,
         hidden=tuple(PROVENANCE),
         writer=writer,
     )
+
+
+def errors_table(catalog: Catalog, definition: StreamDefinition, writer: str) -> TableInfo | None:
+    """Return the table of the rows that a stream leaves out, ``<stream>__errors``; made where it is missing.
+
+    Raises StatementError TABLE_EXISTS where the name is that of another table.
+    """
+    if not definition.options.drops_late:
+        return None
+    database, name = definition.name.database or "", f"{definition.name.name}{ERRORS_SUFFIX}"
+    there = catalog.find_table(database, name)
+    if there is None:
+        columns = [Column(column, kind) for column, kind in ERRORS.items()]
+        return catalog.create_table(database, name, columns, kind="output", time_column="at", writer=writer)
+    if there.kind != "output" or [column.name for column in there.columns] != [*ERRORS]:
+        raise StatementError(
+            "TABLE_EXISTS",
+            f"there is a table {database}.{name}, where the rows that the stream leaves out would go",
+            hint="rename the table or the stream",
+        )
+    return there
 
 
 def check_existing(info: TableInfo, shape: OutputShape, *, by_name: bool) -> OutputShape:
@@ -233,5 +263,7 @@ def _subtables_are_groups(definition: StreamDefinition) -> bool:
 
 
 def keys_are_unique(stream: Stream) -> bool:
-    """Return whether each window gives one row, of a key that no other window has."""
+    """Return whether each window gives one row, of a key that no other window has; or rows have no key."""
+    if stream.definition.options.drops_late:
+        return True
     return stream.way in {Way.GROUPED, Way.JOINED} and key_is_from_window(stream)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from lakestream.compute.calculation import ROWS, WINDOWS
 from lakestream.compute.evaluate import BATCH, Way
 from lakestream.compute.incremental import GROUP_TOLD, RESULT
+from lakestream.engine.admission import Admission
 from lakestream.engine.cutting import Cutting, Found
 from lakestream.engine.extremes import Extremes
 from lakestream.engine.faults import reach
@@ -56,7 +57,7 @@ from lakestream.engine.updated import (
     windows_passed,
     with_groups,
 )
-from lakestream.engine.write import write_part, write_result
+from lakestream.engine.write import write_errors, write_part, write_result
 from lakestream.errors import StreamError
 from lakestream.output.columns import START
 from lakestream.storage.delta import capabilities, rows_between
@@ -161,6 +162,8 @@ class Tick:
         try:
             if self.stream.is_periodic:
                 return self._run_period()
+            if self.stream.assigner is not None:
+                return self._run_admitted()
             if self.plan.kind in CLOCK_KINDS:
                 return self._run_by_clock()
             for stage in stages(self.stream, self.target, self.plan):
@@ -213,6 +216,21 @@ class Tick:
             self.relations.tables_read(self._spans)
             self._evaluate()
         self._put(output_app(self.stream.uuid))
+        return self.outcome
+
+    def _run_admitted(self) -> Outcome:
+        """Admit rows, and compute the windows that are over; the rows that are left out go to the errors."""
+        admitted = Admission(self.spark, self.relations, self.stream, self.plan, self.state).run()
+        self.outcome = Outcome(admitted.state, rows_in=admitted.rows, late=admitted.late)
+        if self.landed:
+            return self.outcome
+        self._settled, self._spans = True, [EVER]
+        self._evaluate()
+        if admitted.errors is not None and self.target.errors is not None:
+            table = self.tables.open(self.target.errors.path)
+            write_errors(table, admitted.errors, errors_app(self.stream.uuid), self.plan, self.epoch)
+        self._put(output_app(self.stream.uuid))
+        self.outcome.windows = self.outcome.rows_out
         return self.outcome
 
     def _instants(self, state: GroupState, written: pa.Table) -> pa.Table:
@@ -729,6 +747,11 @@ def _joined(tables: list[pa.Table]) -> pa.Table | None:
 def output_app(uuid: str) -> str:
     """Return the transaction application id of a stream's output commits."""
     return f"lakestream:{uuid}:output"
+
+
+def errors_app(uuid: str) -> str:
+    """Return the transaction application id of a stream's commits to its error table."""
+    return f"lakestream:{uuid}:errors"
 
 
 def _total(summary: pa.Table, name: str) -> int:

@@ -60,7 +60,7 @@ class Transport(Protocol):
     def rows(
         self, path: str, version: int, columns: Sequence[str], time: str, spans: Sequence[Span]
     ) -> DataFrame:
-        """Return the rows at a version whose time lies in one of the spans."""
+        """Return the rows at a version whose time lies in one of the spans; a table may have no ``time``."""
         ...
 
     def keep(self, result: DataFrame) -> Kept:
@@ -108,7 +108,7 @@ class ArrowTransport:
 
         table = self._tables.open(path)
         parts = [
-            read_arrow(table, version, columns=columns, lower=lower, upper=upper, time_column=time)
+            read_arrow(table, version, columns=columns, lower=lower, upper=upper, time_column=time or None)
             for lower, upper in spans
         ]
         return self.frame(pa.concat_tables(parts) if len(parts) > 1 else parts[0])
@@ -155,7 +155,7 @@ class SparkTransport:
             columns=columns,
             lower=None if None in lowers else min(_known(lowers)),
             upper=None if None in uppers else max(_known(uppers)),
-            time_column=time,
+            time_column=time or None,
         )
 
     def keep(self, result: DataFrame) -> Kept:

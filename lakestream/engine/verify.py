@@ -125,6 +125,7 @@ class Verifier:
             "MAX_DELAY": options.max_delay is not None,
             "TRIGGER FORCE_WINDOW_CLOSE": options.by_clock,
             "PERIOD": stream.is_periodic,
+            "windows that leave late rows out": options.drops_late,
         }
         for what, is_so in by_time.items():
             if is_so:

@@ -116,6 +116,11 @@ def rows_of_part(table: Table, part: Part) -> pa.Table:
     return read_arrow(table, None, where=_part_predicate(part))
 
 
+def write_errors(table: Table, rows: pa.Table, app: str, plan: TickPlan, epoch: int) -> None:
+    """Append rows to a stream's error table, once for each tick."""
+    commit(table, rows, _tag(app, plan, epoch))
+
+
 def delete_output(table: Table, stream: Stream, state: GroupState, subtables: Collection[str]) -> None:
     """Delete the output rows of the groups that subtables of the source stand for (DELETE_OUTPUT_TABLE)."""
     keys = stream.definition.partition_by

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from lakestream.language.model import Fragment, Statement
 
-DIALECTS = ("tdengine",)
+DIALECTS = ("tdengine", "ekuiper")
 """The dialects that statements can be written in."""
 
 # `SHOW STREAMS` must answer at once: it is read without loading the SQL parser.
@@ -36,7 +36,7 @@ def parse_script(text: str, *, dialect: str = "tdengine", file: str | None = Non
     from lakestream.language import parser
 
     try:
-        return parser.parse_script(text, file=file)
+        return parser.parse_script(text, dialect=dialect, file=file)
     except StatementError as error:
         raise error.in_file(file) if file else error from error.__cause__
 

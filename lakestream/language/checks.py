@@ -103,7 +103,10 @@ _FORBIDDEN_NODES = (
 
 @dataclass(frozen=True)
 class StreamFacts:
-    """The parts of a stream that the checks look at; ``trigger`` is the trigger's keyword."""
+    """The parts of a stream that the checks look at; ``trigger`` is the trigger's keyword.
+
+    ``filters_rows``: WHERE over the rows of a window has a meaning of its own.
+    """
 
     trigger: str
     output: TableName | None
@@ -117,6 +120,7 @@ class StreamFacts:
     labels: tuple[str, ...]
     has_source: bool
     fires_at_open: bool
+    filters_rows: bool = False
 
 
 # --- any query or expression ---------------------------------------------------------------------
@@ -421,7 +425,7 @@ def _check_trows(facts: StreamFacts, f: Fragment, mark: exp.Column | exp.Table) 
         raise StatementError(
             "TROWS_JOINED", "%%trows cannot be joined", hint="FROM %%tbname can", place=place
         )
-    if select is not None and select.args.get("where"):
+    if select is not None and select.args.get("where") and not facts.filters_rows:
         raise StatementError(
             "TROWS_FILTERED",
             "a query on %%trows cannot have WHERE",

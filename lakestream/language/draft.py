@@ -66,6 +66,7 @@ def definition(reader: Reader, name: TableName, draft: Draft) -> StreamDefinitio
         labels=labels,
         has_source=draft.source is not None,
         fires_at_open=draft.options.values.at_open,
+        filters_rows=draft.options.values.drops_late,
     )
     check_stream(facts)
     unbuilt = draft.trigger.unbuilt + draft.unbuilt

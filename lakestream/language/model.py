@@ -85,11 +85,15 @@ class Duration:
 
 @dataclass(frozen=True)
 class IntervalTrigger:
-    """``INTERVAL(length[, offset]) SLIDING(step)``: windows ``[k*step + offset, … + length)``."""
+    """``INTERVAL(length[, offset]) SLIDING(step)``: windows ``[k*step + offset, … + length)``.
+
+    ``local``: steps below a day are counted from midnight of 1970-01-01 in the stream's time zone too.
+    """
 
     length: Duration
     offset: Duration
     step: Duration
+    local: bool = False
 
 
 @dataclass(frozen=True)
@@ -142,13 +146,63 @@ class PeriodTrigger:
     offset: Duration
 
 
+@dataclass(frozen=True)
+class SlideTrigger:
+    """A window for each row that meets ``when``: from ``length`` before it to ``delay`` after it.
+
+    Without a delay the row's own instant is the last one of the window.
+    """
+
+    length: Duration
+    delay: Duration
+    when: Fragment | None = None
+
+
+@dataclass(frozen=True)
+class BoundedSessionTrigger:
+    """Rows at most ``gap`` apart; cut at the first multiple of ``longest`` at which it is older than that."""
+
+    longest: Duration
+    gap: Duration
+
+
+@dataclass(frozen=True)
+class LatestTrigger:
+    """The latest ``count`` rows, looked at every ``step`` of them."""
+
+    count: int
+    step: int
+
+
+@dataclass(frozen=True)
+class SpanTrigger:
+    """From a row with ``begin`` to the first later one with ``end``, which is included.
+
+    Without ``end`` every row with ``begin`` ends the window before it and begins the next.
+    """
+
+    begin: Fragment
+    end: Fragment | None = None
+
+
 GridTrigger = IntervalTrigger | SlidingTrigger
 """Triggers whose windows follow from time alone."""
 
 RowTrigger = SessionTrigger | StateTrigger | EventTrigger | CountTrigger
 """Triggers whose windows are cut by what rows there are."""
 
-Trigger = GridTrigger | RowTrigger | PeriodTrigger
+AdmittedTrigger = IntervalTrigger | SlideTrigger | BoundedSessionTrigger | LatestTrigger | SpanTrigger
+"""Triggers of streams that leave late rows out (``StreamOptions.drops_late``)."""
+
+Trigger = (
+    GridTrigger
+    | RowTrigger
+    | PeriodTrigger
+    | SlideTrigger
+    | BoundedSessionTrigger
+    | LatestTrigger
+    | SpanTrigger
+)
 
 CLOCK = TableName("_lakestream", "clock")
 """What stands for the trigger table of a stream that has none: a table in which nothing happens."""
@@ -184,6 +238,10 @@ class StreamOptions:
     with every change of theirs (``at_once``), or each ``max_delay`` of processing time; ``at_open`` and
     ``at_close`` say which events of a window compute; ``by_clock``: the wall clock closes windows;
     ``notify_only``: results are sent and not stored.
+
+    ``drops_late``: one timeline for all groups; a row behind its mark is left out for good, and each
+    window fires once, over the rows that were admitted. Its time is ``time_column`` (None: that of the
+    table) or, ``by_arrival``, when it was taken; ``zone`` is the time zone (None: the lake's).
     """
 
     watermark: Duration | None = None
@@ -206,6 +264,10 @@ class StreamOptions:
     by_clock: bool = False
     delete_output: bool = False
     notify_only: bool = False
+    drops_late: bool = False
+    time_column: Fragment | None = None
+    by_arrival: bool = False
+    zone: str | None = None
 
     @property
     def wants_history(self) -> bool:
@@ -341,7 +403,8 @@ class CreateTable:
     """``CREATE TABLE``/``CREATE STABLE … TAGS (…)``; with ``location``, a Delta table that exists.
 
     For a LOCATION the columns may be empty: they come from the table. ``time_column`` names its event
-    time then (``TIMESTAMP BY col``), None for the first timestamp column.
+    time then (``TIMESTAMP BY col``), None for the first timestamp column. Not ``keyed``: every row that
+    is inserted is a row of its own, and no column need be a time.
     """
 
     name: TableName
@@ -350,6 +413,7 @@ class CreateTable:
     if_not_exists: bool = False
     location: str | None = None
     time_column: str | None = None
+    keyed: bool = True
 
 
 @dataclass(frozen=True)
@@ -495,6 +559,13 @@ class StopStream:
 
 
 @dataclass(frozen=True)
+class FlushStream:
+    """``FLUSH STREAM name``: what is open closes, as if no row were ever to come."""
+
+    name: TableName
+
+
+@dataclass(frozen=True)
 class RecalculateStream:
     """``RECALCULATE STREAM name FROM t1 [TO t2]``, half-open, or ``RECALCULATE STREAM name RESYNC``.
 
@@ -550,6 +621,7 @@ Statement = (
     | DropStream
     | StartStream
     | StopStream
+    | FlushStream
     | RecalculateStream
     | VerifyStream
     | ExplainStream

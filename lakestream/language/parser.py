@@ -31,6 +31,7 @@ _STATEMENTS: dict[tuple[str, ...], Callable[[Reader], Statement]] = {
     ("ALTER", "STABLE"): tables.alter_table,
     ("START", "STREAM"): streams.start_stream,
     ("STOP", "STREAM"): streams.stop_stream,
+    ("FLUSH", "STREAM"): streams.flush_stream,
     ("PAUSE", "STREAM"): streams.stop_stream,
     ("RESUME", "STREAM"): streams.start_stream,
     ("RECALCULATE", "STREAM"): streams.recalculate_stream,
@@ -59,10 +60,10 @@ _UNBUILT: tuple[tuple[str, ...], ...] = (
 _FIRST_WORDS = sorted({words[0] for words in _STATEMENTS} | set(_QUERIES))
 
 
-def parse_script(text: str, *, file: str | None = None) -> list[Statement]:
-    """Return the statements of a TDengine script; see :func:`lakestream.language.parse_script`."""
+def parse_script(text: str, *, dialect: str, file: str | None = None) -> list[Statement]:
+    """Return the statements of a script; see :func:`lakestream.language.parse_script`."""
     source = Source(text, file=file)
-    return [_statement(Reader(source, words)) for words in _split(read_words(source))]
+    return [_statement(Reader(source, words, dialect)) for words in _split(read_words(source))]
 
 
 def _split(words: list[Word]) -> list[list[Word]]:

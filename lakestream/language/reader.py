@@ -27,9 +27,10 @@ T = TypeVar("T")
 class Reader:
     """Reads the words of one statement from left to right; all errors carry their place."""
 
-    def __init__(self, source: Source, words: list[Word]) -> None:
+    def __init__(self, source: Source, words: list[Word], dialect: str = "tdengine") -> None:
         self.source = source
         self.words = words
+        self.dialect = dialect
         self.at = 0
         end = words[-1].end
         self._end = Word(Kind.END, "", end, end)

@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING
 from lakestream.language.classic import CLASSIC_WORDS, read_classic
 from lakestream.language.clauses import read_clauses
 from lakestream.language.draft import Draft, definition
+from lakestream.language.ekuiper import is_ekuiper, read_ekuiper
 from lakestream.language.model import (
     CreateStream,
     DropStream,
     ExplainStream,
+    FlushStream,
     RecalculateStream,
     StartStream,
     StopStream,
@@ -24,14 +26,16 @@ if TYPE_CHECKING:
 
 
 def create_stream(reader: Reader, *, or_replace: bool = False) -> CreateStream:
-    """Read what follows ``CREATE [OR REPLACE] STREAM``, with the trigger first or in the classic syntax.
+    """Read what follows ``CREATE [OR REPLACE] STREAM``: the trigger first, the classic syntax, or eKuiper's.
 
     Rules of the documentation come before "not supported", so that a wrong statement is told what is
     wrong with it. Raises StatementError and NotSupportedError.
     """
     if_not_exists = not or_replace and reader.if_not_exists()
     name = reader.table_name("a stream's name")
-    if reader.peek().kind is Kind.WORD and reader.peek().text.upper() in CLASSIC_WORDS:
+    if is_ekuiper(reader):
+        draft = read_ekuiper(reader)
+    elif reader.peek().kind is Kind.WORD and reader.peek().text.upper() in CLASSIC_WORDS:
         draft = read_classic(reader)
     else:
         draft = Draft(read_trigger(reader))
@@ -63,6 +67,11 @@ def stop_stream(reader: Reader) -> StopStream:
     """Read what follows ``STOP STREAM``."""
     if_exists = reader.if_exists()
     return StopStream(reader.table_name("a stream's name"), if_exists)
+
+
+def flush_stream(reader: Reader) -> FlushStream:
+    """Read what follows ``FLUSH STREAM``, which is lakestream's own."""
+    return FlushStream(reader.table_name("a stream's name"))
 
 
 def recalculate_stream(reader: Reader) -> RecalculateStream:

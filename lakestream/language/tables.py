@@ -108,7 +108,9 @@ def _column(reader: Reader) -> ColumnDefinition:
     return ColumnDefinition(name, kind, comment, composite)
 
 
-def _columns(reader: Reader, taken: tuple[ColumnDefinition, ...] = ()) -> tuple[ColumnDefinition, ...]:
+def _columns(
+    reader: Reader, taken: tuple[ColumnDefinition, ...] = (), *, keyed: bool = True
+) -> tuple[ColumnDefinition, ...]:
     columns: list[ColumnDefinition] = []
     names = {column.name.lower() for column in taken}
 
@@ -124,7 +126,7 @@ def _columns(reader: Reader, taken: tuple[ColumnDefinition, ...] = ()) -> tuple[
             raise reader.error(
                 "COMPOSITE_KEY", "only the second column may be COMPOSITE KEY, next to the time", word=word
             )
-        if not taken and not columns and column.type_name != "TIMESTAMP":
+        if keyed and not taken and not columns and column.type_name != "TIMESTAMP":
             raise reader.error(
                 "FIRST_COLUMN_NOT_TIME", f"the first column, {column.name}, must be a TIMESTAMP", word=word
             )
@@ -142,14 +144,16 @@ def create_table(reader: Reader, *, stable: bool) -> CreateTable | CreateSubtabl
         return _subtables(reader, name, if_not_exists=if_not_exists)
     if reader.accept("LOCATION"):
         return _located(reader, name, if_not_exists=if_not_exists)
-    columns = _columns(reader)
+    # eKuiper's tables are streams of events: no row replaces another one.
+    keyed = stable or reader.dialect != "ekuiper"
+    columns = _columns(reader, keyed=keyed)
     tags = _columns(reader, columns) if reader.accept("TAGS") else ()
     if stable and not tags:
         raise reader.unexpected("TAGS (a super table has tags)")
     for option in _TABLE_OPTIONS:
         if reader.sees(option):
             raise reader.unsupported(f"the table option {option}")
-    return CreateTable(name, columns, tags, if_not_exists)
+    return CreateTable(name, columns, tags, if_not_exists, keyed=keyed or bool(tags))
 
 
 def _located(reader: Reader, name: TableName, *, if_not_exists: bool) -> CreateTable:

@@ -50,7 +50,7 @@ class OutputColumn:
 
 @dataclass(frozen=True)
 class OutputShape:
-    """All columns of an output. ``key`` names those that tell its rows apart.
+    """All columns of an output. ``key`` names those that tell its rows apart; empty: each is one of its own.
 
     ``provenance`` is False for a table that the user made, which has no columns for it.
     """
@@ -109,6 +109,8 @@ class OutputShape:
         with equal keys the one of the later window stays (then of the greater group id).
         """
         listed = self.listed()
+        if not self.key:
+            return f"SELECT {listed} FROM ({evaluated})"
         first = self.columns[0]
         order = "_ls_high AS _ls_order, _ls_gid AS _ls_then"
         rows = f"SELECT {listed}, {order} FROM ({evaluated}) WHERE {first.sql} IS NOT NULL"

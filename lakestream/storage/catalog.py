@@ -54,8 +54,9 @@ class TableInfo:
     """A table of the lake.
 
     ``columns`` are in the table's order: time, measures, and for a super table ``tbname`` and its tags.
-    ``key`` is what INSERT upserts by, empty for none. ``hidden`` names the columns of an output that
-    hold its windows' provenance; ``writer`` is the id of the stream that writes it.
+    ``time_column`` is the event time, ``key`` what INSERT upserts by; empty for none. ``hidden`` names
+    the columns of an output that hold its windows' provenance; ``writer`` is the id of the stream that
+    writes it.
     """
 
     database: str

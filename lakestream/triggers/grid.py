@@ -14,10 +14,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from datetime import datetime
 from math import gcd
 from typing import TYPE_CHECKING
+from zoneinfo import ZoneInfo
 
-from lakestream.language.model import IntervalTrigger, SlidingTrigger
+from lakestream.language.model import MICROS, IntervalTrigger, SlidingTrigger
 from lakestream.triggers.sqltime import (
     DAY,
     floor_div,
@@ -46,6 +48,9 @@ class Grid(ABC):
 
     disjoint_spans = False
     """True for windows that only their bounds tell, of which no two of a group overlap."""
+
+    rows_are_placed = False
+    """True where the rows to evaluate come with the number of their window."""
 
     pane: Pane | None = None
     """How windows divide into panes, where each row is to be aggregated once only."""
@@ -409,7 +414,8 @@ def grid_of(trigger: GridTrigger, zone: str) -> Grid:
     """Return the grid of a trigger; ``zone`` is the lake's time zone (IANA name).
 
     INTERVAL with a step of days or longer follows the zone, with a shorter step it counts
-    microseconds from 1970 UTC (a length of days is then of 24 hours each).
+    microseconds from 1970 UTC, or from midnight of 1970-01-01 in the zone where it is ``local`` (a length
+    of days is then of 24 hours each).
     """
     if isinstance(trigger, IntervalTrigger):
         return _interval_grid(trigger, zone)
@@ -426,12 +432,21 @@ def _interval_grid(trigger: IntervalTrigger, zone: str) -> Grid:
     shift, offset = trigger.offset.months, _micros(trigger.offset)
     if step.months:
         return MonthGrid(length.months, step.months, shift, offset, zone)
+    if trigger.local:
+        # Windows end on the steps: one that is longer begins between them.
+        offset = (offset - length.micros) % step.micros
     if not step.is_calendar:
-        return FixedGrid(length.micros, step.micros, offset)
+        origin = _local_midnight(zone) if trigger.local else 0
+        return FixedGrid(length.micros, step.micros, origin + offset)
     origin = offset + (MONDAY if "w" in (length.unit, step.unit) else 0)
     if zone == "UTC":
         return FixedGrid(length.micros, step.micros, origin)
     return LocalGrid(length.micros, step.micros, origin, zone)
+
+
+def _local_midnight(zone: str) -> int:
+    """Return the instant of midnight of 1970-01-01 in a zone, in microseconds since 1970 UTC."""
+    return int(datetime(1970, 1, 1, tzinfo=ZoneInfo(zone)).timestamp()) * MICROS["s"]
 
 
 def _sliding_grid(trigger: SlidingTrigger, zone: str) -> Grid:

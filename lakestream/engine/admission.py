@@ -1,0 +1,346 @@
+"""Rows that are admitted to a stream that leaves late ones out: its windows, and what is held for later.
+
+The state is the newest time seen and the rows that later windows need, so a window holds what was
+admitted, whatever has become of the source since. Each commit is judged against the commits before it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from lakestream.compute.calculation import ROWS, WINDOWS
+from lakestream.compute.ranges import MARKED
+from lakestream.engine.relations import CHANGED, EMPTY_CHANGES, empty_view
+from lakestream.engine.state import GroupState
+from lakestream.engine.stream import quoted
+from lakestream.triggers.assign import Move
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import pyarrow as pa
+    from pyspark.sql import SparkSession
+
+    from lakestream.engine.relations import Relations
+    from lakestream.engine.stream import Stream
+    from lakestream.storage.registry import TickPlan
+
+FLUSH = "flush"
+"""The kind of a tick after which no row is to come (FLUSH STREAM)."""
+
+JUDGED, HELD, ADMITTED = "ls_judged", "ls_held", "ls_admitted"
+_MARKER = -1
+"""The commit of the row of the state that stands for the newest time seen."""
+
+_HELD = ("_ls_ts", "_ls_v", "_ls_c", "_ls_n", "_ls_due")
+"""What the state has of a row beside the source's columns (BIGINT)."""
+
+ERRORS = {
+    "at": "timestamp",
+    "reason": "string",
+    "event_time": "timestamp",
+    "commit_version": "bigint",
+    "event": "string",
+}
+"""The columns of a stream's error table: when and why a row was left out, and the row as JSON."""
+
+
+@dataclass(frozen=True)
+class Admitted:
+    """What a tick admitted: the next state, how many rows came and were late, and those left out."""
+
+    state: GroupState
+    rows: int
+    late: int
+    errors: pa.Table | None
+
+
+@dataclass(frozen=True)
+class _Commit:
+    """What a commit brought, and the newest time before and after it (µs; None: none yet)."""
+
+    version: int
+    rows: int
+    missing: int
+    oldest: int | None
+    before: int | None
+    newest: int | None
+
+
+@dataclass
+class Admission:
+    """One tick's rows of a stream: those held from earlier ticks, and those that its plan brings."""
+
+    spark: SparkSession
+    relations: Relations
+    stream: Stream
+    plan: TickPlan
+    state: GroupState
+
+    def run(self) -> Admitted:
+        """Judge the changed rows; register ``ls_windows`` and ``ls_rows`` of the windows that are over."""
+        known = newest_of(self.state)
+        self.relations.events(self.stream.changed_columns)
+        self.spark.sql(judged_sql(self.stream, self._arrival(known))).createOrReplaceTempView(JUDGED)
+        commits = self._commits(known)
+        newest = commits[-1].newest if commits else self._passed(known)
+        move = self._move(known, newest)
+        self._register_held()
+        self.spark.sql(admitted_sql(self.stream, self._judgement(commits, move))).createOrReplaceTempView(
+            ADMITTED
+        )
+        self._mark(move)
+        errors = self._errors(commits)
+        missing = sum(commit.missing for commit in commits)
+        late = errors.num_rows - missing if errors is not None else 0
+        return Admitted(self._next(newest), sum(commit.rows for commit in commits), late, errors)
+
+    # --- the mark ---
+
+    def _arrival(self, known: int | None) -> int | None:
+        """Return the time of rows that come by arrival: when the tick was planned; time never goes back."""
+        if not self.stream.definition.options.by_arrival:
+            return None
+        return max(self.plan.clock_us, known or 0)
+
+    def _passed(self, known: int | None) -> int | None:
+        """Return the newest time where no row has come: the clock goes on without rows."""
+        return self._arrival(known) or known
+
+    def _commits(self, known: int | None) -> list[_Commit]:
+        """Return what each commit with rows brought, in order."""
+        summed = self.spark.sql(
+            f"SELECT _ls_v AS version, count(1) AS rows, count_if(_ls_ts IS NULL) AS missing, "
+            f"min(_ls_ts) AS oldest, max(_ls_ts) AS newest FROM {JUDGED} GROUP BY _ls_v ORDER BY _ls_v"
+        ).toArrow()
+        commits = []
+        for row in summed.to_pylist():
+            before = known
+            known = _latest(known, row["newest"])
+            commits.append(_Commit(row["version"], row["rows"], row["missing"], row["oldest"], before, known))
+        return commits
+
+    def _move(self, known: int | None, newest: int | None) -> Move:
+        before = None if known is None else known - self.stream.watermark
+        # Without a time there is no row that could be held against it.
+        mark = 0 if newest is None else newest - self.stream.watermark
+        return Move(before, mark, ends=self.plan.kind == FLUSH)
+
+    # --- admission ---
+
+    def _judgement(self, commits: Sequence[_Commit], move: Move) -> _Judgement:
+        tolerance = self.stream.watermark
+        marks = [(c.version, None if c.before is None else c.before - tolerance) for c in commits]
+        moved = [c for c in commits if c.newest != c.before]
+        steps = [(c.version, c.newest - tolerance) for c in moved if c.newest is not None]
+        return _Judgement(marks, steps, move, self.plan.upto)
+
+    def _register_held(self) -> None:
+        rows = self.state.rows
+        if rows is None:
+            self.spark.sql(empty_held_sql(self.stream)).createOrReplaceTempView(HELD)
+            return
+        self.spark.createDataFrame(_without_marker(rows)).coalesce(1).createOrReplaceTempView(HELD)
+
+    def _mark(self, move: Move) -> None:
+        assert self.stream.assigner is not None
+        marked = self.spark.sql(self.stream.assigner.marked_sql(f"SELECT * FROM {ADMITTED}", move))
+        self.relations.transport.keep(marked).frame.createOrReplaceTempView(MARKED)
+        register_windows(self.spark, self.stream, move, self.plan.clock_us)
+
+    def _next(self, newest: int | None) -> GroupState:
+        """Return the rows that stay, and the newest time as a row of its own."""
+        import pyarrow as pa
+
+        if newest is None:
+            return self.state
+        columns = [*self.stream.changed_columns, *_HELD]
+        listed = ", ".join(map(quoted, columns))
+        stay = self.spark.sql(f"SELECT {listed} FROM {MARKED} WHERE _ls_stays").toArrow()
+        nullable = pa.schema([field.with_nullable(True) for field in stay.schema])
+        marker = pa.Table.from_pylist([{"_ls_ts": newest, "_ls_v": _MARKER}], schema=nullable)
+        return GroupState(pa.concat_tables([marker, stay.cast(nullable)]).combine_chunks())
+
+    # --- what is left out ---
+
+    def _errors(self, commits: Sequence[_Commit]) -> pa.Table | None:
+        """Return the rows without a time and the late ones, None where there are none."""
+        tolerance = self.stream.watermark
+        left_out = [
+            commit
+            for commit in commits
+            if commit.missing
+            or (
+                commit.oldest is not None
+                and commit.before is not None
+                and commit.oldest < commit.before - tolerance
+            )
+        ]
+        if not left_out:
+            return None
+        marks = [(c.version, None if c.before is None else c.before - tolerance) for c in left_out]
+        return self.spark.sql(errors_sql(self.stream, marks, self.plan.clock_us)).toArrow()
+
+
+@dataclass(frozen=True)
+class _Judgement:
+    """The mark before each commit, the commits that moved it with the mark after each, and its whole move."""
+
+    marks: Sequence[tuple[int, int | None]]
+    steps: Sequence[tuple[int, int]]
+    move: Move
+    upto: int
+
+    def reached(self) -> str:
+        """Return SQL of the commit that moved the mark to or past a row's time, NULL for none yet."""
+        first = f"{self.upto}L"
+        if len(self.steps) == 1:
+            first = f"{self.steps[0][0]}L"
+        elif self.steps:
+            listed = ", ".join(f"struct({version}L AS v, {mark}L AS mark)" for version, mark in self.steps)
+            first = f"get(filter(array({listed}), s -> s.mark >= _ls_ts), 0).v"
+            first = f"coalesce({first}, {self.upto}L)"
+        return f"CASE WHEN {self.move.passed('_ls_ts')} THEN greatest(_ls_v, {first}) END"
+
+
+def _latest(one: int | None, other: int | None) -> int | None:
+    return other if one is None else one if other is None else max(one, other)
+
+
+# --- the state ---
+
+
+def newest_of(state: GroupState) -> int | None:
+    """Return the newest time that a stream has seen (µs), None before its first row."""
+    return None if state.rows is None else int(state.rows["_ls_ts"][_marker_at(state.rows)].as_py())
+
+
+def due_of(state: GroupState) -> int | None:
+    """Return the next instant at which time alone ends a window (µs), None for none."""
+    import pyarrow.compute as pc
+
+    if state.rows is None:
+        return None
+    found = pc.min(state.rows["_ls_due"]).as_py()
+    return None if found is None else int(found)
+
+
+def _marker_at(rows: pa.Table) -> int:
+    import pyarrow.compute as pc
+
+    return int(pc.index(rows["_ls_v"], _MARKER).as_py())
+
+
+def _without_marker(rows: pa.Table) -> pa.Table:
+    import pyarrow.compute as pc
+
+    return rows.filter(pc.not_equal(rows["_ls_v"], _MARKER))
+
+
+# --- SQL over the relations of a tick ---
+
+
+def judged_sql(stream: Stream, arrival: int | None) -> str:
+    """Return SQL of the written rows with their commit and time; ``arrival`` is the time of all of them."""
+    time = stream.time_us if arrival is None else f"{arrival}L"
+    return (
+        f"SELECT {_columns(stream)}, CAST(_commit_version AS BIGINT) AS _ls_v, {time} AS _ls_ts "
+        f"FROM {CHANGED} WHERE _change_type IN ('insert', 'update_postimage'){stream.of_subtable()}"
+    )
+
+
+def empty_held_sql(stream: Stream) -> str:
+    """Return SQL of no held rows."""
+    own = ", ".join(f"CAST(NULL AS BIGINT) AS {name}" for name in _HELD)
+    return f"SELECT {_columns(stream)}, {own} FROM {CHANGED} WHERE false"
+
+
+def admitted_sql(stream: Stream, judgement: _Judgement) -> str:
+    """Return SQL of the rows that may be in windows, as :mod:`lakestream.triggers.assign` takes them."""
+    assert stream.assigner is not None
+    columns, reached = _columns(stream), judgement.reached()
+    condition = f" AND ({stream.condition})" if stream.condition else ""
+    fresh = (
+        f"SELECT {columns}, _ls_ts, _ls_v, {reached} AS _ls_c, CAST(NULL AS BIGINT) AS _ls_n, "
+        f"true AS _ls_fresh FROM ({_with_mark(judgement.marks)}) "
+        f"WHERE _ls_ts IS NOT NULL AND (_ls_mark IS NULL OR _ls_ts >= _ls_mark){condition}"
+    )
+    held = f"SELECT {columns}, _ls_ts, _ls_v, coalesce(_ls_c, {reached}), _ls_n, false FROM {HELD}"
+    groups = "".join(
+        f", {group} AS {name}" for group, name in zip(stream.groups, stream.group_columns, strict=True)
+    )
+    looked_at = "".join(
+        f", {sql} AS {name}"
+        for sql, name in zip(stream.assigner.expressions, stream.assigner.columns, strict=True)
+    )
+    hashed = ", ".join(quoted(name) for name in stream.hashed_columns)
+    marked = f"SELECT *, xxhash64({hashed}) AS _ls_h FROM ({fresh} UNION ALL {held})"
+    order = "struct(_ls_ts, _ls_c, _ls_v, _ls_h) AS _ls_order"
+    return f"SELECT *, {stream.group_id()} AS _ls_gid{groups}{looked_at}, {order} FROM ({marked})"
+
+
+def _with_mark(marks: Sequence[tuple[int, int | None]]) -> str:
+    """Return SQL of the judged rows with the mark before their commit, as _ls_mark."""
+    if len(marks) <= 1:
+        mark = _literal(marks[0][1]) if marks else _literal(None)
+        return f"SELECT *, {mark} AS _ls_mark FROM {JUDGED}"
+    listed = ", ".join(f"({version}L, {_literal(mark)})" for version, mark in marks)
+    return (
+        f"SELECT j.*, m.mark AS _ls_mark FROM {JUDGED} j JOIN VALUES {listed} AS m(v, mark) ON m.v = j._ls_v"
+    )
+
+
+def _literal(value: int | None) -> str:
+    return "CAST(NULL AS BIGINT)" if value is None else f"{value}L"
+
+
+def errors_sql(stream: Stream, marks: Sequence[tuple[int, int | None]], clock_us: int) -> str:
+    """Return SQL of the rows that some commits left out, as the error table has them."""
+    name = stream.time_name
+    column = quoted(name)
+    known = f"coalesce(concat('\\'', CAST({column} AS STRING), '\\''), 'NULL')"
+    missing = f"concat('no timestamp: {name} is ', {known})"
+    late = "concat('late: before the watermark ', CAST(timestamp_micros(_ls_mark) AS STRING))"
+    versions = ", ".join(str(version) for version, _ in marks)
+    values = {
+        "at": f"timestamp_micros({clock_us}L)",
+        "reason": f"CASE WHEN _ls_ts IS NULL THEN {missing} ELSE {late} END",
+        "event_time": "timestamp_micros(_ls_ts)",
+        "commit_version": "_ls_v",
+        "event": f"to_json(struct({_columns(stream)}))",
+    }
+    listed = ", ".join(f"{sql} AS `{column}`" for column, sql in values.items())
+    return (
+        f"SELECT {listed} FROM ({_with_mark(marks)}) WHERE _ls_v IN ({versions}) "
+        f"AND (_ls_ts IS NULL OR _ls_ts < _ls_mark)"
+    )
+
+
+def _columns(stream: Stream) -> str:
+    return ", ".join(quoted(name) for name in stream.changed_columns)
+
+
+def register_windows(spark: SparkSession, stream: Stream, move: Move, clock_us: int) -> None:
+    """Register the rows of the windows that are over, and the windows with their placeholders."""
+    assert stream.assigner is not None
+    spark.sql(stream.assigner.members_sql(MARKED, move)).createOrReplaceTempView(ROWS)
+    groups = "".join(f", {name}" for name in stream.group_columns)
+    local = f", {clock_us * 1000}L AS _tlocaltime" if "_tlocaltime" in stream.calculation.used else ""
+    spark.sql(
+        f"SELECT DISTINCT _ls_gid, _ls_k, 0L AS _ls_c{groups}, _ls_low, _ls_high, "
+        f"timestamp_micros(_ls_low) AS _twstart, timestamp_micros(_ls_high) AS _twend, "
+        f"(_ls_high - _ls_low) div 1000L AS _twduration{local}, _ls_gid AS _tgrpid FROM {ROWS}"
+    ).createOrReplaceTempView(WINDOWS)
+
+
+def register_empty(spark: SparkSession, stream: Stream) -> None:
+    """Register the relations of a tick without rows, for Spark to check the stream's expressions over."""
+    empty_view(spark, stream.source.info, CHANGED, EMPTY_CHANGES)
+    spark.sql(judged_sql(stream, None)).createOrReplaceTempView(JUDGED)
+    spark.sql(empty_held_sql(stream)).createOrReplaceTempView(HELD)
+    move = Move(None, 0)
+    spark.sql(admitted_sql(stream, _Judgement((), (), move, 0))).createOrReplaceTempView(ADMITTED)
+    assert stream.assigner is not None
+    spark.sql(stream.assigner.marked_sql(f"SELECT * FROM {ADMITTED}", move)).createOrReplaceTempView(MARKED)
+    register_windows(spark, stream, move, 0)
