@@ -104,6 +104,20 @@ class Settings(BaseSettings):
         default=100, ge=1, description="a stream's state is saved every so many ticks"
     )
 
+    continuous_query_submit_thread_count: int = Field(
+        default=2, ge=1, description="executions of continuous queries that are computed at a time"
+    )
+    continuous_query_min_every_interval_in_ms: int = Field(
+        default=1_000, ge=1, description="the least EVERY of a continuous query, in milliseconds"
+    )
+    trigger_modules: tuple[str, ...] = Field(
+        default=(),
+        description="Python modules that CREATE TRIGGER may load classes from; as text, a JSON list",
+    )
+    trigger_lib_dir: Path | None = Field(
+        default=None, description="folder of modules, .zip and .whl files that CREATE TRIGGER may load"
+    )
+
     lock_wait_seconds: float = Field(
         default=30.0, ge=0, description="how long to wait for another process that writes to the lake"
     )

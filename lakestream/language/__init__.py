@@ -23,7 +23,9 @@ _SHOW_STREAMS = re.compile(
 )
 
 
-def parse_script(text: str, *, dialect: str = "tdengine", file: str | None = None) -> list[Statement | TreeStatement]:
+def parse_script(
+    text: str, *, dialect: str = "tdengine", file: str | None = None
+) -> list[Statement | TreeStatement]:
     """Return the statements of a script, separated by ``;`` and checked as far as text alone allows.
 
     Empty for a script of nothing but blanks, comments and semicolons. ``file`` is named in places.
@@ -47,7 +49,7 @@ def _read(text: str, dialect: str, file: str | None) -> list[Statement | TreeSta
         return [*statements.parse_script(text, file=file)]
     from lakestream.language import parser
 
-    return parser.parse_script(text, file=file)
+    return [*parser.parse_script(text, file=file)]
 
 
 def parse_statement(text: str, *, dialect: str = "tdengine") -> Statement | TreeStatement:

@@ -189,9 +189,7 @@ def _check_range(query: CreateContinuousQuery) -> None:
         raise _cq(query, "The start time offset should be greater than end time offset.")
     interval = query.select.group.interval if query.select.group is not None else None
     if interval is not None and not interval.months and not months and interval.micros > start.micros:
-        raise _cq(
-            query, "The start time offset should be greater than or equal to the group_by_interval."
-        )
+        raise _cq(query, "The start time offset should be greater than or equal to the group_by_interval.")
 
 
 def _comparable(query: CreateContinuousQuery, unit: str) -> bool:

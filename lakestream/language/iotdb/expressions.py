@@ -273,4 +273,3 @@ def _check_call(found: Expression, node: exp.Expr, call: str) -> None:
         inner is not node and call_of(found, inner) in AGGREGATES for inner in node.find_all(exp.Anonymous)
     ):
         raise found.error("AGGREGATE_NESTED", f"{call} of an aggregate: an aggregate is over points")
-

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 from lakestream.language.iotdb.paths import ANY_NODE, ANY_NODES, ROOT, Path, node_of
 from lakestream.language.iotdb.values import Instant, Span
 from lakestream.language.model import Now
-from lakestream.language.words import Kind
+from lakestream.language.reader import Reader
+from lakestream.language.source import Source
+from lakestream.language.words import Kind, read_words
 
 if TYPE_CHECKING:
-    from lakestream.language.reader import Reader
     from lakestream.language.words import Word
 
 NODE_CHARACTERS = "@#$:"
@@ -21,7 +22,8 @@ _NODE_SYMBOLS = f"*{NODE_CHARACTERS}{{}}"
 _PART = re.compile(r"(\d{1,18})(ns|us|ms|mo|[smhdwy])", re.IGNORECASE)
 _DURATION = re.compile(rf"(?:{_PART.pattern})+", re.IGNORECASE)
 _MOMENT = re.compile(
-    r"(\d{4})([-/.])(\d{1,2})\2(\d{1,2})(?:[T ](\d{2}:\d{2}(?::\d{2}(?:\.\d{1,9})?)?))?([Zz]|[+-]\d{2}:\d{2})?"
+    r"(\d{4})([-/.])(\d{1,2})\2(\d{1,2})(?:[T ](\d{2}:\d{2}(?::\d{2}(?:\.\d{1,9})?)?))?"
+    r"([Zz]|[+-]\d{2}:\d{2})?"
 )
 _NANOS = {
     "ns": 1,
@@ -98,6 +100,15 @@ def read_path(
         hint = "paths begin with root, such as root.ln.d1"
         raise reader.error("BAD_PATH", f"{'.'.join(nodes)} is no path of the tree", word=first, hint=hint)
     return Path(tuple(nodes))
+
+
+def device_path(text: str) -> Path:
+    """Return a device as Python names it. Raises StatementError BAD_PATH or SYNTAX."""
+    source = Source(text)
+    reader = Reader(source, read_words(source, NODE_CHARACTERS))
+    path = read_path(reader, "a device such as root.ln.d")
+    reader.expect_end()
+    return path
 
 
 # --- durations and instants -------------------------------------------------------------------------
