@@ -419,9 +419,9 @@ class Lake:
     def insert(self, table: str, rows: Sequence[Mapping[str, Any]] | pa.Table) -> int:
         """Insert rows (mappings by column, or an Arrow table) by key in one commit; return its version.
 
-        A name that begins with ``root.`` is a device of the tree of time series: the rows are its points at
-        ``ts``, and their number is returned. A row whose key is there already replaces the old one. Times may be datetimes, text or
-        milliseconds. Raises StatementError TABLE_NOT_FOUND, COLUMN_NOT_FOUND or BAD_VALUE.
+        A row whose key is there already replaces the old one. A name that begins with ``root.`` is a device
+        of the tree of time series: the rows are its points, each at its ``ts``. Times may be datetimes, text
+        or milliseconds. Raises StatementError TABLE_NOT_FOUND, COLUMN_NOT_FOUND or BAD_VALUE.
         """
         with self._writing("insert"):
             if table.startswith(f"{ROOT}."):

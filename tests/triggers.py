@@ -62,6 +62,7 @@ class Recorder(Trigger):
         self.log("validate")
 
     def on_create(self, attributes: Mapping[str, str], context: TriggerContext) -> None:
+        del context
         self.name = attributes.get("name")
         self.log("on_create")
 
@@ -69,6 +70,7 @@ class Recorder(Trigger):
         self.log("on_drop")
 
     def restore(self, state: bytes | None) -> None:
+        del state
         self.log("restore")
 
     def fire(self, tablet: Tablet) -> bool:
@@ -101,6 +103,7 @@ class Limit(Recorder):
             raise ValueError("the attribute limit is missing")
 
     def on_create(self, attributes: Mapping[str, str], context: TriggerContext) -> None:
+        del context
         self.name, self.attributes = attributes.get("name"), attributes
 
     def on_drop(self) -> None:
@@ -129,12 +132,14 @@ class RunningCount(Recorder):
         pass
 
     def on_create(self, attributes: Mapping[str, str], context: TriggerContext) -> None:
+        del context
         self.name = attributes.get("name")
 
     def on_drop(self) -> None:
         pass
 
     def restore(self, state: bytes | None) -> None:
+        del state
         totals = [row["points"] for row in logged() if row["name"] == self.name and row["call"] == "fire"]
         self.total = int(str(totals[-1])) if totals else 0
         self.log("restore", points=self.total)

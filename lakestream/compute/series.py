@@ -27,18 +27,17 @@ from lakestream.language.iotdb.expressions import (
     number_of,
 )
 from lakestream.language.iotdb.functions import AGGREGATES
-from lakestream.language.iotdb.paths import Path
 from lakestream.language.source import place_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from lakestream.language.iotdb.expressions import Expression
-    from lakestream.language.iotdb.paths import Series
+    from lakestream.language.iotdb.paths import Path, Series
     from lakestream.language.iotdb.values import Instant, Select
 
 _MAX_WINDOWS = 10_000_000
-_BINARY = {
+_BINARY: dict[type[exp.Expr], str] = {
     exp.EQ: "=",
     exp.NEQ: "<>",
     exp.GT: ">",
@@ -48,7 +47,6 @@ _BINARY = {
     exp.And: "AND",
     exp.Or: "OR",
 }
-_ARITHMETIC: dict[type[exp.Expr], str] = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*"}
 _COMPARISONS = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE)
 _MIRRORED = {"<": ">", ">": "<", "<=": ">=", ">=": "<=", "=": "=", "<>": "<>"}
 
@@ -83,9 +81,9 @@ class SeriesQuery:
 
     ``windows`` are None without GROUP BY time; ``instant`` gives a written time in microseconds; ``now_us``
     is what ``now()`` stands for; ``[lower, upper)`` (µs) are the only times that points are taken of, None
-    for no bound. The SQL reads the views ``points`` (what ``scans`` says) and ``result`` (what ``sql`` gives),
-    which ``number`` tells from those of other queries. Raises StatementError SERIES_TYPE, SERIES_AMBIGUOUS, ALIAS_OF_MANY, TIME_CONDITION or
-    TOO_MANY_WINDOWS.
+    for no bound. The SQL reads the views ``points`` (what ``scans`` says) and ``result`` (what ``sql``
+    gives), which ``number`` tells from those of other queries. Raises StatementError SERIES_TYPE,
+    SERIES_AMBIGUOUS, ALIAS_OF_MANY, TIME_CONDITION, ARGUMENT_KIND or TOO_MANY_WINDOWS.
     """
 
     def __init__(
@@ -164,9 +162,8 @@ class SeriesQuery:
         if fill is not None and self.has_time:
             kinds = zip(names, types, strict=True)
             names = [f"{filled(fill, name, kind, partition)} AS {name}" for name, kind in kinds]
-        keys = self._keys(time="ts")
         order = [*(["device"] if self.select.by_device else []), *(self._time_order if self.has_time else [])]
-        sql = f"SELECT {', '.join([*keys, *names])} FROM {self.result}"
+        sql = f"SELECT {', '.join([*self._keys, *names])} FROM {self.result}"
         if order:
             sql += f" ORDER BY {', '.join(order)}"
         if self.select.limit is not None:
@@ -187,8 +184,8 @@ class SeriesQuery:
 
     def _devices(self) -> list[Path]:
         """Return the devices that have one of the measurements, in the order of their creation."""
-        paths = {series.path.device: None for series in sorted(self._used, key=lambda one: one.order)}
-        return list(paths)
+        by_creation = sorted(self._used, key=lambda series: series.order)
+        return list(dict.fromkeys(series.path.device for series in by_creation))
 
     def _having_outputs(self) -> list[Output]:
         having = self.select.having
@@ -224,10 +221,12 @@ class SeriesQuery:
         rows = points if by_device else self._wide(points)
         columns = [f"{self._column(output)} AS c{i}" for i, output in enumerate(self.outputs)]
         some = " OR ".join(f"c{i} IS NOT NULL" for i in range(len(columns)))
-        return f"SELECT * FROM (SELECT {', '.join([*self._keys(time='ts'), *columns])} FROM ({rows})) WHERE {some}"
+        selected = ", ".join([*self._keys, *columns])
+        return f"SELECT * FROM (SELECT {selected} FROM ({rows})) WHERE {some}"
 
-    def _keys(self, time: str) -> list[str]:
-        return [*([time] if self.has_time else []), *(["device"] if self.select.by_device else [])]
+    @property
+    def _keys(self) -> list[str]:
+        return [*(["ts"] if self.has_time else []), *(["device"] if self.select.by_device else [])]
 
     def _points(self) -> str:
         """Return the points that the query looks at: within the bounds, and where WHERE holds."""
@@ -343,7 +342,7 @@ class SeriesQuery:
 
     @property
     def _order(self) -> str:
-        """What orders points of one aggregate: where several devices are pooled, the device after the time."""
+        """What orders the points of an aggregate: where devices are pooled, the device after the time."""
         return "struct(ts AS t, device AS d)" if self.select.levels else "ts"
 
     def _rendered(self, expression: Expression, node: exp.Expr, operand: Callable[[int], str]) -> str:
@@ -401,7 +400,8 @@ class SeriesQuery:
         found = tuple(
             one
             for one in self._series
-            if any(path.below(source).matches(one.path) for source in self.select.sources)
+            if one.path.device in self.devices
+            and any(path.below(source).matches(one.path) for source in self.select.sources)
         )
         operand = Operand(str(path), found)
         refuse_types(operand, where)
@@ -447,39 +447,36 @@ class SeriesQuery:
         raise expression.error("TIME_CONDITION", "time is compared with an instant, or now() ± a duration")
 
 
+_FORMS: dict[type[exp.Expr], tuple[str, tuple[str, ...]]] = {
+    exp.Paren: ("({})", ("this",)),
+    exp.Neg: ("(- {})", ("this",)),
+    exp.Not: ("(NOT {})", ("this",)),
+    exp.Between: ("({} BETWEEN {} AND {})", ("this", "low", "high")),
+    exp.Is: ("({} IS {})", ("this", "expression")),
+    exp.Like: ("({} LIKE {})", ("this", "expression")),
+    exp.RegexpLike: ("({} RLIKE {})", ("this", "expression")),
+    **{kind: (f"({{}} {sign} {{}})", ("this", "expression")) for kind, sign in _BINARY.items()},
+}
+_ON_DOUBLES: dict[type[exp.Expr], str] = {
+    exp.Add: "({} + {})",
+    exp.Sub: "({} - {})",
+    exp.Mul: "({} * {})",
+    exp.Div: "try_divide({}, {})",
+    exp.Mod: "try_mod({}, {})",
+}
+"""Arithmetic is on doubles; a division by zero gives no point."""
+
+
 def _operator(node: exp.Expr, sql: Callable[[exp.Expr], str]) -> str:
-    """Return an operator or literal; arithmetic is on doubles, and a division by zero gives no point."""
-    if type(node) in _ARITHMETIC:
-        return f"({_double(sql(node.this))} {_ARITHMETIC[type(node)]} {_double(sql(node.expression))})"
-    if isinstance(node, exp.Div):
-        return f"try_divide({_double(sql(node.this))}, {_double(sql(node.expression))})"
-    if isinstance(node, exp.Mod):
-        return f"try_mod({_double(sql(node.this))}, {_double(sql(node.expression))})"
-    if type(node) in _BINARY:
-        return f"({sql(node.this)} {_BINARY[type(node)]} {sql(node.expression)})"
-    if isinstance(node, exp.Paren):
-        return f"({sql(node.this)})"
-    if isinstance(node, exp.Neg):
-        return f"(- {sql(node.this)})"
-    if isinstance(node, exp.Not):
-        return f"(NOT {sql(node.this)})"
-    return _predicate(node, sql)
-
-
-def _predicate(node: exp.Expr, sql: Callable[[exp.Expr], str]) -> str:
-    if isinstance(node, exp.Between):
-        return f"({sql(node.this)} BETWEEN {sql(node.args['low'])} AND {sql(node.args['high'])})"
+    """Return an operator or a literal as Spark SQL."""
+    if type(node) in _ON_DOUBLES:
+        return _ON_DOUBLES[type(node)].format(_double(sql(node.this)), _double(sql(node.expression)))
+    if type(node) in _FORMS:
+        form, parts = _FORMS[type(node)]
+        return form.format(*(sql(node.args[part]) for part in parts))
     if isinstance(node, exp.In):
         return f"({sql(node.this)} IN ({', '.join(map(sql, node.expressions))}))"
-    if isinstance(node, exp.Is):
-        return f"({sql(node.this)} IS {sql(node.expression)})"
-    if isinstance(node, exp.Like):
-        return f"({sql(node.this)} LIKE {sql(node.expression)})"
-    if isinstance(node, exp.RegexpLike):
-        return f"({sql(node.this)} RLIKE {sql(node.expression)})"
-    if isinstance(node, exp.Literal | exp.Boolean | exp.Null):
-        return node.sql("spark")
-    raise StatementError("SYNTAX", f"{type(node).__name__} has no meaning over series")
+    return node.sql("spark")
 
 
 def _double(sql: str) -> str:
@@ -514,8 +511,8 @@ def _text(value: str) -> str:
     return exp.Literal.string(value).sql("spark")
 
 
-def _texts(values: object) -> str:
-    return f"array({', '.join(map(_text, values))})"  # type: ignore[call-overload]
+def _texts(values: Iterable[str]) -> str:
+    return f"array({', '.join(map(_text, values))})"
 
 
 def _of_device(device: str, value: str) -> str:

@@ -24,8 +24,8 @@ from lakestream.language.iotdb.paths import has_placeholder
 from lakestream.language.iotdb.values import CreateContinuousQuery, Span
 from lakestream.language.model import Now
 from lakestream.language.source import place_of
-from lakestream.storage.delta import CommitTag
 from lakestream.storage.definitions import QueryRecord
+from lakestream.storage.delta import CommitTag
 from lakestream.triggers.resample import Resample
 
 if TYPE_CHECKING:
@@ -195,7 +195,7 @@ class ContinuousQueries:
                 attempt.rows = self.reader.rows(attempt.query)
             except LakestreamError as error:
                 attempt.error = error
-            except Exception as error:
+            except Exception as error:  # noqa: BLE001 - a defect stops this execution alone
                 _log.exception("an execution of %s failed", attempt.record.name)
                 attempt.error = StreamError("INTERNAL", f"{type(error).__name__}: {error}")
         return attempt

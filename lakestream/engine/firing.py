@@ -20,8 +20,8 @@ from lakestream.language import parse_statement
 from lakestream.language.iotdb.paths import Path
 from lakestream.language.iotdb.values import CreateTrigger
 from lakestream.language.source import place_of
-from lakestream.storage.delta import changes_arrow
 from lakestream.storage.definitions import TriggerRecord
+from lakestream.storage.delta import changes_arrow
 from lakestream.storage.tree import DEVICE, TIME
 
 if TYPE_CHECKING:
@@ -108,9 +108,8 @@ class Triggers:
                 place=place_of(statement.place),
             )
         try:
-            hook = self._hook(found)
-            hook.instance.on_drop()
-        except Exception:
+            self._hook(found).instance.on_drop()
+        except Exception:  # noqa: BLE001 - a trigger's own failure does not keep it here
             _log.exception("on_drop of trigger %s failed", found.name)
         self.definitions.remove_trigger(found.name)
         self._hooks.pop(found.uuid, None)
@@ -269,9 +268,9 @@ class Triggers:
         import pyarrow.compute as pc
 
         by_device: dict[str, list[Series]] = {}
-        for series in self.tree.series():
-            if series.table == info.name:
-                by_device.setdefault(series.device, []).append(series)
+        for one in self.tree.series():
+            if one.table == info.name:
+                by_device.setdefault(one.device, []).append(one)
         rows = _new_points(changes_arrow(info.path, after, upto, [c.name for c in info.columns]))
         for version in sorted(pc.unique(rows[_VERSION]).to_pylist()):
             commit = rows.filter(pc.equal(rows[_VERSION], version))
@@ -311,7 +310,7 @@ def _fired(hook: _Hook, tablet: Tablet) -> bool:
         if hook.instance.fire(tablet):
             return True
         _log.warning("trigger %s failed for %s", hook.record.name, tablet.device)
-    except Exception:
+    except Exception:  # noqa: BLE001 - what a trigger raises is its failure
         _log.exception("trigger %s failed for %s", hook.record.name, tablet.device)
     return False
 

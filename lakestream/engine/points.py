@@ -11,8 +11,15 @@ from typing import TYPE_CHECKING
 from lakestream.errors import StatementError
 from lakestream.language.iotdb.paths import Path, name_of
 from lakestream.storage.catalog import Column
-from lakestream.storage.delta import align, commit, identifier, insert_rows, read_arrow, text_literal
-from lakestream.storage.delta import timestamp_literal
+from lakestream.storage.delta import (
+    align,
+    commit,
+    identifier,
+    insert_rows,
+    read_arrow,
+    text_literal,
+    timestamp_literal,
+)
 from lakestream.storage.tree import DEVICE, SPARK_TYPES, TIME, Tree
 from lakestream.storage.types import arrow_type
 from lakestream.storage.values import convert

@@ -14,7 +14,6 @@ from lakestream.engine.points import Block, block_of, type_of_arrow
 from lakestream.engine.stream import quoted
 from lakestream.engine.transport import ArrowTransport
 from lakestream.errors import StatementError
-from lakestream.language.iotdb.paths import Path
 from lakestream.language.model import Now
 from lakestream.language.source import place_of
 from lakestream.storage.datafiles import rows_between
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from lakestream.compute.series import Scan
-    from lakestream.language.iotdb.paths import Series
+    from lakestream.language.iotdb.paths import Path
     from lakestream.language.iotdb.values import Instant, Select, TimeGroup
     from lakestream.settings import Settings
     from lakestream.storage.tree import Tree

@@ -108,7 +108,7 @@ class ArrowTransport:
 
         table = self._tables.open(path)
         parts = [
-            read_arrow(table, version, columns=columns, lower=lower, upper=upper, time_column=time)
+            read_arrow(table, version, columns=columns, lower=lower, upper=upper, time_column=time or None)
             for lower, upper in spans
         ]
         return self.frame(pa.concat_tables(parts) if len(parts) > 1 else parts[0])

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
     from lakestream.clock import Clock
     from lakestream.engine.engine import TickReport
+    from lakestream.engine.points import Block
+    from lakestream.language.iotdb.paths import Path
     from lakestream.language.iotdb.values import Instant, TreeStatement
     from lakestream.settings import Settings
     from lakestream.storage.catalog import Catalog
@@ -134,22 +136,27 @@ class TreeEngine:
         return Result(message=f"inserted {count} row{'s' if count != 1 else ''}")
 
     def insert(self, device: str, rows: Sequence[Mapping[str, Any]] | pa.Table) -> int:
-        """Insert points of a device, given as mappings or as an Arrow table with ``ts``; return the rows.
+        """Insert points of a device, given as mappings or as an Arrow table with ``ts``, in one commit.
 
-        Raises StatementError BAD_PATH, BAD_VALUE, SERIES_TYPE or TRIGGER_FAILED.
+        Returns the version of its database's table. Raises StatementError BAD_PATH, BAD_VALUE, SERIES_TYPE
+        or TRIGGER_FAILED.
         """
         path = device_path(device)
         if hasattr(rows, "num_rows"):
             table = plain(rows)
             types = {field.name: type_of_arrow(field.type) for field in table.schema if field.name != TIME}
-            return self.writer.write([block_of(path, table, types)])
+            return self._written([block_of(path, table, types)], path)
         names = [name for name in dict.fromkeys(n for row in rows for n in row) if name != TIME]
-        times = [self._written(row.get(TIME)) for row in rows]
+        times = [self._time_of(row.get(TIME)) for row in rows]
         found = [[_as_text(row.get(name)) for name in names] for row in rows]
         block = block_of_values(self.tree, path, names, times, found, now_us=self._now_us, zone=self.zone)
-        return self.writer.write([block])
+        return self._written([block], path)
 
-    def _written(self, time: object) -> int:
+    def _written(self, blocks: Sequence[Block], device: Path) -> int:
+        self.writer.write(blocks)
+        return self.tree.version_of(device)
+
+    def _time_of(self, time: object) -> int:
         """Return the time of a row given to Python."""
         if isinstance(time, bool) or time is None:
             raise StatementError("BAD_VALUE", f"a point has a time in {TIME}, not {time}")

@@ -94,9 +94,10 @@ class Tree:
                 return known
         return Path(path.nodes[:2])
 
-    def table(self, series: Series) -> TableInfo:
-        """Return the table that holds a series."""
-        return self.catalog.table(ROOT, series.table)
+    def version_of(self, device: Path) -> int:
+        """Return the version of the table that holds a device; 0 when there is none yet."""
+        info = self.catalog.find_table(ROOT, _table_name(self._database_of(Path((*device.nodes, "")))))
+        return 0 if info is None else self.catalog.handles.latest(info.path).version
 
     def tables(self) -> list[TableInfo]:
         """Return the tables of all databases."""
@@ -160,21 +161,24 @@ class Tree:
         for series in own:
             if series.path.measurement == measurement and series.type == kind:
                 return series.column
-        info = self.catalog.table(ROOT, table)
-        taken = {series.column for series in own}
-        types = {column.name.lower(): column for column in info.columns}
-        base = _UNSTORABLE.sub("_", name_of(measurement)) or "_"
-        names = [base, f"{base}:{kind.lower()}", *(f"{base}:{n}" for n in range(2, len(types) + 4))]
-        for name in names:
-            there = types.get(name.lower())
-            if there is None and name.lower() not in _RESERVED and not name.lower().startswith("_ls_"):
+        there = {column.name.lower(): column for column in self.catalog.table(ROOT, table).columns}
+        used = {series.column for series in own} | _RESERVED
+        for name in _names(measurement, kind, len(there)):
+            column = there.get(name.lower())
+            if column is None and name.lower() not in _RESERVED:
                 self.catalog.add_column(ROOT, table, Column(name, SPARK_TYPES[kind]))
                 return name
-            if there is not None and there.name not in taken and there.name == name:
-                # A column that was made just before a crash.
-                if there.type == SPARK_TYPES[kind] and name not in _RESERVED:
-                    return name
-        raise AssertionError(names)
+            # A column that no series uses was made just before a crash.
+            if column == Column(name, SPARK_TYPES[kind]) and name not in used:
+                return name
+        raise AssertionError(measurement)
+
+
+def _names(measurement: str, kind: str, taken: int) -> list[str]:
+    """Return names for the column of a measurement, the best first: more than can be taken."""
+    base = _UNSTORABLE.sub("_", name_of(measurement)) or "_"
+    base = f"_{base}" if base.lower().startswith("_ls_") else base
+    return [base, f"{base}:{kind.lower()}", *(f"{base}:{n}" for n in range(2, taken + 4))]
 
 
 def _table_name(database: Path) -> str:

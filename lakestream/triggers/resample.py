@@ -25,7 +25,10 @@ _RETRY_MICROS = 20_000_000
 
 @dataclass(frozen=True)
 class Resample:
-    """The timing of a continuous query. Instants are microseconds since 1970 UTC, ``zone`` is IANA's."""
+    """The timing of a continuous query. Instants are microseconds since 1970 UTC, ``zone`` is IANA's.
+
+    Durations are of months, or of elapsed time, never of both.
+    """
 
     every: Span
     start: Span
@@ -80,13 +83,8 @@ class Resample:
     def _about(self, moment_us: int) -> int:
         if not self.every.months:
             return (moment_us - self.boundary_us) // self.every.micros
-        # The elapsed part of a mixed duration only makes instants rarer: the search goes on from below.
         local, start = _local(moment_us, self._zone), _local(self.boundary_us, self._zone)
-        months = (local.year - start.year) * 12 + local.month - start.month
-        month_us = self.every.months * 28 * 86_400_000_000 + self.every.micros
-        if not self.every.micros:
-            return months // self.every.months
-        return (moment_us - self.boundary_us) // (month_us + self.every.months * 3 * 86_400_000_000)
+        return ((local.year - start.year) * 12 + local.month - start.month) // self.every.months
 
     @cached_property
     def _zone(self) -> ZoneInfo:
@@ -94,7 +92,7 @@ class Resample:
 
 
 def shifted(moment_us: int, span: Span, times: int, zone: str) -> int:
-    """Return a moment moved by a span as often as said: its months in the zone first, then elapsed time."""
+    """Return a moment moved by a span as often as said: months follow the zone's calendar."""
     months = span.months * times
     if months:
         where = ZoneInfo(zone)

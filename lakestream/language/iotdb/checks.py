@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from typing import TYPE_CHECKING
 
 from sqlglot import exp
@@ -9,11 +10,12 @@ from sqlglot import exp
 from lakestream.errors import NotSupportedError, StatementError
 from lakestream.language.iotdb.expressions import aggregate_calls
 from lakestream.language.iotdb.paths import has_placeholder
+from lakestream.language.model import MICROS
 from lakestream.language.source import place_of
 
 if TYPE_CHECKING:
     from lakestream.language.iotdb.expressions import Expression
-    from lakestream.language.iotdb.values import CreateContinuousQuery, Select, Target
+    from lakestream.language.iotdb.values import CreateContinuousQuery, Select, Span, Target
 
 
 def check_select(select: Select, slices: list[str]) -> None:
@@ -79,9 +81,8 @@ def _check_levels(select: Select) -> None:
         return
     if select.by_device:
         raise _refused(select, "LEVEL_INVALID", "LEVEL does not go with ALIGN BY DEVICE")
-    expressions = [item.expression for item in select.items]
     if select.having is not None:
-        expressions.append(select.having)
+        expressions = [*(item.expression for item in select.items), select.having]
         for expression in expressions:
             if any(len(path.nodes) > 1 for path in expression.paths):
                 raise expression.error("LEVEL_INVALID", "with LEVEL and HAVING, measurements stand alone")
@@ -182,14 +183,32 @@ def _check_range(query: CreateContinuousQuery) -> None:
             hint="write EVERY and RANGE both in months, or both without",
             place=place_of(query.place),
         )
-    size = (lambda span: span.months) if months else (lambda span: span.micros)
+    size = operator.attrgetter("months" if months else "micros")
     if size(start) <= 0:
         raise _cq(query, "The start time offset should be greater than 0.")
     if end is not None and size(start) <= size(end):
         raise _cq(query, "The start time offset should be greater than end time offset.")
-    interval = query.select.group.interval if query.select.group is not None else None
-    if interval is not None and not interval.months and not months and interval.micros > start.micros:
+    group = query.select.group
+    if group is not None and not _reaches(start, group.interval):
         raise _cq(query, "The start time offset should be greater than or equal to the group_by_interval.")
+
+
+def _reaches(start: Span, interval: Span) -> bool:
+    """Tell whether a duration is at least as long as another, however long its months are."""
+    if start.months and interval.months:
+        return (start.months, start.micros) >= (interval.months, interval.micros)
+    return _least(start) >= _greatest(interval)
+
+
+def _least(span: Span) -> int:
+    """Return the least length of a duration in microseconds: months of 28 days, years of 365."""
+    years, months = divmod(span.months, 12)
+    return span.micros + (years * 365 + months * 28) * MICROS["d"]
+
+
+def _greatest(span: Span) -> int:
+    years, months = divmod(span.months, 12)
+    return span.micros + (years * 366 + months * 31) * MICROS["d"]
 
 
 def _comparable(query: CreateContinuousQuery, unit: str) -> bool:

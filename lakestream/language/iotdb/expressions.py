@@ -36,12 +36,11 @@ _OPERATORS = {"&&": "AND", "&": "AND", "||": "OR", "|": "OR", "!": "NOT", "==": 
 _FUSED = "<>=!|&"
 _PLAIN_NUMBER = re.compile(r"[0-9]*\.?[0-9]*([eE][+-]?[0-9]+)?")
 _OPERAND = re.compile(r"_([pf])(\d+)\b")
-_KNOWN = (
-    (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod, exp.Neg, exp.Paren)
-    + (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.And, exp.Or, exp.Not)
-    + (exp.In, exp.Between, exp.Is, exp.Like, exp.RegexpLike, exp.Escape)
-    + (exp.Literal, exp.Boolean, exp.Null, exp.Column, exp.Identifier, exp.Anonymous)
-)
+_ARITHMETIC = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod, exp.Neg, exp.Paren)
+_CONDITIONS = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.And, exp.Or, exp.Not)
+_PREDICATES = (exp.In, exp.Between, exp.Is, exp.Like, exp.RegexpLike)
+_LEAVES = (exp.Literal, exp.Boolean, exp.Null, exp.Column, exp.Identifier, exp.Anonymous)
+_KNOWN = (*_ARITHMETIC, *_CONDITIONS, *_PREDICATES, *_LEAVES)
 
 
 @dataclass(frozen=True)
@@ -220,12 +219,10 @@ class _Scan:
         """Take a node; a star that two operands stand around is a multiplication."""
         reader = self.reader
         words, at = reader.words, reader.at
-        end = at
-        while end < len(words) and not words[end].is_symbol("*") or end == at:
-            if end + 1 >= len(words) or words[end + 1].start != words[end].end:
-                break
+        end = at + 1
+        while end < len(words) and words[end].start == words[end - 1].end and not words[end].is_symbol("*"):
             end += 1
-        if at < end < len(words) and words[end].is_symbol("*") and _is_factor(words, end):
+        if end < len(words) and words[end].is_symbol("*") and _is_factor(words, end):
             before = Reader(reader.source, words[:end])
             before.at = at
             node = read_node(before, "a path")
