@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from lakestream.language.iotdb.expressions import Expression
     from lakestream.language.iotdb.values import Select
 
-_NUMBERS = frozenset({"INT32", "INT64", "FLOAT", "DOUBLE"})
+NUMBERS = frozenset({"INT32", "INT64", "FLOAT", "DOUBLE"})
+"""The types of numbers."""
 
 
 @dataclass(frozen=True)
@@ -134,7 +135,7 @@ def _check_types(output: Output) -> None:
                     "SERIES_TYPE", f"{name} over {operand.shown}: its series have several types"
                 )
             is_path = isinstance(call.expressions[0], exp.Column)
-            if is_path and name in NUMERIC and not operand.types <= _NUMBERS:
+            if is_path and name in NUMERIC and not operand.types <= NUMBERS:
                 raise expression.error(
                     "SERIES_TYPE", f"{name} takes numbers, {operand.shown} is {min(operand.types)}"
                 )

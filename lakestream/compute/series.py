@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from lakestream.compute import series_functions
-from lakestream.compute.expand import Operand, Output, expansions, one_each, outputs, refuse_types
+from lakestream.compute.expand import NUMBERS, Operand, Output, expansions, one_each, outputs, refuse_types
 from lakestream.compute.fill import filled
 from lakestream.errors import StatementError
 from lakestream.language.iotdb.expressions import (
@@ -258,6 +258,11 @@ class SeriesQuery:
             return False
         return not self.aggregates or any(map(_crosses_devices, [*self.outputs, *self._having]))
 
+    @cached_property
+    def _places(self) -> dict[Series, int]:
+        """Where each series stands among those that are put side by side."""
+        return {series: place for place, series in enumerate(self._used)}
+
     def _slot(self, series: Series) -> str:
         return self._slots[series.column, series.type]
 
@@ -331,7 +336,7 @@ class SeriesQuery:
     def _operand(self, output: Output, number: int) -> str:
         operand = output.operands[number]
         if self._side_by_side:
-            return f"s{list(self._used).index(operand.series[0])}"
+            return f"s{self._places[operand.series[0]]}"
         slots = list(dict.fromkeys(map(self._slot, operand.series)))
         if len(operand.types) > 1:
             slots = [f"CAST({slot} AS STRING)" for slot in slots]
@@ -397,14 +402,16 @@ class SeriesQuery:
         path = where.paths[number]
         if len(path.nodes) > 1:
             return self._looked_up(where, path)
+        devices = set(self.devices)
         found = tuple(
             one
             for one in self._series
-            if one.path.device in self.devices
+            if one.path.device in devices
             and any(path.below(source).matches(one.path) for source in self.select.sources)
         )
         operand = Operand(str(path), found)
-        refuse_types(operand, where)
+        if not operand.types <= NUMBERS:
+            refuse_types(operand, where)
         self._use(operand)
         slots = list(dict.fromkeys(map(self._slot, found)))
         return f"coalesce({', '.join(slots)})" if slots else "NULL"
@@ -432,13 +439,10 @@ class SeriesQuery:
         """Return a constant time in microseconds."""
         if isinstance(node, exp.Paren):
             return self._micros(expression, node.this)
-        if isinstance(node, exp.Neg) and isinstance(node.this, exp.Literal) and node.this.is_int:
-            return -int(node.this.name) * 1_000
-        if isinstance(node, exp.Literal):
-            if node.is_int:
-                return int(node.name) * 1_000
-            if node.is_string:
-                return self._instant(node.name)
+        if isinstance(node, exp.Neg) and node.this.is_int:
+            return self._instant(-int(node.this.name))
+        if isinstance(node, exp.Literal) and (node.is_int or node.is_string):
+            return self._instant(node.name if node.is_string else int(node.name))
         if isinstance(node, exp.Anonymous) and node.name in (AT, NOW):
             return self._now_us if node.name == NOW else self._instant(node.expressions[0].name)
         if isinstance(node, exp.Add | exp.Sub) and _is_span(node.expression):

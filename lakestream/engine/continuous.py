@@ -7,22 +7,20 @@ that comes next: whatever stops in between, the same instant is executed again a
 
 from __future__ import annotations
 
-import logging
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
-from lakestream.engine.engine import TickReport
+from lakestream.engine.engine import TickReport, as_failure
 from lakestream.engine.faults import reach
-from lakestream.engine.instants import from_micros, parse_instant, to_micros
+from lakestream.engine.instants import from_micros, instant_micros, to_micros
 from lakestream.engine.result import Result
 from lakestream.engine.series import blocks_into
-from lakestream.errors import LakestreamError, StatementError, StreamError, did_you_mean
+from lakestream.errors import LakestreamError, StatementError, did_you_mean
 from lakestream.language import parse_statement
 from lakestream.language.iotdb.paths import has_placeholder
 from lakestream.language.iotdb.values import CreateContinuousQuery, Span
-from lakestream.language.model import Now
 from lakestream.language.source import place_of
 from lakestream.storage.definitions import QueryRecord
 from lakestream.storage.delta import CommitTag
@@ -41,7 +39,6 @@ if TYPE_CHECKING:
     from lakestream.settings import Settings
     from lakestream.storage.definitions import Definitions
 
-_log = logging.getLogger(__name__)
 _NOTHING = Span(0, 0, "0s")
 
 
@@ -110,12 +107,10 @@ class ContinuousQueries:
 
     def _boundary(self, statement: CreateContinuousQuery, now_us: int) -> int:
         boundary = statement.boundary
-        if isinstance(boundary, Now):
-            return now_us + boundary.offset_micros
         if boundary is None:
             # Months are counted from a local 1970-01-01, elapsed time from that of UTC.
-            return parse_instant("1970-01-01 00:00:00", self.zone) if statement.distance.months else 0
-        return boundary * 1_000 if isinstance(boundary, int) else parse_instant(boundary, self.zone)
+            boundary = "1970-01-01 00:00:00" if statement.distance.months else 0
+        return instant_micros(boundary, now_us, self.zone)
 
     def drop(self, statement: DropContinuousQuery) -> Result:
         """DROP CQ; what it wrote stays. Raises StatementError CQ_NOT_FOUND."""
@@ -185,19 +180,16 @@ class ContinuousQueries:
                     return None
             bounds = timing.range_of(record.next_us)
             attempt.query = self.reader.resolve(statement.select, record.next_us, bounds)
-        except LakestreamError as error:
-            attempt.error = error
+        except Exception as error:  # noqa: BLE001 - as above
+            attempt.error = as_failure(error)
         return attempt
 
     def _compute(self, attempt: _Attempt) -> _Attempt:
         if attempt.query is not None:
             try:
                 attempt.rows = self.reader.rows(attempt.query)
-            except LakestreamError as error:
-                attempt.error = error
             except Exception as error:  # noqa: BLE001 - a defect stops this execution alone
-                _log.exception("an execution of %s failed", attempt.record.name)
-                attempt.error = StreamError("INTERNAL", f"{type(error).__name__}: {error}")
+                attempt.error = as_failure(error)
         return attempt
 
     def _finish(self, attempt: _Attempt, started: float) -> TickReport:
@@ -208,8 +200,8 @@ class ContinuousQueries:
                 tag = CommitTag(f"lakestream:cq:{record.uuid}", record.next_us, self._metadata(record))
                 written = self.writer.write(blocks_into(attempt.query, attempt.rows), tag)
                 reach("C6b")
-            except LakestreamError as error:
-                attempt.error = error
+            except Exception as error:  # noqa: BLE001 - as above
+                attempt.error = as_failure(error)
         if attempt.error is None:
             self._succeeded(attempt)
         else:

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from lakestream.engine.engine import TickReport
+from lakestream.engine.instants import to_micros
+from lakestream.engine.points import AT, OF
 from lakestream.engine.result import Result
 from lakestream.errors import LakestreamError, StatementError, did_you_mean
 from lakestream.hooks import FailureStrategy, Tablet, TriggerContext
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from lakestream.clock import Clock
     from lakestream.engine.points import Block
     from lakestream.hooks import Trigger
     from lakestream.language.iotdb.paths import Series
@@ -39,6 +42,9 @@ if TYPE_CHECKING:
     from lakestream.storage.tree import Tree
 
 _log = logging.getLogger(__name__)
+_RETRY_MICROS = 20_000_000
+"""How long after a failure to read a table's commits they are read again."""
+
 _VERSION, _CHANGE = "_commit_version", "_change_type"
 
 
@@ -62,9 +68,11 @@ class Triggers:
 
     definitions: Definitions
     tree: Tree
+    clock: Clock
     settings: Settings
     _hooks: dict[str, _Hook] = field(default_factory=dict)
     _read: dict[str, CreateTrigger] = field(default_factory=dict)
+    _retry_at: dict[str, int] = field(default_factory=dict)
 
     # --- statements ---
 
@@ -216,7 +224,7 @@ class Triggers:
         for info in self.tree.tables():
             version = self._version(info)
             waiting = [record for record in records if record.versions.get(info.path, -1) < version]
-            if waiting:
+            if waiting and self._retry_at.get(info.path, 0) <= to_micros(self.clock.now()):
                 hooks, report = self._table_round(info, version, waiting)
                 reports.append(report)
                 moved.update({hook.record.uuid: hook for hook in hooks})
@@ -238,6 +246,7 @@ class Triggers:
         except LakestreamError as failure:
             _log.error("triggers on %s.%s: %s", info.database, info.name, failure)
             error, hooks = str(failure), []
+            self._retry_at[info.path] = to_micros(self.clock.now()) + _RETRY_MICROS
         return hooks, _report(info, after, version, fired, error)
 
     def _after(
@@ -271,7 +280,8 @@ class Triggers:
         for one in self.tree.series():
             if one.table == info.name:
                 by_device.setdefault(one.device, []).append(one)
-        rows = _new_points(changes_arrow(info.path, after, upto, [c.name for c in info.columns]))
+        table = self.tree.catalog.handles.open(info.path)
+        rows = _new_points(changes_arrow(table, after, upto, [c.name for c in info.columns]))
         for version in sorted(pc.unique(rows[_VERSION]).to_pylist()):
             commit = rows.filter(pc.equal(rows[_VERSION], version))
             for device, series in by_device.items():
@@ -280,7 +290,7 @@ class Triggers:
                     names = [one.path.measurement for one in series]
                     points = own.select([TIME, *(one.column for one in series)])
                     types = {one.path.measurement: one.type for one in series}
-                    yield version, series[0].path.device, types, points.rename_columns([TIME, *names])
+                    yield version, series[0].path.device, types, points.rename_columns([AT, *names])
 
     def _version(self, info: TableInfo) -> int:
         return self.tree.catalog.handles.latest(info.path).version
@@ -321,9 +331,9 @@ def _tablets_of(blocks: Sequence[Block]) -> Iterator[tuple[Path, dict[str, str],
 
     for block in blocks:
         for name, device in block.devices.items():
-            rows = block.rows.filter(pc.equal(block.rows[DEVICE], name))
+            rows = block.rows.filter(pc.equal(block.rows[OF], name))
             if rows.num_rows:
-                yield device, block.types, rows.drop_columns([DEVICE])
+                yield device, block.types, rows.drop_columns([OF])
 
 
 def _tablet(
@@ -338,7 +348,7 @@ def _tablet(
     ]
     if not names:
         return None
-    points = rows.select([TIME, *names])
+    points = rows.select([AT, *names]).rename_columns([TIME, *names])
     return Tablet(
         id=f"{hook.record.uuid}/{device}/{batch}",
         device=str(device),

@@ -43,9 +43,13 @@ _WIDER = {
 _TEXTS = {"TEXT", "STRING"}
 
 
+AT, OF = " time", " device"
+"""The columns of a block that are no measurement's: with a blank, which no name of a node begins with."""
+
+
 @dataclass(frozen=True)
 class Block:
-    """Points of some devices: ``rows`` has ``device``, ``ts`` and a column per measurement.
+    """Points of some devices: ``rows`` has their device (OF), time (AT) and a column per measurement.
 
     ``devices`` are the paths of the devices by how they are written; ``types`` are IoTDB's by measurement.
     """
@@ -108,8 +112,8 @@ class Writer:
                 groups.setdefault((known[0][1].table, columns), []).append(device)
         placed = []
         for (table, columns), devices in groups.items():
-            chosen = pc.is_in(block.rows[DEVICE], pa.array(devices))
-            rows = block.rows.filter(chosen).select([DEVICE, TIME, *(m for m, _ in columns)])
+            chosen = pc.is_in(block.rows[OF], pa.array(devices))
+            rows = block.rows.filter(chosen).select([OF, AT, *(m for m, _ in columns)])
             placed.append((table, rows.rename_columns([DEVICE, TIME, *(c for _, c in columns)])))
         return placed
 
@@ -132,8 +136,8 @@ class Writer:
 
 def _with_points(block: Block) -> list[tuple[str, str]]:
     """Return the devices and measurements that have a point in a block."""
-    counts = block.rows.group_by(DEVICE).aggregate([(name, "count") for name in block.types])
-    return [(row[DEVICE], name) for row in counts.to_pylist() for name in block.types if row[f"{name}_count"]]
+    counts = block.rows.group_by(OF).aggregate([(name, "count") for name in block.types])
+    return [(row[OF], name) for row in counts.to_pylist() for name in block.types if row[f"{name}_count"]]
 
 
 def _fits(kind: str, wanted: str) -> bool:
@@ -263,15 +267,15 @@ def block_of_values(
         data[name] = pa.array(converted, arrow_type(column.type))
         types[name] = kind
     times = pa.array(times_us, arrow_type("timestamp"))
-    return block_of(device, pa.table({TIME: times, **data}), types)
+    return block_of(device, pa.table({AT: times, **data}), types)
 
 
 def block_of(device: Path, rows: pa.Table, types: Mapping[str, str]) -> Block:
-    """Return the points of one device as a block."""
+    """Return the points of one device, with their time (AT) and measurements, as a block."""
     import pyarrow as pa
 
     names = pa.array([str(device)] * rows.num_rows, pa.string())
-    return Block({str(device): device}, dict(types), rows.add_column(0, DEVICE, names))
+    return Block({str(device): device}, dict(types), rows.add_column(0, OF, names))
 
 
 def _type_of(values: Sequence[Value]) -> str:

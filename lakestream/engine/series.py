@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING
 from lakestream.compute.series import SeriesQuery, Windows
 from lakestream.compute.targets import by_device, by_time
 from lakestream.engine.create import spark_message
-from lakestream.engine.instants import parse_instant
-from lakestream.engine.points import Block, block_of, type_of_arrow
+from lakestream.engine.instants import instant_micros
+from lakestream.engine.points import AT, OF, Block, block_of, type_of_arrow
 from lakestream.engine.stream import quoted
 from lakestream.engine.transport import ArrowTransport
 from lakestream.errors import StatementError
-from lakestream.language.model import Now
 from lakestream.language.source import place_of
 from lakestream.storage.datafiles import rows_between
 from lakestream.storage.delta import capabilities, read_spark
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
 
     from lakestream.compute.series import Scan
     from lakestream.language.iotdb.paths import Path
-    from lakestream.language.iotdb.values import Instant, Select, TimeGroup
+    from lakestream.language.iotdb.values import Select, TimeGroup
     from lakestream.settings import Settings
     from lakestream.storage.tree import Tree
 
@@ -64,7 +63,7 @@ class SeriesReader:
             select,
             self.tree.series(),
             windows=windows,
-            instant=self._instant,
+            instant=lambda written: instant_micros(written, now_us, self.zone),
             now_us=now_us,
             bounds=bounds or (None, None),
             number=next(self._views),
@@ -78,14 +77,8 @@ class SeriesReader:
                 hint=f"GROUP BY([start, end), {group.interval})",
                 place=place_of(select.text),
             )
-        start, end = (
-            now_us + bound.offset_micros if isinstance(bound, Now) else self._instant(bound)
-            for bound in group.range
-        )
-        return start, end
-
-    def _instant(self, written: Instant) -> int:
-        return written * 1_000 if isinstance(written, int) else parse_instant(written, self.zone)
+        start, end = group.range
+        return instant_micros(start, now_us, self.zone), instant_micros(end, now_us, self.zone)
 
     def rows(self, query: SeriesQuery) -> pa.Table:
         """Compute a query: ``ts`` and ``device`` as far as it has them, then ``c0``, ``c1``, ….
@@ -198,7 +191,7 @@ def blocks_into(query: SeriesQuery, rows: pa.Table) -> list[Block]:
         block_of(
             device,
             rows.select([TIME, *(f"c{i}" for i in places)]).rename_columns(
-                [TIME, *(targets[i].measurement for i in places)]
+                [AT, *(targets[i].measurement for i in places)]
             ),
             {targets[i].measurement: types[i] for i in places},
         )
@@ -226,7 +219,7 @@ def _by_device(query: SeriesQuery, rows: pa.Table, types: list[str]) -> list[Blo
             Block(
                 {str(device): device for device in devices},
                 dict(zip(measurements, types, strict=True)),
-                pa.Table.from_arrays(columns, names=[DEVICE, TIME, *measurements]),
+                pa.Table.from_arrays(columns, names=[OF, AT, *measurements]),
             )
         )
     return blocks

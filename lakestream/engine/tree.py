@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from lakestream.engine.continuous import ContinuousQueries
 from lakestream.engine.firing import Triggers
-from lakestream.engine.instants import parse_instant, to_micros
-from lakestream.engine.points import Writer, block_of, block_of_values, type_of_arrow
+from lakestream.engine.instants import instant_micros, to_micros
+from lakestream.engine.points import AT, Writer, block_of, block_of_values, type_of_arrow
 from lakestream.engine.result import Result
 from lakestream.engine.series import SeriesReader, blocks_into, shown
 from lakestream.errors import LakestreamError, StatementError
 from lakestream.language.iotdb import values
 from lakestream.language.iotdb.literals import device_path
-from lakestream.language.model import Now
 from lakestream.language.source import place_of
 from lakestream.storage.definitions import Definitions
 from lakestream.storage.reading import plain
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
     from lakestream.engine.points import Block
     from lakestream.language.iotdb.paths import Path
     from lakestream.language.iotdb.values import Instant, TreeStatement
+    from lakestream.language.model import Now
     from lakestream.settings import Settings
     from lakestream.storage.catalog import Catalog
 
@@ -68,7 +68,7 @@ class TreeEngine:
         self.tree = Tree(catalog.layout, catalog)
         definitions = Definitions(catalog.layout)
         self.reader = SeriesReader(self.tree, spark, settings, zone)
-        self.triggers = Triggers(definitions, self.tree, settings)
+        self.triggers = Triggers(definitions, self.tree, clock, settings)
         self.writer = Writer(self.tree, self.triggers.before)
         self.queries = ContinuousQueries(
             definitions,
@@ -144,7 +144,10 @@ class TreeEngine:
         path = device_path(device)
         if hasattr(rows, "num_rows"):
             table = plain(rows)
+            if TIME not in table.column_names:
+                raise StatementError("BAD_VALUE", f"the rows lack {TIME}, the time of a point")
             types = {field.name: type_of_arrow(field.type) for field in table.schema if field.name != TIME}
+            table = table.rename_columns([AT if name == TIME else name for name in table.column_names])
             return self._written([block_of(path, table, types)], path)
         names = [name for name in dict.fromkeys(n for row in rows for n in row) if name != TIME]
         times = [self._time_of(row.get(TIME)) for row in rows]
@@ -160,18 +163,14 @@ class TreeEngine:
         """Return the time of a row given to Python."""
         if isinstance(time, bool) or time is None:
             raise StatementError("BAD_VALUE", f"a point has a time in {TIME}, not {time}")
-        if isinstance(time, int):
-            return time * 1_000
-        return parse_instant(str(_as_text(time)), self.zone)
+        return self._micros(time if isinstance(time, int) else str(_as_text(time)))
 
     @property
     def _now_us(self) -> int:
         return to_micros(self.clock.now())
 
     def _micros(self, at: Instant | Now) -> int:
-        if isinstance(at, Now):
-            return self._now_us + at.offset_micros
-        return at * 1_000 if isinstance(at, int) else parse_instant(at, self.zone)
+        return instant_micros(at, self._now_us, self.zone)
 
     def _query(self, statement: values.QueryTree) -> Result:
         select = statement.select

@@ -37,7 +37,8 @@ SPARK_TYPES = {
 }
 """IoTDB's types, and Spark's that hold them."""
 
-_UNSTORABLE = re.compile(r"[^A-Za-z0-9_:@#$\u0080-\U0010ffff]")
+_UNSTORABLE = re.compile(r"[^A-Za-z0-9_]")
+"""What the names of columns do not get: not every reader of a change feed takes it."""
 _RESERVED = frozenset({DEVICE, TIME, "_change_type", "_commit_version", "_commit_timestamp"})
 
 
@@ -178,7 +179,7 @@ def _names(measurement: str, kind: str, taken: int) -> list[str]:
     """Return names for the column of a measurement, the best first: more than can be taken."""
     base = _UNSTORABLE.sub("_", name_of(measurement)) or "_"
     base = f"_{base}" if base.lower().startswith("_ls_") else base
-    return [base, f"{base}:{kind.lower()}", *(f"{base}:{n}" for n in range(2, taken + 4))]
+    return [base, f"{base}_{kind.lower()}", *(f"{base}_{n}" for n in range(2, taken + 4))]
 
 
 def _table_name(database: Path) -> str:

@@ -243,9 +243,10 @@ def _is_factor(words: list[Word], star: int) -> bool:
 
 def _spaced(parts: list[str]) -> str:
     """Join the parts as IoTDB shows an expression: blanks around operators, none within brackets."""
-    text = ""
-    for part in parts:
-        tight = not text or text.endswith("(") or part in (")", ",")
+    text, is_sign = "", False
+    for part, before in zip(parts, ["(", *parts], strict=False):
+        tight = not text or text.endswith("(") or part in (")", ",") or is_sign
+        is_sign = part in "+-" and not (before == ")" or _OPERAND.fullmatch(before) or before[-1].isalnum())
         opens = part == "(" and re.search(r"_f\d+$", text) is not None
         text += part if tight or opens else f" {part}"
     return text

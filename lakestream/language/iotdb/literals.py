@@ -36,8 +36,7 @@ _NANOS = {
     "w": 604_800_000_000_000,
 }
 _MONTHS = {"mo": 1, "y": 12}
-_MAX_MICROS = 2**62
-_MAX_MONTHS = 12 * 9_999
+_MAX_YEARS = 1_000
 
 
 # --- paths ----------------------------------------------------------------------------------------
@@ -130,7 +129,7 @@ def read_span(reader: Reader, clause: str) -> Span:
 
 
 def span_of(text: str) -> Span | None:
-    """Return a duration as written, None when the text is none that whole microseconds can hold.
+    """Return a duration as written, None when it is none: of whole microseconds, up to 1,000 years.
 
     >>> span_of("1h30m").micros
     5400000000
@@ -141,7 +140,7 @@ def span_of(text: str) -> Span | None:
     for number, unit in _PART.findall(text):
         months += int(number) * _MONTHS.get(unit.lower(), 0)
         nanos += int(number) * _NANOS.get(unit.lower(), 0)
-    if nanos % 1_000 or nanos // 1_000 > _MAX_MICROS or months > _MAX_MONTHS:
+    if nanos % 1_000 or nanos > _MAX_YEARS * 366 * _NANOS["d"] or months > _MAX_YEARS * 12:
         return None
     return Span(months, nanos // 1_000, text)
 
