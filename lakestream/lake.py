@@ -19,6 +19,8 @@ from lakestream.clock import SystemClock
 from lakestream.engine.result import Result
 from lakestream.errors import LakestreamError, NotSupportedError, Place, StatementError, did_you_mean
 from lakestream.language import model, parse_script
+from lakestream.language.iotdb.paths import ROOT
+from lakestream.language.iotdb.values import TreeStatement
 from lakestream.language.targets import redacted_text
 from lakestream.notify.deliveries import Deliveries
 from lakestream.notify.outbox import Outbox
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
     from lakestream.engine.edits import Editor
     from lakestream.engine.engine import Engine, TickReport
     from lakestream.engine.notifier import Notifier
+    from lakestream.engine.tree import TreeEngine
     from lakestream.engine.verify import Verification
     from lakestream.settings import Settings
     from lakestream.storage.catalog import TableInfo
@@ -230,12 +233,29 @@ class Lake:
                 raise
         return result
 
-    def _run_statement(self, statement: model.Statement) -> Result:
+    def _run_statement(self, statement: model.Statement | TreeStatement) -> Result:
+        if isinstance(statement, TreeStatement):
+            return self._run_on_tree(statement)
         reading = self._READING.get(type(statement))
         if reading is not None:
             return reading(self, statement)
         with self._writing(type(statement).__name__):
             return self._WRITING[type(statement)](self, statement)
+
+    @cached_property
+    def _tree(self) -> TreeEngine:
+        from lakestream.engine.tree import TreeEngine
+
+        catalog, zone = self._catalog, self.timezone
+        return TreeEngine(catalog, self.clock, self._meter, self.settings, lambda: self.spark, zone)
+
+    def _run_on_tree(self, statement: TreeStatement) -> Result:
+        from lakestream.engine.tree import changes_the_lake
+
+        if not changes_the_lake(statement):
+            return self._tree.run(statement)
+        with self._writing(type(statement).__name__):
+            return self._tree.run(statement)
 
     def _editor(self) -> Editor:
         from lakestream.engine.edits import Editor
@@ -421,10 +441,13 @@ class Lake:
     def insert(self, table: str, rows: Sequence[Mapping[str, Any]] | pa.Table) -> int:
         """Insert rows (mappings by column, or an Arrow table) by key in one commit; return its version.
 
-        A row whose key is there already replaces the old one. Times may be datetimes, text or
-        milliseconds. Raises StatementError TABLE_NOT_FOUND, COLUMN_NOT_FOUND or BAD_VALUE.
+        A row whose key is there already replaces the old one. A name that begins with ``root.`` is a device
+        of the tree of time series: the rows are its points, each at its ``ts``. Times may be datetimes, text
+        or milliseconds. Raises StatementError TABLE_NOT_FOUND, COLUMN_NOT_FOUND or BAD_VALUE.
         """
         with self._writing("insert"):
+            if table.startswith(f"{ROOT}."):
+                return self._tree.insert(table, rows)
             info = self._named(table)
             editor = self._editor()
             if hasattr(rows, "num_rows"):
@@ -660,13 +683,13 @@ class Lake:
     # --- ticks ---
 
     def tick_once(self) -> list[TickReport]:
-        """Run one round: a tick of every stream that has something new. No report: nothing to do.
+        """Run one round: what streams have new, continuous queries due and triggers to see; none: idle.
 
         Events are sent meanwhile, by threads of their own.
         """
         with self._writing("ticks"):
             self._notifier.follow(self._engine, at_once=False)
-            reports = self._engine.round()
+            reports = [*self._engine.round(), *self._tree.round()]
             if reports:
                 self._notifier.follow(self._engine, at_once=True)
         return reports

@@ -116,6 +116,20 @@ class Settings(BaseSettings):
         description="how long events wait for a target that cannot be reached; 0 drops them at once",
     )
 
+    continuous_query_submit_thread_count: int = Field(
+        default=2, ge=1, description="executions of continuous queries that are computed at a time"
+    )
+    continuous_query_min_every_interval_in_ms: int = Field(
+        default=1_000, ge=1, description="the least EVERY of a continuous query, in milliseconds"
+    )
+    trigger_modules: Annotated[tuple[str, ...], NoDecode] = Field(
+        default=(),
+        description="Python modules that CREATE TRIGGER may load classes from, separated by commas",
+    )
+    trigger_lib_dir: Path | None = Field(
+        default=None, description="folder of modules, .zip and .whl files that CREATE TRIGGER may load"
+    )
+
     lock_wait_seconds: float = Field(
         default=30.0, ge=0, description="how long to wait for another process that writes to the lake"
     )
@@ -149,15 +163,19 @@ class Settings(BaseSettings):
             ) from None
         return zone
 
-    @field_validator("notify_hosts", mode="before")
+    @field_validator("notify_hosts", "trigger_modules", mode="before")
     @classmethod
-    def _from_list(cls, hosts: object) -> object:
-        if isinstance(hosts, str):
-            hosts = tuple(item.strip() for item in hosts.split(",") if item.strip())
-        if isinstance(hosts, list | tuple):
-            for item in hosts:
-                if not (isinstance(item, str) and _is_host(item)):
-                    raise ValueError(f"{item!r} is neither a host nor a network such as 10.0.0.0/8")
+    def _from_list(cls, items: object) -> object:
+        if isinstance(items, str):
+            return tuple(item.strip() for item in items.split(",") if item.strip())
+        return items
+
+    @field_validator("notify_hosts")
+    @classmethod
+    def _known_hosts(cls, hosts: tuple[str, ...]) -> tuple[str, ...]:
+        for item in hosts:
+            if not _is_host(item):
+                raise ValueError(f"{item!r} is neither a host nor a network such as 10.0.0.0/8")
         return hosts
 
     @field_validator("spark_conf", mode="before")

@@ -375,7 +375,7 @@ class Engine:
                     self.spark(), self.catalog, self.registry, record, compile_record(record, self.catalog)
                 ).run(to_micros(self.meter.now()))
             except Exception as error:  # noqa: BLE001 - a stream that fails must not stop its neighbours
-                self._fail(record, _as_failure(error))
+                self._fail(record, as_failure(error))
                 continue
             self._running.pop(record.uuid, None)
             # What PERIOD has written depends on when it did, and windows that leave late rows out fire
@@ -413,7 +413,7 @@ class Engine:
                 lambda plan: self._tick(running, plan, running.state, landed=False)
             )
         except Exception as error:  # noqa: BLE001 - a stream that fails must not stop its neighbours
-            self._fail(record, _as_failure(error))
+            self._fail(record, as_failure(error))
             return None
         return self._report(running, plan, outcome, self.meter.monotonic() - started, None)
 
@@ -511,7 +511,7 @@ class Engine:
             landed = self._has_landed(running, plan, output)
             outcome = self._tick(running, plan, running.state, landed=landed).run()
         except Exception as error:  # noqa: BLE001 - a stream that fails must not stop its neighbours
-            failure = _as_failure(error)
+            failure = as_failure(error)
             self._fail(running.record, failure)
             return self._report(running, plan, None, self.meter.monotonic() - started, failure.message)
         seconds = self.meter.monotonic() - started
@@ -669,7 +669,7 @@ def _closed_extra(running: _Running, plan: TickPlan) -> dict[str, object]:
     return {"closed_us": plan.extra["closed"][1] if "closed" in plan.extra else running.closed_us}
 
 
-def _as_failure(error: Exception) -> LakestreamError:
+def as_failure(error: Exception) -> LakestreamError:
     """Return what a tick failed of as the named state of its stream; its neighbours go on.
 
     What is neither ours nor Spark's is a defect: it goes to the log with its traceback.

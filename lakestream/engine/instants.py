@@ -5,14 +5,17 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
+from lakestream.storage.catalog import Column
 from lakestream.storage.delta import read_arrow
-from lakestream.storage.values import parse_time
+from lakestream.storage.values import convert, parse_time
 
 if TYPE_CHECKING:
+    from lakestream.language.model import Now
     from lakestream.storage.delta import Table
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
+_TIME = Column("time", "timestamp")
 
 
 def to_micros(moment: datetime) -> int:
@@ -31,6 +34,14 @@ def parse_instant(written: str, zone: str) -> int:
     Raises StatementError BAD_VALUE.
     """
     return int(written) * 1_000 if written.lstrip("-").isdigit() else parse_time(written, zone=zone)
+
+
+def instant_micros(written: int | str | Now, now_us: int, zone: str) -> int:
+    """Return a time of a statement, milliseconds or text or relative to now, in microseconds.
+
+    Raises StatementError BAD_VALUE, also for one outside the years 1 to 9999.
+    """
+    return int(convert(written, _TIME, now_us=now_us, zone=zone))
 
 
 def newest_time(table: Table, column: str) -> int | None:

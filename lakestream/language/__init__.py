@@ -11,9 +11,10 @@ from lakestream.language.model import ShowStreams
 if TYPE_CHECKING:
     from sqlglot import exp
 
+    from lakestream.language.iotdb.values import TreeStatement
     from lakestream.language.model import Fragment, Statement
 
-DIALECTS = ("tdengine", "ekuiper")
+DIALECTS = ("tdengine", "iotdb", "ekuiper")
 """The dialects that statements can be written in."""
 
 # `SHOW STREAMS` must answer at once: it is read without loading the SQL parser.
@@ -22,7 +23,9 @@ _SHOW_STREAMS = re.compile(
 )
 
 
-def parse_script(text: str, *, dialect: str = "tdengine", file: str | None = None) -> list[Statement]:
+def parse_script(
+    text: str, *, dialect: str = "tdengine", file: str | None = None
+) -> list[Statement | TreeStatement]:
     """Return the statements of a script, separated by ``;`` and checked as far as text alone allows.
 
     Empty for a script of nothing but blanks, comments and semicolons. ``file`` is named in places.
@@ -33,15 +36,23 @@ def parse_script(text: str, *, dialect: str = "tdengine", file: str | None = Non
     quick = _SHOW_STREAMS.fullmatch(text)
     if quick:
         return [ShowStreams(quick[1])]
-    from lakestream.language import parser
-
     try:
-        return parser.parse_script(text, dialect=dialect, file=file)
+        return _read(text, dialect, file)
     except StatementError as error:
         raise error.in_file(file) if file else error from error.__cause__
 
 
-def parse_statement(text: str, *, dialect: str = "tdengine") -> Statement:
+def _read(text: str, dialect: str, file: str | None) -> list[Statement | TreeStatement]:
+    if dialect == "iotdb":
+        from lakestream.language.iotdb import statements
+
+        return [*statements.parse_script(text, file=file)]
+    from lakestream.language import parser
+
+    return [*parser.parse_script(text, dialect=dialect, file=file)]
+
+
+def parse_statement(text: str, *, dialect: str = "tdengine") -> Statement | TreeStatement:
     """Return the one statement of a text. Raises StatementError, STATEMENT_COUNT for none or several."""
     statements = parse_script(text, dialect=dialect)
     if len(statements) != 1:

@@ -63,10 +63,10 @@ _FIRST_WORDS = sorted({words[0] for words in _STATEMENTS} | set(_QUERIES))
 def parse_script(text: str, *, dialect: str, file: str | None = None) -> list[Statement]:
     """Return the statements of a script; see :func:`lakestream.language.parse_script`."""
     source = Source(text, file=file)
-    return [_statement(Reader(source, words, dialect)) for words in _split(read_words(source))]
+    return [_statement(Reader(source, words, dialect)) for words in split_words(read_words(source))]
 
 
-def _split(words: list[Word]) -> list[list[Word]]:
+def split_words(words: list[Word]) -> list[list[Word]]:
     """Cut at semicolons; empty statements vanish."""
     statements: list[list[Word]] = [[]]
     for word in words:

@@ -53,8 +53,10 @@ _COMMENT_MARK = re.compile(r"/\*|\*/")
 _LINE_BREAK = re.compile(r"[\r\n]")
 
 
-def read_words(source: Source) -> list[Word]:
+def read_words(source: Source, within_words: str = "") -> list[Word]:
     """Cut a text into words, comments and blanks left out.
+
+    ``within_words`` are further characters that a word may hold.
 
     Raises StatementError with the place: UNCLOSED for a quote, back-tick or comment without its end,
     BAD_CHARACTER for what may stand only within quotes (anything beyond ASCII, other digits too).
@@ -68,7 +70,7 @@ def read_words(source: Source) -> list[Word]:
     except TokenError as error:
         raise _unclosed(source, text) from error
     words = [Word(_kind(t.token_type, t.text), t.text, t.start, t.end + 1) for t in found]
-    _check_between(source, text, words)
+    _check_between(source, text, words, within_words)
     return words
 
 
@@ -81,7 +83,7 @@ def _kind(token_type: TokenType, text: str) -> Kind:
     return Kind.WORD if text[0].isalpha() or text[0] == "_" or not text.isascii() else Kind.SYMBOL
 
 
-def _check_between(source: Source, text: str, words: list[Word]) -> None:
+def _check_between(source: Source, text: str, words: list[Word], within_words: str) -> None:
     """Check the blanks and comments between words, and the words themselves, for stray characters."""
     at = 0
     for word in words:
@@ -89,7 +91,7 @@ def _check_between(source: Source, text: str, words: list[Word]) -> None:
             _check_gap(source, text, at, word.start)
         if word.kind not in (Kind.STRING, Kind.NAME) and not word.text.isascii():
             raise _stray(source, text, word.start, word.end)
-        if word.kind is Kind.WORD and not word.text.isidentifier():
+        if word.kind is Kind.WORD and not _without(word.text, within_words).isidentifier():
             raise StatementError(
                 "BAD_CHARACTER",
                 f"{word.text} is no name",
@@ -98,6 +100,10 @@ def _check_between(source: Source, text: str, words: list[Word]) -> None:
             )
         at = word.end
     _check_gap(source, text, at, len(text))
+
+
+def _without(text: str, characters: str) -> str:
+    return text.translate(dict.fromkeys(map(ord, characters))) if characters else text
 
 
 def _check_gap(source: Source, text: str, start: int, end: int) -> None:

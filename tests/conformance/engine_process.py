@@ -61,11 +61,27 @@ def handlers(engine: LocalEngine) -> dict[str, Callable[..., dict[str, Any]]]:
         engine.advance(timedelta(seconds=seconds))
         return {}
 
+    def occupy(query: str, seconds: float) -> dict[str, Any]:
+        engine.occupy(query, timedelta(seconds=seconds))
+        return {}
+
+    def fail(query: str, times: int) -> dict[str, Any]:
+        engine.fail(query, times)
+        return {}
+
     def close() -> dict[str, Any]:
         engine.close()
         return {"closed": True}
 
-    return {"sql": sql, "insert": insert, "run": run, "advance": advance, "close": close}
+    return {
+        "sql": sql,
+        "insert": insert,
+        "run": run,
+        "advance": advance,
+        "occupy": occupy,
+        "fail": fail,
+        "close": close,
+    }
 
 
 if __name__ == "__main__":

@@ -56,6 +56,14 @@ class Engine(Protocol):
         """Move the engine's clock forward."""
         ...
 
+    def occupy(self, query: str, takes: timedelta) -> None:
+        """Have the next execution of a continuous query take so long by the clock."""
+        ...
+
+    def fail(self, query: str, times: int) -> None:
+        """Have the next executions of a continuous query fail."""
+        ...
+
     def close(self) -> None:
         """Stop the engine in good order."""
         ...
@@ -76,11 +84,15 @@ class LocalEngine:
         from lakestream import Lake, Settings
         from lakestream.clock import ManualClock
         from lakestream.errors import LakestreamError
+        from tests import triggers
 
         self._clock = ManualClock(clock)
-        settings = Settings(notify_hosts=("localhost",))
+        settings = Settings(notify_hosts=("localhost",), trigger_modules=("tests.triggers",))
         self._error = LakestreamError
         self._lake = self._asked(lambda: Lake(path, clock=self._clock, spark=spark, settings=settings))
+        self._takes: dict[str, timedelta] = {}
+        self._fails: dict[str, int] = {}
+        triggers.log_into(path)
 
     def sql(self, text: str, dialect: str) -> Answer:
         """Run a statement."""
@@ -99,6 +111,23 @@ class LocalEngine:
     def advance(self, by: timedelta) -> None:
         """Move the clock."""
         self._clock.advance(by)
+
+    def occupy(self, query: str, takes: timedelta) -> None:
+        """Have the next execution take so long by the clock."""
+        self._takes[query] = takes
+        self._lake._tree.queries.starting = self._starting
+
+    def fail(self, query: str, times: int) -> None:
+        """Have the next executions fail."""
+        self._fails[query] = times
+        self._lake._tree.queries.starting = self._starting
+
+    def _starting(self, query: str, due_us: int) -> int:
+        del due_us
+        if self._fails.get(query, 0) > 0:
+            self._fails[query] -= 1
+            raise self._error("FAILED_ON_PURPOSE", f"this execution of {query} is to fail")
+        return self._takes.pop(query, timedelta()) // timedelta(microseconds=1)
 
     def close(self) -> None:
         """Close the lake."""
@@ -142,6 +171,14 @@ class ChildEngine:
         self._clock += by
         if self._process is not None:
             self._ask("advance", seconds=by.total_seconds())
+
+    def occupy(self, query: str, takes: timedelta) -> None:
+        """Have the next execution take so long by the clock."""
+        self._ask("occupy", query=query, seconds=takes.total_seconds())
+
+    def fail(self, query: str, times: int) -> None:
+        """Have the next executions fail."""
+        self._ask("fail", query=query, times=times)
 
     def close(self) -> None:
         """Let the process close its lake and end."""

@@ -48,6 +48,12 @@ class FakeEngine:
     def advance(self, by: timedelta) -> None:
         self.log.append(f"advance {by.total_seconds():g}")
 
+    def occupy(self, query: str, takes: timedelta) -> None:
+        self.log.append(f"occupy {query} {takes.total_seconds():g}")
+
+    def fail(self, query: str, times: int) -> None:
+        self.log.append(f"fail {query} {times}")
+
     def close(self) -> None:
         self.log.append("close")
 
@@ -90,6 +96,8 @@ def test_every_step_reaches_the_engine(tmp_path: Path) -> None:
         - update: {table: t, set: {v: 2, w: it's, x: null}, where: "a = 1"}
         - run: idle
         - advance: 90s
+        - occupy: {cq: c, for: 5s}
+        - fail: {cq: c, times: 2}
         - restart: clean
         - restart: {mode: clean, down_for: 60s}
         """
@@ -103,6 +111,8 @@ def test_every_step_reaches_the_engine(tmp_path: Path) -> None:
         "run",
         "advance 90",
         "run",
+        "occupy c 5",
+        "fail c 2",
         "close",
         "start 00:01:30",
         "close",
@@ -132,8 +142,6 @@ def test_expect_holds(tmp_path: Path) -> None:
         "- expect_error: {sql: BAD, match: other clause}",
         "- sql: BAD",
         "- expect_events: [{eventType: WINDOW_CLOSE}]",
-        "- occupy: {cq: c, for: 10s}",
-        "- fail: {cq: c, times: 1}",
     ],
 )
 def test_a_case_that_does_not_hold_fails(tmp_path: Path, step: str) -> None:

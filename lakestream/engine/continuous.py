@@ -1,0 +1,295 @@
+"""Continuous queries: created, shown, dropped, and executed when they are due (IoTDB A2).
+
+What is due follows from the due instant that the registry holds and from the clock. An execution writes
+its points, a commit per table that is made at most once for its instant, and then records the instant
+that comes next: whatever stops in between, the same instant is executed again and writes nothing twice.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+from uuid import uuid4
+
+from lakestream.engine.engine import TickReport, as_failure
+from lakestream.engine.faults import reach
+from lakestream.engine.instants import from_micros, instant_micros, to_micros
+from lakestream.engine.result import Result
+from lakestream.engine.series import blocks_into
+from lakestream.errors import LakestreamError, StatementError, did_you_mean
+from lakestream.language import parse_statement
+from lakestream.language.iotdb.paths import has_placeholder
+from lakestream.language.iotdb.values import CreateContinuousQuery, Span
+from lakestream.language.source import place_of
+from lakestream.storage.definitions import QueryRecord
+from lakestream.storage.delta import CommitTag
+from lakestream.triggers.resample import Resample
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import pyarrow as pa
+
+    from lakestream.clock import Clock
+    from lakestream.compute.series import SeriesQuery
+    from lakestream.engine.points import Writer
+    from lakestream.engine.series import SeriesReader
+    from lakestream.language.iotdb.values import DropContinuousQuery
+    from lakestream.settings import Settings
+    from lakestream.storage.definitions import Definitions
+
+_NOTHING = Span(0, 0, "0s")
+
+
+@dataclass
+class _Attempt:
+    """An execution under way: what it computes, and its rows or what it failed of."""
+
+    record: QueryRecord
+    timing: Resample
+    query: SeriesQuery | None = None
+    rows: pa.Table | None = None
+    error: LakestreamError | None = None
+
+
+@dataclass
+class ContinuousQueries:
+    """The continuous queries of one lake. ``epoch`` is the number of this process's turn at writing."""
+
+    definitions: Definitions
+    reader: SeriesReader
+    writer: Writer
+    clock: Clock
+    meter: Clock
+    settings: Settings
+    zone: str
+    epoch: int
+    starting: Callable[[str, int], int] | None = None
+    """For tests: hears of an execution's start (name, due instant in µs), returns how long it is to take
+    by the clock (µs), or raises."""
+    _read: dict[str, CreateContinuousQuery] = field(default_factory=dict)
+    _until: dict[str, int] = field(default_factory=dict)
+    _retry_at: dict[str, int] = field(default_factory=dict)
+
+    # --- statements ---
+
+    def create(self, statement: CreateContinuousQuery) -> Result:
+        """CREATE CQ. Raises StatementError CQ_EXISTS, CQ_INVALID."""
+        place = place_of(statement.place)
+        if self.definitions.query(statement.name) is not None:
+            raise StatementError(
+                "CQ_EXISTS",
+                f"CQ {statement.name} has already been created.",
+                hint=f"DROP CQ {statement.name} first",
+                place=place,
+            )
+        self._check_distance(statement)
+        now = to_micros(self.clock.now())
+        record = QueryRecord(
+            uuid4().hex, statement.name, statement.text, self.zone, now, self._boundary(statement, now), 0
+        )
+        first = timing_of(record, statement).first(now)
+        self.definitions.put_query(replace(record, next_us=first))
+        warned = "".join(f"\nwarning: {warning}" for warning in warnings(statement))
+        return Result(message=f"created CQ {statement.name}, first due at {_shown(first)}{warned}")
+
+    def _check_distance(self, statement: CreateContinuousQuery) -> None:
+        least = self.settings.continuous_query_min_every_interval_in_ms
+        every = statement.distance
+        if not every.months and every.micros < least * 1_000:
+            raise StatementError(
+                "CQ_INVALID",
+                f"Every interval [{every}] should not be lower than the "
+                f"`continuous_query_minimum_every_interval` [{least}] configured.",
+                place=place_of(statement.place),
+            )
+
+    def _boundary(self, statement: CreateContinuousQuery, now_us: int) -> int:
+        boundary = statement.boundary
+        if boundary is None:
+            # Months are counted from a local 1970-01-01, elapsed time from that of UTC.
+            boundary = "1970-01-01 00:00:00" if statement.distance.months else 0
+        return instant_micros(boundary, now_us, self.zone)
+
+    def drop(self, statement: DropContinuousQuery) -> Result:
+        """DROP CQ; what it wrote stays. Raises StatementError CQ_NOT_FOUND."""
+        name = statement.name
+        if self.definitions.query(name) is None:
+            known = [record.name for record in self.definitions.queries()]
+            raise StatementError(
+                "CQ_NOT_FOUND",
+                f"there is no CQ {name}",
+                hint=did_you_mean(name, known),
+                place=place_of(statement.place),
+            )
+        self.definitions.remove_query(name)
+        for kept in (self._until, self._retry_at):
+            kept.pop(name, None)
+        return Result(message=f"dropped CQ {name}")
+
+    def show(self) -> Result:
+        """SHOW CQS: by name; the columns behind State are lakestream's own."""
+        columns = ("CQId", "Query", "State", "NextExecution", "LastExecution", "Skipped", "LastError")
+        rows = [
+            (
+                record.name,
+                record.sql,
+                "ACTIVE",
+                from_micros(record.next_us),
+                None if record.last_us is None else from_micros(record.last_us),
+                record.skipped,
+                record.last_error,
+            )
+            for record in self.definitions.queries()
+        ]
+        return Result(columns, rows)
+
+    # --- executions ---
+
+    def round(self) -> list[TickReport]:
+        """Run the execution that is due next of every query that has one; no report: nothing is due."""
+        now = to_micros(self.clock.now())
+        due = sorted(
+            (record for record in self.definitions.queries() if self._is_due(record, now)),
+            key=lambda record: (record.next_us, record.name),
+        )
+        attempts = [attempt for record in due if (attempt := self._started(record, now)) is not None]
+        if not attempts:
+            return []
+        threads = min(len(attempts), self.settings.continuous_query_submit_thread_count)
+        started = self.meter.monotonic()
+        with ThreadPoolExecutor(threads, "continuous-query") as pool:
+            computed = list(pool.map(self._compute, attempts))
+        return [self._finish(attempt, started) for attempt in computed]
+
+    def _is_due(self, record: QueryRecord, now_us: int) -> bool:
+        waits_until = max(record.next_us, self._until.get(record.name, 0), self._retry_at.get(record.name, 0))
+        return waits_until <= now_us
+
+    def _started(self, record: QueryRecord, now_us: int) -> _Attempt | None:
+        """Return an execution, resolved against the series there are now; None when it takes longer."""
+        statement = self._statement(record)
+        timing = timing_of(record, statement)
+        attempt = _Attempt(record, timing)
+        try:
+            if self.starting is not None and self._until.pop(record.name, None) is None:
+                takes = self.starting(record.name, record.next_us)
+                if takes:
+                    self._until[record.name] = now_us + takes
+                    return None
+            bounds = timing.range_of(record.next_us)
+            attempt.query = self.reader.resolve(statement.select, record.next_us, bounds)
+        except Exception as error:  # noqa: BLE001 - as above
+            attempt.error = as_failure(error)
+        return attempt
+
+    def _compute(self, attempt: _Attempt) -> _Attempt:
+        if attempt.query is not None:
+            try:
+                attempt.rows = self.reader.rows(attempt.query)
+            except Exception as error:  # noqa: BLE001 - a defect stops this execution alone
+                attempt.error = as_failure(error)
+        return attempt
+
+    def _finish(self, attempt: _Attempt, started: float) -> TickReport:
+        record, written = attempt.record, 0
+        if attempt.error is None and attempt.query is not None and attempt.rows is not None:
+            try:
+                reach("C6a")
+                tag = CommitTag(f"lakestream:cq:{record.uuid}", record.next_us, self._metadata(record))
+                written = self.writer.write(blocks_into(attempt.query, attempt.rows), tag)
+                reach("C6b")
+            except Exception as error:  # noqa: BLE001 - as above
+                attempt.error = as_failure(error)
+        if attempt.error is None:
+            self._succeeded(attempt)
+        else:
+            self._failed(attempt, attempt.error)
+        return _report(attempt, written, self.meter.monotonic() - started)
+
+    def _metadata(self, record: QueryRecord) -> dict[str, object]:
+        return {"epoch": self.epoch, "cq": record.name, "due_us": record.next_us}
+
+    def _succeeded(self, attempt: _Attempt) -> None:
+        record, timing = attempt.record, attempt.timing
+        following = timing.following(record.next_us, to_micros(self.clock.now()))
+        skipped = record.skipped + timing.skipped(record.next_us, following)
+        self._retry_at.pop(record.name, None)
+        done = replace(record, next_us=following, last_us=record.next_us, skipped=skipped, last_error=None)
+        self.definitions.put_query(done)
+
+    def _failed(self, attempt: _Attempt, error: LakestreamError) -> None:
+        record = attempt.record
+        self._retry_at[record.name] = to_micros(self.clock.now()) + attempt.timing.retry_us
+        if record.last_error != str(error):
+            self.definitions.put_query(replace(record, last_error=str(error)))
+
+    def _statement(self, record: QueryRecord) -> CreateContinuousQuery:
+        if record.uuid not in self._read:
+            statement = parse_statement(record.sql, dialect="iotdb")
+            assert isinstance(statement, CreateContinuousQuery)
+            self._read[record.uuid] = statement
+        return self._read[record.uuid]
+
+
+def timing_of(record: QueryRecord, statement: CreateContinuousQuery) -> Resample:
+    """Return when a continuous query is due and what it reads then."""
+    return Resample(
+        statement.distance,
+        statement.reach,
+        statement.end_offset or _NOTHING,
+        record.boundary_us,
+        statement.policy,
+        record.zone,
+    )
+
+
+def warnings(statement: CreateContinuousQuery) -> list[str]:
+    """Return what of an accepted CREATE CQ may not be meant."""
+    found = []
+    select, every, reach_back = statement.select, statement.distance, statement.reach
+    if not (every.months or reach_back.months) and reach_back.micros < every.micros:
+        found.append(
+            f"each execution reads {reach_back} and the next is due {every} later: "
+            f"the {(every.micros - reach_back.micros) // 1_000} ms in between are never read"
+        )
+    aggregates = select.items[0].expression.aggregates
+    if aggregates and select.group is None:
+        found.append("aggregates without GROUP BY are written at the time 0 (1970-01-01)")
+    group = select.group
+    if group is not None and statement.start_offset is None and group.step.micros < group.interval.micros:
+        found.append("windows that cross the end of the range are cut off for good: RANGE can overlap them")
+    wild = any(path.is_pattern for path in select.sources) or any(
+        path.is_pattern for item in select.items for path in item.expression.paths
+    )
+    named = [node for target in select.into for node in (*target.device.nodes, *target.measurements)]
+    if wild and len(select.into) > 1 and not any(map(has_placeholder, named)):
+        found.append(
+            "wildcards meet targets by position: they pair in the order in which series were created"
+        )
+    return found
+
+
+def _shown(instant_us: int) -> str:
+    return from_micros(instant_us).isoformat(sep=" ", timespec="milliseconds")
+
+
+def _report(attempt: _Attempt, written: int, seconds: float) -> TickReport:
+    windows = attempt.query.windows if attempt.query is not None else None
+    return TickReport(
+        stream=attempt.record.name,
+        tick=attempt.record.next_us,
+        kind="cq",
+        after=0,
+        upto=0,
+        commits=0,
+        rows_in=0,
+        rows_out=written,
+        windows=windows.count if windows is not None else 0,
+        late=0,
+        seconds=seconds,
+        transport="",
+        lag=0,
+        error=None if attempt.error is None else str(attempt.error),
+    )

@@ -1,0 +1,403 @@
+"""Firing triggers: BEFORE in lakestream's own write path, AFTER from the change feed (IoTDB A4).
+
+An AFTER trigger sees the commits of whoever wrote, at least once, each as one tablet per device. How far
+it has come, and the state of a STATEFUL one, are recorded together after every round.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+from uuid import uuid4
+
+from lakestream.engine.engine import TickReport
+from lakestream.engine.instants import to_micros
+from lakestream.engine.points import AT, OF
+from lakestream.engine.result import Result
+from lakestream.errors import LakestreamError, StatementError, did_you_mean
+from lakestream.hooks import FailureStrategy, Tablet, TriggerContext
+from lakestream.hooks.loading import load_class
+from lakestream.language import parse_statement
+from lakestream.language.iotdb.paths import Path
+from lakestream.language.iotdb.values import CreateTrigger
+from lakestream.language.source import place_of
+from lakestream.storage.definitions import TriggerRecord
+from lakestream.storage.delta import changes_arrow
+from lakestream.storage.tree import DEVICE, TIME
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    import pyarrow as pa
+
+    from lakestream.clock import Clock
+    from lakestream.engine.points import Block
+    from lakestream.hooks import Trigger
+    from lakestream.language.iotdb.paths import Series
+    from lakestream.language.iotdb.values import DropTrigger
+    from lakestream.settings import Settings
+    from lakestream.storage.catalog import TableInfo
+    from lakestream.storage.definitions import Definitions
+    from lakestream.storage.tree import Tree
+
+_log = logging.getLogger(__name__)
+_RETRY_MICROS = 20_000_000
+"""How long after a failure to read a table's commits they are read again."""
+
+_VERSION, _CHANGE = "_commit_version", "_change_type"
+
+
+@dataclass
+class _Hook:
+    """A trigger in this process."""
+
+    record: TriggerRecord
+    statement: CreateTrigger
+    instance: Trigger
+
+    @property
+    def is_pessimistic(self) -> bool:
+        """Whether a failed call stops what comes after it."""
+        return self.instance.failure_strategy() is FailureStrategy.PESSIMISTIC
+
+
+@dataclass
+class Triggers:
+    """The triggers of one lake."""
+
+    definitions: Definitions
+    tree: Tree
+    clock: Clock
+    settings: Settings
+    _hooks: dict[str, _Hook] = field(default_factory=dict)
+    _read: dict[str, CreateTrigger] = field(default_factory=dict)
+    _retry_at: dict[str, int] = field(default_factory=dict)
+
+    # --- statements ---
+
+    def create(self, statement: CreateTrigger) -> Result:
+        """CREATE TRIGGER: the class is loaded, checks its attributes, and begins.
+
+        Raises StatementError TRIGGER_EXISTS, TRIGGER_CLASS, TRIGGER_URI, TRIGGER_NOT_ALLOWED, or
+        TRIGGER_REFUSED with what its ``validate`` or ``on_create`` raised.
+        """
+        place = place_of(statement.place)
+        records = self.definitions.triggers()
+        if any(record.name == statement.name for record in records):
+            raise StatementError(
+                "TRIGGER_EXISTS",
+                f"a trigger of the same name {statement.name} has been created already",
+                hint=f"DROP TRIGGER {statement.name} first",
+                place=place,
+            )
+        versions = {info.path: self._version(info) for info in self.tree.tables()}
+        order = max((record.order for record in records), default=0) + 1
+        record = TriggerRecord(uuid4().hex, statement.name, statement.text, order, versions)
+        try:
+            instance = self._class_of(statement)()
+            _called(lambda: instance.validate(dict(statement.attributes)))
+            _called(lambda: instance.on_create(dict(statement.attributes), self._context(statement)))
+        except LakestreamError as error:
+            raise error.at(place) from None
+        self.definitions.put_triggers([record])
+        self._hooks[record.uuid] = _Hook(record, statement, instance)
+        return Result(message=f"created trigger {statement.name}")
+
+    def drop(self, statement: DropTrigger) -> Result:
+        """DROP TRIGGER. Raises StatementError TRIGGER_NOT_FOUND."""
+        found = next((r for r in self.definitions.triggers() if r.name == statement.name), None)
+        if found is None:
+            known = [record.name for record in self.definitions.triggers()]
+            raise StatementError(
+                "TRIGGER_NOT_FOUND",
+                f"trigger {statement.name} has not been created",
+                hint=did_you_mean(statement.name, known),
+                place=place_of(statement.place),
+            )
+        try:
+            self._hook(found).instance.on_drop()
+        except Exception:  # noqa: BLE001 - a trigger's own failure does not keep it here
+            _log.exception("on_drop of trigger %s failed", found.name)
+        self.definitions.remove_trigger(found.name)
+        self._hooks.pop(found.uuid, None)
+        return Result(message=f"dropped trigger {statement.name}")
+
+    def show(self) -> Result:
+        """SHOW TRIGGERS; Coverage is lakestream's own: whose inserts fire it."""
+        columns = (
+            "TriggerName",
+            "Event",
+            "Type",
+            "State",
+            "PathPattern",
+            "ClassName",
+            "NodeId",
+            "Coverage",
+        )
+        rows = []
+        for record in sorted(self.definitions.triggers(), key=lambda one: one.name):
+            statement = self._statement(record)
+            rows.append(
+                (
+                    record.name,
+                    statement.event,
+                    "STATEFUL" if statement.stateful else "STATELESS",
+                    "ACTIVE",
+                    str(statement.pattern),
+                    statement.class_name,
+                    "local" if statement.stateful else "ALL",
+                    "all" if statement.event == "AFTER_INSERT" else "api",
+                )
+            )
+        return Result(columns, rows)
+
+    # --- instances ---
+
+    def _class_of(self, statement: CreateTrigger) -> type[Trigger]:
+        settings = self.settings
+        return load_class(
+            statement.class_name, statement.uri, settings.trigger_modules, settings.trigger_lib_dir
+        )
+
+    def _context(self, statement: CreateTrigger) -> TriggerContext:
+        root = self.tree.catalog.layout.root
+        return TriggerContext(statement.name, statement.event, str(statement.pattern), root)
+
+    def _hook(self, record: TriggerRecord) -> _Hook:
+        """Return a trigger with its instance: after a restart a new one, a STATEFUL one restored."""
+        known = self._hooks.get(record.uuid)
+        if known is None:
+            statement = self._statement(record)
+            instance = self._class_of(statement)()
+            _called(lambda: instance.on_create(dict(statement.attributes), self._context(statement)))
+            if statement.stateful:
+                state = bytes.fromhex(record.state) if record.state is not None else None
+                _called(lambda: instance.restore(state))
+            known = self._hooks[record.uuid] = _Hook(record, statement, instance)
+        known.record = record
+        return known
+
+    def _statement(self, record: TriggerRecord) -> CreateTrigger:
+        if record.uuid not in self._read:
+            statement = parse_statement(record.sql, dialect="iotdb")
+            assert isinstance(statement, CreateTrigger)
+            self._read[record.uuid] = statement
+        return self._read[record.uuid]
+
+    def _records(self, event: str) -> list[TriggerRecord]:
+        return [r for r in self.definitions.triggers() if self._statement(r).event == event]
+
+    # --- BEFORE ---
+
+    def before(self, blocks: Sequence[Block]) -> None:
+        """Fire BEFORE triggers with points that are about to be written.
+
+        Raises StatementError TRIGGER_FAILED where one that is PESSIMISTIC fails.
+        """
+        hooks = [self._hook(record) for record in self._records("BEFORE_INSERT")]
+        if not hooks:
+            return
+        call = uuid4().hex
+        try:
+            for device, types, rows in _tablets_of(blocks):
+                for hook in hooks:
+                    tablet = _tablet(hook, device, types, rows, f"{call}", None)
+                    if tablet is not None and not _fired(hook, tablet) and hook.is_pessimistic:
+                        raise StatementError(
+                            "TRIGGER_FAILED",
+                            "Failed to complete the insertion because trigger error before the insertion: "
+                            f"{hook.record.name} failed for {device}",
+                        )
+        finally:
+            self._save([hook for hook in hooks if hook.statement.stateful])
+
+    # --- AFTER ---
+
+    def round(self) -> list[TickReport]:
+        """Fire AFTER triggers with what was committed since they fired last; no report: nothing new."""
+        records = self._records("AFTER_INSERT")
+        if not records:
+            return []
+        reports = []
+        moved: dict[str, _Hook] = {}
+        for info in self.tree.tables():
+            version = self._version(info)
+            waiting = [record for record in records if record.versions.get(info.path, -1) < version]
+            if waiting and self._retry_at.get(info.path, 0) <= to_micros(self.clock.now()):
+                hooks, report = self._table_round(info, version, waiting)
+                reports.append(report)
+                moved.update({hook.record.uuid: hook for hook in hooks})
+                records = [moved[r.uuid].record if r.uuid in moved else r for r in records]
+        self._save(list(moved.values()))
+        return reports
+
+    def _table_round(
+        self, info: TableInfo, version: int, records: Sequence[TriggerRecord]
+    ) -> tuple[list[_Hook], TickReport]:
+        after = min(record.versions.get(info.path, -1) for record in records)
+        error, hooks, fired = None, [], 0
+        try:
+            hooks = [self._hook(record) for record in records]
+            for commit, device, types, rows in self._committed(info, max(after, 0), version):
+                fired += self._after(hooks, info, commit, (device, types, rows))
+            for hook in hooks:
+                hook.record = replace(hook.record, versions={**hook.record.versions, info.path: version})
+        except LakestreamError as failure:
+            _log.error("triggers on %s.%s: %s", info.database, info.name, failure)
+            error, hooks = str(failure), []
+            self._retry_at[info.path] = to_micros(self.clock.now()) + _RETRY_MICROS
+        return hooks, _report(info, after, version, fired, error)
+
+    def _after(
+        self,
+        hooks: Sequence[_Hook],
+        info: TableInfo,
+        commit: int,
+        tablet: tuple[Path, dict[str, str], pa.Table],
+    ) -> int:
+        """Fire the triggers with one device's points of one commit; return how many calls that were."""
+        device, types, rows = tablet
+        fired = 0
+        for hook in hooks:
+            if hook.record.versions.get(info.path, -1) >= commit:
+                continue
+            own = _tablet(hook, device, types, rows, f"{info.name}/{commit}", commit)
+            if own is None:
+                continue
+            fired += 1
+            if not _fired(hook, own) and hook.is_pessimistic:
+                break
+        return fired
+
+    def _committed(
+        self, info: TableInfo, after: int, upto: int
+    ) -> Iterator[tuple[int, Path, dict[str, str], pa.Table]]:
+        """Yield the new points of each commit and device, in order: with their types by measurement."""
+        import pyarrow.compute as pc
+
+        by_device: dict[str, list[Series]] = {}
+        for one in self.tree.series():
+            if one.table == info.name:
+                by_device.setdefault(one.device, []).append(one)
+        table = self.tree.catalog.handles.open(info.path)
+        rows = _new_points(changes_arrow(table, after, upto, [c.name for c in info.columns]))
+        for version in sorted(pc.unique(rows[_VERSION]).to_pylist()):
+            commit = rows.filter(pc.equal(rows[_VERSION], version))
+            for device, series in by_device.items():
+                own = commit.filter(pc.equal(commit[DEVICE], device))
+                if own.num_rows:
+                    names = [one.path.measurement for one in series]
+                    points = own.select([TIME, *(one.column for one in series)])
+                    types = {one.path.measurement: one.type for one in series}
+                    yield version, series[0].path.device, types, points.rename_columns([AT, *names])
+
+    def _version(self, info: TableInfo) -> int:
+        return self.tree.catalog.handles.latest(info.path).version
+
+    def _save(self, hooks: Sequence[_Hook]) -> None:
+        """Record how far triggers have come, with their state."""
+        for hook in hooks:
+            if hook.statement.stateful:
+                state = hook.instance.snapshot()
+                hook.record = replace(hook.record, state=None if state is None else state.hex())
+        self.definitions.put_triggers(hook.record for hook in hooks)
+
+
+def _called(call: Callable[[], None]) -> None:
+    """Call what a trigger's class wrote; what it raises refuses the statement."""
+    try:
+        call()
+    except Exception as error:
+        raise StatementError(
+            "TRIGGER_REFUSED", f"the trigger refuses: {type(error).__name__}: {error}"
+        ) from error
+
+
+def _fired(hook: _Hook, tablet: Tablet) -> bool:
+    """Fire a trigger; False and an exception are both a failure, which is logged."""
+    try:
+        if hook.instance.fire(tablet):
+            return True
+        _log.warning("trigger %s failed for %s", hook.record.name, tablet.device)
+    except Exception:  # noqa: BLE001 - what a trigger raises is its failure
+        _log.exception("trigger %s failed for %s", hook.record.name, tablet.device)
+    return False
+
+
+def _tablets_of(blocks: Sequence[Block]) -> Iterator[tuple[Path, dict[str, str], pa.Table]]:
+    """Yield the points of each device of blocks."""
+    import pyarrow.compute as pc
+
+    for block in blocks:
+        for name, device in block.devices.items():
+            rows = block.rows.filter(pc.equal(block.rows[OF], name))
+            if rows.num_rows:
+                yield device, block.types, rows.drop_columns([OF])
+
+
+def _tablet(
+    hook: _Hook, device: Path, types: dict[str, str], rows: pa.Table, batch: str, commit: int | None
+) -> Tablet | None:
+    """Return what a trigger sees of a device's points: its pattern's series; None when that is nothing."""
+    pattern = hook.statement.pattern
+    names = [
+        name
+        for name in types
+        if pattern.matches(Path((*device.nodes, name))) and rows[name].null_count < rows.num_rows
+    ]
+    if not names:
+        return None
+    points = rows.select([AT, *names]).rename_columns([TIME, *names])
+    return Tablet(
+        id=f"{hook.record.uuid}/{device}/{batch}",
+        device=str(device),
+        event=hook.statement.event,
+        commit_version=commit,
+        measurements=tuple(names),
+        types=tuple(types[name] for name in names),
+        rows=points,
+    )
+
+
+def _new_points(changes: pa.Table) -> pa.Table:
+    """Return the inserted rows of a change feed: points that were there with that value before are NULL."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    is_new = pc.is_in(changes[_CHANGE], pa.array(["insert", "update_postimage"]))
+    is_old = pc.is_in(changes[_CHANGE], pa.array(["delete", "update_preimage"]))
+    new, old = changes.filter(is_new).drop_columns([_CHANGE]), changes.filter(is_old).drop_columns([_CHANGE])
+    if not old.num_rows:
+        return new
+    keys = [DEVICE, TIME, _VERSION]
+    names = [name for name in new.column_names if name not in keys]
+    joined = new.join(old, keys=keys, join_type="left outer", right_suffix="\0old")
+    points = {
+        name: pc.if_else(
+            pc.fill_null(pc.equal(joined[name], joined[f"{name}\0old"]), False),
+            pa.scalar(None, joined[name].type),
+            joined[name],
+        )
+        for name in names
+    }
+    return pa.table({**{key: joined[key] for key in keys}, **points})
+
+
+def _report(info: TableInfo, after: int, upto: int, fired: int, error: str | None) -> TickReport:
+    return TickReport(
+        stream=f"triggers on {info.database}.{info.name}",
+        tick=upto,
+        kind="triggers",
+        after=after,
+        upto=upto,
+        commits=upto - after,
+        rows_in=0,
+        rows_out=fired,
+        windows=0,
+        late=0,
+        seconds=0.0,
+        transport="arrow",
+        lag=0,
+        error=error,
+    )

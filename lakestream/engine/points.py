@@ -1,0 +1,310 @@
+"""Writing points into the tree: by INSERT, by INTO, by Python (IoTDB A1, A2).
+
+A second point at the time of another one replaces it; a measurement without a value leaves what is there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from lakestream.errors import StatementError
+from lakestream.language.iotdb.paths import Path, name_of
+from lakestream.storage.catalog import Column
+from lakestream.storage.delta import (
+    align,
+    commit,
+    identifier,
+    insert_rows,
+    read_arrow,
+    text_literal,
+    timestamp_literal,
+)
+from lakestream.storage.tree import DEVICE, SPARK_TYPES, TIME, Tree
+from lakestream.storage.types import arrow_type
+from lakestream.storage.values import convert
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    import pyarrow as pa
+
+    from lakestream.language.model import Value
+    from lakestream.storage.catalog import TableInfo
+    from lakestream.storage.delta import CommitTag, Table
+
+_WIDER = {
+    "INT32": {"INT64", "FLOAT", "DOUBLE"},
+    "INT64": {"FLOAT", "DOUBLE", "TIMESTAMP"},
+    "FLOAT": {"DOUBLE"},
+    "TEXT": {"STRING"},
+    "STRING": {"TEXT"},
+}
+_TEXTS = {"TEXT", "STRING"}
+
+
+AT, OF = " time", " device"
+"""The columns of a block that are no measurement's: with a blank, which no name of a node begins with."""
+
+
+@dataclass(frozen=True)
+class Block:
+    """Points of some devices: ``rows`` has their device (OF), time (AT) and a column per measurement.
+
+    ``devices`` are the paths of the devices by how they are written; ``types`` are IoTDB's by measurement.
+    """
+
+    devices: dict[str, Path]
+    types: dict[str, str]
+    rows: pa.Table
+
+
+class Writer:
+    """Writes blocks of points; ``before`` sees them first and may refuse them by raising."""
+
+    def __init__(self, tree: Tree, before: Callable[[Sequence[Block]], None]) -> None:
+        self.tree = tree
+        self._before = before
+
+    def write(self, blocks: Sequence[Block], tag: CommitTag | None = None) -> int:
+        """Write points, a commit per table, and return how many rows that were.
+
+        Series that are not there are created, where they have a point. With a ``tag`` each table's commit
+        is made at most once. Raises StatementError SERIES_TYPE where a series is of another type, and what
+        ``before`` raises; nothing is written then.
+        """
+        blocks = [block for block in blocks if block.rows.num_rows]
+        missing = self._missing(blocks)
+        if blocks:
+            self._before(blocks)
+        if missing:
+            self.tree.add(missing)
+        parts: dict[str, list[pa.Table]] = {}
+        for block in blocks:
+            for table, rows in self._placed(block):
+                parts.setdefault(table, []).append(rows)
+        return sum(self._write_table(table, rows, tag) for table, rows in parts.items())
+
+    def _missing(self, blocks: Sequence[Block]) -> list[tuple[Path, str]]:
+        """Return the series to create; SERIES_TYPE for one that cannot take its points."""
+        found: dict[Path, str] = {}
+        for block in blocks:
+            for device, measurement in _with_points(block):
+                path = Path((*block.devices[device].nodes, measurement))
+                series, kind = self.tree.find(path), block.types[measurement]
+                if series is None:
+                    found[path] = kind
+                elif not _fits(kind, series.type):
+                    raise StatementError("SERIES_TYPE", f"{path} is {series.type}: it cannot hold {kind}")
+        return list(found.items())
+
+    def _placed(self, block: Block) -> list[tuple[str, pa.Table]]:
+        """Return the rows of each table, in its columns."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        groups: dict[tuple[str, tuple[tuple[str, str], ...]], list[str]] = {}
+        for device, path in block.devices.items():
+            series = [(m, self.tree.find(Path((*path.nodes, m)))) for m in block.types]
+            known = [(m, one) for m, one in series if one is not None]
+            if known:
+                columns = tuple((m, one.column) for m, one in known)
+                groups.setdefault((known[0][1].table, columns), []).append(device)
+        placed = []
+        for (table, columns), devices in groups.items():
+            chosen = pc.is_in(block.rows[OF], pa.array(devices))
+            rows = block.rows.filter(chosen).select([OF, AT, *(m for m, _ in columns)])
+            placed.append((table, rows.rename_columns([DEVICE, TIME, *(c for _, c in columns)])))
+        return placed
+
+    def _write_table(self, name: str, parts: Sequence[pa.Table], tag: CommitTag | None) -> int:
+        import pyarrow as pa
+
+        info = self.tree.catalog.table("root", name)
+        table = self.tree.catalog.handles.latest(info.path)
+        aligned = [align(_cast(part, table.schema), table.schema) for part in parts]
+        rows = _merged(pa.concat_tables(aligned)) if len(aligned) > 1 else _merged(aligned[0])
+        rows = rows.filter(_some(rows))
+        if not rows.num_rows:
+            return 0
+        if tag is None:
+            insert_rows(info, _over(rows, _old(table, info, rows)), tables=self.tree.catalog.handles)
+        else:
+            _commit(table, info, rows, tag)
+        return int(rows.num_rows)
+
+
+def _with_points(block: Block) -> list[tuple[str, str]]:
+    """Return the devices and measurements that have a point in a block."""
+    counts = block.rows.group_by(OF).aggregate([(name, "count") for name in block.types])
+    return [(row[OF], name) for row in counts.to_pylist() for name in block.types if row[f"{name}_count"]]
+
+
+def _fits(kind: str, wanted: str) -> bool:
+    return kind == wanted or wanted in _WIDER.get(kind, ()) or wanted in _TEXTS
+
+
+def _cast(rows: pa.Table, schema: pa.Schema) -> pa.Table:
+    """Widen numbers; a whole number is a time in milliseconds."""
+    import pyarrow as pa
+
+    for place, field in enumerate(rows.schema):
+        wanted = schema.field(field.name).type
+        if pa.types.is_timestamp(wanted) and pa.types.is_integer(field.type):
+            millis = rows.column(place).cast(pa.timestamp("ms", wanted.tz))
+            rows = rows.set_column(place, field.name, millis.cast(wanted))
+        elif pa.types.is_floating(wanted) and pa.types.is_integer(field.type):
+            rows = rows.set_column(place, field.name, rows.column(place).cast(wanted, safe=False))
+    return rows
+
+
+def _merged(rows: pa.Table) -> pa.Table:
+    """Put rows of one device and time together: of several points of a series the last one."""
+    import pyarrow.compute as pc
+
+    keys = rows.group_by([DEVICE, TIME]).aggregate([])
+    if keys.num_rows == rows.num_rows:
+        return rows
+    last = pc.ScalarAggregateOptions(skip_nulls=True, min_count=0)
+    names = [name for name in rows.column_names if name not in (DEVICE, TIME)]
+    grouped = rows.group_by([DEVICE, TIME], use_threads=False)
+    found = grouped.aggregate([(name, "last", last) for name in names])
+    return found.rename_columns([name.removesuffix("_last") for name in found.column_names]).select(
+        rows.column_names
+    )
+
+
+def _some(rows: pa.Table) -> pa.Array:
+    """Tell which rows have a point."""
+    import functools
+
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    valid = [pc.is_valid(rows[name]) for name in rows.column_names if name not in (DEVICE, TIME)]
+    return functools.reduce(pc.or_, valid) if valid else pa.array([False] * rows.num_rows)
+
+
+def _span(rows: pa.Table) -> tuple[int, int]:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    bounds = pc.min_max(rows[TIME].cast(pa.int64()))
+    return bounds["min"].as_py(), bounds["max"].as_py()
+
+
+def _devices_of(rows: pa.Table) -> str:
+    import pyarrow.compute as pc
+
+    names = ", ".join(map(text_literal, pc.unique(rows[DEVICE]).to_pylist()))
+    return f"{identifier(DEVICE)} IN ({names})"
+
+
+def _old(table: Table, info: TableInfo, rows: pa.Table) -> pa.Table:
+    """Return what the table has of the rows' devices in their range of time."""
+    first, last = _span(rows)
+    return align(
+        read_arrow(table, lower=first, upper=last + 1, time_column=info.time_column, where=_devices_of(rows)),
+        table.schema,
+    )
+
+
+def _over(rows: pa.Table, old: pa.Table) -> pa.Table:
+    """Return rows with the old points where they have none."""
+    return _laid_over(rows, old, "left outer") if old.num_rows else rows
+
+
+def _laid_over(rows: pa.Table, old: pa.Table, how: str) -> pa.Table:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    names = [name for name in rows.column_names if name not in (DEVICE, TIME)]
+    joined = rows.join(old, keys=[DEVICE, TIME], join_type=how, right_suffix="\0old")
+    points = [pc.coalesce(joined[name], joined[f"{name}\0old"]) for name in names]
+    columns = [joined[DEVICE], joined[TIME], *points]
+    return pa.table(dict(zip([DEVICE, TIME, *names], columns, strict=True))).select(rows.column_names)
+
+
+def _commit(table: Table, info: TableInfo, rows: pa.Table, tag: CommitTag) -> None:
+    """Write rows at most once: what lies in their range of time is written anew with them."""
+    old = _old(table, info, rows)
+    if not old.num_rows:
+        commit(table, rows, tag)
+        return
+    first, last = _span(rows)
+    time = identifier(info.time_column)
+    within = f"{time} >= {timestamp_literal(first)} AND {time} <= {timestamp_literal(last)}"
+    commit(table, _laid_over(rows, old, "full outer"), tag, replace=f"{_devices_of(rows)} AND {within}")
+
+
+# --- values ---------------------------------------------------------------------------------------
+
+
+def block_of_values(
+    tree: Tree,
+    device: Path,
+    measurements: Sequence[str],
+    times_us: Sequence[int],
+    rows: Sequence[Sequence[Value]],
+    *,
+    now_us: int,
+    zone: str,
+) -> Block:
+    """Return points as written as a block; series that are not there get a type by their values.
+
+    Raises StatementError BAD_VALUE.
+    """
+    import pyarrow as pa
+
+    types: dict[str, str] = {}
+    data: dict[str, pa.Array] = {}
+    for place, name in enumerate(measurements):
+        values = [row[place] for row in rows]
+        series = tree.find(Path((*device.nodes, name)))
+        kind = series.type if series is not None else _type_of(values)
+        column = Column(name_of(name), SPARK_TYPES[kind])
+        converted = [convert(value, column, now_us=now_us, zone=zone) for value in values]
+        data[name] = pa.array(converted, arrow_type(column.type))
+        types[name] = kind
+    times = pa.array(times_us, arrow_type("timestamp"))
+    return block_of(device, pa.table({AT: times, **data}), types)
+
+
+def block_of(device: Path, rows: pa.Table, types: Mapping[str, str]) -> Block:
+    """Return the points of one device, with their time (AT) and measurements, as a block."""
+    import pyarrow as pa
+
+    names = pa.array([str(device)] * rows.num_rows, pa.string())
+    return Block({str(device): device}, dict(types), rows.add_column(0, OF, names))
+
+
+def _type_of(values: Sequence[Value]) -> str:
+    """Return the type that a new series gets by its first value: BOOLEAN, DOUBLE or TEXT."""
+    first = next((value for value in values if value is not None), None)
+    if isinstance(first, bool):
+        return "BOOLEAN"
+    return "TEXT" if isinstance(first, str) else "DOUBLE"
+
+
+_BY_ARROW = {
+    "bool": "BOOLEAN",
+    "int32": "INT32",
+    "int64": "INT64",
+    "float": "FLOAT",
+    "double": "DOUBLE",
+    "string": "TEXT",
+    "binary": "BLOB",
+    "date32[day]": "DATE",
+}
+
+
+def type_of_arrow(kind: pa.DataType) -> str:
+    """Return the IoTDB type of an Arrow type. Raises StatementError TYPE_NOT_STORABLE."""
+    import pyarrow as pa
+
+    if pa.types.is_timestamp(kind):
+        return "TIMESTAMP"
+    found = _BY_ARROW.get(str(kind))
+    if found is None:
+        raise StatementError("TYPE_NOT_STORABLE", f"a series cannot hold values of {kind}")
+    return found

@@ -1,0 +1,206 @@
+"""The statements of the IoTDB dialect on one lake, and what is due of its continuous queries and triggers."""
+
+from __future__ import annotations
+
+from datetime import date
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from lakestream.engine.continuous import ContinuousQueries
+from lakestream.engine.firing import Triggers
+from lakestream.engine.instants import instant_micros, to_micros
+from lakestream.engine.points import AT, Writer, block_of, block_of_values, type_of_arrow
+from lakestream.engine.result import Result
+from lakestream.engine.series import SeriesReader, blocks_into, shown
+from lakestream.errors import LakestreamError, StatementError
+from lakestream.language.iotdb import values
+from lakestream.language.iotdb.literals import device_path
+from lakestream.language.source import place_of
+from lakestream.storage.definitions import Definitions
+from lakestream.storage.reading import plain
+from lakestream.storage.tree import TIME, Tree
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    import pyarrow as pa
+    from pyspark.sql import SparkSession
+
+    from lakestream.clock import Clock
+    from lakestream.engine.engine import TickReport
+    from lakestream.engine.points import Block
+    from lakestream.language.iotdb.paths import Path
+    from lakestream.language.iotdb.values import Instant, TreeStatement
+    from lakestream.language.model import Now
+    from lakestream.settings import Settings
+    from lakestream.storage.catalog import Catalog
+
+READING = (
+    values.ShowTreeDatabases,
+    values.ShowTimeseries,
+    values.ShowContinuousQueries,
+    values.ShowTriggers,
+)
+"""Statements that change nothing (a SELECT without INTO is one too)."""
+
+
+def changes_the_lake(statement: TreeStatement) -> bool:
+    """Tell whether a statement writes."""
+    if isinstance(statement, values.QueryTree):
+        return bool(statement.select.into)
+    return not isinstance(statement, READING)
+
+
+class TreeEngine:
+    """The tree of one lake. ``epoch`` is the number of this process's turn at writing."""
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        clock: Clock,
+        meter: Clock,
+        settings: Settings,
+        spark: Callable[[], SparkSession],
+        zone: str,
+    ) -> None:
+        self.clock = clock
+        self.zone = zone
+        self.tree = Tree(catalog.layout, catalog)
+        definitions = Definitions(catalog.layout)
+        self.reader = SeriesReader(self.tree, spark, settings, zone)
+        self.triggers = Triggers(definitions, self.tree, clock, settings)
+        self.writer = Writer(self.tree, self.triggers.before)
+        self.queries = ContinuousQueries(
+            definitions,
+            self.reader,
+            self.writer,
+            clock,
+            meter,
+            settings,
+            zone,
+            epoch=to_micros(meter.now()),
+        )
+
+    def run(self, statement: TreeStatement) -> Result:
+        """Run a statement. Raises StatementError with the place."""
+        return self._handlers[type(statement)](statement)
+
+    def round(self) -> list[TickReport]:
+        """Run what is due of continuous queries, then fire AFTER triggers with what was committed."""
+        return [*self.queries.round(), *self.triggers.round()]
+
+    # --- databases and series ---
+
+    def _create_database(self, statement: values.CreateTreeDatabase) -> Result:
+        try:
+            self.tree.create_database(statement.path)
+        except LakestreamError as error:
+            raise error.at(place_of(statement.place)) from None
+        return Result(message=f"created database {statement.path}")
+
+    def _create_timeseries(self, statement: values.CreateTimeseries) -> Result:
+        try:
+            made = self.tree.add(statement.series)
+        except LakestreamError as error:
+            raise error.at(place_of(statement.place)) from None
+        return Result(message=f"created {', '.join(str(series.path) for series in made)}")
+
+    def _show_databases(self, _: values.ShowTreeDatabases) -> Result:
+        return Result(("Database",), [(str(path),) for path in self.tree.databases()])
+
+    def _show_timeseries(self, statement: values.ShowTimeseries) -> Result:
+        pattern = statement.pattern
+        rows = [
+            (str(series.path), series.type, f"root.{series.table}", series.column)
+            for series in self.tree.series()
+            if pattern is None or pattern.matches(series.path)
+        ]
+        return Result(("Timeseries", "DataType", "Table", "Column"), rows)
+
+    # --- points ---
+
+    def _insert(self, statement: values.InsertPoints) -> Result:
+        try:
+            block = block_of_values(
+                self.tree,
+                statement.device,
+                statement.measurements,
+                [self._micros(at) for at in statement.times],
+                statement.rows,
+                now_us=self._now_us,
+                zone=self.zone,
+            )
+            count = self.writer.write([block])
+        except LakestreamError as error:
+            raise error.at(place_of(statement.place)) from None
+        return Result(message=f"inserted {count} row{'s' if count != 1 else ''}")
+
+    def insert(self, device: str, rows: Sequence[Mapping[str, Any]] | pa.Table) -> int:
+        """Insert points of a device, given as mappings or as an Arrow table with ``ts``, in one commit.
+
+        Returns the version of its database's table. Raises StatementError BAD_PATH, BAD_VALUE, SERIES_TYPE
+        or TRIGGER_FAILED.
+        """
+        path = device_path(device)
+        if hasattr(rows, "num_rows"):
+            table = plain(rows)
+            if TIME not in table.column_names:
+                raise StatementError("BAD_VALUE", f"the rows lack {TIME}, the time of a point")
+            types = {field.name: type_of_arrow(field.type) for field in table.schema if field.name != TIME}
+            table = table.rename_columns([AT if name == TIME else name for name in table.column_names])
+            return self._written([block_of(path, table, types)], path)
+        names = [name for name in dict.fromkeys(n for row in rows for n in row) if name != TIME]
+        times = [self._time_of(row.get(TIME)) for row in rows]
+        found = [[_as_text(row.get(name)) for name in names] for row in rows]
+        block = block_of_values(self.tree, path, names, times, found, now_us=self._now_us, zone=self.zone)
+        return self._written([block], path)
+
+    def _written(self, blocks: Sequence[Block], device: Path) -> int:
+        self.writer.write(blocks)
+        return self.tree.version_of(device)
+
+    def _time_of(self, time: object) -> int:
+        """Return the time of a row given to Python."""
+        if isinstance(time, bool) or time is None:
+            raise StatementError("BAD_VALUE", f"a point has a time in {TIME}, not {time}")
+        return self._micros(time if isinstance(time, int) else str(_as_text(time)))
+
+    @property
+    def _now_us(self) -> int:
+        return to_micros(self.clock.now())
+
+    def _micros(self, at: Instant | Now) -> int:
+        return instant_micros(at, self._now_us, self.zone)
+
+    def _query(self, statement: values.QueryTree) -> Result:
+        select = statement.select
+        query = self.reader.resolve(select, self._now_us)
+        rows = self.reader.rows(query)
+        if not select.into:
+            return Result(arrow=shown(query, rows))
+        try:
+            count = self.writer.write(blocks_into(query, rows))
+        except LakestreamError as error:
+            raise error.at(place_of(select.text)) from None
+        return Result(message=f"wrote {count} row{'s' if count != 1 else ''}")
+
+    @cached_property
+    def _handlers(self) -> dict[type, Callable[[Any], Result]]:
+        return {
+            values.CreateTreeDatabase: self._create_database,
+            values.CreateTimeseries: self._create_timeseries,
+            values.ShowTreeDatabases: self._show_databases,
+            values.ShowTimeseries: self._show_timeseries,
+            values.InsertPoints: self._insert,
+            values.QueryTree: self._query,
+            values.CreateContinuousQuery: self.queries.create,
+            values.DropContinuousQuery: self.queries.drop,
+            values.ShowContinuousQueries: lambda _: self.queries.show(),
+            values.CreateTrigger: self.triggers.create,
+            values.DropTrigger: self.triggers.drop,
+            values.ShowTriggers: lambda _: self.triggers.show(),
+        }
+
+
+def _as_text(value: Any) -> Any:  # noqa: ANN401 - any value of a row
+    return value.isoformat() if isinstance(value, date) else value

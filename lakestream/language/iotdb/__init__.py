@@ -1,0 +1,1 @@
+"""The IoTDB dialect: time series, queries over the tree, continuous queries and triggers."""

@@ -1,0 +1,220 @@
+"""What of a query over the tree, or of a continuous query, is refused by its text alone (IoTDB A2)."""
+
+from __future__ import annotations
+
+import operator
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+
+from lakestream.errors import NotSupportedError, StatementError
+from lakestream.language.iotdb.expressions import aggregate_calls
+from lakestream.language.iotdb.paths import has_placeholder
+from lakestream.language.model import MICROS
+from lakestream.language.source import place_of
+
+if TYPE_CHECKING:
+    from lakestream.language.iotdb.expressions import Expression
+    from lakestream.language.iotdb.values import CreateContinuousQuery, Select, Span, Target
+
+
+def check_select(select: Select, slices: list[str]) -> None:
+    """Check the clauses against each other. Raises StatementError with the place.
+
+    ``slices`` are the words SLIMIT and SOFFSET as far as they were given.
+    """
+    _check_slices(select, slices)
+    _check_aggregates(select)
+    _check_conditions(select)
+    _check_levels(select)
+    if select.by_device:
+        _check_by_device(select)
+    if select.into:
+        _check_into(select)
+
+
+def _check_slices(select: Select, slices: list[str]) -> None:
+    if not slices:
+        return
+    if select.into:
+        raise _refused(select, "INTO_INVALID", f"INTO does not go with {slices[0]}")
+    raise NotSupportedError(slices[0], place=place_of(select.text))
+
+
+def _check_aggregates(select: Select) -> None:
+    items = [item.expression for item in select.items]
+    aggregated = [item.aggregates for item in items]
+    if any(aggregated) and not all(aggregated):
+        raw = items[aggregated.index(False)]
+        raise raw.error("RAW_AND_AGGREGATE", "raw series and aggregates cannot be selected together")
+    for item in items:
+        if item.uses_time:
+            raise item.error("TIME_SELECTED", "the time of a row is its Time column, not an item of SELECT")
+        if item.aggregates and _has_raw_part(item):
+            raise item.error("RAW_AND_AGGREGATE", "an expression holds either aggregates or raw series")
+    if (select.group or select.levels) and not any(aggregated):
+        raise items[0].error(
+            "GROUP_BY_RAW", "GROUP BY needs aggregates, not raw series", hint=f"avg({items[0].fragment.sql})"
+        )
+
+
+def _has_raw_part(expression: Expression) -> bool:
+    """Tell whether a path stands outside of every aggregate."""
+    tree = expression.tree()
+    inside = {id(node) for call in aggregate_calls(expression, tree) for node in call.walk()}
+    return any(id(column) not in inside for column in tree.find_all(exp.Column))
+
+
+def _check_conditions(select: Select) -> None:
+    if select.where is not None and select.where.aggregates:
+        raise select.where.error("AGGREGATE_IN_WHERE", "WHERE looks at points: it takes no aggregate")
+    if select.having is None:
+        return
+    if not any(item.expression.aggregates for item in select.items):
+        raise select.having.error("HAVING_INVALID", "HAVING needs a query of aggregates")
+    if not select.having.aggregates or _has_raw_part(select.having):
+        raise select.having.error("HAVING_INVALID", "HAVING takes a condition on aggregates, not on points")
+
+
+def _check_levels(select: Select) -> None:
+    if not select.levels:
+        return
+    if select.by_device:
+        raise _refused(select, "LEVEL_INVALID", "LEVEL does not go with ALIGN BY DEVICE")
+    if select.having is not None:
+        expressions = [*(item.expression for item in select.items), select.having]
+        for expression in expressions:
+            if any(len(path.nodes) > 1 for path in expression.paths):
+                raise expression.error("LEVEL_INVALID", "with LEVEL and HAVING, measurements stand alone")
+
+
+def _check_by_device(select: Select) -> None:
+    expressions = [item.expression for item in select.items]
+    expressions += [condition for condition in (select.where, select.having) if condition is not None]
+    for expression in expressions:
+        for path in expression.paths:
+            if len(path.nodes) > 1:
+                raise expression.error(
+                    "ALIGN_BY_DEVICE",
+                    f"with ALIGN BY DEVICE only measurements may be named, not {path}",
+                    hint="the devices stand in FROM",
+                )
+
+
+# --- INTO -----------------------------------------------------------------------------------------
+
+
+def _check_into(select: Select) -> None:
+    if any(len(target.device.nodes) < 2 and str(target.device) != "::" for target in select.into):
+        raise _refused(select, "INTO_INVALID", "a target's device is a path such as root.out.d")
+    in_device = any(has_placeholder(node) for target in select.into for node in target.device.nodes)
+    in_measurement = any(has_placeholder(name) for target in select.into for name in target.measurements)
+    plain = all(_is_plain(item.expression) for item in select.items)
+    if select.by_device:
+        if in_device and len(select.into) > 1:
+            raise _refused(select, "INTO_INVALID", "a device with placeholders is the one target of INTO")
+        if in_measurement and not plain:
+            raise _refused(
+                select, "INTO_INVALID", "a placeholder for the measurement needs plain series in SELECT"
+            )
+        return
+    if (in_device or in_measurement) and not plain:
+        raise _refused(
+            select,
+            "INTO_INVALID",
+            "placeholders in INTO need plain series in SELECT, or ALIGN BY DEVICE",
+        )
+    if in_measurement and any(len(target.measurements) != 1 for target in select.into):
+        raise _refused(
+            select, "INTO_INVALID", "where the measurement is a placeholder, every target has just that one"
+        )
+    if not (in_device or in_measurement):
+        _check_distinct(select, select.into)
+
+
+def _check_distinct(select: Select, targets: tuple[Target, ...]) -> None:
+    named = [(str(target.device), name) for target in targets for name in target.measurements]
+    for device, name in named:
+        if named.count((device, name)) > 1:
+            raise _refused(select, "INTO_INVALID", f"{device}.{name} is a target twice")
+
+
+def _is_plain(expression: Expression) -> bool:
+    return expression.text == "_p0"
+
+
+def _refused(select: Select, code: str, message: str) -> StatementError:
+    return StatementError(code, message, place=place_of(select.text))
+
+
+# --- continuous queries ---------------------------------------------------------------------------
+
+
+def check_continuous_query(query: CreateContinuousQuery) -> None:
+    """Check a CREATE CQ (its EVERY against the least one allowed is for the lake to check).
+
+    Raises StatementError CQ_INVALID with IoTDB's messages, BAD_DURATION for durations that cannot be
+    compared.
+    """
+    select = query.select
+    if select.group is not None and select.group.range is not None:
+        raise _refused(select, "CQ_INVALID", "Specifying time range in GROUP BY TIME clause is prohibited.")
+    if select.where is not None and select.where.uses_time:
+        raise select.where.error("CQ_INVALID", "Specifying time filters in the query body is prohibited.")
+    if query.every is None and select.group is None:
+        raise _refused(
+            select,
+            "CQ_INVALID",
+            "At least one of the parameters `every_interval` and `group_by_interval` needs to be specified.",
+        )
+    if not select.into:
+        raise _refused(select, "CQ_INVALID", "The query body misses an INTO clause.")
+    _check_range(query)
+
+
+def _check_range(query: CreateContinuousQuery) -> None:
+    every, start, end = query.distance, query.reach, query.end_offset
+    months, micros = _comparable(query, "months"), _comparable(query, "micros")
+    if months and micros:
+        raise StatementError(
+            "BAD_DURATION",
+            "months and years cannot be compared with durations of fixed length: "
+            + ", ".join(str(span) for span in (every, start, end) if span is not None),
+            hint="write EVERY and RANGE both in months, or both without",
+            place=place_of(query.place),
+        )
+    size = operator.attrgetter("months" if months else "micros")
+    if size(start) <= 0:
+        raise _cq(query, "The start time offset should be greater than 0.")
+    if end is not None and size(start) <= size(end):
+        raise _cq(query, "The start time offset should be greater than end time offset.")
+    group = query.select.group
+    if group is not None and not _reaches(start, group.interval):
+        raise _cq(query, "The start time offset should be greater than or equal to the group_by_interval.")
+
+
+def _reaches(start: Span, interval: Span) -> bool:
+    """Tell whether a duration is at least as long as another, however long its months are."""
+    if start.months and interval.months:
+        return (start.months, start.micros) >= (interval.months, interval.micros)
+    return _least(start) >= _greatest(interval)
+
+
+def _least(span: Span) -> int:
+    """Return the least length of a duration in microseconds: months of 28 days, years of 365."""
+    years, months = divmod(span.months, 12)
+    return span.micros + (years * 365 + months * 28) * MICROS["d"]
+
+
+def _greatest(span: Span) -> int:
+    years, months = divmod(span.months, 12)
+    return span.micros + (years * 366 + months * 31) * MICROS["d"]
+
+
+def _comparable(query: CreateContinuousQuery, unit: str) -> bool:
+    spans = (query.distance, query.reach, query.end_offset)
+    return any(getattr(span, unit) for span in spans if span is not None)
+
+
+def _cq(query: CreateContinuousQuery, message: str) -> StatementError:
+    return StatementError("CQ_INVALID", message, place=place_of(query.place))

@@ -1,0 +1,273 @@
+"""Expressions over paths: their operands taken out, the rest a tree of sqlglot.
+
+``avg(s1) + 1`` becomes the text ``_f0(_p0) + 1`` with the path ``s1`` and the call ``avg``; times become
+``_at('…')``, ``_now()`` and ``_span(µs)``, and the time of a point the column ``_time``.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+
+from lakestream.errors import NotSupportedError, StatementError, did_you_mean
+from lakestream.language.expressions import parse_expression
+from lakestream.language.iotdb.functions import AGGREGATES, SCALARS
+from lakestream.language.iotdb.literals import NODE_CHARACTERS, read_node, span_of, written_moment
+from lakestream.language.iotdb.paths import Path
+from lakestream.language.model import Fragment
+from lakestream.language.reader import Reader
+from lakestream.language.source import Source, place_of
+from lakestream.language.words import Kind, read_words
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from lakestream.language.words import Word
+
+TIME, NOW, AT, SPAN = "_time", "_now", "_at", "_span"
+_KEYWORDS = frozenset(
+    {"AND", "OR", "NOT", "IN", "IS", "NULL", "LIKE", "REGEXP", "BETWEEN", "TRUE", "FALSE", "ESCAPE"}
+)
+_UNBUILT = frozenset({"CASE", "CONTAINS", "CAST", "DISTINCT"})
+_OPERATORS = {"&&": "AND", "&": "AND", "||": "OR", "|": "OR", "!": "NOT", "==": "="}
+_FUSED = "<>=!|&"
+_PLAIN_NUMBER = re.compile(r"[0-9]*\.?[0-9]*([eE][+-]?[0-9]+)?")
+_OPERAND = re.compile(r"_([pf])(\d+)\b")
+_ARITHMETIC = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod, exp.Neg, exp.Paren)
+_CONDITIONS = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.And, exp.Or, exp.Not)
+_PREDICATES = (exp.In, exp.Between, exp.Is, exp.Like, exp.RegexpLike)
+_LEAVES = (exp.Literal, exp.Boolean, exp.Null, exp.Column, exp.Identifier, exp.Anonymous)
+_KNOWN = (*_ARITHMETIC, *_CONDITIONS, *_PREDICATES, *_LEAVES)
+
+
+@dataclass(frozen=True)
+class Expression:
+    """An expression as text over numbered operands: ``_p0`` is a path, ``_f0(…)`` a call."""
+
+    text: str
+    paths: tuple[Path, ...]
+    calls: tuple[str, ...]
+    fragment: Fragment = field(compare=False)
+
+    def tree(self) -> exp.Expr:
+        """Return the tree; its columns are ``_p0``, ``_p1``, … and ``_time``."""
+        return parse_expression(Fragment(self.text))
+
+    def shown(self, paths: Sequence[str]) -> str:
+        """Return the expression as a column is called: with these paths in the place of its own.
+
+        >>> read_expression(Fragment("avg( s1 )+1")).shown(["root.d.s1"])
+        'avg(root.d.s1) + 1'
+        """
+
+        def operand(found: re.Match[str]) -> str:
+            number = int(found[2])
+            return paths[number] if found[1] == "p" else self.calls[number]
+
+        return _OPERAND.sub(operand, self.text)
+
+    @property
+    def aggregates(self) -> bool:
+        """Whether it calls an aggregate."""
+        return any(call in AGGREGATES for call in self.calls)
+
+    @property
+    def uses_time(self) -> bool:
+        """Whether it looks at the time of a point."""
+        return re.search(rf"\b{TIME}\b", self.text) is not None
+
+    def path_numbers(self, tree: exp.Expr) -> list[int]:
+        """Return which paths a part of the tree names."""
+        return [number for column in tree.find_all(exp.Column) if (number := number_of(column)) is not None]
+
+    def error(self, code: str, message: str, hint: str = "") -> StatementError:
+        """Return an error at the place of the expression."""
+        return StatementError(code, message, hint=hint, place=place_of(self.fragment))
+
+
+def number_of(column: exp.Expr) -> int | None:
+    """Return which path a column stands for, None for the time."""
+    return int(column.name[2:]) if column.name.startswith("_p") else None
+
+
+def call_of(expression: Expression, node: exp.Expr) -> str | None:
+    """Return the function that a node calls by its name, None for anything else."""
+    if isinstance(node, exp.Anonymous) and node.name.startswith("_f"):
+        return expression.calls[int(node.name[2:])]
+    return None
+
+
+def aggregate_calls(expression: Expression, tree: exp.Expr) -> Iterator[exp.Expr]:
+    """Yield the calls of aggregates in a tree."""
+    for node in tree.find_all(exp.Anonymous):
+        if call_of(expression, node) in AGGREGATES:
+            yield node
+
+
+def read_expression(f: Fragment) -> Expression:
+    """Read an expression. Raises StatementError SYNTAX, BAD_PATH or NOT_SUPPORTED with its place."""
+    source = Source.of_fragment(f)
+    scan = _Scan(Reader(source, read_words(source, NODE_CHARACTERS)))
+    scan.run()
+    found = Expression(_spaced(scan.parts), tuple(scan.paths), tuple(scan.calls), f)
+    try:
+        tree = found.tree()
+    except StatementError as error:
+        raise StatementError(error.code, error.message, hint=error.hint, place=place_of(f)) from None
+    _check(found, tree)
+    return found
+
+
+class _Scan:
+    """Goes through the words of an expression and takes its operands out."""
+
+    def __init__(self, reader: Reader) -> None:
+        self.reader = reader
+        self.parts: list[str] = []
+        self.paths: list[Path] = []
+        self.calls: list[str] = []
+        self._wants_operand = True
+
+    def run(self) -> None:
+        while not self.reader.done:
+            word = self.reader.peek()
+            if word.kind is Kind.SYMBOL and not (word.text == "*" and self._wants_operand):
+                self._symbol()
+            elif word.kind is Kind.WORD and word.text.upper() in _KEYWORDS:
+                keyword = self.reader.take().text.upper()
+                self._add("RLIKE" if keyword == "REGEXP" else keyword)
+                self._wants_operand = keyword not in {"NULL", "TRUE", "FALSE"}
+            else:
+                self._operand(word)
+                self._wants_operand = False
+
+    def _add(self, part: str) -> None:
+        self.parts.append(part)
+
+    def _symbol(self) -> None:
+        word = self.reader.take()
+        text = word.text
+        while text[-1] in _FUSED and self._fuses(word, text):
+            word = self.reader.take()
+            text += word.text
+        self._add(_OPERATORS.get(text, text))
+        self._wants_operand = text != ")"
+
+    def _fuses(self, last: Word, text: str) -> bool:
+        following = self.reader.peek()
+        joined = text + following.text
+        is_operator = joined in _OPERATORS or joined in ("<=", ">=", "!=", "<>")
+        return following.kind is Kind.SYMBOL and following.start == last.end and is_operator
+
+    def _operand(self, word: Word) -> None:
+        if word.kind is Kind.STRING:
+            self._add(exp.Literal.string(self.reader.take().text).sql("spark"))
+        elif word.kind is Kind.NUMBER:
+            self._number(word)
+        elif word.kind is Kind.WORD and self.reader.peek(1).is_symbol("("):
+            self._call(word)
+        elif word.kind is Kind.WORD and word.text.upper() in _UNBUILT:
+            raise self.reader.unsupported(word.text.upper())
+        elif word.is_word("TIME") and not self.reader.peek(1).is_symbol("."):
+            self.reader.take()
+            self._add(TIME)
+        else:
+            self._path()
+
+    def _number(self, word: Word) -> None:
+        moment = written_moment(self.reader)
+        if moment is not None:
+            self._add(f"{AT}('{moment}')")
+            return
+        self.reader.take()
+        if _PLAIN_NUMBER.fullmatch(word.text):
+            self._add(word.text)
+            return
+        span = span_of(word.text)
+        if span is None or span.months:
+            raise self.reader.error("BAD_DURATION", f"{word.text} is no number and no duration", word=word)
+        self._add(f"{SPAN}({span.micros})")
+
+    def _call(self, word: Word) -> None:
+        self.reader.take()
+        name = word.text.lower()
+        if name == "now":
+            self.reader.expect_symbol("(")
+            self.reader.expect_symbol(")")
+            self._add(f"{NOW}()")
+            return
+        if name not in AGGREGATES and name not in SCALARS:
+            hint = did_you_mean(name, [*AGGREGATES, *SCALARS])
+            raise self.reader.unsupported(f"the function {word.text}", word=word, hint=hint)
+        self._add(f"_f{len(self.calls)}")
+        self.calls.append(name)
+
+    def _path(self) -> None:
+        nodes = [self._node()]
+        while self.reader.sees_symbol("."):
+            self.reader.take()
+            nodes.append(self._node())
+        path = Path(tuple(nodes))
+        if path not in self.paths:
+            self.paths.append(path)
+        self._add(f"_p{self.paths.index(path)}")
+
+    def _node(self) -> str:
+        """Take a node; a star that two operands stand around is a multiplication."""
+        reader = self.reader
+        words, at = reader.words, reader.at
+        end = at + 1
+        while end < len(words) and words[end].start == words[end - 1].end and not words[end].is_symbol("*"):
+            end += 1
+        if end < len(words) and words[end].is_symbol("*") and _is_factor(words, end):
+            before = Reader(reader.source, words[:end])
+            before.at = at
+            node = read_node(before, "a path")
+            reader.at = before.at
+            return node
+        return read_node(reader, "a path", wildcards=True)
+
+
+def _is_factor(words: list[Word], star: int) -> bool:
+    """Tell whether a star behind a name multiplies: an operand follows."""
+    if star + 1 >= len(words):
+        return False
+    following = words[star + 1]
+    if following.kind is Kind.SYMBOL:
+        return following.text in "(-+"
+    return not (following.kind is Kind.WORD and following.text.upper() in _KEYWORDS)
+
+
+def _spaced(parts: list[str]) -> str:
+    """Join the parts as IoTDB shows an expression: blanks around operators, none within brackets."""
+    text, is_sign = "", False
+    for part, before in zip(parts, ["(", *parts], strict=False):
+        tight = not text or text.endswith("(") or part in (")", ",") or is_sign
+        is_sign = part in "+-" and not (before == ")" or _OPERAND.fullmatch(before) or before[-1].isalnum())
+        opens = part == "(" and re.search(r"_f\d+$", text) is not None
+        text += part if tight or opens else f" {part}"
+    return text
+
+
+def _check(found: Expression, tree: exp.Expr) -> None:
+    for node in tree.walk():
+        if not isinstance(node, _KNOWN):
+            what = type(node).__name__.upper()
+            raise NotSupportedError(f"{what} in an expression over series", place=place_of(found.fragment))
+        call = call_of(found, node)
+        if call is not None:
+            _check_call(found, node, call)
+
+
+def _check_call(found: Expression, node: exp.Expr, call: str) -> None:
+    least, most = AGGREGATES.get(call, (1, 2 if call == "round" else 1))
+    given = len(node.expressions)
+    if not least <= given <= most:
+        raise found.error("ARGUMENT_COUNT", f"{call} takes {most} arguments, not {given}")
+    if call in AGGREGATES and any(
+        inner is not node and call_of(found, inner) in AGGREGATES for inner in node.find_all(exp.Anonymous)
+    ):
+        raise found.error("AGGREGATE_NESTED", f"{call} of an aggregate: an aggregate is over points")

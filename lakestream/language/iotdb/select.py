@@ -1,0 +1,286 @@
+"""The reader of SELECT over the tree of time series."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from lakestream.language.iotdb.checks import check_select
+from lakestream.language.iotdb.expressions import read_expression
+from lakestream.language.iotdb.literals import read_instant, read_node, read_path, read_span
+from lakestream.language.iotdb.paths import Path
+from lakestream.language.iotdb.values import Fill, Item, Select, Target, TimeGroup
+from lakestream.language.words import Kind
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from lakestream.language.iotdb.expressions import Expression
+    from lakestream.language.model import Fragment
+    from lakestream.language.reader import Reader
+
+_CLAUSES = (
+    ("WHERE",),
+    ("GROUP", "BY"),
+    ("HAVING",),
+    ("FILL",),
+    ("ORDER", "BY"),
+    ("LIMIT",),
+    ("OFFSET",),
+    ("SLIMIT",),
+    ("SOFFSET",),
+    ("ALIGN", "BY"),
+    ("WITHOUT",),
+    ("DISABLE",),
+    ("END",),
+)
+_WINDOWS = ("VARIATION", "CONDITION", "SESSION", "COUNT", "TAGS")
+
+
+@dataclass
+class _Draft:
+    """What the clauses behind FROM said so far."""
+
+    where: Expression | None = None
+    group: TimeGroup | None = None
+    levels: tuple[int, ...] = ()
+    having: Expression | None = None
+    fill: Fill | None = None
+    descending: bool = False
+    limit: int | None = None
+    offset: int = 0
+    slices: list[str] = field(default_factory=list)
+    by_device: bool = False
+
+
+def read_select(reader: Reader) -> Select:
+    """Take a SELECT, up to the end of the statement or to END.
+
+    Raises StatementError with the place: SYNTAX, BAD_PATH, and what
+    :func:`lakestream.language.iotdb.checks.check_select` refuses.
+    """
+    first = reader.at
+    reader.expect("SELECT")
+    last_word = reader.peek() if _sees_last(reader) else None
+    if last_word is not None:
+        reader.take()
+    items = [_item(reader)]
+    while reader.accept_symbol(","):
+        items.append(_item(reader))
+    into = _targets(reader) if reader.accept("INTO") else ()
+    if last_word is not None:
+        raise reader.unsupported("SELECT LAST … INTO" if into else "SELECT LAST", word=last_word)
+    reader.expect("FROM")
+    sources = [read_path(reader, "a path such as root.ln.*", wildcards=True)]
+    while reader.accept_symbol(","):
+        sources.append(read_path(reader, "a path such as root.ln.*", wildcards=True))
+    draft = _Draft()
+    _read_clauses(reader, draft)
+    select = Select(
+        items=tuple(items),
+        into=into,
+        sources=tuple(sources),
+        where=draft.where,
+        group=draft.group,
+        levels=draft.levels,
+        having=draft.having,
+        fill=draft.fill,
+        descending=draft.descending,
+        limit=draft.limit,
+        offset=draft.offset,
+        by_device=draft.by_device,
+        text=reader.fragment(first, reader.at),
+    )
+    check_select(select, draft.slices)
+    return select
+
+
+def _sees_last(reader: Reader) -> bool:
+    """Tell whether LAST follows as the word, not as the name of a series."""
+    if not reader.sees("LAST"):
+        return False
+    following = reader.peek(1)
+    return following.kind in (Kind.WORD, Kind.NAME) and not (
+        following.is_word("INTO") or following.is_word("FROM") or following.is_word("AS")
+    )
+
+
+def _item(reader: Reader) -> Item:
+    def ends() -> bool:
+        return reader.sees_symbol(",") or any(reader.sees(word) for word in ("INTO", "FROM", "AS"))
+
+    expression = read_expression(reader.until(ends, "an expression"))
+    alias = None
+    if reader.accept("AS"):
+        alias, _ = reader.identifier("an alias")
+    return Item(expression, alias)
+
+
+# --- INTO -----------------------------------------------------------------------------------------
+
+
+def _targets(reader: Reader) -> tuple[Target, ...]:
+    targets = [_target(reader)]
+    while reader.accept_symbol(","):
+        targets.append(_target(reader))
+    return tuple(targets)
+
+
+def _target(reader: Reader) -> Target:
+    reader.accept("ALIGNED")  # a hint for IoTDB's storage
+    device = read_path(reader, "a target such as root.out.d(m)", placeholders=True)
+    if reader.sees_symbol("("):
+        names = reader.list_of(lambda: read_node(reader, "a measurement", placeholders=True))
+        return Target(device, tuple(names))
+    if len(device.nodes) < 3:
+        raise reader.unexpected("( and the measurements of the target")
+    return Target(Path(device.nodes[:-1]), (device.measurement,))
+
+
+# --- the clauses behind FROM ----------------------------------------------------------------------
+
+
+def _read_clauses(reader: Reader, draft: _Draft) -> None:
+    seen: set[str] = set()
+    while not reader.done and not reader.sees("END"):
+        word = reader.peek()
+        clause = word.text.upper()
+        if clause in seen:
+            raise reader.error("CLAUSE_TWICE", f"{clause} is given twice", word=word)
+        seen.add(clause)
+        read = _READERS.get(clause) if word.kind is Kind.WORD else None
+        if read is None:
+            raise reader.unexpected("a clause of SELECT", [words[0] for words in _CLAUSES])
+        read(reader, draft)
+
+
+def _condition(reader: Reader) -> Fragment:
+    def ends() -> bool:
+        return any(reader.sees(*words) for words in _CLAUSES)
+
+    return reader.until(ends, "a condition")
+
+
+def _where(reader: Reader, draft: _Draft) -> None:
+    reader.expect("WHERE")
+    draft.where = read_expression(_condition(reader))
+
+
+def _having(reader: Reader, draft: _Draft) -> None:
+    reader.expect("HAVING")
+    draft.having = read_expression(_condition(reader))
+
+
+def _group_by(reader: Reader, draft: _Draft) -> None:
+    reader.expect("GROUP", "BY")
+    for window in _WINDOWS:
+        if reader.sees(window):
+            raise reader.unsupported(f"GROUP BY {window}")
+    if not reader.sees("LEVEL"):
+        draft.group = _time_group(reader)
+        if not reader.accept_symbol(","):
+            return
+    reader.expect("LEVEL")
+    reader.expect_symbol("=")
+    levels = [_number(reader, "a level")]
+    while reader.accept_symbol(","):
+        levels.append(_number(reader, "a level"))
+    draft.levels = tuple(sorted(set(levels)))
+
+
+def _time_group(reader: Reader) -> TimeGroup:
+    reader.expect_symbol("(")
+    bounds = None
+    if reader.sees_symbol("("):
+        raise reader.unsupported("a range ( start, end ] in GROUP BY", hint="[start, end)")
+    if reader.accept_symbol("["):
+        start = read_instant(reader, "the start of GROUP BY")
+        reader.expect_symbol(",")
+        end = read_instant(reader, "the end of GROUP BY")
+        reader.expect_symbol(")")
+        reader.expect_symbol(",")
+        bounds = (start, end)
+    word = reader.peek()
+    interval = read_span(reader, "GROUP BY")
+    step = read_span(reader, "GROUP BY") if reader.accept_symbol(",") else interval
+    if not (interval.micros or interval.months) or not (step.micros or step.months):
+        raise reader.error("BAD_DURATION", "GROUP BY: interval and step are positive", word=word)
+    for span in (interval, step):
+        if span.micros and span.months:
+            raise reader.unsupported(f"the mixed duration {span} in GROUP BY", word=word)
+    reader.expect_symbol(")")
+    return TimeGroup(bounds, interval, step)
+
+
+def _fill(reader: Reader, draft: _Draft) -> None:
+    reader.expect("FILL")
+    reader.expect_symbol("(")
+    word = reader.peek()
+    if reader.accept("PREVIOUS") or reader.accept("LINEAR"):
+        draft.fill = Fill("PREVIOUS" if word.is_word("PREVIOUS") else "LINEAR")
+    else:
+        draft.fill = Fill("CONSTANT", reader.value())
+    if reader.accept_symbol(","):
+        if draft.fill.method != "PREVIOUS":
+            raise reader.error(
+                "FILL_INVALID",
+                f"FILL({word.text.upper()}, …): only PREVIOUS takes a second parameter",
+                word=word,
+                hint="FILL(PREVIOUS, 2m)",
+            )
+        if reader.accept("INTERVAL"):
+            reader.expect_symbol("=")
+        draft.fill = Fill("PREVIOUS", None, read_span(reader, "FILL"))
+    reader.expect_symbol(")")
+
+
+def _order_by(reader: Reader, draft: _Draft) -> None:
+    reader.expect("ORDER", "BY")
+    if not reader.accept("TIME"):
+        raise reader.unsupported(f"ORDER BY {reader.peek().text}", hint="ORDER BY TIME [DESC]")
+    draft.descending = reader.accept("DESC")
+    if not draft.descending:
+        reader.accept("ASC")
+
+
+def _limit(reader: Reader, draft: _Draft) -> None:
+    reader.expect("LIMIT")
+    draft.limit = _number(reader, "LIMIT")
+
+
+def _offset(reader: Reader, draft: _Draft) -> None:
+    reader.expect("OFFSET")
+    draft.offset = _number(reader, "OFFSET")
+
+
+def _slice(reader: Reader, draft: _Draft) -> None:
+    draft.slices.append(reader.take().text.upper())
+    _number(reader, draft.slices[-1])
+
+
+def _align(reader: Reader, draft: _Draft) -> None:
+    reader.expect("ALIGN", "BY")
+    draft.by_device = reader.accept("DEVICE")
+    if not draft.by_device:
+        reader.expect("TIME")
+
+
+def _number(reader: Reader, what: str) -> int:
+    word = reader.peek()
+    if word.kind is not Kind.NUMBER or not word.text.isdigit() or len(word.text) > 18:
+        raise reader.unexpected(f"a whole number in {what}")
+    return int(reader.take().text)
+
+
+_READERS: dict[str, Callable[[Reader, _Draft], None]] = {
+    "WHERE": _where,
+    "GROUP": _group_by,
+    "HAVING": _having,
+    "FILL": _fill,
+    "ORDER": _order_by,
+    "LIMIT": _limit,
+    "OFFSET": _offset,
+    "SLIMIT": _slice,
+    "SOFFSET": _slice,
+    "ALIGN": _align,
+}

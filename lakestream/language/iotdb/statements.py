@@ -1,0 +1,343 @@
+"""From a script of the IoTDB dialect to statements."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lakestream.errors import did_you_mean
+from lakestream.language.iotdb.checks import check_continuous_query
+from lakestream.language.iotdb.literals import NODE_CHARACTERS, read_instant, read_node, read_path, read_span
+from lakestream.language.iotdb.select import read_select
+from lakestream.language.iotdb.values import (
+    CreateContinuousQuery,
+    CreateTimeseries,
+    CreateTreeDatabase,
+    CreateTrigger,
+    DropContinuousQuery,
+    DropTrigger,
+    InsertPoints,
+    QueryTree,
+    ShowContinuousQueries,
+    ShowTimeseries,
+    ShowTreeDatabases,
+    ShowTriggers,
+)
+from lakestream.language.model import Now
+from lakestream.language.parser import split_words
+from lakestream.language.reader import Reader
+from lakestream.language.source import Source
+from lakestream.language.words import Kind, read_words
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from lakestream.language.iotdb.paths import Path
+    from lakestream.language.iotdb.values import Event, Instant, TimeoutPolicy, TreeStatement
+    from lakestream.language.model import Value
+
+TYPES = ("BOOLEAN", "INT32", "INT64", "FLOAT", "DOUBLE", "TEXT", "STRING", "BLOB", "TIMESTAMP", "DATE")
+_SERIES_OPTIONS = ("ENCODING", "COMPRESSOR", "COMPRESSION")
+_MAX_NAME = 128
+
+
+def parse_script(text: str, *, file: str | None = None) -> list[TreeStatement]:
+    """Return the statements of a script; see :func:`lakestream.language.parse_script`."""
+    source = Source(text, file=file)
+    return [_statement(Reader(source, words)) for words in split_words(read_words(source, NODE_CHARACTERS))]
+
+
+def _statement(reader: Reader) -> TreeStatement:
+    if reader.sees("SELECT"):
+        select = read_select(reader)
+        reader.expect_end()
+        return QueryTree(select)
+    for words in _UNBUILT:
+        if reader.sees(*words):
+            raise reader.unsupported(" ".join(words))
+    for words, read in _STATEMENTS.items():
+        if reader.accept(*words):
+            statement = read(reader)
+            reader.expect_end()
+            return statement
+    first = reader.peek().text.upper()
+    following = [words[1] for words in _STATEMENTS if words[0] == first and len(words) > 1]
+    if following and reader.peek().kind is Kind.WORD:
+        reader.take()
+        raise reader.unexpected(" or ".join(dict.fromkeys(following)), following)
+    raise reader.unexpected("a statement of the IoTDB dialect", {words[0] for words in _STATEMENTS})
+
+
+# --- databases and series -------------------------------------------------------------------------
+
+
+def _create_database(reader: Reader) -> CreateTreeDatabase:
+    first = reader.at
+    path = read_path(reader, "a database such as root.ln")
+    return CreateTreeDatabase(path, reader.fragment(first, reader.at))
+
+
+def _create_timeseries(reader: Reader) -> CreateTimeseries:
+    first = reader.at
+    path = read_path(reader, "a series such as root.ln.d.s")
+    end = reader.at
+    _check_series(reader, path, first)
+    series = ((path, _series_type(reader)),)
+    _series_options(reader)
+    return CreateTimeseries(series, reader.fragment(first, end))
+
+
+def _create_aligned(reader: Reader) -> CreateTimeseries:
+    first = reader.at
+    device = read_path(reader, "a device such as root.ln.d")
+    end = reader.at
+
+    def one() -> tuple[Path, str]:
+        name = read_node(reader, "a measurement")
+        found = (type(device)((*device.nodes, name)), _type(reader))
+        _series_options(reader)
+        return found
+
+    series = tuple(reader.list_of(one))
+    names = [path for path, _ in series]
+    if len(set(names)) < len(names):
+        raise reader.error("SERIES_EXISTS", "a measurement is named twice")
+    return CreateTimeseries(series, reader.fragment(first, end))
+
+
+def _check_series(reader: Reader, path: Path, first: int) -> None:
+    if len(path.nodes) < 3:
+        raise reader.error(
+            "BAD_PATH",
+            f"{path} is no series: it has no device below root",
+            word=reader.words[first],
+            hint="such as root.ln.d.s",
+        )
+
+
+def _series_type(reader: Reader) -> str:
+    """Take ``[WITH] [DATATYPE =] type``."""
+    reader.accept("WITH")
+    if reader.accept("DATATYPE"):
+        reader.expect_symbol("=")
+    return _type(reader)
+
+
+def _type(reader: Reader) -> str:
+    word = reader.peek()
+    if word.kind is not Kind.WORD:
+        raise reader.unexpected("a type")
+    name = reader.take().text.upper()
+    if name not in TYPES:
+        raise reader.error(
+            "UNKNOWN_TYPE", f"there is no type {word.text}", word=word, hint=did_you_mean(name, TYPES)
+        )
+    return name
+
+
+def _series_options(reader: Reader) -> None:
+    """Take encoding and compression: hints for IoTDB's files, which Delta tables have not."""
+    while reader.sees_symbol(",") or any(reader.sees(option) for option in _SERIES_OPTIONS):
+        if reader.sees_symbol(",") and not any(reader.peek(1).is_word(o) for o in _SERIES_OPTIONS):
+            return
+        reader.accept_symbol(",")
+        reader.take()
+        reader.expect_symbol("=")
+        reader.identifier("an encoding or compression")
+
+
+def _show_timeseries(reader: Reader) -> ShowTimeseries:
+    pattern = None if reader.done else read_path(reader, "a pattern such as root.ln.**", wildcards=True)
+    return ShowTimeseries(pattern)
+
+
+# --- rows -----------------------------------------------------------------------------------------
+
+
+def _insert(reader: Reader) -> InsertPoints:
+    first = reader.at
+    device = read_path(reader, "a device such as root.ln.d")
+    end = reader.at
+    names = reader.list_of(lambda: read_node(reader, "time or a measurement"))
+    if len({name.lower() for name in names if name.lower() in ("time", "timestamp")}) > 1:
+        raise reader.error("DUPLICATE_COLUMN", "the time is given twice")
+    for name in names:
+        if names.count(name) > 1:
+            raise reader.error("DUPLICATE_COLUMN", f"{name} is given twice", word=reader.words[first])
+    at = next((i for i, name in enumerate(names) if name.lower() in ("time", "timestamp")), None)
+    reader.accept("ALIGNED")
+    if not reader.accept("VALUE"):
+        reader.expect("VALUES")
+    rows = [_row(reader, len(names), at)]
+    while reader.accept_symbol(","):
+        rows.append(_row(reader, len(names), at))
+    measurements = tuple(name for i, name in enumerate(names) if i != at)
+    if not measurements:
+        raise reader.error("VALUE_COUNT", "a point has a measurement besides its time")
+    times, values = zip(*rows, strict=True)
+    return InsertPoints(device, measurements, times, values, reader.fragment(first, end))
+
+
+def _row(reader: Reader, width: int, time: int | None) -> tuple[Instant | Now, tuple[Value, ...]]:
+    word = reader.peek()
+    at: Instant | Now = Now()
+    values: list[Value] = []
+    reader.expect_symbol("(")
+    for place in range(width):
+        if place:
+            _expect_value(reader, word, place, width)
+        if place == time:
+            at = read_instant(reader, "the time of the point")
+        else:
+            values.append(reader.value())
+    if not reader.accept_symbol(")"):
+        raise reader.error("VALUE_COUNT", f"the row has more than the {width} values wanted", word=word)
+    return at, tuple(values)
+
+
+def _expect_value(reader: Reader, word: object, place: int, width: int) -> None:
+    del word
+    if reader.sees_symbol(")"):
+        raise reader.error("VALUE_COUNT", f"the row has {place} values, {width} are wanted")
+    reader.expect_symbol(",")
+
+
+# --- continuous queries ---------------------------------------------------------------------------
+
+
+def _create_cq(reader: Reader) -> CreateContinuousQuery:
+    first = reader.at
+    name = _own_name(reader, "the name of a continuous query")
+    end = reader.at
+    every = boundary = start = stop = None
+    if reader.accept("RESAMPLE"):
+        if not any(reader.sees(word) for word in ("EVERY", "BOUNDARY", "RANGE")):
+            raise reader.unexpected("EVERY, BOUNDARY or RANGE", ("EVERY", "BOUNDARY", "RANGE"))
+        every = read_span(reader, "EVERY") if reader.accept("EVERY") else None
+        boundary = read_instant(reader, "BOUNDARY") if reader.accept("BOUNDARY") else None
+        if reader.accept("RANGE"):
+            start = read_span(reader, "the start offset of RANGE")
+            stop = read_span(reader, "the end offset of RANGE") if reader.accept_symbol(",") else None
+    policy = _policy(reader)
+    reader.expect("BEGIN")
+    select = read_select(reader)
+    reader.expect("END")
+    query = CreateContinuousQuery(
+        name,
+        every,
+        boundary,
+        start,
+        stop,
+        policy,
+        select,
+        reader.fragment(0, len(reader.words)).sql,
+        reader.fragment(first, end),
+    )
+    check_continuous_query(query)
+    return query
+
+
+def _policy(reader: Reader) -> TimeoutPolicy:
+    if not reader.accept("TIMEOUT"):
+        return "BLOCKED"
+    reader.expect("POLICY")
+    if reader.accept("DISCARD"):
+        return "DISCARD"
+    if reader.accept("BLOCKED"):
+        return "BLOCKED"
+    raise reader.unexpected("the policy BLOCKED or DISCARD", ("BLOCKED", "DISCARD"))
+
+
+def _own_name(reader: Reader, what: str) -> str:
+    word = reader.peek()
+    name, _ = reader.identifier(what)
+    if len(name) > _MAX_NAME or not name.strip():
+        raise reader.error("BAD_NAME", f"{what} has 1 to {_MAX_NAME} characters", word=word)
+    return name
+
+
+def _drop_cq(reader: Reader) -> DropContinuousQuery:
+    first = reader.at
+    name = _own_name(reader, "the name of a continuous query")
+    return DropContinuousQuery(name, reader.fragment(first, reader.at))
+
+
+# --- triggers -------------------------------------------------------------------------------------
+
+
+def _create_trigger(reader: Reader, *, stateful: bool) -> CreateTrigger:
+    first = reader.at
+    name = _own_name(reader, "the name of a trigger")
+    end = reader.at
+    event = _event(reader)
+    reader.expect("ON")
+    pattern = read_path(reader, "a pattern such as root.ln.**", wildcards=True)
+    reader.expect("AS")
+    class_name = reader.string("the class in quotes, such as 'package.module.Class'")
+    uri = reader.string("a URI in quotes") if reader.accept("USING", "URI") else None
+    attributes = tuple(reader.list_of(lambda: _attribute(reader))) if reader.accept("WITH") else ()
+    return CreateTrigger(
+        name,
+        stateful,
+        event,
+        pattern,
+        class_name,
+        uri,
+        attributes,
+        reader.fragment(0, len(reader.words)).sql,
+        reader.fragment(first, end),
+    )
+
+
+def _event(reader: Reader) -> Event:
+    before = reader.accept("BEFORE")
+    if not before and not reader.accept("AFTER"):
+        raise reader.unexpected("BEFORE INSERT or AFTER INSERT", ("BEFORE", "AFTER"))
+    if not reader.accept("INSERT"):
+        raise reader.unexpected("INSERT: only inserts fire triggers", ("INSERT",))
+    return "BEFORE_INSERT" if before else "AFTER_INSERT"
+
+
+def _attribute(reader: Reader) -> tuple[str, str]:
+    key = reader.string("an attribute's name in quotes")
+    reader.expect_symbol("=")
+    return key, reader.string("an attribute's value in quotes")
+
+
+def _drop_trigger(reader: Reader) -> DropTrigger:
+    first = reader.at
+    name = _own_name(reader, "the name of a trigger")
+    return DropTrigger(name, reader.fragment(first, reader.at))
+
+
+_STATEMENTS: dict[tuple[str, ...], Callable[[Reader], TreeStatement]] = {
+    ("CREATE", "DATABASE"): _create_database,
+    ("CREATE", "TIMESERIES"): _create_timeseries,
+    ("CREATE", "ALIGNED", "TIMESERIES"): _create_aligned,
+    ("CREATE", "CQ"): _create_cq,
+    ("CREATE", "CONTINUOUS", "QUERY"): _create_cq,
+    ("CREATE", "STATELESS", "TRIGGER"): lambda reader: _create_trigger(reader, stateful=False),
+    ("CREATE", "STATEFUL", "TRIGGER"): lambda reader: _create_trigger(reader, stateful=True),
+    ("DROP", "CQ"): _drop_cq,
+    ("DROP", "CONTINUOUS", "QUERY"): _drop_cq,
+    ("DROP", "TRIGGER"): _drop_trigger,
+    ("INSERT", "INTO"): _insert,
+    ("SHOW", "DATABASES"): lambda _: ShowTreeDatabases(),
+    ("SHOW", "TIMESERIES"): _show_timeseries,
+    ("SHOW", "CQS"): lambda _: ShowContinuousQueries(),
+    ("SHOW", "CONTINUOUS", "QUERIES"): lambda _: ShowContinuousQueries(),
+    ("SHOW", "TRIGGERS"): lambda _: ShowTriggers(),
+}
+_UNBUILT: tuple[tuple[str, ...], ...] = (
+    ("ALTER", "CQ"),
+    ("ALTER", "CONTINUOUS", "QUERY"),
+    ("ALTER", "TIMESERIES"),
+    ("DROP", "DATABASE"),
+    ("DELETE", "DATABASE"),
+    ("DROP", "TIMESERIES"),
+    ("DELETE", "TIMESERIES"),
+    ("DELETE", "FROM"),
+    ("SHOW", "DEVICES"),
+    ("CREATE", "PIPE"),
+    ("CREATE", "FUNCTION"),
+    ("SET", "TTL"),
+)

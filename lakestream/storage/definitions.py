@@ -1,0 +1,116 @@
+"""Continuous queries and triggers as registered: a Delta table each under ``_lakestream``, a row each."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from lakestream.storage.keyed import KeyedTable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from lakestream.storage.layout import Layout
+
+
+@dataclass(frozen=True)
+class QueryRecord:
+    """A continuous query. Times are microseconds since 1970 UTC.
+
+    ``next_us`` is the due instant of the execution that comes next: what is due follows from it alone.
+    ``last_us`` is that of the last one that succeeded, None before the first; ``skipped`` counts instants
+    that DISCARD dropped.
+    """
+
+    uuid: str
+    name: str
+    sql: str
+    zone: str
+    created_us: int
+    boundary_us: int
+    next_us: int
+    last_us: int | None = None
+    skipped: int = 0
+    last_error: str | None = None
+
+
+@dataclass(frozen=True)
+class TriggerRecord:
+    """A trigger. ``order`` counts triggers in the order of their creation.
+
+    ``versions`` says up to which version of each database's table an AFTER trigger has seen the commits;
+    ``state`` is the snapshot of a STATEFUL one as hexadecimal digits.
+    """
+
+    uuid: str
+    name: str
+    sql: str
+    order: int
+    versions: dict[str, int] = field(default_factory=dict)
+    state: str | None = None
+
+
+_QUERIES = {
+    "uuid": "string",
+    "name": "string",
+    "sql": "string",
+    "zone": "string",
+    "created_us": "bigint",
+    "boundary_us": "bigint",
+    "next_us": "bigint",
+    "last_us": "bigint",
+    "skipped": "bigint",
+    "last_error": "string",
+}
+_TRIGGERS = {
+    "uuid": "string",
+    "name": "string",
+    "sql": "string",
+    "order": "bigint",
+    "versions": "string",
+    "state": "string",
+}
+
+
+class Definitions:
+    """The continuous queries and triggers of one lake. One process writes them, any may read."""
+
+    def __init__(self, layout: Layout) -> None:
+        self._queries = KeyedTable(layout.system_path("continuous_queries"), _QUERIES, "name")
+        self._triggers = KeyedTable(layout.system_path("triggers"), _TRIGGERS, "name")
+
+    def queries(self) -> list[QueryRecord]:
+        """Return the continuous queries by name."""
+        rows = self._queries.rows()
+        return [QueryRecord(**rows[name]) for name in sorted(rows)]
+
+    def query(self, name: str) -> QueryRecord | None:
+        """Return a continuous query, None when there is none of that name."""
+        row = self._queries.rows().get(name)
+        return QueryRecord(**row) if row is not None else None
+
+    def put_query(self, record: QueryRecord) -> None:
+        """Record a continuous query in the place of what was known of it, in one commit."""
+        self._queries.put([asdict(record)])
+
+    def remove_query(self, name: str) -> None:
+        """Remove a continuous query."""
+        self._queries.remove([name])
+
+    def triggers(self) -> list[TriggerRecord]:
+        """Return the triggers in the order of their creation."""
+        found = [_trigger(row) for row in self._triggers.rows().values()]
+        return sorted(found, key=lambda record: record.order)
+
+    def put_triggers(self, records: Iterable[TriggerRecord]) -> None:
+        """Record triggers in the place of what was known of them, in one commit."""
+        self._triggers.put({**asdict(record), "versions": json.dumps(record.versions)} for record in records)
+
+    def remove_trigger(self, name: str) -> None:
+        """Remove a trigger."""
+        self._triggers.remove([name])
+
+
+def _trigger(row: dict[str, Any]) -> TriggerRecord:
+    return replace(TriggerRecord(**row), versions=json.loads(row["versions"]))

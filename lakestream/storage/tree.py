@@ -1,0 +1,203 @@
+"""The tree of time series on Delta tables: its databases, and which series lie in which column.
+
+A database ``root.a.b`` is the table ``root.`a.b` `` of the lake: a row per device and time (the key), a
+nullable column per measurement and type. Which series there are, in the order of their creation, stands
+in ``_lakestream/timeseries``: a column that is NULL throughout does not tell.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING, Any
+
+from lakestream.errors import StatementError
+from lakestream.language.iotdb.paths import ROOT, Path, Series, name_of
+from lakestream.storage.catalog import Column
+from lakestream.storage.keyed import KeyedTable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from lakestream.storage.catalog import Catalog, TableInfo
+    from lakestream.storage.layout import Layout
+
+DEVICE, TIME = "device", "ts"
+SPARK_TYPES = {
+    "BOOLEAN": "boolean",
+    "INT32": "int",
+    "INT64": "bigint",
+    "FLOAT": "float",
+    "DOUBLE": "double",
+    "TEXT": "string",
+    "STRING": "string",
+    "BLOB": "binary",
+    "TIMESTAMP": "timestamp",
+    "DATE": "date",
+}
+"""IoTDB's types, and Spark's that hold them."""
+
+_UNSTORABLE = re.compile(r"[^A-Za-z0-9_]")
+"""What the names of columns do not get: not every reader of a change feed takes it."""
+_RESERVED = frozenset({DEVICE, TIME, "_change_type", "_commit_version", "_commit_timestamp"})
+
+
+class Tree:
+    """The databases and time series of one lake."""
+
+    def __init__(self, layout: Layout, catalog: Catalog) -> None:
+        self.catalog = catalog
+        self._databases = KeyedTable(
+            layout.system_path("tree"), {"path": "string", "nodes": "string"}, "path"
+        )
+        columns = {
+            "path": "string",
+            "nodes": "string",
+            "type": "string",
+            "table": "string",
+            "column": "string",
+            "order": "bigint",
+        }
+        self._series = KeyedTable(layout.system_path("timeseries"), columns, "path")
+        self._known: tuple[dict[str, Any], dict[str, Series]] = ({}, {})
+
+    # --- databases ------------------------------------------------------------------------------
+
+    def databases(self) -> list[Path]:
+        """Return the databases, by name."""
+        rows = self._databases.rows().values()
+        return sorted((Path(tuple(json.loads(row["nodes"]))) for row in rows), key=str)
+
+    def create_database(self, path: Path) -> None:
+        """Make a database. Raises StatementError DATABASE_EXISTS; databases never lie in one another."""
+        for known in self.databases():
+            shorter = min(len(known.nodes), len(path.nodes))
+            if known.nodes[:shorter] == path.nodes[:shorter]:
+                raise StatementError("DATABASE_EXISTS", f"there is a database {known}")
+        self._make(path)
+
+    def _make(self, path: Path) -> None:
+        self.catalog.create_database(ROOT, if_not_exists=True)
+        self.catalog.create_table(
+            ROOT,
+            _table_name(path),
+            [Column(DEVICE, "string"), Column(TIME, "timestamp")],
+            time_column=TIME,
+            key=(DEVICE, TIME),
+            if_not_exists=True,
+        )
+        self._databases.put([{"path": str(path), "nodes": json.dumps(path.nodes)}])
+
+    def _database_of(self, path: Path) -> Path:
+        """Return the database of a series; by default, and made on need, the first level below root."""
+        for known in self.databases():
+            if path.nodes[: len(known.nodes)] == known.nodes:
+                return known
+        return Path(path.nodes[:2])
+
+    def version_of(self, device: Path) -> int:
+        """Return the version of the table that holds a device; 0 when there is none yet."""
+        info = self.catalog.find_table(ROOT, _table_name(self._database_of(Path((*device.nodes, "")))))
+        return 0 if info is None else self.catalog.handles.latest(info.path).version
+
+    def tables(self) -> list[TableInfo]:
+        """Return the tables of all databases."""
+        return [self.catalog.table(ROOT, _table_name(path)) for path in self.databases()]
+
+    # --- series ---------------------------------------------------------------------------------
+
+    def series(self) -> list[Series]:
+        """Return all series in the order of their creation."""
+        return list(self._by_path().values())
+
+    def find(self, path: Path) -> Series | None:
+        """Return a series, None when there is none of that path."""
+        return self._by_path().get(str(path))
+
+    def _by_path(self) -> dict[str, Series]:
+        rows = self._series.rows()
+        if self._known[0] is not rows:
+            found = sorted(map(_series, rows.values()), key=lambda series: series.order)
+            self._known = (rows, {str(series.path): series for series in found})
+        return self._known[1]
+
+    def add(self, wanted: Sequence[tuple[Path, str]]) -> list[Series]:
+        """Create series of IoTDB types, their databases and columns too, and return them in order.
+
+        Raises StatementError SERIES_EXISTS for a path that is there, BAD_PATH where a database would lie
+        in another; nothing is made then.
+        """
+        known = self._by_path()
+        for path, _ in wanted:
+            if str(path) in known:
+                raise StatementError("SERIES_EXISTS", f"there is a series {path}")
+        order = max((series.order for series in known.values()), default=0)
+        made: list[Series] = []
+        for number, (path, kind) in enumerate(wanted, order + 1):
+            database = self._database_of(path)
+            self._check_database(path, database)
+            table = _table_name(database)
+            if database not in self.databases():
+                self._make(database)
+            column = self._column(table, path.measurement, kind, [*known.values(), *made])
+            made.append(Series(path, kind, table, column, number))
+        self._series.put(map(_row, made))
+        return made
+
+    def _check_database(self, path: Path, database: Path) -> None:
+        for known in self.databases():
+            if known != database and known.nodes[: len(database.nodes)] == database.nodes:
+                raise StatementError(
+                    "BAD_PATH",
+                    f"{path} belongs to no database: {database} would hold the database {known}",
+                    hint="CREATE DATABASE a longer path for it",
+                )
+
+    def _column(self, table: str, measurement: str, kind: str, known: Iterable[Series]) -> str:
+        """Return the column for a measurement and type, made when there is none yet.
+
+        The second type of a measurement, and names that differ in case only, get a column of their own.
+        """
+        own = [series for series in known if series.table == table]
+        for series in own:
+            if series.path.measurement == measurement and series.type == kind:
+                return series.column
+        there = {column.name.lower(): column for column in self.catalog.table(ROOT, table).columns}
+        used = {series.column for series in own} | _RESERVED
+        for name in _names(measurement, kind, len(there)):
+            column = there.get(name.lower())
+            if column is None and name.lower() not in _RESERVED:
+                self.catalog.add_column(ROOT, table, Column(name, SPARK_TYPES[kind]))
+                return name
+            # A column that no series uses was made just before a crash.
+            if column == Column(name, SPARK_TYPES[kind]) and name not in used:
+                return name
+        raise AssertionError(measurement)
+
+
+def _names(measurement: str, kind: str, taken: int) -> list[str]:
+    """Return names for the column of a measurement, the best first: more than can be taken."""
+    base = _UNSTORABLE.sub("_", name_of(measurement)) or "_"
+    base = f"_{base}" if base.lower().startswith("_ls_") else base
+    return [base, f"{base}_{kind.lower()}", *(f"{base}_{n}" for n in range(2, taken + 4))]
+
+
+def _table_name(database: Path) -> str:
+    return ".".join(map(name_of, database.nodes[1:]))
+
+
+def _series(row: dict[str, Any]) -> Series:
+    return Series(
+        Path(tuple(json.loads(row["nodes"]))), row["type"], row["table"], row["column"], row["order"]
+    )
+
+
+def _row(series: Series) -> dict[str, Any]:
+    return {
+        "path": str(series.path),
+        "nodes": json.dumps(series.path.nodes),
+        "type": series.type,
+        "table": series.table,
+        "column": series.column,
+        "order": series.order,
+    }
