@@ -97,6 +97,7 @@ class Calculation:
     """A rewritten calculation: ``query`` in Spark's terms, and what it was found to need.
 
     ``names`` are those that the query gives its columns; an empty text where it gives none.
+    ``orders_rows``: some function may ask for the order of the rows.
     """
 
     query: exp.Query
@@ -105,6 +106,7 @@ class Calculation:
     reads: tuple[Read, ...] = ()
     reads_rows: bool = False
     used: frozenset[str] = field(default_factory=frozenset)
+    orders_rows: bool = False
 
 
 def compile_calculation(fragment: Fragment, scope: Scope) -> Calculation:
@@ -122,6 +124,7 @@ def compile_calculation(fragment: Fragment, scope: Scope) -> Calculation:
         tuple(rewriter.reads),
         rewriter.reads_rows,
         frozenset(rewriter.used),
+        rewriter.orders_rows,
     )
 
 
@@ -165,7 +168,7 @@ class _Rewriter:
         self.reads_rows = False
         self.used: set[str] = set()
         self._common: set[str] = set()
-        self._ordered = False
+        self.orders_rows = False
 
     def query(self, query: exp.Query) -> exp.Query:
         """Rewrite functions first (they need the tables), then tables, then names."""
@@ -214,7 +217,7 @@ class _Rewriter:
         except LakestreamError as error:
             raise error.at(place_in(self.fragment, node)) from None
         if replaced is not node:
-            self._ordered = True
+            self.orders_rows = True
             if isinstance(node.parent, exp.Select) and node.arg_key == "expressions":
                 replaced = exp.alias_(replaced, node.sql("spark").lower(), quoted=True)
             node.replace(replaced)
@@ -284,7 +287,7 @@ class _Rewriter:
     def _window_rows(self, relation: Relation) -> str:
         self.reads_rows = True
         # Only where it is asked for: a star means the table's own columns.
-        ordered = [relation.order] if relation.order and self._ordered else []
+        ordered = [relation.order] if relation.order and self.orders_rows else []
         columns = ", ".join(f"`{name}`" for name in (*relation.columns, *ordered))
         own = f"ls_trows._ls_gid = {ALIAS}._ls_gid AND ls_trows._ls_k = {ALIAS}._ls_k"
         return f"SELECT {columns} FROM ls_trows WHERE {own}"

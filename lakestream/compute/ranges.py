@@ -115,14 +115,13 @@ class Ranges:
 
     def _combined(self, listed: Sequence[PartialColumn]) -> str:
         """Return SQL of the windows with their partial aggregates under their own names."""
-        until = self._until_end(listed)
+        ends = self._at_rows(listed) if not self.reach.delay else self._at_ends(listed)
         windows = ["_ls_k", "_ls_low", "_ls_high", *self.calculation.scope.groups]
         carried = ["last", *windows, *(f"{column.name}_a" for column in listed)]
         starts = (
-            f"SELECT _ls_gid, _ls_low AS at, turn, 1 AS probe, {_nulls([c.name for c in listed])}, "
-            f"at AS last, {', '.join(carried[1:])} FROM ({until}) WHERE probe = 1"
+            f"SELECT _ls_gid, _ls_low AS at, 1 AS probe, {_nulls(listed)}, {', '.join(carried)} FROM ({ends})"
         )
-        both = f"{self._rows(listed, carried)} UNION ALL {starts}"
+        both = f"{self._rows(listed)}, {_none(carried)} FROM {MARKED}{self._where} UNION ALL {starts}"
         apart = f"{self._stretch('at')} < {self._stretch('last')}"
         merged = ", ".join(
             f"CASE WHEN {apart} THEN {_merged(column)} ELSE {column.name}_a END AS {column.name}"
@@ -133,33 +132,49 @@ class Ranges:
             f"FROM (SELECT *, {self._running(listed, 'at DESC, probe', '_b')} FROM ({both})) WHERE probe = 1"
         )
 
-    def _until_end(self, listed: Sequence[PartialColumn]) -> str:
-        """Return SQL of rows and ends of windows, with the aggregates from the beginning of their stretch."""
-        windows = ["_ls_k", "_ls_low", "_ls_high", *self.calculation.scope.groups]
-        last = f"_ls_ts + {self.reach.delay - 1}L" if self.reach.delay else "_ls_ts"
-        ends = (
-            f"SELECT _ls_gid, {last} AS at, {self._turn} AS turn, 1 AS probe, "
-            f"{_nulls([column.name for column in listed])}, _ls_k, _ls_ts - {self.reach.length}L, "
-            f"{', '.join([f'_ls_ts + {self.reach.delay}L', *self.calculation.scope.groups])} "
-            f"FROM {MARKED} WHERE _ls_fires"
-        )
-        both = f"{self._rows(listed, windows)} UNION ALL {ends}"
-        return f"SELECT *, {self._running(listed, 'at, turn, probe', '_a')} FROM ({both})"
+    def _at_rows(self, listed: Sequence[PartialColumn]) -> str:
+        """Return SQL of windows that end with their row, with the aggregates from the stretch's beginning.
 
-    def _rows(self, listed: Sequence[PartialColumn], more: Sequence[str]) -> str:
-        """Return SQL of the rows with what each is for the aggregates, and NULL for ``more``."""
-        values = ", ".join(f"{column.of_row} AS {column.name}" for column in listed)
-        where = self.calculation.query.args.get("where")
-        condition = f" {where.sql('spark')}" if where else ""
-        return (
-            f"SELECT _ls_gid, _ls_ts AS at, {self._turn} AS turn, 0 AS probe, {values}, {_nulls(more)} "
-            f"FROM {MARKED}{condition}"
+        Rows of one instant count as far as they were there when the window fired.
+        """
+        frame = f"OVER (PARTITION BY _ls_gid, {self._stretch('_ls_ts')} ORDER BY _ls_ts, _ls_c)"
+        condition = self.calculation.query.args.get("where")
+        only = f" FILTER (WHERE {condition.this.sql('spark')})" if condition else ""
+        running = ", ".join(
+            f"{column.merge}({column.of_row}){only} {frame} AS {column.name}_a" for column in listed
         )
+        rows = f"SELECT *, {running} FROM {MARKED}"
+        kept = ", ".join(f"{column.name}_a" for column in listed)
+        return f"SELECT _ls_gid, _ls_ts AS last, {self._window}, {kept} FROM ({rows}) WHERE _ls_fires"
+
+    def _at_ends(self, listed: Sequence[PartialColumn]) -> str:
+        """Return SQL of windows that end after their row, when all their rows are there."""
+        windows = ["_ls_k", "_ls_low", "_ls_high", *self.calculation.scope.groups]
+        ends = (
+            f"SELECT _ls_gid, _ls_ts + {self.reach.delay - 1}L AS at, 1 AS probe, {_nulls(listed)}, "
+            f"{self._window} FROM {MARKED} WHERE _ls_fires"
+        )
+        both = f"{self._rows(listed)}, {_none(windows)} FROM {MARKED}{self._where} UNION ALL {ends}"
+        until = f"SELECT *, {self._running(listed, 'at, probe', '_a')} FROM ({both})"
+        kept = ", ".join(f"{column.name}_a" for column in listed)
+        return f"SELECT _ls_gid, at AS last, {', '.join(windows)}, {kept} FROM ({until}) WHERE probe = 1"
 
     @property
-    def _turn(self) -> str:
-        """SQL by which rows of one instant come in turn: with a delay they are all there before the end."""
-        return "0L" if self.reach.delay else "_ls_c"
+    def _window(self) -> str:
+        """The columns of a window, over the row that triggers it; nobody asks for its number."""
+        reach = self.reach
+        own = f"_ls_ts AS _ls_k, _ls_ts - {reach.length}L AS _ls_low, _ls_ts + {reach.delay}L AS _ls_high"
+        return ", ".join([own, *self.calculation.scope.groups])
+
+    @property
+    def _where(self) -> str:
+        where = self.calculation.query.args.get("where")
+        return f" {where.sql('spark')}" if where else ""
+
+    def _rows(self, listed: Sequence[PartialColumn]) -> str:
+        """Return the beginning of a SELECT of the rows, with what each is for the aggregates."""
+        values = ", ".join(f"{column.of_row} AS {column.name}" for column in listed)
+        return f"SELECT _ls_gid, _ls_ts AS at, 0 AS probe, {values}"
 
     def _running(self, listed: Sequence[PartialColumn], order: str, suffix: str) -> str:
         frame = (
@@ -172,7 +187,11 @@ class Ranges:
         return floor_div(at, self.reach.span)
 
 
-def _nulls(names: Sequence[str]) -> str:
+def _nulls(columns: Sequence[PartialColumn]) -> str:
+    return _none([column.name for column in columns])
+
+
+def _none(names: Sequence[str]) -> str:
     return ", ".join(f"NULL AS {name}" for name in names)
 
 
@@ -185,9 +204,7 @@ def _merged(column: PartialColumn) -> str:
     """Return SQL of a partial aggregate of two parts; NULL is that of no rows."""
     one, other = f"{column.name}_a", f"{column.name}_b"
     if column.merge == "sum":
-        return (
-            f"CASE WHEN {one} IS NULL THEN {other} WHEN {other} IS NULL THEN {one} ELSE {one} + {other} END"
-        )
+        return f"coalesce({one} + {other}, {one}, {other})"
     return f"{'least' if column.merge == 'min' else 'greatest'}({one}, {other})"
 
 

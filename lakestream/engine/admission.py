@@ -14,7 +14,7 @@ from lakestream.compute.ranges import MARKED
 from lakestream.engine.relations import CHANGED, EMPTY_CHANGES, empty_view
 from lakestream.engine.state import GroupState
 from lakestream.engine.stream import quoted
-from lakestream.triggers.assign import Move
+from lakestream.triggers.assign import ORDER, Move
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -276,8 +276,8 @@ def admitted_sql(stream: Stream, judgement: _Judgement) -> str:
     )
     hashed = ", ".join(quoted(name) for name in stream.hashed_columns)
     marked = f"SELECT *, xxhash64({hashed}) AS _ls_h FROM ({fresh} UNION ALL {held})"
-    order = "struct(_ls_ts, _ls_c, _ls_v, _ls_h) AS _ls_order"
-    return f"SELECT *, {stream.group_id()} AS _ls_gid{groups}{looked_at}, {order} FROM ({marked})"
+    order = f", struct(_ls_ts, _ls_c, _ls_v, _ls_h) AS {ORDER}" if stream.calculation.orders_rows else ""
+    return f"SELECT *, {stream.group_id()} AS _ls_gid{groups}{looked_at}{order} FROM ({marked})"
 
 
 def _with_mark(marks: Sequence[tuple[int, int | None]]) -> str:

@@ -72,7 +72,7 @@ def _named_columns(info: TableInfo, columns: Sequence[str], fixed: Mapping[str, 
         if name in fixed:
             raise StatementError("COLUMN_NOT_FOUND", f"{name} is a tag: its value belongs to the subtable")
     named = [info.column(name) for name in columns]
-    if info.time_column not in columns:
+    if info.time_column and info.time_column not in columns:
         raise StatementError("BAD_VALUE", f"the columns lack {info.time_column}, the time of a row")
     return named
 

@@ -174,25 +174,22 @@ class SlideAssigner(Assigner):
         fires = f"_ls_x1 AND {move.passed(over)} AND (_ls_fresh OR {move.new(over)})"
         stays = "false" if move.ends else f"_ls_ts >= {move.mark - self.length - self.delay}L"
         due = f"CASE WHEN _ls_x1 AND NOT ({move.passed(over)}) THEN {over} END"
-        return (
-            f"SELECT *, {fires} AS _ls_fires, {stays} AS _ls_stays, {due} AS _ls_due, "
-            f"row_number() OVER (PARTITION BY _ls_gid {_ORDERED}) AS _ls_k FROM ({rows})"
-        )
+        return f"SELECT *, {fires} AS _ls_fires, {stays} AS _ls_stays, {due} AS _ls_due FROM ({rows})"
 
     def members_sql(self, marked: str, move: Move) -> str:
         """Return the SQL: windows and rows meet in stretches of time as long as a window."""
         del move
         last = f"_ls_ts + {self.delay - 1}L" if self.delay else "_ls_ts"
         windows = (
-            f"SELECT _ls_gid, _ls_k, _ls_ts, _ls_c, _ls_ts - {self.length}L AS low, {last} AS last "
-            f"FROM {marked} WHERE _ls_fires"
+            f"SELECT _ls_gid, row_number() OVER (PARTITION BY _ls_gid {_ORDERED}) AS _ls_k, _ls_ts, _ls_c, "
+            f"_ls_ts - {self.length}L AS low, {last} AS last FROM {marked} WHERE _ls_fires"
         )
         span = self.reach.span
         stretched = (
             f"SELECT *, explode(sequence({floor_div('low', span)}, {floor_div('last', span)})) "
             f"AS stretch FROM ({windows})"
         )
-        rows = f"SELECT * EXCEPT (_ls_k), {floor_div('_ls_ts', span)} AS _ls_stretch FROM {marked}"
+        rows = f"SELECT *, {floor_div('_ls_ts', span)} AS _ls_stretch FROM {marked}"
         known = "" if self.delay else " AND (r._ls_ts < w._ls_ts OR r._ls_c <= w._ls_c)"
         return (
             f"SELECT r.* EXCEPT (_ls_stretch), w._ls_k, w.low AS _ls_low, "
@@ -268,7 +265,9 @@ class LatestAssigner(Assigner):
         if move.ends:
             rest = f"_ls_total % {self.step} <> 0 OR _ls_total < {self.count}L"
             over = f"CASE WHEN {rest} THEN {following} ELSE {over} END"
-        stays = f"_ls_c IS NULL OR _ls_n > {following} * {self.step}L - {self.count}L"
+        # The last row stays in any case: it holds the number to go on from.
+        needed = f"_ls_n > {following} * {self.step}L - {self.count}L"
+        stays = f"_ls_c IS NULL OR {needed} OR _ls_n = _ls_total"
         return (
             f"SELECT * EXCEPT (_ls_base, _ls_total), {'false' if move.ends else stays} AS _ls_stays, "
             f"CAST(NULL AS BIGINT) AS _ls_due, "
