@@ -87,15 +87,15 @@ def _checked(reader: Reader, first: Word, node: str, wildcards: bool, placeholde
 
 
 def read_path(
-    reader: Reader, what: str, *, wildcards: bool = False, placeholders: bool = False, rooted: bool = True
+    reader: Reader, what: str, *, wildcards: bool = False, placeholders: bool = False, least: int = 2
 ) -> Path:
-    """Take a path; ``rooted`` ones begin with ``root``. Raises StatementError BAD_PATH."""
+    """Take a path of at least so many nodes that begins with ``root``. Raises StatementError BAD_PATH."""
     first = reader.peek()
     nodes = [read_node(reader, what, wildcards=wildcards, placeholders=placeholders)]
     while reader.accept_symbol("."):
         nodes.append(read_node(reader, "a node", wildcards=wildcards, placeholders=placeholders))
     own_device = placeholders and nodes == ["::"]
-    if rooted and not own_device and (nodes[0] != ROOT or len(nodes) < 2):
+    if not own_device and (nodes[0] != ROOT or len(nodes) < least):
         hint = "paths begin with root, such as root.ln.d1"
         raise reader.error("BAD_PATH", f"{'.'.join(nodes)} is no path of the tree", word=first, hint=hint)
     return Path(tuple(nodes))

@@ -71,9 +71,9 @@ def read_select(reader: Reader) -> Select:
     if last_word is not None:
         raise reader.unsupported("SELECT LAST … INTO" if into else "SELECT LAST", word=last_word)
     reader.expect("FROM")
-    sources = [read_path(reader, "a path such as root.ln.*", wildcards=True)]
+    sources = [_source(reader)]
     while reader.accept_symbol(","):
-        sources.append(read_path(reader, "a path such as root.ln.*", wildcards=True))
+        sources.append(_source(reader))
     draft = _Draft()
     _read_clauses(reader, draft)
     select = Select(
@@ -93,6 +93,10 @@ def read_select(reader: Reader) -> Select:
     )
     check_select(select, draft.slices)
     return select
+
+
+def _source(reader: Reader) -> Path:
+    return read_path(reader, "a path such as root.ln.*", wildcards=True, least=1)
 
 
 def _sees_last(reader: Reader) -> bool:

@@ -1,0 +1,334 @@
+"""The tree of time series on a lake: types, columns, queries, continuous queries, triggers."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable
+
+from lakestream import Lake, Settings
+from lakestream.clock import ManualClock
+from lakestream.engine.faults import SimulatedCrash, crash_at
+from lakestream.errors import LakestreamError, StatementError
+from tests import triggers
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+START = datetime(2025, 1, 1, tzinfo=UTC)
+SETTINGS = Settings(trigger_modules=("tests.triggers",))
+
+
+class World:
+    """A lake with a manual clock, which can be left without a word and opened again."""
+
+    def __init__(self, root: Path, spark: SparkSession) -> None:
+        self.root, self.spark, self.clock = root, spark, ManualClock(START)
+        triggers.log_into(root)
+        self.lake = self.open()
+
+    def open(self) -> Lake:
+        self.lake = Lake(self.root, clock=self.clock, spark=self.spark, settings=SETTINGS)
+        return self.lake
+
+    def sql(self, text: str) -> list[tuple[Any, ...]]:
+        return self.lake.sql(text, dialect="iotdb").fetchall()
+
+    def named(self, text: str) -> dict[str, list[Any]]:
+        found: dict[str, list[Any]] = self.lake.sql(text, dialect="iotdb").to_arrow().to_pydict()
+        return found
+
+    def advance(self, seconds: float) -> None:
+        self.clock.advance(timedelta(seconds=seconds))
+        assert not self.lake.run().failed
+
+
+@pytest.fixture
+def world(tmp_path: Path, spark: SparkSession) -> Iterator[World]:
+    world = World(tmp_path / "lake", spark)
+    yield world
+    world.lake.close()
+
+
+def at(seconds: float) -> datetime:
+    return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=seconds)
+
+
+# --- series and columns ---------------------------------------------------------------------------
+
+
+def test_a_measurement_of_two_types_has_two_columns(world: World) -> None:
+    world.sql("CREATE TIMESERIES root.sg.d1.s INT32; CREATE TIMESERIES root.sg.d2.s DOUBLE")
+    world.sql("CREATE TIMESERIES root.sg.d2.S BOOLEAN; CREATE TIMESERIES root.sg.d1.ts TEXT")
+    world.sql("INSERT INTO root.sg.d1(time, s, ts) VALUES (1000, 1, 'now')")
+    world.sql("INSERT INTO root.sg.d2(time, s, S) VALUES (1000, 1.5, true)")
+    columns = [row[3] for row in world.sql("SHOW TIMESERIES root.sg.**")]
+    assert columns == ["s", "s_double", "S_boolean", "ts_text"]
+    assert world.sql("SELECT s, S, ts FROM root.sg.*") == [(at(1), 1, 1.5, True, "now")]
+    assert world.sql("SELECT count(s) FROM root.sg.* GROUP BY LEVEL = 1") == [(2,)]
+
+
+def test_a_second_point_replaces_the_first_and_leaves_the_others(world: World) -> None:
+    world.sql("INSERT INTO root.sg.d(time, a, b) VALUES (1000, 1, 2), (1000, NULL, 3)")
+    world.sql("INSERT INTO root.sg.d(time, a) VALUES (1000, 5)")
+    world.sql("INSERT INTO root.sg.d(time, b) VALUES (2000, NULL)")
+    assert world.sql("SELECT a, b FROM root.sg.d") == [(at(1), 5.0, 3.0)]
+
+
+def test_a_database_is_a_table_of_the_lake(world: World) -> None:
+    world.sql("CREATE DATABASE root.a.b; INSERT INTO root.a.b.c.d(time, v) VALUES (1000, 1)")
+    assert world.lake.sql("SELECT device, v FROM root.`a.b`").fetchall() == [("root.a.b.c.d", 1.0)]
+    for path in ("root.a", "root.a.b.c", "root.a.b"):
+        with pytest.raises(StatementError, match="DATABASE_EXISTS"):
+            world.sql(f"CREATE DATABASE {path}")
+
+
+def test_rows_come_from_python_too(world: World) -> None:
+    world.lake.insert("root.sg.d", [{"ts": START, "v": 1.0}, {"ts": 1000, "v": 2.0}])
+    rows = pa.table({"ts": pa.array([at(2)], pa.timestamp("us", "UTC")), "n": [7]})
+    assert world.lake.insert("root.sg.d", rows) > 0
+    assert world.sql("SELECT v, n FROM root.sg.d") == [
+        (at(1), 2.0, None),
+        (at(2), None, 7),
+        (START, 1.0, None),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("statement", "code"),
+    [
+        ("INSERT INTO root.sg.d(time, i) VALUES (1, 1.5)", "BAD_VALUE"),
+        ("SELECT t INTO root.sg.d(i) FROM root.sg.d", "SERIES_TYPE"),
+        ("SELECT avg(t) FROM root.sg.d", "SERIES_TYPE"),
+        ("SELECT i AS one FROM root.sg.*", "ALIAS_OF_MANY"),
+        ("SELECT d.i FROM root.sg WHERE *.i > 1", "SERIES_AMBIGUOUS"),
+        ("SELECT i FROM root.sg.d WHERE time > i", "TIME_CONDITION"),
+        ("SELECT count(i) FROM root.sg.d GROUP BY(10s)", "GROUP_BY_RANGE"),
+        ("SELECT count(i) FROM root.sg.d GROUP BY([0, 2025-01-01), 1ms)", "TOO_MANY_WINDOWS"),
+        ("SELECT i INTO root.o.d(a, b) FROM root.sg.d", "INTO_INVALID"),
+        ("SELECT i INTO root.o.d(a) FROM root.sg.* ALIGN BY DEVICE", "INTO_INVALID"),
+        ("SELECT i INTO root.o.${7}(a) FROM root.sg.d", "INTO_INVALID"),
+        ("SELECT count_if(i > 1, i) FROM root.sg.d", "ARGUMENT_KIND"),
+        ("CREATE TIMESERIES root.sg.d.i TEXT", "SERIES_EXISTS"),
+        (
+            "CREATE CQ c BEGIN SELECT count(i) INTO root.o.d(n) FROM root.sg.d GROUP BY(999ms) END",
+            "CQ_INVALID",
+        ),
+        ("DROP CQ c", "CQ_NOT_FOUND"),
+        ("DROP TRIGGER c", "TRIGGER_NOT_FOUND"),
+        ("CREATE STATELESS TRIGGER t AFTER INSERT ON root.** AS 'os.path.Path'", "TRIGGER_NOT_ALLOWED"),
+        ("CREATE STATELESS TRIGGER t AFTER INSERT ON root.** AS 'Recorder'", "TRIGGER_CLASS"),
+        ("CREATE STATELESS TRIGGER t AFTER INSERT ON root.** AS 'tests.triggers.pa'", "TRIGGER_CLASS"),
+        (
+            "CREATE STATELESS TRIGGER t AFTER INSERT ON root.** AS 'tests.triggers.Limit' USING URI 'x.zip'",
+            "TRIGGER_URI",
+        ),
+        ("CREATE STATELESS TRIGGER t AFTER INSERT ON root.** AS 'tests.triggers.Limit'", "TRIGGER_REFUSED"),
+    ],
+)
+def test_what_the_lake_refuses(world: World, statement: str, code: str) -> None:
+    world.sql("CREATE ALIGNED TIMESERIES root.sg.d(i INT32, t TEXT); CREATE TIMESERIES root.sg.e.i INT32")
+    world.sql("INSERT INTO root.sg.d(time, i, t) VALUES (1, 1, 'x')")
+    before = world.sql("SHOW TIMESERIES")
+    with pytest.raises(LakestreamError) as refused:
+        world.sql(statement)
+    assert refused.value.code == code, refused.value.render()
+    assert refused.value.place is not None
+    assert world.sql("SHOW TIMESERIES") == before
+    assert world.sql("SHOW CQS") == world.sql("SHOW TRIGGERS") == []
+
+
+# --- queries --------------------------------------------------------------------------------------
+
+
+def test_queries(world: World) -> None:
+    world.sql("INSERT INTO root.sg.a(time, s) VALUES (1000, 1), (2000, 2), (12000, 4)")
+    world.sql("INSERT INTO root.sh.b(time, s) VALUES (2000, 10), (13000, 30)")
+    both = "FROM root.sg.a, root.sh.b"
+    assert world.named(f"SELECT s {both} WHERE s >= 2") == {
+        "Time": [at(2), at(12), at(13)],
+        "root.sg.a.s": [2.0, 4.0, None],
+        "root.sh.b.s": [10.0, None, 30.0],
+    }
+    assert world.sql(f"SELECT s {both} ALIGN BY DEVICE LIMIT 2 OFFSET 2") == [
+        (at(12), "root.sg.a", 4.0),
+        (at(2), "root.sh.b", 10.0),
+    ]
+    assert world.named("SELECT sg.a.s + sh.b.s AS x FROM root") == {"Time": [at(2)], "x": [12.0]}
+    assert world.named("SELECT max_value(sg.a.s + sh.b.s) FROM root GROUP BY([0, 20000), 10s)") == {
+        "Time": [at(0), at(10)],
+        "max_value(root.sg.a.s + root.sh.b.s)": [12.0, None],
+    }
+    assert world.sql("SELECT sg.a.s FROM root WHERE sh.b.s = 10") == [(at(2), 2.0)]
+    assert world.named("SELECT sum(s), count(s) FROM root.** GROUP BY LEVEL = 0") == {
+        "sum(root.*.*.s)": [47.0],
+        "count(root.*.*.s)": [5],
+    }
+    assert world.sql("SELECT count(s), last_value(s) FROM root.sg.a GROUP BY([1000, 13000), 4s, 2s)") == [
+        (at(1), 2, 2.0),
+        (at(3), 0, None),
+        (at(5), 0, None),
+        (at(7), 0, None),
+        (at(9), 1, 4.0),
+        (at(11), 1, 4.0),
+    ]
+    assert world.sql(
+        "SELECT avg(s) FROM root.sg.a GROUP BY([0, 20000), 5s) FILL(LINEAR) ORDER BY TIME DESC"
+    ) == [
+        (at(15), None),
+        (at(10), 4.0),
+        (at(5), 2.75),
+        (at(0), 1.5),
+    ]
+    assert world.sql("SELECT count_if(s > 1, 2), time_duration(s), mode(s) FROM root.sg.a") == [
+        (1, 11_000, 1.0)
+    ]
+
+
+# --- continuous queries ---------------------------------------------------------------------------
+
+SUMS = "CREATE CQ c BEGIN SELECT sum(s), count(s) INTO root.o.d(total, n) FROM root.sg.d GROUP BY(10s) END"
+
+
+def points(world: World) -> None:
+    world.lake.insert("root.sg.d", [{"ts": START + timedelta(seconds=i), "s": float(i)} for i in range(60)])
+
+
+@pytest.mark.parametrize("point", ["C6a", "C6b"])
+def test_an_execution_that_is_cut_short_is_done_once(world: World, point: str) -> None:
+    points(world)
+    world.sql(SUMS)
+    world.clock.advance(timedelta(seconds=20))
+    with crash_at(point, 2), pytest.raises(SimulatedCrash):
+        world.lake.run()
+    world.open()
+    world.advance(10)
+    expected = [(START + timedelta(seconds=k), sum(map(float, range(k, k + 10))), 10) for k in (0, 10, 20)]
+    rows = world.sql("SELECT total, n FROM root.o.d")
+    assert rows[1:] == expected
+    [(executions,)] = [(row[4],) for row in world.sql("SHOW CQS")]
+    assert executions == START + timedelta(seconds=30)
+    log = DeltaTable(str(world.root / "root" / "o")).history()
+    # An execution each: at START and at every 10 s since.
+    assert len([entry for entry in log if "WRITE" in entry["operation"]]) == 4
+
+
+def test_overlapping_ranges_rewrite_their_rows(world: World) -> None:
+    world.sql(SUMS.replace("BEGIN", "RESAMPLE RANGE 30s BEGIN"))
+    world.sql("CREATE TIMESERIES root.sg.d.s DOUBLE; CREATE TIMESERIES root.o.d.kept INT64")
+    world.sql("INSERT INTO root.o.d(time, kept) VALUES (2025-01-01T00:00:00, 9)")
+    for second in range(0, 40, 10):
+        world.lake.insert("root.sg.d", [{"ts": START + timedelta(milliseconds=second), "s": 1.0}])
+        world.advance(10)
+    rows = world.sql("SELECT total, n, kept FROM root.o.d WHERE time >= 2025-01-01")
+    assert rows[0] == (START, 3.0, 3, 9)  # the fourth row came when no range held it any more
+    assert len(rows) == len({row[0] for row in rows}) == 4
+
+
+def test_queries_of_months_follow_the_calendar(world: World) -> None:
+    days = [{"ts": datetime(2025, month, 9, tzinfo=UTC), "s": 1.0} for month in (1, 2, 3)]
+    world.lake.insert("root.sg.d", days)
+    world.sql(
+        "CREATE CQ m RESAMPLE EVERY 1mo BEGIN SELECT count(s) INTO root.o.d(n) FROM root.sg.d GROUP BY(1mo) END"
+    )
+    world.advance(86_400 * 92)
+    assert world.sql("SELECT n FROM root.o.d WHERE n > 0") == [
+        (datetime(2025, month, 1, tzinfo=UTC), 1) for month in (1, 2, 3)
+    ]
+
+
+def test_a_query_that_fails_says_why_and_is_tried_again(world: World) -> None:
+    points(world)
+    world.sql("CREATE TIMESERIES root.o.d.n BOOLEAN")
+    world.sql(SUMS)
+    [report] = world.lake.run().ticks
+    assert report.error is not None
+    assert "SERIES_TYPE" in report.error
+    assert not world.lake.run().ticks
+    assert "SERIES_TYPE" in world.named("SHOW CQS")["LastError"][0]
+    world.clock.advance(timedelta(seconds=10))
+    assert world.lake.run().failed
+
+
+def test_a_query_warns_of_what_may_not_be_meant(world: World) -> None:
+    said = world.lake.sql(
+        "CREATE CQ c RESAMPLE EVERY 20s RANGE 10s BEGIN SELECT count(s) INTO root.o.a(n), root.o.b(n) "
+        "FROM root.sg.* GROUP BY(10s) END",
+        dialect="iotdb",
+    ).message
+    assert "never read" in said
+    assert "by position" in said
+
+
+# --- triggers -------------------------------------------------------------------------------------
+
+
+def fired(name: str) -> list[tuple[object, object, object]]:
+    rows = [row for row in triggers.logged() if row["name"] == name and row["call"] == "fire"]
+    return [(row["device"], row["measurements"], row["points"]) for row in rows]
+
+
+def watch(name: str, event: str, pattern: str = "root.**", kind: str = "Recorder") -> str:
+    head = f"CREATE STATELESS TRIGGER {name} {event} INSERT ON {pattern}"
+    return f'{head} AS \'tests.triggers.{kind}\' WITH ("name" = "{name}")'
+
+
+def test_an_after_trigger_sees_what_others_write(world: World) -> None:
+    world.sql("INSERT INTO root.sg.d(time, a, b) VALUES (1, 1, 1)")
+    world.sql(watch("t", "AFTER"))
+    table = DeltaTable(str(world.root / "root" / "sg"))
+    times = pa.array([START], pa.timestamp("us", "UTC"))
+    rows = pa.table({"device": ["root.sg.d"], "ts": times, "a": [1.0], "b": pa.array([None], pa.float64())})
+    write_deltalake(table, rows, mode="append")
+    world.advance(0)
+    assert fired("t") == [("root.sg.d", "a", 1)]
+    assert not world.lake.run().ticks
+
+
+def test_an_after_trigger_sees_the_new_points_alone(world: World) -> None:
+    world.sql("INSERT INTO root.sg.d(time, a, b) VALUES (1, 1, 1), (2, 2, 2)")
+    world.sql(watch("t", "AFTER"))
+    world.sql("INSERT INTO root.sg.d(time, a, b) VALUES (1, 7, 1)")
+    world.sql("INSERT INTO root.sg.d(time, c) VALUES (2, true)")
+    world.advance(0)
+    assert fired("t") == [("root.sg.d", "a", 1), ("root.sg.d", "c", 1)]
+
+
+def test_what_a_continuous_query_writes_fires_triggers(world: World) -> None:
+    points(world)
+    world.sql(watch("before", "BEFORE", "root.o.**"))
+    world.sql(watch("after", "AFTER", "root.o.**"))
+    world.sql(SUMS)
+    world.advance(10)
+    assert fired("before") == fired("after") == [("root.o.d", "n", 1), ("root.o.d", "n,total", 2)]
+
+
+def test_a_stateful_trigger_goes_on_after_a_restart(world: World) -> None:
+    world.sql(watch("t", "AFTER", kind="RunningCount").replace("STATELESS", "STATEFUL"))
+    world.sql("INSERT INTO root.sg.d(time, a) VALUES (1, 1)")
+    world.advance(0)
+    world.open()
+    world.advance(0)
+    world.sql("INSERT INTO root.sg.d(time, a) VALUES (2, 1)")
+    world.advance(0)
+    assert [points for _, _, points in fired("t")] == [1, 2]
+
+
+def test_a_pessimistic_trigger_keeps_the_points_of_a_query_back(world: World) -> None:
+    points(world)
+    limit = watch("t", "BEFORE", "root.o.**", "Limit")
+    world.sql(limit.replace(")", ', "limit" = "1", "strategy" = "pessimistic")'))
+    world.sql(SUMS)
+    world.clock.advance(timedelta(seconds=10))
+    [first, second] = world.lake.run().ticks
+    assert first.error is None
+    assert second.error is not None
+    assert "trigger" in second.error
+    assert world.sql("SELECT total FROM root.o.d") == []
