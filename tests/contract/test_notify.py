@@ -32,7 +32,8 @@ STREAMS = {
     "AS SELECT _twstart AS ws, 7 AS n",
     "session": "SESSION(ts, 5s) FROM nt STREAM_OPTIONS(DELETE_RECALC) {n} INTO o5 "
     "AS SELECT _twstart AS ws, count(*) AS n FROM %%trows",
-    "raw": f"{TUMBLING} STREAM_OPTIONS(CALC_NOTIFY_ONLY) {{n}} WHERE `max(v)` > 3 AS SELECT max(v) FROM %%trows",
+    "raw": f"{TUMBLING} STREAM_OPTIONS(CALC_NOTIFY_ONLY) {{n}} WHERE `max(v)` > 3 "
+    "AS SELECT max(v) FROM %%trows",
     "groups": "INTERVAL(10s) SLIDING(10s) FROM m PARTITION BY loc {n} INTO o6 "
     "OUTPUT_SUBTABLE(concat('x_', loc)) AS SELECT _twstart AS ws, sum(v) AS n FROM %%trows",
     "classic": "INTO o7 AS SELECT _wstart, avg(v) FROM nt INTERVAL(10s) {n} ON_FAILURE DROP",
@@ -154,7 +155,7 @@ def test_events_say_what_they_belong_to(told: Told) -> None:
     assert {(e["triggerType"], e["windowType"], e["windowId"] == e["triggerId"]) for e in classic} == {
         ("Interval", "Time", True)
     }
-    assert {p for p in told.catcher.paths} == {"/in?key=secret"}
+    assert set(told.catcher.paths) == {"/in?key=secret"}
 
 
 def test_secrets_are_not_shown(told: Told) -> None:
@@ -176,7 +177,7 @@ def test_events_can_be_asked_for_by_sql(told: Told) -> None:
         "WHERE stream_name = 'session' GROUP BY 1 ORDER BY 1"
     ).fetchall()
     session = [e["eventType"] for e in told.catcher.events() if e["streamName"] == "session"]
-    assert {kind: number for kind, number in rows} == {kind: session.count(kind) for kind in set(session)}
+    assert dict(rows) == {kind: session.count(kind) for kind in set(session)}
     targets = told.lake.sql("SELECT sum(sent), sum(dropped) FROM information_schema.ins_stream_targets")
     assert [tuple(row) for row in targets.fetchall()] == [(len(told.catcher.events()), 0)]
 
