@@ -414,7 +414,6 @@ class Lake:
         return Result(arrow=self._query_frame(statement.query).toArrow())
 
     def _query_frame(self, fragment: model.Fragment) -> DataFrame:
-        from lakestream.engine.information import information
         from lakestream.engine.query import query_frame
 
         small = self.settings.small_bytes
@@ -424,8 +423,16 @@ class Lake:
             fragment,
             self.database,
             small,
-            lambda name: information(self._registry, self._lags, name),
+            self._system_frame,
         )
+
+    def _system_frame(self, spark: SparkSession, name: str) -> DataFrame:
+        """Return a table of information_schema; the outbox may be large and stays where it is."""
+        from lakestream.engine.information import EVENTS, Known, information
+
+        if name.lower() == EVENTS:
+            return self._outbox.frame(spark)
+        return spark.createDataFrame(information(Known(self._registry, self._deliveries, self._lags), name))
 
     def _lags(self) -> dict[str, int]:
         """Return how many commits of its source each stream has still to take."""

@@ -111,13 +111,20 @@ class Cutting:
             return Found(*self._tables([], [], []), [], rows, late, self._events([]))
         touched = self._registered(touched)
         windows = self._windows(touched)
-        fired, gone = self._compared(touched, windows, there)
+        moved = self._moved([group.gid for group in touched if group.late])
+        fired, gone = self._compared(touched, windows, there, moved)
         states = [(group, windows.get(group.gid, [])) for group in touched]
         spans = merge_spans(sorted({window for _, window in fired}))
         told = [
             event
             for group in touched
-            for event in self._told(group, windows.get(group.gid, ()), there.get(group.gid, ()))
+            for event in self._told(
+                group,
+                windows.get(group.gid, ()),
+                there.get(group.gid, ()),
+                group.opened,
+                moved.get(group.gid),
+            )
         ]
         return Found(*self._tables(fired, gone, states), spans, rows, late, self._events(told))
 
@@ -139,6 +146,7 @@ class Cutting:
             touched, lambda group: min(self._mark(group), end - 1) if counts else self._mark(group)
         )
         windows = self._windows(touched)
+        opened = {row["gid"]: frozenset(row["opened"]) for row in _rows(self.state.rows)}
         fired, gone, told = [], [], []
         for group in touched:
             now = self._firing(group, windows.get(group.gid, ()))
@@ -146,7 +154,7 @@ class Cutting:
             old = [w for w in there.get(group.gid, ()) if w[0] < end and w[1] > start]
             gone += [(group.gid, w[0]) for w in old]
             again = [w for w in windows.get(group.gid, ()) if w["low"] < end and w["high"] > start]
-            told += self._told(group, again, old)
+            told += self._told(group, again, old, opened[group.gid], None)
         spans = merge_spans(sorted({window for _, window in fired}))
         return Found(*self._tables(fired, gone, []), spans, 0, 0, self._events(told))
 
@@ -341,9 +349,9 @@ class Cutting:
         touched: list[_Touched],
         windows: dict[int, list[dict[str, Any]]],
         there: dict[int, list[Window]],
+        moved: dict[int, list[int]],
     ) -> tuple[list[tuple[_Touched, Window]], list[tuple[int, int]]]:
         """Return the windows that fire, and (group, low) of those whose rows go."""
-        moved = self._moved([group.gid for group in touched if group.late])
         fired: list[tuple[_Touched, Window]] = []
         gone: list[tuple[int, int]] = []
         for group in touched:
@@ -372,40 +380,36 @@ class Cutting:
     # --- what is told of ---
 
     def _told(
-        self, group: _Touched, found: Iterable[dict[str, Any]], there: Iterable[Window]
+        self,
+        group: _Touched,
+        found: Iterable[dict[str, Any]],
+        there: Iterable[Window],
+        opened: frozenset[int],
+        moved: list[int] | None,
     ) -> list[_Event]:
         """Return what happened to a group's windows, against what was told of: the open ones and those there.
 
-        Windows go by their start: one that ends elsewhere now has not gone.
+        Windows go by their start: one that ends elsewhere now has not gone. One that is as it was and
+        holds no changed row (``moved``; None: any may have changed) is not told of again.
         """
         if self.stream.definition.notification is None:
             return []
         counting = [row for row in found if row["counts"]]
-        before = {low: high for low, high in there if low >= group.from_us and low not in group.opened}
+        before = {low: high for low, high in there if low >= group.from_us and low not in opened}
         closed = {row["low"] for row in counting if row["closed"]}
-        present = {row["low"] for row in counting}
-        known = group.opened | {low for low in before if low in closed}
+        known = opened | {low for low in before if low in closed}
+        left = opened - {row["low"] for row in counting} if group.late and moved is not None else frozenset()
+        ends = [(low, high) for low, high in before.items() if low not in closed]
+        ends += [(low, low + 1) for low in left if low >= group.from_us]
+        told = [_Event(group, low, high, WINDOW_INVALIDATION, again=True) for low, high in sorted(ends)]
         opens_with, closes_with = DETAILS
-        told = [
-            _Event(group, low, high, WINDOW_INVALIDATION, again=True)
-            for low, high in before.items()
-            if low not in closed
-        ]
-        told += [
-            _Event(group, low, low + 1, WINDOW_INVALIDATION, again=True)
-            for low in group.opened
-            if group.late and low >= group.from_us and low not in present
-        ]
-        told += [
-            _Event(group, row["low"], row["high"], WINDOW_OPEN, extra=row[opens_with])
-            for row in counting
-            if row["low"] not in known
-        ]
-        told += [
-            _Event(group, row["low"], row["high"], WINDOW_CLOSE, row["low"] in before, row[closes_with])
-            for row in counting
-            if row["closed"]
-        ]
+        for row in counting:
+            low, high = window = row["low"], row["high"]
+            if low not in known:
+                told.append(_Event(group, *window, WINDOW_OPEN, extra=row[opens_with]))
+            same = moved is not None and before.get(low) == high and not _holds(moved, window)
+            if row["closed"] and not same:
+                told.append(_Event(group, *window, WINDOW_CLOSE, low in before, row[closes_with]))
         return told
 
     def _events(self, told: list[_Event]) -> pa.Table:

@@ -19,10 +19,13 @@ if TYPE_CHECKING:
 CRASH_VARIABLE = "LAKESTREAM_CRASH_AT"
 STATUS_KILLED = 137
 
-POINTS = ("C1", "C2", "C3", "C4", "C5", "C6a", "C6b", "C7", "C8", "C9")
-"""After: C1 the source's version is known, C2 the plan, C3 the computation, C4 the state checkpoint,
-C5 the events in the outbox, C6a just before and C6b just after the output commit, C7 the progress
-record, C8 a message that was sent, before it is recorded as delivered, and C9 after that."""
+TICK_POINTS = ("C1", "C2", "C3", "C4", "C6a", "C6b", "C7")
+NOTIFY_POINTS = ("C5", "C8", "C9")
+POINTS = TICK_POINTS + NOTIFY_POINTS
+"""Of every tick, and of those that are told of. After: C1 the source's version is known, C2 the plan, C3 the
+computation, C4 the state checkpoint, C5 the events in the outbox, C6a just before and C6b just after the
+output commit, C7 the progress record, C8 a message that was sent, before it is recorded as delivered, and
+C9 after that."""
 
 
 class SimulatedCrash(BaseException):

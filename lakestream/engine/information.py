@@ -5,6 +5,7 @@ Named after TDengine's system tables; the columns are lakestream's.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lakestream.errors import StatementError, did_you_mean
@@ -15,29 +16,44 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from lakestream.notify.deliveries import Deliveries
     from lakestream.storage.registry import Progress, Recalculation, Registry, StreamRecord
 
 INFORMATION_SCHEMA = "information_schema"
+EVENTS = "ins_stream_events"
+"""The outbox by its name for SQL: it is read as the table that it is."""
 
 
-def information(registry: Registry, lags: Callable[[], Mapping[str, int]], name: str) -> pa.Table:
-    """Return a table of ``information_schema``; ``lags`` gives commits still to take, by stream id.
+@dataclass(frozen=True)
+class Known:
+    """What there is to know of a lake's streams: ``lags`` gives commits still to take, by stream id."""
+
+    registry: Registry
+    deliveries: Deliveries
+    lags: Callable[[], Mapping[str, int]]
+
+
+def information(known: Known, name: str) -> pa.Table:
+    """Return a table of ``information_schema``.
 
     ``ins_streams`` has a row per stream; ``ins_stream_tasks`` one per tick that is kept (at least the
-    last 100 of each stream); ``ins_stream_recalculates`` one per recalculation. Times are TIMESTAMP.
+    last 100 of each stream); ``ins_stream_recalculates`` one per recalculation; ``ins_stream_targets`` one
+    per stream and url that it notifies. Times are TIMESTAMP. ``ins_stream_events`` is the outbox itself.
     Raises StatementError TABLE_NOT_FOUND.
     """
+    registry = known.registry
     tables = {
-        "ins_streams": lambda: _streams(registry, lags()),
+        "ins_streams": lambda: _streams(registry, known.lags()),
         "ins_stream_tasks": lambda: _tasks(registry),
         "ins_stream_recalculates": lambda: _recalculates(registry),
+        "ins_stream_targets": lambda: _targets(registry, known.deliveries),
     }
     found = tables.get(name.lower())
     if found is None:
         raise StatementError(
             "TABLE_NOT_FOUND",
             f"{INFORMATION_SCHEMA} has no table {name}",
-            hint=did_you_mean(name, tables) or f"there are {', '.join(tables)}",
+            hint=did_you_mean(name, (*tables, EVENTS)) or f"there are {', '.join((*tables, EVENTS))}",
         )
     return found()
 
@@ -112,6 +128,26 @@ def _recalculates(registry: Registry) -> pa.Table:
     return _table(rows, _RECALCULATES)
 
 
+def _targets(registry: Registry, deliveries: Deliveries) -> pa.Table:
+    names = {record.uuid: record for record in registry.streams()}
+    rows = [
+        (
+            names[delivery.stream_id].name,
+            names[delivery.stream_id].database,
+            delivery.stream_id,
+            delivery.target,
+            delivery.sent,
+            delivery.dropped,
+            delivery.holds,
+            delivery.error,
+            delivery.updated_us or None,
+        )
+        for delivery in deliveries.all()
+        if delivery.stream_id in names
+    ]
+    return _table(rows, _TARGETS)
+
+
 def _percent(job: Recalculation) -> float:
     if not job.is_open:
         return 100.0
@@ -148,6 +184,17 @@ _TASKS = {
     "late": "int64",
     "windows": "int64",
     "seconds": "float64",
+    "last_update": _TIME,
+}
+_TARGETS = {
+    "stream_name": "string",
+    "db_name": "string",
+    "stream_id": "string",
+    "target": "string",
+    "sent": "int64",
+    "dropped": "int64",
+    "paused": "bool",
+    "message": "string",
     "last_update": _TIME,
 }
 _RECALCULATES = {

@@ -124,6 +124,8 @@ class Notices:
             found.append(self._gone())
             if self._wants_openings:
                 found.append(self._openings())
+            if self.stream.exact:
+                found.append(self._receded())
         if found:
             self._register(self.spark.sql(" UNION ALL ".join(found)))
 
@@ -177,39 +179,65 @@ class Notices:
         So do those that an earlier first row of a group brings. Where windows without rows do not count,
         only those with a row have opened, also when it came late.
         """
-        grid, first = self.stream.grid, "first"
-        mark, before = (f"({newest} - {self.stream.watermark}L)" for newest in ("newest", "newest_before"))
-        base, base_before = grid.ended("first", "first"), grid.ended("first_before", "first_before")
-        begun = grid.begun(before, "first_before")
+        base, base_before, begun, begun_before, *_ = self._bounds()
         ranges = (
-            f"filter(CASE WHEN first_before IS NULL "
-            f"THEN array(struct({base} + 1 AS a, {grid.begun(mark, first)} AS b)) ELSE array("
-            f"struct(greatest({base}, {begun}) + 1 AS a, {grid.begun(mark, first)} AS b), "
-            f"struct({base} + 1 AS a, least({base_before}, {grid.begun(mark, first)}) AS b)) END, "
-            f"r -> r.a <= r.b)"
+            f"CASE WHEN first_before IS NULL THEN array(struct({base} + 1 AS a, {begun} AS b)) ELSE array("
+            f"struct(greatest({base}, {begun_before}) + 1 AS a, {begun} AS b), "
+            f"struct({base} + 1 AS a, least({base_before}, {begun}) AS b)) END"
         )
-        groups = "".join(f", any_value(f.{name}) AS {name}" for name in self.stream.group_columns)
-        moved = (
-            f"SELECT f.gid{groups}, min(f.first) AS first, max(f.newest) AS newest, "
-            f"any_value(s.first) AS first_before, any_value(s.newest) AS newest_before "
-            f"FROM {FIRED} f LEFT JOIN {STATE} s ON s.gid = f.gid WHERE f.first IS NOT NULL GROUP BY f.gid"
-        )
-        numbered = f"explode(flatten(transform({ranges}, r -> sequence(r.a, r.b))))"
-        opened = (
-            f"SELECT gid{self._groups()}, {grid.low('k', first)} AS low, {grid.high('k', first)} AS high, "
-            f"{mark} AS mark FROM (SELECT DISTINCT *, {numbered} AS k FROM ({moved}))"
-        )
+        opened = self._ranged(ranges, "first")
         told = f"SELECT gid{self._groups()}, low, high, {_kind(WINDOW_OPEN)}"
         if not self.stream.definition.options.ignore_nodata:
             return f"{told} FROM ({opened})"
         self._read_rows(opened)
         has_rows = f"{ROWS} r ON r._ls_gid = o.gid AND r._ls_ts >= o.low AND r._ls_ts < o.high"
-        late = (
-            f"SELECT gid{self._groups()}, low, high, {_kind(WINDOW_OPEN, 'true')} FROM ({self._closings()})"
-        )
+        late = f"SELECT gid{self._groups()}, low, high, {_kind(WINDOW_OPEN, 'true')}"
         return (
             f"{told} FROM (SELECT o.* FROM ({opened}) o LEFT SEMI JOIN {has_rows} AND r._ls_ts <= o.mark) "
             f"UNION ALL {late} FROM ({self._closings()}) WHERE again"
+        )
+
+    def _receded(self) -> str:
+        """Return SQL of what a mark did that went back: windows are no more, or open again."""
+        base, base_before, begun, begun_before, closed, closed_before = self._bounds()
+        lowest = f"greatest({closed_before}, coalesce({begun}, {base_before}))"
+        gone = f"array(struct({lowest} + 1 AS a, {begun_before} AS b))"
+        again = (
+            f"array(struct(greatest({base}, {closed}) + 1 AS a, "
+            f"CASE WHEN first_before IS NOT NULL THEN least({begun}, {closed_before}) END AS b))"
+        )
+        told = [f"SELECT gid{self._groups()}, low, high, {_kind(WINDOW_INVALIDATION, 'true')}"]
+        told[0] += f" FROM ({self._ranged(gone, 'first_before')})"
+        if self._wants_openings:
+            opens = f"SELECT gid{self._groups()}, low, high, {_kind(WINDOW_OPEN)}"
+            told.append(f"{opens} FROM ({self._ranged(again, 'first')})")
+        return " UNION ALL ".join(told)
+
+    def _bounds(self) -> tuple[str, ...]:
+        """Return SQL of window numbers, each now and before: before the first, last begun, last closed."""
+        grid, watermark = self.stream.grid, self.stream.watermark
+        marks = [(f"(newest{when} - {watermark}L)", f"first{when}") for when in ("", "_before")]
+        bases = [grid.ended(first, first) for _, first in marks]
+        begun = [grid.begun(mark, first) for mark, first in marks]
+        return (*bases, *begun, *(grid.closed(mark, first) for mark, first in marks))
+
+    def _ranged(self, ranges: str, first: str) -> str:
+        """Return SQL of the windows of ranges over groups as they are now and were before the tick.
+
+        They are (gid, group columns, low, high, mark); windows are numbered from a group's ``first``.
+        """
+        groups = "".join(f", any_value(f.{name}) AS {name}" for name in self.stream.group_columns)
+        moved = (
+            f"SELECT f.gid{groups}, min(f.first) AS first, max(f.newest) AS newest, "
+            f"any_value(s.first) AS first_before, any_value(s.newest) AS newest_before "
+            f"FROM {FIRED} f LEFT JOIN {STATE} s ON s.gid = f.gid GROUP BY f.gid"
+        )
+        numbers = f"flatten(transform(filter({ranges}, r -> r.a <= r.b), r -> sequence(r.a, r.b)))"
+        grid = self.stream.grid
+        return (
+            f"SELECT gid{self._groups()}, {grid.low('k', first)} AS low, {grid.high('k', first)} AS high, "
+            f"newest - {self.stream.watermark}L AS mark "
+            f"FROM (SELECT DISTINCT *, explode({numbers}) AS k FROM ({moved}) WHERE {first} IS NOT NULL)"
         )
 
     def _read_rows(self, opened: str) -> None:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
 from lakestream.engine.engine import definition_of
 from lakestream.engine.faults import reach
@@ -61,7 +60,7 @@ class Notifier:
     meter: Clock
     _definitions: dict[str, tuple[str, Notification | None]] = field(default_factory=dict)
     _dispatcher: Dispatcher | None = None
-    _lock: int | None = None
+    _lock: IO[bytes] | None = None
     _looked: float = float("-inf")
 
     def begin(self, record: StreamRecord, notification: Notification | None) -> None:
@@ -110,7 +109,7 @@ class Notifier:
             self._dispatcher.close()
             self._dispatcher = None
         if self._lock is not None:
-            os.close(self._lock)
+            self._lock.close()
             self._lock = None
 
     def _notified(self) -> dict[str, Notification]:

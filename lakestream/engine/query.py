@@ -20,7 +20,6 @@ from lakestream.storage.delta import capabilities, read_spark
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
     from lakestream.language.model import Fragment
@@ -33,7 +32,7 @@ def query_frame(
     fragment: Fragment,
     database: str,
     small_bytes: int,
-    system: Callable[[str], pa.Table],
+    system: Callable[[SparkSession, str], DataFrame],
 ) -> DataFrame:
     """Return a query over the lake's tables as a DataFrame; tables up to ``small_bytes`` travel as Arrow.
 
@@ -49,8 +48,7 @@ def query_frame(
         view = f"ls_query_{number}"
         try:
             if table.db.lower() == INFORMATION_SCHEMA:
-                rows = system(table.name)
-                spark.createDataFrame(rows).createOrReplaceTempView(view)
+                system(spark, table.name).createOrReplaceTempView(view)
                 _put(table, f"SELECT * FROM {view}")
                 continue
             info, only = names.find(table.db or database, table.name)

@@ -219,7 +219,8 @@ class EventRules:
         listed = ", ".join(f"{text(name)}, {sql}" for name, sql in fields.items())
         data = "concat('{\"data\":[', array_join(passing, ','), '],\"curSize\":', size(passing), "
         result = (
-            f"CASE WHEN NOT has_result THEN '' WHEN rows IS NULL THEN ',\"result\":{{}}' "
+            f"CASE WHEN NOT has_result OR kind = '{WINDOW_INVALIDATION}' THEN '' "
+            f"WHEN rows IS NULL THEN ',\"result\":{{}}' "
             f"WHEN size(passing) = 1 THEN concat(',\"result\":', passing[0]) "
             f'ELSE concat(\',"result":\', {data}\',"curOffset":0,"finish":true}}\')) END'
         )

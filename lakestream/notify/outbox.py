@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING
 from deltalake import DeltaTable
 
 from lakestream.errors import StorageError
-from lakestream.storage.delta import CommitTag, Table, changes_arrow, commit, create, read_commits
+from lakestream.storage.delta import CommitTag, Table, changes_arrow, commit, create, read_commits, read_spark
 from lakestream.storage.types import delta_field
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
 
 COLUMNS = {
     "stream": "string",
@@ -91,15 +92,10 @@ class Outbox:
             found = changes_arrow(table, batch.version - 1, batch.version, list(COLUMNS))
         return found.select(list(COLUMNS)).sort_by("seq")
 
-    def all(self) -> pa.Table:
-        """Return every event that is kept."""
-        from lakestream.storage.delta import read_arrow
-
-        table = self._opened()
-        if table is None:
-            return None
-        table.refresh()
-        return read_arrow(table, None)
+    def frame(self, spark: SparkSession) -> DataFrame:
+        """Return every event that is kept, for SQL; ``stream_name`` is the name of the stream."""
+        table = self._opened() or self._made()
+        return read_spark(spark, table, table.refresh()).withColumnRenamed("stream", "stream_name")
 
     def _opened(self) -> Table | None:
         if self._table is None and DeltaTable.is_deltatable(self.path):

@@ -14,7 +14,7 @@ import threading
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
 from lakestream.errors import BusyError
@@ -66,17 +66,17 @@ def writer_lock(layout: Layout, *, wait_seconds: float, clock: Clock, purpose: s
                 os.close(held.descriptor)
 
 
-def try_lock(layout: Layout, name: str) -> int | None:
-    """Take another lock of a lake without waiting; return the open file to close, None when it is held.
+def try_lock(layout: Layout, name: str) -> IO[bytes] | None:
+    """Take another lock of a lake without waiting; return the file to close, None when it is held.
 
-    A lake in an object store has none: there it is always held by whoever asks.
+    A lake in an object store has none: there whoever asks has it.
     """
     if not layout.is_local:
-        return os.open(os.devnull, os.O_RDONLY)
-    descriptor = os.open(Path(layout.system_root, name), os.O_RDWR | os.O_CREAT, 0o644)
-    if _try_lock(descriptor):
-        return descriptor
-    os.close(descriptor)
+        return Path(os.devnull).open("rb")
+    file = Path(layout.system_root, name).open("ab")  # noqa: SIM115 - it carries the lock
+    if _try_lock(file.fileno()):
+        return file
+    file.close()
     return None
 
 

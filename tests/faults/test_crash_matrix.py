@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lakestream.engine.faults import POINTS
+from lakestream.engine.faults import TICK_POINTS
 from tests.faults.meters import HOPPING, INSTANTS, STREAM, TUMBLING, Story
 
 if TYPE_CHECKING:
@@ -64,12 +64,14 @@ def cells() -> list[tuple[str, str, str, str]]:
     """
     every = [
         (transport, trigger, change, point)
-        for transport, trigger, change, point in product(("arrow", "spark"), TRIGGERS, CHANGES, POINTS)
+        for transport, trigger, change, point in product(("arrow", "spark"), TRIGGERS, CHANGES, TICK_POINTS)
         if (change, point) != ("recalculation", "C4")
     ]
     if os.environ.get("FAULT_CELLS") == "all":
         return every
-    places = [{name: number for number, name in enumerate(names)} for names in (TRIGGERS, CHANGES, POINTS)]
+    places = [
+        {name: number for number, name in enumerate(names)} for names in (TRIGGERS, CHANGES, TICK_POINTS)
+    ]
     return [
         cell
         for cell in every

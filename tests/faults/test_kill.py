@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lakestream.engine.faults import CRASH_VARIABLE, POINTS, STATUS_KILLED
+from lakestream.engine.faults import CRASH_VARIABLE, STATUS_KILLED, TICK_POINTS
 from tests.faults.attach import CHECKOUT, child, gateway_of
 from tests.faults.meters import HOPPING, Story
 
@@ -29,11 +29,11 @@ def story(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Stor
     return begun
 
 
-@pytest.mark.parametrize("point", POINTS)
+@pytest.mark.parametrize("point", TICK_POINTS)
 def test_a_killed_process_loses_and_doubles_nothing(story: Story, spark: SparkSession, point: str) -> None:
     front = max(at for _, at in story.readings)
     story.write(("a", front + 12, 1), ("b", front + 13, 2))
-    story.write(("a", 2 + POINTS.index(point), 5), ("b", 7, front))
+    story.write(("a", 2 + TICK_POINTS.index(point), 5), ("b", 7, front))
     story.step()
     environment = {**gateway_of(spark), CRASH_VARIABLE: point}
     with child("tests.faults.child", str(story.root), "arrow", **environment) as process:

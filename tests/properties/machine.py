@@ -17,7 +17,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from lakestream.engine.faults import POINTS
+from lakestream.engine.faults import TICK_POINTS
 from tests.properties.definitions import (
     COMBINED,
     FIGURES,
@@ -42,7 +42,7 @@ LATE, FAR = 64, 40
 """In ticks: how far late rows reach back, and what closes nearly every window."""
 TICKS = {SECONDS: Span(500, "a"), HOURS: Span(30, "m")}
 EXPIRED_TIMES = {SECONDS: ("5s", "12s", "20s"), HOURS: ("2h", "90m", "6h")}
-CRASHES = st.tuples(st.sampled_from(POINTS), st.integers(1, 2))
+CRASHES = st.tuples(st.sampled_from(TICK_POINTS), st.integers(1, 2))
 TRANSPORTS: st.SearchStrategy[Transport] = st.sampled_from(("arrow", "spark"))
 RARELY = st.integers(0, 29).map(lambda n: n == 29)
 """What takes long: Spark's own way of moving bytes, and VERIFY."""
