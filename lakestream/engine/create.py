@@ -14,6 +14,7 @@ from lakestream.compute.panes import averaged, partials
 from lakestream.compute.ranges import MARKED
 from lakestream.engine.admission import register_empty
 from lakestream.engine.instants import newest_time, parse_instant
+from lakestream.engine.isolation import spark_message
 from lakestream.engine.names import has_subtables, trigger_fragments
 from lakestream.engine.relations import CHANGED, EMPTY_CHANGES, FIRED, empty_view
 from lakestream.engine.stream import compile_stream
@@ -402,12 +403,6 @@ def _analysis_error() -> type[Exception]:
     from pyspark.errors import AnalysisException
 
     return AnalysisException
-
-
-def spark_message(error: Exception) -> str:
-    """Return the sentence of a Spark error: without its plan and stack."""
-    first = str(error).strip().splitlines()[0]
-    return first.split("; line ")[0].rstrip(".")
 
 
 def _register_empty(spark: SparkSession, stream: Stream) -> None:
