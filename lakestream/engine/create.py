@@ -24,6 +24,7 @@ from lakestream.engine.target import (
     check_existing,
     create_output,
     errors_table,
+    find_errors,
     key_is_from_window,
     keys_are_unique,
     output_shape,
@@ -72,6 +73,7 @@ def create_stream(
     uuid = str(uuid4())
     checked = _checked(spark, catalog, registry, definition, zone, uuid, exact_by_default=exact_by_default)
     stream = checked.stream
+    find_errors(catalog, definition)  # before anything is made
     output, shared = _output(catalog, registry, definition, checked.shape, uuid)
     errors_table(catalog, definition, uuid)
     table = catalog.handles.latest(stream.source.info.path)

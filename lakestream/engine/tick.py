@@ -213,7 +213,6 @@ class Tick:
             rows = _joined(errors)
             write_errors(table, rows, errors_app(self.stream.uuid), self.plan, self.epoch)
         self._put(output_app(self.stream.uuid))
-        self.outcome.windows = self.outcome.rows_out
         return self.outcome
 
     def _settle_failures(self) -> pa.Table | None:
@@ -238,10 +237,10 @@ class Tick:
     def _computed(self, rows: Rows) -> Rows:
         """Return rows that are there already: as Arrow, or kept by Spark if they are for Spark to write."""
         kept = self.transport.keep(rows)
-        if kept.rows is not None:
-            return kept.rows
-        kept.frame.count()
-        return kept.frame
+        found = kept.frame if kept.rows is None else kept.rows
+        # How they are written depends on how many there are; a window of several groups counts as many.
+        self.outcome.windows += count_of(found)
+        return found
 
     def _instants(self, state: GroupState, written: pa.Table) -> pa.Table:
         """Return the instant for each group; without PARTITION BY there is one group, with rows or not."""

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 _UNITS = {"DD": "d", "HH": "h", "MI": "m", "SS": "s", "MS": "a"}
 _MAX_MICROS = 36_500 * MICROS["d"]
 _MAX_COUNT = 2**31 - 1
+_MAX_OVERLAP = 10_000
 _PSEUDO = {"WINDOW_START": "_twstart", "WINDOW_END": "_twend", "EVENT_TIME": "_twend"}
 _FUNCTIONS = {
     "STDDEV": "stddev_pop",
@@ -301,6 +302,13 @@ def _hopping(reader: Reader, name: str, word: Word) -> Trigger:
     unit, numbers, words = _units(reader, name, word, 2, 2)
     for number, at in zip(numbers, words, strict=True):
         _positive(reader, name, number, at)
+    if numbers[0] > numbers[1] * _MAX_OVERLAP:
+        raise reader.error(
+            "BAD_DURATION",
+            f"{name}: each event would be in more than {_MAX_OVERLAP:,} windows",
+            word=words[1],
+            hint="a longer hop",
+        )
     return _interval(unit, *numbers)
 
 
