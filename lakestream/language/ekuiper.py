@@ -49,7 +49,6 @@ _FUNCTIONS = {
     "STDDEVS": "stddev_samp",
     "VAR": "var_pop",
     "VARS": "var_samp",
-    "PERCENTILE_CONT": "percentile_cont",
 }
 """Functions of eKuiper that have another name in the calculation."""
 
@@ -57,7 +56,7 @@ _UNBUILT = frozenset(
     {"collect", "merge_agg", "deduplicate", "last_value", "lag", "latest", "changed_col", "changed_cols"}
     | {"had_changed", "acc_sum", "acc_max", "acc_min", "acc_count", "acc_avg", "last_hit_time"}
     | {"last_hit_count", "last_agg_hit_time", "last_agg_hit_count", "row_number", "unnest"}
-    | {"percentile", "percentile_disc", "rule_id", "rule_start", "window_trigger"}
+    | {"percentile", "percentile_cont", "percentile_disc", "rule_id", "rule_start", "window_trigger"}
 )
 """Functions that lakestream knows of and does not have in a window."""
 
