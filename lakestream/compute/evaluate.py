@@ -80,12 +80,11 @@ class Evaluation:
         placeholders; ``ls_rows``: the source's columns, _ls_gid, _ls_ts BIGINT µs, _ls_v BIGINT (commit),
         _ls_sign INT. The result: _ls_gid, _ls_k, group columns, low, high, the placeholders, c1, c2, ….
         """
-        if self.way is Way.RANGED:
-            return self._ranged()
+        if self.way in (Way.RANGED, Way.BY_ROW):
+            return self._ranged() if self.way is Way.RANGED else self._by_row()
         body = {
             Way.GROUPED: self._grouped,
             Way.JOINED: self._joined,
-            Way.BY_ROW: self._by_row,
             Way.LATERAL: self._lateral,
         }[self.way]()
         return f"WITH {', '.join(self._relations())} {body}"
@@ -304,18 +303,20 @@ class Evaluation:
     # --- by row ---
 
     def _by_row(self) -> str:
-        """Join rows and windows; a window is a further group, so that one without rows gives nothing."""
+        """Select from the rows themselves, which know their window; it is one more thing to group by.
+
+        So a window without rows gives nothing.
+        """
         query = self.calculation.query
-        source = query.args["from_"].this
         passed = self._passed()
         listed = ", ".join(
             f"{projection.unalias().sql('spark')} AS {column}"
             for projection, column in zip(query.selects, self.columns, strict=True)
         )
-        group, having = query.args.get("group"), query.args.get("having")
-        sql = f"SELECT {passed}, {listed} FROM ls_fired {ALIAS}, LATERAL {source.sql('spark')}"
-        if query.args.get("where"):
-            sql += f" {query.args['where'].sql('spark')}"
+        where, group, having = (query.args.get(name) for name in ("where", "group", "having"))
+        sql = f"SELECT {passed}, {listed} FROM {ROWS} {ALIAS}"
+        if where:
+            sql += f" {where.sql('spark')}"
         if group or having or aggregates(query.selects):
             own = [f"{ALIAS}.{name}" for name in sorted(self.calculation.used)]
             keys = [key.sql("spark") for key in group.expressions] if group else []

@@ -56,6 +56,9 @@ class Ranges:
         keys = query.args["group"].expressions if query.args.get("group") else []
         if not aggregates(query.selects) or not all(_plain(key) in self._names for key in keys):
             return False
+        where = query.args.get("where")
+        if where and any(column.table == ALIAS for column in where.find_all(exp.Column)):
+            return False
         return all(self._is_known(part) for part in (*query.selects, *self._conditions))
 
     def sql(self, columns: Sequence[str]) -> str:

@@ -6,11 +6,14 @@ admitted, whatever has become of the source since. Each commit is judged against
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lakestream.compute.calculation import ROWS, WINDOWS
 from lakestream.compute.ranges import MARKED
+from lakestream.engine.instants import from_micros
+from lakestream.engine.isolation import spark_message
 from lakestream.engine.relations import CHANGED, EMPTY_CHANGES, empty_view
 from lakestream.engine.state import GroupState
 from lakestream.engine.stream import quoted
@@ -317,6 +320,28 @@ def errors_sql(stream: Stream, marks: Sequence[tuple[int, int | None]], clock_us
     )
 
 
+def failed_windows(failed: Sequence[tuple[dict[str, int], Exception]], clock_us: int) -> pa.Table:
+    """Return windows whose calculation failed as the error table has them; the event is the window."""
+    import pyarrow as pa
+
+    time = pa.timestamp("us", "UTC")
+    bounds = [
+        {name: from_micros(window[f"_ls_{name}"]).isoformat() for name in ("low", "high")}
+        for window, _ in failed
+    ]
+    return pa.table(
+        {
+            "at": pa.array([clock_us] * len(failed), pa.int64()).cast(time),
+            "reason": pa.array([f"calculation: {spark_message(error)}" for _, error in failed]),
+            "event_time": pa.array([window["_ls_high"] for window, _ in failed], pa.int64()).cast(time),
+            "commit_version": pa.nulls(len(failed), pa.int64()),
+            "event": pa.array(
+                [json.dumps({"window_start": b["low"], "window_end": b["high"]}) for b in bounds]
+            ),
+        }
+    )
+
+
 def _columns(stream: Stream) -> str:
     return ", ".join(quoted(name) for name in stream.changed_columns)
 
@@ -324,14 +349,17 @@ def _columns(stream: Stream) -> str:
 def register_windows(spark: SparkSession, stream: Stream, move: Move, clock_us: int) -> None:
     """Register the rows of the windows that are over, and the windows with their placeholders."""
     assert stream.assigner is not None
-    spark.sql(stream.assigner.members_sql(MARKED, move)).createOrReplaceTempView(ROWS)
-    groups = "".join(f", {name}" for name in stream.group_columns)
     local = f", {clock_us * 1000}L AS _tlocaltime" if "_tlocaltime" in stream.calculation.used else ""
     spark.sql(
-        f"SELECT DISTINCT _ls_gid, _ls_k, 0L AS _ls_c{groups}, _ls_low, _ls_high, "
-        f"timestamp_micros(_ls_low) AS _twstart, timestamp_micros(_ls_high) AS _twend, "
-        f"(_ls_high - _ls_low) div 1000L AS _twduration{local}, _ls_gid AS _tgrpid FROM {ROWS}"
-    ).createOrReplaceTempView(WINDOWS)
+        f"SELECT *, timestamp_micros(_ls_low) AS _twstart, timestamp_micros(_ls_high) AS _twend, "
+        f"(_ls_high - _ls_low) div 1000L AS _twduration{local}, _ls_gid AS _tgrpid "
+        f"FROM ({stream.assigner.members_sql(MARKED, move)})"
+    ).createOrReplaceTempView(ROWS)
+    told = ["_twstart", "_twend", "_twduration", "_tgrpid", *(["_tlocaltime"] if local else [])]
+    columns = ["_ls_gid", "_ls_k", *stream.group_columns, "_ls_low", "_ls_high", *told]
+    spark.sql(f"SELECT DISTINCT {', '.join(columns)}, 0L AS _ls_c FROM {ROWS}").createOrReplaceTempView(
+        WINDOWS
+    )
 
 
 def register_empty(spark: SparkSession, stream: Stream) -> None:

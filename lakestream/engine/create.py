@@ -14,6 +14,7 @@ from lakestream.compute.panes import averaged, partials
 from lakestream.compute.ranges import MARKED
 from lakestream.engine.admission import register_empty
 from lakestream.engine.instants import newest_time, parse_instant
+from lakestream.engine.isolation import spark_message
 from lakestream.engine.names import has_subtables, trigger_fragments
 from lakestream.engine.notices import event_rules
 from lakestream.engine.relations import CHANGED, EMPTY_CHANGES, FIRED, empty_view
@@ -24,6 +25,7 @@ from lakestream.engine.target import (
     check_existing,
     create_output,
     errors_table,
+    find_errors,
     key_is_from_window,
     keys_are_unique,
     output_shape,
@@ -72,6 +74,7 @@ def create_stream(
     uuid = str(uuid4())
     checked = _checked(spark, catalog, registry, definition, zone, uuid, exact_by_default=exact_by_default)
     stream = checked.stream
+    find_errors(catalog, definition)  # before anything is made
     output, shared = _output(catalog, registry, definition, checked.shape, uuid)
     errors_table(catalog, definition, uuid)
     table = catalog.handles.latest(stream.source.info.path)
@@ -421,12 +424,6 @@ def _analysis_error() -> type[Exception]:
     from pyspark.errors import AnalysisException
 
     return AnalysisException
-
-
-def spark_message(error: Exception) -> str:
-    """Return the sentence of a Spark error: without its plan and stack."""
-    first = str(error).strip().splitlines()[0]
-    return first.split("; line ")[0].rstrip(".")
 
 
 def _register_empty(spark: SparkSession, stream: Stream) -> None:

@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING
 from lakestream.compute.evaluate import Way
 from lakestream.engine.admission import FLUSH, due_of
 from lakestream.engine.checks import OutputMark, check_output, check_source, named_state
-from lakestream.engine.create import open_target, spark_message
+from lakestream.engine.create import open_target
 from lakestream.engine.delays import Delays, closed_by_clock, open_windows
 from lakestream.engine.faults import reach
 from lakestream.engine.instants import to_micros
+from lakestream.engine.isolation import spark_message
 from lakestream.engine.planner import Limits, Planner, Position
 from lakestream.engine.recalculate import PartRun
 from lakestream.engine.relations import History

@@ -77,8 +77,9 @@ def used_columns(info: TableInfo, used: frozenset[str] | None) -> tuple[str, ...
     """Return the visible columns that a stream reads: those of the names, and what every row needs."""
     if used is None:
         return visible_columns(info)
-    always = {info.time_column, TBNAME, *info.key}  # a table of events may have no time column
-    return tuple(name for name in visible_columns(info) if name in always or name.lower() in used)
+    always = {info.time_column, TBNAME, *info.key}
+    found = tuple(name for name in visible_columns(info) if name in always or name.lower() in used)
+    return found or visible_columns(info)[:1]  # rows of a table without a time are counted all the same
 
 
 def relation_of(info: TableInfo, only: str | None, used: frozenset[str] | None = None) -> Relation:

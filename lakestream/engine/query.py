@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from lakestream.engine.create import spark_message
 from lakestream.engine.information import INFORMATION_SCHEMA
+from lakestream.engine.isolation import spark_message
 from lakestream.engine.names import Names, visible_columns
 from lakestream.engine.planner import table_size
 from lakestream.engine.stream import quoted, text

@@ -168,24 +168,34 @@ def create_output(
 
 
 def errors_table(catalog: Catalog, definition: StreamDefinition, writer: str) -> TableInfo | None:
-    """Return the table of the rows that a stream leaves out, ``<stream>__errors``; made where it is missing.
+    """Return the table of the rows that a stream leaves out, made where it is missing; None: it has none."""
+    if not definition.options.drops_late:
+        return None
+    database, name = _errors_name(definition)
+    columns = [Column(column, kind) for column, kind in ERRORS.items()]
+    return find_errors(catalog, definition) or catalog.create_table(
+        database, name, columns, kind="output", time_column="at", writer=writer
+    )
+
+
+def find_errors(catalog: Catalog, definition: StreamDefinition) -> TableInfo | None:
+    """Return the error table of a stream (``<stream>__errors``) if it is there.
 
     Raises StatementError TABLE_EXISTS where the name is that of another table.
     """
-    if not definition.options.drops_late:
-        return None
-    database, name = definition.name.database or "", f"{definition.name.name}{ERRORS_SUFFIX}"
-    there = catalog.find_table(database, name)
-    if there is None:
-        columns = [Column(column, kind) for column, kind in ERRORS.items()]
-        return catalog.create_table(database, name, columns, kind="output", time_column="at", writer=writer)
-    if there.kind != "output" or [column.name for column in there.columns] != [*ERRORS]:
+    database, name = _errors_name(definition)
+    there = catalog.find_table(database, name) if definition.options.drops_late else None
+    if there is not None and (there.kind, [column.name for column in there.columns]) != ("output", [*ERRORS]):
         raise StatementError(
             "TABLE_EXISTS",
             f"there is a table {database}.{name}, where the rows that the stream leaves out would go",
             hint="rename the table or the stream",
         )
     return there
+
+
+def _errors_name(definition: StreamDefinition) -> tuple[str, str]:
+    return definition.name.database or "", f"{definition.name.name}{ERRORS_SUFFIX}"
 
 
 def check_existing(info: TableInfo, shape: OutputShape, *, by_name: bool) -> OutputShape:

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from lakestream.compute.calculation import ROWS, WINDOWS
 from lakestream.compute.evaluate import BATCH, Way
 from lakestream.compute.incremental import GROUP_TOLD, RESULT
-from lakestream.engine.admission import Admission
+from lakestream.engine.admission import Admission, failed_windows
 from lakestream.engine.cutting import Cutting, Found
 from lakestream.engine.extremes import Extremes
 from lakestream.engine.faults import reach
+from lakestream.engine.isolation import Isolation
 from lakestream.engine.notices import Notices
 from lakestream.engine.passing import Passed, Passing, passes
 from lakestream.engine.relations import (
@@ -226,12 +227,41 @@ class Tick:
             return self.outcome
         self._settled, self._spans = True, [EVER]
         self._evaluate()
-        if admitted.errors is not None and self.target.errors is not None:
+        failed = self._settle_failures()
+        errors = [rows for rows in (admitted.errors, failed) if rows is not None]
+        if errors and self.target.errors is not None:
             table = self.tables.open(self.target.errors.path)
-            write_errors(table, admitted.errors, errors_app(self.stream.uuid), self.plan, self.epoch)
+            rows = _joined(errors)
+            write_errors(table, rows, errors_app(self.stream.uuid), self.plan, self.epoch)
         self._put(output_app(self.stream.uuid))
-        self.outcome.windows = self.outcome.rows_out
         return self.outcome
+
+    def _settle_failures(self) -> pa.Table | None:
+        """Compute the results now; windows whose calculation fails are left out, and returned as errors."""
+        from pyspark.errors import PySparkException
+
+        try:
+            self._results = [self._computed(rows) for rows in self._results]
+        except PySparkException as error:
+            isolation = Isolation(self.spark, self.stream, self._try, error)
+            failed = isolation.run()
+            self._results = []
+            self._evaluate(isolation.evaluated)
+            self._results = [self._computed(rows) for rows in self._results]
+            return failed_windows(failed, self.plan.clock_us)
+        return None
+
+    def _try(self, stream: Stream) -> None:
+        """Evaluate the registered windows for nothing but whether that fails."""
+        self.spark.sql(evaluated_sql(self.spark, stream, retracts=False, settled=True)).toArrow()
+
+    def _computed(self, rows: Rows) -> Rows:
+        """Return rows that are there already: as Arrow, or kept by Spark if they are for Spark to write."""
+        kept = self.transport.keep(rows)
+        found = kept.frame if kept.rows is None else kept.rows
+        # How they are written depends on how many there are; a window of several groups counts as many.
+        self.outcome.windows += count_of(found)
+        return found
 
     def _instants(self, state: GroupState, written: pa.Table) -> pa.Table:
         """Return the instant for each group; without PARTITION BY there is one group, with rows or not."""
@@ -635,10 +665,10 @@ class Tick:
         if self._spans:
             self._evaluate()
 
-    def _evaluate(self) -> None:
-        """Evaluate the calculation for the registered windows."""
+    def _evaluate(self, stream: Stream | None = None) -> None:
+        """Evaluate the calculation for the registered windows, by the way of the stream or of another one."""
         retracts = not self.plan.extra.get("appends_only", False)
-        sql = evaluated_sql(self.spark, self.stream, retracts=retracts, settled=self._settled)
+        sql = evaluated_sql(self.spark, stream or self.stream, retracts=retracts, settled=self._settled)
         rows = self.spark.sql(self.target.shape.select(sql, unique=self.target.appends))
         if self._notices is not None:
             kept = self.transport.keep(rows)

@@ -42,13 +42,13 @@ if TYPE_CHECKING:
 _UNITS = {"DD": "d", "HH": "h", "MI": "m", "SS": "s", "MS": "a"}
 _MAX_MICROS = 36_500 * MICROS["d"]
 _MAX_COUNT = 2**31 - 1
+_MAX_OVERLAP = 10_000
 _PSEUDO = {"WINDOW_START": "_twstart", "WINDOW_END": "_twend", "EVENT_TIME": "_twend"}
 _FUNCTIONS = {
     "STDDEV": "stddev_pop",
     "STDDEVS": "stddev_samp",
     "VAR": "var_pop",
     "VARS": "var_samp",
-    "PERCENTILE_CONT": "percentile_cont",
 }
 """Functions of eKuiper that have another name in the calculation."""
 
@@ -56,7 +56,7 @@ _UNBUILT = frozenset(
     {"collect", "merge_agg", "deduplicate", "last_value", "lag", "latest", "changed_col", "changed_cols"}
     | {"had_changed", "acc_sum", "acc_max", "acc_min", "acc_count", "acc_avg", "last_hit_time"}
     | {"last_hit_count", "last_agg_hit_time", "last_agg_hit_count", "row_number", "unnest"}
-    | {"percentile", "percentile_disc", "rule_id", "rule_start", "window_trigger"}
+    | {"percentile", "percentile_cont", "percentile_disc", "rule_id", "rule_start", "window_trigger"}
 )
 """Functions that lakestream knows of and does not have in a window."""
 
@@ -301,6 +301,13 @@ def _hopping(reader: Reader, name: str, word: Word) -> Trigger:
     unit, numbers, words = _units(reader, name, word, 2, 2)
     for number, at in zip(numbers, words, strict=True):
         _positive(reader, name, number, at)
+    if numbers[0] > numbers[1] * _MAX_OVERLAP:
+        raise reader.error(
+            "BAD_DURATION",
+            f"{name}: each event would be in more than {_MAX_OVERLAP:,} windows",
+            word=words[1],
+            hint="a longer hop",
+        )
     return _interval(unit, *numbers)
 
 
@@ -389,12 +396,12 @@ def _calculation(reader: Reader, draft: Draft, query: _Query) -> Fragment:
     """Return the query over the rows of a window, with the names of its columns in the draft."""
     place = reader.source.fragment(query.start.start, query.start.end)
     head = reader.source.text[query.start.start : _offset(reader, query.start)]
-    listed = _translated(reader, query.listed)
+    listed = _translated(reader, draft, query.listed)
     items = parse_query(replace(place, sql=f"{head}{listed} FROM %%trows")).selects
     _name_columns(reader, draft, query, items)
-    having = _translated(reader, query.having) if query.having else ""
+    having = _translated(reader, draft, query.having) if query.having else ""
     aggregated = any(_aggregates(item) for item in items) or "(" in having
-    keys = [_translated(reader, key) for key in query.keys]
+    keys = [_translated(reader, draft, key) for key in query.keys]
     if keys or aggregated:
         _refuse_star(reader, query, items)
         picked = [_of_first_row(item, keys) for item in items]
@@ -402,12 +409,12 @@ def _calculation(reader: Reader, draft: Draft, query: _Query) -> Fragment:
         if picked != [item.sql("spark") for item in items]:
             listed = ", ".join(picked)
     text = f"{head}{listed} FROM %%trows"
-    text += f" WHERE {_translated(reader, query.where)}" if query.where else ""
+    text += f" WHERE {_translated(reader, draft, query.where)}" if query.where else ""
     text += f" GROUP BY {', '.join(keys)}" if keys else ""
     # A window of which WHERE leaves no row gives nothing.
     conditions = [*([having] if having else []), *(["count(1) > 0"] if aggregated and not keys else [])]
     text += f" HAVING {' AND '.join(f'({condition})' for condition in conditions)}" if conditions else ""
-    text += f" {_translated(reader, query.rest)}" if query.rest else ""
+    text += f" {_translated(reader, draft, query.rest)}" if query.rest else ""
     return replace(place, sql=text)
 
 
@@ -423,30 +430,42 @@ def _refuse_star(reader: Reader, query: _Query, items: list[exp.Expr]) -> None:
         )
 
 
-def _translated(reader: Reader, fragment: Fragment | None) -> str:
-    """Return a fragment with eKuiper's functions under lakestream's names, as long as they were if it fits.
+def _translated(reader: Reader, draft: Draft, fragment: Fragment | None) -> str:
+    """Return a fragment as the calculation has it, in which columns are those of the window's rows.
 
-    Raises NotSupportedError for those that are not built.
+    eKuiper's functions stand there under lakestream's names, as long as they were if that fits, and blanks
+    in the place of the table's own name before a column. Raises NotSupportedError for functions that are
+    not built.
     """
     if fragment is None:
         return ""
     words = _words_of(reader, fragment)
     parts, at = [], words[0].start
     for number, word in enumerate(words):
-        called = number + 1 < len(words) and words[number + 1].is_symbol("(")
-        if word.kind is not Kind.WORD or not called or word.start < at:
+        if word.start < at:
             continue
-        name, end = word.text.upper(), word.end
-        meant = _FUNCTIONS.get(name)
-        if name in _PSEUDO and number + 2 < len(words) and words[number + 2].is_symbol(")"):
-            end = words[number + 2].end
-            meant = _PSEUDO[name].ljust(end - word.start)
-        elif name.lower() in _UNBUILT:
-            raise reader.unsupported(f"the function {name.lower()}() in a window", word=word)
+        meant, end = _meaning(reader, draft, words[number : number + 3])
         if meant is not None:
-            parts += [reader.source.text[at : word.start], meant]
+            parts += [reader.source.text[at : word.start], meant.ljust(end - word.start)]
             at = end
     return "".join([*parts, reader.source.text[at : words[-1].end]])
+
+
+def _meaning(reader: Reader, draft: Draft, words: list[Word]) -> tuple[str | None, int]:
+    """Return what stands for the first of some words, None for itself, and where that ends."""
+    word, following = words[0], words[1] if len(words) > 1 else None
+    if word.kind not in (Kind.WORD, Kind.NAME) or following is None:
+        return None, word.end
+    if following.is_symbol(".") and draft.source and word.text.lower() == draft.source.name.lower():
+        return "", following.end
+    if word.kind is Kind.NAME or not following.is_symbol("("):
+        return None, word.end
+    name = word.text.upper()
+    if name.lower() in _UNBUILT:
+        raise reader.unsupported(f"the function {name.lower()}() in a window", word=word)
+    if name in _PSEUDO and len(words) > 2 and words[2].is_symbol(")"):
+        return _PSEUDO[name], words[2].end
+    return _FUNCTIONS.get(name), word.end
 
 
 def _words_of(reader: Reader, fragment: Fragment) -> list[Word]:

@@ -100,7 +100,7 @@ def _timezone(reader: Reader, options: SourceOptions) -> None:
     name = reader.string("a time zone in quotes")
     try:
         options.zone = ZoneInfo(name).key
-    except (OSError, ValueError):
+    except (KeyError, OSError, ValueError):
         raise reader.error(
             "BAD_TIMEZONE", f"there is no time zone {name!r}", word=word, hint="such as 'Asia/Shanghai'"
         ) from None

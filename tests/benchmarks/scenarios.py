@@ -623,6 +623,35 @@ def _make_caught_up(folder: Path, scale: float) -> None:
     )
 
 
+# --- windows around rows -------------------------------------------------------------------------
+
+AROUND_DEVICES, AROUND_ROWS, AROUND_SECONDS, AROUND_ROUNDS = 100, 1_000_000, 60, 3
+
+
+def _around_rows(folder: Path, scale: float) -> Figures:
+    """Give every row of a commit a window that reaches back a minute; the last round is measured."""
+    source, count = _new_source(folder), _scaled(AROUND_ROWS, scale, AROUND_DEVICES)
+    seconds = 0.0
+    with _open(folder) as lake:
+        lake.sql(
+            "CREATE STREAM s WITH (TIMESTAMP='ts') INTO target AS "
+            "SELECT tbname, window_end() AS until, avg(v) AS mean, max(v) AS top FROM source "
+            f"GROUP BY tbname, SLIDINGWINDOW(ss, {AROUND_SECONDS}) OVER (PARTITION BY tbname)"
+        )
+        for number in range(AROUND_ROUNDS):
+            data.write_apart(
+                data.write_rows,
+                path=str(source),
+                first=number * count,
+                sizes=[count],
+                devices=AROUND_DEVICES,
+            )
+            seconds = _run(lake)
+    written = DeltaTable(_target(folder)).count()
+    require(written, count * AROUND_ROUNDS, "windows in the output")
+    return _processed(count, seconds)
+
+
 def _cut_systems(kind: str, cut: Cut) -> dict[str, Run]:
     systems: dict[str, Run] = {"lakestream": _catch_up_cut(cut)}
     if kind == "session":
@@ -658,6 +687,7 @@ SCENARIOS = {
     "catchup_same_rows": Scenario({"lakestream": _same_rows}, "caught_up"),
     **{f"catchup_{kind}": Scenario(_cut_systems(kind, cut)) for kind, cut in CUTS.items()},
     **{f"small_tick_{kind}": Scenario({"lakestream": _small_tick_cut(cut)}) for kind, cut in CUTS.items()},
+    "around_rows": Scenario({"lakestream": _around_rows}),
     "idle_poll": Scenario({"lakestream": _idle_poll}, "caught_up"),
     "cli_status": Scenario({"lakestream": _cli_status}),
     "cli_help": Scenario({"lakestream": _cli_help}),

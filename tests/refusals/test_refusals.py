@@ -29,6 +29,7 @@ CREATE STREAM s INTERVAL(10s) SLIDING(10s) FROM nt INTO o
   AS SELECT _twstart AS ws, count(*) AS n FROM %%trows;
 CREATE STREAM g INTERVAL(10s) SLIDING(10s) FROM meters PARTITION BY loc INTO og
   AS SELECT _twstart AS ws, count(*) AS n FROM %%trows;
+CREATE TABLE taken__errors (ts TIMESTAMP, v INT);
 CREATE STREAM e WITH (TIMESTAMP='ts') INTO oe AS SELECT count(*) AS c FROM nt GROUP BY TUMBLINGWINDOW(ss, 5);
 """
 

@@ -105,6 +105,14 @@ def test_what_is_left_is_the_calculation(select: str, calculation: str) -> None:
     assert parse_normal(read(select).calculation.sql) == parse_normal(calculation)
 
 
+def test_columns_may_be_qualified_by_the_table() -> None:
+    found = read("SELECT t.k, sum(t.x) AS s FROM t WHERE t.x > 1 GROUP BY t.k, TUMBLINGWINDOW(ss, 1)")
+    assert parse_normal(found.calculation.sql) == (
+        "select k, sum( x) as s from %%trows where x > 1 group by k"
+    )
+    assert found.columns == ("k", "s")
+
+
 def parse_normal(text: str) -> str:
     return " ".join(text.split()).lower()
 
