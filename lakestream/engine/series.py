@@ -149,7 +149,7 @@ def windows_of(group: TimeGroup, bounds: tuple[int, int], zone: str) -> Windows:
         found.append((start, min(upper, shifted(start, group.interval, 1, zone))))
         if len(found) > _MAX_CALENDAR_WINDOWS:
             raise StatementError(
-                "TOO_MANY_WINDOWS",
+                "GROUP_BY_TOO_FINE",
                 f"GROUP BY with months would make more than {_MAX_CALENDAR_WINDOWS:,} windows",
                 hint="a shorter range",
             )

@@ -107,7 +107,7 @@ def _create_aligned(reader: Reader) -> CreateTimeseries:
 def _check_series(reader: Reader, path: Path, first: int) -> None:
     if len(path.nodes) < 3:
         raise reader.error(
-            "BAD_PATH",
+            "SERIES_PATH",
             f"{path} is no series: it has no device below root",
             word=reader.words[first],
             hint="such as root.ln.d.s",
