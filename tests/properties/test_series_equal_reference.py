@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 DEVICES = ("root.sg.a", "root.sg.b")
 Points = dict[str, dict[int, float]]
@@ -139,7 +139,7 @@ def close(found: list[Row], wanted: list[Row]) -> None:
 FUNCTIONS = "count(s), sum(s), first_value(s), last_value(s), extreme(s)"
 
 
-@settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck), phases=[Phase.generate])
+@settings(max_examples=6, deadline=None, suppress_health_check=list(HealthCheck), phases=[Phase.generate])
 @given(points, queries)
 def test_windows_and_fills(lakes: list[Lake], found: Points, query: Windowed) -> None:
     lake = lakes[0]
@@ -155,7 +155,7 @@ def test_windows_and_fills(lakes: list[Lake], found: Points, query: Windowed) ->
     close(rows, by_device)
 
 
-@settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck), phases=[Phase.generate])
+@settings(max_examples=4, deadline=None, suppress_health_check=list(HealthCheck), phases=[Phase.generate])
 @given(points, st.integers(-5, 5), st.integers(0, 45))
 def test_raw_rows_side_by_side(lakes: list[Lake], found: Points, least: int, since: int) -> None:
     lake = lakes[0]

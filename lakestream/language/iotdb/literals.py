@@ -5,7 +5,15 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from lakestream.language.iotdb.paths import ANY_NODE, ANY_NODES, ROOT, Path, node_of
+from lakestream.language.iotdb.paths import (
+    ANY_NODE,
+    ANY_NODES,
+    PLACEHOLDER,
+    ROOT,
+    Path,
+    has_placeholder,
+    node_of,
+)
 from lakestream.language.iotdb.values import Instant, Span
 from lakestream.language.model import Now
 from lakestream.language.reader import Reader
@@ -75,12 +83,9 @@ def _checked(reader: Reader, first: Word, node: str, wildcards: bool, placeholde
         if ANY_NODES in node and node != ANY_NODES:
             hint = "** is a node of its own"
             raise reader.error("SERIES_PATH", f"{node} is no node of a path", word=first, hint=hint)
-    has_placeholder = "{" in node or "}" in node or node == "::"
-    if has_placeholder and not placeholders:
+    if has_placeholder(node) and not placeholders:
         raise reader.error("SERIES_PATH", f"{node}: placeholders belong to INTO", word=first)
-    if has_placeholder and re.sub(r"\$\{\d{1,4}\}", "", node).strip("{}") != re.sub(
-        r"\$\{\d{1,4}\}", "", node
-    ):
+    if set("{}") & set(PLACEHOLDER.sub("", node)):
         hint = "${1} is node 1 of the source"
         raise reader.error("SERIES_PATH", f"{node} is no placeholder", word=first, hint=hint)
     return node
