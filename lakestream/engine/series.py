@@ -14,6 +14,7 @@ from lakestream.engine.points import AT, OF, Block, block_of, type_of_arrow
 from lakestream.engine.stream import quoted
 from lakestream.engine.transport import ArrowTransport
 from lakestream.errors import StatementError
+from lakestream.language.iotdb.paths import ROOT
 from lakestream.language.source import place_of
 from lakestream.storage.datafiles import rows_between
 from lakestream.storage.delta import capabilities, read_spark
@@ -114,7 +115,7 @@ class SeriesReader:
     def _scan(self, spark: SparkSession, scan: Scan, bounds: tuple[int | None, int | None]) -> DataFrame:
         from pyspark.sql import functions as F  # noqa: N812
 
-        info = self.tree.catalog.table("root", scan.table)
+        info = self.tree.catalog.table(ROOT, scan.table)
         handles = self.tree.catalog.handles
         table = handles.latest(info.path)
         columns = [DEVICE, TIME, *(column for column, _ in scan.columns)]
