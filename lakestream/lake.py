@@ -249,6 +249,11 @@ class Lake:
         catalog, zone = self._catalog, self.timezone
         return TreeEngine(catalog, self.clock, self._meter, self.settings, lambda: self.spark, zone)
 
+    def _refuse_tree(self, database: str, what: str) -> None:
+        """Refuse to drop what holds the tree of time series: its series would be left without tables."""
+        if database == ROOT and self._tree.tree.databases():
+            raise NotSupportedError(f"{what} of the tree of time series", hint="DELETE FROM takes its rows")
+
     def _run_on_tree(self, statement: TreeStatement) -> Result:
         from lakestream.engine.tree import changes_the_lake
 
@@ -273,6 +278,7 @@ class Lake:
         return Result(message=f"created database {statement.name}")
 
     def _drop_database(self, statement: model.DropDatabase) -> Result:
+        self._refuse_tree(statement.name, "DROP DATABASE")
         inside = [record for record in self._registry.streams() if _touches(record, statement.name)]
         if inside and not statement.force:
             raise StatementError(
@@ -328,6 +334,7 @@ class Lake:
         return self._editor().create_subtables(statement, self.database)
 
     def _drop_table(self, statement: model.DropTable) -> Result:
+        self._refuse_tree(self._in(statement.name), "DROP TABLE")
         stable = self._stable_of(statement)
         result = self._editor().drop_table(statement, self._in(statement.name))
         if stable is not None:

@@ -83,7 +83,7 @@ class SeriesQuery:
     is what ``now()`` stands for; ``[lower, upper)`` (µs) are the only times that points are taken of, None
     for no bound. The SQL reads the views ``points`` (what ``scans`` says) and ``result`` (what ``sql``
     gives), which ``number`` tells from those of other queries. Raises StatementError SERIES_TYPE,
-    SERIES_AMBIGUOUS, ALIAS_OF_MANY, TIME_CONDITION, ARGUMENT_KIND or TOO_MANY_WINDOWS.
+    SERIES_AMBIGUOUS, ALIAS_OF_MANY, TIME_CONDITION, ARGUMENT_KIND or GROUP_BY_TOO_FINE.
     """
 
     def __init__(
@@ -114,7 +114,7 @@ class SeriesQuery:
                     refuse_types(operand, output.expression)
         if windows is not None and windows.count > _MAX_WINDOWS:
             raise StatementError(
-                "TOO_MANY_WINDOWS",
+                "GROUP_BY_TOO_FINE",
                 f"GROUP BY would make {windows.count:,} windows",
                 hint=f"at most {_MAX_WINDOWS:,}",
                 place=place_of(select.text),

@@ -71,6 +71,8 @@ class ContinuousQueries:
     _read: dict[str, CreateContinuousQuery] = field(default_factory=dict)
     _until: dict[str, int] = field(default_factory=dict)
     _retry_at: dict[str, int] = field(default_factory=dict)
+    _looked_at: list[QueryRecord] | None = None
+    _idle_until: int = 0
 
     # --- statements ---
 
@@ -149,23 +151,28 @@ class ContinuousQueries:
 
     def round(self) -> list[TickReport]:
         """Run the execution that is due next of every query that has one; no report: nothing is due."""
-        now = to_micros(self.clock.now())
+        now, records = to_micros(self.clock.now()), self.definitions.queries()
+        if records is self._looked_at and now < self._idle_until:
+            return []
         due = sorted(
-            (record for record in self.definitions.queries() if self._is_due(record, now)),
+            (record for record in records if self._waits_until(record) <= now),
             key=lambda record: (record.next_us, record.name),
         )
         attempts = [attempt for record in due if (attempt := self._started(record, now)) is not None]
         if not attempts:
+            # Nothing is due before that: until then a look costs nothing, however many queries there are.
+            self._looked_at = records
+            self._idle_until = min(map(self._waits_until, records), default=now + 1)
             return []
+        self._looked_at = None
         threads = min(len(attempts), self.settings.continuous_query_submit_thread_count)
         started = self.meter.monotonic()
         with ThreadPoolExecutor(threads, "continuous-query") as pool:
             computed = list(pool.map(self._compute, attempts))
         return [self._finish(attempt, started) for attempt in computed]
 
-    def _is_due(self, record: QueryRecord, now_us: int) -> bool:
-        waits_until = max(record.next_us, self._until.get(record.name, 0), self._retry_at.get(record.name, 0))
-        return waits_until <= now_us
+    def _waits_until(self, record: QueryRecord) -> int:
+        return max(record.next_us, self._until.get(record.name, 0), self._retry_at.get(record.name, 0))
 
     def _started(self, record: QueryRecord, now_us: int) -> _Attempt | None:
         """Return an execution, resolved against the series there are now; None when it takes longer."""

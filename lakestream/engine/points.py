@@ -9,13 +9,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lakestream.errors import StatementError
-from lakestream.language.iotdb.paths import Path, name_of
+from lakestream.language.iotdb.paths import ROOT, Path, name_of
 from lakestream.storage.catalog import Column
 from lakestream.storage.delta import (
     align,
     commit,
     identifier,
     insert_rows,
+    lies_behind,
     read_arrow,
     text_literal,
     timestamp_literal,
@@ -120,7 +121,7 @@ class Writer:
     def _write_table(self, name: str, parts: Sequence[pa.Table], tag: CommitTag | None) -> int:
         import pyarrow as pa
 
-        info = self.tree.catalog.table("root", name)
+        info = self.tree.catalog.table(ROOT, name)
         table = self.tree.catalog.handles.latest(info.path)
         aligned = [align(_cast(part, table.schema), table.schema) for part in parts]
         rows = _merged(pa.concat_tables(aligned)) if len(aligned) > 1 else _merged(aligned[0])
@@ -128,7 +129,7 @@ class Writer:
         if not rows.num_rows:
             return 0
         if tag is None:
-            insert_rows(info, _over(rows, _old(table, info, rows)), tables=self.tree.catalog.handles)
+            insert_rows(info, rows, tables=self.tree.catalog.handles, keep_old=True)
         else:
             _commit(table, info, rows, tag)
         return int(rows.num_rows)
@@ -209,17 +210,13 @@ def _old(table: Table, info: TableInfo, rows: pa.Table) -> pa.Table:
     )
 
 
-def _over(rows: pa.Table, old: pa.Table) -> pa.Table:
-    """Return rows with the old points where they have none."""
-    return _laid_over(rows, old, "left outer") if old.num_rows else rows
-
-
-def _laid_over(rows: pa.Table, old: pa.Table, how: str) -> pa.Table:
+def _laid_over(rows: pa.Table, old: pa.Table) -> pa.Table:
+    """Return rows over old rows, one for each device and time: old points stay where there is no new one."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
     names = [name for name in rows.column_names if name not in (DEVICE, TIME)]
-    joined = rows.join(old, keys=[DEVICE, TIME], join_type=how, right_suffix="\0old")
+    joined = rows.join(old, keys=[DEVICE, TIME], join_type="full outer", right_suffix="\0old")
     points = [pc.coalesce(joined[name], joined[f"{name}\0old"]) for name in names]
     columns = [joined[DEVICE], joined[TIME], *points]
     return pa.table(dict(zip([DEVICE, TIME, *names], columns, strict=True))).select(rows.column_names)
@@ -227,14 +224,14 @@ def _laid_over(rows: pa.Table, old: pa.Table, how: str) -> pa.Table:
 
 def _commit(table: Table, info: TableInfo, rows: pa.Table, tag: CommitTag) -> None:
     """Write rows at most once: what lies in their range of time is written anew with them."""
-    old = _old(table, info, rows)
-    if not old.num_rows:
+    first, last = _span(rows)
+    old = None if lies_behind(table, info, first) else _old(table, info, rows)
+    if old is None or not old.num_rows:
         commit(table, rows, tag)
         return
-    first, last = _span(rows)
     time = identifier(info.time_column)
     within = f"{time} >= {timestamp_literal(first)} AND {time} <= {timestamp_literal(last)}"
-    commit(table, _laid_over(rows, old, "full outer"), tag, replace=f"{_devices_of(rows)} AND {within}")
+    commit(table, _laid_over(rows, old), tag, replace=f"{_devices_of(rows)} AND {within}")
 
 
 # --- values ---------------------------------------------------------------------------------------

@@ -14,6 +14,7 @@ from lakestream.engine.points import AT, OF, Block, block_of, type_of_arrow
 from lakestream.engine.stream import quoted
 from lakestream.engine.transport import ArrowTransport
 from lakestream.errors import StatementError
+from lakestream.language.iotdb.paths import ROOT
 from lakestream.language.source import place_of
 from lakestream.storage.datafiles import rows_between
 from lakestream.storage.delta import capabilities, read_spark
@@ -114,7 +115,7 @@ class SeriesReader:
     def _scan(self, spark: SparkSession, scan: Scan, bounds: tuple[int | None, int | None]) -> DataFrame:
         from pyspark.sql import functions as F  # noqa: N812
 
-        info = self.tree.catalog.table("root", scan.table)
+        info = self.tree.catalog.table(ROOT, scan.table)
         handles = self.tree.catalog.handles
         table = handles.latest(info.path)
         columns = [DEVICE, TIME, *(column for column, _ in scan.columns)]
@@ -149,7 +150,7 @@ def windows_of(group: TimeGroup, bounds: tuple[int, int], zone: str) -> Windows:
         found.append((start, min(upper, shifted(start, group.interval, 1, zone))))
         if len(found) > _MAX_CALENDAR_WINDOWS:
             raise StatementError(
-                "TOO_MANY_WINDOWS",
+                "GROUP_BY_TOO_FINE",
                 f"GROUP BY with months would make more than {_MAX_CALENDAR_WINDOWS:,} windows",
                 hint="a shorter range",
             )

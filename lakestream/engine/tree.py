@@ -138,7 +138,7 @@ class TreeEngine:
     def insert(self, device: str, rows: Sequence[Mapping[str, Any]] | pa.Table) -> int:
         """Insert points of a device, given as mappings or as an Arrow table with ``ts``, in one commit.
 
-        Returns the version of its database's table. Raises StatementError BAD_PATH, BAD_VALUE, SERIES_TYPE
+        Returns the version of its database's table. Raises StatementError SERIES_PATH, BAD_VALUE, SERIES_TYPE
         or TRIGGER_FAILED.
         """
         path = device_path(device)

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from lakestream.storage.keyed import KeyedTable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
+    from lakestream.storage.keyed import Row
     from lakestream.storage.layout import Layout
+
+_Record = TypeVar("_Record")
 
 
 @dataclass(frozen=True)
@@ -73,17 +76,33 @@ _TRIGGERS = {
 }
 
 
+class _Known(Generic[_Record]):
+    """Records in order, made anew only when the rows that they are read from have changed."""
+
+    def __init__(self, read: Callable[[Row], _Record], order: Callable[[_Record], Any]) -> None:
+        self._read, self._order = read, order
+        self._rows: dict[str, Row] | None = None
+        self._records: list[_Record] = []
+
+    def of(self, rows: dict[str, Row]) -> list[_Record]:
+        """Return the records of rows."""
+        if rows is not self._rows:
+            self._rows, self._records = rows, sorted(map(self._read, rows.values()), key=self._order)
+        return self._records
+
+
 class Definitions:
     """The continuous queries and triggers of one lake. One process writes them, any may read."""
 
     def __init__(self, layout: Layout) -> None:
         self._queries = KeyedTable(layout.system_path("continuous_queries"), _QUERIES, "name")
         self._triggers = KeyedTable(layout.system_path("triggers"), _TRIGGERS, "name")
+        self._known_queries = _Known(lambda row: QueryRecord(**row), lambda record: record.name)
+        self._known_triggers = _Known(_trigger, lambda record: record.order)
 
     def queries(self) -> list[QueryRecord]:
-        """Return the continuous queries by name."""
-        rows = self._queries.rows()
-        return [QueryRecord(**rows[name]) for name in sorted(rows)]
+        """Return the continuous queries by name: the same list as long as nothing has changed."""
+        return self._known_queries.of(self._queries.rows())
 
     def query(self, name: str) -> QueryRecord | None:
         """Return a continuous query, None when there is none of that name."""
@@ -99,9 +118,8 @@ class Definitions:
         self._queries.remove([name])
 
     def triggers(self) -> list[TriggerRecord]:
-        """Return the triggers in the order of their creation."""
-        found = [_trigger(row) for row in self._triggers.rows().values()]
-        return sorted(found, key=lambda record: record.order)
+        """Return the triggers in the order of their creation: the same list while nothing has changed."""
+        return self._known_triggers.of(self._triggers.rows())
 
     def put_triggers(self, records: Iterable[TriggerRecord]) -> None:
         """Record triggers in the place of what was known of them, in one commit."""

@@ -6,7 +6,7 @@ from lakestream.storage.appended import appended_spark
 from lakestream.storage.changes import changes_arrow, changes_spark
 from lakestream.storage.commit import CommitResult, CommitTag, commit
 from lakestream.storage.datafiles import rows_between
-from lakestream.storage.edits import append, create, delete_where, insert_rows, update_where
+from lakestream.storage.edits import append, create, delete_where, insert_rows, lies_behind, update_where
 from lakestream.storage.log import CommitInfo, read_commits
 from lakestream.storage.reading import (
     align,
@@ -36,6 +36,7 @@ __all__ = [
     "delete_where",
     "identifier",
     "insert_rows",
+    "lies_behind",
     "read_arrow",
     "read_commits",
     "read_spark",

@@ -118,11 +118,12 @@ def _named(table: Table, action: Callable[[], _T]) -> _T:
         raise StorageError("EDIT_FAILED", f"{table.path} was not changed: {first_line(error)}") from error
 
 
-def insert_rows(info: TableInfo, rows: pa.Table, *, tables: Tables) -> int:
+def insert_rows(info: TableInfo, rows: pa.Table, *, tables: Tables, keep_old: bool = False) -> int:
     """Insert rows by key in one commit and return its version (TDengine: an equal key is overwritten).
 
     Of rows with equal keys (``info.key``) the last one counts; a row whose key is in the table already
-    replaces the old row, NULL in columns that ``rows`` lack. Rows that cannot meet an old key, by the
+    replaces the old row, NULL in columns that ``rows`` lack; with ``keep_old`` a NULL leaves the old value
+    (IoTDB). Rows that cannot meet an old key, by the
     table's newest time or by a look at the keys of their time range, are appended plainly. A table
     without key takes every row. Raises StatementError BAD_VALUE for a NULL in a key column.
     """
@@ -134,10 +135,15 @@ def insert_rows(info: TableInfo, rows: pa.Table, *, tables: Tables) -> int:
         _refuse_null_keys(info, aligned)
         unique = _last_of_each(aligned, info.key)
         first, last = _span(unique, info.time_column)
-        if first > _newest(table, info.time_column) or not _meets_old_keys(table, info, unique, first, last):
+        if lies_behind(table, info, first) or not _meets_old_keys(table, info, unique, first, last):
             return append(table, unique)
-        _merge(table, info, unique, first, last)
+        _merge(table, info, unique, (first, last), keep_old=keep_old)
         return table.version
+
+
+def lies_behind(table: Table, info: TableInfo, first: int) -> bool:
+    """Return whether a time is later than all of the table's rows, by the statistics of its files."""
+    return first > _newest(table, info.time_column)
 
 
 def _refuse_null_keys(info: TableInfo, rows: pa.Table) -> None:
@@ -178,19 +184,24 @@ def _meets_old_keys(table: Table, info: TableInfo, rows: pa.Table, first: int, l
     return bool(rows.select(key).join(old, keys=key, join_type="left semi").num_rows)
 
 
-def _merge(table: Table, info: TableInfo, rows: pa.Table, first: int, last: int) -> None:
+def _merge(table: Table, info: TableInfo, rows: pa.Table, span: tuple[int, int], *, keep_old: bool) -> None:
+    first, last = span
     time = identifier(info.time_column)
     equal = [f"t.{identifier(name)} = s.{identifier(name)}" for name in info.key]
     # The bounds let the merge pass over files of other times.
     bounds = [f"t.{time} >= {timestamp_literal(first - 1_000)}", f"t.{time} <= {timestamp_literal(last)}"]
-    _merge_once(table, rows, " AND ".join([*bounds, *equal]))
+    kept = [name for name in rows.column_names if name not in info.key] if keep_old else []
+    updates = {identifier(n): f"coalesce(s.{identifier(n)}, t.{identifier(n)})" for n in kept}
+    _merge_once(table, rows, " AND ".join([*bounds, *equal]), updates)
 
 
 @_retried
-def _merge_once(table: Table, rows: pa.Table, predicate: str) -> None:
+def _merge_once(table: Table, rows: pa.Table, predicate: str, updates: Mapping[str, str]) -> None:
+    """Merge rows; ``updates`` say what matched rows become, empty for all of the new row."""
     table.refresh()
     merger = table.handle.merge(rows, predicate, source_alias="s", target_alias="t")
-    _named(table, merger.when_matched_update_all().when_not_matched_insert_all().execute)
+    matched = merger.when_matched_update(dict(updates)) if updates else merger.when_matched_update_all()
+    _named(table, matched.when_not_matched_insert_all().execute)
 
 
 @dataclass

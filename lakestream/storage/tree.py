@@ -124,7 +124,7 @@ class Tree:
     def add(self, wanted: Sequence[tuple[Path, str]]) -> list[Series]:
         """Create series of IoTDB types, their databases and columns too, and return them in order.
 
-        Raises StatementError SERIES_EXISTS for a path that is there, BAD_PATH where a database would lie
+        Raises StatementError SERIES_EXISTS for a path that is there, SERIES_PATH where a database would lie
         in another; nothing is made then.
         """
         known = self._by_path()
@@ -148,7 +148,7 @@ class Tree:
         for known in self.databases():
             if known != database and known.nodes[: len(database.nodes)] == database.nodes:
                 raise StatementError(
-                    "BAD_PATH",
+                    "SERIES_PATH",
                     f"{path} belongs to no database: {database} would hold the database {known}",
                     hint="CREATE DATABASE a longer path for it",
                 )

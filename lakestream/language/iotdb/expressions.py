@@ -108,7 +108,7 @@ def aggregate_calls(expression: Expression, tree: exp.Expr) -> Iterator[exp.Expr
 
 
 def read_expression(f: Fragment) -> Expression:
-    """Read an expression. Raises StatementError SYNTAX, BAD_PATH or NOT_SUPPORTED with its place."""
+    """Read an expression. Raises StatementError SYNTAX, SERIES_PATH or NOT_SUPPORTED with its place."""
     source = Source.of_fragment(f)
     scan = _Scan(Reader(source, read_words(source, NODE_CHARACTERS)))
     scan.run()

@@ -5,7 +5,15 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from lakestream.language.iotdb.paths import ANY_NODE, ANY_NODES, ROOT, Path, node_of
+from lakestream.language.iotdb.paths import (
+    ANY_NODE,
+    ANY_NODES,
+    PLACEHOLDER,
+    ROOT,
+    Path,
+    has_placeholder,
+    node_of,
+)
 from lakestream.language.iotdb.values import Instant, Span
 from lakestream.language.model import Now
 from lakestream.language.reader import Reader
@@ -45,7 +53,7 @@ _MAX_YEARS = 1_000
 def read_node(reader: Reader, what: str, *, wildcards: bool = False, placeholders: bool = False) -> str:
     """Take one node of a path: a quoted name, or letters, digits and ``_:@#$`` without a blank between.
 
-    Raises StatementError BAD_PATH for what is no node, and for wildcards and placeholders that may not
+    Raises StatementError SERIES_PATH for what is no node, and for wildcards and placeholders that may not
     stand here.
     """
     first = reader.peek()
@@ -68,28 +76,25 @@ def _is_part(word: Word) -> bool:
 def _checked(reader: Reader, first: Word, node: str, wildcards: bool, placeholders: bool) -> str:
     if node.isdigit() or "." in node:
         hint = f"a node of digits stands in back-ticks: `{node}`"
-        raise reader.error("BAD_PATH", f"{node} is no node of a path", word=first, hint=hint)
+        raise reader.error("SERIES_PATH", f"{node} is no node of a path", word=first, hint=hint)
     if ANY_NODE in node:
         if not wildcards:
-            raise reader.error("BAD_PATH", f"{node}: no wildcard may stand here", word=first)
+            raise reader.error("SERIES_PATH", f"{node}: no wildcard may stand here", word=first)
         if ANY_NODES in node and node != ANY_NODES:
             hint = "** is a node of its own"
-            raise reader.error("BAD_PATH", f"{node} is no node of a path", word=first, hint=hint)
-    has_placeholder = "{" in node or "}" in node or node == "::"
-    if has_placeholder and not placeholders:
-        raise reader.error("BAD_PATH", f"{node}: placeholders belong to INTO", word=first)
-    if has_placeholder and re.sub(r"\$\{\d{1,4}\}", "", node).strip("{}") != re.sub(
-        r"\$\{\d{1,4}\}", "", node
-    ):
+            raise reader.error("SERIES_PATH", f"{node} is no node of a path", word=first, hint=hint)
+    if has_placeholder(node) and not placeholders:
+        raise reader.error("SERIES_PATH", f"{node}: placeholders belong to INTO", word=first)
+    if set("{}") & set(PLACEHOLDER.sub("", node)):
         hint = "${1} is node 1 of the source"
-        raise reader.error("BAD_PATH", f"{node} is no placeholder", word=first, hint=hint)
+        raise reader.error("SERIES_PATH", f"{node} is no placeholder", word=first, hint=hint)
     return node
 
 
 def read_path(
     reader: Reader, what: str, *, wildcards: bool = False, placeholders: bool = False, least: int = 2
 ) -> Path:
-    """Take a path of at least so many nodes that begins with ``root``. Raises StatementError BAD_PATH."""
+    """Take a path of at least so many nodes that begins with ``root``. Raises StatementError SERIES_PATH."""
     first = reader.peek()
     nodes = [read_node(reader, what, wildcards=wildcards, placeholders=placeholders)]
     while reader.accept_symbol("."):
@@ -97,12 +102,12 @@ def read_path(
     own_device = placeholders and nodes == ["::"]
     if not own_device and (nodes[0] != ROOT or len(nodes) < least):
         hint = "paths begin with root, such as root.ln.d1"
-        raise reader.error("BAD_PATH", f"{'.'.join(nodes)} is no path of the tree", word=first, hint=hint)
+        raise reader.error("SERIES_PATH", f"{'.'.join(nodes)} is no path of the tree", word=first, hint=hint)
     return Path(tuple(nodes))
 
 
 def device_path(text: str) -> Path:
-    """Return a device as Python names it. Raises StatementError BAD_PATH or SYNTAX."""
+    """Return a device as Python names it. Raises StatementError SERIES_PATH or SYNTAX."""
     source = Source(text)
     reader = Reader(source, read_words(source, NODE_CHARACTERS))
     path = read_path(reader, "a device such as root.ln.d")

@@ -10,7 +10,9 @@ ANY_NODE, ANY_NODES = "*", "**"
 ROOT = "root"
 _BETWEEN = "\0"
 _PLAIN = re.compile(r"[A-Za-z0-9_:@#$*{}]+")
-_PLACEHOLDER = re.compile(r"\$\{(\d{1,9})\}")
+PLACEHOLDER = re.compile(r"\$\{(\d{1,9})\}")
+"""A node of the source in INTO."""
+
 _REST = "::"
 
 
@@ -106,7 +108,7 @@ class Series:
 
 def has_placeholder(node: str) -> bool:
     """Tell whether a node of INTO takes something from the source's path."""
-    return node == _REST or _PLACEHOLDER.search(node) is not None
+    return node == _REST or PLACEHOLDER.search(node) is not None
 
 
 def filled_device(target: Path, source: Path) -> Path | None:
@@ -132,6 +134,6 @@ def filled_measurement(target: str, source: Path) -> str | None:
 
 
 def _filled(node: str, source: Path) -> str | None:
-    if any(int(number) >= len(source.nodes) for number in _PLACEHOLDER.findall(node)):
+    if any(int(number) >= len(source.nodes) for number in PLACEHOLDER.findall(node)):
         return None
-    return _PLACEHOLDER.sub(lambda found: source.nodes[int(found[1])], node)
+    return PLACEHOLDER.sub(lambda found: source.nodes[int(found[1])], node)

@@ -56,7 +56,7 @@ class _Draft:
 def read_select(reader: Reader) -> Select:
     """Take a SELECT, up to the end of the statement or to END.
 
-    Raises StatementError with the place: SYNTAX, BAD_PATH, and what
+    Raises StatementError with the place: SYNTAX, SERIES_PATH, and what
     :func:`lakestream.language.iotdb.checks.check_select` refuses.
     """
     first = reader.at

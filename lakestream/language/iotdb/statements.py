@@ -73,6 +73,9 @@ def _statement(reader: Reader) -> TreeStatement:
 def _create_database(reader: Reader) -> CreateTreeDatabase:
     first = reader.at
     path = read_path(reader, "a database such as root.ln")
+    for option in ("USING", "WITH"):
+        if reader.sees(option):
+            raise reader.unsupported(f"CREATE DATABASE … {option}")
     return CreateTreeDatabase(path, reader.fragment(first, reader.at))
 
 
@@ -107,7 +110,7 @@ def _create_aligned(reader: Reader) -> CreateTimeseries:
 def _check_series(reader: Reader, path: Path, first: int) -> None:
     if len(path.nodes) < 3:
         raise reader.error(
-            "BAD_PATH",
+            "SERIES_PATH",
             f"{path} is no series: it has no device below root",
             word=reader.words[first],
             hint="such as root.ln.d.s",
@@ -158,12 +161,13 @@ def _insert(reader: Reader) -> InsertPoints:
     device = read_path(reader, "a device such as root.ln.d")
     end = reader.at
     names = reader.list_of(lambda: read_node(reader, "time or a measurement"))
-    if len({name.lower() for name in names if name.lower() in ("time", "timestamp")}) > 1:
-        raise reader.error("DUPLICATE_COLUMN", "the time is given twice")
     for name in names:
         if names.count(name) > 1:
             raise reader.error("DUPLICATE_COLUMN", f"{name} is given twice", word=reader.words[first])
-    at = next((i for i, name in enumerate(names) if name.lower() in ("time", "timestamp")), None)
+    times_at = [place for place, name in enumerate(names) if name.lower() in ("time", "timestamp")]
+    if len(times_at) > 1:
+        raise reader.error("DUPLICATE_COLUMN", "the time is given twice", word=reader.words[first])
+    at = times_at[0] if times_at else None
     reader.accept("ALIGNED")
     if not reader.accept("VALUE"):
         reader.expect("VALUES")
@@ -183,8 +187,10 @@ def _row(reader: Reader, width: int, time: int | None) -> tuple[Instant | Now, t
     values: list[Value] = []
     reader.expect_symbol("(")
     for place in range(width):
+        if place and reader.sees_symbol(")"):
+            raise reader.error("VALUE_COUNT", f"the row has {place} values, {width} are wanted")
         if place:
-            _expect_value(reader, word, place, width)
+            reader.expect_symbol(",")
         if place == time:
             at = read_instant(reader, "the time of the point")
         else:
@@ -192,13 +198,6 @@ def _row(reader: Reader, width: int, time: int | None) -> tuple[Instant | Now, t
     if not reader.accept_symbol(")"):
         raise reader.error("VALUE_COUNT", f"the row has more than the {width} values wanted", word=word)
     return at, tuple(values)
-
-
-def _expect_value(reader: Reader, word: object, place: int, width: int) -> None:
-    del word
-    if reader.sees_symbol(")"):
-        raise reader.error("VALUE_COUNT", f"the row has {place} values, {width} are wanted")
-    reader.expect_symbol(",")
 
 
 # --- continuous queries ---------------------------------------------------------------------------

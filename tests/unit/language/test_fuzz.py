@@ -16,6 +16,27 @@ VALID = [
     case["sql"]
     for case in yaml.safe_load((Path(__file__).parent / "data" / "accepted.yaml").read_text(encoding="utf-8"))
 ]
+TREE = yaml.safe_load((Path(__file__).parent / "data" / "iotdb_accepted.yaml").read_text(encoding="utf-8"))
+TREE_PIECES = [
+    *" ();,.'\"`|%-+*/=<>!&:$@#[]\n\0\u2028\ud800é",
+    *(
+        "**",
+        "::",
+        "${1}",
+        "root",
+        "root.a.b",
+        "wf*",
+        "1h30m",
+        "2025-01-01",
+        "now()",
+        "`a b`",
+        "1.",
+        "--",
+        "/*",
+    ),
+    *("SELECT", "FROM", "INTO", "WHERE", "GROUP BY(", "LEVEL", "FILL(", "END", "BEGIN", "RESAMPLE", "count("),
+    *("time", "AND", "NOT", "IN", "LIKE", "REGEXP", "NULL", "ALIGN BY DEVICE", "LIMIT", "9" * 40),
+]
 PIECES = [
     *" ();,.'\"`|%-+*/=<>\n\0\u2028\ud800é\u0661",
     *(
@@ -54,10 +75,10 @@ SECONDS_PER_KB = 0.1
 calm = settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
-def _parse(text: str) -> None:
+def _parse(text: str, dialect: str = "tdengine") -> None:
     started = time.perf_counter()  # noqa: TID251 - it is the machine's time that is limited
     try:
-        parse_script(text)
+        parse_script(text, dialect=dialect)
     except LakestreamError as error:
         place = error.place
         error.render()
@@ -90,6 +111,29 @@ def test_a_changed_statement(sql: str, data: st.DataObject) -> None:
         end = data.draw(st.integers(start, min(len(sql), start + 12)))
         sql = sql[:start] + data.draw(st.sampled_from(["", *PIECES])) + sql[end:]
     _parse(sql)
+
+
+@calm
+@given(st.lists(st.sampled_from(TREE_PIECES), max_size=40).map(" ".join))
+def test_any_words_of_the_tree(text: str) -> None:
+    _parse(text, "iotdb")
+
+
+@calm
+@given(st.lists(st.sampled_from(TREE_PIECES), max_size=12).map(" ".join))
+def test_any_expression_over_series(text: str) -> None:
+    _parse(f"SELECT {text} FROM root.a WHERE {text}", "iotdb")
+
+
+@calm
+@given(st.sampled_from(TREE), st.data())
+def test_a_changed_statement_of_the_tree(sql: str, data: st.DataObject) -> None:
+    _parse(sql, "iotdb")
+    for _ in range(data.draw(st.integers(1, 3))):
+        start = data.draw(st.integers(0, len(sql)))
+        end = data.draw(st.integers(start, min(len(sql), start + 12)))
+        sql = sql[:start] + data.draw(st.sampled_from(["", *TREE_PIECES])) + sql[end:]
+    _parse(sql, "iotdb")
 
 
 def test_a_megabyte_is_read_in_linear_time() -> None:
