@@ -33,6 +33,7 @@ from lakestream.engine.target import (
 from lakestream.errors import LakestreamError, NotSupportedError, StatementError, StreamError
 from lakestream.language.expressions import parse_query, place_in
 from lakestream.language.model import (
+    WINDOW_CLOSE,
     CountTrigger,
     EventTrigger,
     PeriodTrigger,
@@ -348,9 +349,17 @@ def _check_trigger(spark: SparkSession, stream: Stream) -> None:
 
 
 def _check_notified(spark: SparkSession, stream: Stream, shape: OutputShape) -> None:
-    """Let Spark check the condition of NOTIFY. Raises StatementError EXPRESSION_INVALID."""
-    notification = stream.definition.notification
-    if notification is None or notification.where is None:
+    """Let Spark check the condition of NOTIFY. Raises StatementError EXPRESSION_INVALID, NOT_SUPPORTED."""
+    notification, options = stream.definition.notification, stream.definition.options
+    if notification is None:
+        return
+    by_opening = options.at_open and not options.at_close
+    if options.ignore_nodata and by_opening and WINDOW_CLOSE in notification.events:
+        raise NotSupportedError(
+            "NOTIFY … ON (WINDOW_CLOSE) of a stream with IGNORE_NODATA_TRIGGER that computes openings only",
+            hint="EVENT_TYPE(WINDOW_OPEN | WINDOW_CLOSE)",
+        )
+    if notification.where is None:
         return
     try:
         spark.sql(f"SELECT {event_rules(stream, shape).where} FROM ({shape.nothing})").schema  # noqa: B018

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from lakestream.errors import StatementError, did_you_mean
 from lakestream.language.targets import redacted_text
+from lakestream.storage.layout import SYSTEM_FOLDER
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -77,7 +78,7 @@ def _stream(record: StreamRecord, progress: Progress | None, lag: int | None) ->
         redacted_text(record.sql),
         record.status,
         record.extra["source"],
-        record.output,
+        None if record.output.startswith(f"{SYSTEM_FOLDER}.") else record.output,
         progress.tick if progress else None,
         progress.version if progress else None,
         lag,

@@ -147,8 +147,8 @@ class Notices:
         events.createOrReplaceTempView(EVENTS)
         self._events = True
 
-    def _groups(self, alias: str = "") -> str:
-        return "".join(f", {alias}{name}" for name in self.stream.group_columns)
+    def _groups(self) -> str:
+        return "".join(f", {name}" for name in self.stream.group_columns)
 
     def _closings(self, *, closed_only: bool = False) -> str:
         """Return SQL of the windows that a detection result lets fire."""

@@ -6,6 +6,7 @@ from dataclasses import fields, is_dataclass
 from typing import TYPE_CHECKING
 
 from lakestream.language.model import Duration, Fragment, TableName
+from lakestream.language.targets import redacted_text
 
 if TYPE_CHECKING:
     from lakestream.language.model import StreamDefinition
@@ -31,7 +32,7 @@ def differences(before: StreamDefinition, after: StreamDefinition) -> list[tuple
     for name, clause in _CLAUSES.items():
         texts = _said(getattr(before, name)), _said(getattr(after, name))
         if texts[0] != texts[1]:
-            found.append((clause, *texts))
+            found.append((clause, redacted_text(texts[0]), redacted_text(texts[1])))
     return found
 
 
@@ -44,7 +45,7 @@ def _said(value: object) -> str:
     if isinstance(value, tuple):
         return ", ".join(map(_said, value))
     if is_dataclass(value):
-        own = {f.name: getattr(value, f.name) for f in fields(value)}
+        own = {f.name: getattr(value, f.name) for f in fields(value) if f.compare}
         told = [f"{name} {_said(part)}" for name, part in own.items() if part not in (None, False, ())]
         return f"{type(value).__name__.removesuffix('Trigger')}({', '.join(told)})"
     return str(value)

@@ -18,7 +18,6 @@ from tenacity import (
     Retrying,
     retry_if_exception_type,
     sleep_using_event,
-    stop_when_event_set,
     wait_exponential,
     wait_random,
 )
@@ -130,8 +129,14 @@ class Dispatcher:
         for url in notification.urls:
             target = self._targets.get(url)
             if target is None:
-                target = self._targets[url] = _Target(url, self._outbox, self._deliveries, self._rules)
+                target = _Target(url, self._outbox, self._deliveries, self._rules, self._is_told)
+                self._targets[url] = target
             target.put(batch, pauses=notification.pauses)
+
+    def _is_told(self, stream_id: str, url: str) -> bool:
+        """Return whether a stream is there and still names a url."""
+        notification = self._notified.get(stream_id)
+        return notification is not None and url in notification.urls
 
     def is_held(self, stream_id: str) -> bool:
         """Return whether a stream that pauses has events for a target that could not be reached."""
@@ -171,6 +176,7 @@ class _Target:
     outbox: Outbox
     deliveries: Deliveries
     rules: Rules
+    is_told: Callable[[str, str], bool]
     _queue: deque[tuple[Batch, bool]] = field(default_factory=deque, init=False)
     _changed: threading.Condition = field(default_factory=threading.Condition, init=False)
     _stop: threading.Event = field(default_factory=threading.Event, init=False)
@@ -193,8 +199,8 @@ class _Target:
     def put(self, batch: Batch, *, pauses: bool) -> None:
         """Add a batch; ``pauses``: it is never given up."""
         with self._changed:
+            self._settled = self._settled and bool(self._queue)
             self._queue.append((batch, pauses))
-            self._settled = self._settled and self._failed
             self._changed.notify_all()
 
     def holds(self, stream_id: str) -> bool:
@@ -251,6 +257,7 @@ class _Target:
             return
         with self._changed:
             self._queue.popleft()
+            self._settled = False
             self._changed.notify_all()
 
     def _fail(self) -> None:
@@ -266,7 +273,7 @@ class _Target:
 
     def _deliver(self, batch: Batch, *, pauses: bool) -> None:
         delivery = self.deliveries.of(batch.stream_id, self.url)
-        if batch.version < delivery.version:
+        if batch.version < delivery.version or not self.is_told(batch.stream_id, self.url):
             return
         begin = delivery.seq if batch.version == delivery.version else 0
         events = self.outbox.events(batch)
@@ -276,6 +283,8 @@ class _Target:
             if self._stop.is_set():
                 raise _Stopped
             sent = self._hand_over(message, delivery, pauses=pauses)
+            if not sent and not self.is_told(batch.stream_id, self.url):
+                return
             is_last = message.last + 1 == events.num_rows
             delivery = self.deliveries.put(
                 delivery,
@@ -296,7 +305,7 @@ class _Target:
             return False
         retrying = Retrying(
             retry=retry_if_exception_type(DeliveryFailed),
-            stop=lambda state: stop_when_event_set(self._stop)(state) or self._gives_up(state, pauses=pauses),
+            stop=lambda _: self._stop.is_set() or self._gives_up(delivery, pauses=pauses),
             wait=_wait,
             sleep=sleep_using_event(self._stop),
             before_sleep=lambda state: self._note(state, delivery, pauses=pauses),
@@ -314,8 +323,10 @@ class _Target:
         self.rules.reach("C8")
         return True
 
-    def _gives_up(self, _state: RetryCallState, *, pauses: bool) -> bool:
-        """Return whether a target has been away for longer than events wait for it."""
+    def _gives_up(self, delivery: Delivery, *, pauses: bool) -> bool:
+        """Return whether nobody is to be told any more, or has been away for longer than events wait."""
+        if not self.is_told(delivery.stream_id, self.url):
+            return True
         now = self.rules.clock.monotonic()
         if self._failing_since is None:
             self._failing_since = now

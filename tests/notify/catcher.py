@@ -34,13 +34,9 @@ class Catcher:
         self._server: Server = serve(
             self._keep, "localhost", port, process_request=self._answer, max_size=None
         )
+        self.port = int(self._server.socket.getsockname()[1])
         self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
         self._thread.start()
-
-    @property
-    def port(self) -> int:
-        """Where it listens."""
-        return int(self._server.socket.getsockname()[1])
 
     @property
     def url(self) -> str:

@@ -219,6 +219,20 @@ def test_a_stream_that_pauses_is_held_until_its_events_are_sent(world: World) ->
     assert [d.holds for d in world.deliveries.all()] == [False]
 
 
+def test_a_stream_that_is_dropped_while_its_target_is_away_is_given_up(world: World) -> None:
+    world.notified = {"s": Notification((URL,), ("WINDOW_CLOSE",), pauses=True)}
+    world.peers[URL].failures = 10**6
+    world.put([1], 1)
+    world.send()
+    world.notified = {"t": Notification((URL,), ("WINDOW_CLOSE",))}
+    world.dispatcher.follow(world.notified, lambda _: True)
+    world.deliveries.remove("s")
+    world.peers[URL].failures = 0
+    world.put([2], 1, stream="t")
+    world.send()
+    assert world.peers[URL].events in ([2], [1, 2]), "the attempt under way may still succeed"
+
+
 def test_events_are_given_up_and_counted_where_they_are_not_kept(world: World) -> None:
     world.opened(keep=0)
     world.peers[URL].failures = 1
