@@ -80,7 +80,8 @@ class KeyedTable:
             return
         old = self.rows()
         table = self._writable()
-        replaced = [key for key in new if key in old]
+        # What is written must match the predicate of what it replaces: new keys stand in it too.
+        replaced = list(new) if any(key in old for key in new) else []
         self._write(table, list(new.values()), replaced)
         self._rows = {**old, **new}
         self._version = table.version

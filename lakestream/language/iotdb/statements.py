@@ -297,7 +297,8 @@ def _event(reader: Reader) -> Event:
 
 
 def _attribute(reader: Reader) -> tuple[str, str]:
-    key = reader.string("an attribute's name in quotes")
+    is_text = reader.peek().kind is Kind.STRING
+    key = reader.take().text if is_text else reader.identifier("an attribute's name")[0]
     reader.expect_symbol("=")
     return key, reader.string("an attribute's value in quotes")
 

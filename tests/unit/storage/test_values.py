@@ -151,3 +151,13 @@ def test_literals_mean_their_values(catalog: Catalog, kind: str, value: Any) -> 
     update_where(catalog.handle(info), {"c": sql_literal(value, columns[1])}, None)
     found = read_arrow(info.path)["c"]
     assert (found.cast("int64") if kind == "timestamp" else found).to_pylist() == [value]
+
+
+def test_a_null_may_leave_the_old_value(catalog: Catalog) -> None:
+    columns = [Column("who", "string"), Column("ts", "timestamp"), Column("A", "int"), Column("b", "int")]
+    info = catalog.create_table("main", "kept", columns, time_column="ts", key=("who", "ts"))
+    for row in (("x", 1_000, 1, 2), ("x", 1_000, None, 3), ("y", 1_000, 5, None), ("x", 1_000, 7, None)):
+        rows = rows_of_values(info, (), [row], now_us=NOW)
+        insert_rows(info, rows, tables=catalog.handles, keep_old=True)
+    found = read_arrow(catalog.handles.open(info.path), columns=["who", "A", "b"]).sort_by("who")
+    assert found.to_pylist() == [{"who": "x", "A": 7, "b": 3}, {"who": "y", "A": 5, "b": None}]

@@ -1,0 +1,58 @@
+"""Continuous queries and triggers as registered."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from lakestream.storage.definitions import Definitions, QueryRecord, TriggerRecord
+from lakestream.storage.keyed import KeyedTable
+from lakestream.storage.layout import Layout
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+QUERY = QueryRecord("u1", "c", "CREATE CQ c …", "UTC", 1, 0, 20)
+
+
+def layout(tmp_path: Path) -> Layout:
+    found = Layout(str(tmp_path / "lake"))
+    found.initialise()
+    return found
+
+
+def test_queries_are_read_back_by_another_process(tmp_path: Path) -> None:
+    ours, theirs = Definitions(layout(tmp_path)), Definitions(layout(tmp_path))
+    assert theirs.queries() == []
+    ours.put_query(QUERY)
+    ours.put_query(replace(QUERY, name="b"))
+    assert [record.name for record in theirs.queries()] == ["b", "c"]
+    assert theirs.queries() is theirs.queries()
+    done = replace(QUERY, next_us=40, last_us=20, skipped=1, last_error="E")
+    ours.put_query(done)
+    assert theirs.query("c") == done
+    ours.remove_query("c")
+    assert theirs.query("c") is None
+
+
+def test_triggers_come_in_the_order_of_their_creation(tmp_path: Path) -> None:
+    definitions = Definitions(layout(tmp_path))
+    first = TriggerRecord("u1", "z", "CREATE …", 1, {"/t": 3}, "00ff")
+    definitions.put_triggers([first])
+    definitions.put_triggers([TriggerRecord("u2", "a", "CREATE …", 2), replace(first, versions={"/t": 4})])
+    assert [(record.name, record.versions) for record in definitions.triggers()] == [
+        ("z", {"/t": 4}),
+        ("a", {}),
+    ]
+    definitions.remove_trigger("z")
+    assert [record.name for record in definitions.triggers()] == ["a"]
+
+
+def test_old_and_new_rows_are_put_together(tmp_path: Path) -> None:
+    table = KeyedTable(layout(tmp_path).system_path("t"), {"k": "string", "v": "bigint"}, "k")
+    table.put([{"k": "a", "v": 1}])
+    table.put([{"k": "a", "v": 2}, {"k": "b", "v": 3}])
+    assert KeyedTable(table.path, {"k": "string", "v": "bigint"}, "k").rows() == {
+        "a": {"k": "a", "v": 2},
+        "b": {"k": "b", "v": 3},
+    }
