@@ -80,7 +80,8 @@ class KeyedTable:
             return
         old = self.rows()
         table = self._writable()
-        replaced = [key for key in new if key in old]
+        # Every row that is written must lie in what is replaced.
+        replaced = list(new) if any(key in old for key in new) else []
         self._write(table, list(new.values()), replaced)
         self._rows = {**old, **new}
         self._version = table.version
