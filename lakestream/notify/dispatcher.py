@@ -155,15 +155,15 @@ class Dispatcher:
         """Stop sending, and let targets that have everything begin behind it the next time."""
         for target in self._targets.values():
             target.stop()
-        idle = [target.url for target in self._targets.values() if target.is_empty]
-        if self._seen is None or not idle:
+        if self._seen is None:
             return
+        busy = {target.url for target in self._targets.values() if not target.is_empty}
         waiting = {stream_id for stream_id, queue in self._waiting.items() if queue}
         behind = [
             self._deliveries.of(stream_id, url)
             for stream_id, notification in self._notified.items()
             for url in notification.urls
-            if url in idle and stream_id not in waiting
+            if url not in busy and stream_id not in waiting
         ]
         self._deliveries.move([d for d in behind if d.version <= self._seen], self._seen + 1)
 

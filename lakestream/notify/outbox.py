@@ -94,8 +94,12 @@ class Outbox:
 
     def frame(self, spark: SparkSession) -> DataFrame:
         """Return every event that is kept, for SQL; ``stream_name`` is the name of the stream."""
-        table = self._opened() or self._made()
-        return read_spark(spark, table, table.refresh()).withColumnRenamed("stream", "stream_name")
+        table = self._opened()
+        if table is None:
+            found = spark.createDataFrame([], ", ".join(f"{name} {kind}" for name, kind in COLUMNS.items()))
+        else:
+            found = read_spark(spark, table, table.refresh())
+        return found.withColumnRenamed("stream", "stream_name")
 
     def _opened(self) -> Table | None:
         if self._table is None and DeltaTable.is_deltatable(self.path):
