@@ -22,6 +22,7 @@ from lakestream.engine.isolation import spark_message
 from lakestream.engine.planner import Limits, Planner, Position
 from lakestream.engine.recalculate import PartRun
 from lakestream.engine.relations import History
+from lakestream.engine.rest import Rest
 from lakestream.engine.resync import Resync
 from lakestream.engine.state import GroupState
 from lakestream.engine.stream import Stream, compile_stream
@@ -151,12 +152,21 @@ class Engine:
     is_held: Callable[[str], bool] = field(default=lambda _: False)
     _running: dict[str, _Running] = field(default_factory=dict)
     _dropping: list[StreamRecord] = field(default_factory=list)
+    _rest: Rest | None = None
 
     def round(self) -> list[TickReport]:
         """Run one tick of every stream that has something new, then a part of each recalculation.
 
         Nothing to do gives no report.
         """
+        now_us = to_micros(self.clock.now())
+        if self._rest is not None and self._rest.lasts(self.registry, self.catalog.handles, now_us):
+            return []
+        reports = self._round()
+        self._rest = None if reports else self._resting(now_us)
+        return reports
+
+    def _round(self) -> list[TickReport]:
         self._resynchronise()
         planned = self._plan_all()
         new = [plan for running, plan in planned if running.pending is None]
@@ -167,6 +177,29 @@ class Engine:
         reports = [self._run(running, plan) for running, plan in planned]
         self._delete_outputs()
         return [*reports, *self._recalculate()]
+
+    def _resting(self, now_us: int) -> Rest | None:
+        """Return what the next round may wait for, None where it has to look at every stream."""
+        if self._dropping or not all(map(self._may_rest, self._running.values())):
+            return None
+        if any(job.is_open for job in self.registry.recalculations()):
+            return None
+        paths = {running.stream.source.info.path for running in self._running.values()}
+        sources = {path: self.catalog.handles.open(path).mark for path in paths}
+        periods = [
+            running.stream.period(running.record.created_us)
+            for running in self._running.values()
+            if running.stream.is_periodic
+        ]
+        due_us = min((period.following(period.last(now_us)) for period in periods), default=None)
+        return Rest(self.registry.marks(), sources, due_us)
+
+    def _may_rest(self, running: _Running) -> bool:
+        """Return whether a stream waits for its source, or for an instant of PERIOD, and nothing else."""
+        options = running.stream.definition.options
+        by_clock = options.by_clock or options.by_arrival or running.delays is not None
+        waits = running.pending is None and self.meter.monotonic() >= running.not_before
+        return waits and not by_clock and not self.is_held(running.record.uuid)
 
     def _delete_outputs(self) -> None:
         """Take the output of dropped subtables back, once the stream has taken all that was in them."""

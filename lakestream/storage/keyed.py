@@ -60,13 +60,19 @@ class KeyedTable:
         self._rows: dict[str, Row] = {}
         self._version = -1
 
-    def rows(self) -> dict[str, Row]:
-        """Return all rows by key, as of the latest version."""
+    def mark(self) -> int:
+        """Return the latest version, -1 for a table that was never written."""
         if self._table is None:
             if not DeltaTable.is_deltatable(self.path):
-                return {}
+                return -1
             self._table = Table.open(self.path)
-        version = self._table.refresh()
+        return self._table.refresh()
+
+    def rows(self) -> dict[str, Row]:
+        """Return all rows by key, as of the latest version."""
+        version = self.mark()
+        if self._table is None:
+            return {}
         if version != self._version:
             found = rows_of(self._table.handle.scan())
             self._rows = {row[self._key]: row for row in found}

@@ -197,6 +197,12 @@ class Registry:
         self._plans = _TickLog(layout.system_path("plans"), _PLANS, TickPlan, self._streams)
         self._progress = _TickLog(layout.system_path("progress"), _PROGRESS, Progress, self._streams)
 
+    def marks(self) -> tuple[int, ...]:
+        """Return how far each of its tables has come: equal marks say that nothing was written."""
+        return tuple(
+            table.mark() for table in (self._streams, self._recalculations, self._plans, self._progress)
+        )
+
     # --- streams --------------------------------------------------------------------------------
 
     def streams(self, database: str | None = None) -> list[StreamRecord]:
@@ -380,6 +386,11 @@ class _TickLog(Generic[_Tick]):
     def of(self, uuid: str) -> list[_Tick]:
         """Return the records that are kept of a stream, in order of ticks."""
         return self._read(f"uuid = {text_literal(uuid)}")
+
+    def mark(self) -> int:
+        """Return the latest version, -1 for a table that was never written."""
+        table = self._opened()
+        return -1 if table is None else table.refresh()
 
     def _opened(self) -> Table | None:
         if self._table is None and DeltaTable.is_deltatable(self._path):

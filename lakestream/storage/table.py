@@ -171,6 +171,12 @@ class Table:
         self._pinned[version] = handle
 
     @property
+    def mark(self) -> object:
+        """What the table was when it was seen last: another one at its path has another mark."""
+        version, stamp = self._stamp
+        return version, self.table_id if stamp is None else stamp
+
+    @property
     def version(self) -> int:
         """The version seen last."""
         return self._handle.version()
