@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lakestream.storage import files
+from lakestream.storage.log import TIME_CUT_US
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -12,8 +13,6 @@ if TYPE_CHECKING:
     from lakestream.storage.table import Table
 
 _GLOB = set("*?[]{}\\")
-_CUT = 1_000
-"""Writers may cut the maximum of a file's timestamps to milliseconds."""
 
 
 def data_files(table: Table, version: int, time: str, lower: int | None, upper: int | None) -> pa.Table:
@@ -30,7 +29,7 @@ def data_files(table: Table, version: int, time: str, lower: int | None, upper: 
         return found
     inside = pa.array([True] * found.num_rows, pa.bool_())
     if lower is not None:
-        inside = pc.and_kleene(inside, pc.greater_equal(_micros(found[greatest]), lower - _CUT))
+        inside = pc.and_kleene(inside, pc.greater_equal(_micros(found[greatest]), lower - TIME_CUT_US))
     if upper is not None:
         inside = pc.and_kleene(inside, pc.less(_micros(found[least]), upper))
     return found.filter(pc.fill_null(inside, True))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -12,7 +11,7 @@ from deltalake.exceptions import CommitFailedError, DeltaError
 from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_random
 
 from lakestream.errors import StatementError, StorageError
-from lakestream.storage.log import AddedFile, read_commits
+from lakestream.storage.log import TIME_CUT_US, CommitInfo, read_commits
 from lakestream.storage.reading import align, identifier, opened, read_arrow, timestamp_literal
 from lakestream.storage.table import Table, Tables, first_line
 
@@ -32,9 +31,6 @@ TABLE_PROPERTIES = {
 }
 """Properties of the tables that lakestream makes: no feature that delta-rs cannot write."""
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_CUT = 1_000
-"""Writers cut the statistics of timestamps to milliseconds; this much a row may be newer."""
 
 _retried = retry(
     retry=retry_if_exception_type(CommitFailedError),
@@ -229,7 +225,7 @@ def _newest(table: Table, column: str) -> int:
     if bound is None or bound.table_id != table.table_id or bound.version > table.version:
         bound = known[column] = _Newest(table.table_id, table.version, _newest_of_all(table, column))
     for info in read_commits(table.path, bound.version, table.version):
-        bound.micros = _later(bound.micros, info.files, column)
+        bound.micros = _later(bound.micros, info, column)
         bound.version = info.version
     return _ALWAYS if bound.micros is None else bound.micros
 
@@ -244,15 +240,12 @@ def _newest_of_all(table: Table, column: str) -> int | None:
     name = f"max.{column}"
     if name not in actions.column_names or actions[name].null_count:
         return None
-    return int(pc.max(actions[name].cast(pa.timestamp("us", "UTC")).cast(pa.int64())).as_py()) + _CUT
+    return int(pc.max(actions[name].cast(pa.timestamp("us", "UTC")).cast(pa.int64())).as_py()) + TIME_CUT_US
 
 
-def _later(micros: int | None, files: Sequence[AddedFile], column: str) -> int | None:
-    """Raise the bound by the statistics of added files."""
-    for file in files:
-        newest = file.maximum.get(column)
-        if micros is None or not isinstance(newest, str):
-            return None
-        moment = datetime.fromisoformat(newest)
-        micros = max(micros, (moment - _EPOCH) // timedelta(microseconds=1) + _CUT)
-    return micros
+def _later(micros: int | None, commit: CommitInfo, column: str) -> int | None:
+    """Raise the bound by the statistics of a commit's files."""
+    if micros is None or not commit.files:
+        return micros
+    ends = commit.times(column)
+    return None if ends is None else max(micros, ends[1])

@@ -19,6 +19,9 @@ from lakestream.storage import files
 
 Action = dict[str, Any]
 
+TIME_CUT_US = 1_000
+"""Writers may cut the greatest time of a file's statistics to milliseconds: it may be that much later."""
+
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -76,7 +79,7 @@ class CommitInfo:
         known = [(low, high) for low, high in ends if low is not None and high is not None]
         if not ends or len(known) < len(ends):
             return None
-        return min(low for low, _ in known), max(high for _, high in known) + 1_000
+        return min(low for low, _ in known), max(high for _, high in known) + TIME_CUT_US
 
 
 def commit_name(version: int) -> str:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from lakestream.errors import LakestreamError, StorageError
 from lakestream.storage import files
 from lakestream.storage.datafiles import data_files, has_plain_files
+from lakestream.storage.log import TIME_CUT_US
 from lakestream.storage.table import Table, first_line
 
 if TYPE_CHECKING:
@@ -18,8 +19,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_CUT = 1_000
-"""Spark cuts the maximum of a file's timestamps to milliseconds, so files are skipped with that much room."""
 
 _FEW_FILES = 1_000
 
@@ -87,7 +86,9 @@ def read_arrow(
 
 def _range(column: str, lower: int | None, upper: int | None) -> list[str]:
     name = identifier(column)
-    bounds = [] if lower is None or lower < _OLDEST else [f"{name} >= {timestamp_literal(lower - _CUT)}"]
+    bounds = (
+        [] if lower is None or lower < _OLDEST else [f"{name} >= {timestamp_literal(lower - TIME_CUT_US)}"]
+    )
     return bounds if upper is None or upper > _NEWEST else [*bounds, f"{name} < {timestamp_literal(upper)}"]
 
 
