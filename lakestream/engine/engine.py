@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from lakestream.compute.evaluate import Way
 from lakestream.engine.admission import FLUSH, due_of
 from lakestream.engine.checks import OutputMark, check_output, check_source, named_state
+from lakestream.engine.corrections import Corrected, correct, last_due, next_due
 from lakestream.engine.create import open_target
 from lakestream.engine.delays import Delays, closed_by_clock, open_windows
 from lakestream.engine.faults import reach
@@ -93,6 +94,7 @@ class _Running:
     not_before: float = 0.0
     delays: Delays | None = None
     closed_us: int = 0
+    corrected: Corrected | None = None
 
 
 def definition_of(record: StreamRecord) -> StreamDefinition:
@@ -176,6 +178,7 @@ class Engine:
             reach("C2")
         reports = [self._run(running, plan) for running, plan in planned]
         self._delete_outputs()
+        self._correct()
         return [*reports, *self._recalculate()]
 
     def _resting(self, now_us: int) -> Rest | None:
@@ -191,8 +194,11 @@ class Engine:
             for running in self._running.values()
             if running.stream.is_periodic
         ]
-        due_us = min((period.following(period.last(now_us)) for period in periods), default=None)
-        return Rest(self.registry.marks(), sources, due_us)
+        due = [period.following(period.last(now_us)) for period in periods]
+        for running in self._running.values():
+            correction = next_due(running.stream, running.record.created_us, now_us)
+            due += [] if correction is None else [correction]
+        return Rest(self.registry.marks(), sources, min(due, default=None))
 
     def _may_rest(self, running: _Running) -> bool:
         """Return whether a stream waits for its source, or for an instant of PERIOD, and nothing else."""
@@ -244,7 +250,7 @@ class Engine:
             position.tick + 1,
             latest,
             finished_us=finished,
-            extra={**running.totals, **mark.written()},
+            extra={**running.totals, **mark.written(), **_corrected_extra(running)},
         )
         by_tick = running.stream.cut is not None or running.stream.assigner is not None
         if by_tick and len(running.state):
@@ -420,6 +426,28 @@ class Engine:
                 replace(job, status=status, extra={**job.extra, "place": version})
             )
 
+    def _correct(self) -> None:
+        """Queue the recalculation of what changed late, for the streams that it is due for."""
+        now_us = to_micros(self.clock.now())
+        busy = {job.uuid for job in self.registry.recalculations() if job.is_open}
+        for running in [*self._running.values()]:
+            due = last_due(running.stream, running.record.created_us, now_us)
+            if due is None or running.corrected is None or running.record.uuid in busy:
+                continue
+            version = running.position.version
+            if due <= running.corrected.due_us or version is None or running.pending is not None:
+                continue
+            source = self.catalog.handles.open(running.stream.source.info.path)
+            try:
+                running.corrected, job = correct(
+                    self.spark(), running.stream, source, running.corrected, due, version
+                )
+            except LakestreamError as error:
+                self._fail(running.record, error)
+                continue
+            if job is not None:
+                self.registry.put_recalculation(job)
+
     def _recalculate(self) -> list[TickReport]:
         """Run one part of the oldest open recalculation of every running stream."""
         reports, busy = [], set()
@@ -489,6 +517,10 @@ class Engine:
         running.saved_tick, running.saved_at = position.tick, self.meter.monotonic()
         known_us = progress.extra.get("closed_us") if progress else None
         running.closed_us = record.created_us if known_us is None else known_us
+        if stream.definition.options.recalculate_every is not None:
+            version = record.start_version if position.version is None else position.version
+            extra = progress.extra if progress else {}
+            running.corrected = Corrected.read(extra, record.created_us, version)
         delay = stream.definition.options.max_delay
         if delay is not None:
             running.delays = Delays(delay.micros)
@@ -594,6 +626,7 @@ class Engine:
                 **mark.written(),
                 **_history_extra(plan),
                 **_closed_extra(running, plan),
+                **_corrected_extra(running),
             },
         )
         self.registry.write_progress([progress])
@@ -701,6 +734,11 @@ def _closed_extra(running: _Running, plan: TickPlan) -> dict[str, object]:
     if not (running.stream.definition.options.by_clock or running.stream.is_periodic):
         return {}
     return {"closed_us": plan.extra["closed"][1] if "closed" in plan.extra else running.closed_us}
+
+
+def _corrected_extra(running: _Running) -> dict[str, object]:
+    """Return up to where changes have been corrected, for a stream that does so from time to time."""
+    return running.corrected.written() if running.corrected is not None else {}
 
 
 def as_failure(error: Exception) -> LakestreamError:

@@ -46,6 +46,7 @@ CLASSIC_WORDS = ("TRIGGER", "WATERMARK", "IGNORE", "DELETE_MARK", "FILL_HISTORY"
 _WINDOWS = ("INTERVAL", "SESSION", "STATE_WINDOW", "EVENT_WINDOW", "COUNT_WINDOW")
 _MODES = ("AT_ONCE", "WINDOW_CLOSE", "MAX_DELAY", "FORCE_WINDOW_CLOSE", "CONTINUOUS_WINDOW_CLOSE")
 _SHORTEST_DELAY = 5 * MICROS["s"]
+_SHORTEST_RECALCULATION = MICROS["s"]
 _OPERATORS = frozenset(
     {"AND", "OR", "NOT", "IS", "IN", "LIKE", "BETWEEN", "MATCH", "NMATCH", "REGEXP", "RLIKE"}
 )
@@ -149,9 +150,17 @@ def _mode(reader: Reader, options: Options, switches: _Switches) -> None:
             )
         options.values = replace(options.values, max_delay=delay)
     if name == "CONTINUOUS_WINDOW_CLOSE":
-        options.unbuilt.append(reader.unsupported(f"TRIGGER {name}", word=word))
-        if reader.accept("RECALCULATE"):
-            reader.duration("RECALCULATE")
+        options.values = replace(options.values, recalculate_every=_recalculate(reader))
+
+
+def _recalculate(reader: Reader) -> Duration:
+    if not reader.accept("RECALCULATE"):
+        return Duration(60, "m")
+    every, word = reader.duration("RECALCULATE")
+    _refuse_calendar(reader, "RECALCULATE", every, word)
+    if every.micros < _SHORTEST_RECALCULATION:
+        raise reader.error("BAD_DURATION", f"RECALCULATE {every} is too short", word=word, hint="at least 1s")
+    return every
 
 
 def _watermark(reader: Reader, options: Options) -> None:
@@ -355,8 +364,12 @@ def _settle(reader: Reader, draft: Draft, switches: _Switches) -> None:
         draft.tags = (TagDefinition("group_id", "BIGINT", None, tag),)
     if switches.mode == "FORCE_WINDOW_CLOSE":
         _check_force(reader, draft, switches)
+    if switches.mode == "CONTINUOUS_WINDOW_CLOSE" and not isinstance(draft.trigger.value, IntervalTrigger):
+        word = draft.options.words["TRIGGER"]
+        raise reader.error(
+            "OPTION_WITHOUT_EFFECT", "CONTINUOUS_WINDOW_CLOSE: only INTERVAL goes with it", word=word
+        )
     draft.options.values = _policies(draft.options.values, switches, draft)
-    draft.unbuilt += draft.options.unbuilt
 
 
 def _check_force(reader: Reader, draft: Draft, switches: _Switches) -> None:

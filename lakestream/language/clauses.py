@@ -114,7 +114,6 @@ def _has_alias(reader: Reader) -> bool:
 def _stream_options(reader: Reader, draft: Draft) -> None:
     reader.expect("STREAM_OPTIONS")
     draft.options = read_options(reader, draft.trigger)
-    draft.unbuilt += draft.options.unbuilt
 
 
 def read_into(reader: Reader, draft: Draft) -> None:

@@ -237,6 +237,7 @@ class StreamOptions:
     ``follow_updates`` has updates recalculate though late rows do not. Windows that are still open fire
     with every change of theirs (``at_once``), or each ``max_delay`` of processing time; ``at_open`` and
     ``at_close`` say which events of a window compute; ``by_clock``: the wall clock closes windows;
+    ``recalculate_every``: late changes are corrected at instants so far apart;
     ``notify_only``: results are sent and not stored.
 
     ``drops_late``: one timeline for all groups; a row behind its mark is left out for good, and each
@@ -262,6 +263,7 @@ class StreamOptions:
     at_open: bool = False
     at_close: bool = True
     by_clock: bool = False
+    recalculate_every: Duration | None = None
     delete_output: bool = False
     notify_only: bool = False
     drops_late: bool = False

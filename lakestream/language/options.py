@@ -12,7 +12,6 @@ from lakestream.language.words import Kind
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from lakestream.errors import NotSupportedError
     from lakestream.language.reader import Reader
     from lakestream.language.triggers import ReadTrigger
     from lakestream.language.words import Word
@@ -23,12 +22,11 @@ _MIN_DELAY = 3 * MICROS["s"]
 
 @dataclass
 class Options:
-    """The options as read: built ones as values, the others by name and place."""
+    """The options as read, with the words they stand at."""
 
     values: StreamOptions = field(default_factory=StreamOptions)
     durations: dict[str, Duration] = field(default_factory=dict)
     words: dict[str, Word] = field(default_factory=dict)
-    unbuilt: list[NotSupportedError] = field(default_factory=list)
 
 
 def read_options(reader: Reader, trigger: ReadTrigger) -> Options:

@@ -64,6 +64,16 @@ def test_ignore_expired_0_follows_late_rows_and_updates() -> None:
     assert not options.follow_updates
 
 
+@pytest.mark.parametrize(
+    ("written", "every"), [("", Duration(60, "m")), (" RECALCULATE 90s", Duration(90, "s"))]
+)
+def test_late_changes_are_corrected_from_time_to_time(written: str, every: Duration) -> None:
+    text = f"CREATE STREAM s TRIGGER CONTINUOUS_WINDOW_CLOSE{written} INTO o AS {SELECT} INTERVAL(10s)"
+    options = read(text).options
+    assert options.recalculate_every == every
+    assert options.ignore_disorder
+
+
 def test_a_session_ends_a_gap_after_its_last_row() -> None:
     found = read("CREATE STREAM s INTO o AS SELECT _wstart, _wend, _wduration FROM t SESSION(ts, 5s)")
     assert found.trigger == SessionTrigger("ts", Duration(5, "s"))
@@ -118,6 +128,16 @@ def test_aggregates_alone_are_keyed_by_the_start_of_their_window() -> None:
         ("INTO o SUBTABLE('x') AS SELECT _wstart FROM t INTERVAL(10s)", "OUTPUT_SUBTABLE_WITHOUT_GROUPS", 24),
         ("INTO o TAGS (a INT) TAGS (b INT) AS SELECT _wstart FROM t INTERVAL(1s)", "CLAUSE_TWICE", 37),
         ("INTO o AS SELECT _wstart, top(v, 3) AS n FROM t INTERVAL(10s)", "FUNCTION_NOT_ALLOWED", 43),
+        (
+            "TRIGGER CONTINUOUS_WINDOW_CLOSE INTO o AS SELECT _wstart FROM t SESSION(ts, 5s)",
+            "OPTION_WITHOUT_EFFECT",
+            17,
+        ),
+        (
+            "TRIGGER CONTINUOUS_WINDOW_CLOSE RECALCULATE 10a INTO o AS SELECT _wstart FROM t INTERVAL(1s)",
+            "BAD_DURATION",
+            61,
+        ),
         ("INTO o AS SELECT _twnextstart FROM t INTERVAL(10s) nosuch", "SYNTAX", 68),
     ],
 )
