@@ -750,7 +750,15 @@ class Lake:
         zone = self.timezone
         bounds = [None if written is None else parse_instant(written, zone) for written in (start, end)]
         with self._writing("verify"):
-            return verify_stream(self.spark, self._catalog, self._registry, record, bounds[0], bounds[1])
+            return verify_stream(
+                self.spark,
+                self._catalog,
+                self._registry,
+                record,
+                lambda: self._engine.state_of(record),
+                lower_us=bounds[0],
+                upper_us=bounds[1],
+            )
 
     def explain(self, stream: str) -> Result:
         """Return the stages of a stream's next tick, how bytes move, and how the calculation is evaluated."""

@@ -36,7 +36,7 @@ from lakestream.storage.delta import read_commits
 from lakestream.storage.registry import Progress
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from pyspark.sql import SparkSession
 
@@ -321,6 +321,16 @@ class Engine:
         for running in self._running.values():
             self._save(running)
 
+    def state_of(self, record: StreamRecord) -> GroupState:
+        """Return the state of a stream at its place, as it follows from the whole history.
+
+        After a resynchronisation that is no longer known: then it is the one that the stream goes on with.
+        """
+        running = self._load(record, *self.registry.last(record.uuid))
+        if "floor_us" in record.extra:
+            return running.state
+        return self._replayed(running, self._planner(running).replay(running.position, None), GroupState())
+
     # --- planning ---
 
     def _plan_all(self) -> list[tuple[_Running, TickPlan]]:
@@ -549,6 +559,9 @@ class Engine:
                 plans = [last]
             elif last.kind == FLUSH:
                 plans.append(last)
+        return self._replayed(running, plans, state)
+
+    def _replayed(self, running: _Running, plans: Sequence[TickPlan], state: GroupState) -> GroupState:
         for plan in plans:
             state = self._tick(running, plan, state, landed=True).run().state
         return state

@@ -110,11 +110,18 @@ class Planner:
         """
         if self.stream.definition.options.low_latency:
             return commits[:1]
+        if self._takes_deletes_alone:
+            return commits[: max(_before_deletes(commits), 1)]
         if self.stream.cut is None or self.stream.exact:
             return commits
         if self.stream.follows_source and all(c.append_only or not c.data_change for c in commits):
             return commits
         return commits[: _in_order(commits, source_time(self.stream))]
+
+    @property
+    def _takes_deletes_alone(self) -> bool:
+        """Whether the first row that a delete leaves depends on which late rows there were by then."""
+        return self.stream.deletes and not self.stream.refires
 
     def check(self, position: Position, source: Table) -> Sequence[CommitInfo]:
         """Return the commits ahead of the position; raises the stream's named state as ``following`` does."""
@@ -141,8 +148,18 @@ class Planner:
         after = start if saved is None else saved
         if position.version is not None:
             for versions in _without(after, position.version, self.record.extra.get("skipped", [])):
-                transport = self._transport(source, _size_of(read_commits(source.path, *versions)))
-                plans.append(self._replayed("changes", versions, transport, (None, None)))
+                plans += self._replayed_changes(source, versions)
+        return plans
+
+    def _replayed_changes(self, source: Table, versions: tuple[int, int]) -> list[TickPlan]:
+        plans = []
+        commits: Sequence[CommitInfo] = read_commits(source.path, *versions)
+        while commits:
+            taken = max(_before_deletes(commits), 1) if self._takes_deletes_alone else len(commits)
+            span = (commits[0].version - 1, commits[taken - 1].version)
+            transport = self._transport(source, _size_of(commits[:taken]))
+            plans.append(self._replayed("changes", span, transport, (None, None)))
+            commits = commits[taken:]
         return plans
 
     def recalculation(self, version: int, part: int, size: Size) -> TickPlan:
@@ -246,6 +263,12 @@ def _admitted(commits: Sequence[CommitInfo], limits: Limits) -> Sequence[CommitI
         if number and (number >= limits.commits or rows > limits.rows or size > limits.bytes):
             return commits[:number]
     return commits
+
+
+def _before_deletes(commits: Sequence[CommitInfo]) -> int:
+    """Return how many commits there are before the first one that takes rows away."""
+    ahead = (n for n, commit in enumerate(commits) if commit.data_change and not commit.append_only)
+    return next(ahead, len(commits))
 
 
 def source_time(stream: Stream) -> str:

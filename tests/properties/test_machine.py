@@ -14,6 +14,8 @@ from tests.properties.world import Setup, World
 from tests.reference.grid import Interval, Span
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.spark
@@ -67,3 +69,43 @@ def test_a_row_from_before_the_stream_that_is_written_again_is_not_the_streams(
         world.run()
         world.insert(("t1", "A", 60, 8, 0.5), ("t1", "A", 90, 8, 0.5))
         world.run()
+
+
+def test_a_late_row_that_was_ignored_does_not_become_the_first_one(spark: SparkSession) -> None:
+    """Found by seed 77: when the first row went, windows were counted from a late one before it."""
+    tumbling = Interval(length=Span(6, "h"), step=Span(6, "h"))
+    definition = Definition(
+        trigger=tumbling,
+        grouping="table and tag",
+        fill_history=True,
+        ignore_disorder=True,
+        delete_recalc=True,
+    )
+    before = (("t3", "A", 7, None, 0.5),)
+    with World(Setup(definition=definition, tick=Span(30, "m"), before=before), spark) as world:
+        world.merge((("t3", "A", 2, None, 0.1),), (("t3", 7),))
+        world.run()
+        world.merge((("t3", "B", 2, 17, 0.5), ("t3", "A", 29, 14, 1e6)), ())
+        world.run()
+
+
+@pytest.mark.parametrize("at_once", [False, True])
+def test_the_first_row_that_a_delete_leaves_is_one_that_was_there_then(
+    spark: SparkSession, at_once: bool
+) -> None:
+    tumbling = Interval(length=Span(2, "h"), step=Span(2, "h"))
+    definition = Definition(trigger=tumbling, fill_history=True, ignore_disorder=True, delete_recalc=True)
+    before = (("t3", "A", 2, None, 0.5), ("t3", "A", 21, None, 0.5))
+    with World(Setup(definition=definition, tick=Span(30, "m"), before=before), spark) as world:
+        steps: list[Callable[[], None]] = [
+            lambda: world.delete(("t3", 2)),
+            lambda: world.insert(("t3", "A", 9, 17, 0.5)),
+            lambda: world.insert(("t3", "A", 70, 17, 0.5)),
+        ]
+        for step in steps:
+            step()
+            if not at_once:
+                world.run()
+        world.restart("arrow")
+        world.run()
+        world.verify()
