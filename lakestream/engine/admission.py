@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from lakestream.engine.relations import Relations
-    from lakestream.engine.stream import Stream
+    from lakestream.engine.stream import Part, Stream
     from lakestream.storage.registry import TickPlan
 
 FLUSH = "flush"
@@ -35,6 +35,11 @@ FLUSH = "flush"
 JUDGED, HELD, ADMITTED = "ls_judged", "ls_held", "ls_admitted"
 _MARKER = -1
 """The commit of the row of the state that stands for the newest time seen."""
+
+STALE = "stale"
+"""What a state says of itself when all windows are to be made anew from the source."""
+_MARKS = {0: None, 1: FLUSH, 2: STALE}
+"""What the number of that row (_ls_n) says: how the state came to be."""
 
 _HELD = ("_ls_ts", "_ls_v", "_ls_c", "_ls_n", "_ls_due")
 """What the state has of a row beside the source's columns (BIGINT)."""
@@ -51,12 +56,16 @@ ERRORS = {
 
 @dataclass(frozen=True)
 class Admitted:
-    """What a tick admitted: the next state, how many rows came and were late, and those left out."""
+    """What a tick admitted: the next state, how many rows came and were late, and those left out.
+
+    ``replaces``: the part of the output that the windows take the place of, None where they are new.
+    """
 
     state: GroupState
     rows: int
     late: int
     errors: pa.Table | None
+    replaces: Part | None = None
 
 
 @dataclass(frozen=True)
@@ -120,7 +129,7 @@ class Admission:
         commits = []
         for row in summed.to_pylist():
             before = known
-            known = _latest(known, row["newest"])
+            known = latest(known, row["newest"])
             commits.append(_Commit(row["version"], row["rows"], row["missing"], row["oldest"], before, known))
         return commits
 
@@ -132,12 +141,12 @@ class Admission:
 
     # --- admission ---
 
-    def _judgement(self, commits: Sequence[_Commit], move: Move) -> _Judgement:
+    def _judgement(self, commits: Sequence[_Commit], move: Move) -> Judgement:
         tolerance = self.stream.watermark
         marks = [(c.version, None if c.before is None else c.before - tolerance) for c in commits]
         moved = [c for c in commits if c.newest != c.before]
         steps = [(c.version, c.newest - tolerance) for c in moved if c.newest is not None]
-        return _Judgement(marks, steps, move, self.plan.upto)
+        return Judgement(marks, steps, move, self.plan.upto)
 
     def _register_held(self) -> None:
         rows = self.state.rows
@@ -162,7 +171,8 @@ class Admission:
         listed = ", ".join(map(quoted, columns))
         stay = self.spark.sql(f"SELECT {listed} FROM {MARKED} WHERE _ls_stays").toArrow()
         nullable = pa.schema([field.with_nullable(True) for field in stay.schema])
-        marker = pa.Table.from_pylist([{"_ls_ts": newest, "_ls_v": _MARKER}], schema=nullable)
+        said = int(self.plan.kind == FLUSH)
+        marker = pa.Table.from_pylist([{"_ls_ts": newest, "_ls_v": _MARKER, "_ls_n": said}], schema=nullable)
         return GroupState(pa.concat_tables([marker, stay.cast(nullable)]).combine_chunks())
 
     # --- what is left out ---
@@ -187,8 +197,11 @@ class Admission:
 
 
 @dataclass(frozen=True)
-class _Judgement:
-    """The mark before each commit, the commits that moved it with the mark after each, and its whole move."""
+class Judgement:
+    """How the rows of a tick are judged.
+
+    The mark before each commit, the commits that moved it with the mark after each, and its whole move.
+    """
 
     marks: Sequence[tuple[int, int | None]]
     steps: Sequence[tuple[int, int]]
@@ -207,7 +220,8 @@ class _Judgement:
         return f"CASE WHEN {self.move.passed('_ls_ts')} THEN greatest(_ls_v, {first}) END"
 
 
-def _latest(one: int | None, other: int | None) -> int | None:
+def latest(one: int | None, other: int | None) -> int | None:
+    """Return the later one of two instants; None is none."""
     return other if one is None else one if other is None else max(one, other)
 
 
@@ -217,6 +231,19 @@ def _latest(one: int | None, other: int | None) -> int | None:
 def newest_of(state: GroupState) -> int | None:
     """Return the newest time that a stream has seen (µs), None before its first row."""
     return None if state.rows is None else int(state.rows["_ls_ts"][_marker_at(state.rows)].as_py())
+
+
+def mark_of_state(state: GroupState) -> str | None:
+    """Return FLUSH for a state behind a FLUSH STREAM, STALE for one that must be made anew, else None."""
+    return None if state.rows is None else _MARKS[state.rows["_ls_n"][_marker_at(state.rows)].as_py() or 0]
+
+
+def stale_state() -> GroupState:
+    """Return a state that says nothing but that all windows are to be made anew."""
+    import pyarrow as pa
+
+    values = {"_ls_ts": 0, "_ls_v": _MARKER, "_ls_n": 2}
+    return GroupState(pa.table({name: pa.array([values.get(name)], pa.int64()) for name in _HELD}))
 
 
 def due_of(state: GroupState) -> int | None:
@@ -247,9 +274,12 @@ def _without_marker(rows: pa.Table) -> pa.Table:
 def judged_sql(stream: Stream, arrival: int | None) -> str:
     """Return SQL of the written rows with their commit and time; ``arrival`` is the time of all of them."""
     time = stream.time_us if arrival is None else f"{arrival}L"
+    written = CHANGED
+    if stream.exact:  # alike rows of a net change come as one, with their number
+        written = f"(SELECT *, explode(sequence(1L, _ls_sign)) FROM {CHANGED} WHERE _ls_sign > 0)"
     return (
         f"SELECT {_columns(stream)}, CAST(_commit_version AS BIGINT) AS _ls_v, {time} AS _ls_ts "
-        f"FROM {CHANGED} WHERE _change_type IN ('insert', 'update_postimage'){stream.of_subtable()}"
+        f"FROM {written} WHERE _change_type IN ('insert', 'update_postimage'){stream.of_subtable()}"
     )
 
 
@@ -259,13 +289,21 @@ def empty_held_sql(stream: Stream) -> str:
     return f"SELECT {_columns(stream)}, {own} FROM {CHANGED} WHERE false"
 
 
-def admitted_sql(stream: Stream, judgement: _Judgement) -> str:
+def held_again_sql(stream: Stream, rows: str) -> str:
+    """Return SQL of rows of the source as if they had been held."""
+    known = ", ".join(f"CAST(NULL AS BIGINT) AS {name}" for name in _HELD if name not in ("_ls_ts", "_ls_v"))
+    return f"SELECT {_columns(stream)}, _ls_ts, 0L AS _ls_v, {known} FROM {rows}"
+
+
+def admitted_sql(stream: Stream, judgement: Judgement) -> str:
     """Return SQL of the rows that may be in windows, as :mod:`lakestream.triggers.assign` takes them."""
     assert stream.assigner is not None
     columns, reached = _columns(stream), judgement.reached()
     condition = f" AND ({stream.condition})" if stream.condition else ""
+    # Under EXACT it must not show in which commit a row came.
+    version = "0L AS _ls_v" if stream.exact else "_ls_v"
     fresh = (
-        f"SELECT {columns}, _ls_ts, _ls_v, {reached} AS _ls_c, CAST(NULL AS BIGINT) AS _ls_n, "
+        f"SELECT {columns}, _ls_ts, {version}, {reached} AS _ls_c, CAST(NULL AS BIGINT) AS _ls_n, "
         f"true AS _ls_fresh FROM ({_with_mark(judgement.marks)}) "
         f"WHERE _ls_ts IS NOT NULL AND (_ls_mark IS NULL OR _ls_ts >= _ls_mark){condition}"
     )
@@ -368,7 +406,7 @@ def register_empty(spark: SparkSession, stream: Stream) -> None:
     spark.sql(judged_sql(stream, None)).createOrReplaceTempView(JUDGED)
     spark.sql(empty_held_sql(stream)).createOrReplaceTempView(HELD)
     move = Move(None, 0)
-    spark.sql(admitted_sql(stream, _Judgement((), (), move, 0))).createOrReplaceTempView(ADMITTED)
+    spark.sql(admitted_sql(stream, Judgement((), (), move, 0))).createOrReplaceTempView(ADMITTED)
     assert stream.assigner is not None
     spark.sql(stream.assigner.marked_sql(f"SELECT * FROM {ADMITTED}", move)).createOrReplaceTempView(MARKED)
     register_windows(spark, stream, move, 0)

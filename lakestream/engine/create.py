@@ -193,7 +193,7 @@ def _checked(
     shape = _at_calculation(
         definition, lambda: output_shape(definition, stream.calculation.names, result_types, group_types)
     )
-    if exact and definition.stores:
+    if exact and definition.stores and stream.assigner is None:
         _refuse_inexact(stream)
     _check_notified(spark, stream, shape)
     return _Checked(stream, shape, list(result_types), list(group_types))
@@ -491,6 +491,11 @@ def _output(
             f"NOTIFY with {database}.{definition.output.name}, whose rows do not say where they come from",
             hint="write into a new table",
         )
+    if not there.provenance and definition.options.drops_late and definition.options.exact:
+        raise NotSupportedError(
+            f"EXACT into {database}.{definition.output.name}, whose rows do not say which window they are of",
+            hint="write into a new table",
+        )
     if not there.provenance and definition.options.delete_output:
         raise NotSupportedError(
             f"DELETE_OUTPUT_TABLE with {database}.{definition.output.name}, whose rows do not say where they "
@@ -554,7 +559,7 @@ def _refuse_source_without_feed(stream: Stream, catalog: Catalog) -> None:
 def _untaken_until(stream: Stream, catalog: Catalog) -> int | None:
     """Return the instant before which the rows there already are not the stream's, None for no such."""
     options = stream.definition.options
-    if options.drops_late:
+    if options.drops_late and not options.exact:
         return None  # rows come from commits alone
     if options.wants_history:
         return parse_instant(options.history_start, stream.zone) if options.history_start else None

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from lakestream.compute.evaluate import Way
-from lakestream.engine.admission import FLUSH, due_of
+from lakestream.engine.admission import FLUSH, STALE, due_of, mark_of_state
 from lakestream.engine.checks import OutputMark, check_output, check_source, named_state
 from lakestream.engine.corrections import Corrected, correct, last_due, next_due
 from lakestream.engine.create import open_target
@@ -21,6 +21,7 @@ from lakestream.engine.faults import reach
 from lakestream.engine.instants import to_micros
 from lakestream.engine.isolation import spark_message
 from lakestream.engine.planner import Limits, Planner, Position
+from lakestream.engine.readmission import ANEW
 from lakestream.engine.recalculate import PartRun
 from lakestream.engine.relations import History
 from lakestream.engine.rest import Rest
@@ -324,10 +325,10 @@ class Engine:
     def state_of(self, record: StreamRecord) -> GroupState:
         """Return the state of a stream at its place, as it follows from the whole history.
 
-        After a resynchronisation that is no longer known: then it is the one that the stream goes on with.
+        Where that is not known, after a resynchronisation or FLUSH STREAM, it is the one it goes on with.
         """
         running = self._load(record, *self.registry.last(record.uuid))
-        if "floor_us" in record.extra:
+        if "floor_us" in record.extra or running.stream.assigner is not None:
             return running.state
         return self._replayed(running, self._planner(running).replay(running.position, None), GroupState())
 
@@ -387,6 +388,8 @@ class Engine:
     def _by_clock(self, running: _Running) -> TickPlan | None:
         """Plan what is due because time has passed, None for nothing."""
         planner = self._planner(running)
+        if running.stream.assigner is not None and mark_of_state(running.state) == STALE:
+            return planner.by_clock(running.position, ANEW, {})
         if running.stream.definition.options.by_arrival:
             due_us = due_of(running.state)
             is_due = due_us is not None and due_us <= planner.clock_us

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lakestream.compute.calculation import ROWS
+from lakestream.engine.admission import stale_state
 from lakestream.engine.create import open_target
 from lakestream.engine.cutting import Cutting
 from lakestream.engine.relations import CHANGED, CHANGES, EVER, STATE, History, Relations
@@ -67,6 +68,8 @@ class Resync:
         return known
 
     def _state(self, version: int) -> GroupState:
+        if self.stream.assigner is not None and self.stream.exact:
+            return stale_state()
         if self.stream.assigner is not None:
             # It goes on with the rows it holds: they are those of no version of the source.
             saved = self.registry.read_state(self.record.uuid)

@@ -181,7 +181,8 @@ def _admitted(stream: Stream) -> str:
     keys = ", ".join(key.expression.sql for key in stream.definition.partition_by) or "one timeline"
     if options.by_arrival:
         return f"by {keys}, by the time of arrival"
-    return f"by {keys}, tolerance {options.watermark or '0s'}, late rows are left out"
+    late = "every change is followed" if stream.exact else "late rows are left out"
+    return f"by {keys}, tolerance {options.watermark or '0s'}, {late}"
 
 
 def _trigger(trigger: Trigger) -> str:  # noqa: C901 (a case for each kind)

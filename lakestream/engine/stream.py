@@ -26,7 +26,7 @@ from lakestream.engine.names import (
     trigger_fragments,
     visible_columns,
 )
-from lakestream.errors import StatementError, did_you_mean
+from lakestream.errors import NotSupportedError, StatementError, did_you_mean
 from lakestream.language.checks import (
     COMMON_PLACEHOLDERS,
     PERIOD_PLACEHOLDERS,
@@ -720,6 +720,12 @@ def _time_us(options: StreamOptions, source: Source) -> str:
     if options.by_arrival:
         return "CAST(NULL AS BIGINT)"
     fragment = options.time_column
+    if options.exact and fragment is not None and fragment.sql.strip("`") != source.info.time_column:
+        raise NotSupportedError(
+            "EXACT by another time than the table's own",
+            hint=f"TIMESTAMP = '{source.info.time_column}'" if source.info.time_column else "",
+            place=place_of(fragment),
+        )
     if fragment is None and not source.info.time_column:
         raise StatementError(
             "TIMESTAMP_MISSING",

@@ -15,6 +15,7 @@ from lakestream.engine.faults import reach
 from lakestream.engine.isolation import Isolation
 from lakestream.engine.notices import Notices
 from lakestream.engine.passing import Passed, Passing, passes
+from lakestream.engine.readmission import ANEW, Readmission
 from lakestream.engine.relations import (
     CHANGED,
     CHANGES,
@@ -221,7 +222,7 @@ class Tick:
 
     def _run_admitted(self) -> Outcome:
         """Admit rows, and compute the windows that are over; the rows that are left out go to the errors."""
-        admitted = Admission(self.spark, self.relations, self.stream, self.plan, self.state).run()
+        admitted = self._admission.run()
         self.outcome = Outcome(admitted.state, rows_in=admitted.rows, late=admitted.late)
         if self.landed:
             return self.outcome
@@ -233,8 +234,19 @@ class Tick:
             table = self.tables.open(self.target.errors.path)
             rows = _joined(errors)
             write_errors(table, rows, errors_app(self.stream.uuid), self.plan, self.epoch)
-        self._put(output_app(self.stream.uuid))
+        app = output_app(self.stream.uuid)
+        if admitted.replaces is None:
+            self._put(app)
+        else:
+            self._written(admitted.replaces, app)
         return self.outcome
+
+    @property
+    def _admission(self) -> Admission:
+        given = (self.spark, self.relations, self.stream, self.plan, self.state)
+        if not self.stream.exact:
+            return Admission(*given)
+        return Readmission(*given, everything=self.plan.kind == ANEW)
 
     def _settle_failures(self) -> pa.Table | None:
         """Compute the results now; windows whose calculation fails are left out, and returned as errors."""

@@ -11,18 +11,23 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lakestream.compute.calculation import ROWS, WINDOWS
+from lakestream.engine.admission import FLUSH, mark_of_state
 from lakestream.engine.create import open_target
 from lakestream.engine.cutting import CUTS
 from lakestream.engine.engine import compile_record, history_of, skipped_of
 from lakestream.engine.extremes import NO_EXTREMES
+from lakestream.engine.readmission import ANEW, Readmission
 from lakestream.engine.recalculate import part_of
-from lakestream.engine.relations import CHANGED, CHANGES, EXTREMES, FIRED, GROUPS, STATE
+from lakestream.engine.relations import CHANGED, CHANGES, EXTREMES, FIRED, GROUPS, STATE, Relations
 from lakestream.engine.stages import needs_rows
+from lakestream.engine.state import GroupState
 from lakestream.engine.stream import quoted
 from lakestream.engine.tick import evaluated_sql
+from lakestream.engine.transport import SPARK
 from lakestream.errors import NotSupportedError
-from lakestream.output.columns import END, START
+from lakestream.output.columns import END, GROUP, START
 from lakestream.storage.delta import changes_spark, read_commits, read_spark
+from lakestream.storage.registry import TickPlan
 from lakestream.triggers.cut import NO_SEEDS
 
 if TYPE_CHECKING:
@@ -31,13 +36,13 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
-    from lakestream.engine.state import GroupState
     from lakestream.engine.stream import Part, Stream
     from lakestream.engine.target import Target
     from lakestream.storage.catalog import Catalog
     from lakestream.storage.registry import Registry, StreamRecord
 
 _RAW, _DETECTED = "ls_raw", "ls_before_recalculation"
+_NUMBER = "_ls_number"
 TOLERANCE = 1e-9
 SHOWN = 100
 FLOATING = ("double", "float")
@@ -114,7 +119,7 @@ class Verifier:
     def run(self, lower_us: int | None = None, upper_us: int | None = None) -> Verification:
         """Compare the windows that overlap ``[lower_us, upper_us)``, all of them by default."""
         stream = compile_record(self.record, self.catalog)
-        if stream.assigner is not None:
+        if stream.assigner is not None and not stream.exact:
             raise NotSupportedError(
                 "VERIFY of a stream that leaves late rows out: its windows are those of the rows as they came"
             )
@@ -148,6 +153,9 @@ class Verifier:
         if stream.cut is not None:
             self._cut(stream)
             return self._expected(stream), 0
+        if stream.assigner is not None:
+            self._admit(stream)
+            return self._results(stream, retracts=False), 0
         if stream.deletes and not stream.exact:
             self._first_rows = self.state().rows  # before anything is registered: it is found out by ticks
         late = self._detect_exact(stream) if stream.exact else self._detect(stream)
@@ -178,6 +186,16 @@ class Verifier:
             f"false AS opening FROM ({windows}) w JOIN ({groups}) g ON g.gid = w.gid "
             f"WHERE w.counts AND (w.closed OR {str(stream.definition.options.at_once).lower()})"
         ).createOrReplaceTempView(FIRED)
+
+    def _admit(self, stream: Stream) -> None:
+        """Register the windows of admitted rows, over the source as it is."""
+        assert self.position is not None  # by run
+        kind = FLUSH if mark_of_state(self.state()) == FLUSH else ANEW
+        extra = {"transport": SPARK}
+        plan = TickPlan(stream.uuid, 0, kind, self.position, self.position, 0, {}, extra=extra)
+        history = history_of(self.record, stream.definition)
+        relations = Relations.of(self.spark, self.catalog.handles, stream, plan, history)
+        Readmission(self.spark, relations, stream, plan, GroupState(), everything=True).run()
 
     def _only_followed(self, stream: Stream) -> bool:
         """Return whether the stream left nothing out: every late row counted, and none was taken back."""
@@ -294,8 +312,11 @@ class Verifier:
             version = self.position if own else self.catalog.handles.latest(info.path).version
             rows = read_spark(self.spark, info.path, version or 0, columns=read.relation.columns)
             rows.createOrReplaceTempView(read.view)
+        return self._results(stream, retracts=True)
+
+    def _results(self, stream: Stream, *, retracts: bool) -> DataFrame:
         settled = stream.exact or stream.cut is not None
-        sql = evaluated_sql(self.spark, stream, retracts=True, settled=settled)
+        sql = evaluated_sql(self.spark, stream, retracts=retracts, settled=settled)
         return self.spark.sql(self.target.shape.select(sql, unique=False))
 
     def _nothing(self) -> DataFrame:
@@ -313,7 +334,12 @@ class Verifier:
         shape = self.target.shape
         names = [column.name for column in shape.columns if column.name not in left_out]
         floating = {column.name for column in shape.columns if column.type in FLOATING}
-        key, rest = list(shape.key), [name for name in names if name not in shape.key]
+        key = list(shape.key)
+        if not key:
+            expected, found = _numbered(expected, names, floating), _numbered(found, names, floating)
+            key = [GROUP, START, END, _NUMBER]
+            names = [*key, *names]
+        rest = [name for name in names if name not in key]
         a = expected.selectExpr(*(f"{quoted(name)} AS {quoted(f'a_{name}')}" for name in names), "1 AS in_a")
         b = found.selectExpr(*(f"{quoted(name)} AS {quoted(f'b_{name}')}" for name in names), "1 AS in_b")
         on = " AND ".join(f"{quoted(f'a_{name}')} <=> {quoted(f'b_{name}')}" for name in key)
@@ -401,6 +427,14 @@ def _state_at(stream: Stream, version: int) -> str:
     return (
         f"SELECT gid{groups}, min(first) AS first, max(newest) AS newest FROM {_DETECTED} "
         f"WHERE v <= {version} GROUP BY gid"
+    )
+
+
+def _numbered(rows: DataFrame, names: list[str], floating: set[str]) -> DataFrame:
+    """Return rows without a key with their number in their window; what may differ a little orders last."""
+    order = ", ".join(quoted(name) for name in sorted(names, key=lambda name: name in floating))
+    return rows.selectExpr(
+        "*", f"row_number() OVER (PARTITION BY {GROUP}, {START}, {END} ORDER BY {order}) AS {_NUMBER}"
     )
 
 

@@ -40,7 +40,7 @@ class SourceOptions:
         Time is that of the events where a TIMESTAMP is named, else that of processing (eKuiper's default).
         """
         processing = (self.characteristic or ("event" if self.timestamp else "processing")) == "processing"
-        for name in ("TIMESTAMP", "LATE_TOLERANCE"):
+        for name in ("TIMESTAMP", "LATE_TOLERANCE", *(["EXACT"] if self.exact else [])):
             if processing and name in self.words:
                 raise reader.error(
                     "OPTION_WITHOUT_EFFECT",
@@ -48,11 +48,10 @@ class SourceOptions:
                     word=self.words[name],
                     hint=f"TIME_CHARACTERISTIC = 'event', or leave {name} out",
                 )
-        if self.exact:
-            raise reader.unsupported("EXACT in a stream with eKuiper's windows", word=self.words["EXACT"])
         return replace(
             values,
             drops_late=True,
+            exact=self.exact,
             by_arrival=processing,
             watermark=self.tolerance,
             time_column=self.timestamp,

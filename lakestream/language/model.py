@@ -241,7 +241,8 @@ class StreamOptions:
     ``notify_only``: results are sent and not stored.
 
     ``drops_late``: one timeline for all groups; a row behind its mark is left out for good, and each
-    window fires once, over the rows that were admitted. Its time is ``time_column`` (None: that of the
+    window fires once, over the rows that were admitted; with ``exact``, late rows are admitted too and
+    windows are corrected. Its time is ``time_column`` (None: that of the
     table) or, ``by_arrival``, when it was taken; ``zone`` is the time zone (None: the lake's).
     """
 

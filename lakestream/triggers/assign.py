@@ -109,6 +109,14 @@ class Assigner(ABC):
         tick), _ls_low and _ls_high (its first and last instant as its functions tell them, BIGINT µs).
         """
 
+    def needed_from(self, before: int) -> str | None:
+        """Return SQL of the first instant of the rows that windows may hold that are over after ``before``.
+
+        Both in µs; None: where a window begins depends on all rows before it.
+        """
+        del before
+        return None
+
     @property
     def reach(self) -> Reach | None:
         """How far windows reach around the rows that trigger them, None where no row does."""
@@ -144,6 +152,11 @@ class GridAssigner(Assigner):
             f"CASE WHEN _ls_next <= _ls_last THEN {due} END AS _ls_due FROM ({bounded})"
         )
 
+    def needed_from(self, before: int) -> str:
+        """Return SQL of the start of the first window that ends later."""
+        assert self.grid is not None
+        return self.grid.low(f"({self.grid.ended(f'{before}L', '0L')} + 1)", "0L")
+
     def members_sql(self, marked: str, move: Move) -> str:
         """Return the SQL: a row once for each of its windows."""
         del move
@@ -167,6 +180,10 @@ class SlideAssigner(Assigner):
     def reach(self) -> Reach:
         """From the length before a row to the delay after it."""
         return Reach(self.length, self.delay)
+
+    def needed_from(self, before: int) -> str:
+        """Return SQL of the start of a window that would end just then."""
+        return f"{before - self.delay - self.length}L"
 
     def marked_sql(self, rows: str, move: Move) -> str:
         """Return the SQL; _ls_fires marks the rows whose window is over now."""

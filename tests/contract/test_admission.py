@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lakestream import Lake, ManualClock, Settings
+from lakestream.errors import LakestreamError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -102,3 +103,60 @@ def test_a_replaced_row_is_a_further_event(tmp_path: Path, spark: SparkSession) 
         lake.insert("ev", [event(1, "a", 2)])
         lake.sql("DELETE FROM ev WHERE name = 'a'")
         assert rows(lake, "SELECT * FROM o") == [(2, 3)]
+
+
+EXACT = "WITH (TIMESTAMP='ts', EXACT=true)"
+
+
+def test_exact_corrects_what_a_flush_has_written(tmp_path: Path, spark: SparkSession) -> None:
+    with opened(tmp_path, spark) as lake:
+        create(lake, "SELECT count(*) AS c, sum(size) AS s FROM ev GROUP BY SESSIONWINDOW(ss, 60, 5)", EXACT)
+        lake.insert("ev", [event(1, "a", 1), event(20, "a", 2)])
+        lake.sql("FLUSH STREAM s")
+        assert rows(lake, "SELECT * FROM o ORDER BY s") == [(1, 1), (1, 2)]
+        assert lake.verify("s").holds
+        lake.insert("ev", [event(22, "a", 4), event(3, "late", 8)])
+        assert rows(lake, "SELECT * FROM o ORDER BY s") == [(2, 9)]
+        assert lake.verify("s").holds
+
+
+def test_exact_takes_everything_anew_after_a_resync(tmp_path: Path, spark: SparkSession) -> None:
+    with opened(tmp_path, spark) as lake:
+        create(lake, "SELECT count(*) AS c, window_end() AS e FROM ev GROUP BY TUMBLINGWINDOW(ss, 10)", EXACT)
+        lake.insert("ev", [event(1, "a", 1), event(20, "a", 2)])
+        assert rows(lake, "SELECT * FROM o") == [(1, at(10))]
+        lake.sql("RECALCULATE STREAM s RESYNC")
+        lake.insert("ev", [event(2, "late", 1), event(30, "a", 2)])
+        assert rows(lake, "SELECT * FROM o ORDER BY e") == [(2, at(10)), (1, at(30))]
+        assert lake.verify("s").holds
+
+
+def test_exact_keeps_to_the_rows_that_came_after_the_stream(tmp_path: Path, spark: SparkSession) -> None:
+    with opened(tmp_path, spark) as lake:
+        lake.sql("CREATE TABLE ev (ts TIMESTAMP, name STRING, size INT)", dialect="ekuiper")
+        lake.insert("ev", [event(1, "before", 1), event(5, "before", 1)])
+        create(lake, "SELECT count(*) AS c, window_end() AS e FROM ev GROUP BY TUMBLINGWINDOW(ss, 10)", EXACT)
+        lake.insert("ev", [event(2, "after", 1), event(30, "after", 2)])
+        lake.sql("DELETE FROM ev WHERE name = 'before' AND size = 1 AND ts = '2025-01-01 00:00:05'")
+        lake.insert("ev", [{"ts": None, "name": "no time", "size": 1}])
+        assert rows(lake, "SELECT * FROM o") == [(1, at(10))]
+        assert lake.verify("s").holds
+        assert rows(lake, "SELECT count(*) FROM s__errors") == [(1,)]
+        lake.sql("DELETE FROM ev WHERE name = 'after' AND size = 2")
+        assert rows(lake, "SELECT * FROM o") == []
+        assert lake.verify("s").holds
+
+
+@pytest.mark.parametrize(
+    ("options", "code"),
+    [
+        ("WITH (TIMESTAMP='name', EXACT=true)", "NOT_SUPPORTED"),
+        ("WITH (TIME_CHARACTERISTIC='processing', EXACT=true)", "OPTION_WITHOUT_EFFECT"),
+    ],
+)
+def test_exact_is_refused_where_time_is_not_the_tables(
+    tmp_path: Path, spark: SparkSession, options: str, code: str
+) -> None:
+    with opened(tmp_path, spark) as lake, pytest.raises(LakestreamError) as refused:
+        create(lake, "SELECT count(*) AS c FROM ev GROUP BY TUMBLINGWINDOW(ss, 10)", options)
+    assert refused.value.code == code

@@ -86,10 +86,10 @@ def instant(ts: int) -> datetime:
     return datetime.fromtimestamp(0, UTC) + timedelta(seconds=ts / HALVES)
 
 
-def expected(kind: str, commits: list[list[Row]]) -> Counter[tuple[Any, ...]]:
+def expected(kind: str, commits: list[list[Row]], *, flushed: bool = True) -> Counter[tuple[Any, ...]]:
     """Return the rows of the output; windows of time alone are of all keys, so their rows are split."""
     found: Counter[tuple[Any, ...]] = Counter()
-    for window in written(commits, TOLERANCE, KINDS[kind][2]):
+    for window in written(commits, TOLERANCE, KINDS[kind][2], flushed=flushed):
         xs = [row.x for row in window.rows]
         figures = (window.rows[0].key, len(xs), sum(xs), max(xs))
         found[*figures, instant(window.start), instant(window.end)] += 1
@@ -122,3 +122,48 @@ def test_windows_are_those_of_the_reference(
             lake.sql(f"FLUSH STREAM {name}")
             rows = lake.sql(f"SELECT k, n, s, m, ws, we FROM out_{name}").fetchall()
             assert Counter(rows) == expected(name, commits), name
+
+
+def change(rng: random.Random, table: dict[tuple[str, int], Row], lake: Lake, commit: list[Row]) -> None:
+    """Write rows of new keys; now and then update or delete some that are there."""
+    fresh = [row for row in commit if (row.key, row.ts) not in table]
+    if fresh:
+        lake.insert("ev", [{"ts": instant(r.ts), "k": r.key, "x": r.x} for r in fresh])
+    table.update({(row.key, row.ts): row for row in fresh})
+    for verb in rng.choices(["UPDATE", "DELETE", ""], [1, 1, 8]):
+        key, ts = rng.choice([*table][-30:])
+        where = f"WHERE k = '{key}' AND ts = '{instant(ts).isoformat()}'"
+        if verb == "UPDATE":
+            lake.sql(f"UPDATE ev SET x = 6 {where}")
+            table[key, ts] = Row(ts, key, 6)
+        elif verb == "DELETE":
+            lake.sql(f"DELETE FROM ev {where}")
+            del table[key, ts]
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_exact_windows_are_those_of_the_rows_there_are(
+    part: str, spark: SparkSession, tmp_path: Path
+) -> None:
+    commits, rng = history(3)[:16], random.Random(3)
+    table: dict[tuple[str, int], Row] = {}
+    with Lake(tmp_path / "lake", spark=spark, settings=Settings()) as lake:
+        lake.sql("CREATE TABLE ev (ts TIMESTAMP, k STRING, x INT)", dialect="ekuiper")
+        for name in PARTS[part]:
+            figures, window, _ = KINDS[name]
+            lake.sql(
+                f"CREATE STREAM {name} "
+                "WITH (TIMESTAMP='ts', TIMEZONE='UTC', LATE_TOLERANCE='3s', EXACT=true) "
+                f"INTO out_{name} AS SELECT {figures} FROM ev GROUP BY k, {window}",
+                dialect="ekuiper",
+            )
+        for number, commit in enumerate(commits):
+            change(rng, table, lake, commit)
+            if number % 8 != 7 and rng.random() < 0.85:
+                continue
+            assert not lake.run().failed
+            for name in PARTS[part]:
+                rows = lake.sql(f"SELECT k, n, s, m, ws, we FROM out_{name}").fetchall()
+                assert Counter(rows) == expected(name, [[*table.values()]], flushed=False), name
+        for name in PARTS[part]:
+            assert lake.verify(name).holds, name

@@ -49,8 +49,10 @@ class Rule(ABC):
         """Move the mark; give the windows that are over by it. All rows up to the mark have been taken."""
 
 
-def written(commits: Sequence[Sequence[Row]], tolerance: int, make: Callable[[], Rule]) -> list[Window]:
-    """Return all windows of a history, with those that FLUSH STREAM ends."""
+def written(
+    commits: Sequence[Sequence[Row]], tolerance: int, make: Callable[[], Rule], *, flushed: bool = True
+) -> list[Window]:
+    """Return all windows of a history, with those that FLUSH STREAM ends if it was ``flushed``."""
     rules: dict[str, Rule] = {}
     waiting: list[Row] = []
     newest: int | None = None
@@ -68,7 +70,8 @@ def written(commits: Sequence[Sequence[Row]], tolerance: int, make: Callable[[],
         waiting += [row for row in commit if newest is None or row.ts >= newest - tolerance]
         newest = max([row.ts for row in commit] + ([] if newest is None else [newest]))
         advance(newest - tolerance)
-    advance(END)
+    if flushed:
+        advance(END)
     return found
 
 

@@ -1,0 +1,147 @@
+"""EXACT for streams that admit rows: nothing is late, and what changes behind the mark is corrected.
+
+Rows newer than the mark are admitted as ever. When one at or behind it comes, changes or goes, the windows
+that it may be in and all later ones are made anew from the source as it is, and take the place of theirs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from lakestream.compute.calculation import ROWS
+from lakestream.engine.admission import (
+    ADMITTED,
+    FLUSH,
+    HELD,
+    JUDGED,
+    STALE,
+    Admission,
+    Admitted,
+    Judgement,
+    admitted_sql,
+    errors_sql,
+    held_again_sql,
+    judged_sql,
+    latest,
+    mark_of_state,
+    newest_of,
+)
+from lakestream.engine.relations import CHANGED, EVER
+from lakestream.engine.state import GroupState
+from lakestream.engine.stream import Part
+from lakestream.triggers.assign import Move
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+ANEW = "anew"
+"""The kind of a tick that makes all windows anew from the source as it is."""
+
+
+@dataclass(frozen=True)
+class _Changes:
+    """How many rows came, how many of them without a time, how many went; and their times (µs).
+
+    ``oldest`` is of all of them, ``newest`` of those that came, ``newest_gone`` of those that went.
+    """
+
+    rows: int
+    missing: int
+    gone: int
+    oldest: int | None
+    newest: int | None
+    newest_gone: int | None
+
+
+@dataclass
+class Readmission(Admission):
+    """One tick's rows of an EXACT stream; ``everything``: all windows are made anew, whatever has changed."""
+
+    everything: bool = False
+
+    def run(self) -> Admitted:
+        """Admit the changed rows; register ``ls_windows`` and ``ls_rows`` of the windows to be written."""
+        self.relations.changes(self.stream.changed_columns)
+        self.spark.sql(judged_sql(self.stream, None)).createOrReplaceTempView(JUDGED)
+        changes = self._changes()
+        errors = self._without_time(changes)
+        known = newest_of(self.state)
+        if self._is_in_order(changes, known):
+            newest = latest(known, changes.newest)
+            self._register_held()
+            self._admit(self._move(known, newest))
+            return Admitted(self._next(newest), changes.rows, 0, errors)
+        return replace(self._anew(changes, known), errors=errors)
+
+    def _changes(self) -> _Changes:
+        row = self.spark.sql(
+            f"SELECT count_if(came) AS rows, count_if(came AND ts IS NULL) AS missing, "
+            f"count_if(NOT came) AS gone, min(ts) AS oldest, max(ts) FILTER (WHERE came) AS newest, "
+            f"max(ts) FILTER (WHERE NOT came) AS newest_gone "
+            f"FROM (SELECT _ls_sign > 0 AS came, {self.stream.time_us} AS ts FROM {CHANGED} "
+            f"WHERE true{self.stream.of_subtable()})"
+        ).toArrow()
+        return _Changes(**row.to_pylist()[0])
+
+    def _without_time(self, changes: _Changes) -> pa.Table | None:
+        if not changes.missing:
+            return None
+        found = self.spark.sql(f"SELECT DISTINCT _ls_v AS v FROM {JUDGED} WHERE _ls_ts IS NULL").toArrow()
+        commits = [(version, None) for version in found["v"].to_pylist()]
+        return self.spark.sql(errors_sql(self.stream, commits, self.plan.clock_us)).toArrow()
+
+    def _is_in_order(self, changes: _Changes, known: int | None) -> bool:
+        """Return whether all rows are new ones beyond the mark: no window was written without them."""
+        if self.everything or changes.gone or mark_of_state(self.state) == STALE:
+            return False
+        if self.plan.kind == FLUSH or changes.oldest is None or known is None:
+            return True
+        return mark_of_state(self.state) != FLUSH and changes.oldest > known - self.stream.watermark
+
+    def _admit(self, move: Move) -> None:
+        steps = [(self.plan.upto, move.mark)]
+        sql = admitted_sql(self.stream, Judgement((), steps, move, self.plan.upto))
+        self.spark.sql(sql).createOrReplaceTempView(ADMITTED)
+        self._mark(move)
+
+    # --- from the source ---
+
+    def _anew(self, changes: _Changes, known: int | None) -> Admitted:
+        """Make the windows anew that are over later than the first change, from the rows they may hold."""
+        whole = self.everything or known is None or mark_of_state(self.state) == STALE
+        newest = latest(known, changes.newest)
+        if whole or (
+            changes.newest_gone is not None and newest is not None and changes.newest_gone >= newest
+        ):
+            whole, newest = True, self._newest_there()
+        mark = 0 if newest is None else newest - self.stream.watermark
+        before = None if whole else self._before(changes, mark)
+        lower = None if before is None else self._needed_from(before)
+        if lower is None:
+            before, lower = None, EVER[0]
+        self.relations.rows_at(self.plan.upto, [(lower, EVER[1])])
+        self.spark.sql(held_again_sql(self.stream, ROWS)).createOrReplaceTempView(HELD)
+        self.spark.sql(f"{judged_sql(self.stream, None)} AND false").createOrReplaceTempView(JUDGED)
+        self._admit(Move(before, mark, ends=self.plan.kind == FLUSH))
+        state = GroupState() if newest is None else self._next(newest)
+        return Admitted(state, changes.rows, 0, None, Part(overlap_us=before))
+
+    def _before(self, changes: _Changes, mark: int) -> int:
+        """Return the last instant (µs) by which the windows that are over are as they were."""
+        known = newest_of(self.state)
+        instants = [mark, *([] if known is None else [known - self.stream.watermark])]
+        return min([*instants, *([] if changes.oldest is None else [changes.oldest])]) - 1
+
+    def _needed_from(self, before: int) -> int | None:
+        """Return the time (µs) of the first row that later windows may hold, None for any row."""
+        assert self.stream.assigner is not None
+        sql = self.stream.assigner.needed_from(before)
+        return None if sql is None else int(self.spark.sql(f"SELECT {sql} AS at").toArrow()["at"][0].as_py())
+
+    def _newest_there(self) -> int | None:
+        """Return the newest time in the source, of rows that FILTER leaves out too."""
+        unfiltered = replace(self.relations, stream=replace(self.stream, condition=None))
+        unfiltered.rows_at(self.plan.upto, [EVER])
+        found: int | None = self.spark.sql(f"SELECT max(_ls_ts) AS at FROM {ROWS}").toArrow()["at"][0].as_py()
+        return found
