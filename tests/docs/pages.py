@@ -69,7 +69,7 @@ class Example:
 
 def pages() -> list[Path]:
     """Return the pages that hold examples."""
-    every = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+    every = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
     return [page for page in every if {"sql", "python"} & {block.language for block in blocks(page)}]
 
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
 ERRORS = ROOT / "docs" / "errors.md"
 
 _LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
@@ -44,6 +44,8 @@ def test_the_index_names_every_page() -> None:
     index = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
     linked = set(_LINK.findall(index))
     assert {page.name for page in (ROOT / "docs").glob("*.md")} - {"index.md"} <= linked
+    clauses = set(_LINK.findall((ROOT / "docs" / "streams.md").read_text(encoding="utf-8")))
+    assert {f"streams/{page.name}" for page in (ROOT / "docs" / "streams").glob("*.md")} <= clauses
 
 
 def codes() -> Iterator[str]:
