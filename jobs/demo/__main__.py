@@ -78,7 +78,8 @@ def run(folder: Path, last: date, days_per_run: int, console: Console) -> bool:
     for fired in by_clock.run(folder, weather, report.TIMEZONE):
         report.print_fired(fired, console)
     expected = check.expected_outputs(files, last)
-    compared = {name: check.compare(expected[name], rows) for name, rows in read_outputs(folder).items()}
+    outputs = read_outputs(folder) | by_clock.read_outputs(folder)
+    compared = {name: check.compare(expected[name], rows) for name, rows in outputs.items()}
     holds = report.print_checks(verified, compared, console)
     report.print_query_lines(folder, console)
     return holds

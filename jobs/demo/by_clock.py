@@ -11,6 +11,7 @@ from zoneinfo import ZoneInfo
 import pyarrow.compute as pc
 
 from jobs.demo.feed import DATABASE, Tick, run_streams
+from jobs.demo.outputs import read_output
 from lakestream.clock import ManualClock
 from lakestream.lake import Lake
 from lakestream.settings import Settings
@@ -21,9 +22,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 DAY = date(2013, 1, 15)
-OUTPUTS = {"bulletin": Path(DATABASE, "bulletin"), "mean": Path("root", "mean")}
-"""The outputs, and where they lie in the lake."""
-
+_OUTPUTS = {"bulletin": Path(DATABASE, "bulletin"), "mean": Path("root", "mean")}
 _STEP = timedelta(hours=6)
 _STATEMENTS = Path(__file__).parents[2] / "tables" / "clock"
 _AIRPORTS = ("EWR", "JFK", "LGA")
@@ -48,6 +47,11 @@ def run(folder: Path, weather: pa.Table, timezone: str) -> Iterator[Fired]:
             _insert(lake, _between(weather, clock.now(), clock.now() + _STEP))
             clock.advance(_STEP)
             yield Fired(clock.now(), tuple(run_streams(lake)))
+
+
+def read_outputs(folder: Path) -> dict[str, pa.Table]:
+    """Return the rows that were written, by output."""
+    return {name: read_output(folder / path) for name, path in _OUTPUTS.items()}
 
 
 def _between(weather: pa.Table, start: datetime, end: datetime) -> pa.Table:

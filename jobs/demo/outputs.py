@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from deltalake import DeltaTable, QueryBuilder
 
-from jobs.demo import by_clock
 from jobs.demo.feed import DATABASE, STREAMS
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 _KEYS = ("origin", "device")
 _OWN = "_ls_"
 
 
 def read_outputs(folder: Path) -> dict[str, pa.Table]:
-    """Return the rows of each output of the lake: the airport, then the columns of the result."""
-    paths = {name: Path(DATABASE, name) for name in STREAMS} | by_clock.OUTPUTS
-    return {name: _read(folder / path) for name, path in paths.items()}
+    """Return the rows of each output of the lake: the airport, then the columns of the stream's result."""
+    return {name: read_output(folder / DATABASE / name) for name in STREAMS}
 
 
-def _read(path: Path) -> pa.Table:
+def read_output(path: Path) -> pa.Table:
+    """Return the rows of a table: the airport, or the device, then the columns of the result."""
     query = QueryBuilder().register("output", DeltaTable(path)).execute("SELECT * FROM output")
     rows = pa.table(query.read_all())
     [key] = [name for name in rows.column_names if name in _KEYS]
