@@ -89,6 +89,10 @@ class TreeEngine:
         """Run what is due of continuous queries, then fire AFTER triggers with what was committed."""
         return [*self.queries.round(), *self.triggers.round()]
 
+    def is_idle(self) -> bool:
+        """Return whether a round would find nothing to do; needs no lock."""
+        return self.queries.is_idle() and self.triggers.is_idle()
+
     # --- databases and series ---
 
     def _create_database(self, statement: values.CreateTreeDatabase) -> Result:
@@ -175,7 +179,7 @@ class TreeEngine:
     def _query(self, statement: values.QueryTree) -> Result:
         select = statement.select
         query = self.reader.resolve(select, self._now_us)
-        rows = self.reader.rows(query)
+        rows = self.reader.rows(query, self.reader.versions(query))
         if not select.into:
             return Result(arrow=shown(query, rows))
         try:

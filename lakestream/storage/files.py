@@ -57,7 +57,7 @@ def write_bytes(folder: str, name: str, content: bytes) -> None:
 def exists(folder: str, name: str) -> bool:
     """Return whether the file ``folder/name`` is there."""
     if not is_uri(folder):
-        return Path(folder, name).is_file()
+        return os.path.isfile(f"{folder}/{name}")  # noqa: PTH113 - a Path takes five times as long
     try:
         read_bytes(folder, name)
     except FileNotFoundError:
@@ -65,12 +65,17 @@ def exists(folder: str, name: str) -> bool:
     return True
 
 
+def may_be_folder(path: str) -> bool:
+    """Return whether the folder is there; True in an object store, which would have to be asked."""
+    return is_uri(path) or os.path.isdir(path)  # noqa: PTH112 - as above
+
+
 def stamp(folder: str, name: str) -> tuple[int, int] | None:
     """Return what tells a local file from another of its name (inode, change in ns); None elsewhere."""
     if is_uri(folder):
         return None
     try:
-        found = Path(folder, name).stat()
+        found = os.stat(f"{folder}/{name}")  # noqa: PTH116 - as above
     except FileNotFoundError:
         return None
     return found.st_ino, found.st_mtime_ns

@@ -6,22 +6,24 @@ one commit. Rows are kept in memory and read again only when the table's version
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from deltalake import DeltaTable, write_deltalake
 
 from lakestream.errors import StorageError
+from lakestream.storage import files
 from lakestream.storage.edits import create
 from lakestream.storage.reading import identifier, text_literal
 from lakestream.storage.table import Table
 from lakestream.storage.types import delta_field
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     import arro3.core as arro
 
 Row = dict[str, Any]
+_Record = TypeVar("_Record")
 _COMPACT_AFTER = 32
 _SYSTEM_PROPERTIES = {
     "delta.enableChangeDataFeed": "false",
@@ -30,11 +32,31 @@ _SYSTEM_PROPERTIES = {
 }
 
 
+class Known(Generic[_Record]):
+    """Records in order, made anew only when the rows that they are read from have changed."""
+
+    def __init__(self, read: Callable[[Row], _Record], order: Callable[[_Record], Any]) -> None:
+        self._read, self._order = read, order
+        self._rows: dict[str, Row] | None = None
+        self._records: list[_Record] = []
+
+    def of(self, rows: dict[str, Row]) -> list[_Record]:
+        """Return the records of rows."""
+        if rows is not self._rows:
+            self._rows, self._records = rows, sorted(map(self._read, rows.values()), key=self._order)
+        return self._records
+
+
 def rows_of(batches: arro.RecordBatchReader) -> list[Row]:
     """Return the rows of a reader as dicts, by arro3 alone."""
     table = batches.read_all()
     columns = [table.column(name).to_pylist() for name in table.column_names]
     return [dict(zip(table.column_names, row, strict=True)) for row in zip(*columns, strict=True)]
+
+
+def was_written(path: str) -> bool:
+    """Return whether a system table is there; it is asked with every look at an idle lake."""
+    return files.may_be_folder(path) and DeltaTable.is_deltatable(path)
 
 
 def open_system(path: str, columns: Mapping[str, str]) -> Table:
@@ -63,7 +85,7 @@ class KeyedTable:
     def mark(self) -> int:
         """Return the latest version, -1 for a table that was never written."""
         if self._table is None:
-            if not DeltaTable.is_deltatable(self.path):
+            if not was_written(self.path):
                 return -1
             self._table = Table.open(self.path)
         return self._table.refresh()
@@ -72,7 +94,7 @@ class KeyedTable:
         """Return all rows by key, as of the latest version."""
         version = self.mark()
         if self._table is None:
-            return {}
+            return self._rows
         if version != self._version:
             found = rows_of(self._table.handle.scan())
             self._rows = {row[self._key]: row for row in found}

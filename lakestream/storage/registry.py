@@ -16,7 +16,7 @@ from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 from lakestream.errors import StatementError, StorageError, did_you_mean
 from lakestream.storage import files
 from lakestream.storage.edits import create
-from lakestream.storage.keyed import KeyedTable, open_system, rows_of
+from lakestream.storage.keyed import KeyedTable, Known, open_system, rows_of, was_written
 from lakestream.storage.reading import plain, text_literal
 from lakestream.storage.table import Table, Tables
 
@@ -192,6 +192,9 @@ class Registry:
         self._layout = layout
         self._tables = tables or Tables()
         self._streams = KeyedTable(layout.system_path("streams"), _STREAMS, "uuid")
+        self._known = Known(
+            lambda row: _record(StreamRecord, row), lambda record: (record.database, record.name)
+        )
         path = layout.system_path("recalculations")
         self._recalculations = KeyedTable(path, _RECALCULATIONS, "id")
         self._plans = _TickLog(layout.system_path("plans"), _PLANS, TickPlan, self._streams)
@@ -207,10 +210,8 @@ class Registry:
 
     def streams(self, database: str | None = None) -> list[StreamRecord]:
         """Return the streams, of all databases or one, by database and name. Loads no pyarrow."""
-        found = [_record(StreamRecord, row) for row in self._streams.rows().values()]
-        return sorted(
-            (s for s in found if database in (None, s.database)), key=lambda s: (s.database, s.name)
-        )
+        found = self._known.of(self._streams.rows())
+        return [record for record in found if database in (None, record.database)]
 
     def find(self, database: str, name: str) -> StreamRecord | None:
         """Return a stream, or None when there is none of that name."""
@@ -393,7 +394,7 @@ class _TickLog(Generic[_Tick]):
         return -1 if table is None else table.refresh()
 
     def _opened(self) -> Table | None:
-        if self._table is None and DeltaTable.is_deltatable(self._path):
+        if self._table is None and was_written(self._path):
             self._table = Table.open(self._path)
         return self._table
 

@@ -1,4 +1,4 @@
-"""A lake with nothing to do looks at no stream, and misses nothing."""
+"""A round looks at the streams that may have something to do, at no others, and misses nothing."""
 
 from __future__ import annotations
 
@@ -9,12 +9,16 @@ import pytest
 
 from lakestream import Lake, ManualClock
 from lakestream.engine.engine import Engine
+from lakestream.triggers.period import Period
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
     from pyspark.sql import SparkSession
+
+    from lakestream.engine.agenda import Look
+    from lakestream.engine.engine import _Running
 
 pytestmark = pytest.mark.spark
 
@@ -41,16 +45,30 @@ def lake(tmp_path: Path, spark: SparkSession, clock: ManualClock) -> Iterator[La
 
 
 @pytest.fixture
+def planned(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """List the streams that are looked at."""
+    found: list[str] = []
+    whole = Engine._next
+
+    def noted(engine: Engine, running: _Running, look: Look) -> object:
+        found.append(running.record.name)
+        return whole(engine, running, look)
+
+    monkeypatch.setattr(Engine, "_next", noted)
+    return found
+
+
+@pytest.fixture
 def rounds(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """List a number for every round that looks at the streams."""
+    """List a number for every round that looks at streams."""
     found: list[int] = []
-    whole = Engine._round
+    whole = Engine._plan
 
-    def counted(engine: Engine) -> object:
+    def counted(engine: Engine, look: Look) -> object:
         found.append(len(found))
-        return whole(engine)
+        return whole(engine, look)
 
-    monkeypatch.setattr(Engine, "_round", counted)
+    monkeypatch.setattr(Engine, "_plan", counted)
     return found
 
 
@@ -101,5 +119,32 @@ def test_an_instant_of_the_clock_ends_the_rest(lake: Lake, clock: ManualClock, r
     clock.advance(timedelta(seconds=9))
     assert not lake.tick_once()
     assert len(rounds) == seen
+    uuid = lake._registry.stream("main", "p").uuid
+    assert [name for name, alarm in lake.alarms.items() if isinstance(alarm, Period)] == [uuid]
     clock.advance(timedelta(seconds=1))
     assert [report.kind for report in lake.tick_once()] == ["period"]
+
+
+def test_only_streams_that_may_have_something_to_do_are_looked_at(
+    lake: Lake, clock: ManualClock, planned: list[str]
+) -> None:
+    lake.sql("CREATE TABLE other (ts TIMESTAMP, v INT)")
+    lake.sql(
+        "CREATE STREAM t INTERVAL(10s) SLIDING(10s) FROM other STREAM_OPTIONS(MAX_DELAY(5s)) INTO ot "
+        "AS SELECT _twstart AS w, sum(v) AS n FROM %%trows;"
+        "CREATE STREAM p PERIOD(1h) FROM other INTO op "
+        "AS SELECT CAST(_tlocaltime / 1000000 AS TIMESTAMP) AS t, count(*) AS n FROM %%trows"
+    )
+    lake.run()
+    planned.clear()
+    lake.insert("other", [{"ts": "2025-01-01 00:00:01", "v": 1}])
+    lake.run()
+    assert set(planned) == {"t"}
+    planned.clear()
+    clock.advance(timedelta(seconds=6))
+    assert [report.kind for report in lake.run().ticks] == ["delay"]
+    assert set(planned) == {"t"}
+    planned.clear()
+    write(lake, 2)
+    lake.run()
+    assert set(planned) == {"s"}
