@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from lakestream.clock import Clock
     from lakestream.engine.edits import Editor
     from lakestream.engine.engine import Engine, TickReport
+    from lakestream.engine.maintenance import Maintained
     from lakestream.engine.notifier import Notifier
     from lakestream.engine.tree import TreeEngine
     from lakestream.engine.verify import Verification
@@ -122,7 +123,7 @@ class Lake:
         self._layout = Layout(str(root))
         tables = Tables()
         self._catalog = Catalog(self._layout, self.clock, tables)
-        self._registry = Registry(self._layout, tables)
+        self._registry = Registry(self._layout, tables, lambda: self.settings.history_ticks)
         self._engine_: Engine | None = None
         self._outbox = Outbox(self._layout.system_path("outbox"))
         self._deliveries = Deliveries(self._layout.system_path("deliveries"))
@@ -735,6 +736,42 @@ class Lake:
     def _held(self) -> set[str]:
         """Return the streams that wait until their events have been sent."""
         return {record.uuid for record in self._registry.streams() if self._notifier.is_held(record.uuid)}
+
+    # --- maintenance ---
+
+    def maintain(
+        self, *, dry_run: bool = False, on_table: Callable[[Maintained], None] | None = None
+    ) -> list[Maintained]:
+        """Compact tables, delete what is older than their retention, old events and old ticks.
+
+        Returns what was done to each table, with a dry run what would be; ``on_table`` hears of each. Safe
+        beside running ticks. What a stream or a target has still to read stays, and is named.
+        """
+        from lakestream.engine.maintenance import Maintenance
+        from lakestream.storage.definitions import Definitions
+
+        if self._engine_ is not None:
+            with self._writing("maintain"):
+                self._engine_.checkpoint()
+        maintenance = Maintenance(
+            self._catalog,
+            self._registry,
+            Definitions(self._layout),
+            self._outbox,
+            self._deliveries,
+            self.settings,
+            self.clock,
+            self._meter,
+            lambda: self.spark,
+            lambda: self._writing("maintain"),
+            dry_run,
+        )
+        done = []
+        for table in maintenance.run():
+            done.append(table)
+            if on_table is not None:
+                on_table(table)
+        return done
 
     # --- looking at streams ---
 

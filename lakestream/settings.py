@@ -116,6 +116,18 @@ class Settings(BaseSettings):
         description="how long events wait for a target that cannot be reached; 0 drops them at once",
     )
 
+    history_ticks: int = Field(
+        default=100, ge=1, description="ticks of each stream that the run history keeps at least"
+    )
+    event_retention_seconds: float = Field(
+        default=604_800.0,
+        ge=0,
+        description="maintenance deletes events that are older and that every target was told of",
+    )
+    compact_files: int = Field(
+        default=8, ge=2, description="maintenance puts the small files of a table with so many files together"
+    )
+
     continuous_query_submit_thread_count: int = Field(
         default=2, ge=1, description="executions of continuous queries that are computed at a time"
     )

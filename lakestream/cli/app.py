@@ -11,6 +11,7 @@ from lakestream import __version__
 from lakestream.cli.doctor_command import doctor
 from lakestream.cli.failures import status_of, wants_json
 from lakestream.cli.lake_commands import init, show, status
+from lakestream.cli.maintain_command import maintain
 from lakestream.cli.run_command import run
 from lakestream.cli.session import PROGRAM, Session, global_options
 from lakestream.cli.settings_commands import completion, config
@@ -83,6 +84,7 @@ for _command in (
     start,
     stop,
     drop,
+    maintain,
     doctor,
     config,
     completion,

@@ -12,10 +12,23 @@ from typing import TYPE_CHECKING
 from deltalake import DeltaTable
 
 from lakestream.errors import StorageError
-from lakestream.storage.delta import CommitTag, Table, changes_arrow, commit, create, read_commits, read_spark
+from lakestream.storage.delta import (
+    CommitTag,
+    Table,
+    changes_arrow,
+    commit,
+    create,
+    delete_where,
+    read_commits,
+    read_spark,
+    text_literal,
+    timestamp_literal,
+)
 from lakestream.storage.types import delta_field
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
@@ -51,6 +64,12 @@ class Batch:
     def stream_id(self) -> str:
         """The id of the stream."""
         return self.app.split(":")[1]
+
+
+def _old(before_us: int, waiting: Collection[str]) -> str:
+    old = f"event_time < {timestamp_literal(before_us)}"
+    kept = ", ".join(map(text_literal, sorted(waiting)))
+    return f"{old} AND stream_id NOT IN ({kept})" if waiting else old
 
 
 class Outbox:
@@ -91,6 +110,21 @@ class Outbox:
             table.refresh()
             found = changes_arrow(table, batch.version - 1, batch.version, list(COLUMNS))
         return found.select(list(COLUMNS)).sort_by("seq")
+
+    def remove(self, before_us: int, waiting: Collection[str], *, dry_run: bool = False) -> int:
+        """Delete events from before an instant (µs since 1970 UTC), and return their number.
+
+        Those of streams that are ``waiting`` (by id) stay: a target has yet to be told of some. With
+        ``dry_run`` they are only counted.
+        """
+        table = self._opened()
+        if table is None:
+            return 0
+        if not dry_run:
+            return delete_where(table, _old(before_us, waiting))
+        table.refresh()
+        old = table.handle.scan(columns=["event_id"], predicate=_old(before_us, waiting))
+        return int(old.read_all().num_rows)
 
     def frame(self, spark: SparkSession) -> DataFrame:
         """Return every event that is kept, for SQL; ``stream_name`` is the name of the stream."""

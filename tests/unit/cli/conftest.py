@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
     from click.testing import Result as Outcome
 
+    from lakestream.engine.maintenance import Maintained
+
 
 def status(**changes: Any) -> StreamStatus:
     """Return the status of a stream that is well, with changes."""
@@ -92,6 +94,7 @@ class FakeLake:
         self.error: BaseException | None = None
         self.asked: list[Any] = []
         self.statuses: list[StreamStatus] = []
+        self.maintained: list[Maintained] = []
         self.rounds: deque[list[TickReport]] = deque()
         self.verification = verification(3, 3)
         self.confirm: Callable[[str], bool] | None = None
@@ -135,6 +138,10 @@ class FakeLake:
             for report in reports:
                 if on_tick is not None:
                     on_tick(report)
+
+    def maintain(self, *, dry_run: bool = False) -> list[Maintained]:
+        self._answer("maintain", dry_run)
+        return self.maintained
 
     def tick_once(self) -> list[TickReport]:
         self._answer("tick")
