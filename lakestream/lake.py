@@ -702,23 +702,46 @@ class Lake:
 
         Events are sent meanwhile, by threads of their own.
         """
+        return self._ticked(lambda: [*self._engine.round(), *self._tree.round()])
+
+    def _tick_streams(self) -> list[TickReport]:
+        return self._ticked(self._engine.round)
+
+    def _ticked(self, work: Callable[[], list[TickReport]]) -> list[TickReport]:
         with self._writing("ticks"):
             self._notifier.follow(self._engine, at_once=False)
-            reports = [*self._engine.round(), *self._tree.round()]
+            reports = work()
             if reports:
                 self._notifier.follow(self._engine, at_once=True)
         return reports
 
-    def run(self, until: str = "idle", on_tick: Callable[[TickReport], None] | None = None) -> RunSummary:
+    def run(
+        self,
+        until: str = "idle",
+        on_tick: Callable[[TickReport], None] | None = None,
+        streams: Sequence[str] | None = None,
+    ) -> RunSummary:
         """Process everything available; ``on_tick`` hears of every tick. ``until`` is ``"idle"``.
 
-        Returns once the events are sent too, as far as their targets can be reached.
+        With ``streams`` (names) these only, and no continuous query or trigger. Returns once the events are
+        sent too, as far as their targets can be reached. Raises StatementError STREAM_NOT_FOUND.
         """
         if until != "idle":
             raise ValueError('run() goes on until "idle"')
+        if streams is None:
+            return self._run_until_idle(on_tick, self.tick_once)
+        self._engine.restrict(frozenset(self._stream_named(name).uuid for name in streams))
+        try:
+            return self._run_until_idle(on_tick, self._tick_streams)
+        finally:
+            self._engine.restrict(None)
+
+    def _run_until_idle(
+        self, on_tick: Callable[[TickReport], None] | None, tick: Callable[[], list[TickReport]]
+    ) -> RunSummary:
         summary = RunSummary()
         while True:
-            reports = self.tick_once()
+            reports = tick()
             for report in reports:
                 summary.ticks.append(report)
                 if on_tick is not None:

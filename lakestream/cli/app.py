@@ -10,6 +10,7 @@ import click
 from lakestream import __version__
 from lakestream.cli.doctor_command import doctor
 from lakestream.cli.failures import status_of, wants_json
+from lakestream.cli.job_commands import job
 from lakestream.cli.lake_commands import init, show, status
 from lakestream.cli.maintain_command import maintain
 from lakestream.cli.run_command import run
@@ -85,6 +86,7 @@ for _command in (
     stop,
     drop,
     maintain,
+    job,
     doctor,
     config,
     completion,

@@ -200,3 +200,21 @@ def quoted_name(name: str) -> str:
     '`day``s`'
     """
     return "`" + name.replace("`", "``") + "`"
+
+
+def _listed(_ctx: click.Context, _param: click.Parameter, value: str) -> tuple[str, ...] | None:
+    if value == "*":
+        return None
+    names = tuple(name.strip() for name in value.split(","))
+    if not all(names):
+        raise click.BadParameter(f"{value!r} has no name in a place; * is all streams")
+    return names
+
+
+streams_option = click.option(
+    "--streams",
+    default="*",
+    metavar="NAMES",
+    callback=_listed,
+    help="Only these streams, with commas between them; * is all.",
+)

@@ -153,6 +153,15 @@ class Engine:
     _running: dict[str, _Running] = field(default_factory=dict)
     _dropping: list[StreamRecord] = field(default_factory=list)
     _rest: Rest | None = None
+    _only: frozenset[str] | None = None
+
+    def restrict(self, uuids: frozenset[str] | None) -> None:
+        """Have rounds take these streams only, by id; None: all."""
+        self._only, self._rest = uuids, None
+
+    def _streams(self) -> list[StreamRecord]:
+        """Return the streams that rounds take."""
+        return [r for r in self.registry.streams() if self._only is None or r.uuid in self._only]
 
     def round(self) -> list[TickReport]:
         """Run one tick of every stream that has something new, then a part of each recalculation.
@@ -322,7 +331,7 @@ class Engine:
         planned = []
         last = self.registry.last_of_all()
         looked_at: set[str] = set()
-        records = self.registry.streams()
+        records = self._streams()
         self._dropping = [record for record in records if record.extra.get("dropped")]
         for record in records:
             if record.status != "Running":
@@ -434,7 +443,7 @@ class Engine:
         return reports
 
     def _record_of(self, job: Recalculation) -> StreamRecord | None:
-        return next((record for record in self.registry.streams() if record.uuid == job.uuid), None)
+        return next((record for record in self._streams() if record.uuid == job.uuid), None)
 
     def _run_part(self, record: StreamRecord, job: Recalculation) -> TickReport | None:
         started = self.meter.monotonic()

@@ -18,7 +18,7 @@ from lakestream.lake import StreamStatus
 from lakestream.storage.layout import Layout
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from click.testing import Result as Outcome
 
@@ -132,8 +132,13 @@ class FakeLake:
         self._answer("streams")
         return self.statuses
 
-    def run(self, until: str = "idle", on_tick: Callable[[TickReport], None] | None = None) -> None:
-        self._answer("run", until)
+    def run(
+        self,
+        until: str = "idle",
+        on_tick: Callable[[TickReport], None] | None = None,
+        streams: Sequence[str] | None = None,
+    ) -> None:
+        self._answer("run", until, *(streams or ()))
         for reports in self.rounds:
             for report in reports:
                 if on_tick is not None:
