@@ -12,6 +12,7 @@ from lakestream.cli.doctor_command import doctor
 from lakestream.cli.failures import status_of, wants_json
 from lakestream.cli.lake_commands import init, show, status
 from lakestream.cli.run_command import run
+from lakestream.cli.serve_command import serve
 from lakestream.cli.session import PROGRAM, Session, global_options
 from lakestream.cli.settings_commands import completion, config
 from lakestream.cli.sql_command import sql
@@ -75,6 +76,7 @@ for _command in (
     init,
     sql,
     run,
+    serve,
     status,
     show,
     explain,

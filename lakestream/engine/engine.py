@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
+from uuid import uuid4
 
 from lakestream.compute.evaluate import Way
 from lakestream.engine.admission import FLUSH, due_of
@@ -32,7 +33,7 @@ from lakestream.errors import LakestreamError, StatementError, StorageError, Str
 from lakestream.language import parse_statement
 from lakestream.language.model import CreateStream
 from lakestream.storage.delta import read_commits
-from lakestream.storage.registry import Progress
+from lakestream.storage.registry import Failure, Progress
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -588,6 +589,8 @@ class Engine:
             seconds=seconds,
             finished_us=to_micros(self.meter.now()),
             extra={
+                "kind": plan.kind,
+                "lag": self._lag(running, plan),
                 "windows": outcome.windows,
                 "held_until": self.meter.now().timestamp() + max(0.0, pause),
                 **totals,
@@ -646,12 +649,20 @@ class Engine:
     def _fail(self, record: StreamRecord, error: LakestreamError) -> None:
         """Give the stream its named state; its neighbours go on."""
         self._running.pop(record.uuid, None)
-        self.registry.update(record.uuid, status="Failed", last_error=str(named_state(record, error)))
+        named = named_state(record, error)
+        self._note(record, named)
+        self.registry.update(record.uuid, status="Failed", last_error=str(named))
+
+    def _note(self, record: StreamRecord, error: LakestreamError) -> None:
+        """Add a failure to what is remembered of the stream's ticks."""
+        progress = self.registry.last(record.uuid)[1]
+        tick = progress.tick + 1 if progress else 1
+        now_us = to_micros(self.meter.now())
+        self.registry.put_failure(Failure(uuid4().hex, record.uuid, now_us, tick, error.code, error.message))
 
     def _report(
         self, running: _Running, plan: TickPlan, outcome: Outcome | None, seconds: float, error: str | None
     ) -> TickReport:
-        latest = self.catalog.handles.open(running.stream.source.info.path).version
         return TickReport(
             stream=f"{running.record.database}.{running.record.name}",
             tick=plan.tick,
@@ -665,9 +676,13 @@ class Engine:
             late=outcome.late if outcome else 0,
             seconds=seconds,
             transport=str(plan.extra.get("transport", "")),
-            lag=max(0, latest - plan.upto),
+            lag=self._lag(running, plan),
             error=error,
         )
+
+    def _lag(self, running: _Running, plan: TickPlan) -> int:
+        """Return how many commits of the source there are behind a tick, as far as was seen."""
+        return max(0, self.catalog.handles.open(running.stream.source.info.path).version - plan.upto)
 
 
 TOTALS = ("total_in", "total_out", "total_late", "total_missed")
