@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from lakestream.clock import Clock
+    from lakestream.engine.agenda import Alarm
     from lakestream.engine.edits import Editor
     from lakestream.engine.engine import Engine, TickReport
     from lakestream.engine.notifier import Notifier
@@ -115,7 +116,9 @@ class Lake:
 
     ``clock`` is the wall clock (the machine's by default); ``spark`` a session to use instead of one of
     its own; ``create`` makes the lake when there is none; ``confirm`` is asked before a table outside
-    the lake is changed. One process writes at a time: statements and rounds of ticks wait for one
+    the lake is changed. ``alarms`` tells when the clock makes something due, by the id of the stream or
+    continuous query, as the last round left it: another object whenever it may have changed; whether
+    something is due is for a round to find out. One process writes at a time: statements and rounds of ticks wait for one
     another across processes, by a lock on a local lake.
 
     Raises LakeError LAKE_NOT_FOUND, LAKE_NOT_WRITABLE or LAKE_TOO_NEW.
@@ -133,6 +136,7 @@ class Lake:
     ) -> None:
         self.clock: Clock = clock or SystemClock()
         self.database = DEFAULT_DATABASE
+        self.alarms: Mapping[str, Alarm] = {}
         self._settings = settings
         self._given = spark
         self._spark: SparkSession | None = None
@@ -823,12 +827,19 @@ class Lake:
 
         Events are sent meanwhile, by threads of their own.
         """
+        if self._is_idle():
+            return []
         with self._writing("ticks"):
             self._notifier.follow(self._engine, at_once=False)
             reports = [*self._engine.round(), *self._tree.round()]
             if reports:
                 self._notifier.follow(self._engine, at_once=True)
+        self.alarms = {**self._engine.alarms, **self._tree.queries.alarms}
         return reports
+
+    def _is_idle(self) -> bool:
+        """Return whether a round would do nothing: to find that out it need not keep others from writing."""
+        return self._notifier.is_waiting() and self._engine.is_idle() and self._tree.is_idle()
 
     def run(self, until: str = "idle", on_tick: Callable[[TickReport], None] | None = None) -> RunSummary:
         """Process everything available; ``on_tick`` hears of every tick. ``until`` is ``"idle"``.

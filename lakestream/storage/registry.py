@@ -16,7 +16,7 @@ from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 from lakestream.errors import StatementError, StorageError, did_you_mean
 from lakestream.storage import files
 from lakestream.storage.edits import create
-from lakestream.storage.keyed import KeyedTable, open_system, rows_of
+from lakestream.storage.keyed import KeyedTable, Known, open_system, rows_of
 from lakestream.storage.layout import SYSTEM_FOLDER
 from lakestream.storage.reading import plain, text_literal
 from lakestream.storage.table import Table, Tables
@@ -225,6 +225,9 @@ class Registry:
         self._layout = layout
         self._tables = tables or Tables()
         self._streams = KeyedTable(layout.system_path("streams"), _STREAMS, "uuid")
+        self._known = Known(
+            lambda row: _record(StreamRecord, row), lambda record: (record.database, record.name)
+        )
         path = layout.system_path("recalculations")
         self._recalculations = KeyedTable(path, _RECALCULATIONS, "id")
         self._failures = KeyedTable(layout.system_path("failures"), _FAILURES, "id")
@@ -241,10 +244,8 @@ class Registry:
 
     def streams(self, database: str | None = None) -> list[StreamRecord]:
         """Return the streams, of all databases or one, by database and name. Loads no pyarrow."""
-        found = [_record(StreamRecord, row) for row in self._streams.rows().values()]
-        return sorted(
-            (s for s in found if database in (None, s.database)), key=lambda s: (s.database, s.name)
-        )
+        found = self._known.of(self._streams.rows())
+        return [record for record in found if database in (None, record.database)]
 
     def find(self, database: str, name: str) -> StreamRecord | None:
         """Return a stream, or None when there is none of that name."""
