@@ -17,7 +17,14 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from lakestream.clock import SystemClock
 from lakestream.engine.result import Result
-from lakestream.errors import LakestreamError, NotSupportedError, Place, StatementError, did_you_mean
+from lakestream.errors import (
+    LakestreamError,
+    NotSupportedError,
+    Place,
+    StatementError,
+    StreamError,
+    did_you_mean,
+)
 from lakestream.language import model, parse_script
 from lakestream.language.iotdb.paths import ROOT
 from lakestream.language.iotdb.values import TreeStatement
@@ -40,17 +47,22 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from lakestream.clock import Clock
+    from lakestream.engine.agenda import Alarm
     from lakestream.engine.edits import Editor
     from lakestream.engine.engine import Engine, TickReport
     from lakestream.engine.maintenance import Maintained
     from lakestream.engine.notifier import Notifier
+    from lakestream.engine.observe import Event, Lineage, Outline, Outlines, Run
     from lakestream.engine.tree import TreeEngine
     from lakestream.engine.verify import Verification
     from lakestream.settings import Settings
     from lakestream.storage.catalog import TableInfo
-    from lakestream.storage.registry import Progress, Recalculation, StreamRecord
+    from lakestream.storage.registry import Failure, Progress, Recalculation, StreamRecord
 
 DEFAULT_DATABASE = "main"
+
+_MOST_BYTES = 64 * 1024**2
+"""Size of the files that a look at the newest rows reads without Spark."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +74,9 @@ class StreamStatus:
     created. ``recalculating`` says how many parts of its recalculations are done, None when there is
     none under way. ``held_back`` says what keeps a stream that has something to do from doing it: the
     limit of its output's commits or bytes a second, or events that wait for their target.
+    ``lag_seconds`` is the age of the oldest commit still to take, None when the log no longer tells it.
+    ``sources`` are the tables that it reads, the triggering one first; ``output`` is None for one that
+    only notifies. Times are microseconds since 1970 UTC.
     """
 
     database: str
@@ -78,6 +93,11 @@ class StreamStatus:
     last_error: str | None
     sql: str
     created_us: int
+    lag_seconds: float | None = 0.0
+    last_tick_us: int | None = None
+    last_tick_seconds: float | None = None
+    sources: tuple[str, ...] = ()
+    output: str | None = None
 
 
 @dataclass
@@ -97,8 +117,10 @@ class Lake:
 
     ``clock`` is the wall clock (the machine's by default); ``spark`` a session to use instead of one of
     its own; ``create`` makes the lake when there is none; ``confirm`` is asked before a table outside
-    the lake is changed. One process writes at a time: statements and rounds of ticks wait for one
-    another across processes, by a lock on a local lake.
+    the lake is changed. ``alarms`` tells when the clock makes something due, by the id of the stream or
+    continuous query, as the last round left it: another object whenever it may have changed; whether
+    something is due is for a round to find out. One process writes at a time: statements and rounds of
+    ticks wait for one another across processes, by a lock on a local lake.
 
     Raises LakeError LAKE_NOT_FOUND, LAKE_NOT_WRITABLE or LAKE_TOO_NEW.
     """
@@ -115,10 +137,12 @@ class Lake:
     ) -> None:
         self.clock: Clock = clock or SystemClock()
         self.database = DEFAULT_DATABASE
+        self.alarms: Mapping[str, Alarm] = {}
         self._settings = settings
         self._given = spark
         self._spark: SparkSession | None = None
         self._confirm = confirm
+        self._limit: int | None = None
         self._meter = SystemClock()
         self._layout = Layout(str(root))
         tables = Tables()
@@ -218,13 +242,14 @@ class Lake:
 
     # --- statements ---
 
-    def sql(self, text: str, dialect: str = "tdengine") -> Result:
-        """Run the statements of a text and return the result of the last one.
+    def sql(self, text: str, dialect: str = "tdengine", *, limit: int | None = None) -> Result:
+        """Run the statements of a text and return the result of the last one, up to ``limit`` rows of it.
 
         Raises StatementError with the place for what cannot be accepted; statements before it have
         been run.
         """
         result = Result(message="nothing to do")
+        self._limit = limit
         for statement in parse_script(text, dialect=dialect):
             try:
                 result = self._run_statement(statement)
@@ -232,7 +257,7 @@ class Lake:
                 if error.place is not None and not error.place.text:
                     error.place = replace(error.place, text=redacted_text(text))
                 raise
-        return result
+        return result if limit is None else result.first(limit)
 
     def _run_statement(self, statement: model.Statement | TreeStatement) -> Result:
         if isinstance(statement, TreeStatement):
@@ -419,7 +444,9 @@ class Lake:
         return self._editor().show_tables(statement, statement.database or self.database)
 
     def _query(self, statement: model.Query) -> Result:
-        return Result(arrow=self._query_frame(statement.query).toArrow())
+        frame = self._query_frame(statement.query)
+        # One row more tells whether there are more.
+        return Result(arrow=(frame if self._limit is None else frame.limit(self._limit + 1)).toArrow())
 
     def _query_frame(self, fragment: model.Fragment) -> DataFrame:
         from lakestream.engine.query import query_frame
@@ -687,13 +714,112 @@ class Lake:
             progress = last.get(record.uuid, (None, None))[1]
             own = [job for job in jobs if job.uuid == record.uuid]
             waits = [d.target for d in held if d.stream_id == record.uuid]
-            found.append(_status(record, progress, versions[source], own, waits, self._meter.now()))
+            status = _status(record, progress, versions[source], own, waits, self._meter.now())
+            found.append(replace(status, lag_seconds=self._lag_seconds(record, progress, status.lag)))
         return found
+
+    def _lag_seconds(self, record: StreamRecord, progress: Progress | None, lag: int) -> float | None:
+        """Return the age of the oldest commit that a stream has still to take."""
+        if not lag:
+            return 0.0
+        from lakestream.storage.delta import read_commits
+
+        done = record.start_version if progress is None else progress.version
+        info = self._catalog.find_table(*record.extra["source"].split(".", 1))
+        try:
+            commit = read_commits(info.path, done, done + 1)[0] if info is not None else None
+        except StreamError:
+            return None  # the log was cleared; the stream will say so
+        if commit is None or not commit.timestamp_ms:
+            return None
+        return max(0.0, self.clock.now().timestamp() - commit.timestamp_ms / 1_000)
 
     def _latest_version(self, table: str) -> int | None:
         database, name = table.split(".", 1)
         info = self._catalog.find_table(database, name)
         return self._catalog.handles.latest(info.path).version if info is not None else None
+
+    # --- looking from outside ---
+
+    def runs(self, stream: str, limit: int = 200) -> list[Run]:
+        """Return a stream's last ticks and failures, newest first; starts no Spark.
+
+        At least the last 100 ticks are kept. Raises StatementError STREAM_NOT_FOUND.
+        """
+        from lakestream.engine.observe import runs
+
+        return runs(self._registry, self._stream_named(stream))[:limit]
+
+    def failures(self, stream: str) -> list[Failure]:
+        """Return a stream's last failures (up to 50), in order; starts no Spark."""
+        return self._registry.failures(self._stream_named(stream).uuid)
+
+    def errors_table(self, stream: str) -> str | None:
+        """Return the name of the table of rows that a stream left out, None when there is none."""
+        from lakestream.engine.target import ERRORS_SUFFIX
+
+        record = self._stream_named(stream)
+        name = f"{record.name}{ERRORS_SUFFIX}"
+        there = self._catalog.find_table(record.database, name)
+        return f"{record.database}.{name}" if there is not None and there.kind == "output" else None
+
+    def newest_results(self, stream: str, limit: int = 500) -> pa.Table:
+        """Return the newest rows of a stream's output by its time, newest first.
+
+        Starts Spark only where the statistics of the output's files do not tell which ones to read.
+        """
+        from lakestream.engine.observe import newest_rows
+        from lakestream.engine.query import table_frame
+
+        record = self._stream_named(stream)
+        database, name = record.output.split(".", 1)
+        info = self._catalog.find_table(database, name)
+        if info is None:
+            raise StatementError("TABLE_NOT_FOUND", f"the output {record.output} of {stream} is gone")
+        table = self._catalog.handles.latest(info.path)
+        rows = newest_rows(table, info, limit, _MOST_BYTES)
+        if rows is not None:
+            return rows
+        frame = table_frame(self.spark, self._catalog, info, self.settings.small_bytes)
+        if info.time_column:
+            frame = frame.orderBy(frame[info.time_column].desc())
+        return frame.limit(limit).toArrow()
+
+    def triggers(self) -> dict[str, Outline]:
+        """Return by stream what triggers it, and when the clock does so next; starts no Spark."""
+        from lakestream.engine.instants import to_micros
+
+        now_us = to_micros(self.clock.now())
+        records = self._registry.streams()
+        return {f"{r.database}.{r.name}": self._outlines.of(r, now_us) for r in records}
+
+    @cached_property
+    def _outlines(self) -> Outlines:
+        from lakestream.engine.observe import Outlines
+
+        return Outlines()
+
+    def lineage(self) -> Lineage:
+        """Return the tables that streams read and write; starts no Spark."""
+        from lakestream.engine.observe import lineage
+
+        return lineage(self._registry, self._catalog)
+
+    def events(self, stream: str | None = None, after: str | None = None, limit: int = 100) -> list[Event]:
+        """Return events of a stream (None: of all), oldest first; starts no Spark.
+
+        Those behind the id ``after``, else the newest. Raises StatementError STREAM_NOT_FOUND, BAD_VALUE.
+        """
+        from lakestream.engine.observe import events
+
+        own = None if stream is None else self._stream_named(stream).uuid
+        return events(self._outbox, self._deliveries, own, after, limit)
+
+    def waiting_events(self) -> dict[str, int]:
+        """Return by target how many events wait for it; starts no Spark."""
+        from lakestream.engine.observe import waiting
+
+        return waiting(self._outbox, self._deliveries)
 
     # --- ticks ---
 
@@ -702,6 +828,8 @@ class Lake:
 
         Events are sent meanwhile, by threads of their own.
         """
+        if self._is_idle():
+            return []
         return self._ticked(lambda: [*self._engine.round(), *self._tree.round()])
 
     def _tick_streams(self) -> list[TickReport]:
@@ -713,7 +841,12 @@ class Lake:
             reports = work()
             if reports:
                 self._notifier.follow(self._engine, at_once=True)
+        self.alarms = {**self._engine.alarms, **self._tree.queries.alarms}
         return reports
+
+    def _is_idle(self) -> bool:
+        """Return whether a round would do nothing: to find that out it need not keep others from writing."""
+        return self._notifier.is_waiting() and self._engine.is_idle() and self._tree.is_idle()
 
     def run(
         self,
@@ -890,6 +1023,10 @@ def _status(
         last_error=record.last_error,
         sql=redacted_text(record.sql),
         created_us=record.created_us,
+        last_tick_us=progress.finished_us if progress else None,
+        last_tick_seconds=progress.seconds if progress else None,
+        sources=record.sources,
+        output=record.table,
     )
 
 

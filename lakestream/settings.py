@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from pydantic import ByteSize, Field, PrivateAttr, ValidationError, field_validator
+from pydantic import ByteSize, Field, PrivateAttr, SecretStr, ValidationError, field_validator
 from pydantic_settings import (
     BaseSettings,
     InitSettingsSource,
@@ -149,6 +149,23 @@ class Settings(BaseSettings):
         default=0.02, gt=0, description="pause between two looks at the sources while nothing changes"
     )
 
+    server_host: str = Field(default="127.0.0.1", min_length=1, description="address that `serve` listens on")
+    server_port: int = Field(
+        default=8600, ge=0, le=65_535, description="port that `serve` listens on; 0 for any that is free"
+    )
+    server_token: SecretStr | None = Field(
+        default=None,
+        min_length=16,
+        description="token that requests to `serve` must carry; needed beyond the machine itself",
+    )
+    server_names: Annotated[tuple[str, ...], NoDecode] = Field(
+        default=(),
+        description="further host names that `serve` is reached by, separated by commas",
+    )
+    connect_port: int = Field(
+        default=15_002, ge=0, le=65_535, description="port of Spark Connect under `serve`; 0 for none"
+    )
+
     _sources: dict[str, str] = PrivateAttr(default_factory=dict)
 
     def __init__(self, **values: Any) -> None:  # noqa: ANN401 - pydantic checks each value
@@ -175,7 +192,7 @@ class Settings(BaseSettings):
             ) from None
         return zone
 
-    @field_validator("notify_hosts", "trigger_modules", mode="before")
+    @field_validator("notify_hosts", "trigger_modules", "server_names", mode="before")
     @classmethod
     def _from_list(cls, items: object) -> object:
         if isinstance(items, str):

@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-import logging
 import signal
 import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol
 
-from apscheduler.schedulers.background import BackgroundScheduler
-from apscheduler.triggers.interval import IntervalTrigger
-
-from lakestream.clock import SystemClock
 from lakestream.errors import BusyError, StorageError
+from scheduler.alarms import Alarms
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from types import FrameType
 
-    from lakestream.clock import Clock
     from lakestream.engine.engine import TickReport
     from lakestream.errors import LakestreamError
     from lakestream.lake import Lake
@@ -43,54 +38,62 @@ class Listener(Protocol):
         """Hear that a signal came; the running tick is finished first."""
 
 
-def watch(lake: Lake, listener: Listener, *, poll_seconds: float, clock: Clock | None = None) -> None:
-    """Run rounds over all streams, ``poll_seconds`` apart, until SIGTERM or SIGINT.
+def watch(lake: Lake, listener: Listener, *, poll_seconds: float) -> None:
+    """Run rounds over all streams until SIGTERM or SIGINT.
 
-    A round ticks until nothing is left to do. Rounds never overlap, and a due round that a long one
-    covers is not made up for: what is due is decided by the lake's own state. A signal lets the
-    running tick finish; a second SIGINT ends the process at once. Has to be called in the main
-    thread. Raises what a round raised, except the errors in :data:`PASSING`.
+    One begins when the clock makes something due, and every ``poll_seconds`` for what was committed
+    meanwhile. It ticks until nothing is left to do. Rounds never overlap; an alarm during one is followed by
+    another. What is due is decided by the lake's own state: alarms that ring late, twice or not at all
+    (the clock was set) change when a round begins, not what it does. A signal lets the running tick
+    finish; a second SIGINT ends the process at once. Has to be called in the main thread. Raises what a
+    round raised, except the errors in :data:`PASSING`.
     """
-    rounds = _Rounds(lake, listener)
-    # The skipped rounds of a long one are meant, not worth a warning each.
-    logging.getLogger("apscheduler").setLevel(logging.ERROR)
-    scheduler = BackgroundScheduler(timezone="UTC")
-    scheduler.add_job(
-        rounds.run,
-        IntervalTrigger(seconds=poll_seconds, timezone="UTC"),
-        next_run_time=(clock or SystemClock()).now(),
-        max_instances=1,
-        coalesce=True,
-        misfire_grace_time=None,
-    )
-    with _stopped_by_signals(rounds.stop, listener):
+    rounds = _Rounds(lake, listener, poll_seconds)
+    with _stopped_by_signals(rounds, listener):
         listener.started()
-        scheduler.start()
+        rounds.start()
         try:
-            rounds.stop.wait()
+            rounds.stopped.wait()
         finally:
-            scheduler.shutdown(wait=True)
+            rounds.stop()
+            rounds.join()
     if rounds.failure is not None:
         raise rounds.failure
 
 
-class _Rounds:
-    """The scheduler's job, and what it has to tell the thread that waits for it."""
+class _Rounds(threading.Thread):
+    """The thread of the rounds, and what it has to tell the thread that waits for it."""
 
-    def __init__(self, lake: Lake, listener: Listener) -> None:
-        self.stop = threading.Event()
+    def __init__(self, lake: Lake, listener: Listener, poll_seconds: float) -> None:
+        super().__init__(name="rounds")
+        self.stopped = threading.Event()
         self.failure: BaseException | None = None
+        self._wake = threading.Event()
         self._lake = lake
         self._listener = listener
+        self._poll_seconds = poll_seconds
+
+    def stop(self) -> None:
+        """Have the rounds end after the running tick."""
+        self.stopped.set()
+        self._wake.set()
 
     def run(self) -> None:
-        """Tick until no stream has anything to do or the watch is told to stop."""
+        """Run rounds until told to stop."""
+        alarms = Alarms(self._wake.set)
+        alarms.start()
         try:
-            while not self.stop.is_set() and self._tick_once():
-                pass
+            while not self.stopped.is_set():
+                # An alarm during the round is for the next one.
+                self._wake.clear()
+                if not self._tick_once():
+                    alarms.set(self._lake.alarms)
+                    self._wake.wait(self._poll_seconds)
         except BaseException as error:  # noqa: BLE001 (handed to the waiting thread, which raises it)
             self.failure = error
-            self.stop.set()
+            self.stopped.set()
+        finally:
+            alarms.close()
 
     def _tick_once(self) -> bool:
         try:
@@ -104,15 +107,15 @@ class _Rounds:
 
 
 @contextmanager
-def _stopped_by_signals(stop: threading.Event, listener: Listener) -> Iterator[None]:
-    """Let SIGTERM and SIGINT set ``stop``; the handlers that were there come back afterwards."""
+def _stopped_by_signals(rounds: _Rounds, listener: Listener) -> Iterator[None]:
+    """Let SIGTERM and SIGINT stop the rounds; the handlers that were there come back afterwards."""
 
     def handle(number: int, _frame: FrameType | None) -> None:
-        if stop.is_set() and number == signal.SIGINT:
+        if rounds.stopped.is_set() and number == signal.SIGINT:
             # Ticks survive a kill; a Python exception would still wait for the running one.
             signal.signal(number, signal.SIG_DFL)
             signal.raise_signal(number)
-        stop.set()
+        rounds.stop()
         listener.stopping()
 
     before = {number: signal.signal(number, handle) for number in (signal.SIGTERM, signal.SIGINT)}

@@ -14,6 +14,7 @@ from lakestream.cli.job_commands import job
 from lakestream.cli.lake_commands import init, show, status
 from lakestream.cli.maintain_command import maintain
 from lakestream.cli.run_command import run
+from lakestream.cli.serve_command import serve
 from lakestream.cli.session import PROGRAM, Session, global_options
 from lakestream.cli.settings_commands import completion, config
 from lakestream.cli.sql_command import sql
@@ -77,6 +78,7 @@ for _command in (
     init,
     sql,
     run,
+    serve,
     status,
     show,
     explain,

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from math import inf
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
@@ -27,12 +28,13 @@ from lakestream.storage.delta import CommitTag
 from lakestream.triggers.resample import Resample
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     import pyarrow as pa
 
     from lakestream.clock import Clock
     from lakestream.compute.series import SeriesQuery
+    from lakestream.engine.agenda import Alarm
     from lakestream.engine.points import Writer
     from lakestream.engine.series import SeriesReader
     from lakestream.language.iotdb.values import DropContinuousQuery
@@ -68,11 +70,13 @@ class ContinuousQueries:
     starting: Callable[[str, int], int] | None = None
     """For tests: hears of an execution's start (name, due instant in µs), returns how long it is to take
     by the clock (µs), or raises."""
-    _read: dict[str, CreateContinuousQuery] = field(default_factory=dict)
+    alarms: Mapping[str, Alarm] = field(default_factory=dict)
+    """When an execution is due, by the query's id: as of the last round that found nothing due."""
+    _read: dict[str, tuple[CreateContinuousQuery, Resample]] = field(default_factory=dict)
     _until: dict[str, int] = field(default_factory=dict)
     _retry_at: dict[str, int] = field(default_factory=dict)
     _looked_at: list[QueryRecord] | None = None
-    _idle_until: int = 0
+    _idle_until: float = 0
 
     # --- statements ---
 
@@ -149,20 +153,25 @@ class ContinuousQueries:
 
     # --- executions ---
 
+    def is_idle(self) -> bool:
+        """Return whether nothing is due, however many queries there are; False where that is not known."""
+        now = to_micros(self.clock.now())
+        return self.definitions.queries() is self._looked_at and now < self._idle_until
+
     def round(self) -> list[TickReport]:
         """Run the execution that is due next of every query that has one; no report: nothing is due."""
-        now, records = to_micros(self.clock.now()), self.definitions.queries()
-        if records is self._looked_at and now < self._idle_until:
+        if self.is_idle():
             return []
+        now, records = to_micros(self.clock.now()), self.definitions.queries()
         due = sorted(
             (record for record in records if self._waits_until(record) <= now),
             key=lambda record: (record.next_us, record.name),
         )
         attempts = [attempt for record in due if (attempt := self._started(record, now)) is not None]
         if not attempts:
-            # Nothing is due before that: until then a look costs nothing, however many queries there are.
             self._looked_at = records
-            self._idle_until = min(map(self._waits_until, records), default=now + 1)
+            self._idle_until = min(map(self._waits_until, records), default=inf)
+            self.alarms = {record.uuid: self._alarm(record) for record in records}
             return []
         self._looked_at = None
         threads = min(len(attempts), self.settings.continuous_query_submit_thread_count)
@@ -174,10 +183,14 @@ class ContinuousQueries:
     def _waits_until(self, record: QueryRecord) -> int:
         return max(record.next_us, self._until.get(record.name, 0), self._retry_at.get(record.name, 0))
 
+    def _alarm(self, record: QueryRecord) -> Alarm:
+        """Return the instants of a query; the moment at which it is tried again, where that comes first."""
+        waits_until = self._waits_until(record)
+        return self._of(record)[1] if waits_until == record.next_us else from_micros(waits_until)
+
     def _started(self, record: QueryRecord, now_us: int) -> _Attempt | None:
         """Return an execution, resolved against the series there are now; None when it takes longer."""
-        statement = self._statement(record)
-        timing = timing_of(record, statement)
+        statement, timing = self._of(record)
         attempt = _Attempt(record, timing)
         try:
             if self.starting is not None and self._until.pop(record.name, None) is None:
@@ -232,11 +245,12 @@ class ContinuousQueries:
         if record.last_error != str(error):
             self.definitions.put_query(replace(record, last_error=str(error)))
 
-    def _statement(self, record: QueryRecord) -> CreateContinuousQuery:
+    def _of(self, record: QueryRecord) -> tuple[CreateContinuousQuery, Resample]:
+        """Return the statement and the timing of a query, read once."""
         if record.uuid not in self._read:
             statement = parse_statement(record.sql, dialect="iotdb")
             assert isinstance(statement, CreateContinuousQuery)
-            self._read[record.uuid] = statement
+            self._read[record.uuid] = statement, timing_of(record, statement)
         return self._read[record.uuid]
 
 

@@ -44,6 +44,11 @@ class Delays:
             if (now_us - opened) // self.delay_us > fired
         ]
 
+    def next_due(self) -> int | None:
+        """Return the first instant at which a delay has passed once more (µs), None for none."""
+        instants = (opened + (fired + 1) * self.delay_us for opened, fired in self._known.values())
+        return min(instants, default=None)
+
     def fire(self, windows: Iterable[OpenWindow], now_us: int) -> None:
         """Count the delays that have passed; a slow computation passes over those that it covers."""
         for window in windows:
@@ -73,6 +78,13 @@ def closed_by_clock(stream: Stream, now_us: int) -> int | None:
     trigger = stream.definition.trigger
     if not stream.definition.options.by_clock or not isinstance(trigger, IntervalTrigger):
         return None
-    return (now_us - trigger.offset.micros) // trigger.length.micros * trigger.length.micros + (
-        trigger.offset.micros
-    )
+    offset, length = trigger.offset.micros, trigger.length.micros
+    return (now_us - offset) // length * length + offset
+
+
+def next_close(stream: Stream, now_us: int) -> int | None:
+    """Return the end of the window that the clock closes next (µs); None where windows do not close so."""
+    closed, trigger = closed_by_clock(stream, now_us), stream.definition.trigger
+    if closed is None or not isinstance(trigger, IntervalTrigger):
+        return None
+    return closed + trigger.length.micros

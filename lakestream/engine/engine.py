@@ -9,20 +9,22 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING
+from uuid import uuid4
 
 from lakestream.compute.evaluate import Way
 from lakestream.engine.admission import FLUSH, due_of
+from lakestream.engine.agenda import Agenda, Look, Waiting
 from lakestream.engine.checks import OutputMark, check_output, check_source, named_state
 from lakestream.engine.create import open_target
-from lakestream.engine.delays import Delays, closed_by_clock, open_windows
+from lakestream.engine.delays import Delays, closed_by_clock, next_close, open_windows
 from lakestream.engine.faults import reach
-from lakestream.engine.instants import to_micros
+from lakestream.engine.instants import from_micros, to_micros
 from lakestream.engine.isolation import spark_message
 from lakestream.engine.planner import Limits, Planner, Position
 from lakestream.engine.recalculate import PartRun
 from lakestream.engine.relations import History
-from lakestream.engine.rest import Rest
 from lakestream.engine.resync import Resync
 from lakestream.engine.state import GroupState
 from lakestream.engine.stream import Stream, compile_stream
@@ -32,14 +34,15 @@ from lakestream.errors import LakestreamError, StatementError, StorageError, Str
 from lakestream.language import parse_statement
 from lakestream.language.model import CreateStream
 from lakestream.storage.delta import read_commits
-from lakestream.storage.registry import Progress
+from lakestream.storage.registry import Failure, Progress
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping, Sequence
 
     from pyspark.sql import SparkSession
 
     from lakestream.clock import Clock
+    from lakestream.engine.agenda import Alarm
     from lakestream.engine.target import Target
     from lakestream.engine.tick import Outcome
     from lakestream.language.model import StreamDefinition
@@ -48,6 +51,7 @@ if TYPE_CHECKING:
     from lakestream.storage.catalog import Catalog
     from lakestream.storage.delta import Table
     from lakestream.storage.registry import Recalculation, Registry, StreamRecord, TickPlan
+    from lakestream.triggers.period import Period
 
 
 _log = logging.getLogger(__name__)
@@ -77,7 +81,8 @@ class TickReport:
 class _Running:
     """A stream under the engine's care: compiled, with its state and place.
 
-    ``mark`` is where its output stood after its last tick, None when that is not known.
+    ``mark`` is where its output stood after its last tick, None when that is not known; ``waiting`` what
+    it waits for, None when the next round has to look at it.
     """
 
     record: StreamRecord
@@ -93,6 +98,18 @@ class _Running:
     not_before: float = 0.0
     delays: Delays | None = None
     closed_us: int = 0
+    waiting: Waiting | None = None
+
+    @cached_property
+    def period(self) -> Period | None:
+        """The instants at which the clock triggers it; None where rows do."""
+        return self.stream.period(self.record.created_us) if self.stream.is_periodic else None
+
+    @property
+    def alarm(self) -> Alarm | None:
+        """When the clock makes something due, None for never."""
+        due_us = self.waiting.due_us if self.waiting is not None else None
+        return self.period or (None if due_us is None else from_micros(due_us))
 
 
 def definition_of(record: StreamRecord) -> StreamDefinition:
@@ -152,12 +169,14 @@ class Engine:
     is_held: Callable[[str], bool] = field(default=lambda _: False)
     _running: dict[str, _Running] = field(default_factory=dict)
     _dropping: list[StreamRecord] = field(default_factory=list)
-    _rest: Rest | None = None
+    alarms: Mapping[str, Alarm] = field(default_factory=dict)
+    """When the clock makes something due, by the stream's id: as of the last round."""
+    _agenda: Agenda | None = None
     _only: frozenset[str] | None = None
 
     def restrict(self, uuids: frozenset[str] | None) -> None:
         """Have rounds take these streams only, by id; None: all."""
-        self._only, self._rest = uuids, None
+        self._only, self._agenda = uuids, None
 
     def _streams(self) -> list[StreamRecord]:
         """Return the streams that rounds take."""
@@ -166,18 +185,27 @@ class Engine:
     def round(self) -> list[TickReport]:
         """Run one tick of every stream that has something new, then a part of each recalculation.
 
-        Nothing to do gives no report.
+        Nothing to do gives no report. Only streams that may have something to do are looked at.
         """
         now_us = to_micros(self.clock.now())
-        if self._rest is not None and self._rest.lasts(self.registry, self.catalog.handles, now_us):
+        look = self._look(now_us)
+        if look.is_empty:
             return []
-        reports = self._round()
-        self._rest = None if reports else self._resting(now_us)
+        planned = self._plan(look)
+        reports = self._tick_all(planned)
+        self._wait(look, {running.record.uuid for running, _ in planned}, now_us)
         return reports
 
-    def _round(self) -> list[TickReport]:
-        self._resynchronise()
-        planned = self._plan_all()
+    def is_idle(self) -> bool:
+        """Return whether a round would find nothing to do; needs no lock."""
+        return self._look(to_micros(self.clock.now())).is_empty
+
+    def _look(self, now_us: int) -> Look:
+        if self._agenda is None:
+            return Look()
+        return self._agenda.look(self.registry, self.catalog.handles, now_us)
+
+    def _tick_all(self, planned: Sequence[tuple[_Running, TickPlan]]) -> list[TickReport]:
         new = [plan for running, plan in planned if running.pending is None]
         if new:
             reach("C1")
@@ -187,28 +215,24 @@ class Engine:
         self._delete_outputs()
         return [*reports, *self._recalculate()]
 
-    def _resting(self, now_us: int) -> Rest | None:
-        """Return what the next round may wait for, None where it has to look at every stream."""
-        if self._dropping or not all(map(self._may_rest, self._running.values())):
-            return None
-        if any(job.is_open for job in self.registry.recalculations()):
-            return None
-        paths = {running.stream.source.info.path for running in self._running.values()}
-        sources = {path: self.catalog.handles.open(path).mark for path in paths}
-        periods = [
-            running.stream.period(running.record.created_us)
-            for running in self._running.values()
-            if running.stream.is_periodic
-        ]
-        due_us = min((period.following(period.last(now_us)) for period in periods), default=None)
-        return Rest(self.registry.marks(), sources, due_us)
+    def _wait(self, look: Look, ticked: set[str], now_us: int) -> None:
+        """Note what the streams that were looked at wait for now; those that ticked may have more to do."""
+        for uuid, running in self._running.items():
+            if look.streams is None or uuid in look.streams:
+                running.waiting = None if uuid in ticked else self._waiting(running, now_us)
+        alarms = ((uuid, running.alarm) for uuid, running in self._running.items())
+        self.alarms = {uuid: alarm for uuid, alarm in alarms if alarm is not None}
+        busy = self._dropping or any(job.is_open for job in self.registry.recalculations())
+        waiting = {uuid: running.waiting for uuid, running in self._running.items()}
+        self._agenda = None if busy else Agenda(self.registry.marks(), look.sources, waiting)
 
-    def _may_rest(self, running: _Running) -> bool:
-        """Return whether a stream waits for its source, or for an instant of PERIOD, and nothing else."""
-        options = running.stream.definition.options
-        by_clock = options.by_clock or options.by_arrival or running.delays is not None
-        waits = running.pending is None and self.meter.monotonic() >= running.not_before
-        return waits and not by_clock and not self.is_held(running.record.uuid)
+    def _waiting(self, running: _Running, now_us: int) -> Waiting | None:
+        """Return what a stream waits for; None where that is its output's limit, or events to be sent."""
+        if running.pending is not None or self.meter.monotonic() < running.not_before:
+            return None
+        if self.is_held(running.record.uuid):
+            return None
+        return Waiting(running.stream.source.info.path, _due_us(running, now_us))
 
     def _delete_outputs(self) -> None:
         """Take the output of dropped subtables back, once the stream has taken all that was in them."""
@@ -287,7 +311,7 @@ class Engine:
                     f"{record.database}.{record.name} follows its source; FLUSH STREAM is for windows that "
                     "leave late rows out",
                 )
-            plan = running.pending or self._next(running, set())
+            plan = running.pending or self._next(running, Look())
             is_last = plan is None
             if plan is None:
                 plan = self._planner(running).by_clock(running.position, FLUSH, {})
@@ -309,6 +333,7 @@ class Engine:
 
     def forget(self, uuid: str | None = None) -> None:
         """Drop what is kept in memory of a stream (or of all): it is read again on its next tick."""
+        self._agenda = None
         if uuid is None:
             self._running.clear()
         else:
@@ -317,7 +342,7 @@ class Engine:
     def next_plan(self, record: StreamRecord) -> tuple[Stream, Target, TickPlan | None]:
         """Return what the next tick of a stream would do, without doing it."""
         running = self._load(record, *self.registry.last(record.uuid))
-        return running.stream, running.target, running.pending or self._next(running, set())
+        return running.stream, running.target, running.pending or self._next(running, Look())
 
     def checkpoint(self) -> None:
         """Save the state of every stream that ticked since its last checkpoint."""
@@ -326,22 +351,24 @@ class Engine:
 
     # --- planning ---
 
-    def _plan_all(self) -> list[tuple[_Running, TickPlan]]:
-        """Plan every running stream; registry and sources are looked at once however many streams."""
+    def _plan(self, look: Look) -> list[tuple[_Running, TickPlan]]:
+        """Plan the running streams of a look; registry and sources are read once however many there are."""
+        self._resynchronise()
         planned = []
         last = self.registry.last_of_all()
-        looked_at: set[str] = set()
         records = self._streams()
         self._dropping = [record for record in records if record.extra.get("dropped")]
         for record in records:
             if record.status != "Running":
                 self._running.pop(record.uuid, None)
                 continue
+            if look.streams is not None and record.uuid not in look.streams:
+                continue
             try:
                 running = self._load(record, *last.get(record.uuid, (None, None)))
                 if running.pending is None and self.is_held(record.uuid):
                     continue
-                plan = running.pending or self._next(running, looked_at)
+                plan = running.pending or self._next(running, look)
             except LakestreamError as error:
                 self._fail(record, error)
                 continue
@@ -349,33 +376,33 @@ class Engine:
                 planned.append((running, plan))
         return planned
 
-    def _next(self, running: _Running, looked_at: set[str]) -> TickPlan | None:
-        """Plan the next tick; sources that were ``looked_at`` in this round are not looked at again."""
+    def _next(self, running: _Running, look: Look) -> TickPlan | None:
+        """Plan the next tick; sources that were seen in this look are not looked at again."""
         if self.meter.monotonic() < running.not_before:
             return None
         path = running.stream.source.info.path
         tables = self.catalog.handles
-        source = tables.open(path) if path in looked_at else tables.latest(path)
-        looked_at.add(path)
-        if running.stream.is_periodic:
-            return self._period(running, source)
+        source = tables.open(path) if path in look.sources else tables.latest(path)
+        look.sources.setdefault(path, source.mark)
+        if running.period is not None:
+            return self._period(running, running.period, source)
         plan = self._planner(running).following(running.position, source)
         return plan or self._by_clock(running)
 
-    def _period(self, running: _Running, source: Table) -> TickPlan | None:
+    def _period(self, running: _Running, period: Period, source: Table) -> TickPlan | None:
         """Plan the instant of PERIOD that is due; those before it that were missed are counted."""
         planner = self._planner(running)
         planner.check(running.position, source)
-        period = running.stream.period(running.record.created_us)
-        due = period.last(planner.clock_us)
-        if due <= running.closed_us:
+        due = period.due(running.closed_us, planner.clock_us)
+        if due is None:
             return None
+        instant, missed = due
         what = {
-            "closed": [running.closed_us, due],
-            "neighbours": [period.previous(due), period.following(due)],
-            "missed": period.between(period.last(running.closed_us), due),
+            "closed": [running.closed_us, instant],
+            "neighbours": [period.previous(instant), period.following(instant)],
+            "missed": missed,
         }
-        return planner.period(running.position, source, due, what)
+        return planner.period(running.position, source, instant, what)
 
     def _by_clock(self, running: _Running) -> TickPlan | None:
         """Plan what is due because time has passed, None for nothing."""
@@ -597,6 +624,8 @@ class Engine:
             seconds=seconds,
             finished_us=to_micros(self.meter.now()),
             extra={
+                "kind": plan.kind,
+                "lag": self._lag(running, plan),
                 "windows": outcome.windows,
                 "held_until": self.meter.now().timestamp() + max(0.0, pause),
                 **totals,
@@ -655,12 +684,20 @@ class Engine:
     def _fail(self, record: StreamRecord, error: LakestreamError) -> None:
         """Give the stream its named state; its neighbours go on."""
         self._running.pop(record.uuid, None)
-        self.registry.update(record.uuid, status="Failed", last_error=str(named_state(record, error)))
+        named = named_state(record, error)
+        self._note(record, named)
+        self.registry.update(record.uuid, status="Failed", last_error=str(named))
+
+    def _note(self, record: StreamRecord, error: LakestreamError) -> None:
+        """Add a failure to what is remembered of the stream's ticks."""
+        progress = self.registry.last(record.uuid)[1]
+        tick = progress.tick + 1 if progress else 1
+        now_us = to_micros(self.meter.now())
+        self.registry.put_failure(Failure(uuid4().hex, record.uuid, now_us, tick, error.code, error.message))
 
     def _report(
         self, running: _Running, plan: TickPlan, outcome: Outcome | None, seconds: float, error: str | None
     ) -> TickReport:
-        latest = self.catalog.handles.open(running.stream.source.info.path).version
         return TickReport(
             stream=f"{running.record.database}.{running.record.name}",
             tick=plan.tick,
@@ -674,9 +711,25 @@ class Engine:
             late=outcome.late if outcome else 0,
             seconds=seconds,
             transport=str(plan.extra.get("transport", "")),
-            lag=max(0, latest - plan.upto),
+            lag=self._lag(running, plan),
             error=error,
         )
+
+    def _lag(self, running: _Running, plan: TickPlan) -> int:
+        """Return how many commits of the source there are behind a tick, as far as was seen."""
+        return max(0, self.catalog.handles.open(running.stream.source.info.path).version - plan.upto)
+
+
+def _due_us(running: _Running, now_us: int) -> int | None:
+    """Return the next instant at which time alone makes a stream tick (µs), None for none."""
+    if running.period is not None:
+        return running.period.after(now_us)
+    options = running.stream.definition.options
+    if options.by_arrival:
+        return due_of(running.state)
+    if options.by_clock:
+        return next_close(running.stream, now_us)
+    return running.delays.next_due() if running.delays is not None else None
 
 
 TOTALS = ("total_in", "total_out", "total_late", "total_missed")

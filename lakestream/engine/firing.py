@@ -214,6 +214,10 @@ class Triggers:
 
     # --- AFTER ---
 
+    def is_idle(self) -> bool:
+        """Return whether there is no trigger that fires after commits."""
+        return not self._records("AFTER_INSERT")
+
     def round(self) -> list[TickReport]:
         """Fire AFTER triggers with what was committed since they fired last; no report: nothing new."""
         records = self._records("AFTER_INSERT")

@@ -81,12 +81,15 @@ class Notifier:
         """Forget a stream that was dropped; what was not sent of it is not sent any more."""
         self.deliveries.remove(uuid)
 
+    def is_waiting(self) -> bool:
+        """Return whether it is too early to look for new events again."""
+        return self.meter.monotonic() - self._looked < LOOK_SECONDS
+
     def follow(self, engine: Engine, *, at_once: bool) -> None:
         """Hand new events to the threads that send them; starts no thread while nobody is to be told."""
-        now = self.meter.monotonic()
-        if not at_once and now - self._looked < LOOK_SECONDS:
+        if not at_once and self.is_waiting():
             return
-        self._looked = now
+        self._looked = self.meter.monotonic()
         notified = self._notified()
         if notified and self._dispatcher is None:
             self._lock = sending_lock(self.layout)

@@ -89,6 +89,10 @@ class TreeEngine:
         """Run what is due of continuous queries, then fire AFTER triggers with what was committed."""
         return [*self.queries.round(), *self.triggers.round()]
 
+    def is_idle(self) -> bool:
+        """Return whether a round would find nothing to do; needs no lock."""
+        return self.queries.is_idle() and self.triggers.is_idle()
+
     # --- databases and series ---
 
     def _create_database(self, statement: values.CreateTreeDatabase) -> Result:

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any
 
-from lakestream.storage.keyed import KeyedTable
+from lakestream.storage.keyed import KeyedTable, Known
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
 
-    from lakestream.storage.keyed import Row
     from lakestream.storage.layout import Layout
-
-_Record = TypeVar("_Record")
 
 
 @dataclass(frozen=True)
@@ -76,29 +73,14 @@ _TRIGGERS = {
 }
 
 
-class _Known(Generic[_Record]):
-    """Records in order, made anew only when the rows that they are read from have changed."""
-
-    def __init__(self, read: Callable[[Row], _Record], order: Callable[[_Record], Any]) -> None:
-        self._read, self._order = read, order
-        self._rows: dict[str, Row] | None = None
-        self._records: list[_Record] = []
-
-    def of(self, rows: dict[str, Row]) -> list[_Record]:
-        """Return the records of rows."""
-        if rows is not self._rows:
-            self._rows, self._records = rows, sorted(map(self._read, rows.values()), key=self._order)
-        return self._records
-
-
 class Definitions:
     """The continuous queries and triggers of one lake. One process writes them, any may read."""
 
     def __init__(self, layout: Layout) -> None:
         self._queries = KeyedTable(layout.system_path("continuous_queries"), _QUERIES, "name")
         self._triggers = KeyedTable(layout.system_path("triggers"), _TRIGGERS, "name")
-        self._known_queries = _Known(lambda row: QueryRecord(**row), lambda record: record.name)
-        self._known_triggers = _Known(_trigger, lambda record: record.order)
+        self._known_queries = Known(lambda row: QueryRecord(**row), lambda record: record.name)
+        self._known_triggers = Known(_trigger, lambda record: record.order)
 
     def queries(self) -> list[QueryRecord]:
         """Return the continuous queries by name: the same list as long as nothing has changed."""

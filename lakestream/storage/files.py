@@ -59,7 +59,7 @@ def write_bytes(folder: str, name: str, content: bytes) -> None:
 def exists(folder: str, name: str) -> bool:
     """Return whether the file ``folder/name`` is there."""
     if not is_uri(folder):
-        return Path(folder, name).is_file()
+        return os.path.isfile(f"{folder}/{name}")  # noqa: PTH113 - a Path takes five times as long
     try:
         read_bytes(folder, name)
     except FileNotFoundError:
@@ -72,7 +72,7 @@ def stamp(folder: str, name: str) -> tuple[int, int] | None:
     if is_uri(folder):
         return None
     try:
-        found = Path(folder, name).stat()
+        found = os.stat(f"{folder}/{name}")  # noqa: PTH116 - as above
     except FileNotFoundError:
         return None
     return found.st_ino, found.st_mtime_ns

@@ -6,7 +6,7 @@ one commit. Rows are kept in memory and read again only when the table's version
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from deltalake import DeltaTable, write_deltalake
 
@@ -17,17 +17,33 @@ from lakestream.storage.table import Table
 from lakestream.storage.types import delta_field
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     import arro3.core as arro
 
 Row = dict[str, Any]
+_Record = TypeVar("_Record")
 _COMPACT_AFTER = 32
 _SYSTEM_PROPERTIES = {
     "delta.enableChangeDataFeed": "false",
     "delta.logRetentionDuration": "interval 1 days",
     "delta.deletedFileRetentionDuration": "interval 1 hours",
 }
+
+
+class Known(Generic[_Record]):
+    """Records in order, made anew only when the rows that they are read from have changed."""
+
+    def __init__(self, read: Callable[[Row], _Record], order: Callable[[_Record], Any]) -> None:
+        self._read, self._order = read, order
+        self._rows: dict[str, Row] | None = None
+        self._records: list[_Record] = []
+
+    def of(self, rows: dict[str, Row]) -> list[_Record]:
+        """Return the records of rows."""
+        if rows is not self._rows:
+            self._rows, self._records = rows, sorted(map(self._read, rows.values()), key=self._order)
+        return self._records
 
 
 def rows_of(batches: arro.RecordBatchReader) -> list[Row]:
@@ -72,7 +88,7 @@ class KeyedTable:
         """Return all rows by key, as of the latest version."""
         version = self.mark()
         if self._table is None:
-            return {}
+            return self._rows
         if version != self._version:
             found = rows_of(self._table.handle.scan())
             self._rows = {row[self._key]: row for row in found}

@@ -16,7 +16,8 @@ from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 from lakestream.errors import StatementError, StorageError, did_you_mean
 from lakestream.storage import files
 from lakestream.storage.edits import create
-from lakestream.storage.keyed import KeyedTable, open_system, rows_of
+from lakestream.storage.keyed import KeyedTable, Known, open_system, rows_of
+from lakestream.storage.layout import SYSTEM_FOLDER
 from lakestream.storage.reading import plain, text_literal
 from lakestream.storage.table import Table, Tables
 
@@ -27,8 +28,9 @@ if TYPE_CHECKING:
 
     from lakestream.storage.layout import Layout
 
-Status = Literal["Running", "Stopped", "Failed"]
+Status = Literal["Running", "Retrying", "Stopped", "Failed"]
 RecalculationStatus = Literal["Waiting", "Running", "Done"]
+_KEPT_FAILURES = 50
 _MAX_FILES = 64
 _STATE_APP = "lakestream:state"
 _STATE_LOOKED_BACK = 20
@@ -55,6 +57,17 @@ class StreamRecord:
     output: str
     last_error: str | None = None
     extra: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """The tables that it reads (``database.name``), the one that triggers it first."""
+        names = dict.fromkeys([self.extra["source"], *self.extra.get("reads", [])])
+        return tuple(name for name in names if not name.startswith(f"{SYSTEM_FOLDER}."))
+
+    @property
+    def table(self) -> str | None:
+        """The table that it writes (``database.name``), None for one that only notifies."""
+        return None if self.output.startswith(f"{SYSTEM_FOLDER}.") else self.output
 
 
 @dataclass(frozen=True)
@@ -130,6 +143,26 @@ class Recalculation:
         return None if cuts is None else len(cuts) + 1
 
 
+@dataclass(frozen=True)
+class Failure:
+    """A failure of a stream: the tick that was to come, and the error. ``at_us`` is in µs since 1970 UTC."""
+
+    id: str
+    uuid: str
+    at_us: int
+    tick: int
+    code: str
+    message: str
+
+
+_FAILURES = {
+    "id": "string",
+    "uuid": "string",
+    "at_us": "bigint",
+    "tick": "bigint",
+    "code": "string",
+    "message": "string",
+}
 _RECALCULATIONS = {
     "id": "string",
     "uuid": "string",
@@ -180,7 +213,7 @@ _PROGRESS = {
     "extra": "string",
 }
 _JSON = {"table_versions", "extra"}
-_Record = TypeVar("_Record", StreamRecord, TickPlan, Progress, Recalculation)
+_Record = TypeVar("_Record", StreamRecord, TickPlan, Progress, Recalculation, Failure)
 _Tick = TypeVar("_Tick", TickPlan, Progress)
 
 
@@ -196,8 +229,12 @@ class Registry:
         self._layout = layout
         self._tables = tables or Tables()
         self._streams = KeyedTable(layout.system_path("streams"), _STREAMS, "uuid")
+        self._known = Known(
+            lambda row: _record(StreamRecord, row), lambda record: (record.database, record.name)
+        )
         path = layout.system_path("recalculations")
         self._recalculations = KeyedTable(path, _RECALCULATIONS, "id")
+        self._failures = KeyedTable(layout.system_path("failures"), _FAILURES, "id")
         self._plans = _TickLog(layout.system_path("plans"), _PLANS, TickPlan, self._streams, kept_ticks)
         self._progress = _TickLog(
             layout.system_path("progress"), _PROGRESS, Progress, self._streams, kept_ticks
@@ -213,10 +250,8 @@ class Registry:
 
     def streams(self, database: str | None = None) -> list[StreamRecord]:
         """Return the streams, of all databases or one, by database and name. Loads no pyarrow."""
-        found = [_record(StreamRecord, row) for row in self._streams.rows().values()]
-        return sorted(
-            (s for s in found if database in (None, s.database)), key=lambda s: (s.database, s.name)
-        )
+        found = self._known.of(self._streams.rows())
+        return [record for record in found if database in (None, record.database)]
 
     def find(self, database: str, name: str) -> StreamRecord | None:
         """Return a stream, or None when there is none of that name."""
@@ -254,6 +289,7 @@ class Registry:
         """Remove a stream with its state; its ticks go with the next clearing of the logs."""
         self._streams.remove([uuid])
         self._recalculations.remove([job.id for job in self.recalculations(uuid)])
+        self._failures.remove([failure.id for failure in self.failures(uuid)])
         self.remove_state(uuid)
 
     def remove_state(self, uuid: str) -> None:
@@ -274,6 +310,20 @@ class Registry:
     def put_recalculation(self, job: Recalculation) -> None:
         """Record a recalculation, in the place of what was known of it."""
         self._recalculations.put([_row(job)])
+
+    # --- failures ---------------------------------------------------------------------------------
+
+    def failures(self, uuid: str) -> list[Failure]:
+        """Return the last failures of a stream (up to 50), in order."""
+        found = [_record(Failure, row) for row in self._failures.rows().values()]
+        own = [failure for failure in found if failure.uuid == uuid]
+        return sorted(own, key=lambda failure: failure.at_us)
+
+    def put_failure(self, failure: Failure) -> None:
+        """Record a failure; the oldest ones of its stream go."""
+        self._failures.put([_row(failure)])
+        old = self.failures(failure.uuid)[:-_KEPT_FAILURES]
+        self._failures.remove([failure.id for failure in old])
 
     # --- ticks ----------------------------------------------------------------------------------
 
@@ -465,7 +515,7 @@ class _TickLog(Generic[_Tick]):
         self._files = 1
 
 
-def _row(record: StreamRecord | TickPlan | Progress | Recalculation) -> dict[str, Any]:
+def _row(record: StreamRecord | TickPlan | Progress | Recalculation | Failure) -> dict[str, Any]:
     """Return a record as a row: what varies as JSON."""
     row = asdict(record)
     return {name: json.dumps(value) if name in _JSON else value for name, value in row.items()}

@@ -53,6 +53,21 @@ class Period:
         end = self._start(self._unit_of(instant_us) + 1)
         return min(instant_us + self._step, end) if self._step else end
 
+    def after(self, moment_us: int) -> int:
+        """Return the first instant after a moment (µs)."""
+        return self.following(self.last(moment_us))
+
+    def due(self, done_us: int, now_us: int) -> tuple[int, int] | None:
+        """Return the instant that is due and how many before it were missed; None: all is done.
+
+        ``done_us`` is the instant executed last, or the creation. Only the last of several instants that
+        have passed is executed.
+        """
+        instant = self.last(now_us)
+        if instant <= done_us:
+            return None
+        return instant, self.between(self.last(done_us), instant)
+
     def between(self, after_us: int, before_us: int) -> int:
         """Return how many instants lie between two of them, neither included."""
         first, last = self._unit_of(after_us), self._unit_of(before_us)

@@ -45,6 +45,10 @@ class Resample:
         """Return the first due instant of a query: the earliest that is not before its creation."""
         return self.instant(self._number_from(created_us))
 
+    def after(self, moment_us: int) -> int:
+        """Return the first due instant after a moment (µs)."""
+        return self.instant(self._number_from(moment_us + 1))
+
     def following(self, due_us: int, completed_us: int) -> int:
         """Return the instant that is planned when the execution of ``due_us`` has succeeded.
 

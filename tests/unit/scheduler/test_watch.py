@@ -6,7 +6,7 @@ import logging
 import os
 import signal
 import threading
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
 
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 class Rounds:
     """A lake of which only ``tick_once`` is asked: each call takes the next answer, then nothing is left."""
+
+    alarms: ClassVar[dict[str, Any]] = {}
 
     def __init__(self, *answers: list[str] | Exception, at_end: Callable[[], None]) -> None:
         self.answers = list(answers)

@@ -1,4 +1,4 @@
-"""A lake with nothing to do looks at no stream, and misses nothing."""
+"""A round looks at the streams that may have something to do, at no others, and misses nothing."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pyspark.sql import SparkSession
+
+    from lakestream.engine.agenda import Look
 
 pytestmark = pytest.mark.spark
 
@@ -42,15 +44,15 @@ def lake(tmp_path: Path, spark: SparkSession, clock: ManualClock) -> Iterator[La
 
 @pytest.fixture
 def rounds(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """List a number for every round that looks at the streams."""
+    """List a number for every round that looks at streams."""
     found: list[int] = []
-    whole = Engine._round
+    whole = Engine._plan
 
-    def counted(engine: Engine) -> object:
+    def counted(engine: Engine, look: Look) -> object:
         found.append(len(found))
-        return whole(engine)
+        return whole(engine, look)
 
-    monkeypatch.setattr(Engine, "_round", counted)
+    monkeypatch.setattr(Engine, "_plan", counted)
     return found
 
 
