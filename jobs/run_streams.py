@@ -26,7 +26,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     with Lake(options.lake, create=False, settings=Settings(profile=options.profile)) as lake:
         for tick in lake.run(until="idle").ticks:
             print(f"{tick.stream} tick {tick.tick}: {tick.rows_in} rows in, {tick.rows_out} out")  # noqa: T201
-        failed = [stream for stream in lake.streams() if stream.status == "Failed"]
+        failed = [stream for stream in lake.streams() if stream.status in ("Failed", "Retrying")]
     if failed:
         names = ", ".join(str(stream.name) for stream in failed)
         raise StreamError("STREAM_FAILED", f"failed: {names}", hint="`lakestream status` says why")

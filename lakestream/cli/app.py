@@ -11,6 +11,7 @@ from lakestream import __version__
 from lakestream.cli.doctor_command import doctor
 from lakestream.cli.failures import status_of, wants_json
 from lakestream.cli.lake_commands import init, show, status
+from lakestream.cli.log_commands import events, logs
 from lakestream.cli.run_command import run
 from lakestream.cli.serve_command import serve
 from lakestream.cli.session import PROGRAM, Session, global_options
@@ -79,6 +80,8 @@ for _command in (
     serve,
     status,
     show,
+    logs,
+    events,
     explain,
     verify,
     recalculate,

@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from lakestream.lake import Lake
 
 
+FAILING = ("Failed", "Retrying")
+"""States of a stream that a run could not bring up to date."""
+
+
 @dataclass
 class StreamTotals:
     """What a call of ``run`` did for one stream; ``lag`` is that after its last tick, in commits."""
@@ -71,7 +75,7 @@ def run(session: Session, watch: bool, poll: float | None) -> None:
             _watch(session, lake, totals, poll)
         else:
             _run_until_idle(session, lake, totals)
-        failed = [f"{s.database}.{s.name}: {s.last_error}" for s in lake.streams() if s.status == "Failed"]
+        failed = [f"{s.database}.{s.name}: {s.last_error}" for s in lake.streams() if s.status in FAILING]
     _show_totals(session, totals)
     if failed:
         raise StreamError(

@@ -26,6 +26,7 @@ from lakestream.engine.planner import Limits, Planner, Position
 from lakestream.engine.recalculate import PartRun
 from lakestream.engine.relations import History
 from lakestream.engine.resync import Resync
+from lakestream.engine.retries import Retries, may_pass
 from lakestream.engine.state import GroupState
 from lakestream.engine.stream import Stream, compile_stream
 from lakestream.engine.tick import Tick, output_app
@@ -35,6 +36,7 @@ from lakestream.language import parse_statement
 from lakestream.language.model import CreateStream
 from lakestream.storage.delta import read_commits
 from lakestream.storage.registry import Failure, Progress
+from lakestream.storage.session import check_spark_lives
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -55,6 +57,8 @@ if TYPE_CHECKING:
 
 
 _log = logging.getLogger(__name__)
+_ENDING_SECONDS = 2.0
+"""How long Spark's JVM may take to end after its connection was lost."""
 
 
 @dataclass(frozen=True)
@@ -172,6 +176,7 @@ class Engine:
     alarms: Mapping[str, Alarm] = field(default_factory=dict)
     """When the clock makes something due, by the stream's id: as of the last round."""
     _agenda: Agenda | None = None
+    _retries: Retries = field(default_factory=Retries)
 
     def round(self) -> list[TickReport]:
         """Run one tick of every stream that has something new, then a part of each recalculation.
@@ -211,10 +216,17 @@ class Engine:
         for uuid, running in self._running.items():
             if look.streams is None or uuid in look.streams:
                 running.waiting = None if uuid in ticked else self._waiting(running, now_us)
+        retried = {uuid: due_us for uuid, due_us in self._retries.due.items() if uuid not in self._running}
         alarms = ((uuid, running.alarm) for uuid, running in self._running.items())
-        self.alarms = {uuid: alarm for uuid, alarm in alarms if alarm is not None}
+        self.alarms = {
+            **{uuid: alarm for uuid, alarm in alarms if alarm is not None},
+            **{uuid: from_micros(due_us) for uuid, due_us in retried.items()},
+        }
         busy = self._dropping or any(job.is_open for job in self.registry.recalculations())
-        waiting = {uuid: running.waiting for uuid, running in self._running.items()}
+        waiting = {
+            **{uuid: running.waiting for uuid, running in self._running.items()},
+            **{uuid: Waiting("", due_us) for uuid, due_us in retried.items()},
+        }
         self._agenda = None if busy else Agenda(self.registry.marks(), look.sources, waiting)
 
     def _waiting(self, running: _Running, now_us: int) -> Waiting | None:
@@ -348,9 +360,10 @@ class Engine:
         planned = []
         last = self.registry.last_of_all()
         records = self.registry.streams()
+        self._retries.keep({r.uuid for r in records if r.status in ("Running", "Retrying")})
         self._dropping = [record for record in records if record.extra.get("dropped")]
         for record in records:
-            if record.status != "Running":
+            if not self._is_active(record):
                 self._running.pop(record.uuid, None)
                 continue
             if look.streams is not None and record.uuid not in look.streams:
@@ -365,7 +378,20 @@ class Engine:
                 continue
             if plan is not None:
                 planned.append((running, plan))
+            else:
+                self._recover(running)
         return planned
+
+    def _is_active(self, record: StreamRecord) -> bool:
+        """Return whether a stream runs, or has failed and is to be tried again now."""
+        if record.status != "Retrying":
+            return record.status == "Running"
+        return self._retries.is_due(record.uuid, to_micros(self.meter.now()))
+
+    def _recover(self, running: _Running) -> None:
+        """Let a stream that was tried again run as others do."""
+        if running.record.status == "Retrying":
+            running.record = self.registry.update(running.record.uuid, status="Running", last_error=None)
 
     def _next(self, running: _Running, look: Look) -> TickPlan | None:
         """Plan the next tick; sources that were seen in this look are not looked at again."""
@@ -452,7 +478,7 @@ class Engine:
         reports, busy = [], set()
         for job in self.registry.recalculations():
             record = self._record_of(job) if job.is_open and job.uuid not in busy else None
-            if record is None or record.status != "Running" or self.is_held(record.uuid):
+            if record is None or not self._is_active(record) or self.is_held(record.uuid):
                 continue
             busy.add(job.uuid)
             report = self._run_part(record, job)
@@ -627,6 +653,8 @@ class Engine:
         )
         self.registry.write_progress([progress])
         reach("C7")
+        self._recover(running)
+        self._retries.forget(plan.uuid)
         running.pending, running.mark = None, mark
         running.state, running.totals = outcome.state, totals
         running.position = _position(running.record, running.stream, progress)
@@ -673,11 +701,16 @@ class Engine:
         running.saved_tick, running.saved_at = running.position.tick, self.meter.monotonic()
 
     def _fail(self, record: StreamRecord, error: LakestreamError) -> None:
-        """Give the stream its named state; its neighbours go on."""
+        """Give the stream its named state, or try it again later; its neighbours go on."""
         self._running.pop(record.uuid, None)
         named = named_state(record, error)
         self._note(record, named)
-        self.registry.update(record.uuid, status="Failed", last_error=str(named))
+        if not may_pass(named):
+            self.registry.update(record.uuid, status="Failed", last_error=str(named))
+            return
+        retry_us = self._retries.put(record.uuid, to_micros(self.meter.now()))
+        extra = {**record.extra, "retry_us": retry_us}
+        self.registry.update(record.uuid, status="Retrying", last_error=str(named), extra=extra)
 
     def _note(self, record: StreamRecord, error: LakestreamError) -> None:
         """Add a failure to what is remembered of the stream's ticks."""
@@ -759,13 +792,18 @@ def _closed_extra(running: _Running, plan: TickPlan) -> dict[str, object]:
 def as_failure(error: Exception) -> LakestreamError:
     """Return what a tick failed of as the named state of its stream; its neighbours go on.
 
-    What is neither ours nor Spark's is a defect: it goes to the log with its traceback.
+    What is neither ours nor Spark's is a defect: it goes to the log with its traceback. Raises SparkGoneError
+    when Spark itself has ended: that is no stream's fault.
     """
-    from py4j.protocol import Py4JError
+    from py4j.protocol import Py4JError, Py4JNetworkError
     from pyspark.errors import PySparkException
 
     if isinstance(error, LakestreamError):
         return error
+    if isinstance(error, ConnectionError | Py4JNetworkError):
+        check_spark_lives(_ENDING_SECONDS)
+    if isinstance(error, OSError):
+        return StorageError("IO_ERROR", str(error))
     if isinstance(error, PySparkException | Py4JError):
         return StreamError("CALCULATION_FAILED", spark_message(error))
     _log.exception("a tick failed")
