@@ -373,8 +373,8 @@ class Engine:
                 if running.pending is None and self.is_held(record.uuid):
                     continue
                 plan = running.pending or self._next(running, look)
-            except LakestreamError as error:
-                self._fail(record, error)
+            except Exception as error:  # noqa: BLE001 - a stream that fails must not stop its neighbours
+                self._fail(record, as_failure(error))
                 continue
             if plan is not None:
                 planned.append((running, plan))
