@@ -41,6 +41,7 @@ from lakestream.storage.session import check_spark_lives
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    import pyarrow as pa
     from pyspark.sql import SparkSession
 
     from lakestream.clock import Clock
@@ -283,8 +284,9 @@ class Engine:
             extra={**running.totals, **mark.written()},
         )
         by_tick = running.stream.cut is not None or running.stream.assigner is not None
+        by_tick = by_tick or running.delays is not None
         if by_tick and len(running.state):
-            self.registry.write_state(record.uuid, passed.tick, running.state.saved(latest))
+            self._write_state(running, passed.tick, latest)
         self.registry.write_progress([passed])
         self.forget(record.uuid)
 
@@ -386,7 +388,7 @@ class Engine:
         """Return whether a stream runs, or has failed and is to be tried again now."""
         if record.status != "Retrying":
             return record.status == "Running"
-        return self._retries.is_due(record.uuid, to_micros(self.meter.now()))
+        return self._retries.is_due(record.uuid, to_micros(self.clock.now()))
 
     def _recover(self, running: _Running) -> None:
         """Let a stream that was tried again run as others do."""
@@ -538,23 +540,33 @@ class Engine:
         totals = {name: progress.extra.get(name, 0) for name in TOTALS} if progress else {}
         mark = OutputMark.read(progress.extra) if progress else None
         running = _Running(record, stream, target, position, GroupState(), pending, mark, totals)
-        running.state = self._restored(running, plan)
+        delay = stream.definition.options.max_delay
+        saved = self.registry.read_state(record.uuid, position.tick) if position.tick else None
+        if delay is not None:
+            running.delays = Delays.restored(delay.micros, saved[1] if saved else None)
+        running.state = self._restored(running, saved, plan)
         running.saved_tick, running.saved_at = position.tick, self.meter.monotonic()
         known_us = progress.extra.get("closed_us") if progress else None
         running.closed_us = record.created_us if known_us is None else known_us
-        delay = stream.definition.options.max_delay
-        if delay is not None:
-            running.delays = Delays(delay.micros)
-            self._follow_open(running, to_micros(self.clock.now()))
+        if plan is not None:
+            self._restore_delays(running, plan)
         self._running[record.uuid] = running
         return running
+
+    def _restore_delays(self, running: _Running, last: TickPlan) -> None:
+        """Follow the last tick, which the saved delays may lack: saying it again changes nothing."""
+        self._follow_open(running, last.clock_us)
+        if running.pending is None:
+            self._take_clock(running, last)
 
     def _follow_open(self, running: _Running, now_us: int) -> None:
         if running.delays is not None:
             running.delays.follow(open_windows(self.spark(), running.stream, running.state), now_us)
 
-    def _restored(self, running: _Running, last: TickPlan | None) -> GroupState:
-        """Load the last checkpoint of the state, and follow what the source did since.
+    def _restored(
+        self, running: _Running, saved: tuple[int, pa.Table] | None, last: TickPlan | None
+    ) -> GroupState:
+        """Take the last checkpoint of the state, and follow what the source did since.
 
         State is a function of the history, so one range does for however many ticks there were; where it
         is one of the clock too, it was saved with every tick, and ``last`` is the only one that it may lack.
@@ -562,7 +574,6 @@ class Engine:
         position = running.position
         if position.tick == 0:
             return GroupState()
-        saved = self.registry.read_state(running.record.uuid, position.tick)
         version, state = GroupState.loaded(saved[1]) if saved else (None, GroupState())
         plans = self._planner(running).replay(position, version)
         if last is not None and last.tick == position.tick and (saved is None or saved[0] < last.tick):
@@ -687,8 +698,9 @@ class Engine:
     def _save_when_due(self, running: _Running) -> None:
         ticks = running.position.tick - running.saved_tick
         age = self.meter.monotonic() - running.saved_at
-        # Its state follows from the ticks, not from a range.
-        by_tick = running.stream.cut is not None or running.stream.definition.options.by_arrival
+        # Its state follows from the ticks and when they were, not from a range.
+        stream = running.stream
+        by_tick = stream.cut is not None or stream.definition.options.by_arrival or running.delays is not None
         if by_tick or ticks >= self.settings.checkpoint_ticks or age >= self.settings.checkpoint_seconds:
             self._save(running)
 
@@ -696,9 +708,15 @@ class Engine:
         position = running.position
         if position.tick == running.saved_tick or position.version is None or not len(running.state):
             return
-        self.registry.write_state(running.record.uuid, position.tick, running.state.saved(position.version))
+        self._write_state(running, position.tick, position.version)
         reach("C4")
         running.saved_tick, running.saved_at = running.position.tick, self.meter.monotonic()
+
+    def _write_state(self, running: _Running, tick: int, version: int) -> None:
+        state = running.state.saved(version)
+        self.registry.write_state(
+            running.record.uuid, tick, running.delays.saved(state) if running.delays is not None else state
+        )
 
     def _fail(self, record: StreamRecord, error: LakestreamError) -> None:
         """Give the stream its named state, or try it again later; its neighbours go on."""
@@ -708,7 +726,7 @@ class Engine:
         if not may_pass(named):
             self.registry.update(record.uuid, status="Failed", last_error=str(named))
             return
-        retry_us = self._retries.put(record.uuid, to_micros(self.meter.now()))
+        retry_us = self._retries.put(record.uuid, to_micros(self.clock.now()))
         extra = {**record.extra, "retry_us": retry_us}
         self.registry.update(record.uuid, status="Retrying", last_error=str(named), extra=extra)
 

@@ -8,13 +8,14 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.request import urlopen
 
 import pytest
 from websockets.sync.client import connect
+
+from lakestream.clock import SystemClock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -23,7 +24,7 @@ pytestmark = [pytest.mark.e2e, pytest.mark.spark, pytest.mark.slow]
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 COMMAND = [sys.executable, "-m", "lakestream"]
-TOKEN = "a-secret-of-the-test"  # noqa: S105
+TOKEN = "a-secret-of-the-test"
 
 TABLES = """
 CREATE TABLE power (ts TIMESTAMP, watts DOUBLE);
@@ -49,11 +50,12 @@ class Serving:
         return self.log.read_text().partition(" at ")[2].partition(";")[0]
 
     def until(self, holds: Any) -> None:
-        deadline = time.monotonic() + 120
+        clock = SystemClock()
+        deadline = clock.monotonic() + 120
         while not holds():
             assert self.process.poll() is None, self.log.read_text()
-            assert time.monotonic() < deadline, self.log.read_text()
-            time.sleep(0.05)
+            assert clock.monotonic() < deadline, self.log.read_text()
+            clock.sleep(0.05)
 
     def jvm(self) -> int:
         children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
@@ -109,9 +111,7 @@ def serve(root: str, tmp_path: Path) -> Iterator[Callable[..., Serving]]:
         serving.process.wait()
 
 
-def test_a_daemon_serves_a_lake_and_another_one_takes_over(
-    root: str, serve: Callable[..., Serving]
-) -> None:
+def test_a_daemon_serves_a_lake_and_another_one_takes_over(root: str, serve: Callable[..., Serving]) -> None:
     first = serve()
     url = first.url()
     made = lakestream(root, "sql", TABLES)
@@ -182,7 +182,7 @@ def attached(port: int) -> int:
     [
         (("--port", "65536"), {}, "SETTING_INVALID", 78),
         (("--port", "abc"), {}, "SETTING_INVALID", 78),
-        (("--host", "0.0.0.0"), {}, "TOKEN_NEEDED", 78),  # noqa: S104 - that is what is refused
+        (("--host", "0.0.0.0"), {}, "TOKEN_NEEDED", 78),
         ((), {"SERVER_TOKEN": "short"}, "SETTING_INVALID", 78),
         (("--host", "nowhere.invalid"), {"SERVER_TOKEN": TOKEN}, "BAD_HOST", 78),
     ],
