@@ -75,8 +75,9 @@ class StreamStatus:
     none under way. ``held_back`` says what keeps a stream that has something to do from doing it: the
     limit of its output's commits or bytes a second, or events that wait for their target.
     ``lag_seconds`` is the age of the oldest commit still to take, None when the log no longer tells it.
-    ``sources`` are the tables that it reads, the triggering one first; ``output`` is None for one that
-    only notifies. Times are microseconds since 1970 UTC.
+    ``retry_us`` is when a stream that is Retrying is tried next. ``sources`` are the tables that it reads,
+    the triggering one first; ``output`` is None for one that only notifies. Times are microseconds since
+    1970 UTC.
     """
 
     database: str
@@ -98,6 +99,7 @@ class StreamStatus:
     last_tick_seconds: float | None = None
     sources: tuple[str, ...] = ()
     output: str | None = None
+    retry_us: int | None = None
 
 
 @dataclass
@@ -117,10 +119,11 @@ class Lake:
 
     ``clock`` is the wall clock (the machine's by default); ``spark`` a session to use instead of one of
     its own; ``create`` makes the lake when there is none; ``confirm`` is asked before a table outside
-    the lake is changed. ``alarms`` tells when the clock makes something due, by the id of the stream or
-    continuous query, as the last round left it: another object whenever it may have changed; whether
-    something is due is for a round to find out. One process writes at a time: statements and rounds of
-    ticks wait for one another across processes, by a lock on a local lake.
+    the lake is changed. One process writes at a time: statements and rounds of ticks wait for one
+    another across processes, by a lock on a local lake.
+
+    ``alarms`` tells when the clock makes something due, by the id of the stream or continuous query, as
+    the last round left it: another object whenever it may have changed.
 
     Raises LakeError LAKE_NOT_FOUND, LAKE_NOT_WRITABLE or LAKE_TOO_NEW.
     """
@@ -186,6 +189,13 @@ class Lake:
 
             self._spark = adopt_session(self._given) if self._given else spark_session(self.settings)
         return self._spark
+
+    def _check_spark(self) -> None:
+        """Raise SparkGoneError when Spark has ended since it was started."""
+        if self._spark is not None:
+            from lakestream.storage.session import check_spark_lives
+
+            check_spark_lives()
 
     @property
     def _notifier(self) -> Notifier:
@@ -826,8 +836,9 @@ class Lake:
     def tick_once(self) -> list[TickReport]:
         """Run one round: what streams have new, continuous queries due and triggers to see; none: idle.
 
-        Events are sent meanwhile, by threads of their own.
+        Events are sent meanwhile, by threads of their own. Raises SparkGoneError when Spark has ended.
         """
+        self._check_spark()
         if self._is_idle():
             return []
         return self._ticked(lambda: [*self._engine.round(), *self._tree.round()])
@@ -1027,6 +1038,7 @@ def _status(
         last_tick_seconds=progress.seconds if progress else None,
         sources=record.sources,
         output=record.table,
+        retry_us=record.extra.get("retry_us") if record.status == "Retrying" else None,
     )
 
 

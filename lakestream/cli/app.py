@@ -12,6 +12,7 @@ from lakestream.cli.doctor_command import doctor
 from lakestream.cli.failures import status_of, wants_json
 from lakestream.cli.job_commands import job
 from lakestream.cli.lake_commands import init, show, status
+from lakestream.cli.log_commands import events, logs
 from lakestream.cli.maintain_command import maintain
 from lakestream.cli.run_command import run
 from lakestream.cli.serve_command import serve
@@ -81,6 +82,8 @@ for _command in (
     serve,
     status,
     show,
+    logs,
+    events,
     explain,
     verify,
     recalculate,

@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from lakestream.lake import Lake
 
 
+FAILING = ("Failed", "Retrying")
+"""States of a stream that a run could not bring up to date."""
+
+
 @dataclass
 class StreamTotals:
     """What a call of ``run`` did for one stream; ``lag`` is that after its last tick, in commits."""
@@ -77,7 +81,7 @@ def run(session: Session, watch: bool, poll: float | None, streams: tuple[str, .
         failed = [
             f"{s.database}.{s.name}: {s.last_error}"
             for s in lake.streams()
-            if s.status == "Failed" and (streams is None or {s.name, f"{s.database}.{s.name}"} & {*streams})
+            if s.status in FAILING and (streams is None or {s.name, f"{s.database}.{s.name}"} & {*streams})
         ]
     _show_totals(session, totals)
     if failed:

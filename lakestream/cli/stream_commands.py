@@ -201,5 +201,5 @@ def drop(session: Session, stream: str) -> int:
 
 
 def _run(session: Session, statement: str) -> None:
-    with session.open() as lake:
+    with session.statements() as lake:
         show_result(session, lake.sql(statement))

@@ -1,8 +1,7 @@
 """What the wall clock makes due: MAX_DELAY of windows that are still open, and windows that it closes.
 
-All of it is decided by durable state and the clock: which windows are open (the stream's state), and up to
-where the clock has closed them (its progress). When a window opened is known to the process that saw it
-open; after a restart its delay begins anew.
+All of it is decided by durable state and the clock: which windows are open, when each of them opened (both
+are saved with the stream's state), and up to where the clock has closed them (its progress).
 """
 
 from __future__ import annotations
@@ -11,11 +10,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from lakestream.engine.relations import STATE
+from lakestream.engine.state import DELAYS
 from lakestream.language.model import IntervalTrigger
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    import pyarrow as pa
     from pyspark.sql import SparkSession
 
     from lakestream.engine.state import GroupState
@@ -31,6 +32,27 @@ class Delays:
 
     delay_us: int
     _known: dict[OpenWindow, tuple[int, int]] = field(default_factory=dict)
+
+    @classmethod
+    def restored(cls, delay_us: int, saved: pa.Table | None) -> Delays:
+        """Return the delays of a saved state, None for none."""
+        if saved is None or DELAYS not in saved.column_names:
+            return cls(delay_us)
+        rows = zip(saved["gid"].to_pylist(), saved[DELAYS].to_pylist(), strict=True)
+        known = {(gid, one["k"]): (one["opened"], one["fired"]) for gid, found in rows for one in found}
+        return cls(delay_us, known)
+
+    def saved(self, state: pa.Table) -> pa.Table:
+        """Return a state as it is saved, with the delays of each group's windows."""
+        import pyarrow as pa
+
+        found: dict[int, list[dict[str, int]]] = {}
+        for (gid, k), (opened, fired) in self._known.items():
+            found.setdefault(gid, []).append({"k": k, "opened": opened, "fired": fired})
+        kind = pa.list_(pa.struct([(name, pa.int64()) for name in ("k", "opened", "fired")]))
+        return state.append_column(
+            DELAYS, pa.array([found.get(gid, []) for gid in state["gid"].to_pylist()], kind)
+        )
 
     def follow(self, windows: Iterable[OpenWindow], now_us: int) -> None:
         """Take the windows that are open now; those that were not known have opened now."""

@@ -26,6 +26,7 @@ from lakestream.engine.planner import Limits, Planner, Position
 from lakestream.engine.recalculate import PartRun
 from lakestream.engine.relations import History
 from lakestream.engine.resync import Resync
+from lakestream.engine.retries import Retries, may_pass
 from lakestream.engine.state import GroupState
 from lakestream.engine.stream import Stream, compile_stream
 from lakestream.engine.tick import Tick, output_app
@@ -35,10 +36,12 @@ from lakestream.language import parse_statement
 from lakestream.language.model import CreateStream
 from lakestream.storage.delta import read_commits
 from lakestream.storage.registry import Failure, Progress
+from lakestream.storage.session import check_spark_lives
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    import pyarrow as pa
     from pyspark.sql import SparkSession
 
     from lakestream.clock import Clock
@@ -55,6 +58,8 @@ if TYPE_CHECKING:
 
 
 _log = logging.getLogger(__name__)
+_ENDING_SECONDS = 2.0
+"""How long Spark's JVM may take to end after its connection was lost."""
 
 
 @dataclass(frozen=True)
@@ -172,6 +177,7 @@ class Engine:
     alarms: Mapping[str, Alarm] = field(default_factory=dict)
     """When the clock makes something due, by the stream's id: as of the last round."""
     _agenda: Agenda | None = None
+    _retries: Retries = field(default_factory=Retries)
     _only: frozenset[str] | None = None
 
     def restrict(self, uuids: frozenset[str] | None) -> None:
@@ -220,10 +226,17 @@ class Engine:
         for uuid, running in self._running.items():
             if look.streams is None or uuid in look.streams:
                 running.waiting = None if uuid in ticked else self._waiting(running, now_us)
+        retried = {uuid: due_us for uuid, due_us in self._retries.due.items() if uuid not in self._running}
         alarms = ((uuid, running.alarm) for uuid, running in self._running.items())
-        self.alarms = {uuid: alarm for uuid, alarm in alarms if alarm is not None}
+        self.alarms = {
+            **{uuid: alarm for uuid, alarm in alarms if alarm is not None},
+            **{uuid: from_micros(due_us) for uuid, due_us in retried.items()},
+        }
         busy = self._dropping or any(job.is_open for job in self.registry.recalculations())
-        waiting = {uuid: running.waiting for uuid, running in self._running.items()}
+        waiting = {
+            **{uuid: running.waiting for uuid, running in self._running.items()},
+            **{uuid: Waiting("", due_us) for uuid, due_us in retried.items()},
+        }
         self._agenda = None if busy else Agenda(self.registry.marks(), look.sources, waiting)
 
     def _waiting(self, running: _Running, now_us: int) -> Waiting | None:
@@ -280,8 +293,9 @@ class Engine:
             extra={**running.totals, **mark.written()},
         )
         by_tick = running.stream.cut is not None or running.stream.assigner is not None
+        by_tick = by_tick or running.delays is not None
         if by_tick and len(running.state):
-            self.registry.write_state(record.uuid, passed.tick, running.state.saved(latest))
+            self._write_state(running, passed.tick, latest)
         self.registry.write_progress([passed])
         self.forget(record.uuid)
 
@@ -356,10 +370,12 @@ class Engine:
         self._resynchronise()
         planned = []
         last = self.registry.last_of_all()
+        known = self.registry.streams()
+        self._retries.keep({r.uuid for r in known if r.status in ("Running", "Retrying")})
         records = self._streams()
         self._dropping = [record for record in records if record.extra.get("dropped")]
         for record in records:
-            if record.status != "Running":
+            if not self._is_active(record):
                 self._running.pop(record.uuid, None)
                 continue
             if look.streams is not None and record.uuid not in look.streams:
@@ -369,12 +385,25 @@ class Engine:
                 if running.pending is None and self.is_held(record.uuid):
                     continue
                 plan = running.pending or self._next(running, look)
-            except LakestreamError as error:
-                self._fail(record, error)
+            except Exception as error:  # noqa: BLE001 - a stream that fails must not stop its neighbours
+                self._fail(record, as_failure(error))
                 continue
             if plan is not None:
                 planned.append((running, plan))
+            else:
+                self._recover(running)
         return planned
+
+    def _is_active(self, record: StreamRecord) -> bool:
+        """Return whether a stream runs, or has failed and is to be tried again now."""
+        if record.status != "Retrying":
+            return record.status == "Running"
+        return self._retries.is_due(record.uuid, to_micros(self.clock.now()))
+
+    def _recover(self, running: _Running) -> None:
+        """Let a stream that was tried again run as others do."""
+        if running.record.status == "Retrying":
+            running.record = self.registry.update(running.record.uuid, status="Running", last_error=None)
 
     def _next(self, running: _Running, look: Look) -> TickPlan | None:
         """Plan the next tick; sources that were seen in this look are not looked at again."""
@@ -461,7 +490,7 @@ class Engine:
         reports, busy = [], set()
         for job in self.registry.recalculations():
             record = self._record_of(job) if job.is_open and job.uuid not in busy else None
-            if record is None or record.status != "Running" or self.is_held(record.uuid):
+            if record is None or not self._is_active(record) or self.is_held(record.uuid):
                 continue
             busy.add(job.uuid)
             report = self._run_part(record, job)
@@ -521,23 +550,33 @@ class Engine:
         totals = {name: progress.extra.get(name, 0) for name in TOTALS} if progress else {}
         mark = OutputMark.read(progress.extra) if progress else None
         running = _Running(record, stream, target, position, GroupState(), pending, mark, totals)
-        running.state = self._restored(running, plan)
+        delay = stream.definition.options.max_delay
+        saved = self.registry.read_state(record.uuid, position.tick) if position.tick else None
+        if delay is not None:
+            running.delays = Delays.restored(delay.micros, saved[1] if saved else None)
+        running.state = self._restored(running, saved, plan)
         running.saved_tick, running.saved_at = position.tick, self.meter.monotonic()
         known_us = progress.extra.get("closed_us") if progress else None
         running.closed_us = record.created_us if known_us is None else known_us
-        delay = stream.definition.options.max_delay
-        if delay is not None:
-            running.delays = Delays(delay.micros)
-            self._follow_open(running, to_micros(self.clock.now()))
+        if plan is not None:
+            self._restore_delays(running, plan)
         self._running[record.uuid] = running
         return running
+
+    def _restore_delays(self, running: _Running, last: TickPlan) -> None:
+        """Follow the last tick, which the saved delays may lack: saying it again changes nothing."""
+        self._follow_open(running, last.clock_us)
+        if running.pending is None:
+            self._take_clock(running, last)
 
     def _follow_open(self, running: _Running, now_us: int) -> None:
         if running.delays is not None:
             running.delays.follow(open_windows(self.spark(), running.stream, running.state), now_us)
 
-    def _restored(self, running: _Running, last: TickPlan | None) -> GroupState:
-        """Load the last checkpoint of the state, and follow what the source did since.
+    def _restored(
+        self, running: _Running, saved: tuple[int, pa.Table] | None, last: TickPlan | None
+    ) -> GroupState:
+        """Take the last checkpoint of the state, and follow what the source did since.
 
         State is a function of the history, so one range does for however many ticks there were; where it
         is one of the clock too, it was saved with every tick, and ``last`` is the only one that it may lack.
@@ -545,7 +584,6 @@ class Engine:
         position = running.position
         if position.tick == 0:
             return GroupState()
-        saved = self.registry.read_state(running.record.uuid, position.tick)
         version, state = GroupState.loaded(saved[1]) if saved else (None, GroupState())
         plans = self._planner(running).replay(position, version)
         if last is not None and last.tick == position.tick and (saved is None or saved[0] < last.tick):
@@ -636,6 +674,8 @@ class Engine:
         )
         self.registry.write_progress([progress])
         reach("C7")
+        self._recover(running)
+        self._retries.forget(plan.uuid)
         running.pending, running.mark = None, mark
         running.state, running.totals = outcome.state, totals
         running.position = _position(running.record, running.stream, progress)
@@ -668,8 +708,9 @@ class Engine:
     def _save_when_due(self, running: _Running) -> None:
         ticks = running.position.tick - running.saved_tick
         age = self.meter.monotonic() - running.saved_at
-        # Its state follows from the ticks, not from a range.
-        by_tick = running.stream.cut is not None or running.stream.definition.options.by_arrival
+        # Its state follows from the ticks and when they were, not from a range.
+        stream = running.stream
+        by_tick = stream.cut is not None or stream.definition.options.by_arrival or running.delays is not None
         if by_tick or ticks >= self.settings.checkpoint_ticks or age >= self.settings.checkpoint_seconds:
             self._save(running)
 
@@ -677,16 +718,27 @@ class Engine:
         position = running.position
         if position.tick == running.saved_tick or position.version is None or not len(running.state):
             return
-        self.registry.write_state(running.record.uuid, position.tick, running.state.saved(position.version))
+        self._write_state(running, position.tick, position.version)
         reach("C4")
         running.saved_tick, running.saved_at = running.position.tick, self.meter.monotonic()
 
+    def _write_state(self, running: _Running, tick: int, version: int) -> None:
+        state = running.state.saved(version)
+        self.registry.write_state(
+            running.record.uuid, tick, running.delays.saved(state) if running.delays is not None else state
+        )
+
     def _fail(self, record: StreamRecord, error: LakestreamError) -> None:
-        """Give the stream its named state; its neighbours go on."""
+        """Give the stream its named state, or try it again later; its neighbours go on."""
         self._running.pop(record.uuid, None)
         named = named_state(record, error)
         self._note(record, named)
-        self.registry.update(record.uuid, status="Failed", last_error=str(named))
+        if not may_pass(named):
+            self.registry.update(record.uuid, status="Failed", last_error=str(named))
+            return
+        retry_us = self._retries.put(record.uuid, to_micros(self.clock.now()))
+        extra = {**record.extra, "retry_us": retry_us}
+        self.registry.update(record.uuid, status="Retrying", last_error=str(named), extra=extra)
 
     def _note(self, record: StreamRecord, error: LakestreamError) -> None:
         """Add a failure to what is remembered of the stream's ticks."""
@@ -768,13 +820,18 @@ def _closed_extra(running: _Running, plan: TickPlan) -> dict[str, object]:
 def as_failure(error: Exception) -> LakestreamError:
     """Return what a tick failed of as the named state of its stream; its neighbours go on.
 
-    What is neither ours nor Spark's is a defect: it goes to the log with its traceback.
+    What is neither ours nor Spark's is a defect: it goes to the log with its traceback. Raises SparkGoneError
+    when Spark itself has ended: that is no stream's fault.
     """
-    from py4j.protocol import Py4JError
+    from py4j.protocol import Py4JError, Py4JNetworkError
     from pyspark.errors import PySparkException
 
     if isinstance(error, LakestreamError):
         return error
+    if isinstance(error, ConnectionError | Py4JNetworkError):
+        check_spark_lives(_ENDING_SECONDS)
+    if isinstance(error, OSError):
+        return StorageError("IO_ERROR", str(error))
     if isinstance(error, PySparkException | Py4JError):
         return StreamError("CALCULATION_FAILED", spark_message(error))
     _log.exception("a tick failed")

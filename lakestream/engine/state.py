@@ -12,6 +12,9 @@ if TYPE_CHECKING:
 
 FIRST, NEWEST = "first", "newest"
 
+DELAYS = "delays"
+"""The column of a saved state with the delays of a group's open windows."""
+
 MAX_OPEN = 1_000_000
 """Open windows that are kept in memory; a stream with more reads its rows again when windows close."""
 
@@ -41,7 +44,8 @@ class GroupState:
     @classmethod
     def loaded(cls, rows: pa.Table) -> tuple[int, GroupState]:
         """Return the version and the state of a checkpoint."""
-        return int(rows["version"][0].as_py()), cls(rows.drop_columns(["version"]))
+        own = [name for name in ("version", DELAYS) if name in rows.column_names]
+        return int(rows["version"][0].as_py()), cls(rows.drop_columns(own))
 
     def merged(self) -> pa.Table | None:
         """Return groups and open windows as one table: a row of either has NULLs for the other."""

@@ -17,6 +17,7 @@ from lakestream import __version__
 from lakestream.engine.result import Result
 from lakestream.errors import BusyError, LakestreamError, PrerequisiteError, StatementError
 from lakestream.server.documents import (
+    ColumnDocument,
     ErrorDocument,
     EventDocument,
     LakeDocument,
@@ -32,7 +33,7 @@ from lakestream.server.documents import (
     StreamDocument,
 )
 from lakestream.server.guard import Guard, RequestRefused, error_answer
-from lakestream.server.rows import arrow_bytes, json_columns, json_rows
+from lakestream.server.rows import column_types, json_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -45,7 +46,6 @@ if TYPE_CHECKING:
 ROW_LIMIT = 10_000
 """Most rows of a result."""
 
-ARROW = "application/vnd.apache.arrow.stream"
 STATIC = FilePath(__file__).parent / "static"
 
 _CODES = {404: "NOT_FOUND", 405: "METHOD_NOT_ALLOWED"}
@@ -183,8 +183,14 @@ def _add_stream_looks(app: FastAPI, service: Service) -> None:
     @app.get("/api/streams/{database}/{name}/output")
     async def output(database: Name, name: Name, limit: Limit = 500) -> RowsDocument:
         """Return the newest rows of a stream's output, newest first."""
-        rows = await service.statements.run(lambda lake: lake.newest_results(f"{database}.{name}", limit))
-        return RowsDocument(columns=json_columns(rows), rows=json_rows(Result(arrow=rows).fetchall()))
+        stream = f"{database}.{name}"
+        rows = await service.statements.run(lambda lake: lake.newest_results(stream, limit))
+        result = Result(arrow=rows)
+        columns = [
+            ColumnDocument(name=column, type=kind)
+            for column, kind in zip(result.columns, column_types(result), strict=True)
+        ]
+        return RowsDocument(columns=columns, rows=json_rows(result))
 
 
 # --- what changes something ---
@@ -193,24 +199,23 @@ def _add_stream_looks(app: FastAPI, service: Service) -> None:
 def _add_statements(app: FastAPI, service: Service) -> None:
     statements = service.statements
 
-    @app.post("/api/statements", responses={200: {"model": StatementDocument, "content": {ARROW: {}}}})
-    async def run(request: StatementRequest, asked: Request) -> Response:
-        """Run statements; the result of the last one is returned, as Arrow when `Accept` says so."""
+    @app.post("/api/statements")
+    async def run(request: StatementRequest) -> StatementDocument:
+        """Run statements, and return the result of the last one."""
 
-        def work(lake: Lake) -> Result:
-            return lake.sql(request.sql, request.dialect, limit=ROW_LIMIT)
+        def work(lake: Lake) -> StatementDocument:
+            lake.database = request.database
+            result = lake.sql(request.sql, request.dialect, limit=ROW_LIMIT)
+            return StatementDocument(
+                columns=list(result.columns),
+                types=column_types(result),
+                rows=json_rows(result),
+                message=result.message,
+                truncated=result.truncated,
+                database=lake.database,
+            )
 
-        result = await statements.run(work, yes=request.yes)
-        if ARROW in asked.headers.get("accept", "") and result.arrow is not None:
-            headers = {"X-Truncated": str(result.truncated).lower()}
-            return Response(arrow_bytes(result.arrow), media_type=ARROW, headers=headers)
-        document = StatementDocument(
-            columns=list(result.columns),
-            rows=json_rows(result.fetchall()),
-            message=result.message,
-            truncated=result.truncated,
-        )
-        return Response(document.model_dump_json(), media_type="application/json")
+        return await statements.run(work, yes=request.yes)
 
     async def message(sql: str) -> MessageDocument:
         result = await statements.run(lambda lake: lake.sql(sql))

@@ -62,6 +62,7 @@ class StreamDocument(BaseModel):
     recalculating: str | None
     held_back: str | None
     last_error: str | None
+    retry_at: datetime | None
     sources: list[str]
     output: str | None
     trigger: str
@@ -169,22 +170,29 @@ class EventDocument(BaseModel):
 
 
 class StatementRequest(BaseModel):
-    """Statements to run; ``yes`` answers their questions."""
+    """Statements to run; ``database`` is the one that they begin in, ``yes`` answers their questions."""
 
     model_config = ConfigDict(extra="forbid")
 
     sql: str
     dialect: str = "tdengine"
+    database: str = "main"
     yes: bool = False
 
 
 class StatementDocument(BaseModel):
-    """The result of the last statement; ``truncated`` when there were more rows than are sent."""
+    """The result of the last statement.
+
+    ``types`` are those of the columns, ``truncated`` says that there were more rows than are sent, and
+    ``database`` is the current one after the statements (``USE``).
+    """
 
     columns: list[str]
+    types: list[str]
     rows: list[list[Any]]
     message: str
     truncated: bool
+    database: str
 
 
 class RecalculateRequest(BaseModel):

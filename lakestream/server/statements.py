@@ -31,20 +31,17 @@ class Statements:
         self._pool = ThreadPoolExecutor(WORKERS, thread_name_prefix="statement")
 
     async def run(self, work: Callable[[Lake], _T], *, yes: bool = False) -> _T:
-        """Return what ``work`` makes of a lake whose current database is ``main``.
+        """Return what ``work`` makes of a lake.
 
         ``yes`` answers the questions of statements.
         """
         return await asyncio.wrap_future(self._pool.submit(self._work, work, yes=yes))
 
     def _work(self, work: Callable[[Lake], _T], *, yes: bool) -> _T:
-        from lakestream.lake import DEFAULT_DATABASE
-
         if not hasattr(self._own, "lake"):
             self._own.lake = self._open(lambda _: bool(self._own.yes))
             self._lakes.append(self._own.lake)
         self._own.yes = yes
-        self._own.lake.database = DEFAULT_DATABASE
         return work(self._own.lake)
 
     def close(self) -> None:

@@ -67,6 +67,11 @@ def exists(folder: str, name: str) -> bool:
     return True
 
 
+def may_be_folder(path: str) -> bool:
+    """Return whether the folder is there; True in an object store, which would have to be asked."""
+    return is_uri(path) or os.path.isdir(path)  # noqa: PTH112 - as above
+
+
 def stamp(folder: str, name: str) -> tuple[int, int] | None:
     """Return what tells a local file from another of its name (inode, change in ns); None elsewhere."""
     if is_uri(folder):

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from deltalake import DeltaTable, write_deltalake
 
 from lakestream.errors import StorageError
+from lakestream.storage import files
 from lakestream.storage.edits import create
 from lakestream.storage.reading import identifier, text_literal
 from lakestream.storage.table import Table
@@ -53,6 +54,11 @@ def rows_of(batches: arro.RecordBatchReader) -> list[Row]:
     return [dict(zip(table.column_names, row, strict=True)) for row in zip(*columns, strict=True)]
 
 
+def was_written(path: str) -> bool:
+    """Return whether a system table is there; it is asked with every look at an idle lake."""
+    return files.may_be_folder(path) and DeltaTable.is_deltatable(path)
+
+
 def open_system(path: str, columns: Mapping[str, str]) -> Table:
     """Open a system table, making it on first use (columns: name to Spark SQL type)."""
     if DeltaTable.is_deltatable(path):
@@ -79,7 +85,7 @@ class KeyedTable:
     def mark(self) -> int:
         """Return the latest version, -1 for a table that was never written."""
         if self._table is None:
-            if not DeltaTable.is_deltatable(self.path):
+            if not was_written(self.path):
                 return -1
             self._table = Table.open(self.path)
         return self._table.refresh()

@@ -16,7 +16,7 @@ from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 from lakestream.errors import StatementError, StorageError, did_you_mean
 from lakestream.storage import files
 from lakestream.storage.edits import create
-from lakestream.storage.keyed import KeyedTable, Known, open_system, rows_of
+from lakestream.storage.keyed import KeyedTable, Known, open_system, rows_of, was_written
 from lakestream.storage.layout import SYSTEM_FOLDER
 from lakestream.storage.reading import plain, text_literal
 from lakestream.storage.table import Table, Tables
@@ -474,7 +474,7 @@ class _TickLog(Generic[_Tick]):
         return -1 if table is None else table.refresh()
 
     def _opened(self) -> Table | None:
-        if self._table is None and DeltaTable.is_deltatable(self._path):
+        if self._table is None and was_written(self._path):
             self._table = Table.open(self._path)
         return self._table
 

@@ -24,6 +24,21 @@ def peak_mib(pid: int) -> float:
     return sum(int(peak.split()[0]) for peak in peaks) / 1024
 
 
+def cpu_seconds(pid: int) -> float:
+    """Return the processor time of a process and of those it started that still run, added up."""
+    ticks = sum(_cpu_ticks(member) for member in _family(pid))
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
+def _cpu_ticks(pid: int) -> int:
+    try:
+        line = Path(f"/proc/{pid}/stat").read_text("utf-8")
+    except OSError:
+        return 0
+    user, system = line.rpartition(")")[2].split()[11:13]
+    return int(user) + int(system)
+
+
 def _family(pid: int) -> list[int]:
     parents = {
         int(entry.name): _status(int(entry.name)).get("PPid") for entry in Path("/proc").glob("[0-9]*")

@@ -6,17 +6,24 @@ Whatever a system computed is held against what it had to compute before its fig
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from threading import Thread
 from typing import TYPE_CHECKING
+from uuid import uuid4
 
 from deltalake import DeltaTable
 
+from lakestream.engine.instants import to_micros
+from lakestream.storage.layout import Layout
+from lakestream.storage.registry import Registry
+from scheduler.watch import watch
 from tests.benchmarks import data, streaming
 from tests.benchmarks.data import SECOND_US, START_US
 from tests.benchmarks.output import Output, counted, require
-from tests.benchmarks.process import CLOCK, Program, peak_mib
+from tests.benchmarks.process import CLOCK, Program, cpu_seconds, peak_mib
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -25,6 +32,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from lakestream import Lake
+    from lakestream.engine.engine import TickReport
+    from lakestream.errors import LakestreamError
 
     Figures = dict[str, list[float]]
     Run = Callable[[Path, float], Figures]
@@ -578,6 +587,114 @@ def _spark_jobs(lake: Lake) -> int:
     return int(lake.spark.sparkContext._jsc.sc().dagScheduler().numTotalJobs())
 
 
+# --- a thousand streams and a thousand continuous queries that wait for the clock -----------------
+
+SCHEDULED, DUE_TICKS, IDLE_SECONDS = 1_000, 10, 30
+DUE_EVERY_US = 4 * SECOND_US
+QUERY_PHASE_US = DUE_EVERY_US // 2
+"""How much later than the stream the continuous query is due."""
+
+
+def _make_scheduled(folder: Path, scale: float) -> None:
+    """Make a lake of streams with PERIOD and continuous queries of which none is due for years."""
+    count = _scaled(SCHEDULED, scale, 2)
+    with _open(folder) as lake:
+        lake.sql(f"CREATE STREAM wait_0 PERIOD(3650d) INTO target AS {_AT}")
+        lake.sql("CREATE DATABASE root.b; CREATE TIMESERIES root.b.d.v WITH DATATYPE=DOUBLE", "iotdb")
+        for number in range(count):
+            lake.sql(_continuous(f"wait_{number}", "3650d", boundary=4_102_444_800_000 + number), "iotdb")
+    registry = Registry(Layout(str(folder / "lake")))
+    [first] = registry.streams()
+    for number in range(1, count):
+        name = f"wait_{number}"
+        sql = first.sql.replace("STREAM wait_0", f"STREAM {name}")
+        registry.add(replace(first, uuid=uuid4().hex, name=name, sql=sql))
+
+
+_AT = "SELECT CAST(_tlocaltime / 1000000 AS TIMESTAMP) AS at, 1 AS n"
+
+
+def _continuous(name: str, every: str, boundary: int = 0) -> str:
+    return (
+        f"CREATE CQ {name} RESAMPLE EVERY {every} BOUNDARY {boundary} BEGIN "
+        f"SELECT count(v) INTO root.b.o({name}) FROM root.b.d GROUP BY({every}) END"
+    )
+
+
+class _Watched:
+    """Hears what a watch does, and ends it."""
+
+    def started(self) -> None: ...
+
+    def ticked(self, report: TickReport) -> None:
+        require(report.error, None, f"error of {report.stream}")
+
+    def failed(self, error: LakestreamError) -> None:
+        raise error
+
+    def stopping(self) -> None: ...
+
+    def end(self) -> None:
+        os.kill(os.getpid(), signal.SIGTERM)
+
+
+class _Dues(_Watched):
+    """Takes the seconds from each due instant to the start of its execution."""
+
+    def __init__(self, count: int) -> None:
+        self.seconds: list[float] = []
+        self._left = count
+
+    def ticked(self, report: TickReport) -> None:
+        super().ticked(report)
+        started_us = to_micros(CLOCK.now()) - round(report.seconds * SECOND_US)
+        phase_us = QUERY_PHASE_US if report.kind == "cq" else 0
+        self.seconds.append((started_us - phase_us) % DUE_EVERY_US / SECOND_US)
+        self._left -= 1
+        if not self._left:
+            self.end()
+
+
+def _due_instant(folder: Path, scale: float) -> Figures:
+    """Have one stream and one query among them all due every few seconds; from due to begun."""
+    warm, count = _scaled(DUE_TICKS, scale, 2), _scaled(DUE_TICKS, scale, 2)
+    every = f"{DUE_EVERY_US // SECOND_US}s"
+    with _open(folder) as lake:
+        lake.sql(f"CREATE STREAM due PERIOD({every}) INTO due_output AS {_AT}")
+        lake.sql(_continuous("due", every, boundary=QUERY_PHASE_US // 1_000), "iotdb")
+        dues = _Dues(2 * (warm + count))
+        watch(lake, dues, poll_seconds=lake.settings.poll_seconds)
+    return {"seconds": dues.seconds[2 * warm :]}
+
+
+class _Idle(_Watched):
+    """Takes the processor time of a while in which nothing is due."""
+
+    def __init__(self, seconds: float) -> None:
+        self.share = 0.0
+        self._seconds = seconds
+        self._measuring = Thread(target=self._measure)
+
+    def started(self) -> None:
+        self._measuring.start()
+
+    def _measure(self) -> None:
+        CLOCK.sleep(self._seconds)  # the first round reads all definitions
+        before, since = cpu_seconds(os.getpid()), CLOCK.monotonic()
+        CLOCK.sleep(self._seconds)
+        self.share = (cpu_seconds(os.getpid()) - before) / (CLOCK.monotonic() - since)
+        self.end()
+
+
+def _idle_scheduler(folder: Path, scale: float) -> Figures:
+    """Watch while nothing is due, Spark being there; seconds of a processor a second."""
+    idle = _Idle(max(5.0, IDLE_SECONDS * scale))
+    with _open(folder) as lake:
+        _spark_jobs(lake)
+        watch(lake, idle, poll_seconds=lake.settings.poll_seconds)
+    return {"seconds": [idle.share]}
+
+
 # --- the command line ----------------------------------------------------------------------------
 
 CALLS, STREAMS = 5, 100
@@ -659,7 +776,11 @@ def _cut_systems(kind: str, cut: Cut) -> dict[str, Run]:
     return systems
 
 
-PREPARATIONS = {"large": Preparation(_make_large), "caught_up": Preparation(_make_caught_up, start="large")}
+PREPARATIONS = {
+    "large": Preparation(_make_large),
+    "caught_up": Preparation(_make_caught_up, start="large"),
+    "scheduled": Preparation(_make_scheduled),
+}
 
 SCENARIOS = {
     "catchup_tumbling": Scenario(
@@ -689,6 +810,8 @@ SCENARIOS = {
     **{f"small_tick_{kind}": Scenario({"lakestream": _small_tick_cut(cut)}) for kind, cut in CUTS.items()},
     "around_rows": Scenario({"lakestream": _around_rows}),
     "idle_poll": Scenario({"lakestream": _idle_poll}, "caught_up"),
+    "idle_scheduler": Scenario({"lakestream": _idle_scheduler}, "scheduled"),
+    "due_instant": Scenario({"lakestream": _due_instant}, "scheduled"),
     "cli_status": Scenario({"lakestream": _cli_status}),
     "cli_help": Scenario({"lakestream": _cli_help}),
 }

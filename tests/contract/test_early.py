@@ -177,6 +177,25 @@ def test_max_delay_survives_a_crash_between_plan_and_commit(
     assert [status.status for status in world.lake.streams()] == ["Running"]
 
 
+@pytest.mark.parametrize("trigger", ["INTERVAL(20s) SLIDING(20s)", "SESSION(ts, 8s)"])
+def test_a_restart_does_not_lengthen_a_delay(world: World, trigger: str) -> None:
+    world.lake.sql(
+        f"CREATE STREAM s {trigger} FROM m PARTITION BY tbname STREAM_OPTIONS(MAX_DELAY(5s)) "
+        "INTO o AS SELECT _twstart AS ws, count(*) AS n, CAST(_tlocaltime / 1000000000 AS TIMESTAMP) AS at "
+        "FROM %%trows"
+    )
+    world.write(("a", 1, 1))
+    world.clock.advance(timedelta(seconds=3))
+    world.write(("a", 2, 1))
+    seen = []
+    for _ in range(4):
+        world.reopen()
+        world.clock.advance(timedelta(seconds=3))
+        world.lake.run()
+        seen += world.rows("SELECT n, at FROM o")
+    assert seen == [(2, 6), (2, 6), (2, 12), (2, 15)]
+
+
 def test_the_clock_closes_windows_once(world: World) -> None:
     world.lake.sql(
         "CREATE STREAM s TRIGGER FORCE_WINDOW_CLOSE INTO o AS "

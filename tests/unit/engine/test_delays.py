@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pyarrow as pa
+
 from lakestream.engine.delays import Delays
 
 SECOND = 1_000_000
@@ -33,3 +35,25 @@ def test_only_windows_that_are_open_are_due_each_from_its_own_opening() -> None:
     assert delays.due(6 * SECOND) == [ONE]
     delays.follow([OTHER], 7 * SECOND)
     assert delays.due(8 * SECOND) == [OTHER]
+
+
+def test_the_next_delay_is_that_of_the_first_window() -> None:
+    delays = Delays(5 * SECOND)
+    assert delays.next_due() is None
+    delays.follow([ONE], 0)
+    delays.follow([ONE, OTHER], 3 * SECOND)
+    assert delays.next_due() == 5 * SECOND
+    delays.fire([ONE], 6 * SECOND)
+    assert delays.next_due() == 8 * SECOND
+
+
+def test_delays_go_on_from_what_was_saved() -> None:
+    delays = Delays(5 * SECOND)
+    delays.follow([ONE], 0)
+    delays.fire([ONE], 6 * SECOND)
+    delays.follow([ONE, (1, 11), (2, 3)], 7 * SECOND)
+    state = pa.table({"gid": [1, 2, 3]})
+    restored = Delays.restored(5 * SECOND, delays.saved(state))
+    assert restored.due(11 * SECOND) == [ONE]
+    assert sorted(restored.due(12 * SECOND)) == [ONE, (1, 11), (2, 3)]
+    assert Delays.restored(5 * SECOND, state).next_due() is None

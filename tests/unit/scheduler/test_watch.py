@@ -6,10 +6,12 @@ import logging
 import os
 import signal
 import threading
-from typing import TYPE_CHECKING, Any, ClassVar
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from lakestream.clock import SystemClock
 from lakestream.errors import BusyError, LakestreamError, StreamError
 from scheduler.watch import watch
 
@@ -20,9 +22,8 @@ if TYPE_CHECKING:
 class Rounds:
     """A lake of which only ``tick_once`` is asked: each call takes the next answer, then nothing is left."""
 
-    alarms: ClassVar[dict[str, Any]] = {}
-
     def __init__(self, *answers: list[str] | Exception, at_end: Callable[[], None]) -> None:
+        self.alarms: dict[str, Any] = {}
         self.answers = list(answers)
         self.at_end = at_end
         self.running = 0
@@ -100,6 +101,20 @@ def test_rounds_follow_each_other_and_never_overlap(caplog: pytest.LogCaptureFix
     # The main thread heeds the signal when it wakes: one more round may have begun by then.
     assert left[0] in {0, -1}
     assert "maximum number of running instances" not in caplog.text
+
+
+def test_an_alarm_begins_a_round_long_before_the_next_poll() -> None:
+    idle = [0]
+
+    def at_end() -> None:
+        idle[0] += 1
+        if idle[0] == 2:
+            send(signal.SIGTERM)()
+
+    lake = Rounds(at_end=at_end)
+    lake.alarms = {"s": SystemClock().now() + timedelta(seconds=0.05)}
+    watch(lake, Heard(), poll_seconds=3_600)  # type: ignore[arg-type]
+    assert idle == [2]
 
 
 def test_an_error_that_passes_is_told_and_the_watch_goes_on() -> None:
