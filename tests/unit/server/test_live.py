@@ -13,7 +13,8 @@ def test_a_client_hears_of_the_stream_that_it_asked_for() -> None:
     async def listen() -> None:
         live = Live()
         one, every = live.subscribe("main.a"), live.subscribe(None)
-        await asyncio.to_thread(lambda: [live.publish({"stream": name}) for name in ("main.a", "main.b")])
+        for name in ("main.a", "main.b"):
+            await asyncio.to_thread(live.publish, {"stream": name})
         await asyncio.sleep(0)
         assert (one.queue.qsize(), every.queue.qsize()) == (1, 2)
         live.unsubscribe(one)
