@@ -307,8 +307,10 @@ def _refuse_unknown_variables() -> None:
 def _invalid(error: ValidationError) -> ConfigError:
     first = error.errors(include_url=False, include_context=False)[0]
     name = ".".join(str(part) for part in first["loc"])
-    message = f"{name} is {first['input']!r}: {first['msg'].removeprefix('Value error, ')}"
-    about = Settings.model_fields[str(first["loc"][0])].description if first["loc"] else None
+    known = Settings.model_fields[str(first["loc"][0])] if first["loc"] else None
+    about = known.description if known else None
+    shown = "not shown" if name == "server_token" else repr(first["input"])
+    message = f"{name} is {shown}: {first['msg'].removeprefix('Value error, ')}"
     return ConfigError("SETTING_INVALID", message, hint=f"{name}: {about}" if about else "")
 
 

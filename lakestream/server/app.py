@@ -297,4 +297,5 @@ def _add_page(app: FastAPI) -> None:
             raise HTTPException(404, "the page is not installed")
         return FileResponse(index)
 
-    app.mount("/static", StaticFiles(directory=STATIC, check_dir=False), name="static")
+    if STATIC.is_dir():
+        app.mount("/static", StaticFiles(directory=STATIC), name="static")

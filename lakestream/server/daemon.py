@@ -78,13 +78,13 @@ def check_token(settings: Settings) -> None:
 
 
 def listen(settings: Settings) -> socket.socket:
-    """Take the server's port. Raises BusyError PORT_IN_USE, ConfigError BAD_HOST."""
+    """Take the server's port. Raises BusyError PORT_IN_USE, ConfigError ADDRESS_UNUSABLE."""
     host, port = settings.server_host, settings.server_port
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         listening = socket.create_server((host, port), family=family)
     except socket.gaierror as error:
-        raise ConfigError("BAD_HOST", f"server_host is {host}: {error.strerror}") from None
+        raise ConfigError("ADDRESS_UNUSABLE", f"server_host is {host}: {error.strerror}") from None
     except OSError as error:
         if error.errno == errno.EADDRINUSE:
             raise BusyError(
@@ -92,7 +92,7 @@ def listen(settings: Settings) -> socket.socket:
                 f"port {port} of {host} is in use",
                 hint="take another one with --port, or stop what uses it",
             ) from None
-        raise ConfigError("BAD_HOST", f"{host}:{port} cannot be listened on: {error.strerror}") from None
+        raise ConfigError("ADDRESS_UNUSABLE", f"{host}:{port} cannot be listened on: {error.strerror}") from None
     # Its connections inherit this; without it an answer waits 40 ms for an acknowledgement.
     listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return listening

@@ -184,7 +184,7 @@ def attached(port: int) -> int:
         (("--port", "abc"), {}, "SETTING_INVALID", 78),
         (("--host", "0.0.0.0"), {}, "TOKEN_NEEDED", 78),
         ((), {"SERVER_TOKEN": "short"}, "SETTING_INVALID", 78),
-        (("--host", "nowhere.invalid"), {"SERVER_TOKEN": TOKEN}, "BAD_HOST", 78),
+        (("--host", "nowhere.invalid"), {"SERVER_TOKEN": TOKEN}, "ADDRESS_UNUSABLE", 78),
     ],
 )
 def test_what_a_daemon_cannot_do_is_refused_before_spark_starts(
