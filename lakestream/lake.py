@@ -823,7 +823,8 @@ class Lake:
         from lakestream.engine.observe import events
 
         own = None if stream is None else self._stream_named(stream).uuid
-        return events(self._outbox, self._deliveries, own, after, limit)
+        names = {record.uuid: f"{record.database}.{record.name}" for record in self._registry.streams()}
+        return events(self._outbox, self._deliveries, names, own, after, limit)
 
     def waiting_events(self) -> dict[str, int]:
         """Return by target how many events wait for it; starts no Spark."""

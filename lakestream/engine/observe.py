@@ -17,7 +17,7 @@ from lakestream.storage.delta import capabilities, read_arrow
 from lakestream.triggers.period import Period
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     import pyarrow as pa
 
@@ -197,14 +197,20 @@ def _kind_of(catalog: Catalog, name: str) -> str:
 
 
 def events(
-    outbox: Outbox, deliveries: Deliveries, stream_id: str | None, after: str | None, limit: int
+    outbox: Outbox,
+    deliveries: Deliveries,
+    names: Mapping[str, str],
+    stream_id: str | None,
+    after: str | None,
+    limit: int,
 ) -> list[Event]:
     """Return the first ``limit`` events behind the id ``after`` (None: the newest ones), oldest first.
 
-    Raises StatementError BAD_VALUE for what is no event's id.
+    ``names`` are those of the streams by their ids; an event of a stream that is gone has the name that it
+    had. Raises StatementError BAD_VALUE for what is no event's id.
     """
     told = deliveries.all()
-    return [_event(sent, told) for sent in outbox.read(stream_id, after, limit)]
+    return [_event(sent, names, told) for sent in outbox.read(stream_id, after, limit)]
 
 
 def waiting(outbox: Outbox, deliveries: Deliveries) -> dict[str, int]:
@@ -220,11 +226,11 @@ def waiting(outbox: Outbox, deliveries: Deliveries) -> dict[str, int]:
     return found
 
 
-def _event(sent: Sent, deliveries: Sequence[Delivery]) -> Event:
+def _event(sent: Sent, names: Mapping[str, str], deliveries: Sequence[Delivery]) -> Event:
     own = [d for d in deliveries if d.stream_id == sent.row["stream_id"]]
     return Event(
         id=sent.id,
-        stream=sent.row["stream"],
+        stream=names.get(sent.row["stream_id"], sent.row["stream"]),
         at_us=sent.at_us,
         type=sent.row["event_type"],
         group=sent.row["group_id"],

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
@@ -203,7 +202,7 @@ def event(number: int) -> EventDocument:
         stream="main.hourly",
         at=NOW + timedelta(seconds=number),
         type="WINDOW_CLOSE",
-        group=EVIL,
-        event=json.loads(f'{{"triggerId": "t{number}", "result": {{"mean": {number}}}}}'),
+        group="17",
+        event={"tableName": EVIL, "windowStart": 1_740_830_400_000, "result": {"mean": number}},
         deliveries=[DeliveryDocument(target="wss://plant.example/alarms", state="sent")],
     )

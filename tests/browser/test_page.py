@@ -73,6 +73,7 @@ def test_a_stream_is_told_of(page: Page) -> None:
     expect(part(page, "Errors")).to_contain_text("line 3, column 22")
     expect(part(page, "Errors")).to_contain_text("main.hourly__errors")
     expect(part(page, "Events").locator("tbody tr")).to_have_count(3)
+    expect(part(page, "Events").locator("tbody tr").first).to_contain_text("2025-03-01 14:00:00")
     expect(part(page, "Newest rows").locator("tbody tr")).to_have_count(12)
 
 

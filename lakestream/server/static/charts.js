@@ -11,11 +11,12 @@ function colour(name) {
   return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 }
 
-// Plot series over instants (seconds); `bands` are ranges of instants to shade, `unit` ends each value.
-export function plot(label, times, series, { unit = "", bands = [], bars = false } = {}) {
+// Plot series over instants (seconds); `bands` are ranges of instants to shade, `unit` ends each value, and
+// `whole` is for what is counted.
+export function plot(label, times, series, { unit = "", bands = [], bars = false, whole = false } = {}) {
   if (!times.length) return note("Nothing to show yet.");
   const holder = el("div", { class: "plot", role: "img", "aria-label": told(label, times, series, unit) });
-  const draw = () => new uPlot(options(holder, series, { unit, bands, bars }), [times, ...series.map((one) => one.values)], holder);
+  const draw = () => new uPlot(options(holder, series, { unit, bands, bars, whole }), [times, ...series.map((one) => one.values)], holder);
   const chart = { holder, draw, plotted: null };
   drawn.add(chart);
   new ResizeObserver(() => resize(chart)).observe(holder);
@@ -59,7 +60,10 @@ const CLOCK = [
   [0.001, "{ss}.{fff}", "\n{YYYY}-{MM}-{DD} {HH}:{mm}", null, "\n{MM}-{DD} {HH}:{mm}", null, "\n{HH}:{mm}", null, 1],
 ];
 
-function options(holder, series, { unit, bands, bars }) {
+// Steps of an axis that counts.
+const WHOLE = [1, 10, 100, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8].flatMap((step) => [step, 2 * step, 5 * step]);
+
+function options(holder, series, { unit, bands, bars, whole }) {
   const axis = { stroke: colour("--muted"), grid: { stroke: colour("--line"), width: 1 }, ticks: { show: false }, font: "12px system-ui" };
   const values = (_, ticks) => ticks.map((tick) => `${count(tick)}${unit}`);
   return {
@@ -70,7 +74,7 @@ function options(holder, series, { unit, bands, bars }) {
     cursor: { points: { size: 6 } },
     plugins: [tip(series, unit)],
     hooks: { drawClear: [(chart) => shade(chart, bands)] },
-    axes: [{ ...axis, values: CLOCK }, { ...axis, size: 64, values }],
+    axes: [{ ...axis, space: 84, values: CLOCK }, { ...axis, size: 64, values, ...(whole && { incrs: WHOLE }) }],
     series: [{}, ...series.map((one, number) => line(one, number, bars))],
     scales: { y: { range: (_, low, high) => span(low, high) } },
   };

@@ -14,6 +14,7 @@ const ROWS_LISTED = 12;
 const EVENTS = 50;
 const LINES = 8;
 const NUMBERS = /^(u?int|float|double|half|decimal)/;
+const FRACTIONS = /^(float|double|half)/;
 const TIMES = /^(timestamp|date)/;
 
 export class StreamPage {
@@ -85,8 +86,8 @@ export class StreamPage {
     this.fill("trouble", [stream.last_error], () => trouble(stream));
     parts.figures.replaceChildren(figures(stream));
     this.fill("written", [this.output, stream.recalculations, this.measure], () => [this.written()]);
-    this.fill("ticks", this.runs, () => [this.ofRuns("Seconds per tick", "tick", (run) => run.seconds, " s")]);
-    this.fill("lags", this.runs, () => [this.ofRuns("Lag in commits", "lag", (run) => run.lag, "")]);
+    this.fill("ticks", this.runs, () => [this.ofRuns("Seconds per tick", "tick", (run) => run.seconds, { unit: " s" })]);
+    this.fill("lags", this.runs, () => [this.ofRuns("Lag in commits", "lag", (run) => run.lag, { whole: true })]);
     this.fill("late", this.runs, () => [this.lateRows()]);
     this.fill("ranges", stream.recalculations, () => [recalculations(stream.recalculations)]);
     this.fill("errors", [stream.errors, stream.errors_table], () => errors(stream));
@@ -121,16 +122,16 @@ export class StreamPage {
     ];
   }
 
-  ofRuns(title, label, value, unit) {
+  ofRuns(title, label, value, how) {
     const runs = this.runs.filter((run) => run.error === null).reverse();
-    return plot(title, runs.map((run) => seconds(run.at)), [{ label, values: runs.map(value) }], { unit });
+    return plot(title, runs.map((run) => seconds(run.at)), [{ label, values: runs.map(value) }], how);
   }
 
   lateRows() {
     const runs = [...this.runs].reverse();
     if (!runs.some((run) => run.late)) return note("No tick that is kept saw a late row.");
     const series = [{ label: "late rows", values: runs.map((run) => run.late) }];
-    return plot("Late rows", runs.map((run) => seconds(run.at)), series, { bars: true });
+    return plot("Late rows", runs.map((run) => seconds(run.at)), series, { bars: true, whole: true });
   }
 
   written() {
@@ -140,7 +141,8 @@ export class StreamPage {
     const measures = columns.flatMap((column, place) => (NUMBERS.test(column.type) ? [place] : []));
     if (!rows.length) return note("Nothing is written yet.");
     if (time < 0 || !measures.length) return note("It has no time or no number to plot; the newest rows stand below.");
-    const chosen = measures.includes(this.measure) ? this.measure : measures[0];
+    const first = measures.find((place) => FRACTIONS.test(columns[place].type)) ?? measures[0];
+    const chosen = measures.includes(this.measure) ? this.measure : first;
     const bands = this.stream.recalculations.map((job) => [job.from && seconds(job.from), job.to && seconds(job.to)]);
     const { times, series, hidden } = lines(columns, rows, time, chosen);
     return el(
@@ -181,9 +183,20 @@ function valueOf(value, column) {
   return typeof value === "object" ? JSON.stringify(value) : typeof value === "boolean" ? String(value) : value;
 }
 
-// A line per group: the values of one column over time, by the texts of the row.
-function lines(columns, rows, time, measure) {
+// The columns of text that tell groups apart: without those that others of them follow from.
+function dividing(columns, rows) {
+  const groups = (places) => new Set(rows.map((row) => JSON.stringify(places.map((place) => row[place])))).size;
   const texts = columns.flatMap((column, place) => (column.type.includes("string") ? [place] : []));
+  const all = groups(texts);
+  return texts.reduce((kept, place) => {
+    const others = kept.filter((one) => one !== place);
+    return groups(others) === all ? others : kept;
+  }, texts);
+}
+
+// A line per group: the values of one column over time.
+function lines(columns, rows, time, measure) {
+  const texts = dividing(columns, rows);
   const groups = new Map();
   for (const row of rows) {
     const group = texts.map((place) => row[place]).join(" · ") || columns[measure].name;
@@ -235,7 +248,7 @@ function errors(stream) {
     el("code", {}, error.code),
     el("span", { class: "message" }, error.message),
   ]);
-  return [...told, table("Errors", ["When", "Code", "What was wrong, and where"], rows)];
+  return [...told, tall(table("Errors", ["When", "Code", "What was wrong, and where"], rows))];
 }
 
 function events(found) {
@@ -243,9 +256,21 @@ function events(found) {
   const rows = [...found].reverse().map((event) => [
     instant(event.at),
     event.type,
-    event.group ?? "",
-    event.deliveries.map((one) => `${one.target}: ${one.state}`).join(", ") || "–",
-    el("code", { class: "event" }, JSON.stringify(event.event)),
+    windowOf(event.event),
+    event.event.tableName ?? event.group ?? "",
+    el("code", {}, JSON.stringify(event.event.result ?? event.event)),
+    el("span", { class: "message" }, event.deliveries.map((one) => `${one.target}: ${one.state}`).join("\n")),
   ]);
-  return table("Events", ["When", "Type", "Group", "Told", "Event"], rows);
+  return tall(table("Events", ["When", "Type", "Window", "Table", "Result", "Told"], rows));
+}
+
+// The ends of a window are milliseconds; it has the second one once it is closed.
+function windowOf({ windowStart, windowEnd }) {
+  const ends = [windowStart, windowEnd].filter((end) => typeof end === "number");
+  return ends.map((end) => instant(new Date(end).toISOString())).join(" – ");
+}
+
+function tall(holder) {
+  holder.classList.add("tall");
+  return holder;
 }
