@@ -92,7 +92,9 @@ def listen(settings: Settings) -> socket.socket:
                 f"port {port} of {host} is in use",
                 hint="take another one with --port, or stop what uses it",
             ) from None
-        raise ConfigError("ADDRESS_UNUSABLE", f"{host}:{port} cannot be listened on: {error.strerror}") from None
+        raise ConfigError(
+            "ADDRESS_UNUSABLE", f"{host}:{port} cannot be listened on: {error.strerror}"
+        ) from None
     # Its connections inherit this; without it an answer waits 40 ms for an acknowledgement.
     listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return listening
