@@ -83,9 +83,7 @@ class _Rounds(threading.Thread):
         alarms = Alarms(self._wake.set)
         alarms.start()
         try:
-            while not self.stopped.is_set():
-                # An alarm during the round is for the next one.
-                self._wake.clear()
+            while self._goes_on():
                 if not self._tick_once():
                     alarms.set(self._lake.alarms)
                     self._wake.wait(self._poll_seconds)
@@ -94,6 +92,11 @@ class _Rounds(threading.Thread):
             self.stopped.set()
         finally:
             alarms.close()
+
+    def _goes_on(self) -> bool:
+        """Return whether another round is to begin; who wakes it from now on means the one after it."""
+        self._wake.clear()
+        return not self.stopped.is_set()
 
     def _tick_once(self) -> bool:
         try:

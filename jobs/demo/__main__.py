@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 from rich.console import Console
 
-from jobs.demo import changes, check, home, report, sources
+from jobs.demo import by_clock, changes, check, home, report, sources
 from jobs.demo.feed import DATABASE, STREAMS, create_sources, feed
 from jobs.demo.outputs import read_outputs
 from lakestream.clock import SystemClock
@@ -47,7 +47,7 @@ _WIDE = 200
     help="Daily commits that arrive between two runs of the streams.",
 )
 def main(folder: Path, days: int, days_per_run: int) -> None:
-    """Feed New York's flights and weather of 2013 into a lake, keep four streams current, check every row."""
+    """Feed New York's flights and weather of 2013 into a lake, keep streams current, check every row."""
     try:
         holds = run(folder, BACKLOG + timedelta(days=days), days_per_run, _console())
     except LakestreamError as error:
@@ -63,7 +63,8 @@ def run(folder: Path, last: date, days_per_run: int, console: Console) -> bool:
     lake raises.
     """
     files = sources.find_files()
-    arrivals = list(sources.arrivals(sources.read_weather(files), sources.read_flights(files), BACKLOG, last))
+    weather = sources.read_weather(files)
+    arrivals = list(sources.arrivals(weather, sources.read_flights(files), BACKLOG, last))
     home.prepare(folder)
     with Lake(folder, settings=Settings(timezone=report.TIMEZONE)) as lake:
         create_sources(lake)
@@ -74,8 +75,11 @@ def run(folder: Path, last: date, days_per_run: int, console: Console) -> bool:
         report.print_ticks(fed, console)
         report.print_rates(fed, console)
         verified = {name: lake.verify(f"{DATABASE}.{name}_stream") for name in STREAMS}
+    for fired in by_clock.run(folder, weather, report.TIMEZONE):
+        report.print_fired(fired, console)
     expected = check.expected_outputs(files, last)
-    compared = {name: check.compare(expected[name], rows) for name, rows in read_outputs(folder).items()}
+    outputs = read_outputs(folder) | by_clock.read_outputs(folder)
+    compared = {name: check.compare(expected[name], rows) for name, rows in outputs.items()}
     holds = report.print_checks(verified, compared, console)
     report.print_query_lines(folder, console)
     return holds

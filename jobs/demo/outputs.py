@@ -12,17 +12,19 @@ from jobs.demo.feed import DATABASE, STREAMS
 if TYPE_CHECKING:
     from pathlib import Path
 
-_KEY = "origin"
+_KEYS = ("origin", "device")
 _OWN = "_ls_"
 
 
 def read_outputs(folder: Path) -> dict[str, pa.Table]:
     """Return the rows of each output of the lake: the airport, then the columns of the stream's result."""
-    return {name: _read(folder / DATABASE / name) for name in STREAMS}
+    return {name: read_output(folder / DATABASE / name) for name in STREAMS}
 
 
-def _read(path: Path) -> pa.Table:
+def read_output(path: Path) -> pa.Table:
+    """Return the rows of a table: the airport, or the device, then the columns of the result."""
     query = QueryBuilder().register("output", DeltaTable(path)).execute("SELECT * FROM output")
     rows = pa.table(query.read_all())
-    of_result = [n for n in rows.column_names if n not in {_KEY, "tbname"} and not n.startswith(_OWN)]
-    return rows.select([_KEY, *of_result])
+    [key] = [name for name in rows.column_names if name in _KEYS]
+    of_result = [n for n in rows.column_names if n not in {key, "tbname"} and not n.startswith(_OWN)]
+    return rows.select([key, *of_result])

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
+    from jobs.demo.by_clock import Fired
     from jobs.demo.changes import Effect
     from jobs.demo.check import Comparison, Difference, Row
     from jobs.demo.feed import Feed
@@ -66,6 +67,12 @@ def print_effect(effect: Effect, console: Console) -> None:
     counts = {name: len(compared.differences) for name, compared in effect.outputs.items()}
     changed = ", ".join(f"{n} {'row' if n == 1 else 'rows'} of {name}" for name, n in counts.items() if n)
     console.print(f"changed: {changed or 'nothing'}; all other rows are as before")
+
+
+def print_fired(fired: Fired, console: Console) -> None:
+    """Print what the clock fired at an instant."""
+    told = ", ".join(f"{tick.stream} wrote {tick.rows_out} rows" for tick in fired.ticks)
+    console.print(f"{_cell(fired.at)} by the clock: {told}")
 
 
 def print_rates(feed: Feed, console: Console) -> None:

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Waiting:
-    """A stream that waits for a commit to its source, and for an instant (µs; None: for none)."""
+    """A stream that waits for a commit to a table, by path, and for an instant (µs); None: for none."""
 
-    source: str
+    source: str | None
     due_us: int | None
 
 

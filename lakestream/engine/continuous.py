@@ -1,8 +1,9 @@
 """Continuous queries: created, shown, dropped, and executed when they are due (IoTDB A2).
 
-What is due follows from the due instant that the registry holds and from the clock. An execution writes
-its points, a commit per table that is made at most once for its instant, and then records the instant
-that comes next: whatever stops in between, the same instant is executed again and writes nothing twice.
+What is due follows from the due instant that the registry holds and from the clock. An execution records
+the versions of the tables that it reads, writes its points, a commit per table that is made at most once
+for its instant, and then records the instant that comes next: whatever stops in between, the same instant
+is executed again, from the same rows, and writes nothing twice.
 """
 
 from __future__ import annotations
@@ -96,7 +97,7 @@ class ContinuousQueries:
             uuid4().hex, statement.name, statement.text, self.zone, now, self._boundary(statement, now), 0
         )
         first = timing_of(record, statement).first(now)
-        self.definitions.put_query(replace(record, next_us=first))
+        self.definitions.put_queries([replace(record, next_us=first)])
         warned = "".join(f"\nwarning: {warning}" for warning in warnings(statement))
         return Result(message=f"created CQ {statement.name}, first due at {_shown(first)}{warned}")
 
@@ -174,6 +175,8 @@ class ContinuousQueries:
             self.alarms = {record.uuid: self._alarm(record) for record in records}
             return []
         self._looked_at = None
+        self.definitions.put_queries([attempt.record for attempt in attempts])
+        reach("C2")
         threads = min(len(attempts), self.settings.continuous_query_submit_thread_count)
         started = self.meter.monotonic()
         with ThreadPoolExecutor(threads, "continuous-query") as pool:
@@ -200,6 +203,8 @@ class ContinuousQueries:
                     return None
             bounds = timing.range_of(record.next_us)
             attempt.query = self.reader.resolve(statement.select, record.next_us, bounds)
+            versions = {**self.reader.versions(attempt.query), **record.versions}
+            attempt.record = replace(record, versions=versions)
         except Exception as error:  # noqa: BLE001 - as above
             attempt.error = as_failure(error)
         return attempt
@@ -207,7 +212,7 @@ class ContinuousQueries:
     def _compute(self, attempt: _Attempt) -> _Attempt:
         if attempt.query is not None:
             try:
-                attempt.rows = self.reader.rows(attempt.query)
+                attempt.rows = self.reader.rows(attempt.query, attempt.record.versions)
             except Exception as error:  # noqa: BLE001 - a defect stops this execution alone
                 attempt.error = as_failure(error)
         return attempt
@@ -236,14 +241,17 @@ class ContinuousQueries:
         following = timing.following(record.next_us, to_micros(self.clock.now()))
         skipped = record.skipped + timing.skipped(record.next_us, following)
         self._retry_at.pop(record.name, None)
-        done = replace(record, next_us=following, last_us=record.next_us, skipped=skipped, last_error=None)
-        self.definitions.put_query(done)
+        done = replace(
+            record, next_us=following, last_us=record.next_us, skipped=skipped, last_error=None, versions={}
+        )
+        self.definitions.put_queries([done])
 
     def _failed(self, attempt: _Attempt, error: LakestreamError) -> None:
         record = attempt.record
         self._retry_at[record.name] = to_micros(self.clock.now()) + attempt.timing.retry_us
-        if record.last_error != str(error):
-            self.definitions.put_query(replace(record, last_error=str(error)))
+        # What may have been written in part is computed from the same rows the next time.
+        kept = record.versions if attempt.rows is not None else {}
+        self.definitions.put_queries([replace(record, last_error=str(error), versions=kept)])
 
     def _of(self, record: QueryRecord) -> tuple[CreateContinuousQuery, Resample]:
         """Return the statement and the timing of a query, read once."""

@@ -245,7 +245,9 @@ class Engine:
             return None
         if self.is_held(running.record.uuid):
             return None
-        return Waiting(running.stream.source.info.path, _due_us(running, now_us))
+        # What is written between two instants of PERIOD is for the second one to take.
+        source = None if running.period is not None else running.stream.source.info.path
+        return Waiting(source, _due_us(running, now_us))
 
     def _delete_outputs(self) -> None:
         """Take the output of dropped subtables back, once the stream has taken all that was in them."""

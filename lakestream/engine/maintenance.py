@@ -150,9 +150,11 @@ class Maintenance:
             for path, version in self._needed(record, plan, progress).items():
                 need = _Need(f"the stream {record.database}.{record.name}", version)
                 self._needs.setdefault(path, []).append(need)
-        for trigger in self.definitions.triggers():
-            for path, version in trigger.versions.items():
-                self._needs.setdefault(path, []).append(_Need(f"the trigger {trigger.name}", version))
+        triggers = [(f"the trigger {one.name}", one.versions) for one in self.definitions.triggers()]
+        queries = [(f"the continuous query {one.name}", one.versions) for one in self.definitions.queries()]
+        for who, versions in (*triggers, *queries):
+            for path, version in versions.items():
+                self._needs.setdefault(path, []).append(_Need(who, version))
         for stream_id, version in self._waiting().items():
             need = _Need(f"a target of the stream with the id {stream_id}", version - 1)
             self._needs.setdefault(self.outbox.path, []).append(need)

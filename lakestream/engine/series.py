@@ -23,7 +23,7 @@ from lakestream.storage.tree import DEVICE, TIME
 from lakestream.triggers.resample import shifted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
@@ -81,10 +81,16 @@ class SeriesReader:
         start, end = group.range
         return instant_micros(start, now_us, self.zone), instant_micros(end, now_us, self.zone)
 
-    def rows(self, query: SeriesQuery) -> pa.Table:
+    def versions(self, query: SeriesQuery) -> dict[str, int]:
+        """Return the latest version of each table that a query reads, by path."""
+        paths = {self.tree.catalog.table(ROOT, scan.table).path for scan in query.scans}
+        return {path: self.tree.catalog.handles.latest(path).version for path in paths}
+
+    def rows(self, query: SeriesQuery, versions: Mapping[str, int]) -> pa.Table:
         """Compute a query: ``ts`` and ``device`` as far as it has them, then ``c0``, ``c1``, ….
 
-        May be called from several threads. Raises StatementError QUERY_INVALID with what Spark says.
+        Tables are read at ``versions``, by path (see :meth:`versions`). May be called from several threads.
+        Raises StatementError QUERY_INVALID with what Spark says.
         """
         import pyarrow as pa
         from pyspark.errors import PySparkException
@@ -93,7 +99,7 @@ class SeriesReader:
             return pa.table({})
         spark = self.spark()
         try:
-            self._points(spark, query).createOrReplaceTempView(query.points)
+            self._points(spark, query, versions).createOrReplaceTempView(query.points)
             found = spark.sql(query.sql)
             kinds = [kind for name, kind in found.dtypes if name not in (TIME, DEVICE)]
             found.createOrReplaceTempView(query.result)
@@ -105,19 +111,25 @@ class SeriesReader:
             for view in (query.points, query.result):
                 spark.catalog.dropTempView(view)
 
-    def _points(self, spark: SparkSession, query: SeriesQuery) -> DataFrame:
-        parts = [self._scan(spark, scan, query.bounds) for scan in query.scans]
+    def _points(self, spark: SparkSession, query: SeriesQuery, versions: Mapping[str, int]) -> DataFrame:
+        parts = [self._scan(spark, scan, query.bounds, versions) for scan in query.scans]
         points = parts[0]
         for part in parts[1:]:
             points = points.unionByName(part, allowMissingColumns=True)
         return points
 
-    def _scan(self, spark: SparkSession, scan: Scan, bounds: tuple[int | None, int | None]) -> DataFrame:
+    def _scan(
+        self,
+        spark: SparkSession,
+        scan: Scan,
+        bounds: tuple[int | None, int | None],
+        versions: Mapping[str, int],
+    ) -> DataFrame:
         from pyspark.sql import functions as F  # noqa: N812
 
         info = self.tree.catalog.table(ROOT, scan.table)
         handles = self.tree.catalog.handles
-        table = handles.latest(info.path)
+        table, version = handles.open(info.path), versions[info.path]
         columns = [DEVICE, TIME, *(column for column, _ in scan.columns)]
         lower, upper = bounds
         size = rows_between(
@@ -128,10 +140,10 @@ class SeriesReader:
         )
         if capabilities(table).arrow_reads and size <= self.settings.small_rows:
             transport = ArrowTransport(spark, handles)
-            rows = transport.rows(info.path, table.version, columns, TIME, [bounds])
+            rows = transport.rows(info.path, version, columns, TIME, [bounds])
         else:
             rows = read_spark(
-                spark, table, table.version, columns=columns, lower=lower, upper=upper, time_column=TIME
+                spark, table, version, columns=columns, lower=lower, upper=upper, time_column=TIME
             )
         renamed = [F.col(quoted(column)).alias(slot) for column, slot in scan.columns]
         return rows.filter(F.col(DEVICE).isin(sorted(scan.devices))).select(DEVICE, TIME, *renamed)

@@ -179,7 +179,7 @@ class TreeEngine:
     def _query(self, statement: values.QueryTree) -> Result:
         select = statement.select
         query = self.reader.resolve(select, self._now_us)
-        rows = self.reader.rows(query)
+        rows = self.reader.rows(query, self.reader.versions(query))
         if not select.into:
             return Result(arrow=shown(query, rows))
         try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from lakestream.storage.keyed import KeyedTable, Known
@@ -20,7 +20,8 @@ class QueryRecord:
 
     ``next_us`` is the due instant of the execution that comes next: what is due follows from it alone.
     ``last_us`` is that of the last one that succeeded, None before the first; ``skipped`` counts instants
-    that DISCARD dropped.
+    that DISCARD dropped. ``versions`` is the plan of the execution that has begun: the version of each table,
+    by path, at which it reads.
     """
 
     uuid: str
@@ -33,6 +34,7 @@ class QueryRecord:
     last_us: int | None = None
     skipped: int = 0
     last_error: str | None = None
+    versions: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -62,6 +64,7 @@ _QUERIES = {
     "last_us": "bigint",
     "skipped": "bigint",
     "last_error": "string",
+    "versions": "string",
 }
 _TRIGGERS = {
     "uuid": "string",
@@ -79,7 +82,7 @@ class Definitions:
     def __init__(self, layout: Layout) -> None:
         self._queries = KeyedTable(layout.system_path("continuous_queries"), _QUERIES, "name")
         self._triggers = KeyedTable(layout.system_path("triggers"), _TRIGGERS, "name")
-        self._known_queries = Known(lambda row: QueryRecord(**row), lambda record: record.name)
+        self._known_queries = Known(_query, lambda record: record.name)
         self._known_triggers = Known(_trigger, lambda record: record.order)
 
     def queries(self) -> list[QueryRecord]:
@@ -89,11 +92,11 @@ class Definitions:
     def query(self, name: str) -> QueryRecord | None:
         """Return a continuous query, None when there is none of that name."""
         row = self._queries.rows().get(name)
-        return QueryRecord(**row) if row is not None else None
+        return _query(row) if row is not None else None
 
-    def put_query(self, record: QueryRecord) -> None:
-        """Record a continuous query in the place of what was known of it, in one commit."""
-        self._queries.put([asdict(record)])
+    def put_queries(self, records: Iterable[QueryRecord]) -> None:
+        """Record continuous queries in the place of what was known of them, in one commit."""
+        self._queries.put(map(_row, records))
 
     def remove_query(self, name: str) -> None:
         """Remove a continuous query."""
@@ -105,12 +108,20 @@ class Definitions:
 
     def put_triggers(self, records: Iterable[TriggerRecord]) -> None:
         """Record triggers in the place of what was known of them, in one commit."""
-        self._triggers.put({**asdict(record), "versions": json.dumps(record.versions)} for record in records)
+        self._triggers.put(map(_row, records))
 
     def remove_trigger(self, name: str) -> None:
         """Remove a trigger."""
         self._triggers.remove([name])
 
 
+def _row(record: QueryRecord | TriggerRecord) -> dict[str, Any]:
+    return {**asdict(record), "versions": json.dumps(record.versions)}
+
+
+def _query(row: dict[str, Any]) -> QueryRecord:
+    return QueryRecord(**{**row, "versions": json.loads(row.get("versions") or "{}")})
+
+
 def _trigger(row: dict[str, Any]) -> TriggerRecord:
-    return replace(TriggerRecord(**row), versions=json.loads(row["versions"]))
+    return TriggerRecord(**{**row, "versions": json.loads(row["versions"])})

@@ -9,6 +9,7 @@ import pytest
 
 from lakestream import Lake, ManualClock
 from lakestream.engine.engine import Engine
+from lakestream.triggers.period import Period
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from lakestream.engine.agenda import Look
+    from lakestream.engine.engine import _Running
 
 pytestmark = pytest.mark.spark
 
@@ -40,6 +42,20 @@ def lake(tmp_path: Path, spark: SparkSession, clock: ManualClock) -> Iterator[La
         lake.run()
         assert not lake.tick_once()
         yield lake
+
+
+@pytest.fixture
+def planned(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """List the streams that are looked at."""
+    found: list[str] = []
+    whole = Engine._next
+
+    def noted(engine: Engine, running: _Running, look: Look) -> object:
+        found.append(running.record.name)
+        return whole(engine, running, look)
+
+    monkeypatch.setattr(Engine, "_next", noted)
+    return found
 
 
 @pytest.fixture
@@ -103,5 +119,32 @@ def test_an_instant_of_the_clock_ends_the_rest(lake: Lake, clock: ManualClock, r
     clock.advance(timedelta(seconds=9))
     assert not lake.tick_once()
     assert len(rounds) == seen
+    uuid = lake._registry.stream("main", "p").uuid
+    assert [name for name, alarm in lake.alarms.items() if isinstance(alarm, Period)] == [uuid]
     clock.advance(timedelta(seconds=1))
     assert [report.kind for report in lake.tick_once()] == ["period"]
+
+
+def test_only_streams_that_may_have_something_to_do_are_looked_at(
+    lake: Lake, clock: ManualClock, planned: list[str]
+) -> None:
+    lake.sql("CREATE TABLE other (ts TIMESTAMP, v INT)")
+    lake.sql(
+        "CREATE STREAM t INTERVAL(10s) SLIDING(10s) FROM other STREAM_OPTIONS(MAX_DELAY(5s)) INTO ot "
+        "AS SELECT _twstart AS w, sum(v) AS n FROM %%trows;"
+        "CREATE STREAM p PERIOD(1h) FROM other INTO op "
+        "AS SELECT CAST(_tlocaltime / 1000000 AS TIMESTAMP) AS t, count(*) AS n FROM %%trows"
+    )
+    lake.run()
+    planned.clear()
+    lake.insert("other", [{"ts": "2025-01-01 00:00:01", "v": 1}])
+    lake.run()
+    assert set(planned) == {"t"}
+    planned.clear()
+    clock.advance(timedelta(seconds=6))
+    assert [report.kind for report in lake.run().ticks] == ["delay"]
+    assert set(planned) == {"t"}
+    planned.clear()
+    write(lake, 2)
+    lake.run()
+    assert set(planned) == {"s"}

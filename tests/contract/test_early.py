@@ -181,7 +181,7 @@ def test_max_delay_survives_a_crash_between_plan_and_commit(
 def test_a_restart_does_not_lengthen_a_delay(world: World, trigger: str) -> None:
     world.lake.sql(
         f"CREATE STREAM s {trigger} FROM m PARTITION BY tbname STREAM_OPTIONS(MAX_DELAY(5s)) "
-        "INTO o AS SELECT _twstart AS ws, count(*) AS n, CAST(_tlocaltime / 1000000000 AS TIMESTAMP) AS at "
+        "INTO o AS SELECT _twstart AS ws, count(*) AS n, CAST(_tlocaltime / 1000000 AS TIMESTAMP) AS at "
         "FROM %%trows"
     )
     world.write(("a", 1, 1))

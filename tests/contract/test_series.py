@@ -220,6 +220,20 @@ def test_an_execution_that_is_cut_short_is_done_once(world: World, point: str) -
     assert len([entry for entry in log if "WRITE" in entry["operation"]]) == 4
 
 
+@pytest.mark.parametrize("point", ["C2", "C6a", "C6b"])
+def test_an_execution_reads_the_same_rows_when_it_is_done_again(world: World, point: str) -> None:
+    world.sql("INSERT INTO root.sg.d(time, s) VALUES (2025-01-01T00:00:01, 1)")
+    world.sql(SUMS)
+    world.advance(0)
+    world.clock.advance(timedelta(seconds=10))
+    with crash_at(point, 1), pytest.raises(SimulatedCrash):
+        world.lake.run()
+    world.sql("INSERT INTO root.sg.d(time, s) VALUES (2025-01-01T00:00:02, 5)")
+    world.open()
+    world.advance(0)
+    assert world.sql("SELECT total, n FROM root.o.d WHERE time >= 2025-01-01") == [(START, 1.0, 1)]
+
+
 def test_overlapping_ranges_rewrite_their_rows(world: World) -> None:
     world.sql(SUMS.replace("BEGIN", "RESAMPLE RANGE 30s BEGIN"))
     world.sql("CREATE TIMESERIES root.sg.d.s DOUBLE; CREATE TIMESERIES root.o.d.kept INT64")

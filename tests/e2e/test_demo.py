@@ -12,6 +12,7 @@ from jobs.demo.report import query_lines
 
 ROOT = Path(__file__).parents[2]
 OUTPUTS = ("weather_daily", "wind_6h", "departures_hourly", "delays_and_weather")
+BY_CLOCK = ("bulletin", "mean")
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.e2e]
 
@@ -38,7 +39,8 @@ def demo(lake: Path) -> subprocess.CompletedProcess[str]:
 def test_every_row_is_equal(demo: subprocess.CompletedProcess[str]) -> None:
     assert demo.returncode == 0, demo.stdout + demo.stderr
     checked = re.findall(r"^  (\w+): (\d+) of (\d+) rows equal$", demo.stdout, re.MULTILINE)
-    assert [name for name, _, _ in checked] == [*(f"{o}_stream" for o in OUTPUTS), *OUTPUTS, "total"]
+    compared = [*OUTPUTS, *BY_CLOCK, "total"]
+    assert [name for name, _, _ in checked] == [*(f"{o}_stream" for o in OUTPUTS), *compared]
     assert all(equal == total != "0" for _, equal, total in checked)
 
 
@@ -50,6 +52,13 @@ def test_the_changes_are_shown_with_the_rows_that_they_change(demo: subprocess.C
         "1 row of departures_hourly, 1 row of delays_and_weather",
         "1 row of departures_hourly, 1 row of delays_and_weather",
     ]
+
+
+def test_the_clock_fires_four_times(demo: subprocess.CompletedProcess[str]) -> None:
+    told = re.findall(r"^2013-01-1[56] (\d\d:00) by the clock: (.*)$", demo.stdout, re.MULTILINE)
+    assert [at for at, _ in told] == ["06:00", "12:00", "18:00", "00:00"]
+    fired = "nyc.bulletin_stream wrote 3 rows, mean_temperature wrote 3 rows"
+    assert {what for _, what in told} == {fired}
 
 
 def test_rates_and_ticks_are_shown(demo: subprocess.CompletedProcess[str]) -> None:

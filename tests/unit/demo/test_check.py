@@ -87,6 +87,8 @@ def test_there_is_a_query_for_each_output(expected: dict[str, pa.Table]) -> None
         "departures_hourly": 19_483,
         "weather_daily": 3 * 363,
         "wind_6h": 26_187,
+        "bulletin": 3 * 4,
+        "mean": 3 * 4,
     }
 
 

@@ -24,12 +24,12 @@ def layout(tmp_path: Path) -> Layout:
 def test_queries_are_read_back_by_another_process(tmp_path: Path) -> None:
     ours, theirs = Definitions(layout(tmp_path)), Definitions(layout(tmp_path))
     assert theirs.queries() == []
-    ours.put_query(QUERY)
-    ours.put_query(replace(QUERY, name="b"))
+    ours.put_queries([QUERY])
+    ours.put_queries([replace(QUERY, name="b")])
     assert [record.name for record in theirs.queries()] == ["b", "c"]
     assert theirs.queries() is theirs.queries()
-    done = replace(QUERY, next_us=40, last_us=20, skipped=1, last_error="E")
-    ours.put_query(done)
+    done = replace(QUERY, next_us=40, last_us=20, skipped=1, last_error="E", versions={"/t": 3})
+    ours.put_queries([done])
     assert theirs.query("c") == done
     ours.remove_query("c")
     assert theirs.query("c") is None
