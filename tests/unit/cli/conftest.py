@@ -85,6 +85,7 @@ class FakeLake:
     """Answers from its attributes, and notes what it was asked."""
 
     def __init__(self) -> None:
+        self.alarms: dict[str, Any] = {}
         self.root = "/lakes/one"
         self.settings = SimpleNamespace(poll_seconds=0.01)
         self.results: dict[str, Result] = {}
