@@ -97,7 +97,6 @@ class FakeLake:
         self.verification = verification(3, 3)
         self.confirm: Callable[[str], bool] | None = None
         self.closed = False
-        self.alarms: dict[str, object] = {}
 
     def open(self, path: str, *, create: bool = True, confirm: Any = None, settings: Any = None) -> Self:
         self.asked.append(("open", path, create, settings))
