@@ -87,6 +87,7 @@ class FakeLake:
     """Answers from its attributes, and notes what it was asked."""
 
     def __init__(self) -> None:
+        self.alarms: dict[str, Any] = {}
         self.root = "/lakes/one"
         self.settings = SimpleNamespace(poll_seconds=0.01)
         self.results: dict[str, Result] = {}
@@ -99,7 +100,6 @@ class FakeLake:
         self.verification = verification(3, 3)
         self.confirm: Callable[[str], bool] | None = None
         self.closed = False
-        self.alarms: dict[str, object] = {}
 
     def open(self, path: str, *, create: bool = True, confirm: Any = None, settings: Any = None) -> Self:
         self.asked.append(("open", path, create, settings))
