@@ -151,6 +151,12 @@ class BusyError(LakestreamError):
     exit_status = 75
 
 
+class SparkGoneError(LakestreamError):
+    """Spark ended under the process that uses it (exit status 70)."""
+
+    exit_status = 70
+
+
 class ConfigError(LakestreamError):
     """A setting that is unknown or out of range (exit status 78)."""
 

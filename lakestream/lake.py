@@ -17,7 +17,14 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from lakestream.clock import SystemClock
 from lakestream.engine.result import Result
-from lakestream.errors import LakestreamError, NotSupportedError, Place, StatementError, did_you_mean
+from lakestream.errors import (
+    LakestreamError,
+    NotSupportedError,
+    Place,
+    StatementError,
+    StreamError,
+    did_you_mean,
+)
 from lakestream.language import model, parse_script
 from lakestream.language.iotdb.paths import ROOT
 from lakestream.language.iotdb.values import TreeStatement
@@ -43,14 +50,19 @@ if TYPE_CHECKING:
     from lakestream.engine.agenda import Alarm
     from lakestream.engine.edits import Editor
     from lakestream.engine.engine import Engine, TickReport
+    from lakestream.engine.maintenance import Maintained
     from lakestream.engine.notifier import Notifier
+    from lakestream.engine.observe import Event, Lineage, Outline, Outlines, Run
     from lakestream.engine.tree import TreeEngine
     from lakestream.engine.verify import Verification
     from lakestream.settings import Settings
     from lakestream.storage.catalog import TableInfo
-    from lakestream.storage.registry import Progress, Recalculation, StreamRecord
+    from lakestream.storage.registry import Failure, Progress, Recalculation, StreamRecord
 
 DEFAULT_DATABASE = "main"
+
+_MOST_BYTES = 64 * 1024**2
+"""Size of the files that a look at the newest rows reads without Spark."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +74,10 @@ class StreamStatus:
     created. ``recalculating`` says how many parts of its recalculations are done, None when there is
     none under way. ``held_back`` says what keeps a stream that has something to do from doing it: the
     limit of its output's commits or bytes a second, or events that wait for their target.
+    ``lag_seconds`` is the age of the oldest commit still to take, None when the log no longer tells it.
+    ``retry_us`` is when a stream that is Retrying is tried next. ``sources`` are the tables that it reads,
+    the triggering one first; ``output`` is None for one that only notifies. Times are microseconds since
+    1970 UTC.
     """
 
     database: str
@@ -78,6 +94,12 @@ class StreamStatus:
     last_error: str | None
     sql: str
     created_us: int
+    lag_seconds: float | None = 0.0
+    last_tick_us: int | None = None
+    last_tick_seconds: float | None = None
+    sources: tuple[str, ...] = ()
+    output: str | None = None
+    retry_us: int | None = None
 
 
 @dataclass
@@ -123,11 +145,12 @@ class Lake:
         self._given = spark
         self._spark: SparkSession | None = None
         self._confirm = confirm
+        self._limit: int | None = None
         self._meter = SystemClock()
         self._layout = Layout(str(root))
         tables = Tables()
         self._catalog = Catalog(self._layout, self.clock, tables)
-        self._registry = Registry(self._layout, tables)
+        self._registry = Registry(self._layout, tables, lambda: self.settings.history_ticks)
         self._engine_: Engine | None = None
         self._outbox = Outbox(self._layout.system_path("outbox"))
         self._deliveries = Deliveries(self._layout.system_path("deliveries"))
@@ -166,6 +189,13 @@ class Lake:
 
             self._spark = adopt_session(self._given) if self._given else spark_session(self.settings)
         return self._spark
+
+    def _check_spark(self) -> None:
+        """Raise SparkGoneError when Spark has ended since it was started."""
+        if self._spark is not None:
+            from lakestream.storage.session import check_spark_lives
+
+            check_spark_lives()
 
     @property
     def _notifier(self) -> Notifier:
@@ -222,13 +252,14 @@ class Lake:
 
     # --- statements ---
 
-    def sql(self, text: str, dialect: str = "tdengine") -> Result:
-        """Run the statements of a text and return the result of the last one.
+    def sql(self, text: str, dialect: str = "tdengine", *, limit: int | None = None) -> Result:
+        """Run the statements of a text and return the result of the last one, up to ``limit`` rows of it.
 
         Raises StatementError with the place for what cannot be accepted; statements before it have
         been run.
         """
         result = Result(message="nothing to do")
+        self._limit = limit
         for statement in parse_script(text, dialect=dialect):
             try:
                 result = self._run_statement(statement)
@@ -236,7 +267,7 @@ class Lake:
                 if error.place is not None and not error.place.text:
                     error.place = replace(error.place, text=redacted_text(text))
                 raise
-        return result
+        return result if limit is None else result.first(limit)
 
     def _run_statement(self, statement: model.Statement | TreeStatement) -> Result:
         if isinstance(statement, TreeStatement):
@@ -423,7 +454,9 @@ class Lake:
         return self._editor().show_tables(statement, statement.database or self.database)
 
     def _query(self, statement: model.Query) -> Result:
-        return Result(arrow=self._query_frame(statement.query).toArrow())
+        frame = self._query_frame(statement.query)
+        # One row more tells whether there are more.
+        return Result(arrow=(frame if self._limit is None else frame.limit(self._limit + 1)).toArrow())
 
     def _query_frame(self, fragment: model.Fragment) -> DataFrame:
         from lakestream.engine.query import query_frame
@@ -691,26 +724,133 @@ class Lake:
             progress = last.get(record.uuid, (None, None))[1]
             own = [job for job in jobs if job.uuid == record.uuid]
             waits = [d.target for d in held if d.stream_id == record.uuid]
-            found.append(_status(record, progress, versions[source], own, waits, self._meter.now()))
+            status = _status(record, progress, versions[source], own, waits, self._meter.now())
+            found.append(replace(status, lag_seconds=self._lag_seconds(record, progress, status.lag)))
         return found
+
+    def _lag_seconds(self, record: StreamRecord, progress: Progress | None, lag: int) -> float | None:
+        """Return the age of the oldest commit that a stream has still to take."""
+        if not lag:
+            return 0.0
+        from lakestream.storage.delta import read_commits
+
+        done = record.start_version if progress is None else progress.version
+        info = self._catalog.find_table(*record.extra["source"].split(".", 1))
+        try:
+            commit = read_commits(info.path, done, done + 1)[0] if info is not None else None
+        except StreamError:
+            return None  # the log was cleared; the stream will say so
+        if commit is None or not commit.timestamp_ms:
+            return None
+        return max(0.0, self.clock.now().timestamp() - commit.timestamp_ms / 1_000)
 
     def _latest_version(self, table: str) -> int | None:
         database, name = table.split(".", 1)
         info = self._catalog.find_table(database, name)
         return self._catalog.handles.latest(info.path).version if info is not None else None
 
+    # --- looking from outside ---
+
+    def runs(self, stream: str, limit: int = 200) -> list[Run]:
+        """Return a stream's last ticks and failures, newest first; starts no Spark.
+
+        At least the last 100 ticks are kept. Raises StatementError STREAM_NOT_FOUND.
+        """
+        from lakestream.engine.observe import runs
+
+        return runs(self._registry, self._stream_named(stream))[:limit]
+
+    def failures(self, stream: str) -> list[Failure]:
+        """Return a stream's last failures (up to 50), in order; starts no Spark."""
+        return self._registry.failures(self._stream_named(stream).uuid)
+
+    def errors_table(self, stream: str) -> str | None:
+        """Return the name of the table of rows that a stream left out, None when there is none."""
+        from lakestream.engine.target import ERRORS_SUFFIX
+
+        record = self._stream_named(stream)
+        name = f"{record.name}{ERRORS_SUFFIX}"
+        there = self._catalog.find_table(record.database, name)
+        return f"{record.database}.{name}" if there is not None and there.kind == "output" else None
+
+    def newest_results(self, stream: str, limit: int = 500) -> pa.Table:
+        """Return the newest rows of a stream's output by its time, newest first.
+
+        Starts Spark only where the statistics of the output's files do not tell which ones to read.
+        """
+        from lakestream.engine.observe import newest_rows
+        from lakestream.engine.query import table_frame
+
+        record = self._stream_named(stream)
+        database, name = record.output.split(".", 1)
+        info = self._catalog.find_table(database, name)
+        if info is None:
+            raise StatementError("TABLE_NOT_FOUND", f"the output {record.output} of {stream} is gone")
+        table = self._catalog.handles.latest(info.path)
+        rows = newest_rows(table, info, limit, _MOST_BYTES)
+        if rows is not None:
+            return rows
+        frame = table_frame(self.spark, self._catalog, info, self.settings.small_bytes)
+        if info.time_column:
+            frame = frame.orderBy(frame[info.time_column].desc())
+        return frame.limit(limit).toArrow()
+
+    def triggers(self) -> dict[str, Outline]:
+        """Return by stream what triggers it, and when the clock does so next; starts no Spark."""
+        from lakestream.engine.instants import to_micros
+
+        now_us = to_micros(self.clock.now())
+        records = self._registry.streams()
+        return {f"{r.database}.{r.name}": self._outlines.of(r, now_us) for r in records}
+
+    @cached_property
+    def _outlines(self) -> Outlines:
+        from lakestream.engine.observe import Outlines
+
+        return Outlines()
+
+    def lineage(self) -> Lineage:
+        """Return the tables that streams read and write; starts no Spark."""
+        from lakestream.engine.observe import lineage
+
+        return lineage(self._registry, self._catalog)
+
+    def events(self, stream: str | None = None, after: str | None = None, limit: int = 100) -> list[Event]:
+        """Return events of a stream (None: of all), oldest first; starts no Spark.
+
+        Those behind the id ``after``, else the newest. Raises StatementError STREAM_NOT_FOUND, BAD_VALUE.
+        """
+        from lakestream.engine.observe import events
+
+        own = None if stream is None else self._stream_named(stream).uuid
+        names = {record.uuid: f"{record.database}.{record.name}" for record in self._registry.streams()}
+        return events(self._outbox, self._deliveries, names, own, after, limit)
+
+    def waiting_events(self) -> dict[str, int]:
+        """Return by target how many events wait for it; starts no Spark."""
+        from lakestream.engine.observe import waiting
+
+        return waiting(self._outbox, self._deliveries)
+
     # --- ticks ---
 
     def tick_once(self) -> list[TickReport]:
         """Run one round: what streams have new, continuous queries due and triggers to see; none: idle.
 
-        Events are sent meanwhile, by threads of their own.
+        Events are sent meanwhile, by threads of their own. Raises SparkGoneError when Spark has ended.
         """
+        self._check_spark()
         if self._is_idle():
             return []
+        return self._ticked(lambda: [*self._engine.round(), *self._tree.round()])
+
+    def _tick_streams(self) -> list[TickReport]:
+        return self._ticked(self._engine.round)
+
+    def _ticked(self, work: Callable[[], list[TickReport]]) -> list[TickReport]:
         with self._writing("ticks"):
             self._notifier.follow(self._engine, at_once=False)
-            reports = [*self._engine.round(), *self._tree.round()]
+            reports = work()
             if reports:
                 self._notifier.follow(self._engine, at_once=True)
         self.alarms = {**self._engine.alarms, **self._tree.queries.alarms}
@@ -720,16 +860,33 @@ class Lake:
         """Return whether a round would do nothing: to find that out it need not keep others from writing."""
         return self._notifier.is_waiting() and self._engine.is_idle() and self._tree.is_idle()
 
-    def run(self, until: str = "idle", on_tick: Callable[[TickReport], None] | None = None) -> RunSummary:
+    def run(
+        self,
+        until: str = "idle",
+        on_tick: Callable[[TickReport], None] | None = None,
+        streams: Sequence[str] | None = None,
+    ) -> RunSummary:
         """Process everything available; ``on_tick`` hears of every tick. ``until`` is ``"idle"``.
 
-        Returns once the events are sent too, as far as their targets can be reached.
+        With ``streams`` (names) these only, and no continuous query or trigger. Returns once the events are
+        sent too, as far as their targets can be reached. Raises StatementError STREAM_NOT_FOUND.
         """
         if until != "idle":
             raise ValueError('run() goes on until "idle"')
+        if streams is None:
+            return self._run_until_idle(on_tick, self.tick_once)
+        self._engine.restrict(frozenset(self._stream_named(name).uuid for name in streams))
+        try:
+            return self._run_until_idle(on_tick, self._tick_streams)
+        finally:
+            self._engine.restrict(None)
+
+    def _run_until_idle(
+        self, on_tick: Callable[[TickReport], None] | None, tick: Callable[[], list[TickReport]]
+    ) -> RunSummary:
         summary = RunSummary()
         while True:
-            reports = self.tick_once()
+            reports = tick()
             for report in reports:
                 summary.ticks.append(report)
                 if on_tick is not None:
@@ -747,6 +904,42 @@ class Lake:
     def _held(self) -> set[str]:
         """Return the streams that wait until their events have been sent."""
         return {record.uuid for record in self._registry.streams() if self._notifier.is_held(record.uuid)}
+
+    # --- maintenance ---
+
+    def maintain(
+        self, *, dry_run: bool = False, on_table: Callable[[Maintained], None] | None = None
+    ) -> list[Maintained]:
+        """Compact tables, delete what is older than their retention, old events and old ticks.
+
+        Returns what was done to each table, with a dry run what would be; ``on_table`` hears of each. Safe
+        beside running ticks. What a stream or a target has still to read stays, and is named.
+        """
+        from lakestream.engine.maintenance import Maintenance
+        from lakestream.storage.definitions import Definitions
+
+        if self._engine_ is not None:
+            with self._writing("maintain"):
+                self._engine_.checkpoint()
+        maintenance = Maintenance(
+            self._catalog,
+            self._registry,
+            Definitions(self._layout),
+            self._outbox,
+            self._deliveries,
+            self.settings,
+            self.clock,
+            self._meter,
+            lambda: self.spark,
+            lambda: self._writing("maintain"),
+            dry_run,
+        )
+        done = []
+        for table in maintenance.run():
+            done.append(table)
+            if on_table is not None:
+                on_table(table)
+        return done
 
     # --- looking at streams ---
 
@@ -850,6 +1043,11 @@ def _status(
         last_error=record.last_error,
         sql=redacted_text(record.sql),
         created_us=record.created_us,
+        last_tick_us=progress.finished_us if progress else None,
+        last_tick_seconds=progress.seconds if progress else None,
+        sources=record.sources,
+        output=record.table,
+        retry_us=record.extra.get("retry_us") if record.status == "Retrying" else None,
     )
 
 

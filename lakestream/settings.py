@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from pydantic import ByteSize, Field, PrivateAttr, ValidationError, field_validator
+from pydantic import ByteSize, Field, PrivateAttr, SecretStr, ValidationError, field_validator
 from pydantic_settings import (
     BaseSettings,
     InitSettingsSource,
@@ -116,6 +116,18 @@ class Settings(BaseSettings):
         description="how long events wait for a target that cannot be reached; 0 drops them at once",
     )
 
+    history_ticks: int = Field(
+        default=100, ge=1, description="ticks of each stream that the run history keeps at least"
+    )
+    event_retention_seconds: float = Field(
+        default=604_800.0,
+        ge=0,
+        description="maintenance deletes events that are older and that every target was told of",
+    )
+    compact_files: int = Field(
+        default=8, ge=2, description="maintenance puts the small files of a table with so many files together"
+    )
+
     continuous_query_submit_thread_count: int = Field(
         default=2, ge=1, description="executions of continuous queries that are computed at a time"
     )
@@ -135,6 +147,23 @@ class Settings(BaseSettings):
     )
     poll_seconds: float = Field(
         default=0.02, gt=0, description="pause between two looks at the sources while nothing changes"
+    )
+
+    server_host: str = Field(default="127.0.0.1", min_length=1, description="address that `serve` listens on")
+    server_port: int = Field(
+        default=8600, ge=0, le=65_535, description="port that `serve` listens on; 0 for any that is free"
+    )
+    server_token: SecretStr | None = Field(
+        default=None,
+        min_length=16,
+        description="token that requests to `serve` must carry; needed beyond the machine itself",
+    )
+    server_names: Annotated[tuple[str, ...], NoDecode] = Field(
+        default=(),
+        description="further host names that `serve` is reached by, separated by commas",
+    )
+    connect_port: int = Field(
+        default=15_002, ge=0, le=65_535, description="port of Spark Connect under `serve`; 0 for none"
     )
 
     _sources: dict[str, str] = PrivateAttr(default_factory=dict)
@@ -163,7 +192,7 @@ class Settings(BaseSettings):
             ) from None
         return zone
 
-    @field_validator("notify_hosts", "trigger_modules", mode="before")
+    @field_validator("notify_hosts", "trigger_modules", "server_names", mode="before")
     @classmethod
     def _from_list(cls, items: object) -> object:
         if isinstance(items, str):
@@ -278,8 +307,10 @@ def _refuse_unknown_variables() -> None:
 def _invalid(error: ValidationError) -> ConfigError:
     first = error.errors(include_url=False, include_context=False)[0]
     name = ".".join(str(part) for part in first["loc"])
-    message = f"{name} is {first['input']!r}: {first['msg'].removeprefix('Value error, ')}"
-    about = Settings.model_fields[str(first["loc"][0])].description if first["loc"] else None
+    known = Settings.model_fields[str(first["loc"][0])] if first["loc"] else None
+    about = known.description if known else None
+    shown = "not shown" if name == "server_token" else repr(first["input"])
+    message = f"{name} is {shown}: {first['msg'].removeprefix('Value error, ')}"
     return ConfigError("SETTING_INVALID", message, hint=f"{name}: {about}" if about else "")
 
 

@@ -146,6 +146,7 @@ def print_query_lines(folder: Path, console: Console) -> None:
     console.print(f"\nThe lake stays in {folder}. Query its outputs:")
     for engine, line in query_lines(folder).items():
         console.print(f"\n# {engine}\n{line}", soft_wrap=True)
+    console.print(f"\nSee it: .venv/bin/lakestream serve --lake {shlex.quote(str(folder))}", soft_wrap=True)
 
 
 def _text(value: object) -> str:

@@ -10,8 +10,12 @@ import click
 from lakestream import __version__
 from lakestream.cli.doctor_command import doctor
 from lakestream.cli.failures import status_of, wants_json
+from lakestream.cli.job_commands import job
 from lakestream.cli.lake_commands import init, show, status
+from lakestream.cli.log_commands import events, logs
+from lakestream.cli.maintain_command import maintain
 from lakestream.cli.run_command import run
+from lakestream.cli.serve_command import serve
 from lakestream.cli.session import PROGRAM, Session, global_options
 from lakestream.cli.settings_commands import completion, config
 from lakestream.cli.sql_command import sql
@@ -75,14 +79,19 @@ for _command in (
     init,
     sql,
     run,
+    serve,
     status,
     show,
+    logs,
+    events,
     explain,
     verify,
     recalculate,
     start,
     stop,
     drop,
+    maintain,
+    job,
     doctor,
     config,
     completion,

@@ -172,6 +172,8 @@ def check_streams(streams: Iterable[StreamStatus]) -> Iterator[Check]:
         title = f"stream {name}"
         if stream.status == "Failed":
             yield Check(title, "wrong", f"failed: {stream.last_error}", hint=f"then: lakestream start {name}")
+        elif stream.status == "Retrying":
+            yield Check(title, "warning", f"tried again: {stream.last_error}")
         elif stream.status == "Stopped":
             yield Check(title, "ok", "stopped")
         elif stream.lag:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import click
@@ -65,8 +66,13 @@ def _status_row(stream: StreamStatus) -> tuple[object, ...]:
     )
 
 
+def _time(micros: int) -> str:
+    return datetime.fromtimestamp(micros // 1_000_000, UTC).strftime("%H:%M:%S UTC")
+
+
 def _state(stream: StreamStatus) -> str:
-    told = [f"held back by {stream.held_back}"] if stream.held_back else []
+    told = [f"next try {_time(stream.retry_us)}"] if stream.retry_us else []
+    told += [f"held back by {stream.held_back}"] if stream.held_back else []
     told += [f"recalculating: {stream.recalculating} done"] if stream.recalculating else []
     return ", ".join([stream.status, *told])
 

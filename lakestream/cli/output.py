@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 import json
-import math
 import os
 import sys
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import fields, is_dataclass
-from datetime import date, datetime, time
+from datetime import datetime
 from typing import TYPE_CHECKING, TextIO
 
 import click
 
 from lakestream.cli.session import is_terminal
+from lakestream.engine.plain import plain
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
     from rich.console import Console
 
 WIDE = 100_000
 """Columns of an output that is not a terminal: nothing is folded or cut in a file or a pipe."""
 
-_NON_FINITE = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
 _CONTROLS = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160))} | {
     9: "\\t",
     10: "\\n",
@@ -32,31 +31,6 @@ _CONTROLS = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160))} 
 def print_json(document: Mapping[str, object], *, err: bool = False) -> None:
     """Write one JSON document (see :func:`plain`); ASCII only, so that every locale can carry it."""
     click.echo(json.dumps(plain(document), indent=2, allow_nan=False), err=err)
-
-
-def plain(value: object) -> object:
-    """Return the value as JSON has it.
-
-    Times become ISO 8601 text, decimals text (exact), bytes hexadecimal text, and the floats JSON
-    lacks the texts NaN, Infinity and -Infinity.
-    """
-    if is_dataclass(value):
-        return {f.name: plain(getattr(value, f.name)) for f in fields(value)}
-    if isinstance(value, Mapping):
-        return {str(k): plain(v) for k, v in value.items()}
-    if isinstance(value, (list, tuple, set, frozenset)):
-        return [plain(v) for v in value]
-    return _scalar(value)
-
-
-def _scalar(value: object) -> bool | int | float | str | None:
-    if isinstance(value, float):
-        return value if math.isfinite(value) else _NON_FINITE[str(value)]
-    if value is None or isinstance(value, (bool, int, str)):
-        return value
-    if isinstance(value, (datetime, date, time)):
-        return value.isoformat()
-    return value.hex() if isinstance(value, (bytes, bytearray)) else str(value)
 
 
 def cell(value: object) -> str:

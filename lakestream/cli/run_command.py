@@ -9,13 +9,17 @@ from typing import TYPE_CHECKING
 import click
 
 from lakestream.cli.output import print_json, print_table
-from lakestream.cli.session import PROGRAM, Session, command, is_terminal
+from lakestream.cli.session import PROGRAM, Session, command, is_terminal, streams_option
 from lakestream.errors import StreamError
 
 if TYPE_CHECKING:
     from lakestream.engine.engine import TickReport
     from lakestream.errors import LakestreamError
     from lakestream.lake import Lake
+
+
+FAILING = ("Failed", "Retrying")
+"""States of a stream that a run could not bring up to date."""
 
 
 @dataclass
@@ -54,8 +58,9 @@ class Totals:
     metavar="SECONDS",
     help="With --watch, look for new commits so often; else the setting poll_seconds.",
 )
+@streams_option
 @click.pass_obj
-def run(session: Session, watch: bool, poll: float | None) -> None:
+def run(session: Session, watch: bool, poll: float | None, streams: tuple[str, ...] | None) -> None:
     """Bring all running streams up to date.
 
     On a terminal it shows rows, rows per second and lag while it works; at the end the totals.
@@ -65,13 +70,19 @@ def run(session: Session, watch: bool, poll: float | None) -> None:
     """
     if poll is not None and not watch:
         raise click.UsageError("--poll needs --watch")
+    if watch and streams is not None:
+        raise click.UsageError("--watch is for all streams; STOP STREAM leaves one out")
     totals = Totals()
     with session.open() as lake:
         if watch:
             _watch(session, lake, totals, poll)
         else:
-            _run_until_idle(session, lake, totals)
-        failed = [f"{s.database}.{s.name}: {s.last_error}" for s in lake.streams() if s.status == "Failed"]
+            _run_until_idle(session, lake, totals, streams)
+        failed = [
+            f"{s.database}.{s.name}: {s.last_error}"
+            for s in lake.streams()
+            if s.status in FAILING and (streams is None or {s.name, f"{s.database}.{s.name}"} & {*streams})
+        ]
     _show_totals(session, totals)
     if failed:
         raise StreamError(
@@ -79,9 +90,9 @@ def run(session: Session, watch: bool, poll: float | None) -> None:
         )
 
 
-def _run_until_idle(session: Session, lake: Lake, totals: Totals) -> None:
+def _run_until_idle(session: Session, lake: Lake, totals: Totals, streams: tuple[str, ...] | None) -> None:
     if session.json or not is_terminal(sys.stderr):
-        lake.run(on_tick=totals.add)
+        lake.run(on_tick=totals.add, streams=streams)
         return
     from lakestream.cli.progress import TickProgress
 
@@ -91,7 +102,7 @@ def _run_until_idle(session: Session, lake: Lake, totals: Totals) -> None:
             totals.add(report)
             progress.on_tick(report)
 
-        lake.run(on_tick=on_tick)
+        lake.run(on_tick=on_tick, streams=streams)
 
 
 @dataclass

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
@@ -13,8 +14,9 @@ import click
 from lakestream.errors import LakeError, LakestreamError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
+    from lakestream.cli.remote import RemoteLake
     from lakestream.lake import Lake
     from lakestream.settings import Settings
     from lakestream.storage.layout import Layout
@@ -31,6 +33,7 @@ class Session:
     json: bool = False
     debug: bool = False
     yes: bool = False
+    no_daemon: bool = False
     values: dict[str, str] = field(default_factory=dict)
 
     def location(self) -> str:
@@ -84,6 +87,25 @@ class Session:
         # pydantic alone would take half of the time that `status` has.
         settings = self.settings() if self.profile or self.values else None
         return Lake(self.location(), create=create, confirm=self.confirm, settings=settings)
+
+    @contextmanager
+    def statements(self) -> Iterator[Lake | RemoteLake]:
+        """Give what runs statements: the daemon that serves the lake, else the lake itself."""
+        remote = None if self.no_daemon else self._daemon()
+        if remote is not None:
+            yield remote
+            return
+        with self.open() as lake:
+            yield lake
+
+    def _daemon(self) -> RemoteLake | None:
+        from lakestream.cli.remote import RemoteLake
+        from lakestream.server.owner import find_owner
+
+        owner = find_owner(self.layout())
+        if owner is None:
+            return None
+        return RemoteLake(owner.url, token=lambda: self.settings().server_token, confirm=self.confirm)
 
     def say(self, message: str) -> None:
         """Write talk to stderr, except in JSON mode, where that is for errors only."""
@@ -164,6 +186,12 @@ def global_options(*, root: bool = False) -> list[click.Parameter]:
         GlobalOption(
             "--yes", "-y", keep=_keeper("yes"), is_flag=True, help="Answer every question with yes."
         ),
+        GlobalOption(
+            "--no-daemon",
+            keep=_keeper("no_daemon"),
+            is_flag=True,
+            help="Run statements in this process, also where a daemon serves the lake.",
+        ),
         GlobalOption("--debug", keep=_keeper("debug"), is_flag=True, help="Show the traceback of an error."),
     ]
 
@@ -200,3 +228,21 @@ def quoted_name(name: str) -> str:
     '`day``s`'
     """
     return "`" + name.replace("`", "``") + "`"
+
+
+def _listed(_ctx: click.Context, _param: click.Parameter, value: str) -> tuple[str, ...] | None:
+    if value == "*":
+        return None
+    names = tuple(name.strip() for name in value.split(","))
+    if not all(names):
+        raise click.BadParameter(f"{value!r} has no name in a place; * is all streams")
+    return names
+
+
+streams_option = click.option(
+    "--streams",
+    default="*",
+    metavar="NAMES",
+    callback=_listed,
+    help="Only these streams, with commas between them; * is all.",
+)

@@ -16,6 +16,7 @@ from lakestream.cli.sql_command import run_text
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from lakestream.cli.remote import RemoteLake
     from lakestream.lake import Lake
 
 PROMPT = f"{PROGRAM}> "
@@ -25,7 +26,7 @@ _LEAVE = frozenset({"exit", "quit", r"\q"})
 _HELP = "A statement ends with `;`. Ctrl-C forgets it, Ctrl-D or `exit` leaves. SHOW TABLES; SHOW STREAMS;"
 
 
-def run_shell(session: Session, lake: Lake, dialect: str) -> None:
+def run_shell(session: Session, lake: Lake | RemoteLake, dialect: str) -> None:
     """Read statements and run them until the end of input; an error ends its statement only."""
     _say(_HELP)
     with _history():

@@ -14,6 +14,7 @@ from lakestream.cli.session import Session, command, is_terminal
 from lakestream.errors import LakestreamError, Place, StatementError
 
 if TYPE_CHECKING:
+    from lakestream.cli.remote import RemoteLake
     from lakestream.engine.result import Result
     from lakestream.lake import Lake
 
@@ -45,13 +46,13 @@ def sql(session: Session, statement: str | None, file: str | None, dialect: str)
     if statement is None and file is None and is_terminal(sys.stdin):
         from lakestream.cli.shell import run_shell
 
-        with session.open() as lake:
+        with session.statements() as lake:
             run_shell(session, lake, dialect)
         return
     text = statement if statement is not None else read_script(file)
     if _BLANK.fullmatch(text):
         raise StatementError("EMPTY_STATEMENT", "there is no statement", hint="for example: SHOW TABLES")
-    with session.open() as lake:
+    with session.statements() as lake:
         run_text(session, lake, text, dialect=dialect, file=file)
 
 
@@ -84,7 +85,9 @@ def decode(content: bytes, name: str) -> str:
         ) from None
 
 
-def run_text(session: Session, lake: Lake, text: str, *, dialect: str, file: str | None = None) -> None:
+def run_text(
+    session: Session, lake: Lake | RemoteLake, text: str, *, dialect: str, file: str | None = None
+) -> None:
     """Run all statements of the text and show the result of the last; errors name the file."""
     try:
         result = lake.sql(text, dialect=dialect)
@@ -98,11 +101,13 @@ def run_text(session: Session, lake: Lake, text: str, *, dialect: str, file: str
 def show_result(session: Session, result: Result) -> None:
     """Show rows as a table (their number on stderr) or a message; in JSON mode all of it."""
     if session.json:
-        print_json({**records(result.columns, result.fetchall()), "message": result.message})
+        truncated = {"truncated": True} if result.truncated else {}
+        print_json({**records(result.columns, result.fetchall()), "message": result.message, **truncated})
         return
     if result.columns:
         rows = result.fetchall()
         print_table(result.columns, rows)
-        session.say(f"({counted(len(rows), 'row')})")
+        more = "; there are more, --no-daemon shows all" if result.truncated else ""
+        session.say(f"({counted(len(rows), 'row')}{more})")
     if result.message:
         click.echo(result.message)

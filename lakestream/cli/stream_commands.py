@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from lakestream.cli.output import console, counted, print_json, print_table
-from lakestream.cli.session import Session, command, is_terminal, quoted_name
+from lakestream.cli.session import Session, command, is_terminal, quoted_name, streams_option
 from lakestream.cli.sql_command import show_result
 from lakestream.errors import LakestreamError
 
@@ -51,23 +51,55 @@ def explain(session: Session, stream: str) -> None:
 
 
 @command("verify")
-@stream_argument
+@click.argument("stream", shell_complete=complete_stream, required=False)
+@streams_option
 @click.option("--from", "start", metavar="TIME", help="First event time to compare (included).")
 @click.option("--to", "end", metavar="TIME", help="Event time to stop at (not included).")
 @click.pass_obj
-def verify(session: Session, stream: str, start: str | None, end: str | None) -> int:
+def verify(
+    session: Session,
+    stream: str | None,
+    streams: tuple[str, ...] | None,
+    start: str | None,
+    end: str | None,
+) -> int:
     """Compare a stream's output with its batch evaluation.
 
     The output table is held against the statement evaluated over the source at the stream's
-    progress. Leaves with status 1 when rows differ; they are shown.
+    progress; without STREAM those of all streams. Leaves with status 1 when rows differ; they are
+    shown.
     """
+    if stream is not None and streams is not None:
+        raise click.UsageError("give a STREAM or --streams, not both")
     with session.open() as lake:
-        found = lake.verify(stream, start=start, end=end)
+        if stream is not None:
+            return _verify_one(session, lake.verify(stream, start=start, end=end))
+        names = streams or [f"{known.database}.{known.name}" for known in lake.streams()]
+        found = [lake.verify(name, start=start, end=end) for name in names]
+    return _verify_many(session, found)
+
+
+def _verify_one(session: Session, found: Verification) -> int:
     if session.json:
-        print_json({"holds": found.holds, **{f.name: getattr(found, f.name) for f in fields(found)}})
+        print_json(_as_json(found))
     else:
         _show_verification(found)
     return 0 if found.holds else 1
+
+
+def _verify_many(session: Session, found: list[Verification]) -> int:
+    holds = all(verification.holds for verification in found)
+    if session.json:
+        print_json({"holds": holds, "streams": [_as_json(verification) for verification in found]})
+    else:
+        for verification in found:
+            click.echo(f"{verification.stream}:")
+            _show_verification(verification)
+    return 0 if holds else 1
+
+
+def _as_json(found: Verification) -> dict[str, object]:
+    return {"holds": found.holds, **{f.name: getattr(found, f.name) for f in fields(found)}}
 
 
 def _show_verification(found: Verification) -> None:
@@ -169,5 +201,5 @@ def drop(session: Session, stream: str) -> int:
 
 
 def _run(session: Session, statement: str) -> None:
-    with session.open() as lake:
+    with session.statements() as lake:
         show_result(session, lake.sql(statement))

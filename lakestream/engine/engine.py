@@ -11,6 +11,7 @@ import logging
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
+from uuid import uuid4
 
 from lakestream.compute.evaluate import Way
 from lakestream.engine.admission import FLUSH, STALE, due_of, mark_of_state
@@ -27,6 +28,7 @@ from lakestream.engine.readmission import ANEW
 from lakestream.engine.recalculate import PartRun
 from lakestream.engine.relations import History
 from lakestream.engine.resync import Resync
+from lakestream.engine.retries import Retries, may_pass
 from lakestream.engine.state import GroupState
 from lakestream.engine.stream import Stream, compile_stream
 from lakestream.engine.tick import Tick, output_app
@@ -35,7 +37,8 @@ from lakestream.errors import LakestreamError, StatementError, StorageError, Str
 from lakestream.language import parse_statement
 from lakestream.language.model import CreateStream
 from lakestream.storage.delta import read_commits
-from lakestream.storage.registry import Progress
+from lakestream.storage.registry import Failure, Progress
+from lakestream.storage.session import check_spark_lives
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -57,6 +60,8 @@ if TYPE_CHECKING:
 
 
 _log = logging.getLogger(__name__)
+_ENDING_SECONDS = 2.0
+"""How long Spark's JVM may take to end after its connection was lost."""
 
 
 @dataclass(frozen=True)
@@ -175,6 +180,16 @@ class Engine:
     alarms: Mapping[str, Alarm] = field(default_factory=dict)
     """When the clock makes something due, by the stream's id: as of the last round."""
     _agenda: Agenda | None = None
+    _retries: Retries = field(default_factory=Retries)
+    _only: frozenset[str] | None = None
+
+    def restrict(self, uuids: frozenset[str] | None) -> None:
+        """Have rounds take these streams only, by id; None: all."""
+        self._only, self._agenda = uuids, None
+
+    def _streams(self) -> list[StreamRecord]:
+        """Return the streams that rounds take."""
+        return [r for r in self.registry.streams() if self._only is None or r.uuid in self._only]
 
     def round(self) -> list[TickReport]:
         """Run one tick of every stream that has something new, then a part of each recalculation.
@@ -215,10 +230,17 @@ class Engine:
         for uuid, running in self._running.items():
             if look.streams is None or uuid in look.streams:
                 running.waiting = None if uuid in ticked else self._waiting(running, now_us)
+        retried = {uuid: due_us for uuid, due_us in self._retries.due.items() if uuid not in self._running}
         alarms = ((uuid, running.alarm) for uuid, running in self._running.items())
-        self.alarms = {uuid: alarm for uuid, alarm in alarms if alarm is not None}
+        self.alarms = {
+            **{uuid: alarm for uuid, alarm in alarms if alarm is not None},
+            **{uuid: from_micros(due_us) for uuid, due_us in retried.items()},
+        }
         busy = self._dropping or any(job.is_open for job in self.registry.recalculations())
-        waiting = {uuid: running.waiting for uuid, running in self._running.items()}
+        waiting = {
+            **{uuid: running.waiting for uuid, running in self._running.items()},
+            **{uuid: Waiting("", due_us) for uuid, due_us in retried.items()},
+        }
         self._agenda = None if busy else Agenda(self.registry.marks(), look.sources, waiting)
 
     def _waiting(self, running: _Running, now_us: int) -> Waiting | None:
@@ -364,10 +386,12 @@ class Engine:
         self._resynchronise()
         planned = []
         last = self.registry.last_of_all()
-        records = self.registry.streams()
+        known = self.registry.streams()
+        self._retries.keep({r.uuid for r in known if r.status in ("Running", "Retrying")})
+        records = self._streams()
         self._dropping = [record for record in records if record.extra.get("dropped")]
         for record in records:
-            if record.status != "Running":
+            if not self._is_active(record):
                 self._running.pop(record.uuid, None)
                 continue
             if look.streams is not None and record.uuid not in look.streams:
@@ -377,12 +401,25 @@ class Engine:
                 if running.pending is None and self.is_held(record.uuid):
                     continue
                 plan = running.pending or self._next(running, look)
-            except LakestreamError as error:
-                self._fail(record, error)
+            except Exception as error:  # noqa: BLE001 - a stream that fails must not stop its neighbours
+                self._fail(record, as_failure(error))
                 continue
             if plan is not None:
                 planned.append((running, plan))
+            else:
+                self._recover(running)
         return planned
+
+    def _is_active(self, record: StreamRecord) -> bool:
+        """Return whether a stream runs, or has failed and is to be tried again now."""
+        if record.status != "Retrying":
+            return record.status == "Running"
+        return self._retries.is_due(record.uuid, to_micros(self.clock.now()))
+
+    def _recover(self, running: _Running) -> None:
+        """Let a stream that was tried again run as others do."""
+        if running.record.status == "Retrying":
+            running.record = self.registry.update(running.record.uuid, status="Running", last_error=None)
 
     def _next(self, running: _Running, look: Look) -> TickPlan | None:
         """Plan the next tick; sources that were seen in this look are not looked at again."""
@@ -493,7 +530,7 @@ class Engine:
         reports, busy = [], set()
         for job in self.registry.recalculations():
             record = self._record_of(job) if job.is_open and job.uuid not in busy else None
-            if record is None or record.status != "Running" or self.is_held(record.uuid):
+            if record is None or not self._is_active(record) or self.is_held(record.uuid):
                 continue
             busy.add(job.uuid)
             report = self._run_part(record, job)
@@ -502,7 +539,7 @@ class Engine:
         return reports
 
     def _record_of(self, job: Recalculation) -> StreamRecord | None:
-        return next((record for record in self.registry.streams() if record.uuid == job.uuid), None)
+        return next((record for record in self._streams() if record.uuid == job.uuid), None)
 
     def _run_part(self, record: StreamRecord, job: Recalculation) -> TickReport | None:
         started = self.meter.monotonic()
@@ -672,6 +709,8 @@ class Engine:
             seconds=seconds,
             finished_us=to_micros(self.meter.now()),
             extra={
+                "kind": plan.kind,
+                "lag": self._lag(running, plan),
                 "windows": outcome.windows,
                 "held_until": self.meter.now().timestamp() + max(0.0, pause),
                 **totals,
@@ -683,6 +722,8 @@ class Engine:
         )
         self.registry.write_progress([progress])
         reach("C7")
+        self._recover(running)
+        self._retries.forget(plan.uuid)
         running.pending, running.mark = None, mark
         running.state, running.totals = outcome.state, totals
         running.position = _position(running.record, running.stream, progress)
@@ -736,14 +777,27 @@ class Engine:
         )
 
     def _fail(self, record: StreamRecord, error: LakestreamError) -> None:
-        """Give the stream its named state; its neighbours go on."""
+        """Give the stream its named state, or try it again later; its neighbours go on."""
         self._running.pop(record.uuid, None)
-        self.registry.update(record.uuid, status="Failed", last_error=str(named_state(record, error)))
+        named = named_state(record, error)
+        self._note(record, named)
+        if not may_pass(named):
+            self.registry.update(record.uuid, status="Failed", last_error=str(named))
+            return
+        retry_us = self._retries.put(record.uuid, to_micros(self.clock.now()))
+        extra = {**record.extra, "retry_us": retry_us}
+        self.registry.update(record.uuid, status="Retrying", last_error=str(named), extra=extra)
+
+    def _note(self, record: StreamRecord, error: LakestreamError) -> None:
+        """Add a failure to what is remembered of the stream's ticks."""
+        progress = self.registry.last(record.uuid)[1]
+        tick = progress.tick + 1 if progress else 1
+        now_us = to_micros(self.meter.now())
+        self.registry.put_failure(Failure(uuid4().hex, record.uuid, now_us, tick, error.code, error.message))
 
     def _report(
         self, running: _Running, plan: TickPlan, outcome: Outcome | None, seconds: float, error: str | None
     ) -> TickReport:
-        latest = self.catalog.handles.open(running.stream.source.info.path).version
         return TickReport(
             stream=f"{running.record.database}.{running.record.name}",
             tick=plan.tick,
@@ -757,9 +811,13 @@ class Engine:
             late=outcome.late if outcome else 0,
             seconds=seconds,
             transport=str(plan.extra.get("transport", "")),
-            lag=max(0, latest - plan.upto),
+            lag=self._lag(running, plan),
             error=error,
         )
+
+    def _lag(self, running: _Running, plan: TickPlan) -> int:
+        """Return how many commits of the source there are behind a tick, as far as was seen."""
+        return max(0, self.catalog.handles.open(running.stream.source.info.path).version - plan.upto)
 
 
 def _due_us(running: _Running, now_us: int) -> int | None:
@@ -817,13 +875,18 @@ def _corrected_extra(running: _Running) -> dict[str, object]:
 def as_failure(error: Exception) -> LakestreamError:
     """Return what a tick failed of as the named state of its stream; its neighbours go on.
 
-    What is neither ours nor Spark's is a defect: it goes to the log with its traceback.
+    What is neither ours nor Spark's is a defect: it goes to the log with its traceback. Raises SparkGoneError
+    when Spark itself has ended: that is no stream's fault.
     """
-    from py4j.protocol import Py4JError
+    from py4j.protocol import Py4JError, Py4JNetworkError
     from pyspark.errors import PySparkException
 
     if isinstance(error, LakestreamError):
         return error
+    if isinstance(error, ConnectionError | Py4JNetworkError):
+        check_spark_lives(_ENDING_SECONDS)
+    if isinstance(error, OSError):
+        return StorageError("IO_ERROR", str(error))
     if isinstance(error, PySparkException | Py4JError):
         return StreamError("CALCULATION_FAILED", spark_message(error))
     _log.exception("a tick failed")

@@ -32,6 +32,11 @@ LOOK_SECONDS = 1.0
 _LOCK = "notify.lock"
 
 
+def sending_lock(layout: Layout) -> IO[bytes] | None:
+    """Take the right to send a lake's events: a file to close, None while somebody has it."""
+    return try_lock(layout, _LOCK)
+
+
 def check_targets(notification: Notification | None, hosts: Sequence[str]) -> None:
     """Raise StatementError NOTIFY_HOST for a url that may not be sent to, as far as its text tells."""
     refused = first_refusal(notification.urls, hosts) if notification else None
@@ -87,7 +92,7 @@ class Notifier:
         self._looked = self.meter.monotonic()
         notified = self._notified()
         if notified and self._dispatcher is None:
-            self._lock = try_lock(self.layout, _LOCK)
+            self._lock = sending_lock(self.layout)
             if self._lock is not None:
                 self._dispatcher = Dispatcher(self.outbox, self.deliveries, self._rules())
         if self._dispatcher is not None:

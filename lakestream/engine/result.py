@@ -14,7 +14,10 @@ SHOWN_ROWS = 100
 
 
 class Result:
-    """Rows of a statement. Times come as datetimes in UTC; ``message`` is for statements without rows."""
+    """Rows of a statement. Times come as datetimes in UTC; ``message`` is for statements without rows.
+
+    ``truncated``: there were more rows than were asked for.
+    """
 
     def __init__(
         self,
@@ -23,11 +26,26 @@ class Result:
         *,
         arrow: pa.Table | None = None,
         message: str = "",
+        truncated: bool = False,
     ) -> None:
         self.columns = tuple(columns) if arrow is None else tuple(arrow.column_names)
         self.message = message
+        self.truncated = truncated
         self._rows = list(rows)
         self._arrow = arrow
+
+    @property
+    def arrow(self) -> pa.Table | None:
+        """The rows as the Arrow table that they came as, None when they came otherwise."""
+        return self._arrow
+
+    def first(self, limit: int) -> Result:
+        """Return the result with no more than its first ``limit`` rows."""
+        if self._arrow is None:
+            more = len(self._rows) > limit
+            return Result(self.columns, self._rows[:limit], message=self.message, truncated=more)
+        more = self._arrow.num_rows > limit
+        return Result(arrow=self._arrow.slice(0, limit), message=self.message, truncated=more)
 
     def fetchall(self) -> list[tuple[Any, ...]]:
         """Return all rows as tuples, in the order of ``columns``."""

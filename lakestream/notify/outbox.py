@@ -6,16 +6,29 @@ one tick, its transaction id says of which. They are sent once the tick's output
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 from deltalake import DeltaTable
 
-from lakestream.errors import StorageError
-from lakestream.storage.delta import CommitTag, Table, changes_arrow, commit, create, read_commits, read_spark
+from lakestream.errors import StatementError, StorageError, StreamError
+from lakestream.storage.delta import (
+    CommitTag,
+    Table,
+    changes_arrow,
+    commit,
+    create,
+    delete_where,
+    read_commits,
+    read_spark,
+    text_literal,
+    timestamp_literal,
+)
 from lakestream.storage.types import delta_field
 
 if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
@@ -37,6 +50,8 @@ COLUMNS = {
 
 _PROPERTIES = {"delta.enableChangeDataFeed": "true", "delta.logRetentionDuration": "interval 30 days"}
 _SUFFIX = ":outbox"
+_LOOKED_BACK = 50
+"""Commits of the log that are read at a time on the way back."""
 
 
 @dataclass(frozen=True)
@@ -46,11 +61,41 @@ class Batch:
     version: int
     app: str
     number: int
+    events: int = field(default=0, compare=False)
 
     @property
     def stream_id(self) -> str:
         """The id of the stream."""
         return self.app.split(":")[1]
+
+
+def _old(before_us: int, waiting: Collection[str]) -> str:
+    old = f"event_time < {timestamp_literal(before_us)}"
+    kept = ", ".join(map(text_literal, sorted(waiting)))
+    return f"{old} AND stream_id NOT IN ({kept})" if waiting else old
+
+
+@dataclass(frozen=True)
+class Sent:
+    """An event as it lies in the outbox: the commit's version, and its row by column."""
+
+    version: int
+    row: dict[str, Any]
+
+    @property
+    def position(self) -> tuple[int, int]:
+        """What orders events: the commit, and the event's number in it."""
+        return self.version, self.row["seq"]
+
+    @property
+    def id(self) -> str:
+        """The position as text."""
+        return f"{self.version}-{self.row['seq']}"
+
+    @property
+    def at_us(self) -> int:
+        """When the event was made, in microseconds since 1970 UTC."""
+        return int(self.row["event_time"].timestamp() * 1_000_000)
 
 
 class Outbox:
@@ -74,11 +119,12 @@ class Outbox:
         """Return what was put behind a version of the table (-1: all there is), in order."""
         table = self._opened()
         latest = table.refresh() if table is not None else -1
-        if latest <= version:
-            return []
+        return self._batches(version, latest) if latest > version else []
+
+    def _batches(self, after: int, upto: int) -> list[Batch]:
         return [
-            Batch(info.version, app.removesuffix(_SUFFIX), number)
-            for info in read_commits(self.path, version, latest)
+            Batch(info.version, app.removesuffix(_SUFFIX), number, info.add_rows or 0)
+            for info in read_commits(self.path, after, upto)
             for app, number in info.transactions
             if app.endswith(_SUFFIX)
         ]
@@ -91,6 +137,61 @@ class Outbox:
             table.refresh()
             found = changes_arrow(table, batch.version - 1, batch.version, list(COLUMNS))
         return found.select(list(COLUMNS)).sort_by("seq")
+
+    def remove(self, before_us: int, waiting: Collection[str], *, dry_run: bool = False) -> int:
+        """Delete events from before an instant (µs since 1970 UTC), and return their number.
+
+        Those of streams that are ``waiting`` (by id) stay: a target has yet to be told of some. With
+        ``dry_run`` they are only counted.
+        """
+        table = self._opened()
+        if table is None:
+            return 0
+        if not dry_run:
+            return delete_where(table, _old(before_us, waiting))
+        table.refresh()
+        old = table.handle.scan(columns=["event_id"], predicate=_old(before_us, waiting))
+        return int(old.read_all().num_rows)
+
+    def read(self, stream_id: str | None, after: str | None, limit: int) -> list[Sent]:
+        """Return the first events behind the id ``after`` (None: the newest ones), oldest first.
+
+        Raises StatementError BAD_VALUE for what is no event's id.
+        """
+        if after is None:
+            return self._newest(stream_id, limit)
+        position = _position(after)
+        found: list[Sent] = []
+        for batch in self.since(position[0] - 1):
+            found += [event for event in self._of(batch, stream_id) if event.position > position]
+            if len(found) >= limit:
+                break
+        return found[:limit]
+
+    def _newest(self, stream_id: str | None, limit: int) -> list[Sent]:
+        found: list[Sent] = []
+        for batch in self._backwards():
+            found = [*self._of(batch, stream_id), *found]
+            if len(found) >= limit:
+                break
+        return found[-limit:]
+
+    def _backwards(self) -> Iterator[Batch]:
+        """Give the batches from the last one on, as far as the log goes back."""
+        table = self._opened()
+        upto = table.refresh() if table is not None else 0
+        while upto > 0:
+            after = max(0, upto - _LOOKED_BACK)
+            try:
+                yield from reversed(self._batches(after, upto))
+            except StreamError:
+                return  # the commits before were cleared from the log
+            upto = after
+
+    def _of(self, batch: Batch, stream_id: str | None) -> list[Sent]:
+        if stream_id not in (None, batch.stream_id):
+            return []
+        return [Sent(batch.version, row) for row in self.events(batch).to_pylist()]
 
     def frame(self, spark: SparkSession) -> DataFrame:
         """Return every event that is kept, for SQL; ``stream_name`` is the name of the stream."""
@@ -116,3 +217,11 @@ class Outbox:
                 raise
             self._table = Table.open(self.path)
         return self._table
+
+
+def _position(event_id: str) -> tuple[int, int]:
+    """Return the version and the number in it that an event's id names."""
+    version, _, seq = event_id.partition("-")
+    if not (version.isdecimal() and seq.isdecimal()):
+        raise StatementError("BAD_VALUE", f"{event_id!r} is no event's id", hint="one such as 12-0")
+    return int(version), int(seq)

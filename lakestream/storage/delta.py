@@ -17,14 +17,17 @@ from lakestream.storage.reading import (
     timestamp_literal,
 )
 from lakestream.storage.table import Capabilities, Table, Tables, capabilities
+from lakestream.storage.upkeep import Rules, Upkeep, keep_up, retention
 
 __all__ = [
     "Capabilities",
     "CommitInfo",
     "CommitResult",
     "CommitTag",
+    "Rules",
     "Table",
     "Tables",
+    "Upkeep",
     "align",
     "append",
     "appended_spark",
@@ -36,10 +39,12 @@ __all__ = [
     "delete_where",
     "identifier",
     "insert_rows",
+    "keep_up",
     "lies_behind",
     "read_arrow",
     "read_commits",
     "read_spark",
+    "retention",
     "rows_between",
     "text_literal",
     "timestamp_literal",

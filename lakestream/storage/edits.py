@@ -32,7 +32,7 @@ TABLE_PROPERTIES = {
 """Properties of the tables that lakestream makes: no feature that delta-rs cannot write."""
 
 
-_retried = retry(
+retried = retry(
     retry=retry_if_exception_type(CommitFailedError),
     stop=stop_after_attempt(5),
     wait=wait_random(0, 0.2),
@@ -83,7 +83,7 @@ def delete_where(table: Table | str, predicate: str | None) -> int:
     return int(metrics.get("num_deleted_rows") or 0)
 
 
-@_retried
+@retried
 def _delete(table: Table, predicate: str | None) -> dict[str, int]:
     table.refresh()
     return _named(table, lambda: table.handle.delete(predicate))
@@ -97,7 +97,7 @@ def update_where(table: Table | str, assignments: Mapping[str, str], predicate: 
     return int(metrics.get("num_updated_rows") or 0)
 
 
-@_retried
+@retried
 def _update(table: Table, assignments: Mapping[str, str], predicate: str | None) -> dict[str, int]:
     table.refresh()
     updates = {identifier(name): text for name, text in assignments.items()}
@@ -191,7 +191,7 @@ def _merge(table: Table, info: TableInfo, rows: pa.Table, span: tuple[int, int],
     _merge_once(table, rows, " AND ".join([*bounds, *equal]), updates)
 
 
-@_retried
+@retried
 def _merge_once(table: Table, rows: pa.Table, predicate: str, updates: Mapping[str, str]) -> None:
     """Merge rows; ``updates`` say what matched rows become, empty for all of the new row."""
     table.refresh()

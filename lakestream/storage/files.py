@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 from uuid import uuid4
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from deltalake.fs import DeltaStorageHandler
 
 _URI = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]+://")
@@ -79,6 +81,13 @@ def stamp(folder: str, name: str) -> tuple[int, int] | None:
     except FileNotFoundError:
         return None
     return found.st_ino, found.st_mtime_ns
+
+
+def size(folder: str, names: Sequence[str]) -> int:
+    """Return the bytes of files in ``folder`` together; one that is gone counts as none."""
+    if is_uri(folder):
+        return sum(info.size or 0 for info in _handler(folder).get_file_info(list(names)))
+    return sum(file.stat().st_size for file in (Path(folder, name) for name in names) if file.exists())
 
 
 def folders(path: str) -> list[str]:

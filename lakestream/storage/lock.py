@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from lakestream.clock import Clock
     from lakestream.storage.layout import Layout
 
+_LOCK = "lock"
 _POLL_SECONDS = 0.05
 
 
@@ -82,16 +83,26 @@ def try_lock(layout: Layout, name: str) -> IO[bytes] | None:
 
 def _acquire(layout: Layout, wait_seconds: float, clock: Clock, purpose: str) -> int:
     """Take the lock and leave our process id in its file; return the open file."""
-    path = Path(layout.system_root, "lock")
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
     deadline = clock.monotonic() + wait_seconds
+    # Whoever waits holds the turn: one that gives the lock back and wants it again comes after that one.
+    turn = _wait_for(layout, "lock.turn", deadline, clock)
+    try:
+        descriptor = _wait_for(layout, _LOCK, deadline, clock)
+    finally:
+        os.close(turn)
+    os.ftruncate(descriptor, 0)
+    os.pwrite(descriptor, json.dumps({"pid": os.getpid(), "purpose": purpose}).encode(), 0)
+    return descriptor
+
+
+def _wait_for(layout: Layout, name: str, deadline: float, clock: Clock) -> int:
+    """Lock a file and return it; BusyError LAKE_LOCKED at the deadline."""
+    descriptor = os.open(Path(layout.system_root, name), os.O_RDWR | os.O_CREAT, 0o644)
     while not _try_lock(descriptor):
         if clock.monotonic() >= deadline:
             os.close(descriptor)
-            raise _busy(layout, path)
+            raise _busy(layout)
         clock.sleep(_POLL_SECONDS)
-    os.ftruncate(descriptor, 0)
-    os.pwrite(descriptor, json.dumps({"pid": os.getpid(), "purpose": purpose}).encode(), 0)
     return descriptor
 
 
@@ -103,10 +114,10 @@ def _try_lock(descriptor: int) -> bool:
     return True
 
 
-def _busy(layout: Layout, path: Path) -> BusyError:
+def _busy(layout: Layout) -> BusyError:
     """Name the holder, as far as its file tells (it may be written at this very moment)."""
     try:
-        holder = json.loads(path.read_text())
+        holder = json.loads(Path(layout.system_root, _LOCK).read_text())
     except (OSError, ValueError):
         holder = {}
     purpose = f" ({holder['purpose']})" if holder.get("purpose") else ""

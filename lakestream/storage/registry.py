@@ -17,19 +17,20 @@ from lakestream.errors import StatementError, StorageError, did_you_mean
 from lakestream.storage import files
 from lakestream.storage.edits import create
 from lakestream.storage.keyed import KeyedTable, Known, open_system, rows_of, was_written
+from lakestream.storage.layout import SYSTEM_FOLDER
 from lakestream.storage.reading import plain, text_literal
 from lakestream.storage.table import Table, Tables
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     import pyarrow as pa
 
     from lakestream.storage.layout import Layout
 
-Status = Literal["Running", "Stopped", "Failed"]
+Status = Literal["Running", "Retrying", "Stopped", "Failed"]
 RecalculationStatus = Literal["Waiting", "Running", "Done"]
-_KEPT_TICKS = 100
+_KEPT_FAILURES = 50
 _MAX_FILES = 64
 _STATE_APP = "lakestream:state"
 _STATE_LOOKED_BACK = 20
@@ -56,6 +57,17 @@ class StreamRecord:
     output: str
     last_error: str | None = None
     extra: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """The tables that it reads (``database.name``), the one that triggers it first."""
+        names = dict.fromkeys([self.extra["source"], *self.extra.get("reads", [])])
+        return tuple(name for name in names if not name.startswith(f"{SYSTEM_FOLDER}."))
+
+    @property
+    def table(self) -> str | None:
+        """The table that it writes (``database.name``), None for one that only notifies."""
+        return None if self.output.startswith(f"{SYSTEM_FOLDER}.") else self.output
 
 
 @dataclass(frozen=True)
@@ -131,6 +143,26 @@ class Recalculation:
         return None if cuts is None else len(cuts) + 1
 
 
+@dataclass(frozen=True)
+class Failure:
+    """A failure of a stream: the tick that was to come, and the error. ``at_us`` is in µs since 1970 UTC."""
+
+    id: str
+    uuid: str
+    at_us: int
+    tick: int
+    code: str
+    message: str
+
+
+_FAILURES = {
+    "id": "string",
+    "uuid": "string",
+    "at_us": "bigint",
+    "tick": "bigint",
+    "code": "string",
+    "message": "string",
+}
 _RECALCULATIONS = {
     "id": "string",
     "uuid": "string",
@@ -181,14 +213,19 @@ _PROGRESS = {
     "extra": "string",
 }
 _JSON = {"table_versions", "extra"}
-_Record = TypeVar("_Record", StreamRecord, TickPlan, Progress, Recalculation)
+_Record = TypeVar("_Record", StreamRecord, TickPlan, Progress, Recalculation, Failure)
 _Tick = TypeVar("_Tick", TickPlan, Progress)
 
 
 class Registry:
-    """The streams of one lake. One process writes it (``lock.writer_lock``), any may read it."""
+    """The streams of one lake. One process writes it (``lock.writer_lock``), any may read it.
 
-    def __init__(self, layout: Layout, tables: Tables | None = None) -> None:
+    ``kept_ticks`` says how many ticks of each stream are kept at least; asked when old ones go.
+    """
+
+    def __init__(
+        self, layout: Layout, tables: Tables | None = None, kept_ticks: Callable[[], int] = lambda: 100
+    ) -> None:
         self._layout = layout
         self._tables = tables or Tables()
         self._streams = KeyedTable(layout.system_path("streams"), _STREAMS, "uuid")
@@ -197,8 +234,11 @@ class Registry:
         )
         path = layout.system_path("recalculations")
         self._recalculations = KeyedTable(path, _RECALCULATIONS, "id")
-        self._plans = _TickLog(layout.system_path("plans"), _PLANS, TickPlan, self._streams)
-        self._progress = _TickLog(layout.system_path("progress"), _PROGRESS, Progress, self._streams)
+        self._failures = KeyedTable(layout.system_path("failures"), _FAILURES, "id")
+        self._plans = _TickLog(layout.system_path("plans"), _PLANS, TickPlan, self._streams, kept_ticks)
+        self._progress = _TickLog(
+            layout.system_path("progress"), _PROGRESS, Progress, self._streams, kept_ticks
+        )
 
     def marks(self) -> tuple[int, ...]:
         """Return how far each of its tables has come: equal marks say that nothing was written."""
@@ -249,6 +289,7 @@ class Registry:
         """Remove a stream with its state; its ticks go with the next clearing of the logs."""
         self._streams.remove([uuid])
         self._recalculations.remove([job.id for job in self.recalculations(uuid)])
+        self._failures.remove([failure.id for failure in self.failures(uuid)])
         self.remove_state(uuid)
 
     def remove_state(self, uuid: str) -> None:
@@ -270,6 +311,20 @@ class Registry:
         """Record a recalculation, in the place of what was known of it."""
         self._recalculations.put([_row(job)])
 
+    # --- failures ---------------------------------------------------------------------------------
+
+    def failures(self, uuid: str) -> list[Failure]:
+        """Return the last failures of a stream (up to 50), in order."""
+        found = [_record(Failure, row) for row in self._failures.rows().values()]
+        own = [failure for failure in found if failure.uuid == uuid]
+        return sorted(own, key=lambda failure: failure.at_us)
+
+    def put_failure(self, failure: Failure) -> None:
+        """Record a failure; the oldest ones of its stream go."""
+        self._failures.put([_row(failure)])
+        old = self.failures(failure.uuid)[:-_KEPT_FAILURES]
+        self._failures.remove([failure.id for failure in old])
+
     # --- ticks ----------------------------------------------------------------------------------
 
     def write_plans(self, plans: Sequence[TickPlan]) -> None:
@@ -290,8 +345,13 @@ class Registry:
         return {uuid: (plans.get(uuid), progress.get(uuid)) for uuid in {*plans, *progress}}
 
     def history(self, uuid: str) -> list[Progress]:
-        """Return what is kept of a stream's ticks (at least the last 100), in order."""
+        """Return what is kept of a stream's ticks (at least the last ``kept_ticks``), in order."""
         return self._progress.of(uuid)
+
+    def clear_history(self) -> int:
+        """Let go of all but the last ``kept_ticks`` of each stream; return how many ticks went."""
+        self._plans.clear()
+        return self._progress.clear()
 
     # --- state ----------------------------------------------------------------------------------
 
@@ -344,9 +404,17 @@ class Registry:
 class _TickLog(Generic[_Tick]):
     """A table of one row per tick, of which the last ticks of each stream are kept."""
 
-    def __init__(self, path: str, columns: dict[str, str], kind: type[_Tick], streams: KeyedTable) -> None:
+    def __init__(
+        self,
+        path: str,
+        columns: dict[str, str],
+        kind: type[_Tick],
+        streams: KeyedTable,
+        kept_ticks: Callable[[], int],
+    ) -> None:
         self._path = path
         self._streams = streams
+        self._kept_ticks = kept_ticks
         self._columns = columns
         self._kind: type[_Tick] = kind
         self._table: Table | None = None
@@ -371,8 +439,20 @@ class _TickLog(Generic[_Tick]):
             self._last.update({record.uuid: record for record in records})
             self._files += 1
             if self._files > _MAX_FILES:
-                self._clear(table)
+                self._rewrite(table, self._kept())
             self._read_at = table.version
+
+    def clear(self) -> int:
+        """Keep the last ticks of each stream only, and return how many records went."""
+        self._load()
+        if self._table is None:
+            return 0
+        with self._table.guard:
+            records, kept = self._read(None), self._kept()
+            if len(kept) < len(records):
+                self._rewrite(self._table, kept)
+                self._read_at = self._table.version
+            return len(records) - len(kept)
 
     def last(self, uuid: str) -> _Tick | None:
         """Return the newest record of a stream."""
@@ -415,23 +495,27 @@ class _TickLog(Generic[_Tick]):
         found = [_record(self._kind, row) for row in rows_of(table.handle.scan(predicate=predicate))]
         return sorted(found, key=lambda record: record.tick)
 
-    def _clear(self, table: Table) -> None:
-        """Rewrite the table with the last ticks of the streams that are there, in one commit."""
+    def _kept(self) -> list[_Tick]:
+        """Return the last ticks of the streams that are there."""
+        own: dict[str, list[_Tick]] = {uuid: [] for uuid in self._streams.rows()}
+        for record in self._read(None):
+            if record.uuid in own:
+                own[record.uuid].append(record)
+        last = self._kept_ticks()
+        return [record for records in own.values() for record in records[-last:]]
+
+    def _rewrite(self, table: Table, records: Sequence[_Tick]) -> None:
+        """Put these records in the place of all, in one commit."""
         import pyarrow as pa
 
-        kept: dict[str, list[_Tick]] = {uuid: [] for uuid in self._streams.rows()}
-        for record in self._read(None):
-            if record.uuid in kept:
-                kept[record.uuid].append(record)
-        rows = [_row(record) for records in kept.values() for record in records[-_KEPT_TICKS:]]
-        data = pa.Table.from_pylist(rows, schema=table.schema)
+        data = pa.Table.from_pylist([_row(record) for record in records], schema=table.schema)
         write_deltalake(table.handle, data, mode="overwrite")
         table.handle.vacuum(retention_hours=1, enforce_retention_duration=False, dry_run=False)
         table.reopen()
         self._files = 1
 
 
-def _row(record: StreamRecord | TickPlan | Progress | Recalculation) -> dict[str, Any]:
+def _row(record: StreamRecord | TickPlan | Progress | Recalculation | Failure) -> dict[str, Any]:
     """Return a record as a row: what varies as JSON."""
     row = asdict(record)
     return {name: json.dumps(value) if name in _JSON else value for name, value in row.items()}

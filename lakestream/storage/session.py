@@ -7,14 +7,16 @@ one that the caller gives, a cluster's); those that only make a small machine fa
 from __future__ import annotations
 
 import atexit
+import contextlib
 import logging
 import os
 import shutil
+import subprocess
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lakestream.errors import ConfigError, PrerequisiteError
+from lakestream.errors import ConfigError, PrerequisiteError, SparkGoneError
 from lakestream.java import check_java
 from lakestream.storage.jars import check_spark, find_jars
 
@@ -89,6 +91,26 @@ def adopt_session(spark: SparkSession) -> SparkSession:
     for key, value in _MEANING.items():
         child.conf.set(key, value)
     return child
+
+
+def check_spark_lives(wait_seconds: float = 0) -> None:
+    """Raise SparkGoneError SPARK_DIED when the JVM that this process started has ended.
+
+    After a lost connection it may take a moment to end: up to ``wait_seconds`` are waited for that.
+    """
+    from pyspark import SparkContext
+
+    process = getattr(SparkContext._gateway, "proc", None)  # noqa: SLF001 - nothing public tells
+    if process is None:
+        return
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(wait_seconds)
+    if process.returncode is not None:
+        raise SparkGoneError(
+            "SPARK_DIED",
+            f"Spark's JVM (process {process.pid}) has ended with status {process.returncode}",
+            hint="nothing is lost: start again; driver_memory may be too small",
+        )
 
 
 def _start(settings: Settings) -> SparkSession:

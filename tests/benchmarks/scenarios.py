@@ -5,6 +5,7 @@ Whatever a system computed is held against what it had to compute before its fig
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -15,8 +16,10 @@ from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from deltalake import DeltaTable
+from websockets.sync.client import connect
 
 from lakestream.engine.instants import to_micros
+from lakestream.server.owner import find_owner
 from lakestream.storage.layout import Layout
 from lakestream.storage.registry import Registry
 from scheduler.watch import watch
@@ -695,6 +698,59 @@ def _idle_scheduler(folder: Path, scale: float) -> Figures:
     return {"seconds": [idle.share]}
 
 
+# --- the daemon, and many streams on one source ---------------------------------------------------
+
+MANY, MANY_ROUNDS = 100, 5
+
+
+def _serve_notify(folder: Path, scale: float) -> Figures:
+    """Measure from a commit being visible to a websocket's client hearing of its tick."""
+    source = DeltaTable(_new_source(folder))
+    _called(folder, "sql", _stream(TUMBLING.clause()))
+    before = _base(folder, scale)
+    commits, warm = _new_rows(before, scale)
+    figures = []
+    command = _command(folder, "--set", "server_port=0", "--set", "connect_port=0", "serve")
+    with Program(command, folder / "serve.log") as program, connect(_live(folder, program)) as live:
+        Output(_target(folder)).wait_for(_last_closed(before), program)
+        for rows, _ in commits:
+            CLOCK.sleep(PAUSE_SECONDS)
+            data.append(source, rows)
+            started = CLOCK.monotonic()
+            while json.loads(live.recv())["rows_in"] != TICK_ROWS:
+                pass
+            figures.append(CLOCK.monotonic() - started)
+        peak = program.peak_mib()
+    _check_ticks(_target(folder), commits)
+    return {"seconds": figures[warm:], "peak_mib": [peak]}
+
+
+def _live(folder: Path, program: Program) -> str:
+    """Return the url of the daemon's live messages, once it serves the lake."""
+    layout = Layout(str(folder / "lake"))
+    while (owner := find_owner(layout)) is None:
+        program.check()
+        CLOCK.sleep(0.05)
+    return f"{owner.url.replace('http', 'ws', 1)}/api/live"
+
+
+def _many_streams(folder: Path, scale: float) -> Figures:
+    """Measure until streams of one shape have all taken a thousand new rows of their source."""
+    source = DeltaTable(_new_source(folder))
+    count = _scaled(MANY, scale, 2)
+    warm = _scaled(WARM_ROUNDS, scale, 1)
+    figures = []
+    with _open(folder) as lake:
+        for number in range(count):
+            lake.sql(_stream(TUMBLING.clause(), name=f"s{number}", output=f"t{number}"))
+        for number in range(warm + _scaled(MANY_ROUNDS, scale, 2)):
+            data.append(source, data.rows(number * TICK_ROWS, TICK_ROWS, data.LARGE_DEVICES))
+            figures.append(_run(lake))
+        lags = [status.lag for status in lake.streams()]
+        require(lags, [0] * count, "commits that streams lag")
+    return {"seconds": figures[warm:], "peak_mib": [peak_mib(os.getpid())]}
+
+
 # --- the command line ----------------------------------------------------------------------------
 
 CALLS, STREAMS = 5, 100
@@ -812,6 +868,8 @@ SCENARIOS = {
     "idle_poll": Scenario({"lakestream": _idle_poll}, "caught_up"),
     "idle_scheduler": Scenario({"lakestream": _idle_scheduler}, "scheduled"),
     "due_instant": Scenario({"lakestream": _due_instant}, "scheduled"),
+    "serve_notify": Scenario({"lakestream": _serve_notify}),
+    "many_streams": Scenario({"lakestream": _many_streams}),
     "cli_status": Scenario({"lakestream": _cli_status}),
     "cli_help": Scenario({"lakestream": _cli_help}),
 }

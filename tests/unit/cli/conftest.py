@@ -18,9 +18,11 @@ from lakestream.lake import StreamStatus
 from lakestream.storage.layout import Layout
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from click.testing import Result as Outcome
+
+    from lakestream.engine.maintenance import Maintained
 
 
 def status(**changes: Any) -> StreamStatus:
@@ -93,6 +95,7 @@ class FakeLake:
         self.error: BaseException | None = None
         self.asked: list[Any] = []
         self.statuses: list[StreamStatus] = []
+        self.maintained: list[Maintained] = []
         self.rounds: deque[list[TickReport]] = deque()
         self.verification = verification(3, 3)
         self.confirm: Callable[[str], bool] | None = None
@@ -130,12 +133,21 @@ class FakeLake:
         self._answer("streams")
         return self.statuses
 
-    def run(self, until: str = "idle", on_tick: Callable[[TickReport], None] | None = None) -> None:
-        self._answer("run", until)
+    def run(
+        self,
+        until: str = "idle",
+        on_tick: Callable[[TickReport], None] | None = None,
+        streams: Sequence[str] | None = None,
+    ) -> None:
+        self._answer("run", until, *(streams or ()))
         for reports in self.rounds:
             for report in reports:
                 if on_tick is not None:
                     on_tick(report)
+
+    def maintain(self, *, dry_run: bool = False) -> list[Maintained]:
+        self._answer("maintain", dry_run)
+        return self.maintained
 
     def tick_once(self) -> list[TickReport]:
         self._answer("tick")

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from lakestream.engine.maintenance import Maintained
 from lakestream.engine.result import Result
 from lakestream.engine.verify import Difference
 from tests.unit.cli.conftest import report, status, verification
@@ -41,6 +42,11 @@ def furnished(lake: FakeLake) -> FakeLake:
         status(),
         status(name="hourly", status="Failed", lag=3, last_error="CHANGES_LOST: version 7 is gone"),
         status(name="new", tick=None, version=None, rows_in=0, rows_out=0, late=0),
+    ]
+    lake.maintained = [
+        Maintained("main.o", 12, 1, 30, 48_000, 0, 0.25),
+        Maintained("main.m", 3, 3, left_out="no file is deleted: main.s has still to read version 4"),
+        Maintained("_lakestream/plans", error="UPKEEP_FAILED: disk full"),
     ]
     lake.rounds.extend([[report(lag=1), report(stream="main.b", seconds=0.0)], [report(tick=2)]])
     lake.verification = verification(

@@ -69,7 +69,7 @@ CALLS: list[tuple[list[str], str]] = [
     (["stauts"], "No such command 'stauts'. (Did you mean one of: 'start', 'status'?)"),
     (["--lkae", "x", "status"], "No such option '--lkae'"),
     (["status", "extra"], "unexpected extra argument"),
-    (["verify"], "Missing argument 'STREAM'"),
+    (["explain"], "Missing argument 'STREAM'"),
     (["show", "windows"], "'windows' is not one of"),
     (["run", "--poll", "0", "--watch"], "--poll"),
     (["run", "--poll", "abc", "--watch"], "--poll"),

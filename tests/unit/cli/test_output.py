@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from lakestream.cli.output import cell, console, plain, print_json, print_table, unique_names
+from lakestream.cli.output import cell, console, print_json, print_table, unique_names
+from lakestream.engine.plain import plain
 
 
 @dataclass

@@ -12,6 +12,8 @@ import pyarrow as pa
 import pytest
 
 from lakestream.clock import SystemClock
+from lakestream.engine.observe import events, waiting
+from lakestream.errors import StatementError
 from lakestream.language.model import Notification
 from lakestream.notify import dispatcher as module
 from lakestream.notify.connection import DeliveryFailed
@@ -270,3 +272,39 @@ def test_messages_hold_every_event_once_in_order(sizes: list[int]) -> None:
     found = cuts(sizes)
     assert [at for first, end in found for at in range(first, end)] == list(range(len(sizes)))
     assert all(end > first for first, end in found)
+
+
+def test_events_are_read_from_the_newest_or_behind_an_id(world: World) -> None:
+    world.put([1, 2, 3], 1)
+    world.put([4], 2, stream="other")
+    world.put([5], 3)
+
+    def read(stream: str | None, after: str | None, limit: int) -> list[int]:
+        return [json.loads(event.row["event"])["n"] for event in world.outbox.read(stream, after, limit)]
+
+    assert read(None, None, 3) == [3, 4, 5]
+    assert read("s", None, 10) == [1, 2, 3, 5]
+    first = world.outbox.read(None, "0-0", 2)
+    assert [json.loads(event.row["event"])["n"] for event in first] == [1, 2]
+    assert read(None, first[-1].id, 10) == [3, 4, 5]
+    assert read(None, world.outbox.read(None, None, 1)[0].id, 10) == []
+    for wrong in ("x", "1", "1-", "-1-2"):
+        with pytest.raises(StatementError, match="BAD_VALUE"):
+            world.outbox.read(None, wrong, 1)
+
+
+def test_events_tell_whether_each_target_has_them(world: World) -> None:
+    def states() -> list[str]:
+        found = events(world.outbox, world.deliveries, {"s": "main.s"}, "s", None, 10)
+        assert {event.stream for event in found} <= {"main.s"}
+        return [state for event in found for _, state in event.deliveries]
+
+    world.put([1, 2], 1)
+    world.send()
+    assert states() == ["sent", "sent"]
+    assert list(waiting(world.outbox, world.deliveries).values()) == [0]
+    world.done["s", 2] = False
+    world.put([3], 2)
+    world.send()
+    assert states() == ["sent", "sent", "waiting"]
+    assert list(waiting(world.outbox, world.deliveries).values()) == [1]

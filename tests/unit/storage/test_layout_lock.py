@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from lakestream.clock import SystemClock
 from lakestream.errors import BusyError, LakeError, StatementError, StorageError
 from lakestream.storage.layout import Layout, safe_segment, segment_name
-from lakestream.storage.lock import writer_lock
+from lakestream.storage.lock import try_lock, writer_lock
 
 if TYPE_CHECKING:
     from lakestream.clock import ManualClock
@@ -110,3 +111,22 @@ def test_threads_of_one_lake_share_its_lock(layout: Layout, clock: ManualClock) 
         thread.start()
         thread.join()
     assert entered.is_set()
+
+
+def test_who_waits_for_the_lock_comes_before_who_had_it(layout: Layout) -> None:
+    order: list[str] = []
+    clock = SystemClock()
+
+    def wait() -> None:
+        with writer_lock(Layout(layout.root), wait_seconds=60, clock=clock):
+            order.append("waited")
+
+    with writer_lock(layout, wait_seconds=0, clock=clock):
+        waiting = threading.Thread(target=wait)
+        waiting.start()
+        while (turn := try_lock(layout, "lock.turn")) is not None:
+            turn.close()
+    with writer_lock(layout, wait_seconds=60, clock=clock):
+        order.append("again")
+    waiting.join()
+    assert order == ["waited", "again"]

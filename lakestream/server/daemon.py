@@ -1,0 +1,180 @@
+"""``lakestream serve``: one process that keeps a lake's streams current and answers for them."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import signal
+import socket
+import sys
+import threading
+from contextlib import closing, contextmanager
+from typing import TYPE_CHECKING
+
+import uvicorn
+
+from lakestream.clock import SystemClock
+from lakestream.errors import BusyError, ConfigError
+from lakestream.lake import Lake
+from lakestream.server.app import Service, create_app
+from lakestream.server.connect import with_connect
+from lakestream.server.feed import Feed
+from lakestream.server.listener import Listener
+from lakestream.server.live import Live, Rates
+from lakestream.server.metrics import Metrics
+from lakestream.server.owner import Ownership
+from lakestream.server.reader import Reader
+from lakestream.server.statements import Statements
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from types import FrameType
+
+    from lakestream.server.owner import Owner
+    from lakestream.settings import Settings
+    from lakestream.storage.layout import Layout
+
+LOOPBACK = ("127.0.0.1", "::1", "localhost")
+MESSAGE_LIMIT = 64 * 1024
+"""Most bytes of a message that a websocket's client sends."""
+
+_DRAIN_SECONDS = 2
+
+
+def serve(layout: Layout, settings: Settings, say: Callable[[str], None]) -> None:
+    """Serve a lake until SIGTERM or SIGINT; ``say`` hears what happens. Called in the main thread.
+
+    Waits for a daemon that serves the lake already. Raises ConfigError TOKEN_NEEDED, BusyError PORT_IN_USE,
+    NotSupportedError for a lake in an object store, and what ends the rounds (SPARK_DIED).
+    """
+    check_token(settings)
+    clock = SystemClock()
+    with _ended_by_signals():
+        ownership = Ownership.wait(layout, clock, lambda owner: say(_waits(owner)))
+        with ownership, closing(listen(settings.server_host, settings.server_port)) as listening:
+            if settings.connect_port:
+                listen(LOOPBACK[0], settings.connect_port).close()
+            _run(layout, settings, say, ownership, listening)
+
+
+def check_token(settings: Settings) -> None:
+    """Raise ConfigError TOKEN_NEEDED for a server that others than this machine reach, without a token."""
+    if settings.server_host not in LOOPBACK and settings.server_token is None:
+        raise ConfigError(
+            "TOKEN_NEEDED",
+            f"server_host is {settings.server_host}: whoever reaches it could change the lake",
+            hint="set LAKESTREAM_SERVER_TOKEN to a secret of at least 16 characters, or listen on 127.0.0.1",
+        )
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """Take a port of an address (0: any that is free).
+
+    Raises BusyError PORT_IN_USE, ConfigError ADDRESS_UNUSABLE.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        listening = socket.create_server((host, port), family=family)
+    except socket.gaierror as error:
+        raise ConfigError("ADDRESS_UNUSABLE", f"{host} is no address: {error.strerror}") from None
+    except OSError as error:
+        if error.errno == errno.EADDRINUSE:
+            raise BusyError(
+                "PORT_IN_USE",
+                f"port {port} of {host} is in use",
+                hint="take another one (server_port, connect_port), or stop what uses it",
+            ) from None
+        raise ConfigError(
+            "ADDRESS_UNUSABLE", f"{host}:{port} cannot be listened on: {error.strerror}"
+        ) from None
+    # Its connections inherit this; without it an answer waits 40 ms for an acknowledgement.
+    listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return listening
+
+
+def _waits(owner: Owner | None) -> str:
+    by = f"process {owner.pid} on {owner.host} ({owner.url})" if owner else "another process"
+    return f"the lake is served by {by}; waiting to take over"
+
+
+@contextmanager
+def _ended_by_signals() -> Iterator[None]:
+    """Let SIGTERM and SIGINT end the process with status 0 while it waits or starts."""
+
+    def handle(_number: int, _frame: FrameType | None) -> None:
+        sys.exit(0)
+
+    before = {number: signal.signal(number, handle) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _run(
+    layout: Layout,
+    settings: Settings,
+    say: Callable[[str], None],
+    ownership: Ownership,
+    listening: socket.socket,
+) -> None:
+    """Start Spark and the server, then run rounds until told to stop."""
+    from scheduler.watch import watch
+
+    clock, live = SystemClock(), Live()
+    rates, url = Rates(clock.monotonic), _url(listening)
+    with Lake(layout.root, settings=with_connect(settings), create=False) as lake:
+        spark = lake.spark
+
+        def another(confirm: Callable[[str], bool] | None = None) -> Lake:
+            """Open the lake once more, with a Spark session of its own."""
+            session = spark.newSession()
+            return Lake(layout.root, settings=settings, create=False, spark=session, confirm=confirm)
+
+        reader, feed = Reader(another(), rates), Feed(another(), live)
+        metrics = Metrics(reader.statuses, reader.waiting, lambda: clock.now().timestamp())
+        listener = Listener(f"serving {layout.root} at {url}", say, clock, live, rates, metrics, feed)
+        with closing(Statements(another)) as statements:
+            service = Service(reader, statements, live, metrics.text, listener.is_well)
+            with _answering(service, settings, listening, feed):
+                ownership.announce(url, clock)
+                watch(lake, listener, poll_seconds=settings.poll_seconds)
+
+
+@contextmanager
+def _answering(service: Service, settings: Settings, listening: socket.socket, feed: Feed) -> Iterator[None]:
+    """Answer requests in a thread of its own."""
+    token = settings.server_token
+    names = frozenset({"localhost", settings.server_host, *settings.server_names})
+    app = create_app(service, names=names, token=token.get_secret_value() if token else None)
+    server = uvicorn.Server(
+        uvicorn.Config(
+            app,
+            ws="websockets-sansio",
+            ws_max_size=MESSAGE_LIMIT,
+            lifespan="off",
+            log_level="warning",
+            access_log=False,
+            server_header=False,
+            timeout_graceful_shutdown=_DRAIN_SECONDS,
+        )
+    )
+
+    async def answer() -> None:
+        following = asyncio.ensure_future(feed.run())
+        await server.serve(sockets=[listening])
+        following.cancel()
+
+    thread = threading.Thread(target=lambda: asyncio.run(answer()), name="server", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        server.should_exit = True
+        thread.join(_DRAIN_SECONDS * 2)
+
+
+def _url(listening: socket.socket) -> str:
+    host, port = listening.getsockname()[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"

@@ -1,0 +1,210 @@
+"""What the HTTP API answers, as JSON: instants are ISO 8601 text in UTC, durations seconds."""
+
+from __future__ import annotations
+
+from datetime import datetime  # noqa: TC003 - pydantic reads the annotations
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class Problem(BaseModel):
+    """What was wrong with a request; ``place`` is where in its statement."""
+
+    code: str
+    message: str
+    hint: str = ""
+    place: dict[str, Any] | None = None
+    exit_status: int = 1
+
+
+class ErrorDocument(BaseModel):
+    """An error."""
+
+    error: Problem
+
+
+class OwnerDocument(BaseModel):
+    """The daemon that serves the lake."""
+
+    pid: int
+    host: str
+    since: datetime
+
+
+class LakeDocument(BaseModel):
+    """The lake."""
+
+    root: str
+    timezone: str
+    version: str
+    owner: OwnerDocument
+    now: datetime
+
+
+class StreamDocument(BaseModel):
+    """A stream: lag in commits and seconds, counts since it was created, and what it does."""
+
+    database: str
+    name: str
+    status: str
+    tick: int | None
+    version: int | None
+    lag: int
+    lag_seconds: float | None
+    rows_in: int
+    rows_out: int
+    late: int
+    rows_per_second: float
+    last_tick_at: datetime | None
+    last_tick_seconds: float | None
+    next_due_at: datetime | None
+    recalculating: str | None
+    held_back: str | None
+    last_error: str | None
+    retry_at: datetime | None
+    sources: list[str]
+    output: str | None
+    trigger: str
+
+
+class RecalculationDocument(BaseModel):
+    """A recalculation of ``[from, to)`` of event time, and how many of its parts are done."""
+
+    model_config = ConfigDict(populate_by_name=True)
+
+    id: str
+    start: datetime | None = Field(alias="from")
+    end: datetime | None = Field(alias="to")
+    done: int
+    parts: int | None
+    status: str
+
+
+class FailureDocument(BaseModel):
+    """A failure of a stream."""
+
+    at: datetime
+    code: str
+    message: str
+
+
+class StreamDetails(StreamDocument):
+    """A stream with its definition, recalculations and failures."""
+
+    sql: str
+    created_at: datetime
+    recalculations: list[RecalculationDocument]
+    errors: list[FailureDocument]
+    errors_table: str | None
+
+
+class RunDocument(BaseModel):
+    """A tick of a stream, or a failure."""
+
+    tick: int
+    kind: str
+    at: datetime
+    seconds: float
+    rows_in: int
+    rows_out: int
+    windows: int
+    late: int
+    lag: int
+    error: str | None
+
+
+class ColumnDocument(BaseModel):
+    """A column of rows and its type."""
+
+    name: str
+    type: str
+
+
+class RowsDocument(BaseModel):
+    """Rows, newest first."""
+
+    columns: list[ColumnDocument]
+    rows: list[list[Any]]
+
+
+class TableNode(BaseModel):
+    """A table that streams read or write."""
+
+    name: str
+    kind: str
+
+
+class StreamNode(BaseModel):
+    """A stream between tables."""
+
+    name: str
+    reads: list[str]
+    writes: str | None
+
+
+class LineageDocument(BaseModel):
+    """Tables and the streams between them."""
+
+    tables: list[TableNode]
+    streams: list[StreamNode]
+
+
+class DeliveryDocument(BaseModel):
+    """A target of an event, and what became of it there: ``sent``, ``waiting``, or what went wrong."""
+
+    target: str
+    state: str
+
+
+class EventDocument(BaseModel):
+    """An event of the outbox; ``event`` is what is sent."""
+
+    id: str
+    stream: str
+    at: datetime
+    type: str
+    group: str | None
+    event: Any
+    deliveries: list[DeliveryDocument]
+
+
+class StatementRequest(BaseModel):
+    """Statements to run; ``database`` is the one that they begin in, ``yes`` answers their questions."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    sql: str
+    dialect: str = "tdengine"
+    database: str = "main"
+    yes: bool = False
+
+
+class StatementDocument(BaseModel):
+    """The result of the last statement.
+
+    ``types`` are those of the columns, ``truncated`` says that there were more rows than are sent, and
+    ``database`` is the current one after the statements (``USE``).
+    """
+
+    columns: list[str]
+    types: list[str]
+    rows: list[list[Any]]
+    message: str
+    truncated: bool
+    database: str
+
+
+class RecalculateRequest(BaseModel):
+    """A range of event time; without ``to`` it ends with the stream's progress."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    start: str = Field(alias="from")
+    end: str | None = Field(default=None, alias="to")
+
+
+class MessageDocument(BaseModel):
+    """What was done."""
+
+    message: str

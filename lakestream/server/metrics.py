@@ -1,0 +1,121 @@
+"""Metrics for Prometheus: the lake's state as it is when asked, and what the daemon has counted."""
+
+from __future__ import annotations
+
+from collections import Counter as Tally
+from typing import TYPE_CHECKING
+
+from prometheus_client import CollectorRegistry, Counter, Histogram, Info, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.registry import Collector
+
+from lakestream import __version__
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from prometheus_client.core import Metric
+
+    from lakestream.engine.engine import TickReport
+    from lakestream.lake import StreamStatus
+
+_TICK_SECONDS = (0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 300)
+_STATUSES = ("Running", "Retrying", "Stopped", "Failed")
+
+
+class Metrics:
+    """The metrics of one daemon.
+
+    ``statuses`` gives the streams as they are, ``waiting`` how many events wait for each target, ``now`` the
+    wall-clock time in seconds since 1970.
+    """
+
+    def __init__(
+        self,
+        statuses: Callable[[], Sequence[StreamStatus]],
+        waiting: Callable[[], dict[str, int]],
+        now: Callable[[], float],
+    ) -> None:
+        self._registry = CollectorRegistry()
+        self._registry.register(_State(statuses, waiting, now))
+        Info("lakestream_build", "Version.", registry=self._registry).info({"version": __version__})
+        self._ticks = Counter("lakestream_ticks", "Ticks.", ["stream", "result"], registry=self._registry)
+        self._seconds = Histogram(
+            "lakestream_tick_seconds", "Seconds of a tick.", buckets=_TICK_SECONDS, registry=self._registry
+        )
+
+    def count(self, report: TickReport) -> None:
+        """Count a tick."""
+        self._ticks.labels(report.stream, "failed" if report.error else "done").inc()
+        self._seconds.observe(report.seconds)
+
+    def text(self) -> bytes:
+        """Return all metrics in Prometheus's text format."""
+        return generate_latest(self._registry)
+
+
+class _State(Collector):
+    """Reads the state of the lake when Prometheus asks."""
+
+    def __init__(
+        self,
+        statuses: Callable[[], Sequence[StreamStatus]],
+        waiting: Callable[[], dict[str, int]],
+        now: Callable[[], float],
+    ) -> None:
+        self._statuses = statuses
+        self._waiting = waiting
+        self._now = now
+
+    def collect(self) -> Iterable[Metric]:
+        statuses = self._statuses()
+        yield self._by_status(statuses)
+        yield from self._of_streams(statuses)
+        waiting = GaugeMetricFamily(
+            "lakestream_events_waiting", "Events that wait for a target.", labels=["target"]
+        )
+        for target, count in self._waiting().items():
+            waiting.add_metric([target], count)
+        yield waiting
+
+    def describe(self) -> Iterable[Metric]:
+        """Return nothing: what there is follows from the lake."""
+        return []
+
+    def _by_status(self, statuses: Sequence[StreamStatus]) -> Metric:
+        found = Tally(status.status for status in statuses)
+        streams = GaugeMetricFamily("lakestream_streams", "Streams by status.", labels=["status"])
+        for status in _STATUSES:
+            streams.add_metric([status], found[status])
+        return streams
+
+    def _of_streams(self, statuses: Sequence[StreamStatus]) -> Iterable[Metric]:
+        gauges: dict[str, tuple[str, Callable[[StreamStatus], float | None]]] = {
+            "lakestream_lag_commits": ("Commits of the source still to take.", lambda s: s.lag),
+            "lakestream_lag_seconds": ("Age of the oldest of them.", lambda s: s.lag_seconds),
+            "lakestream_last_tick_age_seconds": ("Seconds since the last tick.", self._age),
+        }
+        counters: dict[str, tuple[str, Callable[[StreamStatus], float]]] = {
+            "lakestream_rows_in": ("Changed rows taken.", lambda s: s.rows_in),
+            "lakestream_rows_out": ("Rows written.", lambda s: s.rows_out),
+            "lakestream_rows_late": ("Late rows.", lambda s: s.late),
+        }
+        for name, (about, of) in gauges.items():
+            yield _filled(GaugeMetricFamily(name, about, labels=["stream"]), statuses, of)
+        for name, (about, of) in counters.items():
+            yield _filled(CounterMetricFamily(name, about, labels=["stream"]), statuses, of)
+
+    def _age(self, status: StreamStatus) -> float | None:
+        return None if status.last_tick_us is None else self._now() - status.last_tick_us / 1_000_000
+
+
+def _filled(
+    family: GaugeMetricFamily | CounterMetricFamily,
+    statuses: Sequence[StreamStatus],
+    of: Callable[[StreamStatus], float | None],
+) -> Metric:
+    for status in statuses:
+        value = of(status)
+        if value is not None:
+            family.add_metric([f"{status.database}.{status.name}"], value)
+    return family

@@ -1,0 +1,93 @@
+"""Who serves a lake: a lock held for the daemon's life, in a file that says where it listens."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Self
+
+from lakestream.errors import NotSupportedError
+from lakestream.storage.lock import try_lock
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from lakestream.clock import Clock
+    from lakestream.storage.layout import Layout
+
+_FILE = "daemon.lock"
+_LOOK_SECONDS = 0.5
+
+
+@dataclass(frozen=True)
+class Owner:
+    """A daemon: its process, where it listens, and since when (ISO 8601, UTC)."""
+
+    pid: int
+    host: str
+    url: str
+    since: str
+
+
+class Ownership:
+    """The right to serve a lake; the kernel takes it back when the process ends, however that happens."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+
+    @classmethod
+    def wait(cls, layout: Layout, clock: Clock, waiting: Callable[[Owner | None], None]) -> Ownership:
+        """Take the right to serve a lake, after the daemon that has it; ``waiting`` hears of that one.
+
+        Raises NotSupportedError for a lake in an object store: nothing keeps two daemons apart there.
+        """
+        if not layout.is_local:
+            raise NotSupportedError(
+                "serve of a lake in an object store",
+                hint="run it on a schedule: `lakestream run` in one process at a time",
+            )
+        file = try_lock(layout, _FILE)
+        if file is None:
+            waiting(_written(layout))
+        while file is None:
+            clock.sleep(_LOOK_SECONDS)
+            file = try_lock(layout, _FILE)
+        return cls(file)
+
+    def announce(self, url: str, clock: Clock) -> Owner:
+        """Say in the file who serves the lake, and where."""
+        owner = Owner(os.getpid(), socket.gethostname(), url, clock.now().isoformat())
+        self._file.truncate(0)
+        self._file.write(json.dumps(asdict(owner)).encode())
+        self._file.flush()
+        return owner
+
+    def __enter__(self) -> Self:
+        """Return the right."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Let the next daemon serve the lake."""
+        self._file.truncate(0)
+        self._file.close()
+
+
+def find_owner(layout: Layout) -> Owner | None:
+    """Return the daemon that serves a lake, None when there is none or it is not ready yet."""
+    if not layout.is_local or not Path(layout.system_root, _FILE).exists():
+        return None
+    file = try_lock(layout, _FILE)
+    if file is not None:
+        file.close()
+        return None
+    return _written(layout)
+
+
+def _written(layout: Layout) -> Owner | None:
+    try:
+        return Owner(**json.loads(Path(layout.system_root, _FILE).read_text()))
+    except (OSError, ValueError, TypeError):
+        return None  # it is being written at this very moment

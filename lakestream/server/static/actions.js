@@ -1,0 +1,70 @@
+// What can be done to a stream, each after a question.
+
+import { post, streamPath } from "./api.js";
+import { el } from "./dom.js";
+import { lakeZone } from "./format.js";
+import { nameOf } from "./overview.js";
+
+// The buttons of a stream; `done` hears what was done.
+export function buttons(stream, done) {
+  const runs = stream.status === "Running" || stream.status === "Retrying";
+  const stop = action("Stop", "It stops after the running tick, and goes on from there when it is started.", "stop");
+  const start = action("Start", "It goes on from where it stopped.", "start");
+  const recalculate = action(
+    "Recalculate",
+    "Windows that overlap the range are computed again from the source as it is, and replaced in the output.",
+    "recalculate",
+    range,
+  );
+  return [runs ? stop : start, recalculate].map((one) =>
+    el("button", { type: "button", click: () => ask(one, stream, done) }, one.title),
+  );
+}
+
+function action(title, told, path, fields = () => []) {
+  return { title, told, path, fields };
+}
+
+function range() {
+  const zone = el("p", { class: "note" }, `Times are in the lake's time zone, ${lakeZone()}.`);
+  return [field("From (included)", "from", true), field("To (not included); empty: all there is", "to", false), zone];
+}
+
+function field(label, name, required) {
+  return el("label", {}, label, el("input", { type: "datetime-local", step: "1", name, required }));
+}
+
+function ask(one, stream, done) {
+  const problem = el("p", { class: "problem", role: "alert", hidden: true });
+  const confirm = el("button", { type: "submit", class: "primary" }, one.title);
+  const dialog = el(
+    "dialog",
+    { "aria-labelledby": "question", close: () => dialog.remove() },
+    el(
+      "form",
+      { submit: (event) => send(event) },
+      el("h2", { id: "question" }, `${one.title} ${nameOf(stream)}?`),
+      el("p", {}, one.told),
+      ...one.fields(),
+      problem,
+      el("div", { class: "buttons" }, el("button", { type: "button", click: () => dialog.close() }, "Cancel"), confirm),
+    ),
+  );
+  const send = async (event) => {
+    event.preventDefault();
+    confirm.disabled = true;
+    const given = [...new FormData(event.target)].filter(([, value]) => value);
+    const body = Object.fromEntries(given.map(([name, value]) => [name, value.replace("T", " ")]));
+    try {
+      const answer = await post(streamPath(stream, `/${one.path}`), body);
+      dialog.close();
+      done(answer.message);
+    } catch (error) {
+      problem.textContent = [error.message, error.hint].filter(Boolean).join(". ");
+      problem.hidden = false;
+      confirm.disabled = false;
+    }
+  };
+  document.body.append(dialog);
+  dialog.showModal();
+}

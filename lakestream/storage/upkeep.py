@@ -1,0 +1,154 @@
+"""Upkeep of one Delta table: small files put together, old ones deleted, its log kept short.
+
+No row changes: compaction commits with ``dataChange=false``, which streams pass over.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from deltalake.exceptions import DeltaError
+
+from lakestream.errors import StorageError
+from lakestream.storage import files
+from lakestream.storage.edits import retried
+from lakestream.storage.table import capabilities, first_line
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from datetime import timedelta
+
+    from pyspark.sql import SparkSession
+
+    from lakestream.storage.table import Table
+
+_FILES_KEPT = ("delta.deletedFileRetentionDuration", "7 days")
+_LOG_KEPT = ("delta.logRetentionDuration", "30 days")
+_SPARK_ONLY = frozenset({"columnMapping", "deletionVectors"})
+"""Features of tables that delta-rs appends to, and does not rewrite."""
+
+
+@dataclass(frozen=True)
+class Upkeep:
+    """What was done to a table's files; in a dry run what would be, and ``files_after`` is not known.
+
+    ``deleted`` counts files that no version within the retention needs, ``bytes_freed`` their size.
+    """
+
+    files_before: int
+    files_after: int | None
+    deleted: int = 0
+    bytes_freed: int = 0
+
+
+@dataclass(frozen=True)
+class Rules:
+    """How a table is kept: compacted from ``least_files`` on; ``deletes``: old files and log entries go.
+
+    ``spark`` is called for tables that delta-rs cannot rewrite.
+    """
+
+    least_files: int
+    deletes: bool
+    dry_run: bool
+    spark: Callable[[], SparkSession]
+
+
+def retention(table: Table) -> timedelta:
+    """Return how long a table keeps what readers of older versions need: files and log, the shorter one.
+
+    Raises StorageError RETENTION_UNREADABLE for a table property that is no duration.
+    """
+    return min(_duration(table, *_FILES_KEPT), _duration(table, *_LOG_KEPT))
+
+
+def _duration(table: Table, name: str, default: str) -> timedelta:
+    """Read a duration as Delta writes it: ``interval 7 days``."""
+    from pandas import Timedelta
+
+    text = table.properties.get(name, default)
+    try:
+        found: timedelta = Timedelta(text.lower().removeprefix("interval ")).to_pytimedelta()
+    except ValueError:
+        raise StorageError(
+            "RETENTION_UNREADABLE",
+            f"{name} of {table.path} is {text!r}",
+            hint="write it like interval 7 days",
+        ) from None
+    return found
+
+
+def keep_up(table: Table, rules: Rules) -> Upkeep:
+    """Compact a table, write a checkpoint of its log, and delete what is older than its own retention.
+
+    Each step leaves a table that is whole: one that did not come is made up for the next time. Raises
+    StorageError UPKEEP_FAILED.
+    """
+    with table.guard:
+        table.refresh()
+        try:
+            return _by_spark(table, rules) if _needs_spark(table) else _by_arrow(table, rules)
+        except DeltaError as error:
+            raise StorageError("UPKEEP_FAILED", f"{table.path}: {first_line(error)}") from error
+        finally:
+            # What is kept in memory of older versions may name files that are gone.
+            table.reopen()
+
+
+def _needs_spark(table: Table) -> bool:
+    return not capabilities(table).arrow_writes or bool(table.features & _SPARK_ONLY)
+
+
+def _by_arrow(table: Table, rules: Rules) -> Upkeep:
+    before = _count(table)
+    if not rules.dry_run:
+        if before >= rules.least_files:
+            _compact(table)
+        _checkpoint(table)
+    old = _vacuum(table, dry_run=True) if rules.deletes else []
+    freed = files.size(table.path, old)
+    if rules.dry_run:
+        return Upkeep(before, None, len(old), freed)
+    if old:
+        _vacuum(table, dry_run=False)
+    if rules.deletes:
+        table.handle.cleanup_metadata()
+    return Upkeep(before, _count(table), len(old), freed)
+
+
+def _count(table: Table) -> int:
+    return len(table.handle.file_uris())
+
+
+@retried
+def _compact(table: Table) -> None:
+    table.refresh()
+    table.handle.optimize.compact()
+
+
+def _checkpoint(table: Table) -> None:
+    """Write a checkpoint of the log unless the last one is of this version."""
+    if not files.exists(table.path, f"_delta_log/{table.handle.version():020}.checkpoint.parquet"):
+        table.handle.create_checkpoint()
+
+
+def _vacuum(table: Table, *, dry_run: bool) -> Sequence[str]:
+    """Delete files by the table's own retention: change data and what crashes left behind too (full)."""
+    return table.handle.vacuum(dry_run=dry_run, full=True)
+
+
+def _by_spark(table: Table, rules: Rules) -> Upkeep:
+    """Leave a table to Spark, which writes the checkpoints itself and does not say what a VACUUM frees."""
+    from delta.tables import DeltaTable
+
+    before = _count(table)
+    if rules.dry_run:
+        return Upkeep(before, None)
+    named = DeltaTable.forPath(rules.spark(), table.path)
+    if before >= rules.least_files:
+        named.optimize().executeCompaction()
+    if rules.deletes:
+        named.vacuum()
+    table.refresh()
+    return Upkeep(before, _count(table))

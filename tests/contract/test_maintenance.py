@@ -1,0 +1,153 @@
+"""Maintenance: fewer files, the same rows, and streams that go on."""
+
+from __future__ import annotations
+
+import shutil
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from deltalake import DeltaTable
+
+from lakestream import Lake, ManualClock, Settings
+from lakestream.engine.faults import SimulatedCrash, crash_at
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from lakestream.engine.maintenance import Maintained
+
+pytestmark = pytest.mark.spark
+
+START = datetime(2025, 1, 1, 12, tzinfo=UTC)
+SETTINGS = Settings(history_ticks=2, compact_files=4)
+CALCULATION = "AS SELECT _twstart AS w, sum(v) AS n FROM %%trows"
+STREAM = f"CREATE STREAM s INTERVAL(10s) SLIDING(10s) FROM m INTO o {CALCULATION}"
+TOLD = (
+    "CREATE STREAM t INTERVAL(10s) SLIDING(10s) FROM m NOTIFY('ws://127.0.0.1:9') ON (WINDOW_CLOSE) "
+    f"INTO p {CALCULATION}"
+)
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Path:
+    """A lake with small commits, whose output keeps no old files."""
+    root = tmp_path_factory.mktemp("made") / "lake"
+    with opened(root, spark) as lake:
+        lake.sql("CREATE TABLE m (ts TIMESTAMP, v INT)")
+        lake.sql(STREAM)
+        for minute in range(4):
+            write(lake, minute)
+            lake.run()
+        lake.sql("UPDATE m SET v = 5 WHERE ts = '2025-01-01 00:01:01'")
+        lake.run()
+        keep_nothing(root, "o")
+    return root
+
+
+@pytest.fixture
+def root(made: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(made, tmp_path / "lake"))
+
+
+def opened(root: Path, spark: SparkSession) -> Lake:
+    return Lake(root, spark=spark, clock=ManualClock(START), settings=SETTINGS)
+
+
+def write(lake: Lake, minute: int) -> None:
+    lake.insert("m", [{"ts": f"2025-01-01 00:{minute:02}:{second:02}", "v": 1} for second in (1, 30)])
+
+
+def keep_nothing(root: Path, table: str) -> None:
+    handle = DeltaTable(str(root / "main" / table))
+    handle.alter.set_table_properties({"delta.deletedFileRetentionDuration": "interval 0 seconds"})
+
+
+def by_table(done: list[Maintained]) -> dict[str, Maintained]:
+    assert not [table.error for table in done if table.error]
+    return {table.table: table for table in done}
+
+
+def data_files(root: Path, table: str) -> int:
+    return len(list((root / "main" / table).rglob("*.parquet")))
+
+
+def test_files_go_and_rows_stay(root: Path, spark: SparkSession) -> None:
+    before = data_files(root, "o")
+    with opened(root, spark) as lake:
+        told = by_table(lake.maintain(dry_run=True))["main.o"]
+        assert told.files_before >= 4
+        assert (told.files_after, data_files(root, "o")) == (None, before)
+        heard: list[Maintained] = []
+        done = by_table(lake.maintain(on_table=heard.append))
+        assert heard == list(done.values())
+        output = done["main.o"]
+        assert (output.files_before, output.files_after) == (told.files_before, 1)
+        assert output.files_deleted >= output.files_before
+        assert output.bytes_freed > 0
+        assert data_files(root, "o") == 1 + len(list((root / "main/o/_delta_log").glob("*.parquet")))
+        assert done["main.m"].files_deleted == 0
+        assert done["_lakestream/progress"].rows_deleted > 0
+        write(lake, 30)
+        assert not lake.run().failed
+        assert lake.verify("s").holds
+        assert not by_table(lake.maintain())["main.m"].left_out
+
+
+def test_what_a_stream_has_still_to_read_stays(root: Path, spark: SparkSession) -> None:
+    keep_nothing(root, "m")
+    with opened(root, spark) as lake:
+        lake.sql("STOP STREAM s")
+        write(lake, 20)
+        lake.sql("UPDATE m SET v = 7 WHERE ts = '2025-01-01 00:20:01'")
+        source = by_table(lake.maintain())["main.m"]
+        assert source.files_deleted == 0
+        assert source.left_out is not None
+        assert "the stream main.s has still to read version" in source.left_out
+        lake.sql("START STREAM s")
+        write(lake, 21)
+        assert not lake.run().failed
+        assert lake.sql("SELECT n FROM o WHERE w = '2025-01-01 00:20:00'").fetchall() == [(7,)]
+
+
+def test_a_crash_in_between_is_harmless(root: Path, spark: SparkSession) -> None:
+    with pytest.raises(SimulatedCrash), opened(root, spark) as lake, crash_at("M1", 2):
+        lake.maintain()
+    with opened(root, spark) as lake:
+        assert by_table(lake.maintain())["main.o"].files_before == 1
+        assert lake.sql("SELECT n FROM o WHERE w = '2025-01-01 00:01:00'").fetchall() == [(5,)]
+
+
+def test_a_table_that_fails_does_not_stop_the_others(root: Path, spark: SparkSession) -> None:
+    handle = DeltaTable(str(root / "main/m"))
+    handle.alter.set_table_properties({"delta.deletedFileRetentionDuration": "interval of a week"})
+    with opened(root, spark) as lake:
+        write(lake, 20)
+        failed, *others = sorted(lake.maintain(), key=lambda table: table.table != "main.m")
+        assert failed.error is not None
+        assert "RETENTION_UNREADABLE" in failed.error
+        assert not any(table.error for table in others)
+
+
+def test_tables_outside_are_left_alone(root: Path, spark: SparkSession) -> None:
+    with opened(root, spark) as lake:
+        lake.sql(f"CREATE TABLE other LOCATION '{root}/main/m'")
+        outside = by_table(lake.maintain())["main.other"]
+        assert outside.left_out is not None
+        assert outside.files_before == 0
+
+
+def test_old_events_go_once_everyone_was_told(root: Path, spark: SparkSession) -> None:
+    clock = ManualClock(START)
+    with Lake(root, spark=spark, clock=clock, settings=Settings(notify_hosts=("127.0.0.1",))) as lake:
+        lake.sql(TOLD)
+        write(lake, 41)
+        lake.run()
+        clock.advance(timedelta(days=30))
+        outbox = by_table(lake.maintain())["_lakestream/outbox"]
+        assert outbox.rows_deleted == 0
+        lake.sql("DROP STREAM t")
+        assert by_table(lake.maintain(dry_run=True))["_lakestream/outbox"].rows_deleted > 0
+        assert by_table(lake.maintain())["_lakestream/outbox"].rows_deleted > 0
+        assert by_table(lake.maintain())["_lakestream/outbox"].rows_deleted == 0

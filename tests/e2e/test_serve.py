@@ -1,0 +1,200 @@
+"""The daemon in processes of its own: served over HTTP, killed, taken over, stopped."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.request import urlopen
+
+import pytest
+from websockets.sync.client import connect
+
+from lakestream.clock import SystemClock
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+pytestmark = [pytest.mark.e2e, pytest.mark.spark, pytest.mark.slow]
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+COMMAND = [sys.executable, "-m", "lakestream"]
+TOKEN = "a-secret-of-the-test"
+
+TABLES = """
+CREATE TABLE power (ts TIMESTAMP, watts DOUBLE);
+CREATE STREAM hourly INTERVAL(1h) SLIDING(1h) FROM power
+  INTO power_hourly AS SELECT _twstart AS hour, count(*) AS n, avg(watts) AS mean FROM %%trows
+"""
+
+
+class Serving:
+    """A daemon on the lake, and what it says."""
+
+    def __init__(self, root: str, log: Path, **settings: str) -> None:
+        self.root = root
+        self.log = log
+        self.settings = settings
+        self.process = subprocess.Popen(
+            [*COMMAND, "--lake", root, "serve"], stderr=log.open("wb"), env=environment(**settings)
+        )
+
+    def url(self) -> str:
+        """Return where it listens, once it does."""
+        self.until(lambda: " at http://" in self.log.read_text())
+        return self.log.read_text().partition(" at ")[2].partition(";")[0]
+
+    def until(self, holds: Any) -> None:
+        clock = SystemClock()
+        deadline = clock.monotonic() + 120
+        while not holds():
+            assert self.process.poll() is None, self.log.read_text()
+            assert clock.monotonic() < deadline, self.log.read_text()
+            clock.sleep(0.05)
+
+    def jvm(self) -> int:
+        children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
+        return next(int(pid) for pid in children if b"java" in Path(f"/proc/{pid}/cmdline").read_bytes())
+
+    def end(self, number: int) -> int:
+        self.process.send_signal(number)
+        return self.process.wait(30)
+
+
+def environment(**settings: str) -> dict[str, str]:
+    small = {"MASTER": "local[1]", "DRIVER_MEMORY": "1g", "SERVER_PORT": "0", "CONNECT_PORT": "0", **settings}
+    named = {f"LAKESTREAM_{name}": value for name, value in small.items()}
+    return {**os.environ, "PYTHONPATH": str(CHECKOUT), **named}
+
+
+def lakestream(root: str, *arguments: str, **settings: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*COMMAND, "--lake", root, *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+        stdin=subprocess.DEVNULL,
+        env=environment(**settings),
+    )
+
+
+def get(url: str) -> Any:
+    with urlopen(url) as answer:
+        return json.load(answer)
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> str:
+    made = str(tmp_path_factory.mktemp("serve") / "lake")
+    assert lakestream(made, "init").returncode == 0
+    return made
+
+
+@pytest.fixture
+def serve(root: str, tmp_path: Path) -> Iterator[Callable[..., Serving]]:
+    """Start daemons on the lake; what is left of them at the end is killed."""
+    started: list[Serving] = []
+
+    def start(**settings: str) -> Serving:
+        started.append(Serving(root, tmp_path / f"{len(started)}.log", **settings))
+        return started[-1]
+
+    yield start
+    for serving in started:
+        serving.process.kill()
+        serving.process.wait()
+
+
+def test_a_daemon_serves_a_lake_and_another_one_takes_over(root: str, serve: Callable[..., Serving]) -> None:
+    first = serve()
+    url = first.url()
+    made = lakestream(root, "sql", TABLES)
+    assert made.returncode == 0, made.stderr
+    with connect(url.replace("http", "ws") + "/api/live?stream=main.hourly") as live:
+        values = "('2025-01-01 08:10:00', 700), ('2025-01-01 08:50:00', 740), ('2025-01-01 09:00:00', 0)"
+        inserted = lakestream(root, "--output", "json", "sql", f"INSERT INTO power VALUES {values}")
+        assert json.loads(inserted.stdout)["message"] == "inserted 3 rows", inserted.stderr
+        tick = json.loads(live.recv(timeout=60))
+    assert (tick["type"], tick["stream"], tick["rows_in"], tick["rows_out"]) == ("tick", "main.hourly", 3, 1)
+    output = get(f"{url}/api/streams/main/hourly/output")
+    assert output["rows"] == [["2025-01-01T08:00:00+00:00", 2, 720.0]]
+    second = taken_over(serve, first)
+    assert get(f"{second.url()}/api/streams/main/hourly")["rows_out"] == 1
+    shown = lakestream(root, "sql", "SELECT hour, n, mean FROM power_hourly")
+    assert shown.stdout.splitlines()[-1].split() == ["2025-01-01", "08:00:00+00:00", "2", "720.0"]
+    wrong = lakestream(root, "sql", "SELECT nothing\n FROM nowhere")
+    assert (wrong.returncode, "line 2, column 7" in wrong.stderr) == (2, True)
+    assert second.end(signal.SIGTERM) == 0
+
+
+def taken_over(serve: Callable[..., Serving], first: Serving) -> Serving:
+    """Kill a daemon while another one waits, and return that one once it serves the lake."""
+    second = serve()
+    second.until(lambda: "waiting to take over" in second.log.read_text())
+    assert f"process {first.process.pid} " in second.log.read_text()
+    assert first.end(signal.SIGKILL) == -signal.SIGKILL
+    second.url()
+    return second
+
+
+def test_a_daemon_whose_spark_dies_says_so_and_ends(root: str, serve: Callable[..., Serving]) -> None:
+    port = free_port()
+    serving = serve(SERVER_TOKEN=TOKEN, CONNECT_PORT=str(port))
+    serving.url()
+    refused = lakestream(root, "sql", "SHOW STREAMS")
+    assert (refused.returncode, "TOKEN_NEEDED" in refused.stderr) == (1, True)
+    shown = lakestream(root, "--output", "json", "sql", "SHOW STREAMS", SERVER_TOKEN=TOKEN)
+    assert [row["name"] for row in json.loads(shown.stdout)["rows"]] == ["hourly"]
+    assert attached(port) == 3
+    os.kill(serving.jvm(), signal.SIGKILL)
+    assert serving.process.wait(30) == 70
+    assert "SPARK_DIED" in serving.log.read_text()
+
+
+def free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return int(found.getsockname()[1])
+
+
+def attached(port: int) -> int:
+    """Return what a client of Spark Connect counts."""
+    script = (
+        "import sys; from pyspark.sql import SparkSession\n"
+        f"spark = SparkSession.builder.remote('sc://localhost:{port}/;token={TOKEN}').getOrCreate()\n"
+        "print(spark.range(3).count())"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=False, timeout=120
+    )
+    assert ran.returncode == 0, ran.stderr
+    return int(ran.stdout)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "settings", "code", "status"),
+    [
+        (("--port", "65536"), {}, "SETTING_INVALID", 78),
+        (("--host", "0.0.0.0"), {}, "TOKEN_NEEDED", 78),
+        ((), {"SERVER_TOKEN": "short"}, "SETTING_INVALID", 78),
+        (("--host", "nowhere.invalid"), {"SERVER_TOKEN": TOKEN}, "ADDRESS_UNUSABLE", 78),
+    ],
+)
+def test_what_a_daemon_cannot_do_is_refused_before_spark_starts(
+    root: str, arguments: tuple[str, ...], settings: dict[str, str], code: str, status: int
+) -> None:
+    ran = lakestream(root, "serve", *arguments, **settings)
+    assert (ran.returncode, f"error[{code}]" in ran.stderr) == (status, True), ran.stderr
+    assert "short" not in ran.stderr.replace("shorter", "")
+
+
+def test_a_port_that_is_in_use_is_refused(root: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        ran = lakestream(root, "serve", "--port", str(taken.getsockname()[1]))
+    assert (ran.returncode, "error[PORT_IN_USE]" in ran.stderr) == (75, True), ran.stderr

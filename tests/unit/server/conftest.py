@@ -1,0 +1,95 @@
+"""The HTTP API over a small lake on disk; nothing here starts Spark."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import pytest
+from starlette.testclient import TestClient
+
+from lakestream.clock import SystemClock
+from lakestream.lake import Lake
+from lakestream.server.app import Service, create_app
+from lakestream.server.live import Live, Rates
+from lakestream.server.metrics import Metrics
+from lakestream.server.reader import Reader
+from lakestream.server.statements import Statements
+from lakestream.settings import Settings
+from lakestream.storage.registry import Failure, Progress, Recalculation, StreamRecord
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from contextlib import AbstractContextManager
+    from pathlib import Path
+
+TABLES = """
+CREATE TABLE power (ts TIMESTAMP, watts DOUBLE);
+CREATE TABLE power_hourly (hour TIMESTAMP, n BIGINT);
+INSERT INTO power VALUES ('2025-01-01 08:10:00', 700), ('2025-01-01 08:50:00', 740);
+INSERT INTO power_hourly VALUES ('2025-01-01 08:00:00', 2), ('2025-01-01 09:00:00', 0);
+"""
+STREAM = "CREATE STREAM hourly PERIOD(1h) FROM power INTO power_hourly AS SELECT _tprev_localtime, 1 AS n"
+NOON_US = 1_735_732_800_000_000
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> str:
+    """Return a lake with a stream that has ticked once and failed once."""
+    root = str(tmp_path / "lake")
+    with Lake(root, settings=Settings()) as lake:
+        lake.sql(TABLES)
+        registry = lake._registry
+        extra = {"source": "main.power", "reads": ["main.power"], "zone": "UTC", "current": "main"}
+        record = StreamRecord(
+            "u1",
+            "main",
+            "hourly",
+            STREAM,
+            "Running",
+            NOON_US,
+            0,
+            "id",
+            "hash",
+            "main.power_hourly",
+            extra=extra,
+        )
+        registry.add(record)
+        progress = Progress(
+            "u1", 1, 1, 2, 1, 0, 0, 0.25, NOON_US, {"kind": "period", "windows": 1, "total_in": 2}
+        )
+        registry.write_progress([progress])
+        registry.put_failure(Failure("f1", "u1", NOON_US + 1, 2, "COMMIT_FAILED", "no space left"))
+        job = Recalculation("r1", "u1", NOON_US, None, False, "Running", NOON_US, 1, {"cuts": [1, 2]})
+        registry.put_recalculation(job)
+    return root
+
+
+Serve = "Callable[..., AbstractContextManager[TestClient]]"
+
+
+@pytest.fixture
+def serve(root: str) -> Callable[..., AbstractContextManager[TestClient]]:
+    """Serve the lake to a client."""
+
+    @contextmanager
+    def serving(token: str | None = None, names: tuple[str, ...] = ("localhost",)) -> Iterator[TestClient]:
+        def opened(confirm: Callable[[str], bool] | None = None) -> Lake:
+            return Lake(root, settings=Settings(), create=False, confirm=confirm)
+
+        clock = SystemClock()
+        reader = Reader(opened(), Rates(clock.monotonic))
+        metrics = Metrics(reader.statuses, reader.waiting, lambda: clock.now().timestamp())
+        statements = Statements(opened)
+        service = Service(reader, statements, Live(), metrics.text, lambda: True)
+        app = create_app(service, names=frozenset(names), token=token)
+        yield TestClient(app, base_url="http://127.0.0.1:8600", follow_redirects=False)
+        statements.close()
+
+    return serving
+
+
+@pytest.fixture
+def client(serve: Callable[..., AbstractContextManager[TestClient]]) -> Iterator[TestClient]:
+    with serve() as made:
+        yield made

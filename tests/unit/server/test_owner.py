@@ -1,0 +1,76 @@
+"""One daemon at a time serves a lake."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from lakestream.clock import SystemClock
+from lakestream.errors import ConfigError, NotSupportedError
+from lakestream.server.connect import with_connect
+from lakestream.server.daemon import check_token
+from lakestream.server.owner import Owner, Ownership, find_owner
+from lakestream.settings import Settings
+from lakestream.storage.layout import Layout
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+class TakingOver(SystemClock):
+    """A clock whose first sleep ends the other daemon."""
+
+    def __init__(self, other: Ownership) -> None:
+        self.other = other
+
+    def sleep(self, seconds: float) -> None:
+        assert seconds > 0
+        self.other.__exit__()
+
+
+def test_a_second_daemon_waits_and_takes_over(tmp_path: Path) -> None:
+    layout = Layout(str(tmp_path / "lake"))
+    layout.initialise()
+    assert find_owner(layout) is None
+    told: list[Owner | None] = []
+    first = Ownership.wait(layout, SystemClock(), told.append)
+    assert (find_owner(layout), told) == (None, [])
+    announced = first.announce("http://127.0.0.1:8600", SystemClock())
+    assert find_owner(Layout(layout.root)) == announced
+    with Ownership.wait(Layout(layout.root), TakingOver(first), told.append) as second:
+        assert told == [announced]
+        second.announce("http://127.0.0.1:8601", SystemClock())
+        found = find_owner(layout)
+        assert found is not None
+        assert found.url == "http://127.0.0.1:8601"
+    assert find_owner(layout) is None
+
+
+def test_a_lake_in_an_object_store_is_not_served() -> None:
+    with pytest.raises(NotSupportedError, match="object store"):
+        Ownership.wait(Layout("s3://bucket/lake"), SystemClock(), lambda _: None)
+    assert find_owner(Layout("s3://bucket/lake")) is None
+
+
+def test_others_than_this_machine_need_a_token() -> None:
+    check_token(Settings(server_host="::1"))
+    check_token(Settings(server_host="0.0.0.0", server_token="a-secret-of-the-test"))
+    with pytest.raises(ConfigError, match="TOKEN_NEEDED"):
+        check_token(Settings(server_host="0.0.0.0"))
+
+
+def test_a_short_token_is_refused_and_not_shown() -> None:
+    with pytest.raises(ConfigError) as caught:
+        Settings(server_token="hunter2")
+    assert (caught.value.code, "hunter2" in str(caught.value)) == ("SETTING_INVALID", False)
+    assert "hunter" not in str(Settings(server_token="hunter2" * 3).model_dump(mode="json"))
+
+
+def test_spark_connect_listens_on_this_machine_and_asks_for_the_token() -> None:
+    settings = Settings(server_token="a-secret-of-the-test", spark_conf={"spark.x": "1"})
+    conf = with_connect(settings).spark_conf
+    assert conf["spark.x"] == "1"
+    assert conf["spark.connect.grpc.binding.address"] == "127.0.0.1"
+    assert conf["spark.connect.authenticate.token"] == "a-secret-of-the-test"
+    assert with_connect(Settings(connect_port=0)).spark_conf == {}
