@@ -201,7 +201,12 @@ class Engine:
         if look.is_empty:
             return []
         planned = self._plan(look)
-        reports = self._tick_all(planned)
+        try:
+            reports = self._tick_all(planned)
+        except Exception:
+            # What of it has landed, the lake knows; what is in memory may not.
+            self.forget()
+            raise
         self._wait(look, {running.record.uuid for running, _ in planned}, now_us)
         return reports
 

@@ -10,8 +10,9 @@ import pytest
 
 from lakestream import Lake, Settings
 from lakestream.clock import SystemClock
-from lakestream.errors import BusyError
+from lakestream.errors import BusyError, StorageError
 from lakestream.storage import commit as module
+from lakestream.storage.registry import Registry
 from tests.faults.attach import child, gateway_of
 from tests.faults.meters import TUMBLING, Story
 
@@ -77,6 +78,25 @@ def test_a_commit_that_fails_is_tried_again_until_it_is_made(
     monkeypatch.setattr(module, WRITERS[transport], written)
     story.run()
     assert (story.status().status, story.status().last_error) == ("Running", None)
+    story.check()
+
+
+def test_a_tick_that_could_not_be_recorded_is_not_taken_for_a_larger_one(
+    tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its output is there, its record is not, and the same process goes on with more rows."""
+    story = begun(tmp_path, spark)
+
+    def fail(*_arguments: Any) -> None:
+        raise StorageError("COMMIT_FAILED", "no space left")
+
+    with story.opened() as lake:
+        with monkeypatch.context() as patched:
+            patched.setattr(Registry, "write_progress", fail)
+            with pytest.raises(StorageError):
+                lake.run()
+        story.write(("a", 52, 5), ("b", 55, 6))
+        assert not lake.run().failed
     story.check()
 
 
