@@ -128,6 +128,12 @@ class Settings(BaseSettings):
         default=8, ge=2, description="maintenance puts the small files of a table with so many files together"
     )
 
+    maintenance_at: str = Field(
+        default="03:30",
+        pattern=r"^(([01]\d|2[0-3]):[0-5]\d|never)$",
+        description="time of day, in the lake's time zone, at which `serve` maintains the lake; or never",
+    )
+
     continuous_query_submit_thread_count: int = Field(
         default=2, ge=1, description="executions of continuous queries that are computed at a time"
     )
@@ -146,7 +152,10 @@ class Settings(BaseSettings):
         default=30.0, ge=0, description="how long to wait for another process that writes to the lake"
     )
     poll_seconds: float = Field(
-        default=0.02, gt=0, description="pause between two looks at the sources while nothing changes"
+        default=0.02,
+        gt=0,
+        description="pause between two looks at the sources while nothing changes; ten times as long "
+        "after ten seconds without a tick",
     )
 
     server_host: str = Field(default="127.0.0.1", min_length=1, description="address that `serve` listens on")

@@ -7,6 +7,7 @@ import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol
 
+from lakestream.clock import SystemClock
 from lakestream.errors import BusyError, StorageError
 from scheduler.alarms import Alarms
 
@@ -20,6 +21,11 @@ if TYPE_CHECKING:
 
 PASSING = (BusyError, StorageError)
 """Errors that may be gone at the next round: they are reported and the watch goes on."""
+
+
+QUIET_SECONDS = 10.0
+"""After so long without a tick, looks are ``QUIET_FACTOR`` times as far apart: idling costs little else."""
+QUIET_FACTOR = 10
 
 
 class Listener(Protocol):
@@ -42,11 +48,11 @@ def watch(lake: Lake, listener: Listener, *, poll_seconds: float) -> None:
     """Run rounds over all streams until SIGTERM or SIGINT.
 
     One begins when the clock makes something due, and every ``poll_seconds`` for what was committed
-    meanwhile. It ticks until nothing is left to do. Rounds never overlap; an alarm during one is followed by
-    another. What is due is decided by the lake's own state: alarms that ring late, twice or not at all
-    (the clock was set) change when a round begins, not what it does. A signal lets the running tick
-    finish; a second SIGINT ends the process at once. Has to be called in the main thread. Raises what a
-    round raised, except the errors in :data:`PASSING`.
+    meanwhile (see :func:`pause`). It ticks until nothing is left to do. Rounds never overlap; an alarm
+    during one is followed by another. What is due is decided by the lake's own state: alarms that ring
+    late, twice or not at all (the clock was set) change when a round begins, not what it does. A signal
+    lets the running tick finish; a second SIGINT ends the process at once. Has to be called in the main
+    thread. Raises what a round raised, except the errors in :data:`PASSING`.
     """
     rounds = _Rounds(lake, listener, poll_seconds)
     with _stopped_by_signals(rounds, listener):
@@ -61,6 +67,11 @@ def watch(lake: Lake, listener: Listener, *, poll_seconds: float) -> None:
         raise rounds.failure
 
 
+def pause(poll_seconds: float, quiet_seconds: float) -> float:
+    """Return the seconds until the next look at a lake without a tick for ``quiet_seconds``."""
+    return poll_seconds * (QUIET_FACTOR if quiet_seconds >= QUIET_SECONDS else 1)
+
+
 class _Rounds(threading.Thread):
     """The thread of the rounds, and what it has to tell the thread that waits for it."""
 
@@ -72,6 +83,8 @@ class _Rounds(threading.Thread):
         self._lake = lake
         self._listener = listener
         self._poll_seconds = poll_seconds
+        self._meter = SystemClock()
+        self._busy_at = self._meter.monotonic()
 
     def stop(self) -> None:
         """Have the rounds end after the running tick."""
@@ -84,9 +97,11 @@ class _Rounds(threading.Thread):
         alarms.start()
         try:
             while self._goes_on():
-                if not self._tick_once():
-                    alarms.set(self._lake.alarms)
-                    self._wake.wait(self._poll_seconds)
+                if self._tick_once():
+                    self._busy_at = self._meter.monotonic()
+                    continue
+                alarms.set(self._lake.alarms)
+                self._wake.wait(pause(self._poll_seconds, self._meter.monotonic() - self._busy_at))
         except BaseException as error:  # noqa: BLE001 (handed to the waiting thread, which raises it)
             self.failure = error
             self.stopped.set()

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import uvicorn
 
 from lakestream.clock import SystemClock
-from lakestream.errors import BusyError, ConfigError
+from lakestream.errors import BusyError, ConfigError, LakestreamError
 from lakestream.lake import Lake
 from lakestream.server.app import Service, create_app
 from lakestream.server.connect import with_connect
@@ -120,6 +120,7 @@ def _run(
     listening: socket.socket,
 ) -> None:
     """Start Spark and the server, then run rounds until told to stop."""
+    from scheduler.daily import daily
     from scheduler.watch import watch
 
     clock, live = SystemClock(), Live()
@@ -137,9 +138,24 @@ def _run(
         listener = Listener(f"serving {layout.root} at {url}", say, clock, live, rates, metrics, feed)
         with closing(Statements(another)) as statements:
             service = Service(reader, statements, live, metrics.text, listener.is_well)
-            with _answering(service, settings, listening, feed):
+            upkeep = daily(settings.maintenance_at, lake.timezone, lambda: maintain(another, say))
+            with upkeep, _answering(service, settings, listening, feed):
                 ownership.announce(url, clock)
                 watch(lake, listener, poll_seconds=settings.poll_seconds)
+
+
+def maintain(open_lake: Callable[[], Lake], say: Callable[[str], None]) -> None:
+    """Maintain a lake beside its rounds, and say what came of it; an error is said too, not raised."""
+    try:
+        with open_lake() as lake:
+            done = lake.maintain()
+    except LakestreamError as error:
+        say(f"maintenance failed: {error}")
+        return
+    failed = [f"{table.table}: {table.error}" for table in done if table.error]
+    freed = sum(table.bytes_freed for table in done)
+    said = [f"maintained {len(done) - len(failed)} tables, {freed:,} bytes freed", *failed]
+    say("; ".join(said))
 
 
 @contextmanager

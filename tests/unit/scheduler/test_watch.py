@@ -13,10 +13,15 @@ import pytest
 
 from lakestream.clock import SystemClock
 from lakestream.errors import BusyError, LakestreamError, StreamError
-from scheduler.watch import watch
+from scheduler.watch import QUIET_SECONDS, pause, watch
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+
+def test_a_quiet_lake_is_looked_at_less_often() -> None:
+    assert pause(0.02, 0.0) == pause(0.02, QUIET_SECONDS - 1) == 0.02
+    assert pause(0.02, QUIET_SECONDS) == pytest.approx(0.2)
 
 
 class Rounds:
