@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 import pytest
 from apscheduler.schedulers.background import BackgroundScheduler
 
+from lakestream.clock import SystemClock
 from scheduler.daily import daily, daily_trigger
 
 
@@ -28,7 +29,7 @@ def test_the_work_is_done_when_its_time_comes(monkeypatch: pytest.MonkeyPatch) -
     soon = BackgroundScheduler.add_job
 
     def at_once(scheduler: BackgroundScheduler, work: object, _trigger: object, **given: object) -> object:
-        return soon(scheduler, work, **given)
+        return soon(scheduler, work, "interval", hours=1, next_run_time=SystemClock().now(), **given)
 
     monkeypatch.setattr(BackgroundScheduler, "add_job", at_once)
     with daily("03:30", "UTC", done.set):
