@@ -249,6 +249,7 @@ class Terminal:
     def __init__(self, *arguments: str, home: Path) -> None:
         self.child, self.screen = pty.fork()
         if self.child == 0:
+            signal.signal(signal.SIGINT, signal.SIG_DFL)  # a shell's background processes ignore it
             os.execve(
                 sys.executable,
                 [*COMMAND, *arguments],
