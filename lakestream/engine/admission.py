@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from lakestream.compute.calculation import ROWS, WINDOWS
 from lakestream.compute.ranges import MARKED
-from lakestream.engine.instants import from_micros
+from lakestream.engine.instants import from_micros, latest
 from lakestream.engine.isolation import spark_message
 from lakestream.engine.relations import CHANGED, EMPTY_CHANGES, empty_view
 from lakestream.engine.state import GroupState
@@ -218,11 +218,6 @@ class Judgement:
             first = f"get(filter(array({listed}), s -> s.mark >= _ls_ts), 0).v"
             first = f"coalesce({first}, {self.upto}L)"
         return f"CASE WHEN {self.move.passed('_ls_ts')} THEN greatest(_ls_v, {first}) END"
-
-
-def latest(one: int | None, other: int | None) -> int | None:
-    """Return the later one of two instants; None is none."""
-    return other if one is None else one if other is None else max(one, other)
 
 
 # --- the state ---

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 from uuid import uuid4
 
+from lakestream.engine.instants import latest
 from lakestream.engine.planner import source_time
 from lakestream.storage.delta import changes_spark, read_commits
 from lakestream.storage.registry import Recalculation
@@ -87,7 +88,7 @@ def _late(commits: Iterable[CommitInfo], time: str, newest: int | None) -> tuple
         if not commit.append_only or ends is None or newest is None or ends[0] <= newest:
             late.append(commit.version)
         if ends is not None:
-            newest = ends[1] if newest is None else max(newest, ends[1])
+            newest = latest(newest, ends[1])
     return late, newest
 
 
@@ -95,11 +96,11 @@ def _span(
     spark: SparkSession, stream: Stream, source: Table, after: int, upto: int, late: list[int]
 ) -> tuple[int, int] | None:
     """Return the oldest and the newest time (µs) of a changed row of some commits."""
-    name = "`" + source_time(stream).replace("`", "``") + "`"
+    time = f"unix_micros({stream.source.time})"
     changed = changes_spark(spark, source, after, upto, [source_time(stream)])
     row = (
         changed.where(f"_commit_version IN ({', '.join(map(str, late))})")
-        .selectExpr(f"min(unix_micros({name})) AS low", f"max(unix_micros({name})) AS high")
+        .selectExpr(f"min({time}) AS low", f"max({time}) AS high")
         .head()
     )
     return None if row is None or row["low"] is None else (row["low"], row["high"])

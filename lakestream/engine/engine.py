@@ -510,14 +510,18 @@ class Engine:
 
     def _correct(self) -> None:
         """Queue the recalculation of what changed late, for the streams that it is due for."""
+        correcting = [running for running in self._running.values() if running.corrected is not None]
+        if not correcting:
+            return
         now_us = to_micros(self.clock.now())
         busy = {job.uuid for job in self.registry.recalculations() if job.is_open}
-        for running in [*self._running.values()]:
+        for running in correcting:
             due = last_due(running.stream, running.record.created_us, now_us)
-            if due is None or running.corrected is None or running.record.uuid in busy:
-                continue
             version = running.position.version
-            if due <= running.corrected.due_us or version is None or running.pending is not None:
+            assert due is not None and running.corrected is not None  # noqa: PT018 - by correcting
+            if running.record.uuid in busy or version is None or running.pending is not None:
+                continue
+            if due <= running.corrected.due_us:
                 continue
             source = self.catalog.handles.open(running.stream.source.info.path)
             try:

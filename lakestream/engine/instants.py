@@ -28,6 +28,11 @@ def from_micros(micros: int) -> datetime:
     return _EPOCH + micros * _MICROSECOND
 
 
+def latest(one: int | None, other: int | None) -> int | None:
+    """Return the later one of two instants; None is none."""
+    return other if one is None else one if other is None else max(one, other)
+
+
 def parse_instant(written: str, zone: str) -> int:
     """Return a time of a statement in microseconds: ISO text (in ``zone`` unless it names one) or ms.
 

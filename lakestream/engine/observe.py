@@ -99,7 +99,7 @@ class Outlines:
         if not isinstance(trigger, PeriodTrigger) or record.status != "Running":
             return Outline(text)
         period = Period(trigger, record.extra["zone"], record.created_us)
-        return Outline(text, period.following(period.last(now_us)))
+        return Outline(text, period.after(now_us))
 
     def _definition(self, record: StreamRecord) -> StreamDefinition:
         known = self._read.get(record.uuid)

@@ -111,7 +111,7 @@ class Planner:
         if self.stream.definition.options.low_latency:
             return commits[:1]
         if self._takes_deletes_alone:
-            return commits[: max(_before_deletes(commits), 1)]
+            return commits[: _before_deletes(commits)]
         if self.stream.cut is None or self.stream.exact:
             return commits
         if self.stream.follows_source and all(c.append_only or not c.data_change for c in commits):
@@ -155,7 +155,7 @@ class Planner:
         plans = []
         commits: Sequence[CommitInfo] = read_commits(source.path, *versions)
         while commits:
-            taken = max(_before_deletes(commits), 1) if self._takes_deletes_alone else len(commits)
+            taken = _before_deletes(commits) if self._takes_deletes_alone else len(commits)
             span = (commits[0].version - 1, commits[taken - 1].version)
             transport = self._transport(source, _size_of(commits[:taken]))
             plans.append(self._replayed("changes", span, transport, (None, None)))
@@ -266,9 +266,9 @@ def _admitted(commits: Sequence[CommitInfo], limits: Limits) -> Sequence[CommitI
 
 
 def _before_deletes(commits: Sequence[CommitInfo]) -> int:
-    """Return how many commits there are before the first one that takes rows away."""
+    """Return how many commits there are before the first one that takes rows away; one at least."""
     ahead = (n for n, commit in enumerate(commits) if commit.data_change and not commit.append_only)
-    return next(ahead, len(commits))
+    return max(next(ahead, len(commits)), 1)
 
 
 def source_time(stream: Stream) -> str:

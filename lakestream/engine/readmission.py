@@ -23,10 +23,10 @@ from lakestream.engine.admission import (
     errors_sql,
     held_again_sql,
     judged_sql,
-    latest,
     mark_of_state,
     newest_of,
 )
+from lakestream.engine.instants import latest
 from lakestream.engine.relations import CHANGED, EVER
 from lakestream.engine.state import GroupState
 from lakestream.engine.stream import Part

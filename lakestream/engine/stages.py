@@ -7,17 +7,13 @@ from typing import TYPE_CHECKING
 
 from lakestream.language.model import (
     BoundedSessionTrigger,
-    CountTrigger,
     EventTrigger,
-    IntervalTrigger,
     LatestTrigger,
-    PeriodTrigger,
-    SessionTrigger,
     SlideTrigger,
-    SlidingTrigger,
     SpanTrigger,
     StateTrigger,
 )
+from lakestream.language.shown import trigger_text
 from lakestream.language.targets import redacted
 
 if TYPE_CHECKING:
@@ -185,7 +181,7 @@ def _admitted(stream: Stream) -> str:
     return f"by {keys}, tolerance {options.watermark or '0s'}, {late}"
 
 
-def _trigger(trigger: Trigger) -> str:  # noqa: C901 (a case for each kind)
+def _trigger(trigger: Trigger) -> str:
     match trigger:
         case SlideTrigger():
             when = f" WHEN {trigger.when.sql}" if trigger.when else ""
@@ -197,28 +193,15 @@ def _trigger(trigger: Trigger) -> str:  # noqa: C901 (a case for each kind)
         case SpanTrigger():
             end = f" to {trigger.end.sql}" if trigger.end else " to the next one"
             said = f"from {trigger.begin.sql}{end}"
-        case IntervalTrigger():
-            said = f"INTERVAL({trigger.length}{_offset(trigger.offset)}) SLIDING({trigger.step})"
-        case SlidingTrigger():
-            said = f"SLIDING({trigger.step}{_offset(trigger.offset)})"
-        case SessionTrigger():
-            said = f"SESSION({trigger.column}, {trigger.gap})"
         case StateTrigger():
             said = f"STATE_WINDOW({trigger.state.sql}){_true_for(trigger.true_for)}"
         case EventTrigger():
             conditions = f"START WITH {trigger.start.sql} END WITH {trigger.end.sql}"
             said = f"EVENT_WINDOW({conditions}){_true_for(trigger.true_for)}"
-        case PeriodTrigger():
-            said = f"PERIOD({trigger.period}{_offset(trigger.offset)})"
-        case CountTrigger():
-            listed = ", ".join(map(str, (trigger.count, trigger.step, *trigger.columns)))
-            said = f"COUNT_WINDOW({listed})"
+        case _:
+            said = trigger_text(trigger)
     return said
 
 
 def _true_for(duration: Duration | None) -> str:
     return f" TRUE_FOR({duration})" if duration else ""
-
-
-def _offset(offset: Duration) -> str:
-    return f", {offset}" if offset.value else ""

@@ -29,6 +29,8 @@ from lakestream.server.documents import (
 if TYPE_CHECKING:
     from datetime import datetime
 
+    from pydantic import BaseModel
+
     from lakestream.engine.engine import TickReport
     from lakestream.engine.observe import Event, Outline, Run
     from lakestream.lake import Lake, StreamStatus
@@ -116,9 +118,8 @@ class Reader:
             return [event_document(event) for event in self._lake.events(stream, after, limit)]
 
     def _stream(self, status: StreamStatus, outline: Outline) -> dict[str, Any]:
-        told = {name: value for name, value in asdict(status).items() if name in StreamDocument.model_fields}
         return {
-            **told,
+            **_told(status, StreamDocument),
             "rows_per_second": self._rates.of(_name(status)),
             "last_tick_at": _instant(status.last_tick_us),
             "retry_at": _instant(status.retry_us),
@@ -129,6 +130,11 @@ class Reader:
 
 def _name(status: StreamStatus) -> str:
     return f"{status.database}.{status.name}"
+
+
+def _told(value: StreamStatus | TickReport | Run, document: type[BaseModel]) -> dict[str, Any]:
+    """Return the fields of a value that a document has under the same name."""
+    return {name: one for name, one in asdict(value).items() if name in document.model_fields}
 
 
 def _instant(micros: int | None) -> datetime | None:
@@ -148,14 +154,12 @@ def _recalculation(job: Recalculation) -> RecalculationDocument:
 
 def run_document(run: Run) -> RunDocument:
     """Return a tick as the API tells it."""
-    told = {name: value for name, value in asdict(run).items() if name in RunDocument.model_fields}
-    return RunDocument(**told, at=from_micros(run.at_us))
+    return tick_document(run, from_micros(run.at_us))
 
 
-def tick_document(report: TickReport, at: datetime) -> RunDocument:
+def tick_document(tick: TickReport | Run, at: datetime) -> RunDocument:
     """Return a tick that ended at a time as the API tells it."""
-    told = {name: value for name, value in asdict(report).items() if name in RunDocument.model_fields}
-    return RunDocument(**told, at=at)
+    return RunDocument(**_told(tick, RunDocument), at=at)
 
 
 def event_document(event: Event) -> EventDocument:
