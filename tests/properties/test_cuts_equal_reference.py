@@ -99,7 +99,7 @@ def test_a_recalculation_needs_no_tick_before_it(tmp_path: Path, spark: SparkSes
     world = _world(tmp_path, spark, "session", "WATERMARK(0s)", "arrow")
     world.write({("a", at): at for at in (0, 2, 10, 12, 30)})
     world.run()
-    for view in spark.catalog.listTables():
-        spark.catalog.dropTempView(view.name)
+    for view in spark.sql("SHOW VIEWS").collect():
+        spark.catalog.dropTempView(view.viewName)
     world.recalculate(1, 11)
     world.run()
