@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from lakestream.engine.faults import reach
 from lakestream.errors import StatementError
 from lakestream.language.iotdb.paths import ROOT, Path, name_of
 from lakestream.storage.catalog import Column
@@ -71,8 +72,8 @@ class Writer:
         """Write points, a commit per table, and return how many rows that were.
 
         Series that are not there are created, where they have a point. With a ``tag`` each table's commit
-        is made at most once. Raises StatementError SERIES_TYPE where a series is of another type, and what
-        ``before`` raises; nothing is written then.
+        is made at most once. Raises StatementError SERIES_TYPE where a series is of another type,
+        DATABASE_MAPPED where it cannot be written here, and what ``before`` raises; nothing is written then.
         """
         blocks = [block for block in blocks if block.rows.num_rows]
         missing = self._missing(blocks)
@@ -86,14 +87,21 @@ class Writer:
                 parts.setdefault(table, []).append(rows)
         return sum(self._write_table(table, rows, tag) for table, rows in parts.items())
 
+    def has_written(self, tag: CommitTag) -> bool:
+        """Return whether a table holds its commit of a tag."""
+        catalog = self.tree.catalog
+        tables = (catalog.handles.latest(info.path) for info in self.tree.tables())
+        return any(table.transaction_version(tag.app) == tag.tick for table in tables)
+
     def _missing(self, blocks: Sequence[Block]) -> list[tuple[Path, str]]:
-        """Return the series to create; SERIES_TYPE for one that cannot take its points."""
+        """Return the series to create; SERIES_TYPE, DATABASE_MAPPED for one that cannot take its points."""
         found: dict[Path, str] = {}
         for block in blocks:
             for device, measurement in _with_points(block):
                 path = Path((*block.devices[device].nodes, measurement))
                 series, kind = self.tree.find(path), block.types[measurement]
                 if series is None:
+                    self.tree.check_writable(path)
                     found[path] = kind
                 elif not _fits(kind, series.type):
                     raise StatementError("SERIES_TYPE", f"{path} is {series.type}: it cannot hold {kind}")
@@ -226,12 +234,14 @@ def _commit(table: Table, info: TableInfo, rows: pa.Table, tag: CommitTag) -> No
     """Write rows at most once: what lies in their range of time is written anew with them."""
     first, last = _span(rows)
     old = None if lies_behind(table, info, first) else _old(table, info, rows)
-    if old is None or not old.num_rows:
-        commit(table, rows, tag)
-        return
-    time = identifier(info.time_column)
-    within = f"{time} >= {timestamp_literal(first)} AND {time} <= {timestamp_literal(last)}"
-    commit(table, _laid_over(rows, old), tag, replace=f"{_devices_of(rows)} AND {within}")
+    replaced = None
+    if old is not None and old.num_rows:
+        time = identifier(info.time_column)
+        within = f"{time} >= {timestamp_literal(first)} AND {time} <= {timestamp_literal(last)}"
+        rows, replaced = _laid_over(rows, old), f"{_devices_of(rows)} AND {within}"
+    reach("C6a")
+    commit(table, rows, tag, replace=replaced)
+    reach("C6b")
 
 
 # --- values ---------------------------------------------------------------------------------------

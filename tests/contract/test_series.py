@@ -12,11 +12,13 @@ from deltalake import DeltaTable, write_deltalake
 from lakestream import Lake, Settings
 from lakestream.clock import ManualClock
 from lakestream.engine.faults import SimulatedCrash, crash_at
-from lakestream.errors import LakestreamError, StatementError
+from lakestream.engine.series import SeriesReader
+from lakestream.errors import LakestreamError, StatementError, StorageError
+from lakestream.storage.delta import commit
 from tests import triggers
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from pyspark.sql import SparkSession
@@ -232,6 +234,85 @@ def test_an_execution_reads_the_same_rows_when_it_is_done_again(world: World, po
     world.open()
     world.advance(0)
     assert world.sql("SELECT total, n FROM root.o.d WHERE time >= 2025-01-01") == [(START, 1.0, 1)]
+
+
+BY_DEVICE = """CREATE CQ c BEGIN SELECT sum(s), count(s) INTO root.${2}.x(total, n) FROM root.sg.*
+GROUP BY(10s) ALIGN BY DEVICE END"""
+
+
+def between_two_tables(world: World) -> None:
+    """Have an execution of two output tables due."""
+    world.sql("INSERT INTO root.sg.a(time, s) VALUES (2025-01-01T00:00:01, 1)")
+    world.sql("INSERT INTO root.sg.b(time, s) VALUES (2025-01-01T00:00:01, 1)")
+    world.sql(BY_DEVICE)
+    world.advance(0)
+    world.clock.advance(timedelta(seconds=10))
+
+
+def more_points(world: World) -> None:
+    world.sql("INSERT INTO root.sg.b(time, s) VALUES (2025-01-01T00:00:02, 5)")
+    world.sql("INSERT INTO root.sg.c(time, s) VALUES (2025-01-01T00:00:02, 5)")
+
+
+def assert_tables_agree(world: World) -> None:
+    window = "time >= 2025-01-01T00:00:00 AND time < 2025-01-01T00:00:10"
+    assert world.sql(f"SELECT total, n FROM root.*.x WHERE {window} ALIGN BY DEVICE") == [
+        (START, "root.a.x", 1.0, 1),
+        (START, "root.b.x", 1.0, 1),
+    ]
+
+
+def test_output_tables_agree_after_a_crash_between_them(world: World) -> None:
+    between_two_tables(world)
+    with crash_at("C6b", 1), pytest.raises(SimulatedCrash):
+        world.lake.run()
+    more_points(world)
+    world.open()
+    world.advance(0)
+    assert_tables_agree(world)
+
+
+def test_output_tables_agree_after_failures(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    between_two_tables(world)
+    failed = StorageError("COMMIT_FAILED", "no space")
+    with monkeypatch.context() as patched:
+        patched.setattr("lakestream.engine.points.commit", working_once(commit, failed))
+        assert world.lake.run().failed
+    more_points(world)
+    with monkeypatch.context() as patched:
+        patched.setattr(SeriesReader, "rows", raising(failed))
+        world.clock.advance(timedelta(seconds=10))
+        assert world.lake.run().failed
+    world.open()
+    world.advance(10)
+    assert_tables_agree(world)
+
+
+def test_an_execution_that_wrote_nothing_reads_anew(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    between_two_tables(world)
+    with monkeypatch.context() as patched:
+        patched.setattr(SeriesReader, "rows", raising(StorageError("READ_FAILED", "gone")))
+        assert world.lake.run().failed
+    more_points(world)
+    world.advance(10)
+    rows = world.sql("SELECT n FROM root.*.x WHERE time = 2025-01-01T00:00:00 ALIGN BY DEVICE")
+    assert [n for _, _, n in rows] == [1, 2, 1]
+
+
+def raising(error: LakestreamError) -> Callable[..., Any]:
+    def fail(*_: object, **__: object) -> Any:
+        raise error
+
+    return fail
+
+
+def working_once(function: Callable[..., Any], error: LakestreamError) -> Callable[..., Any]:
+    calls = iter([function])
+
+    def called(*arguments: object, **options: object) -> Any:
+        return next(calls, raising(error))(*arguments, **options)
+
+    return called
 
 
 def test_overlapping_ranges_rewrite_their_rows(world: World) -> None:
