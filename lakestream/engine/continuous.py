@@ -17,8 +17,9 @@ from uuid import uuid4
 from lakestream.engine.engine import TickReport, as_failure
 from lakestream.engine.faults import reach
 from lakestream.engine.instants import from_micros, instant_micros, to_micros
+from lakestream.engine.large import write_large
 from lakestream.engine.result import Result
-from lakestream.engine.series import blocks_into
+from lakestream.engine.series import blocks_into, placements
 from lakestream.errors import LakestreamError, StatementError, did_you_mean
 from lakestream.language import parse_statement
 from lakestream.language.iotdb.paths import has_placeholder
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     import pyarrow as pa
+    from pyspark.sql import DataFrame
 
     from lakestream.clock import Clock
     from lakestream.compute.series import SeriesQuery
@@ -53,7 +55,7 @@ class _Attempt:
     record: QueryRecord
     timing: Resample
     query: SeriesQuery | None = None
-    rows: pa.Table | None = None
+    rows: pa.Table | DataFrame | None = None
     error: LakestreamError | None = None
 
 
@@ -224,7 +226,9 @@ class ContinuousQueries:
         snapshot = _begun(attempt.record)
         if attempt.query is not None and snapshot is not None:
             try:
-                attempt.rows = self.reader.rows(attempt.query, snapshot)
+                # Triggers before the insert are Python: what they see comes into this process.
+                compute = self.reader.rows if self.writer.triggers.fire_before() else self.reader.result
+                attempt.rows = compute(attempt.query, snapshot)
             except Exception as error:  # noqa: BLE001 - a defect stops this execution alone
                 attempt.error = as_failure(error)
         return attempt
@@ -233,7 +237,7 @@ class ContinuousQueries:
         record, written = attempt.record, 0
         if attempt.error is None and attempt.query is not None and attempt.rows is not None:
             try:
-                written = self.writer.write(blocks_into(attempt.query, attempt.rows), self._tag(record))
+                written = self._write(attempt.query, attempt.rows, self._tag(record))
             except Exception as error:  # noqa: BLE001 - as above
                 attempt.error = as_failure(error)
         if attempt.error is None:
@@ -241,6 +245,14 @@ class ContinuousQueries:
         else:
             self._failed(attempt, attempt.error)
         return _report(attempt, written, self.meter.monotonic() - started)
+
+    def _write(self, query: SeriesQuery, rows: pa.Table | DataFrame, tag: CommitTag) -> int:
+        if hasattr(rows, "num_rows"):
+            return self.writer.write(blocks_into(query, rows), tag)
+        try:
+            return write_large(self.writer.tree, rows, placements(query), tag)
+        finally:
+            rows.unpersist()
 
     def _tag(self, record: QueryRecord) -> CommitTag:
         metadata: dict[str, object] = {"epoch": self.epoch, "cq": record.name, "due_us": record.next_us}

@@ -227,6 +227,10 @@ class Triggers:
 
     # --- BEFORE ---
 
+    def fire_before(self) -> bool:
+        """Return whether there is a trigger that is to see points before they are written."""
+        return bool(self._records("BEFORE_INSERT"))
+
     def before(self, blocks: Sequence[Block]) -> None:
         """Fire BEFORE triggers with points that are about to be written.
 

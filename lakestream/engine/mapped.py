@@ -8,6 +8,7 @@ measurements; of several rows of a device and time a series has the greatest val
 from __future__ import annotations
 
 from collections import Counter
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -24,12 +25,12 @@ from lakestream.language.expressions import parse_expression, place_in
 from lakestream.language.iotdb.literals import written_device
 from lakestream.language.iotdb.paths import ROOT, Path, Series, node_of
 from lakestream.language.source import place_of
-from lakestream.storage.delta import capabilities, changes_arrow, read_commits
+from lakestream.storage.delta import capabilities, read_commits
 from lakestream.storage.reading import plain, rows_of_files
-from lakestream.storage.tree import DEVICE, SPARK_TYPES, TIME, table_name
+from lakestream.storage.tree import DEVICE, SERIES_TYPES, SPARK_TYPES, TIME, table_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
@@ -42,11 +43,7 @@ if TYPE_CHECKING:
     from lakestream.storage.delta import Table
     from lakestream.storage.tree import Tree
 
-_BY_SPARK = {
-    **{spark: iotdb for iotdb, spark in SPARK_TYPES.items() if iotdb != "STRING"},
-    "tinyint": "INT32",
-    "smallint": "INT32",
-}
+_BY_SPARK = {**SERIES_TYPES, "tinyint": "INT32", "smallint": "INT32"}
 """The types of series that columns of a table become, by Spark's; columns of other types become none."""
 
 _SIGN = "CASE WHEN _change_type IN ('insert', 'update_postimage') THEN 1 ELSE -1 END"
@@ -73,9 +70,9 @@ class Mapped:
         return table_name(self.database)
 
     @property
-    def counted(self) -> tuple[str, str, str]:
+    def origin(self) -> tuple[str, str, str, str]:
         """What its devices follow from."""
-        return self.info.path, self.device, self.time
+        return str(self.database), self.info.path, self.device, self.time
 
     def columns(self, measurements: Sequence[str]) -> list[str]:
         """Return the columns of the table that points with these measurements are made of."""
@@ -134,7 +131,7 @@ class MappedTables:
     tree: Tree
     spark: Callable[[], SparkSession]
     settings: Settings
-    _counted: dict[tuple[str, str, str], _Counted] = field(default_factory=dict)
+    _counted: dict[tuple[str, str, str, str], _Counted] = field(default_factory=dict)
 
     # --- which there are ---
 
@@ -233,10 +230,10 @@ class MappedTables:
     def devices(self, mapped: Mapped, version: int) -> tuple[Path, ...]:
         """Return the devices that have rows at a version of the table, sorted by how they are written.
 
-        Raises StorageError where the version cannot be read.
+        Raises StorageError where the version cannot be read, StatementError EXPRESSION_INVALID.
         """
         table = self.tree.catalog.handles.open(mapped.info.path)
-        known = self._counted.get(mapped.counted)
+        known = self._counted.get(mapped.origin)
         if known is not None and known.table_id != table.table_id:
             known = None
         if known is not None and known.version == version:
@@ -245,7 +242,7 @@ class MappedTables:
         rows = self._carried_on(mapped, table, known, version) if known is not None and is_later else None
         counted = self._counts(mapped, table, version, rows)
         if is_later:
-            self._counted[mapped.counted] = counted
+            self._counted[mapped.origin] = counted
         return counted.devices
 
     def _counts(self, mapped: Mapped, table: Table, version: int, rows: Counter[str] | None) -> _Counted:
@@ -260,10 +257,8 @@ class MappedTables:
 
     def _carried_on(self, mapped: Mapped, table: Table, known: _Counted, version: int) -> Counter[str] | None:
         """Return the counts carried on with what has changed since; None where the log does not tell."""
-        after, columns = known.version, mapped.columns(())
         try:
-            transport = self._transport(table, size_of(read_commits(table.path, after, version)))
-            changes = transport.changes(table.path, after, version, columns)
+            changes = self._changes(table, known.version, version, mapped.columns(()))
         except StreamError:
             return None
         rows = known.rows.copy()
@@ -276,7 +271,8 @@ class MappedTables:
         values = timed.selectExpr(f"{mapped.device} AS {DEVICE}", f"{sign} AS n").where(
             f"{DEVICE} IS NOT NULL"
         )
-        found = values.groupBy(DEVICE).agg({"n": "sum"}).toArrow()
+        with _evaluating(mapped):
+            found = values.groupBy(DEVICE).agg({"n": "sum"}).toArrow()
         return dict(zip(found.column(0).to_pylist(), found.column(1).to_pylist(), strict=True))
 
     # --- their commits ---
@@ -285,16 +281,21 @@ class MappedTables:
         """Return the changed points of commits ``(after, upto]``, once for each commit, device and time.
 
         Beside device and time there are ``_commit_version``, ``_change_type`` (insert or delete) and a column
-        per measurement, ``m0``, ``m1``, …. Raises StreamError as ``changes_arrow``.
+        per measurement, ``m0``, ``m1``, …. Raises StreamError CHANGES_LOST or CHANGE_FEED_OFF, StatementError
+        EXPRESSION_INVALID.
         """
-        table = self.tree.catalog.handles.open(mapped.info.path)
         names = [column for column, _ in mapped.measurements]
-        rows = self.spark().createDataFrame(changes_arrow(table, after, upto, mapped.columns(names)))
-        kind = f"CASE WHEN {_SIGN} > 0 THEN 'insert' ELSE 'delete' END"
-        listed = [f"{quoted(name)}" for name in mapped.columns(names)]
-        rows = rows.selectExpr(*listed, "_commit_version", f"{kind} AS _change_type")
+        columns = mapped.columns(names)
+        rows = self._changes(self.tree.catalog.handles.open(mapped.info.path), after, upto, columns)
+        kind = f"CASE WHEN {_SIGN} > 0 THEN 'insert' ELSE 'delete' END AS _change_type"
+        rows = rows.selectExpr(*map(quoted, columns), "_commit_version", kind)
         numbered = [(name, f"m{number}") for number, name in enumerate(names)]
-        return plain(mapped.points(rows, numbered, ("_commit_version", "_change_type")).toArrow())
+        with _evaluating(mapped):
+            return plain(mapped.points(rows, numbered, ("_commit_version", "_change_type")).toArrow())
+
+    def _changes(self, table: Table, after: int, upto: int, columns: Sequence[str]) -> DataFrame:
+        transport = self._transport(table, size_of(read_commits(table.path, after, upto)))
+        return transport.changes(table.path, after, upto, columns)
 
     def _transport(self, table: Table, size: Size) -> Transport:
         able = capabilities(table)
@@ -303,6 +304,19 @@ class MappedTables:
         if able.arrow_reads and able.arrow_changes and small:
             return ArrowTransport(self.spark(), handles)
         return SparkTransport(self.spark(), handles)
+
+
+@contextmanager
+def _evaluating(mapped: Mapped) -> Iterator[None]:
+    """Raise EXPRESSION_INVALID where Spark cannot evaluate the expression over a row."""
+    from pyspark.errors import PySparkException
+
+    try:
+        yield
+    except PySparkException as error:
+        raise StatementError(
+            "EXPRESSION_INVALID", f"device of {mapped.database} cannot be evaluated: {spark_message(error)}"
+        ) from None
 
 
 def _place(table: TableName) -> Place:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import reduce
 from itertools import count
 from typing import TYPE_CHECKING
 
@@ -23,7 +25,7 @@ from lakestream.storage.tree import DEVICE, TIME, Snapshot
 from lakestream.triggers.resample import shifted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
@@ -37,6 +39,14 @@ if TYPE_CHECKING:
 
 _ALWAYS = (-(2**62), 2**62)
 _MAX_CALENDAR_WINDOWS = 10_000
+
+
+@dataclass(frozen=True)
+class _Frame:
+    """A DataFrame, and about how many rows it has at most."""
+
+    rows: DataFrame
+    most: int
 
 
 @dataclass
@@ -109,33 +119,64 @@ class SeriesReader:
         Raises StatementError QUERY_INVALID with what Spark says.
         """
         import pyarrow as pa
-        from pyspark.errors import PySparkException
 
         if not query.outputs:
             return pa.table({})
-        spark = self.spark()
+        with self._refusing(query), self._frame(query, snapshot) as frame:
+            return plain(frame.rows.toArrow())
+
+    def result(self, query: SeriesQuery, snapshot: Snapshot) -> pa.Table | DataFrame:
+        """Compute a query as :meth:`rows` does; a large result stays in Spark.
+
+        That one is persisted: whoever asked for it gives it back.
+        """
+        import pyarrow as pa
+
+        if not query.outputs:
+            return pa.table({})
+        with self._refusing(query), self._frame(query, snapshot) as frame:
+            if not query.has_time or frame.most <= self.settings.small_rows:
+                return plain(frame.rows.toArrow())
+            kept = frame.rows.persist()
+            if kept.count() > self.settings.small_rows:
+                return kept
+            rows = plain(kept.toArrow())
+            kept.unpersist()
+            return rows
+
+    @contextmanager
+    def _refusing(self, query: SeriesQuery) -> Iterator[None]:
+        from pyspark.errors import PySparkException
+
         try:
-            self._points(spark, query, snapshot).createOrReplaceTempView(query.points)
-            found = spark.sql(query.sql)
-            kinds = [kind for name, kind in found.dtypes if name not in (TIME, DEVICE)]
-            found.createOrReplaceTempView(query.result)
-            return plain(spark.sql(query.filled(kinds)).toArrow())
+            yield
         except PySparkException as error:
             place = place_of(query.select.text)
             raise StatementError("QUERY_INVALID", spark_message(error), place=place) from None
+
+    @contextmanager
+    def _frame(self, query: SeriesQuery, snapshot: Snapshot) -> Iterator[_Frame]:
+        """Give a query as a DataFrame, with the views that it reads."""
+        spark = self.spark()
+        try:
+            points = self._points(spark, query, snapshot)
+            points.rows.createOrReplaceTempView(query.points)
+            found = spark.sql(query.sql)
+            kinds = [kind for name, kind in found.dtypes if name not in (TIME, DEVICE)]
+            found.createOrReplaceTempView(query.result)
+            yield _Frame(spark.sql(query.filled(kinds)), query.most_rows(points.most))
         finally:
             for view in (query.points, query.result):
                 spark.catalog.dropTempView(view)
 
-    def _points(self, spark: SparkSession, query: SeriesQuery, snapshot: Snapshot) -> DataFrame:
+    def _points(self, spark: SparkSession, query: SeriesQuery, snapshot: Snapshot) -> _Frame:
         mapped = {one.table: one for one in self.mapped.reached(query.select.sources)}
         parts = [
             self._scan(spark, scan, mapped.get(scan.table), query.bounds, snapshot) for scan in query.scans
         ]
-        points = parts[0]
-        for part in parts[1:]:
-            points = points.unionByName(part, allowMissingColumns=True)
-        return points
+        points = [part.rows for part in parts]
+        together = reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), points)
+        return _Frame(together, sum(part.most for part in parts))
 
     def _scan(
         self,
@@ -144,21 +185,21 @@ class SeriesReader:
         mapped: Mapped | None,
         bounds: tuple[int | None, int | None],
         snapshot: Snapshot,
-    ) -> DataFrame:
+    ) -> _Frame:
         from pyspark.sql import functions as F  # noqa: N812
 
         names = [column for column, _ in scan.columns]
         if mapped is not None:
             version = snapshot.versions[mapped.info.path]
             rows = self._rows(spark, mapped.info.path, version, mapped.columns(names), mapped.time, bounds)
-            points = mapped.points(rows, scan.columns)
+            points = mapped.points(rows.rows, scan.columns)
         else:
             info = self.tree.catalog.table(ROOT, scan.table)
             version = snapshot.versions[info.path]
             rows = self._rows(spark, info.path, version, [DEVICE, TIME, *names], TIME, bounds)
             renamed = [F.col(quoted(column)).alias(slot) for column, slot in scan.columns]
-            points = rows.select(DEVICE, TIME, *renamed)
-        return points.filter(F.col(DEVICE).isin(sorted(scan.devices)))
+            points = rows.rows.select(DEVICE, TIME, *renamed)
+        return _Frame(points.filter(F.col(DEVICE).isin(sorted(scan.devices))), rows.most)
 
     def _rows(
         self,
@@ -168,7 +209,7 @@ class SeriesReader:
         columns: list[str],
         time: str,
         bounds: tuple[int | None, int | None],
-    ) -> DataFrame:
+    ) -> _Frame:
         """Return the rows of a table at a version within bounds of its time."""
         handles = self.tree.catalog.handles
         table = handles.open(path)
@@ -180,8 +221,12 @@ class SeriesReader:
             upper if upper is not None else _ALWAYS[1],
         )
         if capabilities(table).arrow_reads and size <= self.settings.small_rows:
-            return ArrowTransport(spark, handles).rows(path, version, columns, time, [bounds])
-        return read_spark(spark, table, version, columns=columns, lower=lower, upper=upper, time_column=time)
+            rows = ArrowTransport(spark, handles).rows(path, version, columns, time, [bounds])
+        else:
+            rows = read_spark(
+                spark, table, version, columns=columns, lower=lower, upper=upper, time_column=time
+            )
+        return _Frame(rows, size)
 
 
 def windows_of(group: TimeGroup, bounds: tuple[int, int], zone: str) -> Windows:

@@ -75,7 +75,7 @@ class TreeEngine:
         self.mapped = MappedTables(self.tree, spark, settings)
         self.reader = SeriesReader(self.tree, self.mapped, spark, settings, zone)
         self.triggers = Triggers(definitions, self.tree, self.mapped, clock, settings)
-        self.writer = Writer(self.tree, self.triggers.before)
+        self.writer = Writer(self.tree, self.triggers)
         self.queries = ContinuousQueries(
             definitions,
             self.reader,

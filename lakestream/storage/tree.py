@@ -40,6 +40,8 @@ SPARK_TYPES = {
     "DATE": "date",
 }
 """IoTDB's types, and Spark's that hold them."""
+SERIES_TYPES = {spark: iotdb for iotdb, spark in SPARK_TYPES.items() if iotdb != "STRING"}
+"""The types that series get of values, by Spark's."""
 
 _UNSTORABLE = re.compile(r"[^A-Za-z0-9_]")
 """What the names of columns do not get: not every reader of a change feed takes it."""

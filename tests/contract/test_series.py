@@ -12,9 +12,12 @@ from deltalake import DeltaTable, write_deltalake
 from lakestream import Lake, Settings
 from lakestream.clock import ManualClock
 from lakestream.engine.faults import SimulatedCrash, crash_at
-from lakestream.engine.series import SeriesReader
+from lakestream.engine.large import write_large
+from lakestream.engine.series import SeriesReader, blocks_into, placements
 from lakestream.errors import LakestreamError, StatementError, StorageError
-from lakestream.storage.delta import commit
+from lakestream.language import parse_statement
+from lakestream.language.iotdb.values import QueryTree
+from lakestream.storage.delta import CommitTag, commit
 from tests import triggers
 
 if TYPE_CHECKING:
@@ -36,8 +39,8 @@ class World:
         triggers.log_into(root)
         self.lake = self.open()
 
-    def open(self) -> Lake:
-        self.lake = Lake(self.root, clock=self.clock, spark=self.spark, settings=SETTINGS)
+    def open(self, settings: Settings = SETTINGS) -> Lake:
+        self.lake = Lake(self.root, clock=self.clock, spark=self.spark, settings=settings)
         return self.lake
 
     def sql(self, text: str) -> list[tuple[Any, ...]]:
@@ -280,7 +283,7 @@ def test_output_tables_agree_after_failures(world: World, monkeypatch: pytest.Mo
         assert world.lake.run().failed
     more_points(world)
     with monkeypatch.context() as patched:
-        patched.setattr(SeriesReader, "rows", raising(failed))
+        patched.setattr(SeriesReader, "result", raising(failed))
         world.clock.advance(timedelta(seconds=10))
         assert world.lake.run().failed
     world.open()
@@ -291,12 +294,57 @@ def test_output_tables_agree_after_failures(world: World, monkeypatch: pytest.Mo
 def test_an_execution_that_wrote_nothing_reads_anew(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     between_two_tables(world)
     with monkeypatch.context() as patched:
-        patched.setattr(SeriesReader, "rows", raising(StorageError("READ_FAILED", "gone")))
+        patched.setattr(SeriesReader, "result", raising(StorageError("READ_FAILED", "gone")))
         assert world.lake.run().failed
     more_points(world)
     world.advance(10)
     rows = world.sql("SELECT n FROM root.*.x WHERE time = 2025-01-01T00:00:00 ALIGN BY DEVICE")
     assert [n for _, _, n in rows] == [1, 2, 1]
+
+
+def test_spark_writes_a_large_result_of_a_query(world: World) -> None:
+    world.sql("INSERT INTO root.sg.a(time, s) VALUES (2025-01-01T00:00:01, 1), (2025-01-01T00:00:02, 3)")
+    world.clock.advance(timedelta(seconds=10))
+    world.sql(BY_DEVICE)
+    world.open(Settings(small_rows=0))
+    world.advance(0)
+    world.open()
+    assert world.sql("SELECT total, n FROM root.a.x") == [(START, 4.0, 2)]
+    assert "Spark" in DeltaTable(str(world.root / "root" / "a")).history(1)[0]["engineInfo"]
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT a.s, a.i, b.i INTO root.to.a(v, w), root.to.b(at) FROM root.sg",
+        "SELECT s, i INTO root.to.::(v, w) FROM root.sg.* ALIGN BY DEVICE",
+        "SELECT s, i INTO root.to.a(v, w), root.to.c(x, w) FROM root.sg.* ALIGN BY DEVICE",
+    ],
+)
+def test_spark_writes_what_arrow_writes(world: World, spark: SparkSession, query: str) -> None:
+    world.sql("CREATE TIMESERIES root.sg.a.i INT64; CREATE TIMESERIES root.sg.b.i INT64")
+    world.sql("INSERT INTO root.sg.a(time, s, i) VALUES (1000, 1, NULL), (2000, 2, 5), (9000, NULL, 6)")
+    world.sql("INSERT INTO root.sg.b(time, s, i) VALUES (2000, 3, 7000)")
+    engine, seen = world.lake._tree, []
+    for name in ("small", "large"):
+        world.sql(f"CREATE TIMESERIES root.{name}.b.at TIMESTAMP; CREATE TIMESERIES root.{name}.a.w DOUBLE")
+        world.sql(f"INSERT INTO root.{name}.a(time, kept, v) VALUES (2000, 'x', 8), (4000, 'y', 9)")
+        statement = parse_statement(query.replace("root.to", f"root.{name}"), dialect="iotdb")
+        assert isinstance(statement, QueryTree)
+        snapshot = engine.reader.snapshot(statement.select.sources)
+        found = engine.reader.resolve(statement.select, 0, snapshot)
+        rows, tag = engine.reader.rows(found, snapshot), CommitTag("test", 1, {"epoch": 1})
+        if name == "small":
+            written = engine.writer.write(blocks_into(found, rows), tag)
+        else:
+            frame = spark.createDataFrame(rows)
+            written = write_large(engine.tree, frame, placements(found), tag)
+            assert write_large(engine.tree, frame, placements(found), tag) == written
+        columns = [row[:2] for row in world.sql(f"SHOW TIMESERIES root.{name}.**")]
+        shown = [(path.replace(name, "to"), kind) for path, kind in columns]
+        seen.append((written, shown, world.sql(f"SELECT * FROM root.{name}.**")))
+    assert seen[0] == seen[1]
+    assert len(seen[0][2]) == 4
 
 
 def raising(error: LakestreamError) -> Callable[..., Any]:
