@@ -126,8 +126,7 @@ class Triggers:
         Raises StatementError DATABASE_MAPPED where a trigger is to fire before inserts into it.
         """
         path, moved = mapped.info.path, []
-        table = TableName(mapped.info.database, mapped.info.name)
-        is_new = table not in [mapping.table for mapping in self.tree.mappings().values()]
+        is_new = not self._is_mapped(TableName(mapped.info.database, mapped.info.name))
         for record in self.definitions.triggers():
             statement = self._statement(record)
             if statement.event == "BEFORE_INSERT" and statement.pattern.is_below(mapped.database):
@@ -140,6 +139,19 @@ class Triggers:
                 start = version if is_new else record.versions.get(path, version)
                 moved.append(replace(record, versions={**record.versions, path: start}))
         self.definitions.put_triggers(moved)
+
+    def end(self, table: TableName) -> None:
+        """Have no trigger wait for commits of a table that is mapped no more."""
+        info = self.tree.catalog.find_table(table.database or "", table.name)
+        if info is None or self._is_mapped(table):
+            return
+        self.definitions.put_triggers(
+            replace(record, versions={path: v for path, v in record.versions.items() if path != info.path})
+            for record in self.definitions.triggers()
+        )
+
+    def _is_mapped(self, table: TableName) -> bool:
+        return table in [mapping.table for mapping in self.tree.mappings().values()]
 
     def drop(self, statement: DropTrigger) -> Result:
         """DROP TRIGGER. Raises StatementError TRIGGER_NOT_FOUND."""

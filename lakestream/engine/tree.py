@@ -123,9 +123,10 @@ class TreeEngine:
 
     def _drop_database(self, statement: values.DropTreeDatabase) -> Result:
         try:
-            self.tree.unmap_database(statement.path)
+            table = self.tree.unmap_database(statement.path)
         except LakestreamError as error:
             raise error.at(place_of(statement.place)) from None
+        self.triggers.end(table)
         return Result(message=f"deleted database {statement.path}")
 
     def _create_timeseries(self, statement: values.CreateTimeseries) -> Result:

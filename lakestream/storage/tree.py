@@ -18,7 +18,7 @@ from lakestream.language.iotdb.paths import ROOT, Path, Series, name_of
 from lakestream.language.iotdb.values import TableMapping
 from lakestream.language.model import Fragment, TableName
 from lakestream.storage.catalog import Column
-from lakestream.storage.keyed import KeyedTable
+from lakestream.storage.keyed import KeyedTable, Known
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -64,6 +64,7 @@ class Tree:
         self._databases = KeyedTable(
             layout.system_path("tree"), {"path": "string", "nodes": "string", "mapping": "string"}, "path"
         )
+        self._known_databases = Known(_database, lambda known: str(known[0]))
         columns = {
             "path": "string",
             "nodes": "string",
@@ -79,14 +80,12 @@ class Tree:
 
     def databases(self) -> list[Path]:
         """Return the databases, by name."""
-        rows = self._databases.rows().values()
-        return sorted((Path(tuple(json.loads(row["nodes"]))) for row in rows), key=str)
+        return [path for path, _ in self._known_databases.of(self._databases.rows())]
 
     def mappings(self) -> dict[Path, TableMapping]:
         """Return the tables that databases are mapped to, by the databases' paths, sorted by name."""
-        rows = self._databases.rows()
-        texts = {path: rows[str(path)]["mapping"] for path in self.databases()}
-        return {path: _mapping(text) for path, text in texts.items() if text is not None}
+        known = self._known_databases.of(self._databases.rows())
+        return {path: mapping for path, mapping in known if mapping is not None}
 
     def check_free(self, path: Path) -> None:
         """Raise StatementError DATABASE_EXISTS where a database may not lie: none lies in another."""
@@ -105,8 +104,8 @@ class Tree:
         self.check_free(path)
         self._databases.put([{**_database_row(path), "mapping": _mapping_text(mapping)}])
 
-    def unmap_database(self, path: Path) -> None:
-        """Remove a mapped database; its table stays as it is.
+    def unmap_database(self, path: Path) -> TableName:
+        """Remove a mapped database and return its table, which stays as it is.
 
         Raises StatementError DATABASE_NOT_FOUND, or NotSupportedError for one of series of its own.
         """
@@ -114,11 +113,13 @@ class Tree:
             known = map(str, self.databases())
             hint = did_you_mean(str(path), known)
             raise StatementError("DATABASE_NOT_FOUND", f"there is no database {path}", hint=hint)
-        if path not in self.mappings():
+        mapping = self.mappings().get(path)
+        if mapping is None:
             raise NotSupportedError(
                 f"DELETE DATABASE of {path}, which has series of its own", hint="DELETE FROM takes its rows"
             )
         self._databases.remove([str(path)])
+        return mapping.table
 
     def check_writable(self, path: Path) -> None:
         """Raise StatementError DATABASE_MAPPED where a path lies in a mapped database."""
@@ -254,6 +255,11 @@ def _names(measurement: str, kind: str, taken: int) -> list[str]:
 def table_name(database: Path) -> str:
     """Return the name that a database's table has in the lake's database ``root``."""
     return ".".join(map(name_of, database.nodes[1:]))
+
+
+def _database(row: dict[str, Any]) -> tuple[Path, TableMapping | None]:
+    mapping = row["mapping"]
+    return Path(tuple(json.loads(row["nodes"]))), None if mapping is None else _mapping(mapping)
 
 
 def _database_row(path: Path) -> dict[str, Any]:

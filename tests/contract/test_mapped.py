@@ -130,6 +130,15 @@ def test_an_after_trigger_sees_what_is_written_since(world: World) -> None:
         ("late", "root.ln.south.u1", "level,note,temperature", 3),
     ]
     assert not world.lake.run().ticks
+    assert who_waits(world) == ["early", "late"]
+    world.sql("DELETE DATABASE root.ln")
+    assert who_waits(world) == []
+
+
+def who_waits(world: World) -> list[str]:
+    """Return the triggers that keep files of the table from being deleted."""
+    records = world.lake._tree.triggers.definitions.triggers()
+    return [record.name for record in records if world.path in record.versions]
 
 
 @pytest.mark.parametrize(
