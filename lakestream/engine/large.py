@@ -73,19 +73,23 @@ def _part(rows: DataFrame, placement: Placement) -> _Part:
         targets = rows.sparkSession.createDataFrame(pairs, f"{DEVICE} string, {_TARGET} string")
         named = rows.join(F.broadcast(targets), DEVICE)
         placed = named.select(F.col(_TARGET).alias(DEVICE), TIME, *placement.columns)
-    return _Part({str(device): device for device in placement.devices.values()}, columns, types, placed)
+    # In the order of a small result's rows: new series are numbered by it.
+    devices = {str(device): device for _, device in sorted(placement.devices.items())}
+    return _Part(devices, columns, types, placed)
 
 
 def _with_points(part: _Part) -> list[tuple[Path, str]]:
-    """Return the devices and measurements that have a point."""
+    """Return the devices and measurements that have a point, in order."""
     from pyspark.sql import functions as F  # noqa: N812
 
     counts = [F.count(column).alias(column) for column in part.columns.values()]
+    found = {row[DEVICE]: row for row in part.rows.groupBy(DEVICE).agg(*counts).collect()}
     return [
-        (part.devices[row[DEVICE]], name)
-        for row in part.rows.groupBy(DEVICE).agg(*counts).collect()
+        (device, name)
+        for text, device in part.devices.items()
+        if text in found
         for name, column in part.columns.items()
-        if row[column]
+        if found[text][column]
     ]
 
 

@@ -317,7 +317,6 @@ def test_spark_writes_a_large_result_of_a_query(world: World) -> None:
     "query",
     [
         "SELECT a.s, a.i, b.i INTO root.to.a(v, w), root.to.b(at) FROM root.sg",
-        "SELECT s, i INTO root.to.::(v, w) FROM root.sg.* ALIGN BY DEVICE",
         "SELECT s, i INTO root.to.a(v, w), root.to.c(x, w) FROM root.sg.* ALIGN BY DEVICE",
     ],
 )
