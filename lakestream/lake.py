@@ -283,12 +283,31 @@ class Lake:
         from lakestream.engine.tree import TreeEngine
 
         catalog, zone = self._catalog, self.timezone
-        return TreeEngine(catalog, self.clock, self._meter, self.settings, lambda: self.spark, zone)
+        return TreeEngine(
+            catalog,
+            self.clock,
+            self._meter,
+            self.settings,
+            lambda: self.spark,
+            zone,
+            current=lambda: self.database,
+        )
 
-    def _refuse_tree(self, database: str, what: str) -> None:
-        """Refuse to drop what holds the tree of time series: its series would be left without tables."""
-        if database == ROOT and self._tree.tree.databases():
+    def _refuse_tree(self, what: str, database: str, table: str | None = None) -> None:
+        """Refuse to drop what holds the tree of time series: its series would be left without tables.
+
+        Raises NotSupportedError, or StatementError TABLE_MAPPED for a table that a database is mapped to.
+        """
+        tree = self._tree.tree
+        if database == ROOT and tree.own_tables():
             raise NotSupportedError(f"{what} of the tree of time series", hint="DELETE FROM takes its rows")
+        for path, mapping in tree.mappings().items():
+            if mapping.table.database == database and table in (None, mapping.table.name):
+                raise StatementError(
+                    "TABLE_MAPPED",
+                    f"the points of the tree's database {path} are the rows of {mapping.table}",
+                    hint=f"first, in the dialect iotdb: DELETE DATABASE {path}",
+                )
 
     def _run_on_tree(self, statement: TreeStatement) -> Result:
         from lakestream.engine.tree import changes_the_lake
@@ -314,7 +333,7 @@ class Lake:
         return Result(message=f"created database {statement.name}")
 
     def _drop_database(self, statement: model.DropDatabase) -> Result:
-        self._refuse_tree(statement.name, "DROP DATABASE")
+        self._refuse_tree("DROP DATABASE", statement.name)
         inside = [record for record in self._registry.streams() if _touches(record, statement.name)]
         if inside and not statement.force:
             raise StatementError(
@@ -370,7 +389,7 @@ class Lake:
         return self._editor().create_subtables(statement, self.database)
 
     def _drop_table(self, statement: model.DropTable) -> Result:
-        self._refuse_tree(self._in(statement.name), "DROP TABLE")
+        self._refuse_tree("DROP TABLE", self._in(statement.name), statement.name.name)
         stable = self._stable_of(statement)
         result = self._editor().drop_table(statement, self._in(statement.name))
         if stable is not None:

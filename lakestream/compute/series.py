@@ -133,6 +133,13 @@ class SeriesQuery:
         """Whether the rows of the result have a time."""
         return not self.aggregates or self.windows is not None
 
+    def most_rows(self, points: int) -> int:
+        """Return how many rows the result has at most, from so many rows of points."""
+        if not self.aggregates:
+            return points
+        devices = len(self.devices) if self.select.by_device else 1
+        return devices * (self.windows.count if self.windows is not None else 1)
+
     @property
     def columns(self) -> list[str]:
         """The names of the result's columns as IoTDB calls them."""

@@ -1,9 +1,9 @@
 """Continuous queries: created, shown, dropped, and executed when they are due (IoTDB A2).
 
 What is due follows from the due instant that the registry holds and from the clock. An execution records
-the versions of the tables that it reads, writes its points, a commit per table that is made at most once
+the snapshot of the tree that it reads, writes its points, a commit per table that is made at most once
 for its instant, and then records the instant that comes next: whatever stops in between, the same instant
-is executed again, from the same rows, and writes nothing twice.
+is executed again, from the same series and rows, and writes nothing twice.
 """
 
 from __future__ import annotations
@@ -17,8 +17,9 @@ from uuid import uuid4
 from lakestream.engine.engine import TickReport, as_failure
 from lakestream.engine.faults import reach
 from lakestream.engine.instants import from_micros, instant_micros, to_micros
+from lakestream.engine.large import write_large
 from lakestream.engine.result import Result
-from lakestream.engine.series import blocks_into
+from lakestream.engine.series import blocks_into, placements
 from lakestream.errors import LakestreamError, StatementError, did_you_mean
 from lakestream.language import parse_statement
 from lakestream.language.iotdb.paths import has_placeholder
@@ -26,12 +27,14 @@ from lakestream.language.iotdb.values import CreateContinuousQuery, Span
 from lakestream.language.source import place_of
 from lakestream.storage.definitions import QueryRecord
 from lakestream.storage.delta import CommitTag
+from lakestream.storage.tree import Snapshot
 from lakestream.triggers.resample import Resample
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     import pyarrow as pa
+    from pyspark.sql import DataFrame
 
     from lakestream.clock import Clock
     from lakestream.compute.series import SeriesQuery
@@ -52,7 +55,7 @@ class _Attempt:
     record: QueryRecord
     timing: Resample
     query: SeriesQuery | None = None
-    rows: pa.Table | None = None
+    rows: pa.Table | DataFrame | None = None
     error: LakestreamError | None = None
 
 
@@ -82,7 +85,7 @@ class ContinuousQueries:
     # --- statements ---
 
     def create(self, statement: CreateContinuousQuery) -> Result:
-        """CREATE CQ. Raises StatementError CQ_EXISTS, CQ_INVALID."""
+        """CREATE CQ. Raises StatementError CQ_EXISTS, CQ_INVALID, DATABASE_MAPPED."""
         place = place_of(statement.place)
         if self.definitions.query(statement.name) is not None:
             raise StatementError(
@@ -92,6 +95,7 @@ class ContinuousQueries:
                 place=place,
             )
         self._check_distance(statement)
+        self._check_targets(statement)
         now = to_micros(self.clock.now())
         record = QueryRecord(
             uuid4().hex, statement.name, statement.text, self.zone, now, self._boundary(statement, now), 0
@@ -111,6 +115,15 @@ class ContinuousQueries:
                 f"`continuous_query_minimum_every_interval` [{least}] configured.",
                 place=place_of(statement.place),
             )
+
+    def _check_targets(self, statement: CreateContinuousQuery) -> None:
+        """Refuse a target that nothing can be written to; one with placeholders is known when it is due."""
+        for target in statement.select.into:
+            if not any(map(has_placeholder, target.device.nodes)):
+                try:
+                    self.writer.tree.check_writable(target.device)
+                except LakestreamError as error:
+                    raise error.at(place_of(statement.select.text)) from None
 
     def _boundary(self, statement: CreateContinuousQuery, now_us: int) -> int:
         boundary = statement.boundary
@@ -201,18 +214,21 @@ class ContinuousQueries:
                 if takes:
                     self._until[record.name] = now_us + takes
                     return None
-            bounds = timing.range_of(record.next_us)
-            attempt.query = self.reader.resolve(statement.select, record.next_us, bounds)
-            versions = {**self.reader.versions(attempt.query), **record.versions}
-            attempt.record = replace(record, versions=versions)
+            select, bounds = statement.select, timing.range_of(record.next_us)
+            snapshot = _begun(record) or self.reader.snapshot(select.sources)
+            attempt.record = replace(record, series=snapshot.series, versions=snapshot.versions)
+            attempt.query = self.reader.resolve(select, record.next_us, snapshot, bounds)
         except Exception as error:  # noqa: BLE001 - as above
             attempt.error = as_failure(error)
         return attempt
 
     def _compute(self, attempt: _Attempt) -> _Attempt:
-        if attempt.query is not None:
+        snapshot = _begun(attempt.record)
+        if attempt.query is not None and snapshot is not None:
             try:
-                attempt.rows = self.reader.rows(attempt.query, attempt.record.versions)
+                # Triggers before the insert are Python: what they see comes into this process.
+                compute = self.reader.rows if self.writer.triggers.fire_before() else self.reader.result
+                attempt.rows = compute(attempt.query, snapshot)
             except Exception as error:  # noqa: BLE001 - a defect stops this execution alone
                 attempt.error = as_failure(error)
         return attempt
@@ -221,10 +237,7 @@ class ContinuousQueries:
         record, written = attempt.record, 0
         if attempt.error is None and attempt.query is not None and attempt.rows is not None:
             try:
-                reach("C6a")
-                tag = CommitTag(f"lakestream:cq:{record.uuid}", record.next_us, self._metadata(record))
-                written = self.writer.write(blocks_into(attempt.query, attempt.rows), tag)
-                reach("C6b")
+                written = self._write(attempt.query, attempt.rows, self._tag(record))
             except Exception as error:  # noqa: BLE001 - as above
                 attempt.error = as_failure(error)
         if attempt.error is None:
@@ -233,8 +246,17 @@ class ContinuousQueries:
             self._failed(attempt, attempt.error)
         return _report(attempt, written, self.meter.monotonic() - started)
 
-    def _metadata(self, record: QueryRecord) -> dict[str, object]:
-        return {"epoch": self.epoch, "cq": record.name, "due_us": record.next_us}
+    def _write(self, query: SeriesQuery, rows: pa.Table | DataFrame, tag: CommitTag) -> int:
+        if hasattr(rows, "num_rows"):
+            return self.writer.write(blocks_into(query, rows), tag)
+        try:
+            return write_large(self.writer.tree, rows, placements(query), tag)
+        finally:
+            rows.unpersist()
+
+    def _tag(self, record: QueryRecord) -> CommitTag:
+        metadata: dict[str, object] = {"epoch": self.epoch, "cq": record.name, "due_us": record.next_us}
+        return CommitTag(f"lakestream:cq:{record.uuid}", record.next_us, metadata)
 
     def _succeeded(self, attempt: _Attempt) -> None:
         record, timing = attempt.record, attempt.timing
@@ -242,16 +264,29 @@ class ContinuousQueries:
         skipped = record.skipped + timing.skipped(record.next_us, following)
         self._retry_at.pop(record.name, None)
         done = replace(
-            record, next_us=following, last_us=record.next_us, skipped=skipped, last_error=None, versions={}
+            record,
+            next_us=following,
+            last_us=record.next_us,
+            skipped=skipped,
+            last_error=None,
+            series=None,
+            versions={},
         )
         self.definitions.put_queries([done])
 
     def _failed(self, attempt: _Attempt, error: LakestreamError) -> None:
-        record = attempt.record
+        record = replace(attempt.record, last_error=str(error))
         self._retry_at[record.name] = to_micros(self.clock.now()) + attempt.timing.retry_us
-        # What may have been written in part is computed from the same rows the next time.
-        kept = record.versions if attempt.rows is not None else {}
-        self.definitions.put_queries([replace(record, last_error=str(error), versions=kept)])
+        # What was written in part is computed from the same rows the next time.
+        if not self._may_have_written(record):
+            record = replace(record, series=None, versions={})
+        self.definitions.put_queries([record])
+
+    def _may_have_written(self, record: QueryRecord) -> bool:
+        try:
+            return self.writer.has_written(self._tag(record))
+        except LakestreamError:
+            return True
 
     def _of(self, record: QueryRecord) -> tuple[CreateContinuousQuery, Resample]:
         """Return the statement and the timing of a query, read once."""
@@ -260,6 +295,11 @@ class ContinuousQueries:
             assert isinstance(statement, CreateContinuousQuery)
             self._read[record.uuid] = statement, timing_of(record, statement)
         return self._read[record.uuid]
+
+
+def _begun(record: QueryRecord) -> Snapshot | None:
+    """Return the snapshot that an execution which has begun reads, None where none has."""
+    return None if record.series is None else Snapshot(record.series, record.versions)
 
 
 def timing_of(record: QueryRecord, statement: CreateContinuousQuery) -> Resample:

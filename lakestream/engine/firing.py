@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass, field, replace
+from sys import maxsize
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
@@ -19,19 +20,21 @@ from lakestream.errors import LakestreamError, StatementError, did_you_mean
 from lakestream.hooks import FailureStrategy, Tablet, TriggerContext
 from lakestream.hooks.loading import load_class
 from lakestream.language import parse_statement
-from lakestream.language.iotdb.paths import Path
+from lakestream.language.iotdb.paths import Path, node_of
 from lakestream.language.iotdb.values import CreateTrigger
+from lakestream.language.model import TableName
 from lakestream.language.source import place_of
 from lakestream.storage.definitions import TriggerRecord
 from lakestream.storage.delta import changes_arrow
 from lakestream.storage.tree import DEVICE, TIME
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     import pyarrow as pa
 
     from lakestream.clock import Clock
+    from lakestream.engine.mapped import Mapped, MappedTables
     from lakestream.engine.points import Block
     from lakestream.hooks import Trigger
     from lakestream.language.iotdb.paths import Series
@@ -41,10 +44,14 @@ if TYPE_CHECKING:
     from lakestream.storage.definitions import Definitions
     from lakestream.storage.tree import Tree
 
+    _Committed = tuple[int, Path, dict[str, str], pa.Table]
+    """A commit's version, a device, the types of its measurements, and the points (AT, a column each)."""
+
 _log = logging.getLogger(__name__)
 _RETRY_MICROS = 20_000_000
 """How long after a failure to read a table's commits they are read again."""
 
+_MAPPED = "mapped tables"
 _VERSION, _CHANGE = "_commit_version", "_change_type"
 
 
@@ -68,6 +75,7 @@ class Triggers:
 
     definitions: Definitions
     tree: Tree
+    mapped: MappedTables
     clock: Clock
     settings: Settings
     _hooks: dict[str, _Hook] = field(default_factory=dict)
@@ -79,8 +87,9 @@ class Triggers:
     def create(self, statement: CreateTrigger) -> Result:
         """CREATE TRIGGER: the class is loaded, checks its attributes, and begins.
 
-        Raises StatementError TRIGGER_EXISTS, TRIGGER_CLASS, TRIGGER_URI, TRIGGER_NOT_ALLOWED, or
-        TRIGGER_REFUSED with what its ``validate`` or ``on_create`` raised.
+        Raises StatementError TRIGGER_EXISTS, TRIGGER_CLASS, TRIGGER_URI, TRIGGER_NOT_ALLOWED,
+        DATABASE_MAPPED (before inserts that lakestream does not make), or TRIGGER_REFUSED with what its
+        ``validate`` or ``on_create`` raised.
         """
         place = place_of(statement.place)
         records = self.definitions.triggers()
@@ -91,10 +100,9 @@ class Triggers:
                 hint=f"DROP TRIGGER {statement.name} first",
                 place=place,
             )
-        versions = {info.path: self._version(info) for info in self.tree.tables()}
         order = max((record.order for record in records), default=0) + 1
-        record = TriggerRecord(uuid4().hex, statement.name, statement.text, order, versions)
         try:
+            record = TriggerRecord(uuid4().hex, statement.name, statement.text, order, self._start(statement))
             instance = self._class_of(statement)()
             _called(lambda: instance.validate(dict(statement.attributes)))
             _called(lambda: instance.on_create(dict(statement.attributes), self._context(statement)))
@@ -103,6 +111,47 @@ class Triggers:
         self.definitions.put_triggers([record])
         self._hooks[record.uuid] = _Hook(record, statement, instance)
         return Result(message=f"created trigger {statement.name}")
+
+    def _start(self, statement: CreateTrigger) -> dict[str, int]:
+        """Return the versions of the tables behind which a new trigger fires; none where it fires before."""
+        if statement.event == "BEFORE_INSERT":
+            self.tree.check_writable(statement.pattern)
+            return {}
+        mapped = [one.info for one in self.mapped.reached([statement.pattern])]
+        return {info.path: self._version(info) for info in (*self.tree.tables(), *mapped)}
+
+    def begin(self, mapped: Mapped, version: int) -> None:
+        """Have AFTER triggers fire with what a table that is being mapped gets behind a version.
+
+        Raises StatementError DATABASE_MAPPED where a trigger is to fire before inserts into it.
+        """
+        path, moved = mapped.info.path, []
+        is_new = not self._is_mapped(TableName(mapped.info.database, mapped.info.name))
+        for record in self.definitions.triggers():
+            statement = self._statement(record)
+            if statement.event == "BEFORE_INSERT" and statement.pattern.is_below(mapped.database):
+                raise StatementError(
+                    "DATABASE_MAPPED",
+                    f"the trigger {record.name} fires before inserts, which a mapped database takes none of",
+                    hint=f"DROP TRIGGER {record.name} first",
+                )
+            if statement.event == "AFTER_INSERT" and statement.pattern.reaches(mapped.database):
+                start = version if is_new else record.versions.get(path, version)
+                moved.append(replace(record, versions={**record.versions, path: start}))
+        self.definitions.put_triggers(moved)
+
+    def end(self, table: TableName) -> None:
+        """Have no trigger wait for commits of a table that is mapped no more."""
+        info = self.tree.catalog.find_table(table.database or "", table.name)
+        if info is None or self._is_mapped(table):
+            return
+        self.definitions.put_triggers(
+            replace(record, versions={path: v for path, v in record.versions.items() if path != info.path})
+            for record in self.definitions.triggers()
+        )
+
+    def _is_mapped(self, table: TableName) -> bool:
+        return table in [mapping.table for mapping in self.tree.mappings().values()]
 
     def drop(self, statement: DropTrigger) -> Result:
         """DROP TRIGGER. Raises StatementError TRIGGER_NOT_FOUND."""
@@ -190,6 +239,10 @@ class Triggers:
 
     # --- BEFORE ---
 
+    def fire_before(self) -> bool:
+        """Return whether there is a trigger that is to see points before they are written."""
+        return bool(self._records("BEFORE_INSERT"))
+
     def before(self, blocks: Sequence[Block]) -> None:
         """Fire BEFORE triggers with points that are about to be written.
 
@@ -225,25 +278,46 @@ class Triggers:
             return []
         reports = []
         moved: dict[str, _Hook] = {}
-        for info in self.tree.tables():
+        for info, mapped in self._tables(records):
             version = self._version(info)
-            waiting = [record for record in records if record.versions.get(info.path, -1) < version]
+            waiting = [record for record in records if _place(record, info, mapped) < version]
             if waiting and self._retry_at.get(info.path, 0) <= to_micros(self.clock.now()):
-                hooks, report = self._table_round(info, version, waiting)
+                hooks, report = self._table_round(info, mapped, version, waiting)
                 reports.append(report)
                 moved.update({hook.record.uuid: hook for hook in hooks})
                 records = [moved[r.uuid].record if r.uuid in moved else r for r in records]
         self._save(list(moved.values()))
         return reports
 
+    def _tables(self, records: Sequence[TriggerRecord]) -> list[tuple[TableInfo, list[Mapped]]]:
+        """Return the tables whose commits may fire triggers, each with the databases mapped to it."""
+        found: dict[str, tuple[TableInfo, list[Mapped]]] = {
+            info.path: (info, []) for info in self.tree.tables()
+        }
+        for mapped in self._mapped_to([self._statement(record).pattern for record in records]):
+            found.setdefault(mapped.info.path, (mapped.info, []))[1].append(mapped)
+        return list(found.values())
+
+    def _mapped_to(self, patterns: Sequence[Path]) -> list[Mapped]:
+        """Return the mapped databases of patterns; none for a while where the table of one is gone."""
+        now = to_micros(self.clock.now())
+        if self._retry_at.get(_MAPPED, 0) > now:
+            return []
+        try:
+            return self.mapped.reached(patterns)
+        except LakestreamError as failure:
+            _log.error("triggers on mapped tables: %s", failure)
+            self._retry_at[_MAPPED] = now + _RETRY_MICROS
+            return []
+
     def _table_round(
-        self, info: TableInfo, version: int, records: Sequence[TriggerRecord]
+        self, info: TableInfo, mapped: Sequence[Mapped], version: int, records: Sequence[TriggerRecord]
     ) -> tuple[list[_Hook], TickReport]:
-        after = min(record.versions.get(info.path, -1) for record in records)
+        after = min(_place(record, info, mapped) for record in records)
         error, hooks, fired = None, [], 0
         try:
             hooks = [self._hook(record) for record in records]
-            for commit, device, types, rows in self._committed(info, max(after, 0), version):
+            for commit, device, types, rows in self._committed(info, mapped, max(after, 0), version):
                 fired += self._after(hooks, info, commit, (device, types, rows))
             for hook in hooks:
                 hook.record = replace(hook.record, versions={**hook.record.versions, info.path: version})
@@ -275,26 +349,36 @@ class Triggers:
         return fired
 
     def _committed(
-        self, info: TableInfo, after: int, upto: int
-    ) -> Iterator[tuple[int, Path, dict[str, str], pa.Table]]:
+        self, info: TableInfo, mapped: Sequence[Mapped], after: int, upto: int
+    ) -> Iterator[_Committed]:
         """Yield the new points of each commit and device, in order: with their types by measurement."""
-        import pyarrow.compute as pc
+        if not mapped:
+            yield from self._own_points(info, after, upto)
+        for one in mapped:
+            yield from self._mapped_points(one, after, upto)
 
+    def _own_points(self, info: TableInfo, after: int, upto: int) -> Iterator[_Committed]:
         by_device: dict[str, list[Series]] = {}
         for one in self.tree.series():
             if one.table == info.name:
                 by_device.setdefault(one.device, []).append(one)
         table = self.tree.catalog.handles.open(info.path)
-        rows = _new_points(changes_arrow(table, after, upto, [c.name for c in info.columns]))
-        for version in sorted(pc.unique(rows[_VERSION]).to_pylist()):
-            commit = rows.filter(pc.equal(rows[_VERSION], version))
-            for device, series in by_device.items():
-                own = commit.filter(pc.equal(commit[DEVICE], device))
-                if own.num_rows:
-                    names = [one.path.measurement for one in series]
-                    points = own.select([TIME, *(one.column for one in series)])
-                    types = {one.path.measurement: one.type for one in series}
-                    yield version, series[0].path.device, types, points.rename_columns([AT, *names])
+        changes = changes_arrow(table, after, upto, [column.name for column in info.columns])
+        for version, text, own in _by_device(_new_points(changes), by_device):
+            series = by_device[text]
+            types = {one.path.measurement: one.type for one in series}
+            points = own.select([TIME, *(one.column for one in series)])
+            yield version, series[0].path.device, types, points.rename_columns([AT, *types])
+
+    def _mapped_points(self, mapped: Mapped, after: int, upto: int) -> Iterator[_Committed]:
+        rows = _new_points(self.mapped.changes(mapped, after, upto))
+        devices = {text: mapped.device_path(text) for text in sorted(set(rows[DEVICE].to_pylist()))}
+        types = {node_of(column): kind for column, kind in mapped.measurements}
+        names = [f"m{number}" for number in range(len(types))]
+        for version, text, own in _by_device(rows, devices):
+            device = devices[text]
+            if device is not None:
+                yield version, device, types, own.select([TIME, *names]).rename_columns([AT, *types])
 
     def _version(self, info: TableInfo) -> int:
         return self.tree.catalog.handles.latest(info.path).version
@@ -306,6 +390,23 @@ class Triggers:
                 state = hook.instance.snapshot()
                 hook.record = replace(hook.record, state=None if state is None else state.hex())
         self.definitions.put_triggers(hook.record for hook in hooks)
+
+
+def _place(record: TriggerRecord, info: TableInfo, mapped: Sequence[Mapped]) -> int:
+    """Return up to which version of a table a trigger has fired: those of mapped tables it was told of."""
+    return record.versions.get(info.path, maxsize if mapped else -1)
+
+
+def _by_device(rows: pa.Table, devices: Iterable[str]) -> Iterator[tuple[int, str, pa.Table]]:
+    """Yield the rows of each commit and device, in order."""
+    import pyarrow.compute as pc
+
+    for version in sorted(pc.unique(rows[_VERSION]).to_pylist()):
+        commit = rows.filter(pc.equal(rows[_VERSION], version))
+        for device in devices:
+            own = commit.filter(pc.equal(commit[DEVICE], device))
+            if own.num_rows:
+                yield version, device, own
 
 
 def _called(call: Callable[[], None]) -> None:

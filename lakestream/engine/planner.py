@@ -98,7 +98,7 @@ class Planner:
         appends_only = all(commit.append_only for commit in changing)
         known = [ends[0] for ends in times if ends is not None]
         return {
-            "transport": self._transport(source, _size_of(commits)),
+            "transport": self._transport(source, size_of(commits)),
             "appends_only": appends_only,
             "oldest_us": min(known) if appends_only and known and len(known) == len(times) else None,
         }
@@ -157,7 +157,7 @@ class Planner:
         while commits:
             taken = _before_deletes(commits) if self._takes_deletes_alone else len(commits)
             span = (commits[0].version - 1, commits[taken - 1].version)
-            transport = self._transport(source, _size_of(commits[:taken]))
+            transport = self._transport(source, size_of(commits[:taken]))
             plans.append(self._replayed("changes", span, transport, (None, None)))
             commits = commits[taken:]
         return plans
@@ -249,7 +249,8 @@ def _without(after: int, upto: int, skipped: Sequence[Sequence[int]]) -> list[tu
     return [*ranges, *([(after, upto)] if after < upto else [])]
 
 
-def _size_of(commits: Sequence[CommitInfo]) -> Size:
+def size_of(commits: Sequence[CommitInfo]) -> Size:
+    """Return the rows and bytes that commits added."""
     rows = sum(_UNKNOWN_ROWS if commit.add_rows is None else commit.add_rows for commit in commits)
     return Size(rows, sum(commit.add_bytes for commit in commits))
 

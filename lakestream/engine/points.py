@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from lakestream.engine.faults import reach
 from lakestream.errors import StatementError
 from lakestream.language.iotdb.paths import ROOT, Path, name_of
 from lakestream.storage.catalog import Column
@@ -21,15 +22,16 @@ from lakestream.storage.delta import (
     text_literal,
     timestamp_literal,
 )
-from lakestream.storage.tree import DEVICE, SPARK_TYPES, TIME, Tree
+from lakestream.storage.tree import DEVICE, SERIES_TYPES, SPARK_TYPES, TIME, Tree
 from lakestream.storage.types import arrow_type
 from lakestream.storage.values import convert
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     import pyarrow as pa
 
+    from lakestream.engine.firing import Triggers
     from lakestream.language.model import Value
     from lakestream.storage.catalog import TableInfo
     from lakestream.storage.delta import CommitTag, Table
@@ -61,23 +63,23 @@ class Block:
 
 
 class Writer:
-    """Writes blocks of points; ``before`` sees them first and may refuse them by raising."""
+    """Writes blocks of points; ``triggers`` see them first and may refuse them by raising."""
 
-    def __init__(self, tree: Tree, before: Callable[[Sequence[Block]], None]) -> None:
+    def __init__(self, tree: Tree, triggers: Triggers) -> None:
         self.tree = tree
-        self._before = before
+        self.triggers = triggers
 
     def write(self, blocks: Sequence[Block], tag: CommitTag | None = None) -> int:
         """Write points, a commit per table, and return how many rows that were.
 
         Series that are not there are created, where they have a point. With a ``tag`` each table's commit
-        is made at most once. Raises StatementError SERIES_TYPE where a series is of another type, and what
-        ``before`` raises; nothing is written then.
+        is made at most once. Raises StatementError SERIES_TYPE where a series is of another type,
+        DATABASE_MAPPED where it cannot be written here, and what triggers raise; nothing is written then.
         """
         blocks = [block for block in blocks if block.rows.num_rows]
-        missing = self._missing(blocks)
+        missing = [series for b in blocks for series in missing_series(self.tree, _with_points(b), b.types)]
         if blocks:
-            self._before(blocks)
+            self.triggers.before(blocks)
         if missing:
             self.tree.add(missing)
         parts: dict[str, list[pa.Table]] = {}
@@ -86,33 +88,19 @@ class Writer:
                 parts.setdefault(table, []).append(rows)
         return sum(self._write_table(table, rows, tag) for table, rows in parts.items())
 
-    def _missing(self, blocks: Sequence[Block]) -> list[tuple[Path, str]]:
-        """Return the series to create; SERIES_TYPE for one that cannot take its points."""
-        found: dict[Path, str] = {}
-        for block in blocks:
-            for device, measurement in _with_points(block):
-                path = Path((*block.devices[device].nodes, measurement))
-                series, kind = self.tree.find(path), block.types[measurement]
-                if series is None:
-                    found[path] = kind
-                elif not _fits(kind, series.type):
-                    raise StatementError("SERIES_TYPE", f"{path} is {series.type}: it cannot hold {kind}")
-        return list(found.items())
+    def has_written(self, tag: CommitTag) -> bool:
+        """Return whether a table holds its commit of a tag."""
+        catalog = self.tree.catalog
+        tables = (catalog.handles.latest(info.path) for info in self.tree.tables())
+        return any(table.transaction_version(tag.app) == tag.tick for table in tables)
 
     def _placed(self, block: Block) -> list[tuple[str, pa.Table]]:
         """Return the rows of each table, in its columns."""
         import pyarrow as pa
         import pyarrow.compute as pc
 
-        groups: dict[tuple[str, tuple[tuple[str, str], ...]], list[str]] = {}
-        for device, path in block.devices.items():
-            series = [(m, self.tree.find(Path((*path.nodes, m)))) for m in block.types]
-            known = [(m, one) for m, one in series if one is not None]
-            if known:
-                columns = tuple((m, one.column) for m, one in known)
-                groups.setdefault((known[0][1].table, columns), []).append(device)
         placed = []
-        for (table, columns), devices in groups.items():
+        for (table, columns), devices in by_columns(self.tree, block.devices, block.types).items():
             chosen = pc.is_in(block.rows[OF], pa.array(devices))
             rows = block.rows.filter(chosen).select([OF, AT, *(m for m, _ in columns)])
             placed.append((table, rows.rename_columns([DEVICE, TIME, *(c for _, c in columns)])))
@@ -135,10 +123,49 @@ class Writer:
         return int(rows.num_rows)
 
 
-def _with_points(block: Block) -> list[tuple[str, str]]:
+def missing_series(
+    tree: Tree, points: Iterable[tuple[Path, str]], types: Mapping[str, str]
+) -> list[tuple[Path, str]]:
+    """Return the series to create, with their types, where these devices and measurements have points.
+
+    Raises StatementError SERIES_TYPE or DATABASE_MAPPED for one that cannot take its points.
+    """
+    found: list[tuple[Path, str]] = []
+    for device, measurement in points:
+        path = Path((*device.nodes, measurement))
+        series, kind = tree.find(path), types[measurement]
+        if series is None:
+            tree.check_writable(path)
+            found.append((path, kind))
+        elif not _fits(kind, series.type):
+            raise StatementError("SERIES_TYPE", f"{path} is {series.type}: it cannot hold {kind}")
+    return found
+
+
+def by_columns(
+    tree: Tree, devices: Mapping[str, Path], measurements: Iterable[str]
+) -> dict[tuple[str, tuple[tuple[str, str], ...]], list[str]]:
+    """Return the devices whose measurements have the same columns, by table and (measurement, column)."""
+    names = list(measurements)
+    groups: dict[tuple[str, tuple[tuple[str, str], ...]], list[str]] = {}
+    for device, path in devices.items():
+        series = [(m, tree.find(Path((*path.nodes, m)))) for m in names]
+        known = [(m, one) for m, one in series if one is not None]
+        if known:
+            columns = tuple((m, one.column) for m, one in known)
+            groups.setdefault((known[0][1].table, columns), []).append(device)
+    return groups
+
+
+def _with_points(block: Block) -> list[tuple[Path, str]]:
     """Return the devices and measurements that have a point in a block."""
     counts = block.rows.group_by(OF).aggregate([(name, "count") for name in block.types])
-    return [(row[OF], name) for row in counts.to_pylist() for name in block.types if row[f"{name}_count"]]
+    return [
+        (block.devices[row[OF]], name)
+        for row in counts.to_pylist()
+        for name in block.types
+        if row[f"{name}_count"]
+    ]
 
 
 def _fits(kind: str, wanted: str) -> bool:
@@ -226,12 +253,14 @@ def _commit(table: Table, info: TableInfo, rows: pa.Table, tag: CommitTag) -> No
     """Write rows at most once: what lies in their range of time is written anew with them."""
     first, last = _span(rows)
     old = None if lies_behind(table, info, first) else _old(table, info, rows)
-    if old is None or not old.num_rows:
-        commit(table, rows, tag)
-        return
-    time = identifier(info.time_column)
-    within = f"{time} >= {timestamp_literal(first)} AND {time} <= {timestamp_literal(last)}"
-    commit(table, _laid_over(rows, old), tag, replace=f"{_devices_of(rows)} AND {within}")
+    replaced = None
+    if old is not None and old.num_rows:
+        time = identifier(info.time_column)
+        within = f"{time} >= {timestamp_literal(first)} AND {time} <= {timestamp_literal(last)}"
+        rows, replaced = _laid_over(rows, old), f"{_devices_of(rows)} AND {within}"
+    reach("C6a")
+    commit(table, rows, tag, replace=replaced)
+    reach("C6b")
 
 
 # --- values ---------------------------------------------------------------------------------------
@@ -301,7 +330,15 @@ def type_of_arrow(kind: pa.DataType) -> str:
 
     if pa.types.is_timestamp(kind):
         return "TIMESTAMP"
-    found = _BY_ARROW.get(str(kind))
-    if found is None:
+    return _storable(_BY_ARROW, str(kind))
+
+
+def type_of_spark(kind: str) -> str:
+    """Return the IoTDB type of a Spark SQL type. Raises StatementError TYPE_NOT_STORABLE."""
+    return _storable(SERIES_TYPES, kind)
+
+
+def _storable(types: Mapping[str, str], kind: str) -> str:
+    if kind not in types:
         raise StatementError("TYPE_NOT_STORABLE", f"a series cannot hold values of {kind}")
-    return found
+    return types[kind]

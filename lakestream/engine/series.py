@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import reduce
 from itertools import count
 from typing import TYPE_CHECKING
 
@@ -19,17 +21,18 @@ from lakestream.language.source import place_of
 from lakestream.storage.datafiles import rows_between
 from lakestream.storage.delta import capabilities, read_spark
 from lakestream.storage.reading import plain
-from lakestream.storage.tree import DEVICE, TIME
+from lakestream.storage.tree import DEVICE, TIME, Snapshot
 from lakestream.triggers.resample import shifted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Sequence
 
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
     from lakestream.compute.series import Scan
-    from lakestream.language.iotdb.paths import Path
+    from lakestream.engine.mapped import Mapped, MappedTables
+    from lakestream.language.iotdb.paths import Path, Series
     from lakestream.language.iotdb.values import Select, TimeGroup
     from lakestream.settings import Settings
     from lakestream.storage.tree import Tree
@@ -38,11 +41,20 @@ _ALWAYS = (-(2**62), 2**62)
 _MAX_CALENDAR_WINDOWS = 10_000
 
 
+@dataclass(frozen=True)
+class _Frame:
+    """A DataFrame, and about how many rows it has at most."""
+
+    rows: DataFrame
+    most: int
+
+
 @dataclass
 class SeriesReader:
     """Runs queries over the tree of one lake. ``zone`` is where times without an offset are."""
 
     tree: Tree
+    mapped: MappedTables
     spark: Callable[[], SparkSession]
     settings: Settings
     zone: str
@@ -50,8 +62,27 @@ class SeriesReader:
     def __post_init__(self) -> None:
         self._views = count()
 
-    def resolve(self, select: Select, now_us: int, bounds: tuple[int, int] | None = None) -> SeriesQuery:
-        """Return a query resolved against the series there are; ``bounds`` (µs) are a CQ's range.
+    def snapshot(self, sources: Sequence[Path]) -> Snapshot:
+        """Return what patterns, or what follows them, see of the tree now."""
+        catalog, mapped = self.tree.catalog, self.mapped.reached(sources)
+        own = [catalog.table(ROOT, name) for name in self.tree.own_tables(sources)]
+        paths = {info.path for info in (*own, *(one.info for one in mapped))}
+        return Snapshot(self.tree.newest, {path: catalog.handles.latest(path).version for path in paths})
+
+    def series(self, sources: Sequence[Path], snapshot: Snapshot) -> list[Series]:
+        """Return the series of a snapshot that patterns of ``sources`` may stand for, in order."""
+        found = [one for one in self.tree.series() if one.order <= snapshot.series]
+        for mapped in self.mapped.reached(sources):
+            version = snapshot.versions.get(mapped.info.path)
+            if version is not None:
+                after = max(snapshot.series, found[-1].order if found else 0)
+                found += mapped.series(self.mapped.devices(mapped, version), after)
+        return found
+
+    def resolve(
+        self, select: Select, now_us: int, snapshot: Snapshot, bounds: tuple[int, int] | None = None
+    ) -> SeriesQuery:
+        """Return a query resolved against the series of a snapshot; ``bounds`` (µs) are a CQ's range.
 
         Raises StatementError GROUP_BY_RANGE without bounds, and as SeriesQuery.
         """
@@ -62,7 +93,7 @@ class SeriesReader:
             windows = windows_of(select.group, bounds, self.zone)
         return SeriesQuery(
             select,
-            self.tree.series(),
+            self.series(select.sources, snapshot),
             windows=windows,
             instant=lambda written: instant_micros(written, now_us, self.zone),
             now_us=now_us,
@@ -81,72 +112,121 @@ class SeriesReader:
         start, end = group.range
         return instant_micros(start, now_us, self.zone), instant_micros(end, now_us, self.zone)
 
-    def versions(self, query: SeriesQuery) -> dict[str, int]:
-        """Return the latest version of each table that a query reads, by path."""
-        paths = {self.tree.catalog.table(ROOT, scan.table).path for scan in query.scans}
-        return {path: self.tree.catalog.handles.latest(path).version for path in paths}
-
-    def rows(self, query: SeriesQuery, versions: Mapping[str, int]) -> pa.Table:
+    def rows(self, query: SeriesQuery, snapshot: Snapshot) -> pa.Table:
         """Compute a query: ``ts`` and ``device`` as far as it has them, then ``c0``, ``c1``, ….
 
-        Tables are read at ``versions``, by path (see :meth:`versions`). May be called from several threads.
+        Tables are read as of the snapshot that it was resolved in. May be called from several threads.
         Raises StatementError QUERY_INVALID with what Spark says.
         """
         import pyarrow as pa
-        from pyspark.errors import PySparkException
 
         if not query.outputs:
             return pa.table({})
-        spark = self.spark()
+        with self._refusing(query), self._frame(query, snapshot) as frame:
+            return plain(frame.rows.toArrow())
+
+    def result(self, query: SeriesQuery, snapshot: Snapshot) -> pa.Table | DataFrame:
+        """Compute a query as :meth:`rows` does; a large result stays in Spark.
+
+        That one is persisted: whoever asked for it gives it back.
+        """
+        import pyarrow as pa
+
+        if not query.outputs:
+            return pa.table({})
+        with self._refusing(query), self._frame(query, snapshot) as frame:
+            if not query.has_time or frame.most <= self.settings.small_rows:
+                return plain(frame.rows.toArrow())
+            kept = frame.rows.persist()
+            if kept.count() > self.settings.small_rows:
+                return kept
+            rows = plain(kept.toArrow())
+            kept.unpersist()
+            return rows
+
+    @contextmanager
+    def _refusing(self, query: SeriesQuery) -> Iterator[None]:
+        from pyspark.errors import PySparkException
+
         try:
-            self._points(spark, query, versions).createOrReplaceTempView(query.points)
-            found = spark.sql(query.sql)
-            kinds = [kind for name, kind in found.dtypes if name not in (TIME, DEVICE)]
-            found.createOrReplaceTempView(query.result)
-            return plain(spark.sql(query.filled(kinds)).toArrow())
+            yield
         except PySparkException as error:
             place = place_of(query.select.text)
             raise StatementError("QUERY_INVALID", spark_message(error), place=place) from None
+
+    @contextmanager
+    def _frame(self, query: SeriesQuery, snapshot: Snapshot) -> Iterator[_Frame]:
+        """Give a query as a DataFrame, with the views that it reads."""
+        spark = self.spark()
+        try:
+            points = self._points(spark, query, snapshot)
+            points.rows.createOrReplaceTempView(query.points)
+            found = spark.sql(query.sql)
+            kinds = [kind for name, kind in found.dtypes if name not in (TIME, DEVICE)]
+            found.createOrReplaceTempView(query.result)
+            yield _Frame(spark.sql(query.filled(kinds)), query.most_rows(points.most))
         finally:
             for view in (query.points, query.result):
                 spark.catalog.dropTempView(view)
 
-    def _points(self, spark: SparkSession, query: SeriesQuery, versions: Mapping[str, int]) -> DataFrame:
-        parts = [self._scan(spark, scan, query.bounds, versions) for scan in query.scans]
-        points = parts[0]
-        for part in parts[1:]:
-            points = points.unionByName(part, allowMissingColumns=True)
-        return points
+    def _points(self, spark: SparkSession, query: SeriesQuery, snapshot: Snapshot) -> _Frame:
+        mapped = {one.table: one for one in self.mapped.reached(query.select.sources)}
+        parts = [
+            self._scan(spark, scan, mapped.get(scan.table), query.bounds, snapshot) for scan in query.scans
+        ]
+        points = [part.rows for part in parts]
+        together = reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), points)
+        return _Frame(together, sum(part.most for part in parts))
 
     def _scan(
         self,
         spark: SparkSession,
         scan: Scan,
+        mapped: Mapped | None,
         bounds: tuple[int | None, int | None],
-        versions: Mapping[str, int],
-    ) -> DataFrame:
+        snapshot: Snapshot,
+    ) -> _Frame:
         from pyspark.sql import functions as F  # noqa: N812
 
-        info = self.tree.catalog.table(ROOT, scan.table)
+        names = [column for column, _ in scan.columns]
+        if mapped is not None:
+            version = snapshot.versions[mapped.info.path]
+            rows = self._rows(spark, mapped.info.path, version, mapped.columns(names), mapped.time, bounds)
+            points = mapped.points(rows.rows, scan.columns)
+        else:
+            info = self.tree.catalog.table(ROOT, scan.table)
+            version = snapshot.versions[info.path]
+            rows = self._rows(spark, info.path, version, [DEVICE, TIME, *names], TIME, bounds)
+            renamed = [F.col(quoted(column)).alias(slot) for column, slot in scan.columns]
+            points = rows.rows.select(DEVICE, TIME, *renamed)
+        return _Frame(points.filter(F.col(DEVICE).isin(sorted(scan.devices))), rows.most)
+
+    def _rows(
+        self,
+        spark: SparkSession,
+        path: str,
+        version: int,
+        columns: list[str],
+        time: str,
+        bounds: tuple[int | None, int | None],
+    ) -> _Frame:
+        """Return the rows of a table at a version within bounds of its time."""
         handles = self.tree.catalog.handles
-        table, version = handles.open(info.path), versions[info.path]
-        columns = [DEVICE, TIME, *(column for column, _ in scan.columns)]
+        table = handles.open(path)
         lower, upper = bounds
         size = rows_between(
             table,
-            TIME,
+            time,
             lower if lower is not None else _ALWAYS[0],
             upper if upper is not None else _ALWAYS[1],
         )
         if capabilities(table).arrow_reads and size <= self.settings.small_rows:
-            transport = ArrowTransport(spark, handles)
-            rows = transport.rows(info.path, version, columns, TIME, [bounds])
+            rows = ArrowTransport(spark, handles).rows(path, version, columns, time, [bounds])
         else:
             rows = read_spark(
-                spark, table, version, columns=columns, lower=lower, upper=upper, time_column=TIME
+                spark, table, version, columns=columns, lower=lower, upper=upper, time_column=time
             )
-        renamed = [F.col(quoted(column)).alias(slot) for column, slot in scan.columns]
-        return rows.filter(F.col(DEVICE).isin(sorted(scan.devices))).select(DEVICE, TIME, *renamed)
+        return _Frame(rows, size)
 
 
 def windows_of(group: TimeGroup, bounds: tuple[int, int], zone: str) -> Windows:
@@ -181,6 +261,40 @@ def shown(query: SeriesQuery, rows: pa.Table) -> pa.Table:
 # --- INTO -----------------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True)
+class Placement:
+    """Where columns of a result go: each with its measurement, and the target of each source device.
+
+    Aligned by time a row has no device: the one target stands under the empty text.
+    """
+
+    columns: dict[str, str]
+    devices: dict[str, Path]
+
+
+def placements(query: SeriesQuery) -> list[Placement]:
+    """Return where INTO puts the columns of a query. Raises StatementError INTO_INVALID."""
+    if query.select.by_device:
+        return _by_device(query)
+    targets = by_time(query.select, [output.source for output in query.outputs])
+    columns: dict[Path, dict[str, str]] = {}
+    for place, target in enumerate(targets):
+        columns.setdefault(target.device, {})[f"c{place}"] = target.measurement
+    return [Placement(names, {"": device}) for device, names in columns.items()]
+
+
+def _by_device(query: SeriesQuery) -> list[Placement]:
+    names = [output.operands[0].shown if output.operands else output.name for output in query.outputs]
+    groups: dict[tuple[str, ...], dict[str, Path]] = {}
+    for source, paths in by_device(query.select, query.devices, names).items():
+        measurements = tuple(path.measurement for path in paths)
+        groups.setdefault(measurements, {})[str(source)] = paths[0].device
+    return [
+        Placement({f"c{place}": name for place, name in enumerate(measurements)}, devices)
+        for measurements, devices in groups.items()
+    ]
+
+
 def blocks_into(query: SeriesQuery, rows: pa.Table) -> list[Block]:
     """Return a result as the points that INTO writes. Raises StatementError INTO_INVALID.
 
@@ -193,46 +307,22 @@ def blocks_into(query: SeriesQuery, rows: pa.Table) -> list[Block]:
     if not query.has_time:
         zero = pa.array([0] * rows.num_rows, pa.timestamp("us", "UTC"))
         rows = rows.add_column(0, TIME, zero)
-    types = [type_of_arrow(rows.schema.field(f"c{i}").type) for i in range(len(query.outputs))]
-    if query.select.by_device:
-        return _by_device(query, rows, types)
-    targets = by_time(query.select, [output.source for output in query.outputs])
-    blocks: dict[Path, list[int]] = {}
-    for place, target in enumerate(targets):
-        blocks.setdefault(target.device, []).append(place)
-    return [
-        block_of(
-            device,
-            rows.select([TIME, *(f"c{i}" for i in places)]).rename_columns(
-                [AT, *(targets[i].measurement for i in places)]
-            ),
-            {targets[i].measurement: types[i] for i in places},
-        )
-        for device, places in blocks.items()
-    ]
+    return [_block(placement, rows) for placement in placements(query)]
 
 
-def _by_device(query: SeriesQuery, rows: pa.Table, types: list[str]) -> list[Block]:
+def _block(placement: Placement, rows: pa.Table) -> Block:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    names = [output.operands[0].shown if output.operands else output.name for output in query.outputs]
-    targets = by_device(query.select, query.devices, names)
-    groups: dict[tuple[str, ...], list[Path]] = {}
-    for source, paths in targets.items():
-        groups.setdefault(tuple(path.measurement for path in paths), []).append(source)
-    blocks = []
-    for measurements, sources in groups.items():
-        texts = pa.array(list(map(str, sources)))
-        devices = [targets[source][0].device for source in sources]
-        chosen = rows.filter(pc.is_in(rows[DEVICE], texts))
-        mapped = pa.array(list(map(str, devices))).take(pc.index_in(chosen[DEVICE], texts).combine_chunks())
-        columns = [mapped, chosen[TIME], *(chosen[f"c{i}"] for i in range(len(measurements)))]
-        blocks.append(
-            Block(
-                {str(device): device for device in devices},
-                dict(zip(measurements, types, strict=True)),
-                pa.Table.from_arrays(columns, names=[OF, AT, *measurements]),
-            )
-        )
-    return blocks
+    columns, devices = placement.columns, placement.devices
+    types = {name: type_of_arrow(rows.schema.field(column).type) for column, name in columns.items()}
+    if "" in devices:
+        points = rows.select([TIME, *columns]).rename_columns([AT, *columns.values()])
+        return block_of(devices[""], points, types)
+    sources, targets = pa.array(list(devices)), pa.array(list(map(str, devices.values())))
+    chosen = rows.filter(pc.is_in(rows[DEVICE], sources))
+    mapped = targets.take(pc.index_in(chosen[DEVICE], sources).combine_chunks())
+    points = pa.Table.from_arrays(
+        [mapped, chosen[TIME], *(chosen[column] for column in columns)], names=[OF, AT, *columns.values()]
+    )
+    return Block({str(device): device for device in devices.values()}, types, points)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import date
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -9,16 +10,18 @@ from typing import TYPE_CHECKING, Any
 from lakestream.engine.continuous import ContinuousQueries
 from lakestream.engine.firing import Triggers
 from lakestream.engine.instants import instant_micros, to_micros
+from lakestream.engine.mapped import MappedTables
 from lakestream.engine.points import AT, Writer, block_of, block_of_values, type_of_arrow
 from lakestream.engine.result import Result
 from lakestream.engine.series import SeriesReader, blocks_into, shown
 from lakestream.errors import LakestreamError, StatementError
 from lakestream.language.iotdb import values
 from lakestream.language.iotdb.literals import device_path
+from lakestream.language.iotdb.paths import ROOT, Path
 from lakestream.language.source import place_of
 from lakestream.storage.definitions import Definitions
 from lakestream.storage.reading import plain
-from lakestream.storage.tree import TIME, Tree
+from lakestream.storage.tree import TIME, Tree, table_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -29,7 +32,6 @@ if TYPE_CHECKING:
     from lakestream.clock import Clock
     from lakestream.engine.engine import TickReport
     from lakestream.engine.points import Block
-    from lakestream.language.iotdb.paths import Path
     from lakestream.language.iotdb.values import Instant, TreeStatement
     from lakestream.language.model import Now
     from lakestream.settings import Settings
@@ -52,7 +54,7 @@ def changes_the_lake(statement: TreeStatement) -> bool:
 
 
 class TreeEngine:
-    """The tree of one lake. ``epoch`` is the number of this process's turn at writing."""
+    """The tree of one lake. ``current`` gives the database that tables named without one stand in."""
 
     def __init__(
         self,
@@ -62,14 +64,18 @@ class TreeEngine:
         settings: Settings,
         spark: Callable[[], SparkSession],
         zone: str,
+        *,
+        current: Callable[[], str],
     ) -> None:
         self.clock = clock
+        self.current = current
         self.zone = zone
         self.tree = Tree(catalog.layout, catalog)
         definitions = Definitions(catalog.layout)
-        self.reader = SeriesReader(self.tree, spark, settings, zone)
-        self.triggers = Triggers(definitions, self.tree, clock, settings)
-        self.writer = Writer(self.tree, self.triggers.before)
+        self.mapped = MappedTables(self.tree, spark, settings)
+        self.reader = SeriesReader(self.tree, self.mapped, spark, settings, zone)
+        self.triggers = Triggers(definitions, self.tree, self.mapped, clock, settings)
+        self.writer = Writer(self.tree, self.triggers)
         self.queries = ContinuousQueries(
             definitions,
             self.reader,
@@ -97,10 +103,31 @@ class TreeEngine:
 
     def _create_database(self, statement: values.CreateTreeDatabase) -> Result:
         try:
+            if statement.mapping is not None:
+                return self._map_database(statement.path, statement.mapping)
             self.tree.create_database(statement.path)
         except LakestreamError as error:
             raise error.at(place_of(statement.place)) from None
         return Result(message=f"created database {statement.path}")
+
+    def _map_database(self, path: Path, written: values.TableMapping) -> Result:
+        self.tree.check_free(path)
+        mapping = replace(written, table=written.table.within(self.current()))
+        mapped = self.mapped.checked(path, mapping)
+        version = self.tree.catalog.handles.latest(mapped.info.path).version
+        devices = len(self.mapped.devices(mapped, version))
+        self.triggers.begin(mapped, version)
+        self.tree.map_database(path, mapping)
+        found = f"{devices} device{'s' if devices != 1 else ''}"
+        return Result(message=f"created database {path} of {mapping.table}: {found}")
+
+    def _drop_database(self, statement: values.DropTreeDatabase) -> Result:
+        try:
+            table = self.tree.unmap_database(statement.path)
+        except LakestreamError as error:
+            raise error.at(place_of(statement.place)) from None
+        self.triggers.end(table)
+        return Result(message=f"deleted database {statement.path}")
 
     def _create_timeseries(self, statement: values.CreateTimeseries) -> Result:
         try:
@@ -114,9 +141,11 @@ class TreeEngine:
 
     def _show_timeseries(self, statement: values.ShowTimeseries) -> Result:
         pattern = statement.pattern
+        sources = [Path((ROOT,)) if pattern is None else pattern]
+        tables = {table_name(path): str(one.table) for path, one in self.tree.mappings().items()}
         rows = [
-            (str(series.path), series.type, f"root.{series.table}", series.column)
-            for series in self.tree.series()
+            (str(series.path), series.type, tables.get(series.table, f"{ROOT}.{series.table}"), series.column)
+            for series in self.reader.series(sources, self.reader.snapshot(sources))
             if pattern is None or pattern.matches(series.path)
         ]
         return Result(("Timeseries", "DataType", "Table", "Column"), rows)
@@ -178,8 +207,9 @@ class TreeEngine:
 
     def _query(self, statement: values.QueryTree) -> Result:
         select = statement.select
-        query = self.reader.resolve(select, self._now_us)
-        rows = self.reader.rows(query, self.reader.versions(query))
+        snapshot = self.reader.snapshot(select.sources)
+        query = self.reader.resolve(select, self._now_us, snapshot)
+        rows = self.reader.rows(query, snapshot)
         if not select.into:
             return Result(arrow=shown(query, rows))
         try:
@@ -192,6 +222,7 @@ class TreeEngine:
     def _handlers(self) -> dict[type, Callable[[Any], Result]]:
         return {
             values.CreateTreeDatabase: self._create_database,
+            values.DropTreeDatabase: self._drop_database,
             values.CreateTimeseries: self._create_timeseries,
             values.ShowTreeDatabases: self._show_databases,
             values.ShowTimeseries: self._show_timeseries,

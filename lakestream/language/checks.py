@@ -248,9 +248,9 @@ def _bare_columns(tree: exp.Expr) -> Iterator[exp.Column]:
 def check_stream(facts: StreamFacts) -> None:
     """Check the expressions and the query of a CREATE STREAM. Raises StatementError with the place."""
     for key in facts.partition_by:
-        _check_row_expression(key.expression, "PARTITION BY")
+        check_row_expression(key.expression, "PARTITION BY")
     if facts.pre_filter is not None:
-        _check_row_expression(facts.pre_filter, "PRE_FILTER")
+        check_row_expression(facts.pre_filter, "PRE_FILTER")
     if facts.subtable is not None:
         _check_group_expression(facts, facts.subtable, "OUTPUT_SUBTABLE")
     for tag in facts.tags:
@@ -260,7 +260,11 @@ def check_stream(facts: StreamFacts) -> None:
         _check_notify_where(facts, facts.notify_where, list(facts.labels) or list(facts.columns) or names)
 
 
-def _check_row_expression(f: Fragment, clause: str) -> None:
+def check_row_expression(f: Fragment, clause: str) -> None:
+    """Check a scalar expression over one row that must give the same whenever it is computed.
+
+    Raises StatementError as :func:`check_expression`, and NON_DETERMINISTIC.
+    """
     check_expression(f, clause)
     tree = parse_expression(f)
     _check_deterministic(f, tree)

@@ -20,8 +20,8 @@ class QueryRecord:
 
     ``next_us`` is the due instant of the execution that comes next: what is due follows from it alone.
     ``last_us`` is that of the last one that succeeded, None before the first; ``skipped`` counts instants
-    that DISCARD dropped. ``versions`` is the plan of the execution that has begun: the version of each table,
-    by path, at which it reads.
+    that DISCARD dropped. ``series`` and ``versions`` are the snapshot of the tree that an execution which has
+    begun reads: up to which series, and each table, by path, at which version; None and empty before.
     """
 
     uuid: str
@@ -34,6 +34,7 @@ class QueryRecord:
     last_us: int | None = None
     skipped: int = 0
     last_error: str | None = None
+    series: int | None = None
     versions: dict[str, int] = field(default_factory=dict)
 
 
@@ -53,7 +54,7 @@ class TriggerRecord:
     state: str | None = None
 
 
-_QUERIES = {
+QUERY_COLUMNS = {
     "uuid": "string",
     "name": "string",
     "sql": "string",
@@ -64,9 +65,10 @@ _QUERIES = {
     "last_us": "bigint",
     "skipped": "bigint",
     "last_error": "string",
+    "series": "bigint",
     "versions": "string",
 }
-_TRIGGERS = {
+TRIGGER_COLUMNS = {
     "uuid": "string",
     "name": "string",
     "sql": "string",
@@ -80,8 +82,8 @@ class Definitions:
     """The continuous queries and triggers of one lake. One process writes them, any may read."""
 
     def __init__(self, layout: Layout) -> None:
-        self._queries = KeyedTable(layout.system_path("continuous_queries"), _QUERIES, "name")
-        self._triggers = KeyedTable(layout.system_path("triggers"), _TRIGGERS, "name")
+        self._queries = KeyedTable(layout.system_path("continuous_queries"), QUERY_COLUMNS, "name")
+        self._triggers = KeyedTable(layout.system_path("triggers"), TRIGGER_COLUMNS, "name")
         self._known_queries = Known(_query, lambda record: record.name)
         self._known_triggers = Known(_trigger, lambda record: record.order)
 
@@ -120,7 +122,7 @@ def _row(record: QueryRecord | TriggerRecord) -> dict[str, Any]:
 
 
 def _query(row: dict[str, Any]) -> QueryRecord:
-    return QueryRecord(**{**row, "versions": json.loads(row.get("versions") or "{}")})
+    return QueryRecord(**{**row, "versions": json.loads(row["versions"] or "{}")})
 
 
 def _trigger(row: dict[str, Any]) -> TriggerRecord:

@@ -60,9 +60,12 @@ def was_written(path: str) -> bool:
 
 
 def open_system(path: str, columns: Mapping[str, str]) -> Table:
-    """Open a system table, making it on first use (columns: name to Spark SQL type)."""
+    """Open a system table to write to it, making it on first use (columns: name to Spark SQL type).
+
+    One that an older lakestream made gets the columns that it lacks: NULL in its rows.
+    """
     if DeltaTable.is_deltatable(path):
-        return Table.open(path)
+        return _with_columns(Table.open(path), columns)
     try:
         return create(path, [delta_field(n, t) for n, t in columns.items()], properties=_SYSTEM_PROPERTIES)
     except StorageError as error:
@@ -71,14 +74,28 @@ def open_system(path: str, columns: Mapping[str, str]) -> Table:
         return Table.open(path)
 
 
+def _with_columns(table: Table, columns: Mapping[str, str]) -> Table:
+    known = {field.name for field in table.fields}
+    lacking = [delta_field(name, kind) for name, kind in columns.items() if name not in known]
+    if lacking:
+        table.handle.alter.add_columns(lacking)
+        table.reopen()
+    return table
+
+
 class KeyedTable:
-    """Rows by one text key. Reading a table that was never written makes none."""
+    """Rows by one text key, with all columns also where an older lakestream wrote them.
+
+    Reading a table that was never written makes none.
+    """
 
     def __init__(self, path: str, columns: Mapping[str, str], key: str) -> None:
         self.path = path
         self._columns = dict(columns)
+        self._lacking: Row = dict.fromkeys(columns)
         self._key = key
         self._table: Table | None = None
+        self._is_writable = False
         self._rows: dict[str, Row] = {}
         self._version = -1
 
@@ -97,7 +114,7 @@ class KeyedTable:
             return self._rows
         if version != self._version:
             found = rows_of(self._table.handle.scan())
-            self._rows = {row[self._key]: row for row in found}
+            self._rows = {row[self._key]: {**self._lacking, **row} for row in found}
             self._version = version
         return self._rows
 
@@ -126,8 +143,9 @@ class KeyedTable:
         self._version = table.version
 
     def _writable(self) -> Table:
-        if self._table is None:
+        if self._table is None or not self._is_writable:
             self._table = open_system(self.path, self._columns)
+            self._is_writable = True
         return self._table
 
     def _write(self, table: Table, rows: list[Row], replaced: list[str]) -> None:

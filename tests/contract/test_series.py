@@ -12,11 +12,16 @@ from deltalake import DeltaTable, write_deltalake
 from lakestream import Lake, Settings
 from lakestream.clock import ManualClock
 from lakestream.engine.faults import SimulatedCrash, crash_at
-from lakestream.errors import LakestreamError, StatementError
+from lakestream.engine.large import write_large
+from lakestream.engine.series import SeriesReader, blocks_into, placements
+from lakestream.errors import LakestreamError, StatementError, StorageError
+from lakestream.language import parse_statement
+from lakestream.language.iotdb.values import QueryTree
+from lakestream.storage.delta import CommitTag, commit
 from tests import triggers
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from pyspark.sql import SparkSession
@@ -34,8 +39,8 @@ class World:
         triggers.log_into(root)
         self.lake = self.open()
 
-    def open(self) -> Lake:
-        self.lake = Lake(self.root, clock=self.clock, spark=self.spark, settings=SETTINGS)
+    def open(self, settings: Settings = SETTINGS) -> Lake:
+        self.lake = Lake(self.root, clock=self.clock, spark=self.spark, settings=settings)
         return self.lake
 
     def sql(self, text: str) -> list[tuple[Any, ...]]:
@@ -232,6 +237,129 @@ def test_an_execution_reads_the_same_rows_when_it_is_done_again(world: World, po
     world.open()
     world.advance(0)
     assert world.sql("SELECT total, n FROM root.o.d WHERE time >= 2025-01-01") == [(START, 1.0, 1)]
+
+
+BY_DEVICE = """CREATE CQ c BEGIN SELECT sum(s), count(s) INTO root.${2}.x(total, n) FROM root.sg.*
+GROUP BY(10s) ALIGN BY DEVICE END"""
+
+
+def between_two_tables(world: World) -> None:
+    """Have an execution of two output tables due."""
+    world.sql("INSERT INTO root.sg.a(time, s) VALUES (2025-01-01T00:00:01, 1)")
+    world.sql("INSERT INTO root.sg.b(time, s) VALUES (2025-01-01T00:00:01, 1)")
+    world.sql(BY_DEVICE)
+    world.advance(0)
+    world.clock.advance(timedelta(seconds=10))
+
+
+def more_points(world: World) -> None:
+    world.sql("INSERT INTO root.sg.b(time, s) VALUES (2025-01-01T00:00:02, 5)")
+    world.sql("INSERT INTO root.sg.c(time, s) VALUES (2025-01-01T00:00:02, 5)")
+
+
+def assert_tables_agree(world: World) -> None:
+    window = "time >= 2025-01-01T00:00:00 AND time < 2025-01-01T00:00:10"
+    assert world.sql(f"SELECT total, n FROM root.*.x WHERE {window} ALIGN BY DEVICE") == [
+        (START, "root.a.x", 1.0, 1),
+        (START, "root.b.x", 1.0, 1),
+    ]
+
+
+def test_output_tables_agree_after_a_crash_between_them(world: World) -> None:
+    between_two_tables(world)
+    with crash_at("C6b", 1), pytest.raises(SimulatedCrash):
+        world.lake.run()
+    more_points(world)
+    world.open()
+    world.advance(0)
+    assert_tables_agree(world)
+
+
+def test_output_tables_agree_after_failures(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    between_two_tables(world)
+    failed = StorageError("COMMIT_FAILED", "no space")
+    with monkeypatch.context() as patched:
+        patched.setattr("lakestream.engine.points.commit", working_once(commit, failed))
+        assert world.lake.run().failed
+    more_points(world)
+    with monkeypatch.context() as patched:
+        patched.setattr(SeriesReader, "result", raising(failed))
+        world.clock.advance(timedelta(seconds=10))
+        assert world.lake.run().failed
+    world.open()
+    world.advance(10)
+    assert_tables_agree(world)
+
+
+def test_an_execution_that_wrote_nothing_reads_anew(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    between_two_tables(world)
+    with monkeypatch.context() as patched:
+        patched.setattr(SeriesReader, "result", raising(StorageError("READ_FAILED", "gone")))
+        assert world.lake.run().failed
+    more_points(world)
+    world.advance(10)
+    rows = world.sql("SELECT n FROM root.*.x WHERE time = 2025-01-01T00:00:00 ALIGN BY DEVICE")
+    assert [n for _, _, n in rows] == [1, 2, 1]
+
+
+def test_spark_writes_a_large_result_of_a_query(world: World) -> None:
+    world.sql("INSERT INTO root.sg.a(time, s) VALUES (2025-01-01T00:00:01, 1), (2025-01-01T00:00:02, 3)")
+    world.clock.advance(timedelta(seconds=10))
+    world.sql(BY_DEVICE)
+    world.open(Settings(small_rows=0))
+    world.advance(0)
+    world.open()
+    assert world.sql("SELECT total, n FROM root.a.x") == [(START, 4.0, 2)]
+    assert "Spark" in DeltaTable(str(world.root / "root" / "a")).history(1)[0]["engineInfo"]
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT a.s, a.i, b.i INTO root.to.a(v, w), root.to.b(at) FROM root.sg",
+        "SELECT s, i INTO root.to.a(v, w), root.to.c(x, w) FROM root.sg.* ALIGN BY DEVICE",
+    ],
+)
+def test_spark_writes_what_arrow_writes(world: World, spark: SparkSession, query: str) -> None:
+    world.sql("CREATE TIMESERIES root.sg.a.i INT64; CREATE TIMESERIES root.sg.b.i INT64")
+    world.sql("INSERT INTO root.sg.a(time, s, i) VALUES (1000, 1, NULL), (2000, 2, 5), (9000, NULL, 6)")
+    world.sql("INSERT INTO root.sg.b(time, s, i) VALUES (2000, 3, 7000)")
+    engine, seen = world.lake._tree, []
+    for name in ("small", "large"):
+        world.sql(f"CREATE TIMESERIES root.{name}.b.at TIMESTAMP; CREATE TIMESERIES root.{name}.a.w DOUBLE")
+        world.sql(f"INSERT INTO root.{name}.a(time, kept, v) VALUES (2000, 'x', 8), (4000, 'y', 9)")
+        statement = parse_statement(query.replace("root.to", f"root.{name}"), dialect="iotdb")
+        assert isinstance(statement, QueryTree)
+        snapshot = engine.reader.snapshot(statement.select.sources)
+        found = engine.reader.resolve(statement.select, 0, snapshot)
+        rows, tag = engine.reader.rows(found, snapshot), CommitTag("test", 1, {"epoch": 1})
+        if name == "small":
+            written = engine.writer.write(blocks_into(found, rows), tag)
+        else:
+            frame = spark.createDataFrame(rows)
+            written = write_large(engine.tree, frame, placements(found), tag)
+            assert write_large(engine.tree, frame, placements(found), tag) == written
+        columns = [row[:2] for row in world.sql(f"SHOW TIMESERIES root.{name}.**")]
+        shown = [(path.replace(name, "to"), kind) for path, kind in columns]
+        seen.append((written, shown, world.sql(f"SELECT * FROM root.{name}.**")))
+    assert seen[0] == seen[1]
+    assert len(seen[0][2]) == 4
+
+
+def raising(error: LakestreamError) -> Callable[..., Any]:
+    def fail(*_: object, **__: object) -> Any:
+        raise error
+
+    return fail
+
+
+def working_once(function: Callable[..., Any], error: LakestreamError) -> Callable[..., Any]:
+    calls = iter([function])
+
+    def called(*arguments: object, **options: object) -> Any:
+        return next(calls, raising(error))(*arguments, **options)
+
+    return called
 
 
 def test_overlapping_ranges_rewrite_their_rows(world: World) -> None:

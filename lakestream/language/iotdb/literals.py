@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from lakestream.errors import StatementError
 from lakestream.language.iotdb.paths import (
     ANY_NODE,
     ANY_NODES,
@@ -113,6 +114,24 @@ def device_path(text: str) -> Path:
     path = read_path(reader, "a device such as root.ln.d")
     reader.expect_end()
     return path
+
+
+def written_device(text: str) -> Path | None:
+    """Return the device that a text is, written as the tree writes it; None for any other text.
+
+    >>> written_device("root.ln.7"), str(written_device("root.ln.`7`"))
+    (None, 'root.ln.`7`')
+    """
+    nodes = text.split(".")
+    if len(nodes) < 2 or nodes[0] != ROOT:
+        return None
+    if all(node_of(node) == node and not has_placeholder(node) for node in nodes):
+        return Path(tuple(nodes))
+    try:
+        path = device_path(text)
+    except StatementError:
+        return None
+    return path if str(path) == text else None
 
 
 # --- durations and instants -------------------------------------------------------------------------

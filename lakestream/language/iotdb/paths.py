@@ -47,6 +47,25 @@ class Path:
         """Return the path behind a prefix."""
         return Path((*prefix.nodes, *self.nodes))
 
+    def is_below(self, prefix: Path) -> bool:
+        """Tell whether the path begins with a prefix (or is that itself)."""
+        return self.nodes[: len(prefix.nodes)] == prefix.nodes
+
+    def reaches(self, prefix: Path) -> bool:
+        """Tell whether the pattern, or what follows it, may stand for paths below a prefix.
+
+        >>> Path(("root", "*", "t")).reaches(Path(("root", "ln")))
+        True
+        >>> Path(("root", "sg", "t")).reaches(Path(("root", "ln")))
+        False
+        """
+        for pattern, node in zip(self.nodes, prefix.nodes, strict=False):
+            if pattern == ANY_NODES:
+                return True
+            if not Path((pattern,)).matches(Path((node,))):
+                return False
+        return True
+
     def matches(self, path: Path) -> bool:
         """Tell whether a path is one of the pattern's: ``*`` is one node, ``**`` one or more.
 
@@ -86,9 +105,9 @@ def name_of(node: str) -> str:
 
 @dataclass(frozen=True)
 class Series:
-    """A time series: where its points lie. ``type`` is IoTDB's; ``table`` names its table in the lake.
+    """A time series: where its points lie. ``type`` is IoTDB's; ``table`` names its database's table.
 
-    ``order`` counts the series in the order of their creation.
+    ``order`` counts the series in the order of their creation; those of mapped databases come behind.
     """
 
     path: Path

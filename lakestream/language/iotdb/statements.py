@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from lakestream.errors import did_you_mean
+from lakestream.language.checks import check_row_expression
 from lakestream.language.iotdb.checks import check_continuous_query
 from lakestream.language.iotdb.literals import NODE_CHARACTERS, read_instant, read_node, read_path, read_span
 from lakestream.language.iotdb.select import read_select
@@ -14,6 +16,7 @@ from lakestream.language.iotdb.values import (
     CreateTreeDatabase,
     CreateTrigger,
     DropContinuousQuery,
+    DropTreeDatabase,
     DropTrigger,
     InsertPoints,
     QueryTree,
@@ -21,6 +24,7 @@ from lakestream.language.iotdb.values import (
     ShowTimeseries,
     ShowTreeDatabases,
     ShowTriggers,
+    TableMapping,
 )
 from lakestream.language.model import Now
 from lakestream.language.parser import split_words
@@ -73,10 +77,36 @@ def _statement(reader: Reader) -> TreeStatement:
 def _create_database(reader: Reader) -> CreateTreeDatabase:
     first = reader.at
     path = read_path(reader, "a database such as root.ln")
-    for option in ("USING", "WITH"):
-        if reader.sees(option):
-            raise reader.unsupported(f"CREATE DATABASE … {option}")
-    return CreateTreeDatabase(path, reader.fragment(first, reader.at))
+    place = reader.fragment(first, reader.at)
+    if reader.sees("WITH"):
+        raise reader.unsupported("CREATE DATABASE … WITH")
+    mapping = _mapping(reader) if reader.accept("USING") else None
+    return CreateTreeDatabase(path, mapping, place)
+
+
+def _mapping(reader: Reader) -> TableMapping:
+    reader.expect("TABLE")
+    table = reader.table_name()
+    reader.expect_symbol("(")
+    reader.expect("DEVICE")
+    reader.expect_symbol("=")
+    ends = (",", ")")
+    device = reader.until(lambda: any(map(reader.sees_symbol, ends)), "an expression of a device's path")
+    check_row_expression(device, "device")
+    reader.expect_symbol(",")
+    reader.expect("TIME")
+    reader.expect_symbol("=")
+    at = reader.at
+    column, _ = reader.identifier("the name of the time column")
+    time = replace(reader.fragment(at, reader.at), sql=column)
+    reader.expect_symbol(")")
+    return TableMapping(table, device, time)
+
+
+def _drop_database(reader: Reader) -> DropTreeDatabase:
+    first = reader.at
+    path = read_path(reader, "a database such as root.ln")
+    return DropTreeDatabase(path, reader.fragment(first, reader.at))
 
 
 def _create_timeseries(reader: Reader) -> CreateTimeseries:
@@ -317,6 +347,8 @@ _STATEMENTS: dict[tuple[str, ...], Callable[[Reader], TreeStatement]] = {
     ("CREATE", "CONTINUOUS", "QUERY"): _create_cq,
     ("CREATE", "STATELESS", "TRIGGER"): lambda reader: _create_trigger(reader, stateful=False),
     ("CREATE", "STATEFUL", "TRIGGER"): lambda reader: _create_trigger(reader, stateful=True),
+    ("DELETE", "DATABASE"): _drop_database,
+    ("DROP", "DATABASE"): _drop_database,
     ("DROP", "CQ"): _drop_cq,
     ("DROP", "CONTINUOUS", "QUERY"): _drop_cq,
     ("DROP", "TRIGGER"): _drop_trigger,
@@ -331,8 +363,6 @@ _UNBUILT: tuple[tuple[str, ...], ...] = (
     ("ALTER", "CQ"),
     ("ALTER", "CONTINUOUS", "QUERY"),
     ("ALTER", "TIMESERIES"),
-    ("DROP", "DATABASE"),
-    ("DELETE", "DATABASE"),
     ("DROP", "TIMESERIES"),
     ("DELETE", "TIMESERIES"),
     ("DELETE", "FROM"),

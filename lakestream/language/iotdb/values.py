@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 if TYPE_CHECKING:
     from lakestream.language.iotdb.expressions import Expression
     from lakestream.language.iotdb.paths import Path
-    from lakestream.language.model import Fragment, Now, Value
+    from lakestream.language.model import Fragment, Now, TableName, Value
 
 Instant = int | str
 """A point in time: milliseconds since 1970 UTC, or ISO text (in the lake's zone unless it names one)."""
@@ -31,8 +31,29 @@ class Span:
 
 
 @dataclass(frozen=True)
+class TableMapping:
+    """``USING TABLE table (device = expression, time = column)``: whose rows are a database's points.
+
+    ``time`` is the name of the column, without quotes.
+    """
+
+    table: TableName
+    device: Fragment
+    time: Fragment
+
+
+@dataclass(frozen=True)
 class CreateTreeDatabase:
-    """``CREATE DATABASE root.ln``."""
+    """``CREATE DATABASE root.ln [USING TABLE …]``."""
+
+    path: Path
+    mapping: TableMapping | None
+    place: Fragment
+
+
+@dataclass(frozen=True)
+class DropTreeDatabase:
+    """``DELETE DATABASE root.ln``."""
 
     path: Path
     place: Fragment
@@ -200,6 +221,7 @@ class ShowTriggers:
 
 TreeStatement = (
     CreateTreeDatabase
+    | DropTreeDatabase
     | ShowTreeDatabases
     | CreateTimeseries
     | ShowTimeseries

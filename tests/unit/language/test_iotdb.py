@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from lakestream.errors import StatementError
 from lakestream.language import parse_script, parse_statement
 from lakestream.language.iotdb.expressions import read_expression
-from lakestream.language.iotdb.literals import device_path, moment_of, span_of
+from lakestream.language.iotdb.literals import device_path, moment_of, span_of, written_device
 from lakestream.language.iotdb.paths import Path, filled_device, filled_measurement, name_of, node_of
 from lakestream.language.iotdb.values import CreateContinuousQuery, QueryTree, Select
 from lakestream.language.model import Fragment, Now
@@ -69,6 +69,47 @@ def test_refused(case: dict[str, Any]) -> None:
 )
 def test_patterns(pattern: str, series: str, matches: bool) -> None:
     assert path(pattern).matches(path(series)) is matches
+
+
+@pytest.mark.parametrize(
+    ("pattern", "database", "reaches"),
+    [
+        ("root", "root.ln", True),
+        ("root.ln", "root.ln", True),
+        ("root.ln.d1.t", "root.ln", True),
+        ("root.*.t", "root.ln", True),
+        ("root.l*", "root.ln.a", True),
+        ("root.**", "root.ln.a", True),
+        ("root.**.t", "root.ln.a", True),
+        ("root.sg", "root.ln", False),
+        ("root.ln.b.*", "root.ln.a", False),
+    ],
+)
+def test_which_databases_a_pattern_reaches(pattern: str, database: str, reaches: bool) -> None:
+    assert path(pattern).reaches(path(database)) is reaches
+
+
+@pytest.mark.parametrize(
+    ("text", "is_device"),
+    [
+        ("root.ln.d1", True),
+        ("root.ln.`7`", True),
+        ("root.ln.`a.b`", True),
+        ("root.ln.`über`", True),
+        ("root.ln.7", False),
+        ("root.ln.`d1`", False),
+        ("root.ln.a b", False),
+        ("root.ln.*", False),
+        ("root.ln.${1}", False),
+        ("root.ln.", False),
+        ("root", False),
+        ("", False),
+        ("-- root", False),
+    ],
+)
+def test_which_texts_are_devices(text: str, is_device: bool) -> None:
+    found = written_device(text)
+    assert (found is not None and str(found) == text) is is_device
 
 
 def test_a_quoted_star_is_a_star() -> None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
 
-from lakestream.storage.definitions import Definitions, QueryRecord, TriggerRecord
+from lakestream.storage.definitions import QUERY_COLUMNS, Definitions, QueryRecord, TriggerRecord
 from lakestream.storage.keyed import KeyedTable
 from lakestream.storage.layout import Layout
 
@@ -56,3 +56,16 @@ def test_old_and_new_rows_are_put_together(tmp_path: Path) -> None:
         "a": {"k": "a", "v": 2},
         "b": {"k": "b", "v": 3},
     }
+
+
+def test_a_table_of_an_older_lakestream_gets_the_columns_that_it_lacks(tmp_path: Path) -> None:
+    path = layout(tmp_path).system_path("continuous_queries")
+    lately = {"series", "versions"}
+    old = {name: kind for name, kind in QUERY_COLUMNS.items() if name not in lately}
+    KeyedTable(path, old, "name").put([{**asdict(QUERY), "name": "old"}])
+    ours, theirs = Definitions(layout(tmp_path)), Definitions(layout(tmp_path))
+    assert ours.queries() == [replace(QUERY, name="old")]
+    ours.put_queries([replace(QUERY, series=4, versions={"/t": 3})])
+    assert theirs.queries() == [replace(QUERY, series=4, versions={"/t": 3}), replace(QUERY, name="old")]
+    ours.remove_query("old")
+    assert [record.name for record in theirs.queries()] == ["c"]
