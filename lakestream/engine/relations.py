@@ -139,9 +139,9 @@ class Relations:
         if plan.after == plan.upto:
             empty_view(self.spark, info, CHANGED, EMPTY_CHANGES)
         elif plan.extra.get("appends_only"):
-            self.transport.appended(
-                self._path, plan.after, plan.upto, columns, versions=True
-            ).frame.createOrReplaceTempView(CHANGED)
+            versions = plan.upto - plan.after > 1
+            added = self.transport.appended(self._path, plan.after, plan.upto, columns, versions=versions)
+            added.frame.createOrReplaceTempView(CHANGED)
         else:
             self.transport.changes(self._path, plan.after, plan.upto, columns).createOrReplaceTempView(
                 CHANGED
