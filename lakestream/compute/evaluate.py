@@ -18,6 +18,7 @@ from sqlglot import exp
 
 from lakestream.compute.calculation import ALIAS, ROWS, WINDOWS, Bound, Calculation, conjuncts
 from lakestream.compute.functions import aggregates, is_aggregate_call
+from lakestream.compute.gaps import carried
 from lakestream.compute.hoist import hoist
 from lakestream.compute.panes import partials
 from lakestream.compute.ranges import Ranges
@@ -55,7 +56,8 @@ class Evaluation:
     ``retracts``: some rows come with a sign of -1 and cancel an equal row; ``combines``: the aggregates
     may be combined from partial ones, as far as their kind goes (means of decimals may not); ``forces``:
     a window for which the calculation gives no row has one, of constants and NULLs (FORCE_OUTPUT);
-    ``groups``: SQL of what rows are grouped by before there are windows.
+    ``groups``: SQL of what rows are grouped by before there are windows; ``previous``: a view of the
+    values before them (see :func:`carried`).
     """
 
     calculation: Calculation
@@ -67,6 +69,7 @@ class Evaluation:
     combines: bool = True
     forces: bool = False
     groups: tuple[str, ...] = ()
+    previous: str | None = None
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -87,7 +90,9 @@ class Evaluation:
             Way.JOINED: self._joined,
             Way.LATERAL: self._lateral,
         }[self.way]()
-        return f"WITH {', '.join(self._relations())} {body}"
+        evaluated = f"WITH {', '.join(self._relations())} {body}"
+        results = self.calculation.carried
+        return carried(evaluated, results, self.previous) if results else evaluated
 
     def _relations(self) -> list[str]:
         relations = []

@@ -16,6 +16,7 @@ from lakestream.compute.calculation import (
     rewrite_expression,
 )
 from lakestream.compute.evaluate import Evaluation, Way, choose_way
+from lakestream.compute.gaps import filled
 from lakestream.compute.incremental import Incremental, can_be_incremental
 from lakestream.engine.names import (
     TBNAME,
@@ -209,11 +210,19 @@ class Stream:
         assert isinstance(trigger, PeriodTrigger)  # by is_periodic
         return Period(trigger, self.zone, created_us)
 
-    def evaluation(self, *, retracts: bool = False, settled: bool = False) -> Evaluation:
+    @property
+    def carries(self) -> bool:
+        """Whether a window without rows takes values of the one before it: what changes one changes both."""
+        return bool(self.calculation.carried)
+
+    def evaluation(
+        self, *, retracts: bool = False, settled: bool = False, previous: str | None = None
+    ) -> Evaluation:
         """How the calculation is evaluated.
 
         ``retracts``: rows were taken back in the tick; ``settled``: the rows are those of the source as
-        it is, so that a window need not tell what was there when it fired.
+        it is, so that a window need not tell what was there when it fired; ``previous``: a view of the
+        values that stand before the windows (FILL(PREV)).
         """
         return Evaluation(
             self.calculation,
@@ -226,6 +235,7 @@ class Stream:
             combines=self.partial_types is not None,
             forces=self.definition.options.force_output,
             groups=self.groups,
+            previous=previous,
         )
 
     def incremental(self, limit: int) -> Incremental | None:
@@ -234,8 +244,12 @@ class Stream:
         ``limit`` is the most windows without rows that one tick makes of one group.
         """
         options = self.definition.options
-        if self.partial_types is None or not can_be_incremental(
-            self.calculation, self.grid, self.way, only_with_rows=options.ignore_nodata
+        if (
+            self.partial_types is None
+            or self.carries
+            or not can_be_incremental(
+                self.calculation, self.grid, self.way, only_with_rows=options.ignore_nodata
+            )
         ):
             return None
         return Incremental(
@@ -667,6 +681,8 @@ def compile_stream(
         names.relation,
     )
     calculation = compile_calculation(definition.calculation, scope)
+    if definition.options.fill is not None:
+        calculation = filled(calculation, definition.options.fill)
     condition = definition.options.pre_filter
     groups = tuple(_row_expression(key.expression, source) for key in definition.partition_by)
     return Stream(
