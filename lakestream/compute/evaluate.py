@@ -173,9 +173,10 @@ class Evaluation:
         return f"SELECT r.* FROM ({numbered}) r JOIN {WINDOWS} x ON {on}"
 
     def _rows_in_order(self) -> str:
-        """Return SQL of the rows with their windows, of which no two overlap: in order of time, by a sort.
+        """Return SQL of the rows with their windows, of which no two share more than an instant: by a sort.
 
-        A join by group would hold every row against every window of its group.
+        A join by group would hold every row against every window of its group. Rows of the instant at
+        which one window ends and the next begins are in both.
         """
         latest = (
             "last_value(opened) IGNORE NULLS OVER (PARTITION BY _ls_gid ORDER BY at, is_row "
@@ -184,10 +185,13 @@ class Evaluation:
         rows = (
             f"SELECT _ls_gid, _ls_ts AS at, true AS is_row, struct(r.*) AS held, NULL AS opened FROM {ROWS} r"
         )
-        window = "struct(_ls_k AS k, _ls_high AS high)"
+        before = "lag(struct(_ls_k AS k, _ls_high AS high)) OVER (PARTITION BY _ls_gid ORDER BY _ls_low)"
+        window = f"struct(_ls_k AS k, _ls_low AS low, _ls_high AS high, {before} AS before)"
         windows = f"SELECT _ls_gid, _ls_low, false, NULL, {window} FROM {WINDOWS}"
         found = f"SELECT at, is_row, held, {latest} AS opened FROM ({rows} UNION ALL {windows})"
-        return f"SELECT held.*, opened.k AS _ls_k FROM ({found}) WHERE is_row AND at < opened.high"
+        in_both = "at = opened.low AND at < opened.before.high"
+        own = f"CASE WHEN {in_both} THEN array(opened.k, opened.before.k) ELSE array(opened.k) END"
+        return f"SELECT held.*, explode({own}) AS _ls_k FROM ({found}) WHERE is_row AND at < opened.high"
 
     def _commits(self) -> str:
         return " AND r._ls_v <= x._ls_c" if self.by_commit else ""

@@ -589,9 +589,7 @@ class Stream:
 
     def _looked_at(self) -> str:
         assert self.cut is not None
-        expressions = "".join(
-            f", ({sql}) AS {name}" for sql, name in zip(self.cut.expressions, self.cut.columns, strict=True)
-        )
+        expressions = "".join(f", ({sql}) AS {name}" for name, sql in self.cut.looked_up.items())
         return ", true AS _ls_x1" if self.cut.counts and not expressions else expressions
 
     def _rows_to_cut(self, cuts: str) -> str:
@@ -788,7 +786,8 @@ def _cut(trigger: RowTrigger, source: Source, *, tells: bool) -> Cut:
     if isinstance(trigger, EventTrigger):
         seen = [_columns_seen(fragment, source) for fragment in trigger_fragments(trigger)] if tells else []
         found = [*(f"coalesce({sql}, false)" for sql in found), *seen]
-    return cut_of(trigger, found, tells=tells)
+    ties = [quoted(name) for name in source.info.key if name != source.info.time_column]
+    return cut_of(trigger, found, ties, tells=tells)
 
 
 def _columns_seen(fragment: Fragment, source: Source) -> str:
