@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from lakestream.compute.calculation import Calculation
     from lakestream.language.model import Fill, Fragment
 
-ROW_NUMBER = "_twrownum"
+ROW_COUNT = "_twrownum"
 
 
 def filled(calculation: Calculation, fill: Fill) -> Calculation:
@@ -46,12 +46,12 @@ def filled(calculation: Calculation, fill: Fill) -> Calculation:
     for number in numbers:
         result = query.selects[number - 1].unalias()
         there = call("struct", exp.alias_(result.copy(), "v")) if carries else result.copy()
-        has_rows = exp.GT(this=exp.column(ROW_NUMBER, table=ALIAS), expression=exp.Literal.number(0))
+        has_rows = exp.GT(this=exp.column(ROW_COUNT, table=ALIAS), expression=exp.Literal.number(0))
         either = exp.Case().when(has_rows, there)
         if number in constants:
             either = either.else_(parse_expression(constants[number]))
         result.replace(either)
-    used = calculation.used | {ROW_NUMBER}
+    used = calculation.used | {ROW_COUNT}
     return replace(calculation, query=query, used=used, carried=numbers if carries else ())
 
 

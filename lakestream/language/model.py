@@ -253,7 +253,7 @@ class StreamOptions:
     ``at_close`` say which events of a window compute; ``by_clock``: the wall clock closes windows;
     ``recalculate_every``: late changes are corrected at instants so far apart;
     ``notify_only``: results are sent and not stored; ``fill``: what windows without rows hold (None: what
-    the calculation gives over nothing); ``unique_times``: the rows of a subtable have times of their own.
+    the calculation gives over nothing); ``unique_times``: rows may not share a time by a composite key.
 
     ``drops_late``: one timeline for all groups; a row behind its mark is left out for good, and each
     window fires once, over the rows that were admitted; with ``exact``, late rows are admitted too and
