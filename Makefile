@@ -21,7 +21,7 @@ demo: setup ## keep four streams over a year of flights and weather, and check e
 	@$(RUN)/python -m jobs.demo $(ARGS)
 
 test: setup ## all tests, two files at a time (ARGS="-k name" for some of them, "-n 0" in one process)
-	@$(RUN)/python -m pytest -n 2 --dist loadfile $(ARGS)
+	@$(RUN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder $(ARGS)
 
 lint: setup ## ruff, mypy --strict, import layers
 	@status=0; \

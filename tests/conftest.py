@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lakestream.settings import PREFIX, Settings
+from tests.small import INTERPRETED, LONG_LIVED, QUICK_START
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -16,13 +17,14 @@ if TYPE_CHECKING:
 
 for _name in [name for name in os.environ if name.startswith(PREFIX)]:
     del os.environ[_name]
+os.environ["JDK_JAVA_OPTIONS"] = QUICK_START
 
 
 @pytest.fixture(scope="session")
 def settings() -> Settings:
     """Two cores, and memory for the metadata that Spark keeps of a thousand tables."""
-    few_tables = {"spark.driver.extraJavaOptions": "-Ddelta.log.cacheSize=50"}
-    return Settings(master="local[2]", driver_memory="2g", spark_conf=few_tables)
+    few_tables = {"spark.driver.extraJavaOptions": f"-Ddelta.log.cacheSize=50 {LONG_LIVED}"}
+    return Settings(master="local[2]", driver_memory="2g", spark_conf={**INTERPRETED, **few_tables})
 
 
 @pytest.fixture(scope="session")

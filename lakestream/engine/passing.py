@@ -43,6 +43,48 @@ def passes(stream: Stream, target: Target, plan: TickPlan) -> bool:
     )
 
 
+def known_sums(stream: Stream, state: GroupState, added: pa.Table | None) -> pa.Table | None:
+    """Return added rows summed up by group as ``Cutting.summed`` does it, without a query for it.
+
+    None where that takes one: groups that are new, or by more than columns; a PRE_FILTER; late rows that
+    are only counted.
+    """
+    names = stream.plain_groups
+    if added is None or state.rows is None or stream.cut is None or not stream.follows_source or not names:
+        return None
+    columns = dict(zip(stream.group_columns, names, strict=True))
+    known = state.rows.select(["gid", *columns])
+    keys = {key: added[name].cast(known.schema.field(key).type) for key, name in columns.items()}
+    return _with_gids(_by_group(keys, added[stream.time_name]), known)
+
+
+def _by_group(keys: dict[str, pa.ChunkedArray], times: pa.ChunkedArray) -> pa.Table:
+    """Return how many rows each group has, and its first and last instant (µs)."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    micros = times.cast(pa.timestamp("us", "UTC")).cast(pa.int64())
+    rows = pa.table({**keys, "ts": micros}).filter(pc.is_valid(micros))
+    summed = rows.group_by([*keys], use_threads=False).aggregate(
+        [("ts", "count"), ("ts", "min"), ("ts", "max")]
+    )
+    return summed.select([*keys, "ts_count", "ts_min", "ts_max"]).rename_columns([*keys, "n", "low", "high"])
+
+
+def _with_gids(sums: pa.Table, known: pa.Table) -> pa.Table | None:
+    """Return sums with the numbers of their groups, and what append-only changes do not have."""
+    import pyarrow as pa
+
+    keys = [name for name in known.column_names if name != "gid"]
+    found = sums.join(known, keys=keys, join_type="left outer")
+    if found["gid"].null_count:
+        return None
+    nothing = {"late": pa.repeat(0, len(found)), "high_gone": pa.nulls(len(found), pa.int64())}
+    for name, values in {**nothing, "low_kept": found["low"]}.items():
+        found = found.append_column(name, values)
+    return found
+
+
 @dataclass(frozen=True)
 class Passed:
     """The output's rows of the windows that closed, their number, and the next state of the groups."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import reduce
 from typing import TYPE_CHECKING
 
@@ -14,6 +14,7 @@ from lakestream.engine.transport import ARROW, ArrowTransport, SparkTransport
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
     from lakestream.compute.calculation import Bound, Read
@@ -71,6 +72,8 @@ class Relations:
     plan: TickPlan
     history: History
     transport: Transport
+    added: pa.Table | None = field(default=None, init=False)
+    """The changed rows, where they are registered as they were added and travel as Arrow."""
 
     @classmethod
     def of(
@@ -100,14 +103,18 @@ class Relations:
             changed = rows.selectExpr("*", version, "'insert' AS _change_type")
         elif plan.extra.get("appends_only"):
             versions = not self.stream.follows_source and plan.upto - plan.after > 1
-            changed = self.transport.appended(self._path, plan.after, plan.upto, columns, versions=versions)
+            kept = self.transport.appended(self._path, plan.after, plan.upto, columns, versions=versions)
+            changed, self.added = kept.frame, kept.rows
         else:
             self.transport.changes(self._path, plan.after, plan.upto, columns).createOrReplaceTempView(_RAW)
             changed = self.spark.sql(self.stream.net_sql(_RAW, plan.upto))
             changed = self.transport.keep(changed).frame
         if "_ls_sign" not in changed.columns:
             changed = changed.selectExpr("*", "1L AS _ls_sign")
-        self._without_untaken(changed).createOrReplaceTempView(CHANGED)
+        taken = self._without_untaken(changed)
+        if taken is not changed:
+            self.added = None
+        taken.createOrReplaceTempView(CHANGED)
 
     def _without_untaken(self, changed: DataFrame) -> DataFrame:
         """Return the changes without rows that were there at creation and are not the stream's.
@@ -134,7 +141,7 @@ class Relations:
         elif plan.extra.get("appends_only"):
             self.transport.appended(
                 self._path, plan.after, plan.upto, columns, versions=True
-            ).createOrReplaceTempView(CHANGED)
+            ).frame.createOrReplaceTempView(CHANGED)
         else:
             self.transport.changes(self._path, plan.after, plan.upto, columns).createOrReplaceTempView(
                 CHANGED

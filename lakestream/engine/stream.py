@@ -133,6 +133,13 @@ class Stream:
         return tuple(f"_ls_g{number}" for number, _ in enumerate(self.groups, 1))
 
     @property
+    def plain_groups(self) -> tuple[str, ...]:
+        """The columns that rows are grouped by; none where it takes an expression or a condition to tell."""
+        names = tuple(group.strip("`") for group in self.groups)
+        is_plain = set(names) <= set(self.changed_columns) and not self.condition
+        return names if is_plain and self.floor_us is None and self.source.subtable is None else ()
+
+    @property
     def refires(self) -> bool:
         """Whether a late row makes its windows fire again (TDengine A7; IGNORE_DISORDER; EXACT)."""
         if self.exact:

@@ -14,7 +14,7 @@ from lakestream.engine.extremes import Extremes
 from lakestream.engine.faults import reach
 from lakestream.engine.isolation import Isolation
 from lakestream.engine.notices import Notices
-from lakestream.engine.passing import Passed, Passing, passes
+from lakestream.engine.passing import Passed, Passing, known_sums, passes
 from lakestream.engine.previous import PREVIOUS, register_previous
 from lakestream.engine.readmission import ANEW, Readmission
 from lakestream.engine.relations import (
@@ -534,6 +534,8 @@ class Tick:
     def _detect(self, _stage: DetectWindows) -> None:
         """Detect, and sum up by group: the next state, how much fires, and which span it covers."""
         stream = self.stream
+        if self._passes(known_sums(stream, self.state, self.relations.added)):
+            return
         self.spark.sql(stream.changes_sql(CHANGED)).createOrReplaceTempView(CHANGES)
         self._state_view()
         if stream.cut is not None:
@@ -568,14 +570,22 @@ class Tick:
         """Cut windows by what rows there are."""
         cutting = self._cutting
         changes = cutting.summed()
-        passed = self._passing.run(changes) if passes(self.stream, self.target, self.plan) else None
-        if passed is not None:
-            self._check_windows(passed.windows)
-            self._take_passed(passed, changes)
+        if self._passes(changes):
             return
         found = cutting.run(changes)
         self._check_windows(found.fired.num_rows)
         self._take_cut(found)
+
+    def _passes(self, changes: pa.Table | None) -> bool:
+        """Cut and compute the rows of summed up changes in one query, if that can be; return whether."""
+        if changes is None or not passes(self.stream, self.target, self.plan):
+            return False
+        passed = self._passing.run(changes)
+        if passed is None:
+            return False
+        self._check_windows(passed.windows)
+        self._take_passed(passed, changes)
+        return True
 
     @property
     def _passing(self) -> Passing:

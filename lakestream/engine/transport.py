@@ -51,9 +51,7 @@ class Transport(Protocol):
         """Return changed rows with ``_commit_version`` and ``_change_type``."""
         ...
 
-    def appended(
-        self, path: str, after: int, upto: int, columns: Sequence[str], *, versions: bool
-    ) -> DataFrame:
+    def appended(self, path: str, after: int, upto: int, columns: Sequence[str], *, versions: bool) -> Kept:
         """Return the rows of commits that only added some; without ``versions`` all as of the last one."""
         ...
 
@@ -93,12 +91,11 @@ class ArrowTransport:
         """Read the change feed by delta-rs."""
         return self.frame(changes_arrow(self._tables.open(path), after, upto, columns))
 
-    def appended(
-        self, path: str, after: int, upto: int, columns: Sequence[str], *, versions: bool
-    ) -> DataFrame:
+    def appended(self, path: str, after: int, upto: int, columns: Sequence[str], *, versions: bool) -> Kept:
         """Read the change feed by delta-rs, which costs no more."""
         del versions
-        return self.changes(path, after, upto, columns)
+        rows = changes_arrow(self._tables.open(path), after, upto, columns)
+        return Kept(lambda: self.frame(rows), rows)
 
     def rows(
         self, path: str, version: int, columns: Sequence[str], time: str, spans: Sequence[Span]
@@ -137,11 +134,10 @@ class SparkTransport:
         """Read the change feed by Spark."""
         return changes_spark(self._spark, path, after, upto, columns)
 
-    def appended(
-        self, path: str, after: int, upto: int, columns: Sequence[str], *, versions: bool
-    ) -> DataFrame:
+    def appended(self, path: str, after: int, upto: int, columns: Sequence[str], *, versions: bool) -> Kept:
         """Read the added data files by Spark."""
-        return appended_spark(self._spark, self._tables.open(path), after, upto, columns, versions=versions)
+        table = self._tables.open(path)
+        return Kept(lambda: appended_spark(self._spark, table, after, upto, columns, versions=versions))
 
     def rows(
         self, path: str, version: int, columns: Sequence[str], time: str, spans: Sequence[Span]

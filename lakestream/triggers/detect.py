@@ -130,8 +130,8 @@ class Detection(_Firings):
         return number if self.refires else f"CASE WHEN touches THEN {number} ELSE 0L END"
 
     def _instant(self) -> str:
-        """Single instants tell where a watermark does not make a row late, and what has expired."""
-        return "0L" if self.expiry is None and (self.refires or not self.watermark) else "ts"
+        """Single instants tell which rows are late, where those open nothing, and which have expired."""
+        return "0L" if self.expiry is None and self.refires else "ts"
 
 
 @dataclass(frozen=True)

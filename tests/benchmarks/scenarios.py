@@ -355,6 +355,8 @@ def _batch(window: Window, files: Sequence[str], target: Path) -> int:
 
 BASE_ROWS, TICK_ROWS = 100_000, 1_000
 TICKS, WARM_TICKS = 30, 20
+STREAMING_SHARE = 0.2
+"""Of the ticks: Structured Streaming takes seconds for each."""
 PAUSE_SECONDS = 0.3
 """Between two ticks: what a system still does after its rows are there is not part of the next one."""
 
@@ -448,7 +450,7 @@ def _small_tick_cut(cut: Cut) -> Run:
 def _small_tick_streaming(folder: Path, scale: float) -> Figures:
     source = _new_source(folder)
     before = _base(folder, scale)
-    commits, warm = _new_rows(before, scale)
+    commits, warm = _new_rows(before, scale * STREAMING_SHARE)
     output = Output(folder / "target")
     with _query(folder) as program:
         output.wait_for(_last_closed(before), program)
@@ -473,7 +475,7 @@ def _large_source_lakestream(folder: Path, scale: float) -> Figures:
 
 def _large_source_streaming(folder: Path, scale: float) -> Figures:
     """The query starts with the newest commit: it does not have to take the ten million rows first."""
-    commits, warm = _new_rows(data.large_shape(scale)[0], scale)
+    commits, warm = _new_rows(data.large_shape(scale)[0], scale * STREAMING_SHARE)
     newest = DeltaTable(_source(folder)).version()
     with _query(folder, str(newest)) as program:
         figures = _ticks(program, _source(folder), Output(folder / "target"), commits, warm)

@@ -104,12 +104,21 @@ def in_micros(table: pa.Table) -> pa.Table:
     return table.set_column(table.schema.get_field_index("ts"), "ts", table["ts"].cast(pa.int64()))
 
 
+@pytest.fixture
+def compiled(spark: SparkSession) -> SparkSession:
+    """Return a session that compiles its queries, as users have it."""
+    session = spark.newSession()
+    session.conf.set("spark.sql.codegen.wholeStage", "true")
+    session.conf.set("spark.sql.codegen.factoryMode", "FALLBACK")
+    return session
+
+
 @pytest.mark.parametrize("trigger", TRIGGERS)
 @pytest.mark.parametrize("calculation", CALCULATIONS)
-def test_equals_duckdb(spark: SparkSession, tmp_path: Path, calculation: str, trigger: str) -> None:
+def test_equals_duckdb(compiled: SparkSession, tmp_path: Path, calculation: str, trigger: str) -> None:
     wanted, grouped = CALCULATIONS[calculation], "PARTITION" in trigger
     source, prices = rows_of(600, 4, seed=1), prices_of(seed=2)
-    with Lake(tmp_path, clock=ManualClock(START), spark=spark, settings=Settings()) as lake:
+    with Lake(tmp_path, clock=ManualClock(START), spark=compiled, settings=Settings()) as lake:
         lake.sql("CREATE STABLE readings (ts TIMESTAMP, v DOUBLE, kind VARCHAR(8)) TAGS (site INT)")
         lake.sql("CREATE TABLE prices (ts TIMESTAMP, p DOUBLE)")
         lake.insert("prices", prices)

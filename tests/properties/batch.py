@@ -14,6 +14,7 @@ from lakestream.settings import PREFIX
 from lakestream.storage.session import spark_session
 from tests.properties.machine import ExactMachine, Machine, PolicyMachine, run_histories
 from tests.properties.profiles import number
+from tests.small import INTERPRETED
 
 STEPS = 15
 
@@ -22,7 +23,7 @@ def main(name: str, count: int, folder: Path) -> int:
     """Run the histories of the seed called ``name``; write the script of one that fails."""
     for variable in [known for known in os.environ if known.startswith(PREFIX)]:
         del os.environ[variable]
-    spark = spark_session(Settings(master="local[1]", driver_memory="1g"))
+    spark = spark_session(Settings(master="local[1]", driver_memory="1g", spark_conf=INTERPRETED))
     halves: list[tuple[type[Machine], int]] = [
         (ExactMachine, count - count // 2),
         (PolicyMachine, count // 2),

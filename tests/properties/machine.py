@@ -339,7 +339,7 @@ class PolicyMachine(Machine):
 
 def run_histories(machine: type[Machine], spark: SparkSession, how: settings) -> None:
     """Run histories of a machine; a failure carries its history as a script."""
-    Machine.spark = interpreted(spark)
+    Machine.spark = spark
     Machine.failure = None
     try:
         run_state_machine_as_test(machine, settings=how)
@@ -347,11 +347,3 @@ def run_histories(machine: type[Machine], spark: SparkSession, how: settings) ->
         if Machine.failure:
             error.add_note(Machine.failure)
         raise
-
-
-def interpreted(spark: SparkSession) -> SparkSession:
-    """Return a session that compiles no code: for a few rows that takes longer than to run it."""
-    session = spark.newSession()
-    session.conf.set("spark.sql.codegen.wholeStage", "false")
-    session.conf.set("spark.sql.codegen.factoryMode", "NO_CODEGEN")
-    return session

@@ -109,3 +109,18 @@ def test_the_first_row_that_a_delete_leaves_is_one_that_was_there_then(
         world.restart("arrow")
         world.run()
         world.verify()
+
+
+def test_late_rows_beside_a_new_one_do_not_keep_it_from_opening_a_group(spark: SparkSession) -> None:
+    """Found by seed 101: with all rows gone, rows of one commit were late or not all together."""
+    tumbling = Interval(length=Span(10, "s"), step=Span(10, "s"))
+    definition = Definition(trigger=tumbling, ignore_disorder=True, delete_recalc=True)
+    with World(Setup(definition=definition), spark) as world:
+        world.insert(("t1", "A", 12, 10, 0.5))
+        world.run()
+        world.delete(("t1", 12))
+        world.run()
+        world.insert(("t2", "B", 4, 12, 0.5), ("t3", "A", 37, 14, 0.5))
+        world.run()
+        world.insert(("t3", "A", 64, 15, 0.5))
+        world.run()

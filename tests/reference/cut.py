@@ -1,6 +1,7 @@
 """Windows that are cut by what rows there are, as a loop over the rows of one group in order of time.
 
-A row is (instant, value); a window is its rows. Only windows that have closed are listed.
+A row is (instant, value); a window is its rows. Only windows that have closed are listed, unless those that
+are ``still_open`` are asked for too.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     Window = list[Row]
 
 
-def sessions(rows: Sequence[Row], gap: int) -> list[Window]:
+def sessions(rows: Sequence[Row], gap: int, *, still_open: bool = False) -> list[Window]:
     """Rows at most ``gap`` apart; a row further on closes the session."""
     found: list[Window] = []
     opened: Window = []
@@ -23,10 +24,10 @@ def sessions(rows: Sequence[Row], gap: int) -> list[Window]:
             found.append(opened)
             opened = []
         opened.append(row)
-    return found
+    return [*found, opened] if still_open and opened else found
 
 
-def states(rows: Sequence[Row], at_least: int = 0) -> list[Window]:
+def states(rows: Sequence[Row], at_least: int = 0, *, still_open: bool = False) -> list[Window]:
     """Runs of equal values; a row without a value belongs to a run that goes on behind it."""
     found: list[Window] = []
     opened: Window = []
@@ -42,6 +43,8 @@ def states(rows: Sequence[Row], at_least: int = 0) -> list[Window]:
                 found.append(opened)
             opened = [row]
         between = []
+    if still_open and opened:
+        found.append(opened)
     return [window for window in found if window[-1][0] - window[0][0] >= at_least]
 
 
@@ -60,6 +63,7 @@ def events(
     return found
 
 
-def counts(rows: Sequence[Row], count: int, step: int) -> list[Window]:
+def counts(rows: Sequence[Row], count: int, step: int, *, still_open: bool = False) -> list[Window]:
     """``count`` rows, a window every ``step`` rows."""
-    return [list(rows[at : at + count]) for at in range(0, len(rows) - count + 1, step)]
+    last = len(rows) - (1 if still_open else count)
+    return [list(rows[at : at + count]) for at in range(0, last + 1, step)]

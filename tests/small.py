@@ -1,0 +1,12 @@
+"""What makes Spark quick where tables have a few rows: for tests, never for the product."""
+
+from __future__ import annotations
+
+INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+"""Session settings: to compile the code of a query takes longer than to run it over a few rows."""
+
+QUICK_START = "-XX:TieredStopAtLevel=1"
+"""For a JVM that lives for seconds: it ends before the second compiler has paid for itself."""
+
+LONG_LIVED = "-XX:TieredStopAtLevel=4"
+"""For the JVM of a test process, which lives for minutes: both compilers."""
