@@ -603,12 +603,18 @@ class Lake:
                     hint=f"DROP STREAM {name}, then CREATE STREAM",
                     place=_place(definition.name),
                 )
-        if definition.options.drops_late or definition_of(record).options.drops_late:
-            raise NotSupportedError(
-                "CREATE OR REPLACE of a stream that leaves late rows out: each of its windows fires once",
-                hint=f"DROP STREAM {name}, then CREATE STREAM",
-                place=_place(definition.name),
-            )
+        both = (definition.options, definition_of(record).options)
+        fires_once = {
+            "a stream that leaves late rows out": any(options.drops_late for options in both),
+            "a stream with FORCE_WINDOW_CLOSE": any(options.by_clock for options in both),
+        }
+        for what, is_so in fires_once.items():
+            if is_so:
+                raise NotSupportedError(
+                    f"CREATE OR REPLACE of {what}: each of its windows fires once",
+                    hint=f"DROP STREAM {name}, then CREATE STREAM",
+                    place=_place(definition.name),
+                )
         if self._engine_ is not None:
             self._engine_.forget(record.uuid)
         exact = self.settings.exact
@@ -701,9 +707,7 @@ class Lake:
             raise NotSupportedError(
                 f"RECALCULATE of a stream with {kind}: what it has written belongs to its time"
             )
-        request_recalculation(
-            self._registry, record, definition.trigger, bounds, to_micros(self._meter.now())
-        )
+        request_recalculation(self._registry, record, definition, bounds, to_micros(self._meter.now()))
 
     def recalculations(self, stream: str) -> list[Recalculation]:
         """Return the recalculations of a stream in the order they were asked for, done ones too."""

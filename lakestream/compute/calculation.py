@@ -97,7 +97,8 @@ class Calculation:
     """A rewritten calculation: ``query`` in Spark's terms, and what it was found to need.
 
     ``names`` are those that the query gives its columns; an empty text where it gives none.
-    ``orders_rows``: some function may ask for the order of the rows.
+    ``orders_rows``: some function may ask for the order of the rows. ``carried`` are the numbers (from 1)
+    of the results that a window without rows takes over from the one before it.
     """
 
     query: exp.Query
@@ -107,6 +108,7 @@ class Calculation:
     reads_rows: bool = False
     used: frozenset[str] = field(default_factory=frozenset)
     orders_rows: bool = False
+    carried: tuple[int, ...] = ()
 
 
 def compile_calculation(fragment: Fragment, scope: Scope) -> Calculation:

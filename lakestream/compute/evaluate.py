@@ -18,6 +18,7 @@ from sqlglot import exp
 
 from lakestream.compute.calculation import ALIAS, ROWS, WINDOWS, Bound, Calculation, conjuncts
 from lakestream.compute.functions import aggregates, is_aggregate_call
+from lakestream.compute.gaps import carried
 from lakestream.compute.hoist import hoist
 from lakestream.compute.panes import partials
 from lakestream.compute.ranges import Ranges
@@ -55,7 +56,8 @@ class Evaluation:
     ``retracts``: some rows come with a sign of -1 and cancel an equal row; ``combines``: the aggregates
     may be combined from partial ones, as far as their kind goes (means of decimals may not); ``forces``:
     a window for which the calculation gives no row has one, of constants and NULLs (FORCE_OUTPUT);
-    ``groups``: SQL of what rows are grouped by before there are windows.
+    ``groups``: SQL of what rows are grouped by before there are windows; ``previous``: a view of the
+    values before them (see :func:`carried`).
     """
 
     calculation: Calculation
@@ -67,6 +69,7 @@ class Evaluation:
     combines: bool = True
     forces: bool = False
     groups: tuple[str, ...] = ()
+    previous: str | None = None
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -87,7 +90,9 @@ class Evaluation:
             Way.JOINED: self._joined,
             Way.LATERAL: self._lateral,
         }[self.way]()
-        return f"WITH {', '.join(self._relations())} {body}"
+        evaluated = f"WITH {', '.join(self._relations())} {body}"
+        results = self.calculation.carried
+        return carried(evaluated, results, self.previous) if results else evaluated
 
     def _relations(self) -> list[str]:
         relations = []
@@ -168,9 +173,10 @@ class Evaluation:
         return f"SELECT r.* FROM ({numbered}) r JOIN {WINDOWS} x ON {on}"
 
     def _rows_in_order(self) -> str:
-        """Return SQL of the rows with their windows, of which no two overlap: in order of time, by a sort.
+        """Return SQL of the rows with their windows, of which no two share more than an instant: by a sort.
 
-        A join by group would hold every row against every window of its group.
+        A join by group would hold every row against every window of its group. Rows of the instant at
+        which one window ends and the next begins are in both.
         """
         latest = (
             "last_value(opened) IGNORE NULLS OVER (PARTITION BY _ls_gid ORDER BY at, is_row "
@@ -179,10 +185,13 @@ class Evaluation:
         rows = (
             f"SELECT _ls_gid, _ls_ts AS at, true AS is_row, struct(r.*) AS held, NULL AS opened FROM {ROWS} r"
         )
-        window = "struct(_ls_k AS k, _ls_high AS high)"
+        before = "lag(struct(_ls_k AS k, _ls_high AS high)) OVER (PARTITION BY _ls_gid ORDER BY _ls_low)"
+        window = f"struct(_ls_k AS k, _ls_low AS low, _ls_high AS high, {before} AS before)"
         windows = f"SELECT _ls_gid, _ls_low, false, NULL, {window} FROM {WINDOWS}"
         found = f"SELECT at, is_row, held, {latest} AS opened FROM ({rows} UNION ALL {windows})"
-        return f"SELECT held.*, opened.k AS _ls_k FROM ({found}) WHERE is_row AND at < opened.high"
+        in_both = "at = opened.low AND at < opened.before.high"
+        own = f"CASE WHEN {in_both} THEN array(opened.k, opened.before.k) ELSE array(opened.k) END"
+        return f"SELECT held.*, explode({own}) AS _ls_k FROM ({found}) WHERE is_row AND at < opened.high"
 
     def _commits(self) -> str:
         return " AND r._ls_v <= x._ls_c" if self.by_commit else ""

@@ -75,7 +75,9 @@ def correct(
     span = _span(spark, stream, source, known.version, upto, late) if late else None
     if span is None:
         return corrected, None
-    return corrected, Recalculation(str(uuid4()), stream.uuid, span[0], span[1] + 1, False, "Waiting", due_us)
+    # Later windows without rows may hold the values of those of the span.
+    end = None if stream.carries else span[1] + 1
+    return corrected, Recalculation(str(uuid4()), stream.uuid, span[0], end, False, "Waiting", due_us)
 
 
 def _late(commits: Iterable[CommitInfo], time: str, newest: int | None) -> tuple[list[int], int | None]:

@@ -10,12 +10,13 @@ from uuid import uuid4
 from lakestream.compute.calculation import ROWS, WINDOWS
 from lakestream.compute.evaluate import Way, distinct_aggregates
 from lakestream.compute.functions import aggregates
+from lakestream.compute.gaps import constants_of, fits_sql, without_constants
 from lakestream.compute.panes import averaged, partials
 from lakestream.compute.ranges import MARKED
 from lakestream.engine.admission import register_empty
 from lakestream.engine.instants import newest_time, parse_instant
 from lakestream.engine.isolation import spark_message
-from lakestream.engine.names import has_subtables, trigger_fragments
+from lakestream.engine.names import TBNAME, has_subtables, trigger_fragments
 from lakestream.engine.notices import event_rules
 from lakestream.engine.relations import CHANGED, EMPTY_CHANGES, FIRED, empty_view
 from lakestream.engine.stream import compile_stream
@@ -44,10 +45,12 @@ from lakestream.language.source import place_of
 from lakestream.storage.registry import StreamRecord
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from pyspark.sql import SparkSession
 
     from lakestream.engine.stream import Stream
-    from lakestream.language.model import StreamDefinition
+    from lakestream.language.model import Fragment, StreamDefinition
     from lakestream.output.columns import OutputShape
     from lakestream.storage.catalog import Catalog, TableInfo
     from lakestream.storage.registry import Registry
@@ -128,7 +131,8 @@ def replace_stream(
     info = catalog.find_table(database, name)
     if info is not None:
         try:
-            check_existing(info, checked.shape, by_name=bool(definition.columns))
+            there = check_existing(info, checked.shape, by_name=bool(definition.columns))
+            _refuse_without_provenance(definition, info, there)
         except StatementError:
             if record.extra["shared_output"]:
                 raise
@@ -187,6 +191,8 @@ def _checked(
     exact = _is_exact(definition, by_default=exact_by_default)
     stream = compile_stream(uuid, definition, catalog, zone, exact=exact)
     _refuse_merged_tables(stream)
+    _refuse_composite_key(stream)
+    _refuse_unfillable(stream)
     _refuse_cycle(stream, registry)
     _refuse_source_without_feed(stream, catalog)
     stream, result_types, group_types = analyse(spark, stream)
@@ -261,9 +267,15 @@ def analyse(spark: SparkSession, stream: Stream) -> tuple[Stream, list[str], lis
     spark.sql(stream.windows_sql(FIRED, 0)).createOrReplaceTempView(WINDOWS)
     spark.sql(stream.rows_sql(CHANGED, None, None)).createOrReplaceTempView(ROWS)
     _check_trigger(spark, stream)
+    fill = stream.definition.options.fill
+    typed = stream
+    if fill is not None:
+        typed = replace(stream, calculation=without_constants(stream.calculation))
     try:
-        kinds = _types(spark, stream.evaluation().sql())
+        kinds = _types(spark, typed.evaluation().sql())
     except _analysis_error() as error:
+        if fill is not None:
+            raise _calculation_error(stream.definition, error) from None
         # What cannot be evaluated for all windows at once may still be, window by window.
         if stream.definition.options.force_output:
             raise NotSupportedError(
@@ -273,6 +285,8 @@ def analyse(spark: SparkSession, stream: Stream) -> tuple[Stream, list[str], lis
         stream = replace(stream, way=Way.EACH)
         kinds = _types_of_each(spark, stream, error)
     wanted = stream.evaluation().columns
+    if fill is not None:
+        _check_constants(spark, constants_of(stream.calculation, fill), kinds)
     stream = replace(stream, partial_types=_partial_types(spark, stream))
     return stream, [kinds[name] for name in wanted], group_types
 
@@ -315,6 +329,24 @@ def _check_conditions(spark: SparkSession, stream: Stream) -> None:
                 f"the condition cannot be evaluated: {spark_message(error)}",
                 place=place_of(fragment),
             ) from None
+
+
+def _check_constants(
+    spark: SparkSession, constants: Mapping[int, Fragment], kinds: Mapping[str, str]
+) -> None:
+    """Let Spark check the constants of FILL. Raises StatementError FILL_VALUE at one that does not fit."""
+    if not constants:
+        return
+    listed = [fits_sql(constant, kinds[f"c{number}"]) for number, constant in constants.items()]
+    fit = spark.sql(f"SELECT {', '.join(listed)}").collect()[0]
+    for (number, constant), fits in zip(constants.items(), fit, strict=True):
+        if not fits:
+            raise StatementError(
+                "FILL_VALUE",
+                f"FILL(VALUE, …): {constant.sql} is no {kinds[f'c{number}']}, which result {number} is",
+                hint="a constant of the result's type, or NULL",
+                place=place_of(constant),
+            )
 
 
 _STATES = ("tinyint", "smallint", "int", "bigint", "boolean", "string")
@@ -383,6 +415,39 @@ def _refuse_merged_tables(stream: Stream) -> None:
             "TBNAME_MISSING",
             f"{_NAMES[type(definition.trigger)]} on a super table needs tbname in PARTITION BY",
             hint="PARTITION BY tbname",
+        )
+
+
+def _refuse_composite_key(stream: Stream) -> None:
+    """Refuse windows cut by rows that may share a time, where the syntax asks for times of their own."""
+    info, trigger = stream.source.info, stream.definition.trigger
+    composite = [name for name in info.key if name not in (info.time_column, TBNAME)]
+    if stream.definition.options.unique_times and composite:
+        raise StatementError(
+            "COMPOSITE_KEY",
+            f"{_NAMES[type(trigger)]} on {info.database}.{info.name}, which has a composite key "
+            f"({', '.join(info.key)})",
+            hint="the syntax with the trigger before FROM puts rows of one time in order by the key",
+        )
+
+
+def _refuse_unfillable(stream: Stream) -> None:
+    """Refuse FILL where a window without rows has no row, or none of a key of its own."""
+    if stream.definition.options.fill is None:
+        return
+    fragment = stream.definition.calculation
+    if stream.way is not Way.GROUPED:
+        raise NotSupportedError(
+            "FILL of a query that is more than aggregates, times of the window and grouping columns",
+            hint="for example SELECT _wstart, count(*), avg(v)",
+            place=place_of(fragment),
+        )
+    if not key_is_from_window(stream):
+        raise StatementError(
+            "KEY_NOT_FROM_WINDOW",
+            "FILL needs a key that comes from the window, and a subtable for each group",
+            hint="SELECT _wstart, …",
+            place=place_in(fragment, parse_query(fragment).selects[0]),
         )
 
 
@@ -486,22 +551,27 @@ def _output(
                 hint="give every stream an output table of its own",
             )
     there = check_existing(info, shape, by_name=bool(definition.columns))
-    if not there.provenance and definition.notification is not None:
-        raise NotSupportedError(
-            f"NOTIFY with {database}.{definition.output.name}, whose rows do not say where they come from",
-            hint="write into a new table",
-        )
-    if not there.provenance and definition.options.drops_late and definition.options.exact:
-        raise NotSupportedError(
-            f"EXACT into {database}.{definition.output.name}, whose rows do not say which window they are of",
-            hint="write into a new table",
-        )
-    if not there.provenance and definition.options.delete_output:
-        raise NotSupportedError(
-            f"DELETE_OUTPUT_TABLE with {database}.{definition.output.name}, whose rows do not say where they "
-            "come from"
-        )
+    _refuse_without_provenance(definition, info, there)
     return info, True
+
+
+def _refuse_without_provenance(definition: StreamDefinition, info: TableInfo, shape: OutputShape) -> None:
+    """Refuse what needs rows that say which window they are of, for a table without columns for that."""
+    if shape.provenance:
+        return
+    table, options = f"{info.database}.{info.name}", definition.options
+    needing = {
+        "NOTIFY": definition.notification is not None,
+        "EXACT": options.drops_late and options.exact,
+        "DELETE_OUTPUT_TABLE": options.delete_output,
+        "FILL(PREV)": options.fill is not None and options.fill.mode == "PREV",
+    }
+    for what, is_so in needing.items():
+        if is_so:
+            raise NotSupportedError(
+                f"{what} into {table}, whose rows do not say which window they are of",
+                hint="write into a new table",
+            )
 
 
 def _is_exact(definition: StreamDefinition, *, by_default: bool) -> bool:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from lakestream.engine.state import GroupState
     from lakestream.engine.stream import Stream
     from lakestream.engine.tick import Outcome, Tick
-    from lakestream.language.model import Trigger
+    from lakestream.language.model import StreamDefinition
     from lakestream.storage.delta import Tables
     from lakestream.storage.registry import Registry, StreamRecord, TickPlan
 
@@ -39,17 +39,24 @@ _ROW_BYTES = 64
 def request_recalculation(
     registry: Registry,
     record: StreamRecord,
-    trigger: Trigger,
+    definition: StreamDefinition,
     bounds: tuple[str, str | None] | None,
     now_us: int,
 ) -> Recalculation:
     """Queue a recalculation of the windows that overlap ``bounds`` (as written; None: RESYNC).
 
     Raises StatementError BAD_RANGE for a range that ends before it begins, COUNT_RANGE for windows of a
-    count without an end, BAD_VALUE for no instant.
+    count without an end, FILL_RANGE for windows filled from earlier ones with one, BAD_VALUE for no instant.
     """
     start, end = bounds if bounds is not None else (None, None)
-    if bounds is not None and end is None and isinstance(trigger, CountTrigger):
+    fill = definition.options.fill
+    if end is not None and fill is not None and fill.mode == "PREV":
+        raise StatementError(
+            "FILL_RANGE",
+            f"TO {end}: with FILL(PREV), windows behind the range may hold values of it",
+            hint=f"FROM {start} without TO, which goes up to the stream's progress",
+        )
+    if bounds is not None and end is None and isinstance(definition.trigger, CountTrigger):
         raise StatementError(
             "COUNT_RANGE",
             "a recalculation of COUNT_WINDOW needs both ends of its range",

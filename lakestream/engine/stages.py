@@ -85,9 +85,11 @@ class Compute:
 
     way: str
     panes: bool
+    fill: str = ""
 
     def __str__(self) -> str:
-        return f"{self.way}{', by panes' if self.panes else ''}"
+        filled = f"; windows without rows: {self.fill}" if self.fill else ""
+        return f"{self.way}{', by panes' if self.panes else ''}{filled}"
 
 
 @dataclass(frozen=True)
@@ -120,7 +122,7 @@ def stages(stream: Stream, target: Target, plan: TickPlan) -> tuple[Stage, ...]:
             tuple(read.relation.key for read in calculation.reads),
             late_only=updates,
         ),
-        Compute(stream.way.value, stream.evaluation().by_panes),
+        Compute(stream.way.value, stream.evaluation().by_panes, str(stream.definition.options.fill or "")),
         Write(f"{target.info.database}.{target.info.name}", target.appends, _told(stream, plan)),
     )
 

@@ -16,6 +16,7 @@ from lakestream.compute.calculation import (
     rewrite_expression,
 )
 from lakestream.compute.evaluate import Evaluation, Way, choose_way
+from lakestream.compute.gaps import filled
 from lakestream.compute.incremental import Incremental, can_be_incremental
 from lakestream.engine.names import (
     TBNAME,
@@ -216,11 +217,19 @@ class Stream:
         assert isinstance(trigger, PeriodTrigger)  # by is_periodic
         return Period(trigger, self.zone, created_us)
 
-    def evaluation(self, *, retracts: bool = False, settled: bool = False) -> Evaluation:
+    @property
+    def carries(self) -> bool:
+        """Whether a window without rows takes values of the one before it: what changes one changes both."""
+        return bool(self.calculation.carried)
+
+    def evaluation(
+        self, *, retracts: bool = False, settled: bool = False, previous: str | None = None
+    ) -> Evaluation:
         """How the calculation is evaluated.
 
         ``retracts``: rows were taken back in the tick; ``settled``: the rows are those of the source as
-        it is, so that a window need not tell what was there when it fired.
+        it is, so that a window need not tell what was there when it fired; ``previous``: a view of the
+        values that stand before the windows (FILL(PREV)).
         """
         return Evaluation(
             self.calculation,
@@ -233,6 +242,7 @@ class Stream:
             combines=self.partial_types is not None,
             forces=self.definition.options.force_output,
             groups=self.groups,
+            previous=previous,
         )
 
     def incremental(self, limit: int) -> Incremental | None:
@@ -241,8 +251,12 @@ class Stream:
         ``limit`` is the most windows without rows that one tick makes of one group.
         """
         options = self.definition.options
-        if self.partial_types is None or not can_be_incremental(
-            self.calculation, self.grid, self.way, only_with_rows=options.ignore_nodata
+        if (
+            self.partial_types is None
+            or self.carries
+            or not can_be_incremental(
+                self.calculation, self.grid, self.way, only_with_rows=options.ignore_nodata
+            )
         ):
             return None
         return Incremental(
@@ -582,9 +596,7 @@ class Stream:
 
     def _looked_at(self) -> str:
         assert self.cut is not None
-        expressions = "".join(
-            f", ({sql}) AS {name}" for sql, name in zip(self.cut.expressions, self.cut.columns, strict=True)
-        )
+        expressions = "".join(f", ({sql}) AS {name}" for name, sql in self.cut.looked_up.items())
         return ", true AS _ls_x1" if self.cut.counts and not expressions else expressions
 
     def _rows_to_cut(self, cuts: str) -> str:
@@ -674,6 +686,8 @@ def compile_stream(
         names.relation,
     )
     calculation = compile_calculation(definition.calculation, scope)
+    if definition.options.fill is not None:
+        calculation = filled(calculation, definition.options.fill)
     condition = definition.options.pre_filter
     groups = tuple(_row_expression(key.expression, source) for key in definition.partition_by)
     return Stream(
@@ -779,7 +793,8 @@ def _cut(trigger: RowTrigger, source: Source, *, tells: bool) -> Cut:
     if isinstance(trigger, EventTrigger):
         seen = [_columns_seen(fragment, source) for fragment in trigger_fragments(trigger)] if tells else []
         found = [*(f"coalesce({sql}, false)" for sql in found), *seen]
-    return cut_of(trigger, found, tells=tells)
+    ties = [quoted(name) for name in source.info.key if name != source.info.time_column]
+    return cut_of(trigger, found, ties, tells=tells)
 
 
 def _columns_seen(fragment: Fragment, source: Source) -> str:

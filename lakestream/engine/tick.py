@@ -15,6 +15,7 @@ from lakestream.engine.faults import reach
 from lakestream.engine.isolation import Isolation
 from lakestream.engine.notices import Notices
 from lakestream.engine.passing import Passed, Passing, known_sums, passes
+from lakestream.engine.previous import PREVIOUS, register_previous
 from lakestream.engine.readmission import ANEW, Readmission
 from lakestream.engine.relations import (
     CHANGED,
@@ -127,6 +128,7 @@ class Tick:
     _replaced: list[pa.Table] = field(default_factory=list)
     _spans: list[tuple[int, int]] = field(default_factory=list)
     _settled: bool = False
+    _begins_anew: bool = False
     _notices: Notices | None = field(init=False)
 
     def __post_init__(self) -> None:
@@ -302,6 +304,7 @@ class Tick:
             windows = ", ".join(f"({gid}L, {k}L, {k}L)" for gid, k in self.plan.extra["windows"])
             ranges = f"SELECT * FROM VALUES {windows} AS t(gid, a, b)"
         self._fire(self.stream.fired_sql(STATE, self.plan.upto, ranges))
+        self._check_windows(0 if self.stream.definition.options.ignore_nodata else self.outcome.windows)
 
     def _compute_fired(self) -> None:
         """Read and compute what fires, however that was found out."""
@@ -313,6 +316,7 @@ class Tick:
 
     def recalculate(self, part: Part, app: str) -> Outcome:
         """Compute all windows of a part of event time from the source as it is, and put them in its place."""
+        self._begins_anew = part.overlap_us is None and part.from_us is None
         try:
             if len(self.state) and self.stream.cut is not None:
                 self._take_cut(self._cutting.again(part))
@@ -690,7 +694,10 @@ class Tick:
     def _evaluate(self, stream: Stream | None = None) -> None:
         """Evaluate the calculation for the registered windows, by the way of the stream or of another one."""
         retracts = not self.plan.extra.get("appends_only", False)
-        sql = evaluated_sql(self.spark, stream or self.stream, retracts=retracts, settled=self._settled)
+        previous = self._previous()
+        sql = evaluated_sql(
+            self.spark, stream or self.stream, retracts=retracts, settled=self._settled, previous=previous
+        )
         rows = self.spark.sql(self.target.shape.select(sql, unique=self.target.appends))
         if self._notices is not None:
             kept = self.transport.keep(rows)
@@ -698,6 +705,13 @@ class Tick:
             self._results.append(kept.frame if kept.rows is None else kept.rows)
             return
         self._results.append(rows)
+
+    def _previous(self) -> str | None:
+        """Return a view of the values before the registered windows, None where nothing is before them."""
+        if not self.stream.carries or self._begins_anew:
+            return None
+        register_previous(self.spark, self.tables, self.stream, self.target)
+        return PREVIOUS
 
     # --- writing ---
 
@@ -812,10 +826,20 @@ def _total(summary: pa.Table, name: str) -> int:
     return int(pc.sum(summary[name]).as_py() or 0)
 
 
-def evaluated_sql(spark: SparkSession, stream: Stream, *, retracts: bool, settled: bool = False) -> str:
-    """Return the SQL of the calculation's result for the registered windows, by the stream's way."""
+def evaluated_sql(
+    spark: SparkSession,
+    stream: Stream,
+    *,
+    retracts: bool,
+    settled: bool = False,
+    previous: str | None = None,
+) -> str:
+    """Return the SQL of the calculation's result for the registered windows, by the stream's way.
+
+    ``previous`` names a view of the values before the windows, for a stream that carries them on.
+    """
     if stream.way is not Way.EACH:
-        return stream.evaluation(retracts=retracts, settled=settled).sql()
+        return stream.evaluation(retracts=retracts, settled=settled, previous=previous).sql()
     _each_window(spark, stream, retracts=retracts, settled=settled).createOrReplaceTempView("ls_evaluated")
     return "SELECT * FROM ls_evaluated"
 

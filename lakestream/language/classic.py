@@ -20,9 +20,11 @@ from lakestream.language.model import (
     MICROS,
     CountTrigger,
     Duration,
+    Fill,
     Fragment,
     GroupKey,
     IntervalTrigger,
+    Now,
     SessionTrigger,
     StreamOptions,
     TagDefinition,
@@ -45,6 +47,8 @@ CLASSIC_WORDS = ("TRIGGER", "WATERMARK", "IGNORE", "DELETE_MARK", "FILL_HISTORY"
 
 _WINDOWS = ("INTERVAL", "SESSION", "STATE_WINDOW", "EVENT_WINDOW", "COUNT_WINDOW")
 _MODES = ("AT_ONCE", "WINDOW_CLOSE", "MAX_DELAY", "FORCE_WINDOW_CLOSE", "CONTINUOUS_WINDOW_CLOSE")
+_FILLING_MODES = ("FORCE_WINDOW_CLOSE", "CONTINUOUS_WINDOW_CLOSE")
+_FILLS = ("NONE", "NULL", "VALUE", "PREV")
 _SHORTEST_DELAY = 5 * MICROS["s"]
 _SHORTEST_RECALCULATION = MICROS["s"]
 _OPERATORS = frozenset(
@@ -241,6 +245,9 @@ def _read_query(reader: Reader, draft: Draft) -> None:
     if reader.accept("PARTITION", "BY"):
         read_group_keys(reader, draft, _group_key)
     draft.trigger = _window(reader)
+    if reader.sees("FILL"):
+        draft.words["FILL"] = reader.peek()
+        draft.options.values = replace(draft.options.values, fill=_fill(reader))
     if reader.sees("NOTIFY"):
         draft.words["NOTIFY"] = reader.peek()
         read_classic_notify(reader, draft)
@@ -293,9 +300,34 @@ def _window(reader: Reader) -> ReadTrigger:
         )
     if isinstance(value, CountTrigger) and value.count < 2:
         raise reader.error("BAD_COUNT", "COUNT_WINDOW counts at least 2 rows", word=word)
-    if reader.sees("FILL"):
-        raise reader.unsupported("FILL in a stream")
     return trigger
+
+
+def _fill(reader: Reader) -> Fill | None:
+    """Take ``FILL(mode[, value, …])``; None for NONE: windows without rows give no row."""
+    reader.expect("FILL")
+    reader.expect_symbol("(")
+    word = reader.peek()
+    mode = word.text.upper()
+    if word.kind is not Kind.WORD:
+        raise reader.unexpected("how to fill", _FILLS)
+    if mode not in _FILLS:
+        raise reader.unsupported(f"FILL({mode}) in a stream", hint=f"FILL({' | '.join(_FILLS)})")
+    reader.take()
+    values: list[Fragment] = []
+    while mode == "VALUE" and reader.accept_symbol(","):
+        values.append(_constant(reader))
+    if mode == "VALUE" and not values:
+        raise reader.unexpected("a comma, and a constant for each aggregate: FILL(VALUE, 0)")
+    reader.expect_symbol(")")
+    return None if mode == "NONE" else Fill(mode, tuple(values))
+
+
+def _constant(reader: Reader) -> Fragment:
+    word, begin = reader.peek(), reader.at
+    if isinstance(reader.value(), Now):
+        raise reader.error("FILL_VALUE", "FILL(VALUE, …) takes constants, and NOW is none", word=word)
+    return reader.fragment(begin, reader.at)
 
 
 def _longer(step: Duration, length: Duration) -> bool:
@@ -369,7 +401,30 @@ def _settle(reader: Reader, draft: Draft, switches: _Switches) -> None:
         raise reader.error(
             "OPTION_WITHOUT_EFFECT", "CONTINUOUS_WINDOW_CLOSE: only INTERVAL goes with it", word=word
         )
+    if "FILL" in draft.words:
+        _check_fill(reader, draft, switches)
     draft.options.values = _policies(draft.options.values, switches, draft)
+
+
+def _check_fill(reader: Reader, draft: Draft, switches: _Switches) -> None:
+    """Hold FILL against the mode (TDengine), and FILL(PREV) against windows that change by themselves."""
+    word, fill = draft.words["FILL"], draft.options.values.fill
+    if not isinstance(draft.trigger.value, IntervalTrigger):
+        raise reader.error("OPTION_WITHOUT_EFFECT", "FILL: only INTERVAL goes with it", word=word)
+    if switches.mode not in _FILLING_MODES:
+        hint = f"TRIGGER {' or '.join(_FILLING_MODES)}"
+        raise reader.unsupported(f"FILL with TRIGGER {switches.mode}", word=word, hint=hint)
+    follows = [
+        f"IGNORE {name} 0"
+        for name, ignored in (("EXPIRED", switches.expired), ("UPDATE", switches.update))
+        if not ignored
+    ]
+    if fill is not None and fill.mode == "PREV" and follows:
+        raise reader.unsupported(
+            f"FILL(PREV) with {follows[0]}, by which a window changes and those filled from it do not",
+            word=word,
+            hint="without it, RECALCULATE corrects both",
+        )
 
 
 def _check_force(reader: Reader, draft: Draft, switches: _Switches) -> None:
@@ -413,5 +468,6 @@ def _policies(values: StreamOptions, switches: _Switches, draft: Draft) -> Strea
         ignore_disorder=switches.expired and not by_row,
         follow_updates=switches.expired and not switches.update and not by_row,
         fill_history=switches.history,
-        ignore_nodata=isinstance(draft.trigger.value, IntervalTrigger),
+        ignore_nodata=isinstance(draft.trigger.value, IntervalTrigger) and values.fill is None,
+        unique_times=not by_row and not isinstance(draft.trigger.value, IntervalTrigger | SessionTrigger),
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import fields, is_dataclass
 from typing import TYPE_CHECKING
 
-from lakestream.language.model import Duration, Fragment, TableName
+from lakestream.language.model import Duration, Fill, Fragment, TableName
 from lakestream.language.targets import redacted_text
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def _said(value: object) -> str:
     """Return a part of a definition as text, without its place in the statement."""
     if isinstance(value, Fragment):
         return " ".join(value.sql.split())
-    if isinstance(value, Duration | TableName):
+    if isinstance(value, Duration | Fill | TableName):
         return str(value)
     if isinstance(value, tuple):
         return ", ".join(map(_said, value))

@@ -230,6 +230,20 @@ class GroupKey:
 
 
 @dataclass(frozen=True)
+class Fill:
+    """``FILL(mode[, value, …])``: what a window without rows has in the place of its aggregates.
+
+    ``mode`` is NULL, PREV (the values of the last window with rows) or VALUE, with a constant for each.
+    """
+
+    mode: str
+    values: tuple[Fragment, ...] = ()
+
+    def __str__(self) -> str:
+        return f"FILL({', '.join([self.mode, *(value.sql for value in self.values)])})"
+
+
+@dataclass(frozen=True)
 class StreamOptions:
     """STREAM_OPTIONS. ``history_start`` is event time as written, None for the earliest row.
 
@@ -238,7 +252,8 @@ class StreamOptions:
     with every change of theirs (``at_once``), or each ``max_delay`` of processing time; ``at_open`` and
     ``at_close`` say which events of a window compute; ``by_clock``: the wall clock closes windows;
     ``recalculate_every``: late changes are corrected at instants so far apart;
-    ``notify_only``: results are sent and not stored.
+    ``notify_only``: results are sent and not stored; ``fill``: what windows without rows hold (None: what
+    the calculation gives over nothing); ``unique_times``: rows may not share a time by a composite key.
 
     ``drops_late``: one timeline for all groups; a row behind its mark is left out for good, and each
     window fires once, over the rows that were admitted; with ``exact``, late rows are admitted too and
@@ -267,6 +282,8 @@ class StreamOptions:
     recalculate_every: Duration | None = None
     delete_output: bool = False
     notify_only: bool = False
+    fill: Fill | None = None
+    unique_times: bool = False
     drops_late: bool = False
     time_column: Fragment | None = None
     by_arrival: bool = False

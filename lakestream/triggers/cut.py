@@ -1,9 +1,10 @@
 """Windows that are cut by what rows there are: SESSION, STATE, EVENT and COUNT (TDengine A4).
 
-A cut goes over the rows of a group from one instant on, in order of time. It begins either where an
-open window begins, or at the start of a window that no change has touched: both give the windows that a
-cut over all rows gives. Windows are ``[low, high)`` in microseconds, ``high`` one after the last row, and
-are numbered by ``low``.
+A cut goes over the rows of a group from one instant on, in order of time; rows of equal time in the order
+of the rest of the key, and then of what the cut looks at: rows that agree in that are interchangeable. It
+begins either where an open window begins, or at the start of a window that no change has touched: both
+give the windows that a cut over all rows gives. Windows are ``[low, high)`` in microseconds, ``high`` one
+after the last row, and are numbered by ``low``: of those that begin at one instant the last one counts.
 """
 
 from __future__ import annotations
@@ -20,14 +21,11 @@ if TYPE_CHECKING:
 
     from lakestream.language.model import RowTrigger
 
-_BY_TIME = "OVER (PARTITION BY _ls_gid ORDER BY _ls_ts)"
-_UNTIL = "OVER (PARTITION BY _ls_gid ORDER BY _ls_ts ROWS BETWEEN UNBOUNDED PRECEDING AND {})"
-_SO_FAR, _BEFORE = _UNTIL.format("CURRENT ROW"), _UNTIL.format("1 PRECEDING")
-_TIED = f"_ls_ts IN (lag(_ls_ts) {_BY_TIME}, lead(_ls_ts) {_BY_TIME}) AS _ls_tied"
-
-
 DETAILS = ("opens_with", "closes_with")
 """What a window is told of with, as JSON objects: columns of the windows of a cut that ``tells``."""
+
+_NEXT = "lead(low) OVER (PARTITION BY gid ORDER BY run)"
+"""SQL of where the next window of a group begins, over windows (gid, run, low)."""
 
 NO_SEEDS = "SELECT 0L AS gid, 0L AS counted, array(0L) AS starts WHERE false"
 """SQL of the seeds of a cut that begins with nothing open."""
@@ -37,13 +35,15 @@ NO_SEEDS = "SELECT 0L AS gid, 0L AS counted, array(0L) AS starts WHERE false"
 class Cut(ABC):
     """How the rows of a group are cut into windows; ``true_for`` is the least length (µs) to fire.
 
-    ``expressions`` are SQL over a source row, which the relations to cut have as _ls_x1, _ls_x2, ….
+    ``expressions`` are SQL over a source row, which the relations to cut have as _ls_x1, _ls_x2, …;
+    ``ties`` is SQL over one that puts rows of equal time in order, there as _ls_o1, _ls_o2, ….
     ``tells``: the windows come with what events of them say beside their times.
     """
 
     expressions: tuple[str, ...] = ()
     true_for: int = 0
     tells: bool = False
+    ties: tuple[str, ...] = ()
 
     counts = False
     """True where a cut goes on by what was counted; else it begins again where an open window began."""
@@ -83,8 +83,9 @@ class Cut(ABC):
             f"WHERE _ls_run IS NOT NULL GROUP BY _ls_gid, _ls_run"
         )
         return (
-            f"SELECT gid, low, high, {self.closed} AS closed, CAST(NULL AS BIGINT) AS behind{self.details()} "
-            f"FROM ({windows})"
+            f"SELECT * EXCEPT (next) FROM (SELECT gid, low, high, {self.closed} AS closed, "
+            f"CAST(NULL AS BIGINT) AS behind{self.details()}, {_NEXT} AS next FROM ({windows})) "
+            f"WHERE next IS NULL OR next > low"
         )
 
     last = "max(_ls_ts)"
@@ -116,16 +117,41 @@ class Cut(ABC):
         """The names of the expressions in the relations to cut."""
         return tuple(f"_ls_x{number}" for number, _ in enumerate(self.expressions, 1))
 
+    @property
+    def looked_up(self) -> dict[str, str]:
+        """SQL over a source row of the columns that relations to cut have besides, by their names there."""
+        ties = {f"_ls_o{number}": sql for number, sql in enumerate(self.ties, 1)}
+        return ties | dict(zip(self.columns, self.expressions, strict=True))
+
+    @property
+    def order(self) -> str:
+        """SQL of the window in which a group's rows are in order, with no frame."""
+        return f"PARTITION BY _ls_gid ORDER BY {', '.join(['_ls_ts', *self.looked_up])}"
+
+    @property
+    def by_order(self) -> str:
+        """SQL of the same for functions that look at other rows."""
+        return f"OVER ({self.order})"
+
+    @property
+    def so_far(self) -> str:
+        """SQL of the same up to the row itself."""
+        return f"OVER ({self.order} ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)"
+
+    @property
+    def tied(self) -> str:
+        """SQL of whether another row of the group has a row's time."""
+        return f"_ls_ts IN (lag(_ls_ts) {self.by_order}, lead(_ls_ts) {self.by_order}) AS _ls_tied"
+
+    def _runs(self, rows: str, begins: str, *, inside: str = "true") -> str:
+        """Return SQL of runs of rows; ``begins`` is true for the first row of each but a group's first."""
+        number = f"sum(CASE WHEN {begins} THEN 1L ELSE 0L END) {self.so_far}"
+        run = number if inside == "true" else f"CASE WHEN {inside} THEN {number} END"
+        return f"SELECT *, {run} AS _ls_run, false AS _ls_ends, 0L AS _ls_count FROM ({rows})"
+
     def sql(self, rows: str, seeds: str) -> str:
         """Return :meth:`windows_sql` with counts BOOLEAN: it is as long as TRUE_FOR asks for."""
         return f"SELECT *, {self.lasts} AS counts FROM ({self.windows_sql(rows, seeds)})"
-
-
-def _runs(rows: str, begins: str, *, inside: str = "true") -> str:
-    """Return SQL of runs of rows; ``begins`` is true for the first row of each but a group's first."""
-    number = f"sum(CASE WHEN {begins} THEN 1L ELSE 0L END) {_SO_FAR}"
-    run = number if inside == "true" else f"CASE WHEN {inside} THEN {number} END"
-    return f"SELECT *, {run} AS _ls_run, false AS _ls_ends, 0L AS _ls_count FROM ({rows})"
 
 
 def _json(**fields: str) -> str:
@@ -142,8 +168,8 @@ class SessionCut(Cut):
 
     def runs_sql(self, rows: str) -> str:
         """Return the SQL of the rows with their sessions."""
-        found = f"SELECT *, lag(_ls_ts) {_BY_TIME} AS _ls_last, false AS _ls_tied FROM ({rows})"
-        return _runs(found, f"_ls_ts - _ls_last > {self.gap}L")
+        found = f"SELECT *, lag(_ls_ts) {self.by_order} AS _ls_last, false AS _ls_tied FROM ({rows})"
+        return self._runs(found, f"_ls_ts - _ls_last > {self.gap}L")
 
 
 @dataclass(frozen=True)
@@ -154,17 +180,17 @@ class StateCut(Cut):
 
     def details(self) -> str:
         """Return the states before and after the border."""
-        beside = "(state) OVER (PARTITION BY gid ORDER BY low)"
+        beside = "(state) OVER (PARTITION BY gid ORDER BY run)"
         opening = _json(prevState=f"lag{beside}", curState="state")
         return self._told(opening, _json(curState="state", nextState=f"lead{beside}"))
 
     def runs_sql(self, rows: str) -> str:
         """Return the SQL of the rows with their runs."""
         found = (
-            f"SELECT *, lag(_ls_x1) IGNORE NULLS {_BY_TIME} AS _ls_last, "
-            f"lead(_ls_x1) IGNORE NULLS {_BY_TIME} AS _ls_next, {_TIED} FROM ({rows})"
+            f"SELECT *, lag(_ls_x1) IGNORE NULLS {self.by_order} AS _ls_last, "
+            f"lead(_ls_x1) IGNORE NULLS {self.by_order} AS _ls_next, {self.tied} FROM ({rows})"
         )
-        return _runs(
+        return self._runs(
             found, "_ls_x1 <> _ls_last", inside="(_ls_x1 IS NOT NULL OR coalesce(_ls_last = _ls_next, false))"
         )
 
@@ -179,7 +205,7 @@ class EventCut(Cut):
 
     ends_by_row = True
     last = "max(CASE WHEN _ls_ends OR _ls_x1 THEN _ls_ts END)"
-    looked_at = "min_by(_ls_x3, _ls_ts) AS opens, any_value(_ls_x4) FILTER (WHERE _ls_ends) AS closes"
+    looked_at = "min_by(_ls_x3, _ls_n) AS opens, any_value(_ls_x4) FILTER (WHERE _ls_ends) AS closes"
 
     def details(self) -> str:
         """Return the values that met the conditions."""
@@ -190,10 +216,11 @@ class EventCut(Cut):
 
         A row is in a window when no end lies between the last row with x1, or itself, and it.
         """
-        numbered = f"SELECT *, row_number() {_BY_TIME} AS _ls_n, {_TIED} FROM ({rows})"
+        numbered = f"SELECT *, row_number() {self.by_order} AS _ls_n, {self.tied} FROM ({rows})"
+        before = f"OVER ({self.order} ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)"
         found = (
-            f"SELECT *, max(CASE WHEN _ls_x1 THEN _ls_n END) {_SO_FAR} AS _ls_start, "
-            f"coalesce(max(CASE WHEN _ls_x2 THEN _ls_n END) {_BEFORE}, 0) AS _ls_end FROM ({numbered})"
+            f"SELECT *, max(CASE WHEN _ls_x1 THEN _ls_n END) {self.so_far} AS _ls_start, "
+            f"coalesce(max(CASE WHEN _ls_x2 THEN _ls_n END) {before}, 0) AS _ls_end FROM ({numbered})"
         )
         return (
             f"SELECT *, CASE WHEN _ls_start > _ls_end THEN CAST(_ls_end AS BIGINT) END AS _ls_run, "
@@ -229,10 +256,10 @@ class CountCut(Cut):
 
     def runs_sql(self, rows: str) -> str:
         """Return the SQL of the rows with their windows, of which no two overlap."""
-        counted = f"SELECT *, _ls_x1 AND _ls_is_new AS _ls_counts, {_TIED} FROM ({rows})"
+        counted = f"SELECT *, _ls_x1 AND _ls_is_new AS _ls_counts, {self.tied} FROM ({rows})"
         found = (
-            f"SELECT *, _ls_counted + sum(CASE WHEN _ls_counts THEN 1L ELSE 0L END) {_SO_FAR} AS _ls_count "
-            f"FROM ({counted})"
+            f"SELECT *, _ls_counted + sum(CASE WHEN _ls_counts THEN 1L ELSE 0L END) {self.so_far} "
+            f"AS _ls_count FROM ({counted})"
         )
         place = f"CASE WHEN _ls_counts THEN (_ls_count - 1) % {self.step} ELSE _ls_count % {self.step} END"
         inside = f"({place}) < {self.count} AND (_ls_counts OR _ls_count % {self.step} <> 0)"
@@ -297,12 +324,18 @@ class SpanGrid(Grid):
         raise NotImplementedError(f"the placeholders of {k} from {first}")
 
 
-def cut_of(trigger: RowTrigger, expressions: Sequence[str], *, tells: bool = False) -> Cut:
-    """Return the cut of a trigger; ``expressions`` are SQL of what it looks at in a row, in its order."""
+def cut_of(
+    trigger: RowTrigger, expressions: Sequence[str], ties: Sequence[str] = (), *, tells: bool = False
+) -> Cut:
+    """Return the cut of a trigger; ``expressions`` are SQL of what it looks at in a row, in its order.
+
+    ``ties`` is SQL of what puts rows of equal time in order before that.
+    """
     listed = tuple(expressions)
     if isinstance(trigger, SessionTrigger):
         return SessionCut(gap=trigger.gap.micros, tells=tells)
     if isinstance(trigger, CountTrigger):
         return CountCut(listed, tells=tells, count=trigger.count, step=trigger.step)
     true_for = trigger.true_for.micros if trigger.true_for else 0
-    return (StateCut if isinstance(trigger, StateTrigger) else EventCut)(listed, true_for, tells)
+    kind = StateCut if isinstance(trigger, StateTrigger) else EventCut
+    return kind(listed, true_for, tells, tuple(ties))

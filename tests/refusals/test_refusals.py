@@ -22,6 +22,7 @@ CASES: list[dict[str, Any]] = yaml.safe_load(Path(__file__).with_name("refusals.
 SETUP = """
 CREATE TABLE nt (ts TIMESTAMP, v INT);
 CREATE TABLE nt2 (ts TIMESTAMP, v INT);
+CREATE TABLE ck (ts TIMESTAMP, k INT COMPOSITE KEY, v INT);
 CREATE TABLE ref (ts TIMESTAMP, p INT);
 CREATE STABLE meters (ts TIMESTAMP, v INT) TAGS (loc VARCHAR(16), gid INT);
 CREATE TABLE t1 USING meters TAGS ('A', 1);

@@ -97,6 +97,28 @@ def test_a_query_without_a_window_takes_row_by_row() -> None:
     assert not found.options.ignore_disorder
 
 
+@pytest.mark.parametrize(
+    ("text", "fill"),
+    [
+        ("", None),
+        ("FILL(NONE)", None),
+        ("FILL(NULL)", "FILL(NULL)"),
+        ("fill(prev)", "FILL(PREV)"),
+        ("FILL(VALUE, 0, -1.5, 'a, b', NULL)", "FILL(VALUE, 0, -1.5, 'a, b', NULL)"),
+    ],
+)
+def test_fill_says_what_windows_without_rows_hold(text: str, fill: str | None) -> None:
+    found = read(f"CREATE STREAM s TRIGGER FORCE_WINDOW_CLOSE INTO o AS {SELECT} INTERVAL(1m) {text}")
+    assert (str(found.options.fill) if found.options.fill else None) == fill
+    assert found.options.ignore_nodata == (fill is None)
+
+
+def test_cut_windows_want_times_of_their_own() -> None:
+    assert read(f"CREATE STREAM s INTO o AS {SELECT} STATE_WINDOW(v)").options.unique_times
+    for query in (f"{SELECT} SESSION(ts, 5s)", f"{SELECT} INTERVAL(5s)", "SELECT ts, v FROM t"):
+        assert not read(f"CREATE STREAM s INTO o AS {query}").options.unique_times
+
+
 def test_names_of_groups_stand_for_their_values() -> None:
     found = read(
         "CREATE STREAM s INTO o TAGS (cc VARCHAR(9)) SUBTABLE(concat('x-', cc)) AS "
