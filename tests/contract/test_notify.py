@@ -183,7 +183,7 @@ def test_events_can_be_asked_for_by_sql(told: Told) -> None:
 
 
 def test_an_output_that_does_not_say_where_its_rows_come_from_is_refused(told: Told) -> None:
-    with pytest.raises(StatementError, match="where they come from"):
+    with pytest.raises(StatementError, match="do not say which window they are of"):
         told.lake.sql(
             f"CREATE STREAM x {TUMBLING} NOTIFY('{told.catcher.url}') ON (WINDOW_OPEN) INTO shared "
             "AS SELECT _twstart AS ts, count(*) AS n FROM %%trows"
