@@ -46,16 +46,16 @@ def passes(stream: Stream, target: Target, plan: TickPlan) -> bool:
 def known_sums(stream: Stream, state: GroupState, added: pa.Table | None) -> pa.Table | None:
     """Return added rows summed up by group as ``Cutting.summed`` does it, without a query for it.
 
-    None where that takes one: groups that are new, or by more than columns; a PRE_FILTER; late rows that
-    are only counted.
+    None where that takes one: groups that are new, or by more than columns; a PRE_FILTER; late rows.
     """
     names = stream.plain_groups
-    if added is None or state.rows is None or stream.cut is None or not stream.follows_source or not names:
+    if added is None or state.rows is None or stream.cut is None or not names:
         return None
     columns = dict(zip(stream.group_columns, names, strict=True))
-    known = state.rows.select(["gid", *columns])
+    known = state.rows.select(["gid", *columns, "safe"])
     keys = {key: added[name].cast(known.schema.field(key).type) for key, name in columns.items()}
-    return _with_gids(_by_group(keys, added[stream.time_name]), known)
+    sums = _by_group(keys, added[stream.time_name]).join(known, keys=[*keys], join_type="left outer")
+    return _of_known(sums, refires=stream.refires)
 
 
 def _by_group(keys: dict[str, pa.ChunkedArray], times: pa.ChunkedArray) -> pa.Table:
@@ -71,16 +71,22 @@ def _by_group(keys: dict[str, pa.ChunkedArray], times: pa.ChunkedArray) -> pa.Ta
     return summed.select([*keys, "ts_count", "ts_min", "ts_max"]).rename_columns([*keys, "n", "low", "high"])
 
 
-def _with_gids(sums: pa.Table, known: pa.Table) -> pa.Table | None:
-    """Return sums with the numbers of their groups, and what append-only changes do not have."""
+def _of_known(sums: pa.Table, *, refires: bool) -> pa.Table | None:
+    """Return sums with what only late rows and other changes have; None with a new group or a late row."""
     import pyarrow as pa
+    import pyarrow.compute as pc
 
-    keys = [name for name in known.column_names if name != "gid"]
-    found = sums.join(known, keys=keys, join_type="left outer")
-    if found["gid"].null_count:
+    if sums["gid"].null_count or pc.any(pc.less_equal(sums["low"], sums["safe"])).as_py():
         return None
-    nothing = {"late": pa.repeat(0, len(found)), "high_gone": pa.nulls(len(found), pa.int64())}
-    for name, values in {**nothing, "low_kept": found["low"]}.items():
+    none = pa.nulls(len(sums), pa.int64())
+    columns = {
+        "late": pa.repeat(0, len(sums)),
+        "low": sums["low"] if refires else none,
+        "low_kept": sums["low"],
+        "high_gone": none,
+    }
+    found = sums.drop_columns(["low", "safe"])
+    for name, values in columns.items():
         found = found.append_column(name, values)
     return found
 

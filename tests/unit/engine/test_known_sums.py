@@ -15,9 +15,10 @@ from lakestream.engine.state import GroupState
 if TYPE_CHECKING:
     from lakestream.engine.stream import Stream
 
+SECOND = 1_000_000
 BY_TABLE_AND_SITE: dict[str, Any] = {
     "cut": object(),
-    "follows_source": True,
+    "refires": True,
     "plain_groups": ("tbname", "site"),
     "group_columns": ("_ls_g1", "_ls_g2"),
     "time_name": "ts",
@@ -47,8 +48,8 @@ def _added(*rows: tuple[str, int | None, int | None]) -> pa.Table:
 
 
 def _state(*groups: tuple[int, str, int]) -> GroupState:
-    schema = pa.schema({"gid": pa.int64(), "_ls_g1": pa.string(), "_ls_g2": pa.int32()})
-    rows = [dict(zip(schema.names, group, strict=True)) for group in groups]
+    schema = pa.schema({"gid": pa.int64(), "_ls_g1": pa.string(), "_ls_g2": pa.int32(), "safe": pa.int64()})
+    rows = [dict(zip(schema.names, (*group, 2 * SECOND), strict=True)) for group in groups]
     return GroupState(pa.Table.from_pylist(rows, schema=schema))
 
 
@@ -56,29 +57,28 @@ def test_groups_that_are_known_have_their_number_and_their_ends() -> None:
     added = _added(("a", 1, 7), ("b", 2, 5), ("a", 1, 3), ("a", 1, None))
     sums = known_sums(_stream(), _state((11, "a", 1), (12, "b", 2), (13, "c", 1)), added)
     assert sums is not None
-    second = 1_000_000
     assert sums.sort_by("gid").to_pylist() == [
         {
             "_ls_g1": "a",
             "_ls_g2": 1,
             "n": 2,
-            "low": 3 * second,
-            "high": 7 * second,
+            "low": 3 * SECOND,
+            "high": 7 * SECOND,
             "gid": 11,
             "late": 0,
             "high_gone": None,
-            "low_kept": 3 * second,
+            "low_kept": 3 * SECOND,
         },
         {
             "_ls_g1": "b",
             "_ls_g2": 2,
             "n": 1,
-            "low": 5 * second,
-            "high": 5 * second,
+            "low": 5 * SECOND,
+            "high": 5 * SECOND,
             "gid": 12,
             "late": 0,
             "high_gone": None,
-            "low_kept": 5 * second,
+            "low_kept": 5 * SECOND,
         },
     ]
 
@@ -89,9 +89,15 @@ def test_groups_that_are_known_have_their_number_and_their_ends() -> None:
         ({}, ("new", 1, 7)),
         ({}, ("a", None, 7)),
         ({"plain_groups": ()}, ("a", 1, 7)),
-        ({"follows_source": False}, ("a", 1, 7)),
+        ({}, ("a", 1, 2)),
         ({"cut": None}, ("a", 1, 7)),
     ],
 )
 def test_what_takes_a_query_is_left_to_one(changes: dict[str, Any], row: tuple[str, int | None, int]) -> None:
     assert known_sums(_stream(**changes), _state((11, "a", 1)), _added(row)) is None
+
+
+def test_late_rows_that_count_for_nothing_have_no_first_instant() -> None:
+    sums = known_sums(_stream(refires=False), _state((11, "a", 1)), _added(("a", 1, 7)))
+    assert sums is not None
+    assert (sums["low"].to_pylist(), sums["low_kept"].to_pylist()) == ([None], [7 * SECOND])
