@@ -534,12 +534,13 @@ class Tick:
     def _detect(self, _stage: DetectWindows) -> None:
         """Detect, and sum up by group: the next state, how much fires, and which span it covers."""
         stream = self.stream
-        if self._passes(known_sums(stream, self.state, self.relations.added)):
+        may_pass = passes(stream, self.target, self.plan)
+        if may_pass and self._passes(known_sums(stream, self.state, self.relations.added)):
             return
         self.spark.sql(stream.changes_sql(CHANGED)).createOrReplaceTempView(CHANGES)
         self._state_view()
         if stream.cut is not None:
-            self._cut()
+            self._cut(may_pass=may_pass)
             return
         fired = self._fired()
         fired.frame.createOrReplaceTempView(FIRED)
@@ -566,11 +567,11 @@ class Tick:
         self._spans = _spans_of(summary)
         self._replaced = self._rewritten(counted)
 
-    def _cut(self) -> None:
+    def _cut(self, *, may_pass: bool) -> None:
         """Cut windows by what rows there are."""
         cutting = self._cutting
         changes = cutting.summed()
-        if self._passes(changes):
+        if may_pass and self._passes(changes):
             return
         found = cutting.run(changes)
         self._check_windows(found.fired.num_rows)
@@ -578,9 +579,7 @@ class Tick:
 
     def _passes(self, changes: pa.Table | None) -> bool:
         """Cut and compute the rows of summed up changes in one query, if that can be; return whether."""
-        if changes is None or not passes(self.stream, self.target, self.plan):
-            return False
-        passed = self._passing.run(changes)
+        passed = None if changes is None else self._passing.run(changes)
         if passed is None:
             return False
         self._check_windows(passed.windows)
