@@ -49,9 +49,9 @@ def write_large(tree: Tree, rows: DataFrame, placements: Sequence[Placement], ta
     StatementError SERIES_TYPE, DATABASE_MAPPED or TYPE_NOT_STORABLE; nothing is written then.
     """
     parts = [_part(rows, placement) for placement in placements]
-    missing = [one for part in parts for one in missing_series(tree, _with_points(part), part.types)]
+    missing = dict(one for part in parts for one in missing_series(tree, _with_points(part), part.types))
     if missing:
-        tree.add(missing)
+        tree.add(list(missing.items()))
     tables: dict[str, list[DataFrame]] = {}
     for part in parts:
         for name, points in _placed(tree, part):

@@ -77,11 +77,11 @@ class Writer:
         DATABASE_MAPPED where it cannot be written here, and what triggers raise; nothing is written then.
         """
         blocks = [block for block in blocks if block.rows.num_rows]
-        missing = [series for b in blocks for series in missing_series(self.tree, _with_points(b), b.types)]
+        missing = dict(one for b in blocks for one in missing_series(self.tree, _with_points(b), b.types))
         if blocks:
             self.triggers.before(blocks)
         if missing:
-            self.tree.add(missing)
+            self.tree.add(list(missing.items()))
         parts: dict[str, list[pa.Table]] = {}
         for block in blocks:
             for table, rows in self._placed(block):
