@@ -78,7 +78,7 @@ class Cut(ABC):
         first = f"SELECT *, 0L AS _ls_counted, true AS _ls_is_new FROM ({rows})"
         looked_at = f", {self.looked_at}" if self.tells and self.looked_at else ""
         windows = (
-            f"SELECT _ls_gid AS gid, _ls_run AS run, min(_ls_ts) AS low, {self.last} + 1 AS high, "
+            f"SELECT _ls_gid AS gid, _ls_run AS run, min(_ls_ts) AS low, max(_ls_ts) + 1 AS high, "
             f"bool_or(_ls_ends) AS ended{looked_at} FROM ({self.runs_sql(first)}) "
             f"WHERE _ls_run IS NOT NULL GROUP BY _ls_gid, _ls_run"
         )
@@ -88,8 +88,6 @@ class Cut(ABC):
             f"WHERE next IS NULL OR next > low"
         )
 
-    last = "max(_ls_ts)"
-    """SQL of the last instant of a window, over its rows."""
     looked_at = ""
     """Aggregates over a window's rows that :meth:`details` need."""
 
@@ -199,12 +197,10 @@ class StateCut(Cut):
 class EventCut(Cut):
     """From the first row with x1 to the first one from there on with x2, both included.
 
-    Where windows are told of, x3 and x4 are JSON objects of what the conditions look at in a row. A window
-    that is open reaches to its last row with x1.
+    Where windows are told of, x3 and x4 are JSON objects of what the conditions look at in a row.
     """
 
     ends_by_row = True
-    last = "max(CASE WHEN _ls_ends OR _ls_x1 THEN _ls_ts END)"
     looked_at = "min_by(_ls_x3, _ls_n) AS opens, any_value(_ls_x4) FILTER (WHERE _ls_ends) AS closes"
 
     def details(self) -> str:

@@ -25,6 +25,7 @@ from lakestream.storage.registry import Registry
 from scheduler.watch import watch
 from tests.benchmarks import data, streaming
 from tests.benchmarks.data import SECOND_US, START_US
+from tests.benchmarks.notifying import Notified
 from tests.benchmarks.output import Output, counted, require
 from tests.benchmarks.process import CLOCK, Program, cpu_seconds, peak_mib
 
@@ -736,6 +737,38 @@ def _live(folder: Path, program: Program) -> str:
     return f"{owner.url.replace('http', 'ws', 1)}/api/live"
 
 
+NOTIFIED_COMMITS, NOTIFIED_EVENTS = 300, 1_000
+AWAY_SECONDS, AWAY_EVENTS, AWAY_LOOKS = 3_600, 1_000_000, 60
+
+
+def _notify_throughput(folder: Path, scale: float) -> Figures:
+    """Send the events of an outbox to one listener; the first quarter is the warm-up."""
+    commits = _scaled(NOTIFIED_COMMITS, scale, 4)
+    notified = Notified(folder)
+    with notified.listening():
+        for number in range(commits):
+            notified.put(NOTIFIED_EVENTS)
+            if number == commits // 4:
+                notified.send()
+        seconds = notified.send()
+    notified.close()
+    return _processed((commits - commits // 4 - 1) * NOTIFIED_EVENTS, seconds)
+
+
+def _notify_outage(folder: Path, scale: float) -> Figures:
+    """Have a listener away for an hour of the lake's clock, with events every second; then it comes back."""
+    away, events = _scaled(AWAY_SECONDS, scale, 4), _scaled(AWAY_EVENTS, scale, 4)
+    notified = Notified(folder)
+    for second in range(away):
+        notified.put(events * (second + 1) // away - events * second // away)
+        if second % AWAY_LOOKS == 0:
+            notified.follow()
+    with notified.listening():
+        seconds = notified.send()
+    notified.close()
+    return _processed(events, seconds)
+
+
 def _many_streams(folder: Path, scale: float) -> Figures:
     """Measure until streams of one shape have all taken a thousand new rows of their source."""
     source = DeltaTable(_new_source(folder))
@@ -871,6 +904,8 @@ SCENARIOS = {
     "idle_scheduler": Scenario({"lakestream": _idle_scheduler}, "scheduled"),
     "due_instant": Scenario({"lakestream": _due_instant}, "scheduled"),
     "serve_notify": Scenario({"lakestream": _serve_notify}),
+    "notify_throughput": Scenario({"lakestream": _notify_throughput}),
+    "notify_outage": Scenario({"lakestream": _notify_outage}),
     "many_streams": Scenario({"lakestream": _many_streams}),
     "cli_status": Scenario({"lakestream": _cli_status}),
     "cli_help": Scenario({"lakestream": _cli_help}),

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
+    from lakestream.clock import Clock
+
     Row = tuple[int, int | None]
     Window = tuple[int, int, Sequence[Row]]
     """From a second to a second, as the output names them, and the rows in it."""
@@ -29,7 +31,7 @@ class World:
     """A lake with the meters, opened anew for each step; ``windows`` says what the stream is to write.
 
     ``statement`` makes the stream: its output o has tag_tbname, ws, we, n and total. Only rows up to the
-    newest less ``watermark`` seconds count.
+    newest less ``watermark`` seconds count. ``clock`` is the machine's unless another is given.
     """
 
     def __init__(
@@ -40,8 +42,9 @@ class World:
         windows: Windows,
         transport: str,
         watermark: int = 0,
+        clock: Clock | None = None,
     ) -> None:
-        self._folder, self._spark, self._transport = folder, spark, transport
+        self._folder, self._spark, self._transport, self._clock = folder, spark, transport, clock
         self._windows, self._watermark = windows, watermark
         self.rows: dict[tuple[str, int], int | None] = {}
         with self._opened() as lake:
@@ -50,7 +53,7 @@ class World:
 
     def _opened(self) -> Lake:
         settings = Settings(transport=self._transport)
-        return Lake(self._folder / "lake", spark=self._spark, settings=settings)
+        return Lake(self._folder / "lake", spark=self._spark, settings=settings, clock=self._clock)
 
     def write(self, rows: dict[tuple[str, int], int | None]) -> None:
         """Insert or update rows."""
@@ -64,11 +67,15 @@ class World:
         with self._opened() as lake:
             lake.sql(f"DELETE FROM meters WHERE tbname = '{name}' AND ts = '{_at(second).isoformat()}'")
 
-    def run(self) -> None:
-        """Run to idle by a lake that was opened anew, and compare."""
+    def tick(self) -> None:
+        """Run to idle by a lake that was opened anew."""
         with self._opened() as lake:
             failed = lake.run().failed
             assert not failed, failed[0].error
+
+    def run(self) -> None:
+        """Run to idle, and compare."""
+        self.tick()
         found = DeltaTable(self._folder / "lake" / "main" / "o").to_pyarrow_table().to_pylist()
         assert (
             sorted((r["tag_tbname"], r["ws"], r["we"], r["n"], r["total"]) for r in found) == self._expected()

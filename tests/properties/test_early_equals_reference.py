@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from itertools import cycle
 from random import Random
 from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.properties.meters import SECONDS, STATES, World, from_first_to_last
+from lakestream.clock import ManualClock
+from tests.properties.meters import SECONDS, START, STATES, World, from_first_to_last
 from tests.reference import cut
 
 if TYPE_CHECKING:
@@ -31,6 +33,10 @@ def _of_time(length: int, step: int) -> Windows:
         return [(low, low + length, inside) for low, inside in held if inside]
 
     return windows
+
+
+def _events(rows: Sequence[Row]) -> list[Window]:
+    return from_first_to_last(cut.events(rows, lambda v: v == 1, lambda v: v == 2, still_open=True))
 
 
 KINDS: dict[str, tuple[str, Windows]] = {
@@ -75,5 +81,90 @@ def test_at_once_every_window_is_as_its_rows_are(
             fresh = random.sample(seconds, 5)
             if "count" in kind:  # counted windows take no late rows (TDengine A7)
                 seconds = range(max(fresh) + 1, max(fresh) + 12)
+            world.write({(random.choice(["a", "b"]), at): random.choice(STATES) for at in fresh})
+        world.run()
+
+
+BY_EVENTS = "EVENT_WINDOW(START WITH v = 1 END WITH v = 2)"
+DELAYED: dict[str, tuple[str, Windows]] = {
+    **KINDS,
+    "tumbling": ("INTERVAL(10s) SLIDING(10s)", _of_time(10, 10)),
+    "session": (
+        "SESSION(ts, 4s)",
+        lambda rows: from_first_to_last(cut.sessions(rows, 4, still_open=True)),
+    ),
+    "event": (BY_EVENTS, _events),
+}
+
+
+@pytest.mark.parametrize(("kind", "transport"), list(zip(DELAYED, cycle(["spark", "arrow"]), strict=False)))
+def test_after_the_delay_every_window_is_as_its_rows_are(
+    tmp_path: Path, spark: SparkSession, kind: str, transport: str
+) -> None:
+    random, (clause, windows), clock = Random(f"{kind} {transport}"), DELAYED[kind], ManualClock(START)
+    options = "MAX_DELAY(5s) | IGNORE_NODATA_TRIGGER" if "INTERVAL" in clause else "MAX_DELAY(5s)"
+    world = World(
+        tmp_path,
+        spark,
+        f"CREATE STREAM s {clause} FROM meters PARTITION BY tbname STREAM_OPTIONS({options}) INTO o AS "
+        "SELECT _twstart AS ws, _twend AS we, count(*) AS n, sum(v) AS total FROM %%trows",
+        windows,
+        transport,
+        clock=clock,
+    )
+    seconds = range(SECONDS)
+    for _ in range(4):
+        for _ in range(random.choice([1, 1, 2])):
+            fresh = random.sample(seconds, 5)
+            if "count" in kind:  # counted windows take no late rows (TDengine A7)
+                seconds = range(max(fresh) + 1, max(fresh) + 12)
+            world.write({(random.choice(["a", "b"]), at): random.choice(STATES) for at in fresh})
+            world.tick()
+            clock.advance(timedelta(seconds=random.choice([0, 2])))
+        clock.advance(timedelta(seconds=6))
+        world.run()
+
+
+def _from_the_first(length: int, step: int) -> Windows:
+    """Return the windows of a length, one every step, from that of the first row to that of the newest."""
+
+    def windows(rows: Sequence[Row]) -> list[Window]:
+        first = (rows[0][0] - length) // step * step + step
+        return [(low, low, rows) for low in range(first, rows[-1][0] + 1, step)]
+
+    return windows
+
+
+OPENING: dict[str, tuple[str, Windows]] = {
+    **DELAYED,
+    "tumbling": ("INTERVAL(10s) SLIDING(10s)", _from_the_first(10, 10)),
+    "hopping": ("INTERVAL(10s) SLIDING(5s)", _from_the_first(10, 5)),
+}
+
+
+@pytest.mark.parametrize(("kind", "transport"), list(zip(OPENING, cycle(["arrow", "spark"]), strict=False)))
+def test_every_window_is_written_as_it_was_when_it_opened(
+    tmp_path: Path, spark: SparkSession, kind: str, transport: str
+) -> None:
+    random, (clause, windows) = Random(f"{kind} {transport}"), OPENING[kind]
+
+    def as_opened(rows: Sequence[Row]) -> list[Window]:
+        return [(low, low, [row for row in rows if row[0] <= low]) for low, *_ in windows(rows)]
+
+    world = World(
+        tmp_path,
+        spark,
+        f"CREATE STREAM s {clause} FROM meters PARTITION BY tbname "
+        "STREAM_OPTIONS(EVENT_TYPE(WINDOW_OPEN)) INTO o AS "
+        "SELECT _twstart AS ws, _twend AS we, count(*) AS n, sum(v) AS total "
+        "FROM meters WHERE tbname = %%tbname AND ts <= _twstart",
+        as_opened,
+        transport,
+    )
+    since = 0
+    for _ in range(6):
+        for _ in range(random.choice([1, 1, 2])):
+            fresh = random.sample(range(since, since + 15), 6)
+            since = max(fresh) + 1
             world.write({(random.choice(["a", "b"]), at): random.choice(STATES) for at in fresh})
         world.run()

@@ -49,7 +49,11 @@ def states(rows: Sequence[Row], at_least: int = 0, *, still_open: bool = False) 
 
 
 def events(
-    rows: Sequence[Row], begins: Callable[[int | None], bool], ends: Callable[[int | None], bool]
+    rows: Sequence[Row],
+    begins: Callable[[int | None], bool],
+    ends: Callable[[int | None], bool],
+    *,
+    still_open: bool = False,
 ) -> list[Window]:
     """From a row that begins to the first one from there on that ends."""
     found: list[Window] = []
@@ -60,7 +64,7 @@ def events(
             if ends(row[1]):
                 found.append(opened)
                 opened = []
-    return found
+    return [*found, opened] if still_open and opened else found
 
 
 def counts(rows: Sequence[Row], count: int, step: int, *, still_open: bool = False) -> list[Window]:
