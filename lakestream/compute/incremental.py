@@ -41,7 +41,8 @@ class Incremental:
     ``groups`` are the names of the group columns, ``group_id`` SQL of the group's number over them,
     ``watermark`` and ``expiry`` microseconds (None: rows never expire), ``follows`` whether late rows
     make their windows fire again, ``at_once`` whether open windows fire with each change,
-    ``limit`` the most windows without rows in a row, ``types`` the types of the partial aggregates.
+    ``limit`` the most windows without rows in a row, ``types`` the types of the partial aggregates,
+    ``apart`` the group columns that tell the groups of several streams apart, whose numbers may be equal.
     """
 
     calculation: Calculation
@@ -55,6 +56,11 @@ class Incremental:
     at_once: bool
     limit: int
     types: Mapping[str, str]
+    apart: tuple[str, ...] = ()
+
+    @property
+    def _by_group(self) -> str:
+        return f"PARTITION BY {', '.join((*self.apart, 'gid'))}"
 
     @property
     def _parts(self) -> list[Partial]:
@@ -299,13 +305,13 @@ class Incremental:
         reach = f"sequence(k, least(k + {last}L, coalesce(next - 1, k + {last}L)))"
         followed = (
             f"SELECT *, explode(CASE WHEN k IS NULL THEN array(k) ELSE {reach} END) AS slot FROM ("
-            f"SELECT *, lead(k) OVER (PARTITION BY gid ORDER BY k) AS next FROM ({slots}))"
+            f"SELECT *, lead(k) OVER ({self._by_group} ORDER BY k) AS next FROM ({slots}))"
         )
         spans = [(ROW_COUNT, "sum", last), ("own", "sum", pane.step - 1)]
         spans += [("low", "min", last), ("high", "max", last)]
         spans += [(column.name, column.merge, last) for column in self._columns]
         framed = "".join(
-            f", {merge}(CASE WHEN slot = k THEN {name} END) OVER (PARTITION BY gid ORDER BY slot "
+            f", {merge}(CASE WHEN slot = k THEN {name} END) OVER ({self._by_group} ORDER BY slot "
             f"RANGE BETWEEN {before} PRECEDING AND CURRENT ROW) AS {name}"
             for name, merge, before in spans
         )
@@ -323,11 +329,11 @@ class Incremental:
     def _marked(self, windows: str) -> str:
         """One window specification for all: Spark then sorts once."""
         frame = "ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING"
-        group = f"OVER (PARTITION BY gid ORDER BY k {frame})"
+        group = f"OVER ({self._by_group} ORDER BY k {frame})"
         return (
             f"SELECT *, min(low) {group} AS lowest, max(high) {group} AS highest, "
             f"max(first_known) {group} AS first_before, max(newest_known) {group} AS newest_before, "
-            f"lag(k) OVER (PARTITION BY gid ORDER BY k) AS before FROM ({windows})"
+            f"lag(k) OVER ({self._by_group} ORDER BY k) AS before FROM ({windows})"
         )
 
     def _judged(self, groups: str) -> str:

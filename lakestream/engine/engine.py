@@ -29,6 +29,7 @@ from lakestream.engine.recalculate import PartRun
 from lakestream.engine.relations import History
 from lakestream.engine.resync import Resync
 from lakestream.engine.retries import Retries, may_pass
+from lakestream.engine.sharing import Member, Sharing, of_one_shape
 from lakestream.engine.state import GroupState
 from lakestream.engine.stream import Stream, compile_stream
 from lakestream.engine.tick import Tick, output_app
@@ -118,6 +119,17 @@ class _Running:
         """When the clock makes something due, None for never."""
         due_us = self.waiting.due_us if self.waiting is not None else None
         return self.period or (None if due_us is None else from_micros(due_us))
+
+
+@dataclass(frozen=True)
+class _Done:
+    """A tick that was run: its outcome, or what it failed of (None: it did not), and how long it took."""
+
+    running: _Running
+    plan: TickPlan
+    outcome: Outcome | None
+    seconds: float
+    error: str | None = None
 
 
 def definition_of(record: StreamRecord) -> StreamDefinition:
@@ -225,7 +237,7 @@ class Engine:
             reach("C1")
             self.registry.write_plans(new)
             reach("C2")
-        reports = [self._run(running, plan) for running, plan in planned]
+        reports = self._run_all(planned)
         self._delete_outputs()
         self._correct()
         return [*reports, *self._recalculate()]
@@ -668,19 +680,70 @@ class Engine:
             outbox=self.outbox,
         )
 
+    def _run_all(self, planned: Sequence[tuple[_Running, TickPlan]]) -> list[TickReport]:
+        """Run the ticks of a round: streams of one shape together, then the others one by one."""
+        reports, together = [], set()
+        for group in self._of_one_shape(planned):
+            updated = self._updated(group)
+            ticks = [(running, plan) for running, plan in planned if plan.uuid in updated]
+            done = [self._ticked(running, plan, updated[plan.uuid]) for running, plan in ticks]
+            reports += self._record(done)
+            together |= {*updated}
+        return reports + [self._run(running, plan) for running, plan in planned if plan.uuid not in together]
+
+    def _of_one_shape(self, planned: Sequence[tuple[_Running, TickPlan]]) -> list[list[Member]]:
+        return of_one_shape(
+            [
+                Member(
+                    running.stream,
+                    running.target,
+                    plan,
+                    running.state,
+                    history_of(running.record, running.stream.definition),
+                )
+                for running, plan in planned
+                if running.pending is None
+            ],
+            self.settings.max_windows_per_tick,
+        )
+
+    def _updated(self, members: list[Member]) -> dict[str, pa.Table]:
+        """Return what one query gave for streams of one shape; nothing where it fails: each is then run."""
+        sharing = Sharing(self.spark(), self.catalog.handles, self.settings.max_windows_per_tick)
+        try:
+            return sharing.run(members)
+        except Exception:  # noqa: BLE001 - whose fault it is shows when each runs by itself
+            _log.warning("a query that %d streams share failed", len(members), exc_info=True)
+            return {}
+
     def _run(self, running: _Running, plan: TickPlan) -> TickReport:
+        """Run and record a tick."""
+        return self._record([self._ticked(running, plan)])[0]
+
+    def _ticked(self, running: _Running, plan: TickPlan, updated: pa.Table | None = None) -> _Done:
+        """Run a tick up to the commit of its output; ``updated`` is what its update query gave, if known."""
         started = self.meter.monotonic()
         try:
             output = self._output(running)
             landed = self._has_landed(running, plan, output)
-            outcome = self._tick(running, plan, running.state, landed=landed).run()
+            tick = self._tick(running, plan, running.state, landed=landed)
+            tick.updated = updated
+            outcome = tick.run()
         except Exception as error:  # noqa: BLE001 - a stream that fails must not stop its neighbours
             failure = as_failure(error)
             self._fail(running.record, failure)
-            return self._report(running, plan, None, self.meter.monotonic() - started, failure.message)
-        seconds = self.meter.monotonic() - started
-        self._advance(running, plan, outcome, seconds)
-        return self._report(running, plan, outcome, seconds, None)
+            return _Done(running, plan, None, self.meter.monotonic() - started, failure.message)
+        return _Done(running, plan, outcome, self.meter.monotonic() - started)
+
+    def _record(self, done: Sequence[_Done]) -> list[TickReport]:
+        """Record ticks that were run, in one commit."""
+        progress = [(one, one.outcome, self._progress(one, one.outcome)) for one in done if one.outcome]
+        self.registry.write_progress([record for *_, record in progress])
+        if progress:
+            reach("C7")
+        for one, outcome, record in progress:
+            self._advance(one.running, one.plan, outcome, record)
+        return [self._report(one.running, one.plan, one.outcome, one.seconds, one.error) for one in done]
 
     def _output(self, running: _Running) -> Table:
         """Return the output at its latest version, made again when it was dropped by another process.
@@ -703,40 +766,43 @@ class Engine:
             return False
         return (output.transaction_version(output_app(running.record.uuid)) or 0) >= plan.tick
 
-    def _advance(self, running: _Running, plan: TickPlan, outcome: Outcome, seconds: float) -> None:
-        """Record the tick; from here on the stream stands after it."""
-        pause = self._pause_after(running, outcome) - seconds
-        totals = _added(running.totals, outcome)
+    def _progress(self, done: _Done, outcome: Outcome) -> Progress:
+        """Return the record of a tick whose output is there."""
+        running, plan = done.running, done.plan
         mark = OutputMark.of(self.catalog.handles.open(running.target.info.path))
-        progress = Progress(
+        pause = self._pause_after(running, outcome) - done.seconds
+        return Progress(
             uuid=plan.uuid,
             tick=plan.tick,
             version=plan.upto,
             rows_in=outcome.rows_in,
             rows_out=outcome.rows_out,
             late=outcome.late,
-            seconds=seconds,
+            seconds=done.seconds,
             finished_us=to_micros(self.meter.now()),
             extra={
                 "kind": plan.kind,
                 "lag": self._lag(running, plan),
                 "windows": outcome.windows,
                 "held_until": self.meter.now().timestamp() + max(0.0, pause),
-                **totals,
+                **_added(running.totals, outcome),
                 **mark.written(),
                 **_history_extra(plan),
                 **_closed_extra(running, plan),
                 **_corrected_extra(running),
             },
         )
-        self.registry.write_progress([progress])
-        reach("C7")
+
+    def _advance(self, running: _Running, plan: TickPlan, outcome: Outcome, progress: Progress) -> None:
+        """Let the stream stand after a tick that is recorded."""
         self._recover(running)
         self._retries.forget(plan.uuid)
-        running.pending, running.mark = None, mark
-        running.state, running.totals = outcome.state, totals
+        running.pending, running.mark = None, OutputMark.read(progress.extra)
+        running.state = outcome.state
+        running.totals = {name: progress.extra[name] for name in TOTALS}
         running.position = _position(running.record, running.stream, progress)
-        running.not_before = self.meter.monotonic() + pause
+        held = progress.extra["held_until"] - self.meter.now().timestamp()
+        running.not_before = self.meter.monotonic() + max(0.0, held)
         self._take_clock(running, plan)
         self._save_when_due(running)
 

@@ -61,6 +61,13 @@ class History:
     until_us: int | None
     skipped: tuple[tuple[int, int], ...] = ()
 
+    def takes_all(self, plan: TickPlan) -> bool:
+        """Return whether all changed rows of a plan are the stream's, as far as the plan can tell."""
+        oldest = plan.extra.get("oldest_us")
+        if self.until_us is None or plan.kind == "history":
+            return True
+        return oldest is not None and oldest >= self.until_us
+
 
 @dataclass
 class Relations:
@@ -121,9 +128,9 @@ class Relations:
 
         Such a row may be deleted, and written again as it was.
         """
-        until, oldest = self.history.until_us, self.plan.extra.get("oldest_us")
-        if until is None or self.plan.kind == "history" or (oldest is not None and oldest >= until):
+        if self.history.takes_all(self.plan):
             return changed
+        until = self.history.until_us
         time = f"unix_micros({quoted(self.stream.source.info.time_column)})"
         found = changed.where(f"{time} < {until}").selectExpr(f"min({time}) AS low", f"max({time}) AS high")
         low, high = (column.to_pylist()[0] for column in found.toArrow().columns)

@@ -55,7 +55,7 @@ class GroupState:
             return None
         if self.opened is None or self.opened.num_rows == 0:
             return self.rows.append_column("k", pa.nulls(len(self), pa.int64()))
-        tables = [_nullable(self.rows), _nullable(self.opened)]
+        tables = [nullable(self.rows), nullable(self.opened)]
         return pa.concat_tables(tables, promote_options="default").combine_chunks()
 
     def updated(self, touched: pa.Table, opened: pa.Table | None = None) -> GroupState:
@@ -75,7 +75,8 @@ class GroupState:
         return GroupState(_replaced(self.rows, touched.filter(_known(touched)), gids), opened)
 
 
-def _nullable(rows: pa.Table) -> pa.Table:
+def nullable(rows: pa.Table) -> pa.Table:
+    """Return a table whose columns may all hold NULL, so that others may lack them."""
     import pyarrow as pa
 
     return rows.cast(pa.schema([field.with_nullable(True) for field in rows.schema]))

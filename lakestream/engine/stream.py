@@ -292,7 +292,7 @@ class Stream:
             f", {group} AS {name}" for group, name in zip(self.groups, self.group_columns, strict=True)
         )
 
-    def _admitted(self) -> str:
+    def admitted(self) -> str:
         """Return SQL that holds for rows that the trigger sees: PRE_FILTER, the subtable, a time."""
         parts = [f"{self.source.time} IS NOT NULL"]
         if self.floor_us is not None:
@@ -338,7 +338,7 @@ class Stream:
             f"SELECT {self.group_id()} AS gid{self._group_list()}, unix_micros({self.source.time}) AS ts, "
             f"CAST(_commit_version AS BIGINT) AS v, {kept} AS kept, {touches} AS touches, "
             f"_change_type <> 'delete' AS expires "
-            f"FROM {changed} WHERE {self._admitted()} AND _change_type IN ({taken})"
+            f"FROM {changed} WHERE {self.admitted()} AND _change_type IN ({taken})"
         )
 
     def fresh_sql(self, changed: str, from_us: int | None = None) -> str:
@@ -346,12 +346,13 @@ class Stream:
 
         ``from_us``: only rows from this instant on, which Spark looks for in the files' statistics.
         """
-        columns = ", ".join(quoted(name) for name in self.changed_columns)
         later = "" if from_us is None else f" AND {self.source.time} >= timestamp_micros({from_us}L)"
-        return (
-            f"SELECT {columns}{self._group_list()}, unix_micros({self.source.time}) AS _ls_ts "
-            f"FROM {changed} WHERE {self._admitted()}{later}"
-        )
+        columns = ", ".join(quoted(name) for name in self.changed_columns)
+        return f"SELECT {columns}{self.fresh_columns()} FROM {changed} WHERE {self.admitted()}{later}"
+
+    def fresh_columns(self) -> str:
+        """Return select items for what an incremental query takes of a row beside the source's columns."""
+        return f"{self._group_list()}, unix_micros({self.source.time}) AS _ls_ts"
 
     def empty_state_sql(self, changes: str) -> str:
         """Return SQL of a state without groups, with the types that the changes' columns have."""
@@ -485,14 +486,14 @@ class Stream:
         parts = []
         if changed is not None:
             taken = "CAST(_commit_version AS BIGINT) AS _ls_v, CAST(_ls_sign AS BIGINT) AS _ls_sign"
-            parts.append(f"SELECT {columns}, {marks}, {taken} FROM {changed} WHERE {self._admitted()}")
+            parts.append(f"SELECT {columns}, {marks}, {taken} FROM {changed} WHERE {self.admitted()}")
         if before is not None:
             rows = f"SELECT {columns} FROM {before}"
             if excluded is not None:
                 rows = f"{rows} EXCEPT ALL SELECT {columns} FROM {excluded}"
             parts.append(
                 f"SELECT {columns}, {marks}, -1L AS _ls_v, 1L AS _ls_sign "
-                f"FROM ({rows}) WHERE {self._admitted()}"
+                f"FROM ({rows}) WHERE {self.admitted()}"
             )
         return " UNION ALL ".join(parts)
 
@@ -549,7 +550,7 @@ class Stream:
         return (
             f"SELECT {columns}, {self.group_id()} AS _ls_gid, {since_us}L AS _ls_ts, "
             f"CAST(_commit_version AS BIGINT) AS _ls_v, 1L AS _ls_sign FROM {changed} "
-            f"WHERE {self._admitted()} AND _ls_sign > 0"
+            f"WHERE {self.admitted()} AND _ls_sign > 0"
         )
 
     # --- rows that are admitted ---

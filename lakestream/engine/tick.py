@@ -109,7 +109,10 @@ class Outcome:
 
 @dataclass
 class Tick:
-    """A tick under way. ``landed`` says that its output is there already (replay after a crash)."""
+    """A tick under way. ``landed`` says that its output is there already (replay after a crash).
+
+    ``updated`` is the result of the update query, where streams of one shape have shared it.
+    """
 
     spark: SparkSession
     tables: Tables
@@ -122,6 +125,7 @@ class Tick:
     epoch: int
     landed: bool = False
     outbox: Outbox | None = None
+    updated: pa.Table | None = None
     relations: Relations = field(init=False)
     outcome: Outcome = field(init=False)
     _results: list[Rows] = field(default_factory=list)
@@ -364,7 +368,8 @@ class Tick:
     # --- changes ---
 
     def _read_changes(self, stage: ReadChanges) -> None:
-        self.relations.changes(stage.columns)
+        if self.updated is None:
+            self.relations.changes(stage.columns)
 
     # --- windows kept by partial aggregates ---
 
@@ -372,6 +377,9 @@ class Tick:
         """Let changes and open windows give the results and the next state in one query."""
         incremental = self.stream.incremental(self.max_windows)
         assert incremental is not None  # by stages()
+        if self.updated is not None:
+            self._take_shared(incremental, self.updated, stage)
+            return
         state = self._with_open_windows(incremental)
         known = state.merged()
         if known is not None:
@@ -385,6 +393,15 @@ class Tick:
             self._detect(DetectWindows(stage.rule))
             return
         self._take_update(state, updated)
+
+    def _take_shared(self, incremental: Incremental, rows: pa.Table, stage: UpdateWindows) -> None:
+        """Take the result of a query that streams have shared; the changes are read where it does not do."""
+        updated = self._told_apart(incremental, rows)
+        if _total(updated.summary, "ignored"):
+            self.relations.changes(self.stream.changed_columns)
+            self._detect(DetectWindows(stage.rule))
+            return
+        self._take_update(self.state, updated)
 
     def _with_open_windows(self, incremental: Incremental) -> GroupState:
         """Return the state with its open windows, read again where they are not known."""
@@ -426,7 +443,10 @@ class Tick:
         """One query, for few rows: what Spark needs for a query counts."""
         fresh, selected = self.stream.fresh_sql(CHANGED), self.target.shape.listed()
         sql = incremental.sql(fresh, state, selected, opened=opened, clock_us=self.plan.clock_us)
-        rows = self.spark.sql(sql).toArrow()
+        return self._told_apart(incremental, self.spark.sql(sql).toArrow())
+
+    def _told_apart(self, incremental: Incremental, rows: pa.Table) -> Updated:
+        """Return the result of one update query as what is due, what is kept and what is told."""
         summary = update_summary_of(rows, self.stream.group_columns)
         self._check_passed(incremental, summary)
         due = rows.filter(rows[RESULT]).select(list(self.target.shape.names))

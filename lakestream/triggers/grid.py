@@ -152,6 +152,34 @@ class FixedGrid(_IntervalGrid):
         return f"({floor_div(f'{x} - {self.offset}L', self.step)})"
 
 
+@dataclass(frozen=True)
+class ColumnGrid(_IntervalGrid):
+    """Tumbling windows whose length and offset (µs) are columns: windows of several streams in one query."""
+
+    length: str
+    offset: str
+
+    def low(self, k: str, first: str) -> str:
+        """Return the start of window k."""
+        del first
+        return f"({self.offset} + {k} * {self.length})"
+
+    def high(self, k: str, first: str) -> str:
+        """Return the exclusive end of window k."""
+        del first
+        return f"({self.offset} + ({k} + 1L) * {self.length})"
+
+    def ended(self, x: str, first: str) -> str:
+        """Return the last window that ended by x."""
+        del first
+        return f"({floor_div(f'{x} - {self.offset}', self.length)} - 1L)"
+
+    def begun(self, x: str, first: str) -> str:
+        """Return the last window that began by x."""
+        del first
+        return f"({floor_div(f'{x} - {self.offset}', self.length)})"
+
+
 class _SteppingGrid(Grid):
     """A grid whose instants come from wall-clock arithmetic: a first guess is off by one at most.
 

@@ -9,9 +9,10 @@ DAY = 86_400_000_000
 """Microseconds of a day without a change of clocks."""
 
 
-def floor_div(x: str, by: int) -> str:
+def floor_div(x: str, by: int | str) -> str:
     """Return SQL for ``floor(x / by)`` in exact integers (``div`` alone truncates towards zero)."""
-    return f"(({x}) - pmod(({x}), {by}L)) div {by}L"
+    divisor = by if isinstance(by, str) else f"{by}L"
+    return f"(({x}) - pmod(({x}), {divisor})) div {divisor}"
 
 
 def to_local(x: str, zone: str) -> str:

@@ -41,6 +41,7 @@ class World:
         statement: str,
         windows: Windows,
         transport: str,
+        *,
         watermark: int = 0,
         clock: Clock | None = None,
     ) -> None:

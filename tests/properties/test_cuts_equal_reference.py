@@ -44,7 +44,7 @@ def _world(folder: Path, spark: SparkSession, kind: str, options: str, transport
         "INTO o AS SELECT _twstart AS ws, _twend AS we, count(*) AS n, sum(v) AS total FROM %%trows",
         lambda rows: from_first_to_last(windows(rows)),
         transport,
-        WATERMARK if "WATERMARK(5s)" in options else 0,
+        watermark=WATERMARK if "WATERMARK(5s)" in options else 0,
     )
 
 

@@ -97,7 +97,9 @@ DELAYED: dict[str, tuple[str, Windows]] = {
 }
 
 
-@pytest.mark.parametrize(("kind", "transport"), list(zip(DELAYED, cycle(["arrow", "arrow", "spark"]), strict=False)))
+@pytest.mark.parametrize(
+    ("kind", "transport"), list(zip(DELAYED, cycle(["arrow", "arrow", "spark"]), strict=False))
+)
 def test_after_the_delay_every_window_is_as_its_rows_are(
     tmp_path: Path, spark: SparkSession, kind: str, transport: str
 ) -> None:
@@ -142,7 +144,9 @@ OPENING: dict[str, tuple[str, Windows]] = {
 }
 
 
-@pytest.mark.parametrize(("kind", "transport"), list(zip(OPENING, cycle(["spark", "arrow", "arrow"]), strict=False)))
+@pytest.mark.parametrize(
+    ("kind", "transport"), list(zip(OPENING, cycle(["spark", "arrow", "arrow"]), strict=False))
+)
 def test_every_window_is_written_as_it_was_when_it_opened(
     tmp_path: Path, spark: SparkSession, kind: str, transport: str
 ) -> None:
