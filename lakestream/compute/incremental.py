@@ -12,6 +12,7 @@ window again from the source.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from sqlglot import exp
@@ -62,7 +63,7 @@ class Incremental:
     def _by_group(self) -> str:
         return f"PARTITION BY {', '.join((*self.apart, 'gid'))}"
 
-    @property
+    @cached_property
     def _parts(self) -> list[Partial]:
         parts = partials(distinct_aggregates(self.calculation))
         assert parts is not None  # by incremental()

@@ -29,7 +29,7 @@ from lakestream.engine.recalculate import PartRun
 from lakestream.engine.relations import History
 from lakestream.engine.resync import Resync
 from lakestream.engine.retries import Retries, may_pass
-from lakestream.engine.sharing import Member, Sharing, of_one_shape
+from lakestream.engine.sharing import Member, Sharing, of_one_shape, shape_of
 from lakestream.engine.state import GroupState
 from lakestream.engine.stream import Stream, compile_stream
 from lakestream.engine.tick import Tick, output_app
@@ -42,7 +42,7 @@ from lakestream.storage.registry import Failure, Progress
 from lakestream.storage.session import check_spark_lives
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Hashable, Mapping, Sequence
 
     import pyarrow as pa
     from pyspark.sql import SparkSession
@@ -113,6 +113,16 @@ class _Running:
     def period(self) -> Period | None:
         """The instants at which the clock triggers it; None where rows do."""
         return self.stream.period(self.record.created_us) if self.stream.is_periodic else None
+
+    @cached_property
+    def shape(self) -> Hashable:
+        """What is equal for streams whose ticks may share a query."""
+        return shape_of(self.stream, self.target)
+
+    def member(self, plan: TickPlan) -> Member:
+        """Return a tick of it as one that may share its query with others."""
+        history = history_of(self.record, self.stream.definition)
+        return Member(self.stream, self.target, plan, self.state, history, self.shape)
 
     @property
     def alarm(self) -> Alarm | None:
@@ -682,30 +692,17 @@ class Engine:
 
     def _run_all(self, planned: Sequence[tuple[_Running, TickPlan]]) -> list[TickReport]:
         """Run the ticks of a round: streams of one shape together, then the others one by one."""
-        reports, together = [], set()
-        for group in self._of_one_shape(planned):
+        reports: list[TickReport] = []
+        together: set[str] = set()
+        new = [(running, plan) for running, plan in planned if running.pending is None]
+        members = [running.member(plan) for running, plan in new] if len(new) > 1 else []
+        for group in of_one_shape(members):
             updated = self._updated(group)
             ticks = [(running, plan) for running, plan in planned if plan.uuid in updated]
             done = [self._ticked(running, plan, updated[plan.uuid]) for running, plan in ticks]
             reports += self._record(done)
             together |= {*updated}
         return reports + [self._run(running, plan) for running, plan in planned if plan.uuid not in together]
-
-    def _of_one_shape(self, planned: Sequence[tuple[_Running, TickPlan]]) -> list[list[Member]]:
-        return of_one_shape(
-            [
-                Member(
-                    running.stream,
-                    running.target,
-                    plan,
-                    running.state,
-                    history_of(running.record, running.stream.definition),
-                )
-                for running, plan in planned
-                if running.pending is None
-            ],
-            self.settings.max_windows_per_tick,
-        )
 
     def _updated(self, members: list[Member]) -> dict[str, pa.Table]:
         """Return what one query gave for streams of one shape; nothing where it fails: each is then run."""

@@ -19,7 +19,7 @@ from lakestream.engine.transport import ARROW, ArrowTransport
 from lakestream.triggers.grid import ColumnGrid, FixedGrid
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterable, Sequence
+    from collections.abc import Hashable, Iterable, Sequence
     from typing import TypeGuard
 
     import pyarrow as pa
@@ -50,6 +50,7 @@ class Member:
     plan: TickPlan
     state: GroupState
     history: History
+    shape: Hashable
 
     def may_share(self) -> bool:
         """Return whether the tick is one of a few rows that are only added, with all it needs in memory."""
@@ -63,17 +64,19 @@ class Member:
             and "_tlocaltime" not in self.stream.calculation.used
         )
 
-    def shape(self, limit: int) -> Hashable:
-        """Return what is equal for streams of one shape, whose incremental queries have ``limit``."""
-        stream = self.stream
-        query = _combined(stream, limit).sql("", STATE, self.target.shape.listed(), opened=True, clock_us=0)
-        return (stream.source.time, stream.groups, query)
-
     @property
     def columns(self) -> tuple[int, int]:
         """Length and offset of the windows, where they are columns."""
         grid = self.stream.grid
         return (grid.length, grid.offset) if _is_tumbling(grid) else (0, 0)
+
+
+def shape_of(stream: Stream, target: Target) -> Hashable:
+    """Return what is equal for streams of one shape, None for a stream that is of none."""
+    if stream.incremental(1) is None:
+        return None
+    query = _combined(stream, 1).sql("", STATE, target.shape.listed(), opened=True, clock_us=0)
+    return (stream.source.time, stream.groups, query)
 
 
 def _is_tumbling(grid: object) -> TypeGuard[FixedGrid]:
@@ -171,16 +174,11 @@ class Sharing:
         )
 
 
-def of_one_shape(members: Iterable[Member], limit: int) -> list[list[Member]]:
+def of_one_shape(members: Iterable[Member]) -> list[list[Member]]:
     """Return the members that are not alone with their shape, together with those of the same one."""
-    may_share = [member for member in members if member.may_share()]
-    by_range = _grouped(may_share, lambda m: (m.stream.source.info.path, m.plan.after, m.plan.upto))
-    return [alike for group in by_range for alike in _grouped(group, lambda m: m.shape(limit))]
-
-
-def _grouped(members: Iterable[Member], key: Callable[[Member], Hashable]) -> list[list[Member]]:
-    """Return the members with equal keys together, as far as there are several."""
     found = defaultdict(list)
     for member in members:
-        found[key(member)].append(member)
+        if member.may_share():
+            plan = member.plan
+            found[member.stream.source.info.path, plan.after, plan.upto, member.shape].append(member)
     return [group for group in found.values() if len(group) > 1]
