@@ -707,7 +707,16 @@ class Lake:
             raise NotSupportedError(
                 f"RECALCULATE of a stream with {kind}: what it has written belongs to its time"
             )
-        request_recalculation(self._registry, record, definition, bounds, to_micros(self._meter.now()))
+        # A resynchronisation takes the source as it is when it is its turn.
+        version = 0 if bounds is None else self._source_version(record)
+        now_us = to_micros(self._meter.now())
+        request_recalculation(self._registry, record, definition, bounds, version, now_us)
+
+    def _source_version(self, record: StreamRecord) -> int:
+        from lakestream.engine.engine import compile_record
+
+        path = compile_record(record, self._catalog).source.info.path
+        return self._catalog.handles.latest(path).version
 
     def recalculations(self, stream: str) -> list[Recalculation]:
         """Return the recalculations of a stream in the order they were asked for, done ones too."""

@@ -25,7 +25,7 @@ from lakestream.engine.instants import from_micros, to_micros
 from lakestream.engine.isolation import spark_message
 from lakestream.engine.planner import Limits, Planner, Position
 from lakestream.engine.readmission import ANEW
-from lakestream.engine.recalculate import PartRun
+from lakestream.engine.recalculate import PartRun, is_reached
 from lakestream.engine.relations import History
 from lakestream.engine.resync import Resync
 from lakestream.engine.retries import Retries, may_pass
@@ -576,10 +576,14 @@ class Engine:
         started = self.meter.monotonic()
         try:
             running = self._load(record, *self.registry.last(record.uuid))
-            if running.pending is not None or running.position.version is None:
+            version = running.position.version
+            if running.pending is not None or version is None:
+                return None
+            source = self.catalog.handles.open(running.stream.source.info.path)
+            if not is_reached(job, version, source.version):
                 return None
             self._output(running)
-            plan, outcome = self._part(running, job, running.position.version).run(
+            plan, outcome = self._part(running, job, version).run(
                 lambda plan: self._tick(running, plan, running.state, landed=False)
             )
         except Exception as error:  # noqa: BLE001 - a stream that fails must not stop its neighbours

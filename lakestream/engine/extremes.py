@@ -72,7 +72,10 @@ class Extremes:
     def _opens(self) -> str:
         """Return SQL that is true for a row that may become its group's first one."""
         stream = self.relations.stream
-        return "kept" if stream.refires else f"kept AND (newest IS NULL OR ts > newest - {stream.watermark}L)"
+        counts = f"kept AND NOT coalesce({self._expired}, false)"
+        if stream.refires:
+            return counts
+        return f"{counts} AND (newest IS NULL OR ts > newest - {stream.watermark}L)"
 
     @property
     def _expired(self) -> str:
@@ -90,10 +93,10 @@ class Extremes:
     def _ends(self, relations: Relations, spans: list[tuple[int, int]], reach: int = _NEAR_US) -> pa.Table:
         """Return the ends of each suspect among the rows within reach of where it ended."""
         relations.rows_at(relations.plan.upto, spans)
-        # Where late rows open nothing, one before the first row does not take its place.
-        counts = "" if relations.stream.refires else "r._ls_ts >= s.low AND "
+        # A row before the first one that did not open a window, late or expired, does not take its place.
+        near = f"r._ls_ts >= s.low AND r._ls_ts < s.low + {reach}L"
         return self.spark.sql(
-            f"SELECT s.gid, min(r._ls_ts) FILTER (WHERE {counts}r._ls_ts < s.low + {reach}L) AS first, "
+            f"SELECT s.gid, min(r._ls_ts) FILTER (WHERE {near}) AS first, "
             f"max(r._ls_ts) FILTER (WHERE r._ls_ts > s.high - {reach}L) AS newest "
             f"FROM {_SUSPECTS} s LEFT JOIN {ROWS} r ON r._ls_gid = s.gid GROUP BY s.gid"
         ).toArrow()

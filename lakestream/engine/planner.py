@@ -120,8 +120,11 @@ class Planner:
 
     @property
     def _takes_deletes_alone(self) -> bool:
-        """Whether the first row that a delete leaves depends on which late rows there were by then."""
-        return self.stream.deletes and not self.stream.refires
+        """Whether the first row that a delete leaves depends on which rows there were by then.
+
+        It does where rows that are late, or expired, open no windows.
+        """
+        return self.stream.deletes and (not self.stream.refires or self.stream.expiry is not None)
 
     def check(self, position: Position, source: Table) -> Sequence[CommitInfo]:
         """Return the commits ahead of the position; raises the stream's named state as ``following`` does."""

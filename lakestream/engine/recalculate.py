@@ -41,12 +41,15 @@ def request_recalculation(
     record: StreamRecord,
     definition: StreamDefinition,
     bounds: tuple[str, str | None] | None,
+    version: int,
     now_us: int,
 ) -> Recalculation:
     """Queue a recalculation of the windows that overlap ``bounds`` (as written; None: RESYNC).
 
-    Raises StatementError BAD_RANGE for a range that ends before it begins, COUNT_RANGE for windows of a
-    count without an end, FILL_RANGE for windows filled from earlier ones with one, BAD_VALUE for no instant.
+    It waits until the stream has taken ``version`` of its source: what was there when it was asked for
+    counts. Raises StatementError BAD_RANGE for a range that ends before it begins, COUNT_RANGE for windows
+    of a count without an end, FILL_RANGE for windows filled from earlier ones with one, BAD_VALUE for no
+    instant.
     """
     start, end = bounds if bounds is not None else (None, None)
     fill = definition.options.fill
@@ -71,9 +74,27 @@ def request_recalculation(
             f"FROM {start} TO {end}: the range ends before it begins",
             hint="the range is half-open, [FROM, TO), so TO is later than FROM",
         )
-    job = Recalculation(str(uuid4()), record.uuid, start_us, end_us, bounds is None, "Waiting", now_us)
+    job = Recalculation(
+        str(uuid4()),
+        record.uuid,
+        start_us,
+        end_us,
+        bounds is None,
+        "Waiting",
+        now_us,
+        extra={"asked_at": version},
+    )
     registry.put_recalculation(job)
     return job
+
+
+def is_reached(job: Recalculation, position: int, latest: int) -> bool:
+    """Return whether a stream at a version of its source has taken what was there at the request.
+
+    ``latest`` is the source's version: one that was put back has none of those after it any more.
+    """
+    asked_at: int = job.extra.get("asked_at", 0)
+    return position >= min(asked_at, latest)
 
 
 def app_of(job: Recalculation) -> str:

@@ -43,6 +43,29 @@ def test_a_first_row_that_moves_to_another_group_after_it_has_expired_takes_no_w
         world.run()
 
 
+def test_a_row_that_has_expired_when_it_joins_a_group_is_not_its_first_one(spark: SparkSession) -> None:
+    """Found by seed 303: under DELETE_RECALC it took the place of the first row, which went."""
+    hours = Interval(length=Span(6, "h"), step=Span(6, "h"))
+    definition = Definition(
+        trigger=hours, grouping="tag", ignore_nodata=True, expired_time=Span(6, "h"), delete_recalc=True
+    )
+    with World(Setup(definition=definition, tick=Span(30, "m")), spark) as world:
+        world.insert(*(("t2", "B", at, None, 0.5) for at in (3, 35, 51)), ("t1", "A", 0, None, 0.5))
+        world.delete(("t2", 51))
+        world.overwrite(("t1", "B", 0, None, 0.5), ("t2", "A", 35, None, 0.5))
+        world.run()
+
+
+def test_a_recalculation_takes_what_was_there_when_it_was_asked_for(spark: SparkSession) -> None:
+    """Found by seed 303: it ran as soon as the history was taken, before the rows written since."""
+    tumbling = Interval(length=Span(10, "s"), step=Span(10, "s"))
+    definition = Definition(trigger=tumbling, fill_history=True, ignore_disorder=True)
+    before = (("t1", "A", 0, 30, 0.5), ("t1", "A", 24, None, 0.5))
+    with World(Setup(definition=definition, before=before), spark) as world:
+        world.insert(("t1", "A", 0, None, 0.5))
+        world.recalculate(0)
+
+
 def test_a_row_that_comes_and_goes_in_one_tick_is_the_first_of_none(spark: SparkSession) -> None:
     """Found by seed 21: the group was new, so nobody looked at what had gone of it."""
     tumbling = Interval(length=Span(10, "s"), step=Span(10, "s"))
