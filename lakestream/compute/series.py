@@ -191,14 +191,14 @@ class SeriesQuery:
 
     def _devices(self) -> list[Path]:
         """Return the devices that have one of the measurements, by FROM and then by their creation."""
-        sources = self.select.sources
+        found = sorted(self._used, key=lambda series: series.order)
+        if self.select.by_device:
+            found.sort(key=self._place_in_from)
+        return list(dict.fromkeys(series.path.device for series in found))
 
-        def place(series: Series) -> tuple[int, int]:
-            # Only devices that stand in FROM themselves have an order: those of rows aligned by device.
-            named = (i for i, source in enumerate(sources) if source.matches(series.path.device))
-            return next(named, len(sources)), series.order
-
-        return list(dict.fromkeys(series.path.device for series in sorted(self._used, key=place)))
+    def _place_in_from(self, series: Series) -> int:
+        sources = enumerate(self.select.sources)
+        return next(place for place, source in sources if source.matches(series.path.device))
 
     def _having_outputs(self) -> list[Output]:
         having = self.select.having
