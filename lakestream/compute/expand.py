@@ -85,17 +85,29 @@ def outputs(select: Select, series: Sequence[Series]) -> list[Output]:
 
 def expansions(select: Select, expression: Expression, series: Sequence[Series]) -> list[Output]:
     """Return an expression once for each way in which its paths stand for series; empty for none."""
-    choices = [_operands(select, path, series) for path in expression.paths]
+    choices = [
+        _pooled(select, path, series) if expression.counts_times else _operands(select, path, series)
+        for path in expression.paths
+    ]
     return [
         Output(expression.shown([one.shown for one in chosen]), expression, chosen)
         for chosen in product(*choices)
     ]
 
 
-def _operands(select: Select, path: Path, series: Sequence[Series]) -> list[Operand]:
-    found = tuple(
+def _found(select: Select, path: Path, series: Sequence[Series]) -> tuple[Series, ...]:
+    return tuple(
         dict.fromkeys(one for source in select.sources for one in matching(path.below(source), series))
     )
+
+
+def _pooled(select: Select, path: Path, series: Sequence[Series]) -> list[Operand]:
+    found = _found(select, path, series)
+    return [Operand(str(path), found)] if found else []
+
+
+def _operands(select: Select, path: Path, series: Sequence[Series]) -> list[Operand]:
+    found = _found(select, path, series)
     if select.by_device:
         names = dict.fromkeys(one.path.measurement for one in found)
         return [Operand(name, _of_measurement(found, name)) for name in names]

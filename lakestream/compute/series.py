@@ -110,7 +110,7 @@ class SeriesQuery:
         for output in self.outputs:
             for operand in output.operands:
                 self._use(operand)
-                if select.by_device:
+                if select.by_device and not output.expression.counts_times:
                     refuse_types(operand, output.expression)
         if windows is not None and windows.count > _MAX_WINDOWS:
             raise StatementError(
@@ -190,9 +190,15 @@ class SeriesQuery:
             self._slots.setdefault(key, f"v{len(self._slots)}")
 
     def _devices(self) -> list[Path]:
-        """Return the devices that have one of the measurements, in the order of their creation."""
-        by_creation = sorted(self._used, key=lambda series: series.order)
-        return list(dict.fromkeys(series.path.device for series in by_creation))
+        """Return the devices that have one of the measurements, by FROM and then by their creation."""
+        found = sorted(self._used, key=lambda series: series.order)
+        if self.select.by_device:
+            found.sort(key=self._place_in_from)
+        return list(dict.fromkeys(series.path.device for series in found))
+
+    def _place_in_from(self, series: Series) -> int:
+        sources = enumerate(self.select.sources)
+        return next(place for place, source in sources if source.matches(series.path.device))
 
     def _having_outputs(self) -> list[Output]:
         having = self.select.having
@@ -338,17 +344,24 @@ class SeriesQuery:
     # --- expressions ---
 
     def _column(self, output: Output) -> str:
-        return self._rendered(output.expression, output.expression.tree(), lambda n: self._operand(output, n))
+        tree = output.expression.tree()
+        sql = self._rendered(output.expression, tree, lambda n: self._operand(output, n))
+        if not (self.select.by_device and self.aggregates):
+            return sql
+        having_all = frozenset.intersection(*(operand.devices for operand in output.operands))
+        # A device without the series has no value, and no count of 0 either.
+        return sql if having_all.issuperset(map(str, self.devices)) else _of_devices(having_all, sql)
 
     def _operand(self, output: Output, number: int) -> str:
         operand = output.operands[number]
         if self._side_by_side:
-            return f"s{self._places[operand.series[0]]}"
-        slots = list(dict.fromkeys(map(self._slot, operand.series)))
+            columns = [f"s{self._places[series]}" for series in operand.series]
+        else:
+            columns = list(dict.fromkeys(map(self._slot, operand.series)))
         if len(operand.types) > 1:
-            slots = [f"CAST({slot} AS STRING)" for slot in slots]
-        value = slots[0] if len(slots) == 1 else f"coalesce({', '.join(slots)})"
-        if self.select.by_device:
+            columns = [f"CAST({column} AS STRING)" for column in columns]
+        value = columns[0] if len(columns) == 1 else f"coalesce({', '.join(columns)})"
+        if self._side_by_side or self.select.by_device:
             return value
         return _of_devices(operand.devices, value)
 
@@ -484,7 +497,9 @@ def _operator(node: exp.Expr, sql: Callable[[exp.Expr], str]) -> str:
         return _ON_DOUBLES[type(node)].format(_double(sql(node.this)), _double(sql(node.expression)))
     if type(node) in _FORMS:
         form, parts = _FORMS[type(node)]
-        return form.format(*(sql(node.args[part]) for part in parts))
+        text = form.format(*(sql(node.args[part]) for part in parts))
+        # sqlglot reads NOT LIKE as one node.
+        return f"(NOT {text})" if node.args.get("negate") else text
     if isinstance(node, exp.In):
         return f"({sql(node.this)} IN ({', '.join(map(sql, node.expressions))}))"
     return node.sql("spark")

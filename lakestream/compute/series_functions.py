@@ -13,6 +13,12 @@ def _timed(x: str, order: str) -> str:
     return f"IF({x} IS NULL, NULL, {order})"
 
 
+def _ranked(arguments: Sequence[str], earlier: str) -> str:
+    """Return what max_by and min_by look at: of equal values the earlier one counts."""
+    value, by = arguments
+    return f"IF({by} IS NULL, NULL, struct({by} AS v, {earlier} AS t, {value} AS x))"
+
+
 def _runs(arguments: Sequence[str], order: str) -> str:
     """Count the runs of at least so many points in a row for which a condition holds."""
     condition, keep = arguments
@@ -37,8 +43,8 @@ AGGREGATES: dict[str, Callable[[Sequence[str], str], str]] = {
     ),
     "min_time": lambda a, _: f"unix_millis(min({_timed(a[0], 'ts')}))",
     "max_time": lambda a, _: f"unix_millis(max({_timed(a[0], 'ts')}))",
-    "max_by": lambda a, _: f"max_by({a[0]}, {a[1]})",
-    "min_by": lambda a, _: f"min_by({a[0]}, {a[1]})",
+    "max_by": lambda a, _: f"max_by({a[0]}, {_ranked(a, '- unix_micros(ts)')})",
+    "min_by": lambda a, _: f"min_by({a[0]}, {_ranked(a, 'unix_micros(ts)')})",
     "mode": lambda a, _: f"mode({a[0]}, true)",
     "stddev": lambda a, _: f"stddev_samp(CAST({a[0]} AS DOUBLE))",
     "stddev_pop": lambda a, _: f"stddev_pop(CAST({a[0]} AS DOUBLE))",
@@ -50,6 +56,7 @@ AGGREGATES: dict[str, Callable[[Sequence[str], str], str]] = {
         f"unix_millis(max({_timed(a[0], 'ts')})) - unix_millis(min({_timed(a[0], 'ts')}))"
     ),
     "count_if": _runs,
+    "count_time": lambda a, _: f"count(DISTINCT {_timed(a[0], 'ts')})",
 }
 """Each aggregate from its arguments and from what orders the points (the time, and more where pooled)."""
 

@@ -21,8 +21,7 @@ def by_time(select: Select, sources: Sequence[Path | None]) -> list[Path]:
     columns do not pair.
     """
     targets = [(target, name) for target in select.into for name in target.measurements]
-    placed = any(map(_has_placeholder, select.into))
-    if len(targets) == 1 and len(sources) > 1 and placed:
+    if len(targets) == 1 and has_placeholder(targets[0][1]):
         targets *= len(sources)
     if len(targets) != len(sources):
         raise _refused(

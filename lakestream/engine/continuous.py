@@ -22,6 +22,7 @@ from lakestream.engine.result import Result
 from lakestream.engine.series import blocks_into, placements
 from lakestream.errors import LakestreamError, StatementError, did_you_mean
 from lakestream.language import parse_statement
+from lakestream.language.iotdb.checks import check_reach
 from lakestream.language.iotdb.paths import has_placeholder
 from lakestream.language.iotdb.values import CreateContinuousQuery, Span
 from lakestream.language.source import place_of
@@ -95,6 +96,7 @@ class ContinuousQueries:
                 place=place,
             )
         self._check_distance(statement)
+        check_reach(statement)
         self._check_targets(statement)
         now = to_micros(self.clock.now())
         record = QueryRecord(
@@ -111,7 +113,7 @@ class ContinuousQueries:
         if not every.months and every.micros < least * 1_000:
             raise StatementError(
                 "CQ_INVALID",
-                f"Every interval [{every}] should not be lower than the "
+                f"Every interval [{every.micros / 1_000:g}] should not be lower than the "
                 f"`continuous_query_minimum_every_interval` [{least}] configured.",
                 place=place_of(statement.place),
             )

@@ -16,7 +16,7 @@ from lakestream.engine.result import Result
 from lakestream.engine.series import SeriesReader, blocks_into, shown
 from lakestream.errors import LakestreamError, StatementError
 from lakestream.language.iotdb import values
-from lakestream.language.iotdb.literals import device_path
+from lakestream.language.iotdb.literals import device_path, measurement_node
 from lakestream.language.iotdb.paths import ROOT, Path
 from lakestream.language.source import place_of
 from lakestream.storage.definitions import Definitions
@@ -179,13 +179,16 @@ class TreeEngine:
             table = plain(rows)
             if TIME not in table.column_names:
                 raise StatementError("BAD_VALUE", f"the rows lack {TIME}, the time of a point")
-            types = {field.name: type_of_arrow(field.type) for field in table.schema if field.name != TIME}
-            table = table.rename_columns([AT if name == TIME else name for name in table.column_names])
+            fields = [field for field in table.schema if field.name != TIME]
+            types = {measurement_node(field.name): type_of_arrow(field.type) for field in fields}
+            names = [AT if name == TIME else measurement_node(name) for name in table.column_names]
+            table = table.rename_columns(names)
             return self._written([block_of(path, table, types)], path)
         names = [name for name in dict.fromkeys(n for row in rows for n in row) if name != TIME]
         times = [self._time_of(row.get(TIME)) for row in rows]
         found = [[_as_text(row.get(name)) for name in names] for row in rows]
-        block = block_of_values(self.tree, path, names, times, found, now_us=self._now_us, zone=self.zone)
+        nodes = [measurement_node(name) for name in names]
+        block = block_of_values(self.tree, path, nodes, times, found, now_us=self._now_us, zone=self.zone)
         return self._written([block], path)
 
     def _written(self, blocks: Sequence[Block], device: Path) -> int:

@@ -53,13 +53,13 @@ _COMMENT_MARK = re.compile(r"/\*|\*/")
 _LINE_BREAK = re.compile(r"[\r\n]")
 
 
-def read_words(source: Source, within_words: str = "") -> list[Word]:
+def read_words(source: Source, within_words: re.Pattern[str] | None = None) -> list[Word]:
     """Cut a text into words, comments and blanks left out.
 
-    ``within_words`` are further characters that a word may hold.
+    ``within_words`` matches a further character that a word may hold.
 
     Raises StatementError with the place: UNCLOSED for a quote, back-tick or comment without its end,
-    BAD_CHARACTER for what may stand only within quotes (anything beyond ASCII, other digits too).
+    BAD_CHARACTER for what may stand only within quotes (else anything beyond ASCII, other digits too).
     """
     source.refuse_characters()
     text = source.text
@@ -83,15 +83,18 @@ def _kind(token_type: TokenType, text: str) -> Kind:
     return Kind.WORD if text[0].isalpha() or text[0] == "_" or not text.isascii() else Kind.SYMBOL
 
 
-def _check_between(source: Source, text: str, words: list[Word], within_words: str) -> None:
+def _check_between(
+    source: Source, text: str, words: list[Word], within_words: re.Pattern[str] | None
+) -> None:
     """Check the blanks and comments between words, and the words themselves, for stray characters."""
     at = 0
     for word in words:
         if word.start > at:
             _check_gap(source, text, at, word.start)
-        if word.kind not in (Kind.STRING, Kind.NAME) and not word.text.isascii():
-            raise _stray(source, text, word.start, word.end)
-        if word.kind is Kind.WORD and not _without(word.text, within_words).isidentifier():
+        plain = within_words.sub("_", word.text) if within_words else word.text
+        if word.kind not in (Kind.STRING, Kind.NAME) and not plain.isascii():
+            raise _stray(source, text, word.start + next(i for i, c in enumerate(plain) if not c.isascii()))
+        if word.kind is Kind.WORD and not plain.isidentifier():
             raise StatementError(
                 "BAD_CHARACTER",
                 f"{word.text} is no name",
@@ -100,10 +103,6 @@ def _check_between(source: Source, text: str, words: list[Word], within_words: s
             )
         at = word.end
     _check_gap(source, text, at, len(text))
-
-
-def _without(text: str, characters: str) -> str:
-    return text.translate(dict.fromkeys(map(ord, characters))) if characters else text
 
 
 def _check_gap(source: Source, text: str, start: int, end: int) -> None:
@@ -116,7 +115,7 @@ def _check_gap(source: Source, text: str, start: int, end: int) -> None:
         elif text[at].isascii():
             at += 1
         else:
-            raise _stray(source, text, at, at + 1)
+            raise _stray(source, text, at)
 
 
 def _after_comment(source: Source, text: str, start: int) -> int:
@@ -140,8 +139,7 @@ def _after_line(text: str, start: int) -> int:
     return found.start() if found else len(text)
 
 
-def _stray(source: Source, text: str, start: int, end: int) -> StatementError:
-    at = next(i for i in range(start, end) if not text[i].isascii())
+def _stray(source: Source, text: str, at: int) -> StatementError:
     return StatementError(
         "BAD_CHARACTER",
         f"the character U+{ord(text[at]):04X} may stand only within quotes or a comment",

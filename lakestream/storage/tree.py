@@ -91,7 +91,8 @@ class Tree:
         """Raise StatementError DATABASE_EXISTS where a database may not lie: none lies in another."""
         for known in self.databases():
             shorter = min(len(known.nodes), len(path.nodes))
-            if known.nodes[:shorter] == path.nodes[:shorter]:
+            is_same_table = str(known).lower() == str(path).lower()
+            if is_same_table or known.nodes[:shorter] == path.nodes[:shorter]:
                 raise StatementError("DATABASE_EXISTS", f"there is a database {known}")
 
     def create_database(self, path: Path) -> None:
@@ -195,7 +196,8 @@ class Tree:
         """Create series of IoTDB types, their databases and columns too, and return them in order.
 
         Raises StatementError SERIES_EXISTS for a path that is there, SERIES_PATH where a database would lie
-        in another, DATABASE_MAPPED in a mapped one; nothing is made then.
+        in another, DATABASE_EXISTS where its name differs from another's in case only, DATABASE_MAPPED in a
+        mapped one; nothing is made then.
         """
         known = self._by_path()
         for path, _ in wanted:
@@ -216,6 +218,10 @@ class Tree:
 
     def _check_database(self, path: Path, database: Path) -> None:
         for known in self.databases():
+            if known != database and str(known).lower() == str(database).lower():
+                raise StatementError(
+                    "DATABASE_EXISTS", f"there is a database {known}: {database} differs from it in case only"
+                )
             if known != database and known.nodes[: len(database.nodes)] == database.nodes:
                 raise StatementError(
                     "SERIES_PATH",

@@ -179,13 +179,24 @@ def picked(answer: Answer, columns: list[str]) -> list[list[Any]]:
 
 def delete_statement(said: dict[str, Any]) -> str:
     """Return the DELETE of a delete step."""
-    return f"DELETE FROM {said['table']} WHERE {said['where']}"
+    table, where = rows_of(said)
+    return f"DELETE FROM {table} WHERE {where}"
 
 
 def update_statement(said: dict[str, Any]) -> str:
     """Return the UPDATE of an update step."""
+    table, where = rows_of(said)
     sets = ", ".join(f"{column} = {literal(value)}" for column, value in said["set"].items())
-    return f"UPDATE {said['table']} SET {sets} WHERE {said['where']}"
+    return f"UPDATE {table} SET {sets} WHERE {where}"
+
+
+def rows_of(said: dict[str, Any]) -> tuple[str, str]:
+    """Return the table of a step and its condition: a device's rows are some of its database's."""
+    table, where = said["table"], said["where"]
+    root, *nodes = table.split(".")
+    if root != "root" or len(nodes) < 2:
+        return table, where
+    return f"root.{nodes[0]}", f"device = {literal(table)} AND ({where})"
 
 
 def literal(value: Any) -> str:

@@ -93,6 +93,7 @@ def test_every_step_reaches_the_engine(tmp_path: Path) -> None:
         - sql: [A, B]
         - insert: {table: t, rows: [{ts: x}, {ts: y}]}
         - delete: {table: t, where: "a = 1"}
+        - delete: {table: root.sg.d, where: a = 1 OR b}
         - update: {table: t, set: {v: 2, w: it's, x: null}, where: "a = 1"}
         - run: idle
         - advance: 90s
@@ -107,6 +108,7 @@ def test_every_step_reaches_the_engine(tmp_path: Path) -> None:
         "ekuiper: B",
         "insert t 2",
         "tdengine: DELETE FROM t WHERE a = 1",
+        "tdengine: DELETE FROM root.sg WHERE device = 'root.sg.d' AND (a = 1 OR b)",
         "tdengine: UPDATE t SET v = 2, w = 'it''s', x = NULL WHERE a = 1",
         "run",
         "advance 90",

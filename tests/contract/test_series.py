@@ -104,6 +104,12 @@ def test_rows_come_from_python_too(world: World) -> None:
         (at(2), None, 7),
         (START, 1.0, None),
     ]
+    world.lake.insert("root.sg.e", [{"ts": 1000, "a b": 1.0}])
+    world.lake.insert("root.sg.e", [{"ts": 2000, "`a b`": 2.0}])
+    assert world.sql("SELECT `a b` FROM root.sg.e") == [(at(1), 1.0), (at(2), 2.0)]
+
+
+COUNTS = "SELECT count(i) INTO root.o.d(n) FROM root.sg.d"
 
 
 @pytest.mark.parametrize(
@@ -122,10 +128,11 @@ def test_rows_come_from_python_too(world: World) -> None:
         ("SELECT i INTO root.o.${7}(a) FROM root.sg.d", "INTO_INVALID"),
         ("SELECT count_if(i > 1, i) FROM root.sg.d", "ARGUMENT_KIND"),
         ("CREATE TIMESERIES root.sg.d.i TEXT", "SERIES_EXISTS"),
-        (
-            "CREATE CQ c BEGIN SELECT count(i) INTO root.o.d(n) FROM root.sg.d GROUP BY(999ms) END",
-            "CQ_INVALID",
-        ),
+        (f"CREATE CQ c BEGIN {COUNTS} GROUP BY(999ms) END", "CQ_INVALID"),
+        (f"CREATE CQ c RESAMPLE RANGE 30m BEGIN {COUNTS} GROUP BY(1h) END", "CQ_INVALID"),
+        (f"CREATE CQ c RESAMPLE EVERY 29d BEGIN {COUNTS} GROUP BY(1mo) END", "CQ_INVALID"),
+        ("CREATE DATABASE root.Sg", "DATABASE_EXISTS"),
+        ("INSERT INTO root.SG.d(time, i) VALUES (1, 1)", "DATABASE_EXISTS"),
         ("DROP CQ c", "CQ_NOT_FOUND"),
         ("DROP TRIGGER c", "TRIGGER_NOT_FOUND"),
         ("CREATE STATELESS TRIGGER t AFTER INSERT ON root.** AS 'os.path.Path'", "TRIGGER_NOT_ALLOWED"),

@@ -25,12 +25,14 @@ def check_select(select: Select, slices: list[str]) -> None:
     """
     _check_slices(select, slices)
     _check_aggregates(select)
+    _check_items(select)
     _check_conditions(select)
     _check_levels(select)
     if select.by_device:
         _check_by_device(select)
     if select.into:
         _check_into(select)
+        _check_number(select)
 
 
 def _check_slices(select: Select, slices: list[str]) -> None:
@@ -58,6 +60,11 @@ def _check_aggregates(select: Select) -> None:
         )
 
 
+def _check_items(select: Select) -> None:
+    if not any(item.expression.paths for item in select.items):
+        raise select.items[0].expression.error("NO_SERIES", "SELECT names no series")
+
+
 def _has_raw_part(expression: Expression) -> bool:
     """Tell whether a path stands outside of every aggregate."""
     tree = expression.tree()
@@ -81,6 +88,9 @@ def _check_levels(select: Select) -> None:
         return
     if select.by_device:
         raise _refused(select, "LEVEL_INVALID", "LEVEL does not go with ALIGN BY DEVICE")
+    for item in select.items:
+        if item.expression.counts_times:
+            raise item.expression.error("LEVEL_INVALID", "count_time counts for all series: it has no LEVEL")
     if select.having is not None:
         expressions = [*(item.expression for item in select.items), select.having]
         for expression in expressions:
@@ -132,6 +142,26 @@ def _check_into(select: Select) -> None:
         _check_distinct(select, select.into)
 
 
+def _check_number(select: Select) -> None:
+    """Refuse a number of targets that no series could pair with."""
+    patterns = any(path.is_pattern for item in select.items for path in item.expression.paths)
+    placed = any(has_placeholder(name) for target in select.into for name in target.measurements)
+    if patterns or placed or select.levels:
+        return
+    given = [len(target.measurements) for target in select.into]
+    if select.by_device:
+        if any(number != len(select.items) for number in given):
+            raise _refused(select, "INTO_INVALID", "every device of INTO has a measurement for each item")
+    elif not any(source.is_pattern for source in select.sources):
+        sources = len(set(select.sources))
+        most = sum(sources ** len(item.expression.paths) for item in select.items)
+        # Of several devices some may lack a measurement.
+        if sum(given) > most or (sources == 1 and sum(given) < most):
+            raise _refused(
+                select, "INTO_INVALID", f"INTO names {sum(given)} targets for {most} columns of the result"
+            )
+
+
 def _check_distinct(select: Select, targets: tuple[Target, ...]) -> None:
     named = [(str(target.device), name) for target in targets for name in target.measurements]
     for device, name in named:
@@ -151,7 +181,7 @@ def _refused(select: Select, code: str, message: str) -> StatementError:
 
 
 def check_continuous_query(query: CreateContinuousQuery) -> None:
-    """Check a CREATE CQ (its EVERY against the least one allowed is for the lake to check).
+    """Check a CREATE CQ: all but :func:`check_reach`, and its EVERY, which the lake's settings limit.
 
     Raises StatementError CQ_INVALID with IoTDB's messages, BAD_DURATION for durations that cannot be
     compared.
@@ -188,8 +218,12 @@ def _check_range(query: CreateContinuousQuery) -> None:
         raise _cq(query, "The start time offset should be greater than 0.")
     if end is not None and size(start) <= size(end):
         raise _cq(query, "The start time offset should be greater than end time offset.")
+
+
+def check_reach(query: CreateContinuousQuery) -> None:
+    """Raise StatementError CQ_INVALID where the range of an execution holds no whole window."""
     group = query.select.group
-    if group is not None and not _reaches(start, group.interval):
+    if group is not None and not _reaches(query.reach, group.interval):
         raise _cq(query, "The start time offset should be greater than or equal to the group_by_interval.")
 
 

@@ -15,8 +15,8 @@ from sqlglot import exp
 from lakestream.errors import NotSupportedError, StatementError, did_you_mean
 from lakestream.language.expressions import parse_expression
 from lakestream.language.iotdb.functions import AGGREGATES, SCALARS
-from lakestream.language.iotdb.literals import NODE_CHARACTERS, read_node, span_of, written_moment
-from lakestream.language.iotdb.paths import Path
+from lakestream.language.iotdb.literals import WORD_CHARACTERS, read_node, span_of, written_moment
+from lakestream.language.iotdb.paths import ANY_NODE, ROOT, Path
 from lakestream.language.model import Fragment
 from lakestream.language.reader import Reader
 from lakestream.language.source import Source, place_of
@@ -75,9 +75,14 @@ class Expression:
         return any(call in AGGREGATES for call in self.calls)
 
     @property
+    def counts_times(self) -> bool:
+        """Whether it is ``count_time(*)``, which is over all series at once."""
+        return "count_time" in self.calls
+
+    @property
     def uses_time(self) -> bool:
         """Whether it looks at the time of a point."""
-        return re.search(rf"\b{TIME}\b", self.text) is not None
+        return any(column.name == TIME for column in self.tree().find_all(exp.Column))
 
     def path_numbers(self, tree: exp.Expr) -> list[int]:
         """Return which paths a part of the tree names."""
@@ -110,7 +115,7 @@ def aggregate_calls(expression: Expression, tree: exp.Expr) -> Iterator[exp.Expr
 def read_expression(f: Fragment) -> Expression:
     """Read an expression. Raises StatementError SYNTAX, SERIES_PATH or NOT_SUPPORTED with its place."""
     source = Source.of_fragment(f)
-    scan = _Scan(Reader(source, read_words(source, NODE_CHARACTERS)))
+    scan = _Scan(Reader(source, read_words(source, WORD_CHARACTERS)))
     scan.run()
     found = Expression(_spaced(scan.parts), tuple(scan.paths), tuple(scan.calls), f)
     try:
@@ -171,7 +176,7 @@ class _Scan:
             self._call(word)
         elif word.kind is Kind.WORD and word.text.upper() in _UNBUILT:
             raise self.reader.unsupported(word.text.upper())
-        elif word.is_word("TIME") and not self.reader.peek(1).is_symbol("."):
+        elif (word.is_word("TIME") or word.is_word("TIMESTAMP")) and not self.reader.peek(1).is_symbol("."):
             self.reader.take()
             self._add(TIME)
         else:
@@ -206,10 +211,14 @@ class _Scan:
         self.calls.append(name)
 
     def _path(self) -> None:
+        first = self.reader.peek()
         nodes = [self._node()]
         while self.reader.sees_symbol("."):
             self.reader.take()
             nodes.append(self._node())
+        if len(nodes) > 1 and nodes[0] == ROOT:
+            hint = "FROM says where a path begins"
+            raise self.reader.error("SERIES_PATH", "no path begins with root here", word=first, hint=hint)
         path = Path(tuple(nodes))
         if path not in self.paths:
             self.paths.append(path)
@@ -267,6 +276,10 @@ def _check_call(found: Expression, node: exp.Expr, call: str) -> None:
     given = len(node.expressions)
     if not least <= given <= most:
         raise found.error("ARGUMENT_COUNT", f"{call} takes {most} arguments, not {given}")
+    if call in AGGREGATES and not found.path_numbers(node):
+        raise found.error("ARGUMENT_KIND", f"{call} is over a series", hint=f"{call}(s1)")
+    if call == "count_time" and (found.text != "_f0(_p0)" or found.paths != (Path((ANY_NODE,)),)):
+        raise found.error("ARGUMENT_KIND", "count_time takes * alone", hint="count_time(*)")
     if call in AGGREGATES and any(
         inner is not node and call_of(found, inner) in AGGREGATES for inner in node.find_all(exp.Anonymous)
     ):

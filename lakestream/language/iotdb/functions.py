@@ -24,6 +24,7 @@ AGGREGATES: dict[str, tuple[int, int]] = {
     "var_samp": (1, 1),
     "time_duration": (1, 1),
     "count_if": (2, 2),
+    "count_time": (1, 1),
 }
 """Aggregates by name: the least and the greatest number of arguments."""
 

@@ -9,10 +9,12 @@ from lakestream.errors import StatementError
 from lakestream.language.iotdb.paths import (
     ANY_NODE,
     ANY_NODES,
+    FOREIGN,
     PLACEHOLDER,
     ROOT,
     Path,
     has_placeholder,
+    name_of,
     node_of,
 )
 from lakestream.language.iotdb.values import Instant, Span
@@ -26,6 +28,9 @@ if TYPE_CHECKING:
 
 NODE_CHARACTERS = "@#$:"
 """What the name of a node may hold besides letters, digits and ``_``."""
+
+WORD_CHARACTERS = re.compile(f"[{NODE_CHARACTERS}{FOREIGN}]")
+"""What a word of a statement may hold besides letters, digits and ``_``."""
 
 _NODE_SYMBOLS = f"*{NODE_CHARACTERS}{{}}"
 _PART = re.compile(r"(\d{1,18})(ns|us|ms|mo|[smhdwy])", re.IGNORECASE)
@@ -110,10 +115,19 @@ def read_path(
 def device_path(text: str) -> Path:
     """Return a device as Python names it. Raises StatementError SERIES_PATH or SYNTAX."""
     source = Source(text)
-    reader = Reader(source, read_words(source, NODE_CHARACTERS))
+    reader = Reader(source, read_words(source, WORD_CHARACTERS))
     path = read_path(reader, "a device such as root.ln.d")
     reader.expect_end()
     return path
+
+
+def measurement_node(text: str) -> str:
+    """Return a measurement as Python names it, as it is or as paths write it, as a node.
+
+    >>> measurement_node("a b"), measurement_node("`a b`"), measurement_node("s1")
+    ('`a b`', '`a b`', 's1')
+    """
+    return node_of(name_of(text))
 
 
 def written_device(text: str) -> Path | None:

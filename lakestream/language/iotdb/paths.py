@@ -9,7 +9,9 @@ from functools import cached_property
 ANY_NODE, ANY_NODES = "*", "**"
 ROOT = "root"
 _BETWEEN = "\0"
-_PLAIN = re.compile(r"[A-Za-z0-9_:@#$*{}]+")
+FOREIGN = "\u2e80-\u2fff\u3001-\u9fff"
+"""The letters beyond ASCII that need no back-ticks, as ranges: those of East Asia, as in IoTDB."""
+_PLAIN = re.compile(rf"[A-Za-z0-9_:@#$*{{}}{FOREIGN}]+")
 PLACEHOLDER = re.compile(r"\$\{(\d{1,9})\}")
 """A node of the source in INTO."""
 
@@ -155,4 +157,6 @@ def filled_measurement(target: str, source: Path) -> str | None:
 def _filled(node: str, source: Path) -> str | None:
     if any(int(number) >= len(source.nodes) for number in PLACEHOLDER.findall(node)):
         return None
-    return PLACEHOLDER.sub(lambda found: source.nodes[int(found[1])], node)
+    if not PLACEHOLDER.search(node):
+        return node
+    return node_of(PLACEHOLDER.sub(lambda found: name_of(source.nodes[int(found[1])]), name_of(node)))

@@ -234,7 +234,11 @@ def _fill(reader: Reader, draft: _Draft) -> None:
             )
         if reader.accept("INTERVAL"):
             reader.expect_symbol("=")
-        draft.fill = Fill("PREVIOUS", None, read_span(reader, "FILL"))
+        span_at = reader.peek()
+        within = read_span(reader, "FILL")
+        if within.months:
+            raise reader.error("BAD_DURATION", "FILL takes no months or years", word=span_at)
+        draft.fill = Fill("PREVIOUS", None, within)
     reader.expect_symbol(")")
 
 

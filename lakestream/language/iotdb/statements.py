@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from lakestream.errors import did_you_mean
 from lakestream.language.checks import check_row_expression
 from lakestream.language.iotdb.checks import check_continuous_query
-from lakestream.language.iotdb.literals import NODE_CHARACTERS, read_instant, read_node, read_path, read_span
+from lakestream.language.iotdb.literals import WORD_CHARACTERS, read_instant, read_node, read_path, read_span
 from lakestream.language.iotdb.select import read_select
 from lakestream.language.iotdb.values import (
     CreateContinuousQuery,
@@ -47,7 +47,7 @@ _MAX_NAME = 128
 def parse_script(text: str, *, file: str | None = None) -> list[TreeStatement]:
     """Return the statements of a script; see :func:`lakestream.language.parse_script`."""
     source = Source(text, file=file)
-    return [_statement(Reader(source, words)) for words in split_words(read_words(source, NODE_CHARACTERS))]
+    return [_statement(Reader(source, words)) for words in split_words(read_words(source, WORD_CHARACTERS))]
 
 
 def _statement(reader: Reader) -> TreeStatement:
@@ -239,8 +239,6 @@ def _create_cq(reader: Reader) -> CreateContinuousQuery:
     end = reader.at
     every = boundary = start = stop = None
     if reader.accept("RESAMPLE"):
-        if not any(reader.sees(word) for word in ("EVERY", "BOUNDARY", "RANGE")):
-            raise reader.unexpected("EVERY, BOUNDARY or RANGE", ("EVERY", "BOUNDARY", "RANGE"))
         every = read_span(reader, "EVERY") if reader.accept("EVERY") else None
         boundary = read_instant(reader, "BOUNDARY") if reader.accept("BOUNDARY") else None
         if reader.accept("RANGE"):

@@ -19,7 +19,7 @@ VALID = [
 ]
 TREE = yaml.safe_load((Path(__file__).parent / "data" / "iotdb_accepted.yaml").read_text(encoding="utf-8"))
 TREE_PIECES = [
-    *" ();,.'\"`|%-+*/=<>!&:$@#[]\n\0\u2028\ud800é",
+    *" ();,.'\"`|%-+*/=<>!&:$@#[]\n\0\u2028\ud800é温",
     *(
         "**",
         "::",

@@ -19,7 +19,9 @@ from lakestream.language.iotdb.paths import Path, filled_device, filled_measurem
 from lakestream.language.iotdb.values import CreateContinuousQuery, QueryTree, Select
 from lakestream.language.model import Fragment, Now
 
-REFUSED = yaml.safe_load((File(__file__).parent / "data" / "iotdb_refused.yaml").read_text(encoding="utf-8"))
+DATA = File(__file__).parent / "data"
+REFUSED = yaml.safe_load((DATA / "iotdb_refused.yaml").read_text(encoding="utf-8"))
+ACCEPTED = yaml.safe_load((DATA / "iotdb_accepted.yaml").read_text(encoding="utf-8"))
 
 
 def path(text: str) -> Path:
@@ -36,6 +38,11 @@ def query_of(text: str) -> CreateContinuousQuery:
     statement = parse_statement(text, dialect="iotdb")
     assert isinstance(statement, CreateContinuousQuery)
     return statement
+
+
+@pytest.mark.parametrize("text", ACCEPTED)
+def test_accepted(text: str) -> None:
+    assert len(parse_script(text, dialect="iotdb")) == 1
 
 
 @pytest.mark.parametrize("case", REFUSED, ids=lambda case: case["sql"][:70])
@@ -96,6 +103,8 @@ def test_which_databases_a_pattern_reaches(pattern: str, database: str, reaches:
         ("root.ln.`7`", True),
         ("root.ln.`a.b`", True),
         ("root.ln.`über`", True),
+        ("root.ln.车间1", True),
+        ("root.ln.`车间1`", False),
         ("root.ln.7", False),
         ("root.ln.`d1`", False),
         ("root.ln.a b", False),
@@ -132,6 +141,9 @@ def test_a_quoted_name_is_read_back(name: str) -> None:
         ("root.agg_${1}.::", "root.sg.d1", "root.agg_sg.d1"),
         ("root.x.${3}_${2}", "root.sg.a.d1", "root.x.d1_a"),
         ("root.x.${9}", "root.sg.a.d1", None),
+        ("root.x.y_${2}", "root.sg.`d 1`", "root.x.`y_d 1`"),
+        ("root.x.y_${2}", "root.sg.`7`", "root.x.y_7"),
+        ("root.x.${2}", "root.sg.`7`", "root.x.`7`"),
     ],
 )
 def test_placeholders_of_a_device(target: str, source: str, filled: str | None) -> None:
