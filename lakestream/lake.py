@@ -827,13 +827,16 @@ class Lake:
             frame = frame.orderBy(frame[info.time_column].desc())
         return frame.limit(limit).toArrow()
 
-    def triggers(self) -> dict[str, Outline]:
-        """Return by stream what triggers it, and when the clock does so next; starts no Spark."""
+    def triggers(self, alarms: Mapping[str, Alarm]) -> dict[str, Outline]:
+        """Return by stream what triggers it, and when the clock does so next; starts no Spark.
+
+        ``alarms`` are those of the lake that runs the streams.
+        """
         from lakestream.engine.instants import to_micros
 
         now_us = to_micros(self.clock.now())
         records = self._registry.streams()
-        return {f"{r.database}.{r.name}": self._outlines.of(r, now_us) for r in records}
+        return {f"{r.database}.{r.name}": self._outlines.of(r, alarms.get(r.uuid), now_us) for r in records}
 
     @cached_property
     def _outlines(self) -> Outlines:

@@ -6,21 +6,22 @@ Reads what lies in the lake, through delta-rs; it changes nothing and needs no S
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 from lakestream.engine.engine import definition_of
+from lakestream.engine.instants import to_micros
 from lakestream.engine.names import visible_columns
-from lakestream.language.model import PeriodTrigger
 from lakestream.language.shown import trigger_text
 from lakestream.storage.datafiles import data_files
 from lakestream.storage.delta import capabilities, read_arrow
-from lakestream.triggers.period import Period
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     import pyarrow as pa
 
+    from lakestream.engine.agenda import Alarm
     from lakestream.language.model import StreamDefinition
     from lakestream.notify.deliveries import Deliveries, Delivery
     from lakestream.notify.outbox import Outbox, Sent
@@ -92,14 +93,12 @@ class Outlines:
     def __init__(self) -> None:
         self._read: dict[str, tuple[str, StreamDefinition]] = {}
 
-    def of(self, record: StreamRecord, now_us: int) -> Outline:
-        """Return a stream's outline; one that does not run is not due."""
-        trigger = self._definition(record).trigger
-        text = trigger_text(trigger)
-        if not isinstance(trigger, PeriodTrigger) or record.status != "Running":
+    def of(self, record: StreamRecord, alarm: Alarm | None, now_us: int) -> Outline:
+        """Return a stream's outline; ``alarm`` is when the clock makes it due, None for never."""
+        text = trigger_text(self._definition(record).trigger)
+        if alarm is None or record.status != "Running":
             return Outline(text)
-        period = Period(trigger, record.extra["zone"], record.created_us)
-        return Outline(text, period.after(now_us))
+        return Outline(text, to_micros(alarm) if isinstance(alarm, datetime) else alarm.after(now_us))
 
     def _definition(self, record: StreamRecord) -> StreamDefinition:
         known = self._read.get(record.uuid)

@@ -133,7 +133,7 @@ def _run(
             session = spark.newSession()
             return Lake(layout.root, settings=settings, create=False, spark=session, confirm=confirm)
 
-        reader, feed = Reader(another(), rates), Feed(another(), live)
+        reader, feed = Reader(another(), rates, lambda: lake.alarms), Feed(another(), live)
         metrics = Metrics(reader.statuses, reader.waiting, lambda: clock.now().timestamp())
         listener = Listener(f"serving {layout.root} at {url}", say, clock, live, rates, metrics, feed)
         with closing(Statements(another)) as statements:

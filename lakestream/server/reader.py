@@ -27,10 +27,12 @@ from lakestream.server.documents import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
     from datetime import datetime
 
     from pydantic import BaseModel
 
+    from lakestream.engine.agenda import Alarm
     from lakestream.engine.engine import TickReport
     from lakestream.engine.observe import Event, Outline, Run
     from lakestream.lake import Lake, StreamStatus
@@ -41,8 +43,10 @@ if TYPE_CHECKING:
 class Reader:
     """Answers what only looks, one question at a time, by a lake of its own."""
 
-    def __init__(self, lake: Lake, rates: Rates) -> None:
+    def __init__(self, lake: Lake, rates: Rates, alarms: Callable[[], Mapping[str, Alarm]]) -> None:
+        """``alarms`` are those of the lake that runs the streams."""
         self._lake = lake
+        self._alarms = alarms
         self._rates = rates
         self._since = lake.clock.now()
         self._turn = threading.Lock()
@@ -71,7 +75,7 @@ class Reader:
     def streams(self) -> list[StreamDocument]:
         """Return every stream."""
         with self._turn:
-            outlines = self._lake.triggers()
+            outlines = self._lake.triggers(self._alarms())
             return [
                 StreamDocument(**self._stream(status, outlines[_name(status)]))
                 for status in self._lake.streams()
@@ -84,7 +88,7 @@ class Reader:
             jobs = self._lake.recalculations(name)
             status = next(status for status in self._lake.streams() if _name(status) == name)
             return StreamDetails(
-                **self._stream(status, self._lake.triggers()[name]),
+                **self._stream(status, self._lake.triggers(self._alarms())[name]),
                 sql=status.sql,
                 created_at=from_micros(status.created_us),
                 recalculations=[_recalculation(job) for job in jobs],

@@ -10,6 +10,7 @@ from starlette.testclient import TestClient
 
 from lakestream.clock import SystemClock
 from lakestream.lake import Lake
+from lakestream.language.model import Duration, PeriodTrigger
 from lakestream.server.app import Service, create_app
 from lakestream.server.live import Live, Rates
 from lakestream.server.metrics import Metrics
@@ -17,6 +18,7 @@ from lakestream.server.reader import Reader
 from lakestream.server.statements import Statements
 from lakestream.settings import Settings
 from lakestream.storage.registry import Failure, Progress, Recalculation, StreamRecord
+from lakestream.triggers.period import Period
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -78,7 +80,8 @@ def serve(root: str) -> Callable[..., AbstractContextManager[TestClient]]:
             return Lake(root, settings=Settings(), create=False, confirm=confirm)
 
         clock = SystemClock()
-        reader = Reader(opened(), Rates(clock.monotonic))
+        period = Period(PeriodTrigger(Duration(1, "h"), Duration(0, "s")), "UTC", NOON_US)
+        reader = Reader(opened(), Rates(clock.monotonic), lambda: {"u1": period})
         metrics = Metrics(reader.statuses, reader.waiting, lambda: clock.now().timestamp())
         statements = Statements(opened)
         service = Service(reader, statements, Live(), metrics.text, lambda: True)
