@@ -94,8 +94,9 @@ def test_each_stream_has_what_it_would_have_by_itself(
         ["half", "hopping"],
         ["expiring", "expiring_too"],
     ]
-    assert [group for group in shared if group not in alike] == []
-    assert all(shared.count(group) == 4 for group in alike)
+    # One that has judged rows one by one goes by itself the next time: its open windows are read again.
+    assert [group for group in shared if not any(set(group) <= set(all_alike) for all_alike in alike)] == []
+    assert [all_alike for all_alike in alike if all_alike not in shared] == []
     world.verify()
 
 
