@@ -41,6 +41,7 @@ _RELEASED = "PARTITION BY _ls_gid, _ls_c IS NULL"
 _IN_ORDER = f"OVER ({_RELEASED} {_ORDERED})"
 _SO_FAR = f"OVER ({_RELEASED} {_ORDERED} ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)"
 _BY_TIME = "OVER (PARTITION BY _ls_gid ORDER BY _ls_ts)"
+_OF_WINDOW = "OVER (PARTITION BY _ls_gid, _ls_k)"
 _RUNNING = "OVER (PARTITION BY _ls_gid ORDER BY _ls_ts ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)"
 
 
@@ -261,7 +262,8 @@ class SessionAssigner(Assigner):
 class LatestAssigner(Assigner):
     """Every ``step`` rows the latest ``count``, once there are so many; rows are numbered in _ls_n.
 
-    At the end, the rows since the last window make one with those before them, up to ``count``.
+    At the end, the rows since the last window make one with those before them, up to ``count``. A window
+    is of the instant of its last row (eKuiper: start and end are when it is output).
     """
 
     count: int = 1
@@ -298,7 +300,9 @@ class LatestAssigner(Assigner):
         del move
         # Of a row without a number, greatest and least would leave the number out.
         over = "_ls_n IS NOT NULL AND _ls_a <= _ls_b"
-        return _with_bounds(f"SELECT *, explode(sequence(_ls_a, _ls_b)) AS _ls_k FROM {marked} WHERE {over}")
+        placed = f"SELECT *, explode(sequence(_ls_a, _ls_b)) AS _ls_k FROM {marked} WHERE {over}"
+        ended = f"SELECT *, max(_ls_ts) {_OF_WINDOW} AS _ls_high FROM ({placed})"
+        return f"SELECT *, _ls_high AS _ls_low FROM ({ended})"
 
 
 @dataclass(frozen=True)
@@ -339,15 +343,12 @@ class SpanAssigner(Assigner):
         return f"SELECT * EXCEPT (_ls_open, _ls_was), {over} AS _ls_over FROM ({spans})"
 
     def members_sql(self, marked: str, move: Move) -> str:
-        """Return the SQL: the released rows of a span that do not stay."""
+        """Return the SQL: the released rows of a span that do not stay; it lasts from first to last row."""
         del move
-        return _with_bounds(f"SELECT * FROM {marked} WHERE NOT _ls_stays AND _ls_k IS NOT NULL")
-
-
-def _with_bounds(placed: str) -> str:
-    """Return SQL of placed rows with their window's bounds: the times of its first and its last row."""
-    own = "OVER (PARTITION BY _ls_gid, _ls_k)"
-    return f"SELECT *, min(_ls_ts) {own} AS _ls_low, max(_ls_ts) {own} AS _ls_high FROM ({placed})"
+        return (
+            f"SELECT *, min(_ls_ts) {_OF_WINDOW} AS _ls_low, max(_ls_ts) {_OF_WINDOW} AS _ls_high "
+            f"FROM {marked} WHERE NOT _ls_stays AND _ls_k IS NOT NULL"
+        )
 
 
 def assigner_of(

@@ -163,7 +163,10 @@ def _between(rows: Sequence[Row]) -> Window:
 
 @dataclass
 class Latest(Rule):
-    """Every ``step`` rows the latest ``count``, once there are so many; at the end those since then."""
+    """Every ``step`` rows the latest ``count``, once there are so many; at the end those since then.
+
+    Start and end are when it is output: at the time of its last row.
+    """
 
     count: int
     step: int
@@ -172,13 +175,17 @@ class Latest(Rule):
     def take(self, row: Row) -> Iterator[Window]:
         self.rows.append(row)
         if len(self.rows) % self.step == 0 and len(self.rows) >= self.count:
-            yield _between(self.rows[-self.count :])
+            yield self._output(self.rows[-self.count :])
+
+    def _output(self, rows: Sequence[Row]) -> Window:
+        return Window(rows[-1].ts, rows[-1].ts, tuple(rows))
 
     def move(self, mark: int) -> Iterator[Window]:
         total = len(self.rows)
         if mark == END and (total % self.step or total < self.count):
             following = max(total // self.step + 1, -(-self.count // self.step)) * self.step
-            yield _between(self.rows[following - self.count :] if following > self.count else self.rows)
+            if rest := self.rows[max(following - self.count, 0) :]:
+                yield self._output(rest)
 
 
 @dataclass
