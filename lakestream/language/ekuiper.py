@@ -406,13 +406,17 @@ def _calculation(reader: Reader, draft: Draft, query: _Query) -> Fragment:
     """Return the query over the rows of a window, with the names of its columns in the draft."""
     place = reader.source.fragment(query.start.start, query.start.end)
     head = reader.source.text[query.start.start : _offset(reader, query.start)]
-    draft.columns = _column_names(reader, query, _items(place, f"{head}{query.listed.sql}"))
+    names = _column_names(reader, query, _items(place, f"{head}{query.listed.sql}"))
     listed = _translated(reader, draft, query.listed)
     items = _items(place, f"{head}{listed}")
     keys = [_translated(reader, draft, key) for key in query.keys]
-    aggregated = any(map(_aggregates, items))
-    if keys or aggregated:
+    picked = [item.sql("spark") for item in items]
+    if keys or any(map(_aggregates, items)):
         picked = [_of_first_row(item, keys) for item in items]
+    if any(map(_is_star, items)):
+        listed = ", ".join(map(_called, items, picked, names))
+    else:
+        draft.columns = names
         # What need not be written anew keeps its place, for errors to point at.
         if picked != [item.sql("spark") for item in items]:
             listed = ", ".join(picked)
@@ -518,9 +522,7 @@ def _words_of(reader: Reader, fragment: Fragment) -> list[Word]:
 
 
 def _column_names(reader: Reader, query: _Query, items: list[exp.Expr]) -> tuple[str, ...]:
-    """Return the output's columns as eKuiper names them: alias, column, or function; none with a star."""
-    if any(map(_is_star, items)):
-        return ()
+    """Return the output's columns as eKuiper names them: alias, column, or function; a star as such."""
     taken: set[str] = set()
     names = []
     for number, item in enumerate(items):
@@ -534,7 +536,15 @@ def _is_star(item: exp.Expr) -> bool:
     return item.is_star and not isinstance(item, exp.Count)
 
 
+def _called(item: exp.Expr, sql: str, name: str) -> str:
+    """Return a column beside a star with its name."""
+    has_name = _is_star(item) or isinstance(item, exp.Alias)
+    return sql if has_name else f"{sql} AS {exp.to_identifier(name, quoted=True).sql('spark')}"
+
+
 def _name(item: exp.Expr) -> str:
+    if _is_star(item):
+        return "*"
     if isinstance(item, exp.Column):
         return item.name
     if isinstance(item, exp.Alias):

@@ -118,6 +118,10 @@ def test_partition_by_gives_keys_windows_of_their_own(select: str) -> None:
             "SELECT k, max(x) AS top FROM %%trows GROUP BY k HAVING ((max(x)) > 1 AND first_row(x) < 9)",
         ),
         ("SELECT * FROM t GROUP BY k, COUNTWINDOW(2)", "SELECT * FROM %%trows GROUP BY k"),
+        (
+            "SELECT *, count(*), x AS y FROM t GROUP BY COUNTWINDOW(2)",
+            "SELECT *, count(*) AS `count`, first_row(x) AS y FROM %%trows HAVING (count(1) > 0)",
+        ),
     ],
 )
 def test_what_is_left_is_the_calculation(select: str, calculation: str) -> None:
