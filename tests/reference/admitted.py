@@ -1,9 +1,9 @@
 """What a stream that leaves late rows out must have written: row by row, as eKuiper goes about it.
 
 A commit's rows are judged against the mark before it: newest time seen - tolerance. One that is older is
-gone for good. The others wait until the mark reaches them, and are then handed to their key's window in
-order of time (rows of one time: those of earlier commits first). The rules of the windows stand with each.
-Times are whole numbers of any unit.
+gone for good. The others wait until the mark moves to or past them, and are then handed to their key's
+window in order of time (rows of one time: those of earlier commits first). The rules of the windows stand
+with each. Times are whole numbers of any unit.
 """
 
 from __future__ import annotations
@@ -68,8 +68,9 @@ def written(
 
     for commit in commits:
         waiting += [row for row in commit if newest is None or row.ts >= newest - tolerance]
-        newest = max([row.ts for row in commit] + ([] if newest is None else [newest]))
-        advance(newest - tolerance)
+        before, newest = newest, max([row.ts for row in commit] + ([] if newest is None else [newest]))
+        if newest != before:
+            advance(newest - tolerance)
     if flushed:
         advance(END)
     return found
