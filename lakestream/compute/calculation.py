@@ -12,15 +12,9 @@ from typing import TYPE_CHECKING, cast
 
 from sqlglot import exp
 
-from lakestream.compute.functions import (
-    RowOrder,
-    aggregates,
-    call,
-    duration_micros,
-    is_aggregate,
-    translate,
-)
+from lakestream.compute.functions import RowOrder, aggregates, call, duration_micros, translate
 from lakestream.errors import LakestreamError, Place, StatementError
+from lakestream.language.aggregates import is_aggregate
 from lakestream.language.dialect import DURATION_FUNCTION
 from lakestream.language.durations import read_duration
 from lakestream.language.expressions import parse_query, place_in

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from lakestream.errors import did_you_mean
+from lakestream.language.aggregates import is_aggregate
 from lakestream.language.checks import check_expression
 from lakestream.language.clauses import read_into
 from lakestream.language.draft import Draft
@@ -440,7 +441,7 @@ def _thinned(reader: Reader, draft: Draft, query: _Query, keys: list[str], items
     if having:
         condition = parse_expression(Fragment(having))
         meanings = {item.alias.lower(): item.this for item in items if isinstance(item, exp.Alias)}
-        judged = _of_first_row(_with_meanings(condition, meanings), keys)
+        judged = _of_first_row(_with_meanings(condition.copy(), meanings), keys)
         having = having if judged == condition.sql("spark") else judged
     if having and not keys and not aggregated:
         return f" QUALIFY {_over_window(having)}"
@@ -450,13 +451,14 @@ def _thinned(reader: Reader, draft: Draft, query: _Query, keys: list[str], items
 
 
 def _with_meanings(condition: exp.Expr, meanings: dict[str, exp.Expr]) -> exp.Expr:
-    """Return a condition with what the query's own names stand for."""
-
-    def meant(node: exp.Expr) -> exp.Expr:
-        known = isinstance(node, exp.Column) and node.name.lower() in meanings
-        return exp.paren(meanings[node.name.lower()]) if known else node
-
-    return condition.transform(meant)
+    """Return a condition with what the query's own names stand for, outside of aggregates."""
+    if is_aggregate(condition) or isinstance(condition, exp.Filter):
+        return condition
+    if isinstance(condition, exp.Column) and condition.name.lower() in meanings:
+        return exp.paren(meanings[condition.name.lower()])
+    for child in list(condition.iter_expressions()):
+        child.replace(_with_meanings(child, meanings))
+    return condition
 
 
 def _over_window(condition: str) -> str:
@@ -465,7 +467,7 @@ def _over_window(condition: str) -> str:
     def over(node: exp.Expr) -> exp.Expr:
         call = node.this if isinstance(node, exp.Filter) else node
         is_first = isinstance(call, exp.Anonymous) and call.name.lower() == "first_row"
-        return exp.Window(this=node) if is_first or isinstance(call, exp.AggFunc) else node
+        return exp.Window(this=node) if is_first or is_aggregate(call) else node
 
     return str(parse_expression(Fragment(condition)).transform(over).sql("spark"))
 
@@ -556,7 +558,7 @@ def _name(item: exp.Expr) -> str:
 
 
 def _aggregates(node: exp.Expr) -> bool:
-    return node.find(exp.AggFunc) is not None
+    return any(map(is_aggregate, node.walk()))
 
 
 def _of_first_row(item: exp.Expr, keys: list[str]) -> str:
@@ -564,7 +566,7 @@ def _of_first_row(item: exp.Expr, keys: list[str]) -> str:
     known = {parse_expression(Fragment(key)) for key in keys}
 
     def first(node: exp.Expr) -> exp.Expr:
-        if node in known or isinstance(node, exp.AggFunc | exp.Literal | exp.Star):
+        if node in known or is_aggregate(node) or isinstance(node, exp.Literal | exp.Star):
             return node
         if isinstance(node, exp.Column):
             return node if node.name.startswith("_tw") else exp.func("first_row", node.copy())

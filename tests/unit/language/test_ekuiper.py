@@ -117,6 +117,14 @@ def test_partition_by_gives_keys_windows_of_their_own(select: str) -> None:
             "SELECT k, max(x) AS Top FROM t GROUP BY k, COUNTWINDOW(2) HAVING top > 1 AND x < 9",
             "SELECT k, max(x) AS top FROM %%trows GROUP BY k HAVING ((max(x)) > 1 AND first_row(x) < 9)",
         ),
+        (
+            "SELECT sum(x) AS x FROM t GROUP BY COUNTWINDOW(2) HAVING x > 1 AND max(x) < 9",
+            "SELECT sum(x) AS x FROM %%trows HAVING ((sum(x)) > 1 AND max(x) < 9) AND (count(1) > 0)",
+        ),
+        (
+            "SELECT k, kurtosis(x) AS u FROM t GROUP BY COUNTWINDOW(2) HAVING count(*) > 1",
+            "SELECT first_row(k), kurtosis(x) AS u FROM %%trows HAVING (count(*) > 1) AND (count(1) > 0)",
+        ),
         ("SELECT * FROM t GROUP BY k, COUNTWINDOW(2)", "SELECT * FROM %%trows GROUP BY k"),
         (
             "SELECT *, count(*), x AS y FROM t GROUP BY COUNTWINDOW(2)",
