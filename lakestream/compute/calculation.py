@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, cast
 
 from sqlglot import exp
 
-from lakestream.compute.functions import RowOrder, duration_micros, is_aggregate, translate
+from lakestream.compute.functions import RowOrder, aggregates, call, duration_micros, translate
 from lakestream.errors import LakestreamError, Place, StatementError
+from lakestream.language.aggregates import is_aggregate
 from lakestream.language.dialect import DURATION_FUNCTION
 from lakestream.language.durations import read_duration
 from lakestream.language.expressions import parse_query, place_in
@@ -131,12 +132,17 @@ def compile_calculation(fragment: Fragment, scope: Scope) -> Calculation:
 
 
 def _with_columns(query: exp.Query, scope: Scope) -> exp.Query:
-    """Return a query in which a star over the rows of the window alone is their columns."""
+    """Return a query in which a star over the rows of the window alone is their columns.
+
+    Of groups of rows with an order of their own, it is the columns of a group's first row.
+    """
     source = query.args.get("from_")
     is_rows = source is not None and source.this.name.lower() == "%%trows" and not query.args.get("joins")
     if not isinstance(query, exp.Select) or not is_rows:
         return query
-    columns = [exp.column(name, quoted=True) for name in scope.source.columns]
+    columns: list[exp.Expr] = [exp.column(name, quoted=True) for name in scope.source.columns]
+    if scope.source.order is not None and (query.args.get("group") or aggregates(query.selects)):
+        columns = [exp.alias_(call("first_row", column), column.name, quoted=True) for column in columns]
     listed = [[item] if not isinstance(item, exp.Star) else columns for item in query.selects]
     query.set("expressions", [item.copy() for items in listed for item in items])
     return query

@@ -322,7 +322,8 @@ class Evaluation:
             f"{projection.unalias().sql('spark')} AS {column}"
             for projection, column in zip(query.selects, self.columns, strict=True)
         )
-        where, group, having = (query.args.get(name) for name in ("where", "group", "having"))
+        parts = ("where", "group", "having", "qualify")
+        where, group, having, qualify = (query.args.get(name) for name in parts)
         sql = f"SELECT {passed}, {listed} FROM {ROWS} {ALIAS}"
         if where:
             sql += f" {where.sql('spark')}"
@@ -330,7 +331,9 @@ class Evaluation:
             own = [f"{ALIAS}.{name}" for name in sorted(self.calculation.used)]
             keys = [key.sql("spark") for key in group.expressions] if group else []
             sql += f" GROUP BY {', '.join([passed, *own, *keys])}"
-        return f"{sql} {having.sql('spark')}" if having else sql
+        if having:
+            sql += f" {having.sql('spark')}"
+        return f"{sql} QUALIFY {_of_window(qualify.this)}" if qualify else sql
 
     # --- lateral and each ---
 
@@ -372,6 +375,15 @@ class Evaluation:
             for name in ("_ls_gid", "_ls_k", *self.calculation.scope.groups, "_ls_low", "_ls_high")
         )
         return f"SELECT {passed}, r.* FROM ({bound.sql('spark')}) AS r({', '.join(self.columns)})"
+
+
+def _of_window(condition: exp.Expr) -> str:
+    """Return a condition over all rows as one over the rows of each window."""
+    keys = [exp.column(name, table=ALIAS) for name in ("_ls_gid", "_ls_k")]
+    found = condition.copy()
+    for window in found.find_all(exp.Window):
+        window.set("partition_by", [key.copy() for key in keys])
+    return str(found.sql("spark"))
 
 
 def _constant(projection: exp.Expr) -> str:
@@ -425,15 +437,19 @@ def choose_way(calculation: Calculation, grid: Grid, groups: tuple[str, ...] = (
 
 
 def _plain_select(query: exp.Query) -> bool:
-    """Return whether it is ``SELECT … FROM rows [WHERE …] [GROUP BY …] [HAVING …]`` and nothing else."""
-    others = ("distinct", "order", "limit", "offset", "windows", "qualify", "joins", "laterals", "with_")
+    """Return whether it is ``SELECT … FROM rows [WHERE …] [GROUP BY …] [HAVING …]`` and nothing else.
+
+    Only QUALIFY may judge all rows of the window: aggregates over () and nothing else.
+    """
+    others = ("distinct", "order", "limit", "offset", "windows", "joins", "laterals", "with_")
     if not isinstance(query, exp.Select) or any(query.args.get(name) for name in others):
         return False
     source = query.args.get("from_")
     if source is None or not isinstance(source.this, exp.Subquery):
         return False
     # The rows themselves are carried as text made here: any query in the tree is one of the statement's.
-    return query.find(exp.Window) is None and len(list(query.find_all(exp.Select))) == 1
+    looks_around = any(not node.find_ancestor(exp.Qualify) for node in query.find_all(exp.Window))
+    return not looks_around and len(list(query.find_all(exp.Select))) == 1
 
 
 def _plain_aggregate(query: exp.Query) -> bool:

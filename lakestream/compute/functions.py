@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from lakestream.errors import NotSupportedError, StatementError
+from lakestream.language.aggregates import is_aggregate
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -23,17 +24,6 @@ REFUSED = frozenset(
     }
 )  # fmt: skip
 """Functions of TDengine that give several rows, or need rows outside the window."""
-
-AGGREGATES = frozenset(
-    {
-        "any_value", "approx_percentile", "bit_and", "bit_or", "bit_xor", "bool_and", "bool_or",
-        "collect_set", "corr", "covar_pop", "covar_samp", "every", "histogram_numeric", "kurtosis", "listagg",
-        "max_by", "median", "min_by", "percentile", "percentile_approx", "percentile_cont", "percentile_disc",
-        "regr_avgx", "regr_avgy", "regr_count", "regr_intercept", "regr_r2", "regr_slope", "regr_sxx",
-        "regr_sxy", "regr_syy", "skewness", "some", "std", "string_agg", "try_avg", "try_sum",
-    }
-)  # fmt: skip
-"""Spark's aggregates that sqlglot has no class of its own for."""
 
 
 @dataclass(frozen=True)
@@ -51,15 +41,6 @@ class RowOrder:
 def call(name: str, *arguments: exp.Expr) -> exp.Anonymous:
     """Return a call of a Spark function."""
     return exp.Anonymous(this=name, expressions=list(arguments))
-
-
-def is_aggregate(node: exp.Expr) -> bool:
-    """Return whether it is a call of an aggregate function."""
-    if node.meta.get("aggregate"):
-        return True
-    if isinstance(node, exp.Anonymous):
-        return node.name.lower() in AGGREGATES
-    return isinstance(node, exp.AggFunc)
 
 
 def is_aggregate_call(node: exp.Expr) -> bool:

@@ -140,7 +140,8 @@ class Ranges:
 
         Rows of one instant count as far as they were there when the window fired.
         """
-        frame = f"OVER (PARTITION BY _ls_gid, {self._stretch('_ls_ts')} ORDER BY _ls_ts, _ls_c)"
+        order = "_ls_ts, _ls_c NULLS LAST"
+        frame = f"OVER (PARTITION BY _ls_gid, {self._stretch('_ls_ts')} ORDER BY {order})"
         condition = self.calculation.query.args.get("where")
         only = f" FILTER (WHERE {condition.this.sql('spark')})" if condition else ""
         running = ", ".join(

@@ -146,7 +146,8 @@ class Admission:
         marks = [(c.version, None if c.before is None else c.before - tolerance) for c in commits]
         moved = [c for c in commits if c.newest != c.before]
         steps = [(c.version, c.newest - tolerance) for c in moved if c.newest is not None]
-        return Judgement(marks, steps, move, self.plan.upto)
+        by_arrival = self.stream.definition.options.by_arrival
+        return Judgement(marks, steps, move, self.plan.upto, by_arrival)
 
     def _register_held(self) -> None:
         rows = self.state.rows
@@ -201,23 +202,30 @@ class Judgement:
     """How the rows of a tick are judged.
 
     The mark before each commit, the commits that moved it with the mark after each, and its whole move.
+    ``by_arrival``: a row's time is when it came.
     """
 
     marks: Sequence[tuple[int, int | None]]
     steps: Sequence[tuple[int, int]]
     move: Move
     upto: int
+    by_arrival: bool = False
 
     def reached(self) -> str:
-        """Return SQL of the commit that moved the mark to or past a row's time, NULL for none yet."""
-        first = f"{self.upto}L"
+        """Return SQL of the commit that moved the mark to or past a row's time, NULL for none yet.
+
+        A row that comes just at the mark waits until it moves on (eKuiper); one by arrival is there at once.
+        """
+        if self.by_arrival:
+            return "_ls_v"
+        listed = ", ".join(f"struct({version}L AS v, {mark}L AS mark)" for version, mark in self.steps)
+        first = f"get(filter(array({listed}), s -> s.mark >= _ls_ts AND s.v >= _ls_v), 0).v"
         if len(self.steps) == 1:
-            first = f"{self.steps[0][0]}L"
-        elif self.steps:
-            listed = ", ".join(f"struct({version}L AS v, {mark}L AS mark)" for version, mark in self.steps)
-            first = f"get(filter(array({listed}), s -> s.mark >= _ls_ts), 0).v"
-            first = f"coalesce({first}, {self.upto}L)"
-        return f"CASE WHEN {self.move.passed('_ls_ts')} THEN greatest(_ls_v, {first}) END"
+            version, mark = self.steps[0]
+            first = f"CASE WHEN {mark}L >= _ls_ts AND {version}L >= _ls_v THEN {version}L END"
+        elif not self.steps:
+            first = _literal(None)
+        return f"coalesce({first}, {self.upto}L)" if self.move.ends else first
 
 
 # --- the state ---
@@ -284,10 +292,13 @@ def empty_held_sql(stream: Stream) -> str:
     return f"SELECT {_columns(stream)}, {own} FROM {CHANGED} WHERE false"
 
 
-def held_again_sql(stream: Stream, rows: str) -> str:
-    """Return SQL of rows of the source as if they had been held."""
-    known = ", ".join(f"CAST(NULL AS BIGINT) AS {name}" for name in _HELD if name not in ("_ls_ts", "_ls_v"))
-    return f"SELECT {_columns(stream)}, _ls_ts, 0L AS _ls_v, {known} FROM {rows}"
+def held_again_sql(stream: Stream, rows: str, before: int | None) -> str:
+    """Return SQL of rows of the source as if they had been held since the mark was at ``before`` (µs)."""
+    released = "CAST(NULL AS BIGINT)" if before is None else f"CASE WHEN _ls_ts <= {before}L THEN 0L END"
+    return (
+        f"SELECT {_columns(stream)}, _ls_ts, 0L AS _ls_v, {released} AS _ls_c, "
+        f"CAST(NULL AS BIGINT) AS _ls_n, CAST(NULL AS BIGINT) AS _ls_due FROM {rows}"
+    )
 
 
 def admitted_sql(stream: Stream, judgement: Judgement) -> str:
@@ -299,10 +310,10 @@ def admitted_sql(stream: Stream, judgement: Judgement) -> str:
     version = "0L AS _ls_v" if stream.exact else "_ls_v"
     fresh = (
         f"SELECT {columns}, _ls_ts, {version}, {reached} AS _ls_c, CAST(NULL AS BIGINT) AS _ls_n, "
-        f"true AS _ls_fresh FROM ({_with_mark(judgement.marks)}) "
+        f"true AS _ls_waited FROM ({_with_mark(judgement.marks)}) "
         f"WHERE _ls_ts IS NOT NULL AND (_ls_mark IS NULL OR _ls_ts >= _ls_mark){condition}"
     )
-    held = f"SELECT {columns}, _ls_ts, _ls_v, coalesce(_ls_c, {reached}), _ls_n, false FROM {HELD}"
+    held = f"SELECT {columns}, _ls_ts, _ls_v, coalesce(_ls_c, {reached}), _ls_n, _ls_c IS NULL FROM {HELD}"
     groups = "".join(
         f", {group} AS {name}" for group, name in zip(stream.groups, stream.group_columns, strict=True)
     )

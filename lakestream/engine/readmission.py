@@ -121,7 +121,7 @@ class Readmission(Admission):
         if lower is None:
             before, lower = None, EVER[0]
         self.relations.rows_at(self.plan.upto, [(lower, EVER[1])])
-        self.spark.sql(held_again_sql(self.stream, ROWS)).createOrReplaceTempView(HELD)
+        self.spark.sql(held_again_sql(self.stream, ROWS, before)).createOrReplaceTempView(HELD)
         self.spark.sql(f"{judged_sql(self.stream, None)} AND false").createOrReplaceTempView(JUDGED)
         self._admit(Move(before, mark, ends=self.plan.kind == FLUSH))
         state = GroupState() if newest is None else self._next(newest)

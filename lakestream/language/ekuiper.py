@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from lakestream.errors import did_you_mean
+from lakestream.language.aggregates import is_aggregate
 from lakestream.language.checks import check_expression
 from lakestream.language.clauses import read_into
 from lakestream.language.draft import Draft
@@ -62,8 +63,8 @@ _UNBUILT = frozenset(
 
 
 def is_ekuiper(reader: Reader) -> bool:
-    """Tell by what follows the stream's name: WITH, or one of eKuiper's windows further on."""
-    if reader.sees("WITH"):
+    """Tell by what follows the stream's name: WITH, columns, or one of eKuiper's windows further on."""
+    if reader.sees("WITH") or reader.sees_symbol("("):
         return True
     pairs = zip(reader.words[reader.at :], reader.words[reader.at + 1 :], strict=False)
     calls = {word.text.upper() for word, then in pairs if word.kind is Kind.WORD and then.is_symbol("(")}
@@ -73,6 +74,8 @@ def is_ekuiper(reader: Reader) -> bool:
 def read_ekuiper(reader: Reader) -> Draft:
     """Take what follows the stream's name. Raises StatementError and NotSupportedError."""
     draft = Draft(ReadTrigger("", reader.peek()))
+    if reader.sees_symbol("("):
+        raise reader.unsupported("a stream of messages", hint="CREATE TABLE name (column type, …)")
     source = read_source_options(reader) if reader.sees("WITH") else SourceOptions()
     draft.words["INTO"] = reader.peek()
     read_into(reader, draft)
@@ -123,9 +126,16 @@ def _read_query(reader: Reader, draft: Draft) -> _Query:
     if reader.accept("PARTITION", "BY"):
         _partition(reader, draft, lambda: reader.sees_symbol(",") or reader.sees("GROUP"))
     if not reader.accept("GROUP", "BY"):
-        raise _window_missing(reader)
+        if reader.done or any(map(reader.sees, _AFTER_KEYS)):
+            raise _window_missing(reader)
+        raise reader.unexpected("GROUP BY", ("WHERE", "PARTITION", "GROUP"))
     _group_items(reader, draft, query)
-    _behind_window(reader, draft)
+    _behind_groups(reader, query)
+    return query
+
+
+def _behind_groups(reader: Reader, query: _Query) -> None:
+    """Take ``[HAVING …] [ORDER BY …] [LIMIT …]``."""
     if reader.accept("HAVING"):
         query.having = reader.until(lambda: reader.sees("ORDER") or reader.sees("LIMIT"), "a condition")
         parse_expression(query.having)
@@ -133,7 +143,6 @@ def _read_query(reader: Reader, draft: Draft) -> _Query:
         if not (reader.sees("ORDER") or reader.sees("LIMIT")):
             raise _misplaced(reader)
         query.rest = reader.rest("ORDER BY or LIMIT")
-    return query
 
 
 def _window_missing(reader: Reader) -> Exception:
@@ -175,6 +184,7 @@ def _group_items(reader: Reader, draft: Draft, query: _Query) -> None:
                 raise reader.error("TWO_WINDOWS", "GROUP BY names two windows", hint="one window a stream")
             found = word
             draft.trigger = _window(reader)
+            _behind_window(reader, draft)
         else:
             query.keys.append(reader.until(lambda: _ends_key(reader), "a column of GROUP BY"))
             check_expression(query.keys[-1], "GROUP BY")
@@ -207,10 +217,11 @@ def _behind_window(reader: Reader, draft: Draft) -> None:
         reader.expect("WHERE")
         condition = reader.until(lambda: reader.sees_symbol(")"), "a condition")
         reader.expect_symbol(")")
+        check_expression(condition, "FILTER")
         draft.options.values = replace(draft.options.values, pre_filter=condition)
     if reader.sees("OVER"):
         _over(reader, draft)
-    if reader.sees("FILTER") or reader.sees("OVER") or reader.sees_symbol(","):
+    if reader.sees("FILTER") or reader.sees("OVER"):
         raise _misplaced(reader)
 
 
@@ -396,38 +407,74 @@ def _calculation(reader: Reader, draft: Draft, query: _Query) -> Fragment:
     """Return the query over the rows of a window, with the names of its columns in the draft."""
     place = reader.source.fragment(query.start.start, query.start.end)
     head = reader.source.text[query.start.start : _offset(reader, query.start)]
+    names = _column_names(reader, query, _items(place, f"{head}{query.listed.sql}"))
     listed = _translated(reader, draft, query.listed)
-    items = parse_query(replace(place, sql=f"{head}{listed} FROM %%trows")).selects
-    _name_columns(reader, draft, query, items)
-    having = _translated(reader, draft, query.having) if query.having else ""
-    aggregated = any(_aggregates(item) for item in items) or "(" in having
+    items = _items(place, f"{head}{listed}")
     keys = [_translated(reader, draft, key) for key in query.keys]
-    if keys or aggregated:
-        _refuse_star(reader, query, items)
+    picked = [item.sql("spark") for item in items]
+    if keys or any(map(_aggregates, items)):
         picked = [_of_first_row(item, keys) for item in items]
+    if any(map(_is_star, items)):
+        listed = ", ".join(map(_called, items, picked, names))
+    else:
+        draft.columns = names
         # What need not be written anew keeps its place, for errors to point at.
         if picked != [item.sql("spark") for item in items]:
             listed = ", ".join(picked)
     text = f"{head}{listed} FROM %%trows"
     text += f" WHERE {_translated(reader, draft, query.where)}" if query.where else ""
     text += f" GROUP BY {', '.join(keys)}" if keys else ""
-    # A window of which WHERE leaves no row gives nothing.
-    conditions = [*([having] if having else []), *(["count(1) > 0"] if aggregated and not keys else [])]
-    text += f" HAVING {' AND '.join(f'({condition})' for condition in conditions)}" if conditions else ""
+    text += _thinned(reader, draft, query, keys, items)
     text += f" {_translated(reader, draft, query.rest)}" if query.rest else ""
     return replace(place, sql=text)
+
+
+def _items(place: Fragment, select: str) -> list[exp.Expr]:
+    """Return the columns of a SELECT without its FROM."""
+    return list(parse_query(replace(place, sql=f"{select} FROM %%trows")).selects)
+
+
+def _thinned(reader: Reader, draft: Draft, query: _Query, keys: list[str], items: list[exp.Expr]) -> str:
+    """Return the clause that HAVING becomes: it judges groups, or without any the window as a whole."""
+    having = _translated(reader, draft, query.having)
+    aggregated = any(map(_aggregates, items))
+    if having:
+        condition = parse_expression(Fragment(having))
+        meanings = {item.alias.lower(): item.this for item in items if isinstance(item, exp.Alias)}
+        judged = _of_first_row(_with_meanings(condition.copy(), meanings), keys)
+        having = having if judged == condition.sql("spark") else judged
+    if having and not keys and not aggregated:
+        return f" QUALIFY {_over_window(having)}"
+    # A window of which WHERE leaves no row gives nothing.
+    conditions = [*([having] if having else []), *(["count(1) > 0"] if aggregated and not keys else [])]
+    return f" HAVING {' AND '.join(f'({condition})' for condition in conditions)}" if conditions else ""
+
+
+def _with_meanings(condition: exp.Expr, meanings: dict[str, exp.Expr]) -> exp.Expr:
+    """Return a condition with what the query's own names stand for, outside of aggregates."""
+    if is_aggregate(condition) or isinstance(condition, exp.Filter):
+        return condition
+    if isinstance(condition, exp.Column) and condition.name.lower() in meanings:
+        return exp.paren(meanings[condition.name.lower()])
+    for child in list(condition.iter_expressions()):
+        child.replace(_with_meanings(child, meanings))
+    return condition
+
+
+def _over_window(condition: str) -> str:
+    """Return a condition whose aggregates are those of all rows of the window."""
+
+    def over(node: exp.Expr) -> exp.Expr:
+        call = node.this if isinstance(node, exp.Filter) else node
+        is_first = isinstance(call, exp.Anonymous) and call.name.lower() == "first_row"
+        return exp.Window(this=node) if is_first or is_aggregate(call) else node
+
+    return str(parse_expression(Fragment(condition)).transform(over).sql("spark"))
 
 
 def _offset(reader: Reader, start: Word) -> int:
     """Return where the select list begins."""
     return reader.words[reader.words.index(start) + 1].start
-
-
-def _refuse_star(reader: Reader, query: _Query, items: list[exp.Expr]) -> None:
-    if any(item.is_star and not isinstance(item, exp.Count) for item in items):
-        raise reader.error(
-            "COLUMN_NAME_MISSING", "SELECT * does not go with groups and aggregates", word=query.start
-        )
 
 
 def _translated(reader: Reader, draft: Draft, fragment: Fragment | None) -> str:
@@ -476,22 +523,32 @@ def _words_of(reader: Reader, fragment: Fragment) -> list[Word]:
     return [word for word in reader.words[first:] if word.end <= end]
 
 
-def _name_columns(reader: Reader, draft: Draft, query: _Query, items: list[exp.Expr]) -> None:
-    """Name the output's columns as eKuiper does: alias, column, or function."""
-    if any(item.is_star and not isinstance(item, exp.Count) for item in items):
-        return
+def _column_names(reader: Reader, query: _Query, items: list[exp.Expr]) -> tuple[str, ...]:
+    """Return the output's columns as eKuiper names them: alias, column, or function; a star as such."""
     taken: set[str] = set()
     names = []
     for number, item in enumerate(items):
         name = _name(item) or f"kuiper_field_{number}"
         reader.refuse_duplicate(name, taken, query.start)
         names.append(name)
-    draft.columns = tuple(names)
+    return tuple(names)
+
+
+def _is_star(item: exp.Expr) -> bool:
+    return item.is_star and not isinstance(item, exp.Count)
+
+
+def _called(item: exp.Expr, sql: str, name: str) -> str:
+    """Return a column beside a star with its name."""
+    has_name = _is_star(item) or isinstance(item, exp.Alias)
+    return sql if has_name else f"{sql} AS {exp.to_identifier(name, quoted=True).sql('spark')}"
 
 
 def _name(item: exp.Expr) -> str:
+    if _is_star(item):
+        return "*"
     if isinstance(item, exp.Column):
-        return {"_twstart": "window_start", "_twend": "window_end"}.get(item.name, item.name)
+        return item.name
     if isinstance(item, exp.Alias):
         return item.alias
     if isinstance(item, exp.Func):
@@ -501,7 +558,7 @@ def _name(item: exp.Expr) -> str:
 
 
 def _aggregates(node: exp.Expr) -> bool:
-    return node.find(exp.AggFunc) is not None
+    return any(map(is_aggregate, node.walk()))
 
 
 def _of_first_row(item: exp.Expr, keys: list[str]) -> str:
@@ -509,7 +566,7 @@ def _of_first_row(item: exp.Expr, keys: list[str]) -> str:
     known = {parse_expression(Fragment(key)) for key in keys}
 
     def first(node: exp.Expr) -> exp.Expr:
-        if node in known or isinstance(node, exp.AggFunc | exp.Literal):
+        if node in known or is_aggregate(node) or isinstance(node, exp.Literal | exp.Star):
             return node
         if isinstance(node, exp.Column):
             return node if node.name.startswith("_tw") else exp.func("first_row", node.copy())

@@ -5,9 +5,9 @@ to ``mark``: no admitted row that is still to come lies before it, so a window t
 final. It fires once; its rows go unless a later window needs them.
 
 Rows come with their group (_ls_gid), time (_ls_ts, BIGINT µs), commit (_ls_v), the commit that moved the
-mark to or past them (_ls_c, NULL: none yet), a hash (_ls_h), whether they are new (_ls_fresh), and what
-the trigger looks at (_ls_x1, _ls_x2). Rows of equal time are taken in the order (_ls_c, _ls_v, _ls_h): it
-does not depend on how commits were taken together into ticks.
+mark to or past them (_ls_c, NULL: none yet), whether none had before this tick (_ls_waited), a hash
+(_ls_h), and what the trigger looks at (_ls_x1, _ls_x2). Rows of equal time are taken in the order (_ls_c,
+_ls_v, _ls_h): it does not depend on how commits were taken together into ticks.
 """
 
 from __future__ import annotations
@@ -41,6 +41,7 @@ _RELEASED = "PARTITION BY _ls_gid, _ls_c IS NULL"
 _IN_ORDER = f"OVER ({_RELEASED} {_ORDERED})"
 _SO_FAR = f"OVER ({_RELEASED} {_ORDERED} ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)"
 _BY_TIME = "OVER (PARTITION BY _ls_gid ORDER BY _ls_ts)"
+_OF_WINDOW = "OVER (PARTITION BY _ls_gid, _ls_k)"
 _RUNNING = "OVER (PARTITION BY _ls_gid ORDER BY _ls_ts ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)"
 
 
@@ -188,7 +189,9 @@ class SlideAssigner(Assigner):
     def marked_sql(self, rows: str, move: Move) -> str:
         """Return the SQL; _ls_fires marks the rows whose window is over now."""
         over = f"_ls_ts + {self.delay}L"
-        fires = f"_ls_x1 AND {move.passed(over)} AND (_ls_fresh OR {move.new(over)})"
+        # Without a delay a row fires with its release, which may be after the mark has reached its time.
+        released = "_ls_c IS NOT NULL AND _ls_waited"
+        fires = f"_ls_x1 AND {f'{move.passed(over)} AND {move.new(over)}' if self.delay else released}"
         stays = "false" if move.ends else f"_ls_ts >= {move.mark - self.length - self.delay}L"
         due = f"CASE WHEN _ls_x1 AND NOT ({move.passed(over)}) THEN {over} END"
         return f"SELECT *, {fires} AS _ls_fires, {stays} AS _ls_stays, {due} AS _ls_due FROM ({rows})"
@@ -261,7 +264,8 @@ class SessionAssigner(Assigner):
 class LatestAssigner(Assigner):
     """Every ``step`` rows the latest ``count``, once there are so many; rows are numbered in _ls_n.
 
-    At the end, the rows since the last window make one with those before them, up to ``count``.
+    At the end, the rows since the last window make one with those before them, up to ``count``. A window
+    is of the instant of its last row (eKuiper: start and end are when it is output).
     """
 
     count: int = 1
@@ -294,11 +298,13 @@ class LatestAssigner(Assigner):
         )
 
     def members_sql(self, marked: str, move: Move) -> str:
-        """Return the SQL: a row once for each of its windows, which last from first to last row."""
+        """Return the SQL: a row once for each of its windows."""
         del move
         # Of a row without a number, greatest and least would leave the number out.
         over = "_ls_n IS NOT NULL AND _ls_a <= _ls_b"
-        return _with_bounds(f"SELECT *, explode(sequence(_ls_a, _ls_b)) AS _ls_k FROM {marked} WHERE {over}")
+        placed = f"SELECT *, explode(sequence(_ls_a, _ls_b)) AS _ls_k FROM {marked} WHERE {over}"
+        ended = f"SELECT *, max(_ls_ts) {_OF_WINDOW} AS _ls_high FROM ({placed})"
+        return f"SELECT *, _ls_high AS _ls_low FROM ({ended})"
 
 
 @dataclass(frozen=True)
@@ -339,15 +345,12 @@ class SpanAssigner(Assigner):
         return f"SELECT * EXCEPT (_ls_open, _ls_was), {over} AS _ls_over FROM ({spans})"
 
     def members_sql(self, marked: str, move: Move) -> str:
-        """Return the SQL: the released rows of a span that do not stay."""
+        """Return the SQL: the released rows of a span that do not stay; it lasts from first to last row."""
         del move
-        return _with_bounds(f"SELECT * FROM {marked} WHERE NOT _ls_stays AND _ls_k IS NOT NULL")
-
-
-def _with_bounds(placed: str) -> str:
-    """Return SQL of placed rows with their window's bounds: the times of its first and its last row."""
-    own = "OVER (PARTITION BY _ls_gid, _ls_k)"
-    return f"SELECT *, min(_ls_ts) {own} AS _ls_low, max(_ls_ts) {own} AS _ls_high FROM ({placed})"
+        return (
+            f"SELECT *, min(_ls_ts) {_OF_WINDOW} AS _ls_low, max(_ls_ts) {_OF_WINDOW} AS _ls_high "
+            f"FROM {marked} WHERE NOT _ls_stays AND _ls_k IS NOT NULL"
+        )
 
 
 def assigner_of(

@@ -442,8 +442,8 @@ def grid_of(trigger: GridTrigger, zone: str) -> Grid:
     """Return the grid of a trigger; ``zone`` is the lake's time zone (IANA name).
 
     INTERVAL with a step of days or longer follows the zone, with a shorter step it counts
-    microseconds from 1970 UTC, or from midnight of 1970-01-01 in the zone where it is ``local`` (a length
-    of days is then of 24 hours each).
+    microseconds from 1970 UTC. Where it is ``local``, a step of whole hours follows the zone too, and a
+    shorter one counts from midnight of 1970-01-01 there.
     """
     if isinstance(trigger, IntervalTrigger):
         return _interval_grid(trigger, zone)
@@ -463,7 +463,7 @@ def _interval_grid(trigger: IntervalTrigger, zone: str) -> Grid:
     if trigger.local:
         # Windows end on the steps: one that is longer begins between them.
         offset = (offset - length.micros) % step.micros
-    if not step.is_calendar:
+    if not step.is_calendar and not (trigger.local and step.micros % MICROS["h"] == 0):
         origin = _local_midnight(zone) if trigger.local else 0
         return FixedGrid(length.micros, step.micros, origin + offset)
     origin = offset + (MONDAY if "w" in (length.unit, step.unit) else 0)

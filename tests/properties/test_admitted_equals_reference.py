@@ -72,12 +72,15 @@ KINDS: dict[str, tuple[str, str, Callable[[], Rule]]] = {
 
 
 def history(seed: int) -> list[list[Row]]:
-    """Return commits of rows about in order, some late; no key has two rows of one time in a commit."""
+    """Return commits of rows about in order, some late or just at the mark.
+
+    No key has two rows of one time in a commit.
+    """
     rng = random.Random(seed)
     commits, at = [], BEGIN
     for _ in range(24):
         at += rng.choice([0, 0, 1, 3, 8, 20, 45])
-        times = {(key, at - rng.choice([0, 0, 1, 2, 4, 7, 12])) for key in rng.choices(KEYS, k=10)}
+        times = {(key, at - rng.choice([0, 0, 1, 2, 4, 6, 7, 12])) for key in rng.choices(KEYS, k=10)}
         commits.append([Row(ts, key, rng.randint(0, 10)) for key, ts in sorted(times)])
     return commits
 

@@ -1,9 +1,9 @@
 """What a stream that leaves late rows out must have written: row by row, as eKuiper goes about it.
 
 A commit's rows are judged against the mark before it: newest time seen - tolerance. One that is older is
-gone for good. The others wait until the mark reaches them, and are then handed to their key's window in
-order of time (rows of one time: those of earlier commits first). The rules of the windows stand with each.
-Times are whole numbers of any unit.
+gone for good. The others wait until the mark moves to or past them, and are then handed to their key's
+window in order of time (rows of one time: those of earlier commits first). The rules of the windows stand
+with each. Times are whole numbers of any unit.
 """
 
 from __future__ import annotations
@@ -68,8 +68,9 @@ def written(
 
     for commit in commits:
         waiting += [row for row in commit if newest is None or row.ts >= newest - tolerance]
-        newest = max([row.ts for row in commit] + ([] if newest is None else [newest]))
-        advance(newest - tolerance)
+        before, newest = newest, max([row.ts for row in commit] + ([] if newest is None else [newest]))
+        if newest != before:
+            advance(newest - tolerance)
     if flushed:
         advance(END)
     return found
@@ -163,7 +164,10 @@ def _between(rows: Sequence[Row]) -> Window:
 
 @dataclass
 class Latest(Rule):
-    """Every ``step`` rows the latest ``count``, once there are so many; at the end those since then."""
+    """Every ``step`` rows the latest ``count``, once there are so many; at the end those since then.
+
+    Start and end are when it is output: at the time of its last row.
+    """
 
     count: int
     step: int
@@ -172,13 +176,17 @@ class Latest(Rule):
     def take(self, row: Row) -> Iterator[Window]:
         self.rows.append(row)
         if len(self.rows) % self.step == 0 and len(self.rows) >= self.count:
-            yield _between(self.rows[-self.count :])
+            yield self._output(self.rows[-self.count :])
+
+    def _output(self, rows: Sequence[Row]) -> Window:
+        return Window(rows[-1].ts, rows[-1].ts, tuple(rows))
 
     def move(self, mark: int) -> Iterator[Window]:
         total = len(self.rows)
         if mark == END and (total % self.step or total < self.count):
             following = max(total // self.step + 1, -(-self.count // self.step)) * self.step
-            yield _between(self.rows[following - self.count :] if following > self.count else self.rows)
+            if rest := self.rows[max(following - self.count, 0) :]:
+                yield self._output(rest)
 
 
 @dataclass

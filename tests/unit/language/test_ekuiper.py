@@ -72,6 +72,12 @@ def test_filter_is_what_the_trigger_sees_and_over_what_triggers() -> None:
     assert found.trigger.when.sql == "x > 2"
 
 
+def test_a_filter_belongs_to_the_window_that_it_follows() -> None:
+    found = read("SELECT k FROM t GROUP BY COUNTWINDOW(2) FILTER (WHERE x > 1), k")
+    assert found.options.pre_filter is not None
+    assert parse_normal(found.calculation.sql) == "select k from %%trows group by k"
+
+
 @pytest.mark.parametrize(
     "select",
     [
@@ -99,6 +105,31 @@ def test_partition_by_gives_keys_windows_of_their_own(select: str) -> None:
             "SELECT k, x AS first, window_end() AS we FROM t GROUP BY k, TUMBLINGWINDOW(ss, 1)",
             "SELECT k, first_row(x) AS first, _twend AS we FROM %%trows GROUP BY k",
         ),
+        (
+            "SELECT * FROM t WHERE x > 20 GROUP BY COUNTWINDOW(5,1) HAVING COUNT(*) > 2",
+            "SELECT * FROM %%trows WHERE x > 20 QUALIFY count(*) OVER () > 2",
+        ),
+        (
+            "SELECT k FROM t GROUP BY COUNTWINDOW(2) HAVING x > 1",
+            "SELECT k FROM %%trows QUALIFY first_row(x) OVER () > 1",
+        ),
+        (
+            "SELECT k, max(x) AS Top FROM t GROUP BY k, COUNTWINDOW(2) HAVING top > 1 AND x < 9",
+            "SELECT k, max(x) AS top FROM %%trows GROUP BY k HAVING ((max(x)) > 1 AND first_row(x) < 9)",
+        ),
+        (
+            "SELECT sum(x) AS x FROM t GROUP BY COUNTWINDOW(2) HAVING x > 1 AND max(x) < 9",
+            "SELECT sum(x) AS x FROM %%trows HAVING ((sum(x)) > 1 AND max(x) < 9) AND (count(1) > 0)",
+        ),
+        (
+            "SELECT k, kurtosis(x) AS u FROM t GROUP BY COUNTWINDOW(2) HAVING count(*) > 1",
+            "SELECT first_row(k), kurtosis(x) AS u FROM %%trows HAVING (count(*) > 1) AND (count(1) > 0)",
+        ),
+        ("SELECT * FROM t GROUP BY k, COUNTWINDOW(2)", "SELECT * FROM %%trows GROUP BY k"),
+        (
+            "SELECT *, count(*), x AS y FROM t GROUP BY COUNTWINDOW(2)",
+            "SELECT *, count(*) AS `count`, first_row(x) AS y FROM %%trows HAVING (count(1) > 0)",
+        ),
     ],
 )
 def test_what_is_left_is_the_calculation(select: str, calculation: str) -> None:
@@ -119,9 +150,10 @@ def parse_normal(text: str) -> str:
 
 def test_columns_are_called_by_alias_column_or_function() -> None:
     found = read(
-        "SELECT count(*), avg(x) AS a, window_start(), x + 1 FROM t GROUP BY k, TUMBLINGWINDOW(ss, 1)"
+        "SELECT count(*), avg(x) AS a, window_end(), event_time(), stddev(x), x + 1 FROM t "
+        "GROUP BY k, TUMBLINGWINDOW(ss, 1)"
     )
-    assert found.columns == ("count", "a", "window_start", "kuiper_field_3")
+    assert found.columns == ("count", "a", "window_end", "event_time", "stddev", "kuiper_field_5")
 
 
 @pytest.mark.parametrize(
