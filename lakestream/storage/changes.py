@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from lakestream.errors import StreamError
 from lakestream.storage.log import CommitInfo, read_commits
-from lakestream.storage.reading import opened, plain
+from lakestream.storage.reading import identifier, opened, plain
 from lakestream.storage.table import Table, first_line
 
 if TYPE_CHECKING:
@@ -33,7 +33,8 @@ def changes_arrow(table: Table | str, after: int, upto: int, columns: Sequence[s
     commits = checked_commits(table, after, upto)
     if upto <= after:
         return _empty(table, columns)
-    wanted = [*columns, CHANGE_TYPE, COMMIT_VERSION]
+    # Unlike a scan, the feed reads a name as SQL: without quotes in lower case, and never a keyword.
+    wanted = [identifier(name) for name in (*columns, CHANGE_TYPE, COMMIT_VERSION)]
     try:
         with table.guard:
             feed = table.handle.load_cdf(starting_version=after + 1, ending_version=upto, columns=wanted)
