@@ -707,7 +707,14 @@ class Lake:
             raise NotSupportedError(
                 f"RECALCULATE of a stream with {kind}: what it has written belongs to its time"
             )
-        request_recalculation(self._registry, record, definition, bounds, to_micros(self._meter.now()))
+        request_recalculation(
+            self._registry,
+            record,
+            definition,
+            bounds,
+            to_micros(self._meter.now()),
+            lambda: self._engine.newest_of(record),
+        )
 
     def recalculations(self, stream: str) -> list[Recalculation]:
         """Return the recalculations of a stream in the order they were asked for, done ones too."""
