@@ -116,8 +116,8 @@ def compile_calculation(fragment: Fragment, scope: Scope) -> Calculation:
 
     Raises StatementError with the place: unknown tables, functions that do not fit.
     """
-    query = _with_columns(parse_query(fragment), scope)
     rewriter = _Rewriter(fragment, scope)
+    query = rewriter.with_columns(parse_query(fragment))
     rewritten = rewriter.query(query)
     return Calculation(
         rewritten,
@@ -128,18 +128,6 @@ def compile_calculation(fragment: Fragment, scope: Scope) -> Calculation:
         frozenset(rewriter.used),
         rewriter.orders_rows,
     )
-
-
-def _with_columns(query: exp.Query, scope: Scope) -> exp.Query:
-    """Return a query in which a star over the rows of the window alone is their columns."""
-    source = query.args.get("from_")
-    is_rows = source is not None and source.this.name.lower() == "%%trows" and not query.args.get("joins")
-    if not isinstance(query, exp.Select) or not is_rows:
-        return query
-    columns = [exp.column(name, quoted=True) for name in scope.source.columns]
-    listed = [[item] if not isinstance(item, exp.Star) else columns for item in query.selects]
-    query.set("expressions", [item.copy() for items in listed for item in items])
-    return query
 
 
 def rewrite_expression(node: exp.Expr) -> exp.Expr:
@@ -167,10 +155,32 @@ class _Rewriter:
         self._common: set[str] = set()
         self.orders_rows = False
 
+    def with_columns(self, query: exp.Query) -> exp.Query:
+        """Return a query in which a star is the columns of the one table that it reads.
+
+        Where an output has subtables, it has a ``tbname`` of its own. Raises StatementError
+        COLUMN_NAME_MISSING for a star over anything else.
+        """
+        self._common = {cte.alias_or_name.lower() for cte in query.find_all(exp.CTE)}
+        star = next((item for item in query.selects if item.is_star), None)
+        if star is None or not isinstance(query, exp.Select):
+            return query
+        relation = self._single_relation(query)
+        if relation is None:
+            raise StatementError(
+                "COLUMN_NAME_MISSING",
+                "* stands for the columns of a query on one table: name the columns",
+                place=place_in(self.fragment, star),
+            )
+        own = [name for name in relation.columns if name != "tbname" or not self.scope.groups]
+        columns = [exp.column(name, quoted=True) for name in own]
+        listed = [columns if item.is_star else [item] for item in query.selects]
+        query.set("expressions", [item.copy() for items in listed for item in items])
+        return query
+
     def query(self, query: exp.Query) -> exp.Query:
         """Rewrite functions first (they need the tables), then tables, then names."""
         query = query.copy()
-        self._common = {cte.alias_or_name.lower() for cte in query.find_all(exp.CTE)}
         for select in list(query.find_all(exp.Select)):
             self._select(select)
         for table in list(query.find_all(exp.Table)):
