@@ -183,7 +183,7 @@ class Cutting:
             if (group.gid, row["low"]) in windows and not row["closed"]
         ]
         spans = merge_spans(sorted({window for _, window in fired}))
-        return Found(*self._tables(fired, [], []), spans, 0, 0, self._events([]))
+        return Found(*self._tables(fired, [], [], opens=False), spans, 0, 0, self._events([]))
 
     def _known(self, row: dict[str, Any], from_us: int, *, late: bool) -> _Touched:
         names = tuple(row[name] for name in self.stream.group_columns)
@@ -445,6 +445,8 @@ class Cutting:
         fired: list[tuple[_Touched, Window]],
         gone: list[tuple[int, int]],
         states: list[tuple[_Touched, list[dict[str, Any]]]],
+        *,
+        opens: bool = True,
     ) -> tuple[pa.Table, pa.Table, pa.Table]:
         import pyarrow as pa
 
@@ -453,7 +455,7 @@ class Cutting:
             (group.gid, row["low"]) for group, found in states for row in found if not row["closed"]
         }
         opening = [
-            options.at_open and (not options.at_close or (group.gid, low) in still_open)
+            opens and options.at_open and (not options.at_close or (group.gid, low) in still_open)
             for group, (low, _) in fired
         ]
         columns: dict[str, Any] = {"gid": pa.array([group.gid for group, _ in fired], integer)}

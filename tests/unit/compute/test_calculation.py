@@ -54,6 +54,21 @@ def test_names_are_those_the_query_gives_or_made_of_the_text() -> None:
     assert calculation.names == ("ws", "v", "sum_v", "name")
 
 
+def test_a_star_is_the_columns_of_the_one_table() -> None:
+    assert compiled("SELECT _twend AS at, * FROM ref WHERE ts < _twend").names == ("at", "ts", "p")
+    assert compiled("SELECT r.* FROM ref r").names == ("ts", "p")
+    assert compiled("SELECT * FROM %%tbname").names == ("ts", "v", "loc")
+    with pytest.raises(StatementError, match="name the columns") as refused:
+        compiled("SELECT * FROM meters m JOIN ref r ON m.ts = r.ts")
+    assert refused.value.code == "COLUMN_NAME_MISSING"
+
+
+def test_an_opening_has_no_end_to_join_by() -> None:
+    calculation = compiled("SELECT _twstart, count(*) FROM ref WHERE ts >= _twstart AND ts < _twend")
+    assert choose_way(calculation, HOPPING) is Way.JOINED
+    assert choose_way(calculation, HOPPING, at_open=True) is Way.LATERAL
+
+
 def test_only_spark_knows_whether_a_column_counts_milliseconds() -> None:
     sql = compiled("SELECT CAST(v AS TIMESTAMP), CAST('2025-01-01' AS TIMESTAMP) FROM meters").query.sql(
         "spark"
