@@ -707,10 +707,16 @@ class Lake:
             raise NotSupportedError(
                 f"RECALCULATE of a stream with {kind}: what it has written belongs to its time"
             )
-        # A resynchronisation takes the source as it is when it is its turn.
-        version = 0 if bounds is None else self._source_version(record)
-        now_us = to_micros(self._meter.now())
-        request_recalculation(self._registry, record, definition, bounds, version, now_us)
+        request_recalculation(
+            self._registry,
+            record,
+            definition,
+            bounds,
+            # A resynchronisation takes the source as it is when it is its turn.
+            version=0 if bounds is None else self._source_version(record),
+            now_us=to_micros(self._meter.now()),
+            progress=lambda: self._engine.newest_of(record),
+        )
 
     def _source_version(self, record: StreamRecord) -> int:
         from lakestream.engine.engine import compile_record

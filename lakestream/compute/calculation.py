@@ -17,7 +17,7 @@ from lakestream.errors import LakestreamError, Place, StatementError
 from lakestream.language.aggregates import is_aggregate
 from lakestream.language.dialect import DURATION_FUNCTION
 from lakestream.language.durations import read_duration
-from lakestream.language.expressions import parse_query, place_in
+from lakestream.language.expressions import column_names, parse_query, place_in
 from lakestream.language.model import IntervalTrigger
 from lakestream.triggers.grid import grid_of
 
@@ -97,7 +97,7 @@ class Scope:
 class Calculation:
     """A rewritten calculation: ``query`` in Spark's terms, and what it was found to need.
 
-    ``names`` are those that the query gives its columns; an empty text where it gives none.
+    ``names`` are those that the query's columns are stored under; an empty text for a star.
     ``orders_rows``: some function may ask for the order of the rows. ``carried`` are the numbers (from 1)
     of the results that a window without rows takes over from the one before it.
     """
@@ -117,40 +117,18 @@ def compile_calculation(fragment: Fragment, scope: Scope) -> Calculation:
 
     Raises StatementError with the place: unknown tables, functions that do not fit.
     """
-    query = _with_columns(parse_query(fragment), scope)
     rewriter = _Rewriter(fragment, scope)
+    query = rewriter.with_columns(parse_query(fragment))
     rewritten = rewriter.query(query)
     return Calculation(
         rewritten,
-        tuple(_given_name(projection) for projection in query.selects),
+        column_names(query.selects),
         scope,
         tuple(rewriter.reads),
         rewriter.reads_rows,
         frozenset(rewriter.used),
         rewriter.orders_rows,
     )
-
-
-def _with_columns(query: exp.Query, scope: Scope) -> exp.Query:
-    """Return a query in which a star over the rows of the window alone is their columns.
-
-    Of groups of rows with an order of their own, it is the columns of a group's first row.
-    """
-    source = query.args.get("from_")
-    is_rows = source is not None and source.this.name.lower() == "%%trows" and not query.args.get("joins")
-    if not isinstance(query, exp.Select) or not is_rows:
-        return query
-    columns: list[exp.Expr] = [exp.column(name, quoted=True) for name in scope.source.columns]
-    if scope.source.order is not None and (query.args.get("group") or aggregates(query.selects)):
-        columns = [exp.alias_(call("first_row", column), column.name, quoted=True) for column in columns]
-    listed = [[item] if not isinstance(item, exp.Star) else columns for item in query.selects]
-    query.set("expressions", [item.copy() for items in listed for item in items])
-    return query
-
-
-def _given_name(projection: exp.Expr) -> str:
-    """Return a column's alias, or its name where it is a plain column or placeholder."""
-    return projection.alias_or_name if isinstance(projection, (exp.Alias, exp.Column)) else ""
 
 
 def rewrite_expression(node: exp.Expr) -> exp.Expr:
@@ -178,10 +156,35 @@ class _Rewriter:
         self._common: set[str] = set()
         self.orders_rows = False
 
+    def with_columns(self, query: exp.Query) -> exp.Query:
+        """Return a query in which a star is the columns of the one table that it reads.
+
+        Where an output has subtables, it has a ``tbname`` of its own. Of groups of rows with an order of
+        their own, it is the columns of a group's first row. Raises StatementError COLUMN_NAME_MISSING for
+        a star over anything else.
+        """
+        self._common = {cte.alias_or_name.lower() for cte in query.find_all(exp.CTE)}
+        star = next((item for item in query.selects if item.is_star), None)
+        if star is None or not isinstance(query, exp.Select):
+            return query
+        relation = self._single_relation(query)
+        if relation is None:
+            raise StatementError(
+                "COLUMN_NAME_MISSING",
+                "* stands for the columns of a query on one table: name the columns",
+                place=place_in(self.fragment, star),
+            )
+        own = [name for name in relation.columns if name != "tbname" or not self.scope.groups]
+        columns: list[exp.Expr] = [exp.column(name, quoted=True) for name in own]
+        if relation.order is not None and (query.args.get("group") or aggregates(query.selects)):
+            columns = [exp.alias_(call("first_row", column), column.name, quoted=True) for column in columns]
+        listed = [columns if item.is_star else [item] for item in query.selects]
+        query.set("expressions", [item.copy() for items in listed for item in items])
+        return query
+
     def query(self, query: exp.Query) -> exp.Query:
         """Rewrite functions first (they need the tables), then tables, then names."""
         query = query.copy()
-        self._common = {cte.alias_or_name.lower() for cte in query.find_all(exp.CTE)}
         for select in list(query.find_all(exp.Select)):
             self._select(select)
         for table in list(query.find_all(exp.Table)):
@@ -380,21 +383,36 @@ def _interval(node: exp.Anonymous) -> exp.Expr:
     """``5m`` is that much time; months and years are of the calendar."""
     duration = read_duration(node.expressions[0].name, Place(1, 1))
     if duration.months:
-        return spark_sql(f"make_ym_interval(0, {duration.months})")
-    return spark_sql(f"make_dt_interval(0, 0, 0, CAST({duration.micros} AS DECIMAL(18, 0)) / 1000000)")
+        return call("make_ym_interval", exp.Literal.number(0), exp.Literal.number(duration.months))
+    none = exp.Literal.number(0)
+    seconds = exp.Literal.number(f"{duration.micros // 1_000_000}.{duration.micros % 1_000_000:06}")
+    return call("make_dt_interval", none, none.copy(), none.copy(), seconds)
 
 
 def _cast(node: exp.Expr) -> exp.Expr:
     """``CAST(number AS TIMESTAMP)`` counts milliseconds (TDengine: the precision of the table)."""
-    target = node.args["to"]
-    if target.is_type("timestamp", "timestamptz", "timestampltz") and _is_number(node.this):
-        return exp.Anonymous(
-            this="timestamp_millis", expressions=[exp.cast(node.this, exp.DataType.build("bigint"))]
-        )
-    return node
+    if not node.args["to"].is_type("timestamp", "timestamptz", "timestampltz"):
+        return node
+    value = node.this.transform(_scalar)
+    millis = call("timestamp_millis", exp.cast(value, exp.DataType.build("bigint")))
+    if _is_number(node.this):
+        return millis
+    if isinstance(value, exp.Literal) or value.is_type(*exp.DataType.TEXT_TYPES):
+        return node
+    # Only Spark knows the types of columns; it settles this once, not for every row.
+    is_number = exp.RegexpLike(this=call("typeof", value.copy()), expression=exp.Literal.string(_NUMBERS))
+    as_time = exp.cast(value.copy(), exp.DataType.build("timestamp"))
+    return exp.Case(ifs=[exp.If(this=is_number, true=millis)], default=as_time)
 
 
+_NUMBERS = "^(tinyint|smallint|int|bigint|float|double|decimal.*)$"
 _NUMERIC = (exp.Div, exp.Mul, exp.IntDiv, exp.Mod, exp.Neg)
+
+
+_COUNTING = frozenset(
+    {"_tlocaltime", "_tprev_localtime", "_tnext_localtime", "_tgrpid", "_twduration", "_twrownum"}
+)
+"""The placeholders that are numbers."""
 
 
 def _is_number(node: exp.Expr) -> bool:
@@ -408,7 +426,7 @@ def _is_number(node: exp.Expr) -> bool:
     if isinstance(node, (exp.Cast, exp.TryCast)):
         return bool(node.args["to"].is_type(*exp.DataType.NUMERIC_TYPES))
     if isinstance(node, exp.Column):
-        return node.name.lower() in {"_tlocaltime", "_tgrpid", "_twduration", "_twrownum"}
+        return node.name.lower() in _COUNTING
     return isinstance(node, _NUMERIC) or (is_aggregate(node) and isinstance(node, exp.Count))
 
 

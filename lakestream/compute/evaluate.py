@@ -419,8 +419,13 @@ def _ranges(calculation: Calculation, grid: Grid, groups: tuple[str, ...]) -> Ra
     return None if reach is None else Ranges(calculation, reach, groups)
 
 
-def choose_way(calculation: Calculation, grid: Grid, groups: tuple[str, ...] = ()) -> Way:
-    """Return the first way that fits, by the shape of the calculation alone (never ``each``)."""
+def choose_way(
+    calculation: Calculation, grid: Grid, groups: tuple[str, ...] = (), *, at_open: bool = False
+) -> Way:
+    """Return the first way that fits, by the shape of the calculation alone (never ``each``).
+
+    ``at_open``: windows are evaluated when they open too, and are nothing but their start then.
+    """
     query = calculation.query
     if grid.rows_are_placed:
         if not _plain_select(query):
@@ -431,9 +436,9 @@ def choose_way(calculation: Calculation, grid: Grid, groups: tuple[str, ...] = (
         return Way.LATERAL
     if calculation.reads_rows and not calculation.reads and query.args.get("where") is None:
         return Way.GROUPED
-    if len(calculation.reads) == 1 and not calculation.reads_rows and _bounded_by_window(calculation, grid):
-        return Way.JOINED
-    return Way.LATERAL
+    if at_open or len(calculation.reads) != 1 or calculation.reads_rows:
+        return Way.LATERAL
+    return Way.JOINED if _bounded_by_window(calculation, grid) else Way.LATERAL
 
 
 def _plain_select(query: exp.Query) -> bool:

@@ -131,7 +131,7 @@ def replace_stream(
     info = catalog.find_table(database, name)
     if info is not None:
         try:
-            there = check_existing(info, checked.shape, by_name=bool(definition.columns))
+            there = _existing(info, checked.shape, definition)
             _refuse_without_provenance(definition, info, there)
         except StatementError:
             if record.extra["shared_output"]:
@@ -233,7 +233,8 @@ def open_target(stream: Stream, record: StreamRecord, catalog: Catalog) -> Targe
     info = catalog.find_table(database, name) or create_output(catalog, stream.definition, shape, record.uuid)
     try:
         by_name = bool(stream.definition.columns) and bool(record.extra["shared_output"])
-        shape = check_existing(info, shape, by_name=by_name)
+        converts = stream.definition.options.converts
+        shape = check_existing(info, shape, by_name=by_name, converts=converts)
     except StatementError as error:
         raise StreamError("OUTPUT_CHANGED", error.message, hint=error.hint) from None
     if not stream.definition.stores:
@@ -550,9 +551,15 @@ def _output(
                 f"{other.output} is the output table of the stream {other.database}.{other.name}",
                 hint="give every stream an output table of its own",
             )
-    there = check_existing(info, shape, by_name=bool(definition.columns))
+    there = _existing(info, shape, definition)
     _refuse_without_provenance(definition, info, there)
     return info, True
+
+
+def _existing(info: TableInfo, shape: OutputShape, definition: StreamDefinition) -> OutputShape:
+    """Return the shape as it is written into a table that is there already."""
+    by_name, converts = bool(definition.columns), definition.options.converts
+    return check_existing(info, shape, by_name=by_name, converts=converts)
 
 
 def _refuse_without_provenance(definition: StreamDefinition, info: TableInfo, shape: OutputShape) -> None:

@@ -131,6 +131,8 @@ class Cutting:
     def again(self, part: Part) -> Found:
         """Cut all groups again where windows overlap a part of event time; its rows go and come anew.
 
+        Where windows are others now, the part goes on to the ends of those that go and come.
+
         Windows of a count are cut from the start of the part, of rows before its end (TDengine A7).
         """
         assert self.stream.cut is not None and self.state.rows is not None  # noqa: PT018 - by recalculate
@@ -149,12 +151,14 @@ class Cutting:
         opened = {row["gid"]: frozenset(row["opened"]) for row in _rows(self.state.rows)}
         fired, gone, told = [], [], []
         for group in touched:
-            now = self._firing(group, windows.get(group.gid, ()))
-            fired += [(group, w) for w in sorted(now) if w[0] < end and w[1] > start]
-            old = [w for w in there.get(group.gid, ()) if w[0] < end and w[1] > start]
-            gone += [(group.gid, w[0]) for w in old]
-            again = [w for w in windows.get(group.gid, ()) if w["low"] < end and w["high"] > start]
-            told += self._told(group, again, old, opened[group.gid], None)
+            found, old = windows.get(group.gid, []), there.get(group.gid, [])
+            now = self._firing(group, found)
+            within = (start, end) if counts else _widened((start, end), now.symmetric_difference(old))
+            fired += [(group, window) for window in sorted(now) if _overlap(window, within)]
+            old = [window for window in old if _overlap(window, within)]
+            gone += [(group.gid, low) for low, _ in old]
+            found = [row for row in found if _overlap((row["low"], row["high"]), within)]
+            told += self._told(group, found, old, opened[group.gid], None)
         spans = merge_spans(sorted({window for _, window in fired}))
         return Found(*self._tables(fired, gone, []), spans, 0, 0, self._events(told))
 
@@ -179,7 +183,7 @@ class Cutting:
             if (group.gid, row["low"]) in windows and not row["closed"]
         ]
         spans = merge_spans(sorted({window for _, window in fired}))
-        return Found(*self._tables(fired, [], []), spans, 0, 0, self._events([]))
+        return Found(*self._tables(fired, [], [], opens=False), spans, 0, 0, self._events([]))
 
     def _known(self, row: dict[str, Any], from_us: int, *, late: bool) -> _Touched:
         names = tuple(row[name] for name in self.stream.group_columns)
@@ -441,6 +445,8 @@ class Cutting:
         fired: list[tuple[_Touched, Window]],
         gone: list[tuple[int, int]],
         states: list[tuple[_Touched, list[dict[str, Any]]]],
+        *,
+        opens: bool = True,
     ) -> tuple[pa.Table, pa.Table, pa.Table]:
         import pyarrow as pa
 
@@ -449,7 +455,7 @@ class Cutting:
             (group.gid, row["low"]) for group, found in states for row in found if not row["closed"]
         }
         opening = [
-            options.at_open and (not options.at_close or (group.gid, low) in still_open)
+            opens and options.at_open and (not options.at_close or (group.gid, low) in still_open)
             for group, (low, _) in fired
         ]
         columns: dict[str, Any] = {"gid": pa.array([group.gid for group, _ in fired], integer)}
@@ -503,6 +509,23 @@ class Cutting:
 
 def _rows(table: pa.Table | None) -> list[dict[str, Any]]:
     return [] if table is None else list(table.to_pylist())
+
+
+def _overlap(one: Window, other: Window) -> bool:
+    return one[0] < other[1] and one[1] > other[0]
+
+
+def _widened(part: Window, moved: Collection[Window]) -> Window:
+    """Return a part of event time with the whole of the windows that go or come, where it is cut otherwise.
+
+    What goes is then replaced in full, and nothing that stays holds rows of what comes.
+    """
+    while True:
+        near = [window for window in moved if _overlap(window, part)]
+        wider = min([part[0], *(low for low, _ in near)]), max([part[1], *(high for _, high in near)])
+        if wider == part:
+            return part
+        part = wider
 
 
 def _holds(instants: list[int], window: Window) -> bool:

@@ -406,6 +406,14 @@ class Engine:
             return running.state
         return self._replayed(running, self._planner(running).replay(running.position, None), GroupState())
 
+    def newest_of(self, record: StreamRecord) -> int | None:
+        """Return the newest event time that a stream has taken in any group, in microseconds; None: none."""
+        import pyarrow.compute as pc
+
+        state = self._load(record, *self.registry.last(record.uuid)).state
+        newest: int | None = pc.max(state.rows["newest"]).as_py() if state.rows is not None else None
+        return newest
+
     # --- planning ---
 
     def _plan(self, look: Look) -> list[tuple[_Running, TickPlan]]:

@@ -497,8 +497,11 @@ class Stream:
             )
         return " UNION ALL ".join(parts)
 
-    def windows_sql(self, fired: str, clock_us: int) -> str:
-        """Return SQL of the windows to compute with their placeholders, from a detection result."""
+    def windows_sql(self, fired: str, clock_us: int, *, opens: bool = True) -> str:
+        """Return SQL of the windows to compute with their placeholders, from a detection result.
+
+        ``opens``: of windows that compute when they open, those that are not closed do so now.
+        """
         if self.is_periodic:
             return self._periods_sql(fired)
         if self.cut is not None:
@@ -506,7 +509,7 @@ class Stream:
         k, first = "k", "first"
         groups = "".join(f", {name}" for name in self.group_columns)
         times = self.grid.placeholders(k, first)
-        opening = self._opening()
+        opening = self._opening() if opens else ""
         if opening:
             times["_twend"] = f"CASE WHEN {opening} THEN {times['_twstart']} ELSE {times['_twend']} END"
         marks = "".join(f", timestamp_micros({sql}) AS {name}" for name, sql in times.items())
@@ -700,7 +703,7 @@ def compile_stream(
         _row_expression(condition, source) if condition else None,
         grid,
         calculation,
-        way or choose_way(calculation, grid, groups),
+        way or choose_way(calculation, grid, groups, at_open=definition.options.at_open),
         names.tables,
         exact,
         partial_types,

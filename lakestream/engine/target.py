@@ -198,34 +198,36 @@ def _errors_name(definition: StreamDefinition) -> tuple[str, str]:
     return definition.name.database or "", f"{definition.name.name}{ERRORS_SUFFIX}"
 
 
-def check_existing(info: TableInfo, shape: OutputShape, *, by_name: bool) -> OutputShape:
+def check_existing(info: TableInfo, shape: OutputShape, *, by_name: bool, converts: bool) -> OutputShape:
     """Hold an existing table against the shape, and return the shape as it is written there.
 
     Columns stand in the table's order under its names (TDengine A8), or are found ``by_name`` where the
     statement lists them; other columns of the table are then NULL. A result goes into a column of its own
-    type or of one that holds all its values (lakestream's own). The shape is without provenance where the
-    table has no columns for it. Raises StatementError OUTPUT_MISMATCH that names the first difference.
+    type or of one that holds all its values (lakestream's own); where it ``converts`` (the classic syntax),
+    into any, and names are those of the table. The shape is without provenance where the table has no
+    columns for it. Raises StatementError OUTPUT_MISMATCH that names the first difference.
     """
-    hidden = set(info.hidden)
-    have = {column.name: column.type for column in info.columns if column.name not in hidden}
-    columns = []
+    known = {column.name: column for column in info.columns if column.name not in info.hidden}
+    columns: list[OutputColumn] = []
     for number, column in enumerate(shape.columns):
-        there = column.name if by_name else next(iter(list(have)[number : number + 1]), "")
+        there = known.get(column.name if by_name else next(iter([*known][number : number + 1]), ""))
         ours = f"{column.name} {column.type}"
-        if there not in have:
+        if there is None:
             raise _mismatch(info, f"it has no column for {ours}")
-        if there != column.name or not _holds(have[there], column.type):
+        written = _converted(column, there) if converts else _widened(column, there)
+        if written is None:
             raise _mismatch(
-                info, f"column {number + 1} is {there} {have[there]} there and {ours} in the stream"
+                info, f"column {number + 1} is {there.name} {there.type} there and {ours} in the stream"
             )
-        columns.append(replace(column, type=have[there]))
-    if not by_name and len(have) > len(columns):
-        name = list(have)[len(columns)]
+        columns.append(written)
+    if not by_name and len(known) > len(columns):
+        more = [*known.values()][len(columns)]
         raise _mismatch(
-            info, f"column {len(columns) + 1} is {name} {have[name]} there and nothing in the stream"
+            info, f"column {len(columns) + 1} is {more.name} {more.type} there and nothing in the stream"
         )
-    provenance = set(PROVENANCE) <= set(visible_columns(info)) | hidden
-    return replace(shape, columns=tuple(columns), provenance=provenance)
+    provenance = set(PROVENANCE) <= set(visible_columns(info)) | set(info.hidden)
+    names = {ours.name: written.name for ours, written in zip(shape.columns, columns, strict=True)}
+    return OutputShape(tuple(columns), tuple(names.get(name, name) for name in shape.key), provenance)
 
 
 def _mismatch(info: TableInfo, what: str) -> StatementError:
@@ -245,9 +247,31 @@ _WIDER = {
 }
 """Types that hold all values of another one."""
 
+_CONVERTED = frozenset(
+    {"tinyint", "smallint", "int", "bigint", "float", "double", "decimal", "boolean", "string"}
+)
+"""Types of which each is converted to each other one, where the value allows it."""
 
-def _holds(wide: str, narrow: str) -> bool:
-    return wide == narrow or wide in _WIDER.get(narrow, ())
+
+def _widened(ours: OutputColumn, there: Column) -> OutputColumn | None:
+    """Return a result as a column of a table holds it; None where that does not hold all its values."""
+    fits = there.type == ours.type or there.type in _WIDER.get(ours.type, ())
+    return replace(ours, type=there.type) if fits and there.name == ours.name else None
+
+
+def _converted(ours: OutputColumn, there: Column) -> OutputColumn | None:
+    """Return a result converted to a column of a table, NULL where the value does not fit; None: no way.
+
+    The subtable's name and tags stay what they are.
+    """
+    if (there.name == TBNAME) != (ours.name == TBNAME) or there.is_tag != ours.is_tag:
+        return None
+    if there.type == ours.type:
+        return replace(ours, name=there.name)
+    kinds = {ours.type.partition("(")[0], there.type.partition("(")[0]}
+    if not (kinds <= _CONVERTED or there.type == "string"):
+        return None
+    return replace(ours, name=there.name, type=there.type, sql=f"try_cast({ours.sql} AS {there.type})")
 
 
 def key_is_from_window(stream: Stream) -> bool:

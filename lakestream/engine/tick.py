@@ -699,7 +699,9 @@ class Tick:
         """Register the rows of the span that fires, and the other tables at the plan's versions."""
         if not self._spans:
             return
-        self.spark.sql(self.stream.windows_sql(FIRED, self.plan.clock_us)).createOrReplaceTempView(WINDOWS)
+        # What MAX_DELAY has computed is as at a closing (TDengine).
+        windows = self.stream.windows_sql(FIRED, self.plan.clock_us, opens=self.plan.kind != "delay")
+        self.spark.sql(windows).createOrReplaceTempView(WINDOWS)
         if stage.rows is not None and self._settled:
             self.relations.rows_at(self.plan.upto, self._spans)
         elif stage.rows is not None:

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from lakestream.errors import NotSupportedError, StatementError, did_you_mean
-from lakestream.language.expressions import parse_expression, parse_query, place_in
+from lakestream.language.expressions import column_names, parse_expression, parse_query, place_in
 from lakestream.language.names import FILE_FORMATS, check_column_name, check_name
 from lakestream.language.source import place_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator, Sequence
 
     from lakestream.language.model import Fragment, GroupKey, TableName, TagDefinition
 
@@ -453,26 +453,17 @@ def _check_projections(facts: StreamFacts, f: Fragment, tree: exp.Query) -> list
     return _projection_names(facts, f, items)
 
 
-def _projection_names(facts: StreamFacts, f: Fragment, items: Iterable[exp.Expr]) -> list[str]:
+def _projection_names(facts: StreamFacts, f: Fragment, items: Sequence[exp.Expr]) -> list[str]:
     tags = [tag.name for tag in facts.tags] or [key.name for key in facts.partition_by]
     taken = {tag.lower() for tag in tags}
-    names: list[str] = []
-    for item in items:
-        name = item.alias_or_name if isinstance(item, (exp.Alias, exp.Column)) else ""
+    names = column_names(items)
+    for item, name in zip(items, names, strict=True):
         place = place_in(f, item)
-        if not name or name.startswith("%%"):
-            raise StatementError(
-                "COLUMN_NAME_MISSING",
-                f"the result column {len(names) + 1} needs a name",
-                hint="an alias, or the columns behind INTO: INTO o (a, b)",
-                place=place,
-            )
         check_column_name(name, place)
         if name.lower() in taken:
             raise StatementError("DUPLICATE_COLUMN", f"the result column {name} is there twice", place=place)
         taken.add(name.lower())
-        names.append(name)
-    return names
+    return list(names)
 
 
 def _check_notify_where(facts: StreamFacts, f: Fragment, names: list[str]) -> None:

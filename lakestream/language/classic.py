@@ -29,7 +29,7 @@ from lakestream.language.model import (
     StreamOptions,
     TagDefinition,
 )
-from lakestream.language.names import free_name, name_of_text
+from lakestream.language.names import name_of_text
 from lakestream.language.notification import read_classic_notify
 from lakestream.language.tables import type_name
 from lakestream.language.triggers import ReadTrigger, read_trigger
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from lakestream.language.reader import Reader
     from lakestream.language.words import Word
 
-CLASSIC_WORDS = ("TRIGGER", "WATERMARK", "IGNORE", "DELETE_MARK", "FILL_HISTORY", "INTO")
+CLASSIC_WORDS = ("TRIGGER", "WATERMARK", "IGNORE", "DELETE_MARK", "FILL_HISTORY", "INTO", "AS")
 """The words of which one follows the stream's name in the classic syntax."""
 
 _WINDOWS = ("INTERVAL", "SESSION", "STATE_WINDOW", "EVENT_WINDOW", "COUNT_WINDOW")
@@ -54,6 +54,9 @@ _SHORTEST_RECALCULATION = MICROS["s"]
 _OPERATORS = frozenset(
     {"AND", "OR", "NOT", "IS", "IN", "LIKE", "BETWEEN", "MATCH", "NMATCH", "REGEXP", "RLIKE"}
 )
+_AGGREGATES = frozenset({"apercentile", "first_row", "hyperloglog", "last_row", "spread"})
+"""TDengine's aggregates that sqlglot has no class of its own for."""
+
 _NOT_ALLOWED = frozenset(
     {
         "leastsquares",
@@ -84,7 +87,10 @@ def read_classic(reader: Reader) -> Draft:
     """Take what follows the stream's name. Raises StatementError and NotSupportedError."""
     draft = Draft(ReadTrigger("", reader.peek()))
     switches = _read_options(reader, draft)
-    _read_output(reader, draft)
+    if reader.sees("INTO"):
+        _read_output(reader, draft)
+    draft.words["AS"] = reader.peek()
+    reader.expect("AS")
     _read_query(reader, draft)
     _settle(reader, draft, switches)
     return draft
@@ -113,7 +119,7 @@ def _read_options(reader: Reader, draft: Draft) -> _Switches:
         ("DELETE_MARK",): lambda: _delete_mark(reader, draft.options),
         ("FILL_HISTORY",): lambda: _history(reader, switches),
     }
-    while not reader.sees("INTO"):
+    while not (reader.sees("INTO") or reader.sees("AS")):
         words = next((words for words in readers if reader.sees(*words)), None)
         if words is None:
             raise reader.unexpected("an option or INTO", [*(words[0] for words in readers), "INTO"])
@@ -209,7 +215,6 @@ def _read_output(reader: Reader, draft: Draft) -> None:
         else:
             draft.words["OUTPUT_SUBTABLE"] = word
             draft.subtable = reader.in_brackets("the name of the output subtable")
-    reader.expect("AS")
 
 
 def _tags(reader: Reader, draft: Draft) -> None:
@@ -343,11 +348,18 @@ def _calculation(reader: Reader, draft: Draft, first: Word, listed: Fragment) ->
         select, sql=f"{until_list}{listed.sql} FROM %%trows", stands_for=tuple(_stands_for(draft))
     )
     items = parse_query(calculation).selects
-    if not _is_by_row(draft) and isinstance(items[0].unalias(), exp.Count | exp.Avg | exp.Sum):
+    if not _is_by_row(draft) and _aggregates(items[0]) and len(draft.columns) != len(items):
         # The key of the output is a time: without one it is the window's start (TDengine).
         calculation = replace(calculation, sql=f"{until_list}_wstart, {listed.sql} FROM %%trows")
     refuse_functions(calculation, _NOT_ALLOWED, "a stream in the classic syntax")
-    return _with_names(calculation, draft)
+    return calculation
+
+
+def _aggregates(item: exp.Expr) -> bool:
+    call = item.unalias()
+    return isinstance(call, exp.AggFunc) or (
+        isinstance(call, exp.Anonymous) and call.name.lower() in _AGGREGATES
+    )
 
 
 def _stands_for(draft: Draft) -> Iterator[tuple[str, str]]:
@@ -368,26 +380,18 @@ def _is_by_row(draft: Draft) -> bool:
     return isinstance(draft.trigger.value, CountTrigger) and draft.trigger.value.count == 1
 
 
-def _with_names(calculation: Fragment, draft: Draft) -> Fragment:
-    """Name the output's columns after the query's; those without a name after their text."""
-    if draft.columns:
-        return calculation
-    items = parse_query(calculation).selects
-    if any(item.is_star for item in items):
-        return calculation
-    names: list[str] = []
-    for item in items:
-        given = item.alias_or_name if isinstance(item, exp.Alias | exp.Column) else ""
-        names.append(given or free_name(name_of_text(item.sql("spark")), names))
-    draft.columns = tuple(names)
-    return calculation
-
-
 # --- together ------------------------------------------------------------------------------------
 
 
 def _settle(reader: Reader, draft: Draft, switches: _Switches) -> None:
     """Turn the switches into options, and hold them against the mode."""
+    if draft.output is None and draft.notification is None:
+        raise reader.error(
+            "INTO_MISSING",
+            "INTO with the output table is missing",
+            word=draft.words["AS"],
+            hint="INTO table AS SELECT …, or NOTIFY(…) behind the window to send the results only",
+        )
     if draft.tags is not None:
         _check_tags(reader, draft)
     elif draft.partition_by:
@@ -469,5 +473,7 @@ def _policies(values: StreamOptions, switches: _Switches, draft: Draft) -> Strea
         follow_updates=switches.expired and not switches.update and not by_row,
         fill_history=switches.history,
         ignore_nodata=isinstance(draft.trigger.value, IntervalTrigger) and values.fill is None,
+        converts=True,
+        notify_only=draft.output is None,
         unique_times=not by_row and not isinstance(draft.trigger.value, IntervalTrigger | SessionTrigger),
     )

@@ -5,10 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from sqlglot import exp
-
 from lakestream.language.checks import StreamFacts, check_stream
-from lakestream.language.expressions import parse_query
+from lakestream.language.expressions import given_name, parse_query, text_of
 from lakestream.language.model import (
     CLOCK,
     RESULTS,
@@ -103,24 +101,22 @@ def _no_calculation(reader: Reader, draft: Draft) -> Fragment:
 
 
 def _name_results(draft: Draft) -> tuple[str, ...]:
-    """Return the names of the results in messages; what is stored nowhere needs none of its own.
+    """Return the names of the results in messages, where a column without one is called by its text.
 
-    A column without a name is called by its text there (TDengine).
+    What is stored nowhere is held under names made of those.
     """
     if draft.calculation is None or draft.notification is None:
         return ()
     items = parse_query(draft.calculation).selects
-    if "columns" in draft.words or any(item.is_star for item in items):
+    if draft.columns or any(item.is_star for item in items):
         return draft.columns
-    given = [item.alias_or_name if isinstance(item, exp.Alias | exp.Column) else "" for item in items]
+    labels = tuple(given_name(item) or text_of(item) for item in items)
     if draft.output is None:
         names: list[str] = []
-        for item, name in zip(items, given, strict=True):
-            names.append(free_name(name_of_text(name or item.sql("spark")), names))
+        for label in labels:
+            names.append(free_name(name_of_text(label), names))
         draft.columns = tuple(names)
-    elif draft.columns:
-        given = [name and column for name, column in zip(given, draft.columns, strict=True)]
-    return tuple(name or item.sql("spark").lower() for item, name in zip(items, given, strict=True))
+    return labels
 
 
 def _missing(reader: Reader, clause: str) -> StatementError:
@@ -128,12 +124,13 @@ def _missing(reader: Reader, clause: str) -> StatementError:
     return reader.error(f"{clause}_MISSING", what, hint="… INTO table AS SELECT …")
 
 
+_NEED_SOURCE = ("PRE_FILTER", "IGNORE_NODATA_TRIGGER", "IGNORE_DISORDER", "EXPIRED_TIME")
 _NEED_CALCULATION = ("CALC_NOTIFY_ONLY", "EVENT_TYPE", "MAX_DELAY", "FORCE_OUTPUT", "LOW_LATENCY_CALC")
 
 
 def _check_notification(reader: Reader, draft: Draft) -> None:
     """Hold NOTIFY, INTO and AS against one another."""
-    if draft.options.values.notify_only:
+    if "CALC_NOTIFY_ONLY" in draft.options.words:
         _check_notify_only(reader, draft, draft.options.words["CALC_NOTIFY_ONLY"])
     if draft.calculation is None:
         for name in _NEED_CALCULATION:
@@ -188,6 +185,14 @@ def _check_clauses(reader: Reader, draft: Draft) -> None:
             word=draft.words["PARTITION BY"],
             hint="PERIOD(…) FROM table PARTITION BY …",
         )
+    for name in _NEED_SOURCE:
+        if draft.source is None and name in draft.options.words:
+            raise reader.error(
+                "TRIGGER_TABLE",
+                f"{name} needs a trigger table",
+                word=draft.options.words[name],
+                hint="PERIOD(…) FROM table",
+            )
     for clause in ("OUTPUT_SUBTABLE", "TAGS"):
         if clause in draft.words and not draft.partition_by:
             raise reader.error(

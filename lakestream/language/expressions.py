@@ -12,10 +12,13 @@ from lakestream.errors import StatementError
 from lakestream.language.dialect import DURATION_FUNCTION, TDengine
 from lakestream.language.durations import read_duration
 from lakestream.language.model import Duration, Fragment
+from lakestream.language.names import free_name, name_of_text
 from lakestream.language.source import Source, place_of
 from lakestream.language.words import Kind, read_words
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from sqlglot.tokenizer_core import Token
 
     from lakestream.errors import Place
@@ -54,6 +57,34 @@ def parse_query(f: Fragment) -> exp.Query:
         if "inner_window" in select.meta:
             _read_inner_window(f, select)
     return tree
+
+
+def given_name(item: exp.Expr) -> str:
+    """Return the name that a query gives a column, its alias or a plain column's own; empty for none."""
+    name = item.alias_or_name if isinstance(item, exp.Alias | exp.Column) else ""
+    return "" if name.startswith("%%") else name
+
+
+def text_of(item: exp.Expr) -> str:
+    """Return an expression as text, durations as they are written."""
+    return item.transform(_written_duration).sql("spark").lower()
+
+
+def _written_duration(node: exp.Expr) -> exp.Expr:
+    is_duration = isinstance(node, exp.Anonymous) and node.name == DURATION_FUNCTION
+    return exp.Var(this=node.expressions[0].name) if is_duration else node
+
+
+def column_names(items: Sequence[exp.Expr]) -> tuple[str, ...]:
+    """Return the names that a query's columns are stored under: those given, others made of their text.
+
+    A star has none. What an output has besides its results, ``tbname``, is no column's name.
+    """
+    names = [given_name(item) for item in items]
+    for number, item in enumerate(items):
+        if not names[number] and not item.is_star:
+            names[number] = free_name(name_of_text(text_of(item)), ["tbname", *names])
+    return tuple(names)
 
 
 def place_in(f: Fragment, node: exp.Expr) -> Place:

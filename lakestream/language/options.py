@@ -146,7 +146,7 @@ def _event_type(reader: Reader, options: Options, name: str) -> None:
 _OPTIONS: dict[str, Callable[[Reader, Options, str], None]] = {
     "WATERMARK": _duration("buasmhdw"),
     "EXPIRED_TIME": _duration("asmhd"),
-    "MAX_DELAY": _duration("asmhd", _MIN_DELAY),
+    "MAX_DELAY": _duration("smhd", _MIN_DELAY),
     "FILL_HISTORY": _history,
     "FILL_HISTORY_FIRST": _history,
     "PRE_FILTER": _pre_filter,

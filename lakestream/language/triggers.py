@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from lakestream.language.words import Word
 
 _DAY = MICROS["d"]
+_PERIOD_UNITS = "asmhdwny"
+_OFFSET_UNITS = "asmhd"
 _PERIOD_BOUNDS = (10 * MICROS["a"], 3650 * _DAY)
 _MAX_COUNT = 2**31 - 1
 _SHORTEST_MONTH = 28 * _DAY
@@ -133,25 +135,41 @@ def _sliding(reader: Reader, trigger: ReadTrigger) -> None:
         raise reader.error(
             "BAD_DURATION", f"SLIDING({step}) counts months", word=word, hint="at most weeks (w)"
         )
-    _check_day_offset(reader, "SLIDING", offset, offset_word or word)
+    _check_day_offset(reader, "SLIDING", offset, offset_word)
     if reader.sees("INTERVAL"):
         raise reader.error("SYNTAX", "INTERVAL stands before SLIDING", hint="INTERVAL(length) SLIDING(step)")
     trigger.value = SlidingTrigger(step, offset)
 
 
-def _check_day_offset(reader: Reader, clause: str, offset: Duration, word: Word) -> None:
+def _check_day_offset(reader: Reader, clause: str, offset: Duration, word: Word | None) -> None:
+    if word is None:
+        return
     if offset.unit in "ny" or offset.micros >= _DAY:
         raise reader.error("BAD_OFFSET", f"the offset {offset} of {clause} is not below one day", word=word)
+    if offset.unit not in _OFFSET_UNITS:
+        raise reader.error(
+            "BAD_OFFSET",
+            f"the offset of {clause} takes no unit {offset.unit}",
+            word=word,
+            hint=f"one of {', '.join(_OFFSET_UNITS)}",
+        )
 
 
 def _period(reader: Reader, trigger: ReadTrigger) -> None:
     period, offset, word, offset_word = _durations(reader, "PERIOD")
+    if period.unit not in _PERIOD_UNITS:
+        raise reader.error(
+            "BAD_DURATION",
+            f"PERIOD takes no unit {period.unit}",
+            word=word,
+            hint=f"one of {', '.join(_PERIOD_UNITS)}",
+        )
     shortest, longest = _PERIOD_BOUNDS
     if not period.months and not shortest <= period.micros <= longest:
         raise reader.error(
             "BAD_DURATION", f"PERIOD({period}) is out of range", word=word, hint="between 10a and 3650d"
         )
-    _check_day_offset(reader, "PERIOD", offset, offset_word or word)
+    _check_day_offset(reader, "PERIOD", offset, offset_word)
     trigger.value = PeriodTrigger(period, offset)
 
 
@@ -181,7 +199,7 @@ def _state_window(reader: Reader, trigger: ReadTrigger) -> None:
 
 def _event_window(reader: Reader, trigger: ReadTrigger) -> None:
     reader.expect("START", "WITH")
-    start = reader.until(lambda: reader.sees("END", "WITH"), "a condition")
+    start = reader.until(lambda: reader.sees("END", "WITH") or reader.sees_symbol(")"), "a condition")
     check_expression(start, "EVENT_WINDOW")
     reader.expect("END", "WITH")
     end = reader.until(lambda: reader.sees_symbol(")"), "a condition")
@@ -218,21 +236,28 @@ def _true_for(reader: Reader) -> Duration | None:
 def _count_window(reader: Reader, trigger: ReadTrigger) -> None:
     count = _count(reader, "COUNT_WINDOW")
     step = count
-    if reader.accept_symbol(",") and reader.peek().kind is Kind.NUMBER:
+    if reader.sees_symbol(",") and reader.peek(1).kind is Kind.NUMBER:
+        reader.take()
         word = reader.peek()
         step = _count(reader, "the step of COUNT_WINDOW")
         if step > count:
             raise reader.error(
                 "BAD_COUNT", f"COUNT_WINDOW({count}, {step}): the step is beyond the count", word=word
             )
-        reader.accept_symbol(",")
     trigger.count_step = step
-    columns = []
-    while not reader.sees_symbol(")"):
-        columns.append(reader.column_name("a column of COUNT_WINDOW"))
-        reader.accept_symbol(",")
+    trigger.value = CountTrigger(count, step, _counted_columns(reader))
     reader.expect_symbol(")")
-    trigger.value = CountTrigger(count, step, tuple(columns))
+
+
+def _counted_columns(reader: Reader) -> tuple[str, ...]:
+    """Take ``[, column …]``, no column twice."""
+    columns: list[str] = []
+    taken: set[str] = set()
+    while reader.accept_symbol(","):
+        word = reader.peek()
+        columns.append(reader.column_name("a column of COUNT_WINDOW"))
+        reader.refuse_duplicate(columns[-1], taken, word)
+    return tuple(columns)
 
 
 def _count(reader: Reader, clause: str) -> int:

@@ -33,8 +33,8 @@ def changes_arrow(table: Table | str, after: int, upto: int, columns: Sequence[s
     commits = checked_commits(table, after, upto)
     if upto <= after:
         return _empty(table, columns)
-    # delta-rs takes names as SQL: without quotes, they would be in lower case.
-    wanted = [*map(identifier, columns), CHANGE_TYPE, COMMIT_VERSION]
+    # Unlike a scan, the feed reads a name as SQL: without quotes in lower case, and never a keyword.
+    wanted = [identifier(name) for name in (*columns, CHANGE_TYPE, COMMIT_VERSION)]
     try:
         with table.guard:
             feed = table.handle.load_cdf(starting_version=after + 1, ending_version=upto, columns=wanted)

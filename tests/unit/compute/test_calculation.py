@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -48,9 +49,41 @@ def test_way_and_bounds(case: dict[str, Any]) -> None:
         assert evaluation.by_panes is case["panes"]
 
 
-def test_names_are_those_the_query_gives() -> None:
+def test_names_are_those_the_query_gives_or_made_of_the_text() -> None:
     calculation = compiled("SELECT _twstart AS ws, v, sum(v), upper(%%tbname) AS name FROM meters GROUP BY v")
-    assert calculation.names == ("ws", "v", "", "name")
+    assert calculation.names == ("ws", "v", "sum_v", "name")
+
+
+def test_a_star_is_the_columns_of_the_one_table() -> None:
+    assert compiled("SELECT _twend AS at, * FROM ref WHERE ts < _twend").names == ("at", "ts", "p")
+    assert compiled("SELECT r.* FROM ref r").names == ("ts", "p")
+    assert compiled("SELECT * FROM %%tbname").names == ("ts", "v", "loc")
+    with pytest.raises(StatementError, match="name the columns") as refused:
+        compiled("SELECT * FROM meters m JOIN ref r ON m.ts = r.ts")
+    assert refused.value.code == "COLUMN_NAME_MISSING"
+
+
+def test_an_opening_has_no_end_to_join_by() -> None:
+    calculation = compiled("SELECT _twstart, count(*) FROM ref WHERE ts >= _twstart AND ts < _twend")
+    assert choose_way(calculation, HOPPING) is Way.JOINED
+    assert choose_way(calculation, HOPPING, at_open=True) is Way.LATERAL
+
+
+def test_only_spark_knows_whether_a_column_counts_milliseconds() -> None:
+    sql = compiled("SELECT CAST(v AS TIMESTAMP), CAST('2025-01-01' AS TIMESTAMP) FROM meters").query.sql(
+        "spark"
+    )
+    assert "THEN TIMESTAMP_MILLIS(CAST(v AS BIGINT)) ELSE CAST(v AS TIMESTAMP) END" in sql
+    assert "CAST('2025-01-01' AS TIMESTAMP)" in sql
+
+
+def test_a_forced_row_keeps_what_is_made_of_placeholders_and_constants() -> None:
+    calculation = compiled("SELECT _twstart + 1s AS ws, 1 + 2 AS three, v + 1 AS w FROM meters WHERE v > 5")
+    evaluation = Evaluation(
+        calculation, HOPPING, Way.LATERAL, by_commit=False, only_with_rows=False, forces=True
+    )
+    kept = re.findall(r"ELSE (.+?) END AS", evaluation.sql())
+    assert kept == ["_ls_w._twstart + MAKE_DT_INTERVAL(0, 0, 0, 1.000000)", "1 + 2", "NULL"]
 
 
 def test_placeholders_become_columns_of_the_windows() -> None:

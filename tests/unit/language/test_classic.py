@@ -6,7 +6,7 @@ import pytest
 
 from lakestream.errors import StatementError
 from lakestream.language import parse_statement
-from lakestream.language.expressions import parse_query
+from lakestream.language.expressions import column_names, parse_query
 from lakestream.language.model import (
     CountTrigger,
     CreateStream,
@@ -28,6 +28,10 @@ def read(text: str) -> StreamDefinition:
 
 def result(definition: StreamDefinition) -> str:
     return parse_query(definition.calculation).sql("spark")
+
+
+def columns(definition: StreamDefinition) -> tuple[str, ...]:
+    return column_names(parse_query(definition.calculation).selects)
 
 
 def test_the_window_clause_is_the_trigger() -> None:
@@ -129,7 +133,7 @@ def test_names_of_groups_stand_for_their_values() -> None:
     assert found.tags is not None
     assert [(tag.name, tag.expression.sql) for tag in found.tags] == [("cc", "cc")]
     assert result(found).startswith("SELECT _twstart AS _wstart, %%1 AS text, %%2 AS place")
-    assert found.columns == ("_wstart", "text", "place", "count")
+    assert columns(found) == ("_wstart", "text", "place", "count")
 
 
 def test_an_alias_may_stand_without_as_and_groups_have_a_number() -> None:
@@ -141,7 +145,33 @@ def test_an_alias_may_stand_without_as_and_groups_have_a_number() -> None:
 
 def test_aggregates_alone_are_keyed_by_the_start_of_their_window() -> None:
     found = read("create stream s into o as select count(*), avg(v), avg(v) from t interval(10s)")
-    assert found.columns == ("_wstart", "count", "avg_v", "avg_v_2")
+    assert columns(found) == ("_wstart", "count", "avg_v", "avg_v_2")
+
+
+@pytest.mark.parametrize("first", ["max(v)", "first(v)", "last_row(v)", "spread(v)"])
+def test_any_aggregate_that_stands_first_is_keyed_by_the_start_of_its_window(first: str) -> None:
+    found = read(f"CREATE STREAM s INTO o AS SELECT {first} AS x FROM t INTERVAL(10s)")
+    assert columns(found) == ("_wstart", "x")
+
+
+def test_a_list_of_all_columns_names_the_key_too() -> None:
+    found = read("CREATE STREAM s INTO o (at, n) AS SELECT max(ts), count(*) FROM t INTERVAL(10s)")
+    assert columns(found) == ("max_ts", "count")
+
+
+def test_results_are_converted_to_a_table_that_is_there() -> None:
+    assert read(f"CREATE STREAM s INTO o AS {SELECT} INTERVAL(10s)").options.converts
+
+
+def test_without_into_results_are_sent_only() -> None:
+    found = read(
+        "CREATE STREAM s FILL_HISTORY 1 AS SELECT _wstart, avg(v) FROM t INTERVAL(1m) "
+        "NOTIFY('ws://h:1') ON (WINDOW_CLOSE)"
+    )
+    assert not found.stores
+    assert found.options.notify_only
+    assert found.notification is not None
+    assert found.notification.labels == ("_wstart", "avg(v)")
 
 
 @pytest.mark.parametrize(

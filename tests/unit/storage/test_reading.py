@@ -7,6 +7,7 @@ import pyarrow as pa
 import pytest
 
 from lakestream.errors import StorageError, StreamError
+from lakestream.storage.catalog import Column
 from lakestream.storage.delta import (
     Table,
     Tables,
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from lakestream.storage.catalog import TableInfo
+    from lakestream.storage.catalog import Catalog, TableInfo
 
 S = 1_000_000
 
@@ -95,6 +96,20 @@ def test_updates_and_deletes_are_changes(table: Table) -> None:
     assert kinds == [(True, True, False), (False, True, True), (False, True, True)]
     with pytest.raises(StorageError, match="EDIT_FAILED"):
         delete_where(table, "nothing = 1")
+
+
+def test_a_column_may_have_any_name(catalog: Catalog) -> None:
+    """Delta-rs takes the names of a scan as they are, and those of the change feed as SQL."""
+    names = ["From", "group", "Über-Wert", 'q"x']
+    columns = (Column("order", "timestamp"), *(Column(name, "int") for name in names))
+    info = catalog.create_table("main", "odd", columns, kind="table", time_column="order", key=("order",))
+    table = Table.open(info.path)
+    made = {"order": pa.array([S], pa.timestamp("us", "UTC"))}
+    append(table, pa.table(made | {name: pa.array([1], pa.int32()) for name in names}))
+    assert changes_arrow(table, table.version - 1, table.version, names).select(names).to_pylist() == [
+        dict.fromkeys(names, 1)
+    ]
+    assert read_arrow(table, columns=names, lower=0, time_column="order").num_rows == 1
 
 
 def test_a_compaction_changes_nothing(table: Table) -> None:
