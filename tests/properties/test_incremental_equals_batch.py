@@ -10,7 +10,7 @@ from hypothesis import given
 
 from tests.properties.driving import check
 from tests.properties.histories import Example, examples
-from tests.properties.profiles import few, many, some
+from tests.properties.profiles import few, some
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 
 
-@many
+@some
 @given(example=examples(disorder=False))
 def test_in_order_by_arrow(spark: SparkSession, example: Example) -> None:
     check(replace(example, transport="arrow"), spark)
