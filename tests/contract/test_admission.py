@@ -102,6 +102,7 @@ def test_a_replaced_row_is_a_further_event(tmp_path: Path, spark: SparkSession) 
         lake.insert("ev", [event(1, "a", 1)])
         lake.insert("ev", [event(1, "a", 2)])
         lake.sql("DELETE FROM ev WHERE name = 'a'")
+        lake.insert("ev", [event(2, "b", 4)])
         assert rows(lake, "SELECT * FROM o") == [(2, 3)]
 
 
