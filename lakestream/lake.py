@@ -713,16 +713,10 @@ class Lake:
             definition,
             bounds,
             # A resynchronisation takes the source as it is when it is its turn.
-            version=0 if bounds is None else self._source_version(record),
+            version=(self._latest_version(record.extra["source"]) or 0) if bounds else 0,
             now_us=to_micros(self._meter.now()),
             progress=lambda: self._engine.newest_of(record),
         )
-
-    def _source_version(self, record: StreamRecord) -> int:
-        from lakestream.engine.engine import compile_record
-
-        path = compile_record(record, self._catalog).source.info.path
-        return self._catalog.handles.latest(path).version
 
     def recalculations(self, stream: str) -> list[Recalculation]:
         """Return the recalculations of a stream in the order they were asked for, done ones too."""

@@ -377,31 +377,28 @@ class Tick:
         """Let changes and open windows give the results and the next state in one query."""
         incremental = self.stream.incremental(self.max_windows)
         assert incremental is not None  # by stages()
-        if self.updated is not None:
-            self._take_shared(incremental, self.updated, stage)
+        if self.updated is None:
+            state = self._with_open_windows(incremental)
+            updated = self._updated_alone(incremental, state)
+        else:
+            state, updated = self.state, self._told_apart(incremental, self.updated)
+        if _total(updated.summary, "ignored"):
+            # Which of the rows count depends on what each commit found; the rows are judged one by one.
+            if self.updated is not None:
+                self.relations.changes(self.stream.changed_columns)
+            self._detect(DetectWindows(stage.rule))
             return
-        state = self._with_open_windows(incremental)
+        self._take_update(state, updated)
+
+    def _updated_alone(self, incremental: Incremental, state: GroupState) -> Updated:
+        """Run an update query of the stream's own."""
         known = state.merged()
         if known is not None:
             self.spark.createDataFrame(known).coalesce(1).createOrReplaceTempView(STATE)
         view = None if known is None else STATE
         opened = bool(state.opened is not None and state.opened.num_rows)
         way = self._updated_in_steps if isinstance(self.transport, SparkTransport) else self._updated_at_once
-        updated = way(incremental, view, opened=opened)
-        if _total(updated.summary, "ignored"):
-            # Which of the rows count depends on what each commit found; the rows are judged one by one.
-            self._detect(DetectWindows(stage.rule))
-            return
-        self._take_update(state, updated)
-
-    def _take_shared(self, incremental: Incremental, rows: pa.Table, stage: UpdateWindows) -> None:
-        """Take the result of a query that streams have shared; the changes are read where it does not do."""
-        updated = self._told_apart(incremental, rows)
-        if _total(updated.summary, "ignored"):
-            self.relations.changes(self.stream.changed_columns)
-            self._detect(DetectWindows(stage.rule))
-            return
-        self._take_update(self.state, updated)
+        return way(incremental, view, opened=opened)
 
     def _with_open_windows(self, incremental: Incremental) -> GroupState:
         """Return the state with its open windows, read again where they are not known."""

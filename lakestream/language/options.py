@@ -65,13 +65,7 @@ def _duration(units: str, least: int = 0) -> Callable[[Reader, Options, str], No
     def read(reader: Reader, options: Options, name: str) -> None:
         reader.expect_symbol("(")
         duration, word = reader.duration(name)
-        if duration.unit not in units:
-            raise reader.error(
-                "BAD_DURATION",
-                f"{name} takes no unit {duration.unit}",
-                word=word,
-                hint=f"one of {', '.join(units)}",
-            )
+        reader.refuse_unit(name, duration, units, word)
         if duration.micros < least:
             shown = f"{least // MICROS['s']}s"
             raise reader.error(

@@ -209,6 +209,14 @@ class Reader:
             raise self.error("BAD_TIMESTAMP", f"{what} is no time", word=word, hint=hint) from None
         return text
 
+    def refuse_unit(
+        self, what: str, duration: Duration, units: str, word: Word, *, code: str = "BAD_DURATION"
+    ) -> None:
+        """Raise StatementError with the code where a duration is in a unit that a clause does not take."""
+        if duration.unit not in units:
+            hint = f"one of {', '.join(units)}"
+            raise self.error(code, f"{what} takes no unit {duration.unit}", word=word, hint=hint)
+
     def duration(self, what: str) -> tuple[Duration, Word]:
         """Take a duration such as ``10s``; returns it with its word for later checks.
 

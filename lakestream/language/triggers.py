@@ -146,24 +146,12 @@ def _check_day_offset(reader: Reader, clause: str, offset: Duration, word: Word 
         return
     if offset.unit in "ny" or offset.micros >= _DAY:
         raise reader.error("BAD_OFFSET", f"the offset {offset} of {clause} is not below one day", word=word)
-    if offset.unit not in _OFFSET_UNITS:
-        raise reader.error(
-            "BAD_OFFSET",
-            f"the offset of {clause} takes no unit {offset.unit}",
-            word=word,
-            hint=f"one of {', '.join(_OFFSET_UNITS)}",
-        )
+    reader.refuse_unit(f"the offset of {clause}", offset, _OFFSET_UNITS, word, code="BAD_OFFSET")
 
 
 def _period(reader: Reader, trigger: ReadTrigger) -> None:
     period, offset, word, offset_word = _durations(reader, "PERIOD")
-    if period.unit not in _PERIOD_UNITS:
-        raise reader.error(
-            "BAD_DURATION",
-            f"PERIOD takes no unit {period.unit}",
-            word=word,
-            hint=f"one of {', '.join(_PERIOD_UNITS)}",
-        )
+    reader.refuse_unit("PERIOD", period, _PERIOD_UNITS, word)
     shortest, longest = _PERIOD_BOUNDS
     if not period.months and not shortest <= period.micros <= longest:
         raise reader.error(

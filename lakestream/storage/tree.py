@@ -91,8 +91,7 @@ class Tree:
         """Raise StatementError DATABASE_EXISTS where a database may not lie: none lies in another."""
         for known in self.databases():
             shorter = min(len(known.nodes), len(path.nodes))
-            is_same_table = str(known).lower() == str(path).lower()
-            if is_same_table or known.nodes[:shorter] == path.nodes[:shorter]:
+            if _share_a_table(known, path) or known.nodes[:shorter] == path.nodes[:shorter]:
                 raise StatementError("DATABASE_EXISTS", f"there is a database {known}")
 
     def create_database(self, path: Path) -> None:
@@ -218,7 +217,7 @@ class Tree:
 
     def _check_database(self, path: Path, database: Path) -> None:
         for known in self.databases():
-            if known != database and str(known).lower() == str(database).lower():
+            if known != database and _share_a_table(known, database):
                 raise StatementError(
                     "DATABASE_EXISTS", f"there is a database {known}: {database} differs from it in case only"
                 )
@@ -305,3 +304,8 @@ def _row(series: Series) -> dict[str, Any]:
         "column": series.column,
         "order": series.order,
     }
+
+
+def _share_a_table(one: Path, other: Path) -> bool:
+    """Return whether databases would lie in one table: its name does not tell case apart."""
+    return str(one).lower() == str(other).lower()

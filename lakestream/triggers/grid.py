@@ -115,8 +115,44 @@ class _IntervalGrid(Grid):
         return {"_twstart": self.low(k, first), "_twend": self.high(k, first)}
 
 
+class _EvenGrid(_IntervalGrid):
+    """``[begin + k*step, end + k*step)`` in microseconds since 1970 UTC, each given as SQL."""
+
+    @property
+    @abstractmethod
+    def _begin(self) -> str: ...
+
+    @property
+    @abstractmethod
+    def _end(self) -> str: ...
+
+    @property
+    @abstractmethod
+    def _step(self) -> str: ...
+
+    def low(self, k: str, first: str) -> str:
+        """Return the start of window k."""
+        del first
+        return f"({self._begin} + {k} * {self._step})"
+
+    def high(self, k: str, first: str) -> str:
+        """Return the exclusive end of window k."""
+        del first
+        return f"({self._end} + {k} * {self._step})"
+
+    def ended(self, x: str, first: str) -> str:
+        """Return the last window that ended by x."""
+        del first
+        return f"({floor_div(f'{x} - {self._end}', self._step)})"
+
+    def begun(self, x: str, first: str) -> str:
+        """Return the last window that began by x."""
+        del first
+        return f"({floor_div(f'{x} - {self._begin}', self._step)})"
+
+
 @dataclass(frozen=True)
-class FixedGrid(_IntervalGrid):
+class FixedGrid(_EvenGrid):
     """``[offset + k*step, … + length)`` counted from 1970 UTC, in microseconds."""
 
     length: int
@@ -131,53 +167,37 @@ class FixedGrid(_IntervalGrid):
         width = gcd(self.length, self.step)
         return Pane(width, self.step // width, self.length // width, self.offset)
 
-    def low(self, k: str, first: str) -> str:
-        """Return the start of window k."""
-        del first
-        return f"({self.offset}L + {k} * {self.step}L)"
+    @property
+    def _begin(self) -> str:
+        return f"{self.offset}L"
 
-    def high(self, k: str, first: str) -> str:
-        """Return the exclusive end of window k."""
-        del first
-        return f"({self.offset + self.length}L + {k} * {self.step}L)"
+    @property
+    def _end(self) -> str:
+        return f"{self.offset + self.length}L"
 
-    def ended(self, x: str, first: str) -> str:
-        """Return the last window that ended by x."""
-        del first
-        return f"({floor_div(f'{x} - {self.offset + self.length}L', self.step)})"
-
-    def begun(self, x: str, first: str) -> str:
-        """Return the last window that began by x."""
-        del first
-        return f"({floor_div(f'{x} - {self.offset}L', self.step)})"
+    @property
+    def _step(self) -> str:
+        return f"{self.step}L"
 
 
 @dataclass(frozen=True)
-class ColumnGrid(_IntervalGrid):
+class ColumnGrid(_EvenGrid):
     """Tumbling windows whose length and offset (µs) are columns: windows of several streams in one query."""
 
     length: str
     offset: str
 
-    def low(self, k: str, first: str) -> str:
-        """Return the start of window k."""
-        del first
-        return f"({self.offset} + {k} * {self.length})"
+    @property
+    def _begin(self) -> str:
+        return self.offset
 
-    def high(self, k: str, first: str) -> str:
-        """Return the exclusive end of window k."""
-        del first
-        return f"({self.offset} + ({k} + 1L) * {self.length})"
+    @property
+    def _end(self) -> str:
+        return f"({self.offset} + {self.length})"
 
-    def ended(self, x: str, first: str) -> str:
-        """Return the last window that ended by x."""
-        del first
-        return f"({floor_div(f'{x} - {self.offset}', self.length)} - 1L)"
-
-    def begun(self, x: str, first: str) -> str:
-        """Return the last window that began by x."""
-        del first
-        return f"({floor_div(f'{x} - {self.offset}', self.length)})"
+    @property
+    def _step(self) -> str:
+        return self.length
 
 
 class _SteppingGrid(Grid):

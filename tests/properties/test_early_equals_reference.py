@@ -60,6 +60,15 @@ def _sessions(rows: Sequence[Row], gap: int) -> list[Window]:
     ]
 
 
+def _write_some(world: World, random: Random, seconds: range, kind: str) -> range:
+    """Write rows at some of the seconds, and return those of the next ones."""
+    fresh = random.sample(seconds, 5)
+    if "count" in kind:  # counted windows take no late rows (TDengine A7)
+        seconds = range(max(fresh) + 1, max(fresh) + 12)
+    world.write({(random.choice(["a", "b"]), at): random.choice(STATES) for at in fresh})
+    return seconds
+
+
 @pytest.mark.parametrize(("kind", "transport"), list(zip(KINDS, cycle(["arrow", "spark"]), strict=False)))
 def test_at_once_every_window_is_as_its_rows_are(
     tmp_path: Path, spark: SparkSession, kind: str, transport: str
@@ -78,10 +87,7 @@ def test_at_once_every_window_is_as_its_rows_are(
     seconds = range(SECONDS)
     for _ in range(5):
         for _ in range(random.choice([1, 1, 2])):
-            fresh = random.sample(seconds, 5)
-            if "count" in kind:  # counted windows take no late rows (TDengine A7)
-                seconds = range(max(fresh) + 1, max(fresh) + 12)
-            world.write({(random.choice(["a", "b"]), at): random.choice(STATES) for at in fresh})
+            seconds = _write_some(world, random, seconds, kind)
         world.run()
 
 
@@ -117,10 +123,7 @@ def test_after_the_delay_every_window_is_as_its_rows_are(
     seconds = range(SECONDS)
     for _ in range(3):
         for _ in range(random.choice([1, 1, 2])):
-            fresh = random.sample(seconds, 5)
-            if "count" in kind:  # counted windows take no late rows (TDengine A7)
-                seconds = range(max(fresh) + 1, max(fresh) + 12)
-            world.write({(random.choice(["a", "b"]), at): random.choice(STATES) for at in fresh})
+            seconds = _write_some(world, random, seconds, kind)
             world.tick()
             clock.advance(timedelta(seconds=random.choice([0, 2])))
         clock.advance(timedelta(seconds=6))
