@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 
@@ -117,15 +118,18 @@ def test_a_peer_that_never_answers_is_taken_for_dead(
 ) -> None:
     monkeypatch.setattr(module, "CONFIRM_SECONDS", 1.0)
 
+    over = threading.Event()
+
     def sleep(peer: ServerConnection) -> None:
-        peer.socket.settimeout(None)
-        peer.protocol_mutex.acquire()  # nothing that comes in is looked at
-        CLOCK.sleep(3)
-        peer.protocol_mutex.release()
+        with peer.protocol_mutex:  # nothing that comes in is looked at
+            over.wait(30)
 
     catcher.behaves.append(sleep)
-    with pytest.raises(DeliveryFailed):
-        connected(catcher.url).send(message(1))
+    try:
+        with pytest.raises(DeliveryFailed, match=r"no answer|keepalive"):
+            send_all(connected(catcher.url), 100)
+    finally:
+        over.set()
 
 
 def test_what_the_policy_refuses_is_not_connected_to(catcher: Catcher) -> None:
