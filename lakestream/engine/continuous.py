@@ -9,6 +9,7 @@ is executed again, from the same series and rows, and writes nothing twice.
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from math import inf
 from typing import TYPE_CHECKING
@@ -47,6 +48,8 @@ if TYPE_CHECKING:
     from lakestream.storage.definitions import Definitions
 
 _NOTHING = Span(0, 0, "0s")
+_UNREAD_RETRY_MICROS = 60_000_000
+"""When a query is looked at again whose text could not be read, as one of another version."""
 
 
 @dataclass
@@ -54,7 +57,7 @@ class _Attempt:
     """An execution under way: what it computes, and its rows or what it failed of."""
 
     record: QueryRecord
-    timing: Resample
+    timing: Resample | None = None
     query: SeriesQuery | None = None
     rows: pa.Table | DataFrame | None = None
     error: LakestreamError | None = None
@@ -204,19 +207,22 @@ class ContinuousQueries:
     def _alarm(self, record: QueryRecord) -> Alarm:
         """Return the instants of a query; the moment at which it is tried again, where that comes first."""
         waits_until = self._waits_until(record)
-        return self._of(record)[1] if waits_until == record.next_us else from_micros(waits_until)
+        if waits_until == record.next_us:
+            with suppress(LakestreamError):
+                return self._of(record)[1]
+        return from_micros(waits_until)
 
     def _started(self, record: QueryRecord, now_us: int) -> _Attempt | None:
         """Return an execution, resolved against the series there are now; None when it takes longer."""
-        statement, timing = self._of(record)
-        attempt = _Attempt(record, timing)
+        attempt = _Attempt(record)
         try:
+            statement, attempt.timing = self._of(record)
             if self.starting is not None and self._until.pop(record.name, None) is None:
                 takes = self.starting(record.name, record.next_us)
                 if takes:
                     self._until[record.name] = now_us + takes
                     return None
-            select, bounds = statement.select, timing.range_of(record.next_us)
+            select, bounds = statement.select, attempt.timing.range_of(record.next_us)
             snapshot = _begun(record) or self.reader.snapshot(select.sources)
             attempt.record = replace(record, series=snapshot.series, versions=snapshot.versions)
             attempt.query = self.reader.resolve(select, record.next_us, snapshot, bounds)
@@ -242,10 +248,10 @@ class ContinuousQueries:
                 written = self._write(attempt.query, attempt.rows, self._tag(record))
             except Exception as error:  # noqa: BLE001 - as above
                 attempt.error = as_failure(error)
-        if attempt.error is None:
-            self._succeeded(attempt)
-        else:
+        if attempt.error is not None:
             self._failed(attempt, attempt.error)
+        elif attempt.timing is not None:
+            self._succeeded(attempt.record, attempt.timing)
         return _report(attempt, written, self.meter.monotonic() - started)
 
     def _write(self, query: SeriesQuery, rows: pa.Table | DataFrame, tag: CommitTag) -> int:
@@ -260,8 +266,7 @@ class ContinuousQueries:
         metadata: dict[str, object] = {"epoch": self.epoch, "cq": record.name, "due_us": record.next_us}
         return CommitTag(f"lakestream:cq:{record.uuid}", record.next_us, metadata)
 
-    def _succeeded(self, attempt: _Attempt) -> None:
-        record, timing = attempt.record, attempt.timing
+    def _succeeded(self, record: QueryRecord, timing: Resample) -> None:
         following = timing.following(record.next_us, to_micros(self.clock.now()))
         skipped = record.skipped + timing.skipped(record.next_us, following)
         self._retry_at.pop(record.name, None)
@@ -278,7 +283,8 @@ class ContinuousQueries:
 
     def _failed(self, attempt: _Attempt, error: LakestreamError) -> None:
         record = replace(attempt.record, last_error=str(error))
-        self._retry_at[record.name] = to_micros(self.clock.now()) + attempt.timing.retry_us
+        pause = _UNREAD_RETRY_MICROS if attempt.timing is None else attempt.timing.retry_us
+        self._retry_at[record.name] = to_micros(self.clock.now()) + pause
         # What was written in part is computed from the same rows the next time.
         if not self._may_have_written(record):
             record = replace(record, series=None, versions={})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +18,9 @@ from lakestream.engine.series import SeriesReader, blocks_into, placements
 from lakestream.errors import LakestreamError, StatementError, StorageError
 from lakestream.language import parse_statement
 from lakestream.language.iotdb.values import QueryTree
+from lakestream.storage.definitions import Definitions
 from lakestream.storage.delta import CommitTag, commit
+from lakestream.storage.layout import Layout
 from tests import triggers
 
 if TYPE_CHECKING:
@@ -403,6 +406,22 @@ def test_a_query_that_fails_says_why_and_is_tried_again(world: World) -> None:
     assert "SERIES_TYPE" in world.named("SHOW CQS")["LastError"][0]
     world.clock.advance(timedelta(seconds=10))
     assert world.lake.run().failed
+
+
+def test_a_query_that_cannot_be_read_stops_no_other(world: World) -> None:
+    points(world)
+    world.sql(SUMS)
+    definitions = Definitions(Layout(str(world.root)))
+    [record] = definitions.queries()
+    definitions.put_queries([replace(record, uuid="of another version", name="a", sql="CREATE CQ a RUN")])
+    world.lake.close()
+    world.open()
+    unread, read = world.lake.run().ticks
+    assert unread.stream == "a"
+    assert "SYNTAX" in str(unread.error)
+    assert read.error is None
+    assert not world.lake.run().ticks
+    world.sql("DROP CQ a")
 
 
 def test_a_query_warns_of_what_may_not_be_meant(world: World) -> None:
