@@ -110,7 +110,9 @@ def test_a_peer_that_talks_without_end_still_takes_messages(catcher: Catcher) ->
         peer.recv()
 
     catcher.behaves.append(chatter)
-    connected(catcher.url).send(message(1))
+    connection = connected(catcher.url)
+    connection.send(message(1))
+    connection.close()
 
 
 def test_a_peer_that_never_answers_is_taken_for_dead(
