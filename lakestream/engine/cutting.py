@@ -133,7 +133,8 @@ class Cutting:
 
         Where windows are others now, the part goes on to the ends of those that go and come.
 
-        Windows of a count are cut from the start of the part, of rows before its end (TDengine A7).
+        Windows of a count are cut from the start of the part, of rows before its end (TDengine A7). A window
+        that is open belongs to the ticks and keeps its beginning: what it would reach back to stays.
         """
         assert self.stream.cut is not None and self.state.rows is not None  # noqa: PT018 - by recalculate
         self._schema = self.state.rows.schema
@@ -148,17 +149,21 @@ class Cutting:
             touched, lambda group: min(self._mark(group), end - 1) if counts else self._mark(group)
         )
         windows = self._windows(touched)
-        opened = {row["gid"]: frozenset(row["opened"]) for row in _rows(self.state.rows)}
+        known = {row["gid"]: row for row in _rows(self.state.rows)}
         fired, gone, told = [], [], []
         for group in touched:
-            found, old = windows.get(group.gid, []), there.get(group.gid, [])
+            resume = known[group.gid]["resume"]
+            found, back = _parted(windows.get(group.gid, []), None if counts else resume)
+            old = [
+                window for window in there.get(group.gid, []) if not any(_overlap(window, b) for b in back)
+            ]
             now = self._firing(group, found)
             within = (start, end) if counts else _widened((start, end), now.symmetric_difference(old))
             fired += [(group, window) for window in sorted(now) if _overlap(window, within)]
             old = [window for window in old if _overlap(window, within)]
             gone += [(group.gid, low) for low, _ in old]
             found = [row for row in found if _overlap((row["low"], row["high"]), within)]
-            told += self._told(group, found, old, opened[group.gid], None)
+            told += self._told(group, found, old, frozenset(known[group.gid]["opened"]), None)
         spans = merge_spans(sorted({window for _, window in fired}))
         return Found(*self._tables(fired, gone, []), spans, 0, 0, self._events(told))
 
@@ -513,6 +518,14 @@ def _rows(table: pa.Table | None) -> list[dict[str, Any]]:
 
 def _overlap(one: Window, other: Window) -> bool:
     return one[0] < other[1] and one[1] > other[0]
+
+
+def _parted(found: list[dict[str, Any]], resume: int | None) -> tuple[list[dict[str, Any]], list[Window]]:
+    """Return the windows, and apart from them the open ones that reach back behind where a tick goes on."""
+    if resume is None:
+        return found, []
+    back = [row for row in found if not row["closed"] and row["low"] < resume]
+    return [row for row in found if row not in back], [(row["low"], row["high"]) for row in back]
 
 
 def _widened(part: Window, moved: Collection[Window]) -> Window:
