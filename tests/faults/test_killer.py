@@ -21,4 +21,4 @@ def test_kills_at_any_time_lose_and_double_nothing(
     tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(killer, "MAX_SECONDS", 2.0)
-    assert killer.run(tmp_path, spark, cycles=10, seed=1) > 20
+    assert killer.run(tmp_path / "lake", spark, cycles=10, seed="1") > 20
