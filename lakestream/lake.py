@@ -33,6 +33,7 @@ from lakestream.notify.deliveries import Deliveries
 from lakestream.notify.outbox import Outbox
 from lakestream.storage.catalog import Catalog
 from lakestream.storage.layout import Layout
+from lakestream.storage.leases import TREE
 from lakestream.storage.lock import writer_lock
 from lakestream.storage.registry import Registry
 from lakestream.storage.table import Tables
@@ -57,6 +58,7 @@ if TYPE_CHECKING:
     from lakestream.engine.verify import Verification
     from lakestream.settings import Settings
     from lakestream.storage.catalog import TableInfo
+    from lakestream.storage.leases import Leases
     from lakestream.storage.registry import Failure, Progress, Recalculation, StreamRecord
 
 DEFAULT_DATABASE = "main"
@@ -141,7 +143,7 @@ class Lake:
         self.clock: Clock = clock or SystemClock()
         self.database = DEFAULT_DATABASE
         self.alarms: Mapping[str, Alarm] = {}
-        self._settings = settings
+        self._given_settings = settings
         self._given = spark
         self._spark: SparkSession | None = None
         self._confirm = confirm
@@ -155,6 +157,8 @@ class Lake:
         self._outbox = Outbox(self._layout.system_path("outbox"))
         self._deliveries = Deliveries(self._layout.system_path("deliveries"))
         self._notifier_: Notifier | None = None
+        self._leases: Leases | None = None
+        self._part: frozenset[str] | None = None
         if create and not self._layout.exists():
             self._layout.initialise(self.settings.timezone)
             self._catalog.create_database(DEFAULT_DATABASE, if_not_exists=True)
@@ -172,14 +176,15 @@ class Lake:
         """The time zone that the lake was made with (the setting ``timezone`` then)."""
         return self._layout.timezone()
 
-    @property
+    @cached_property
     def settings(self) -> Settings:
         """The settings; read on first need."""
-        if self._settings is None:
+        settings = self._given_settings
+        if settings is None:
             from lakestream.settings import Settings
 
-            self._settings = Settings()
-        return self._settings
+            settings = Settings()
+        return settings if self._given is not None else settings.for_lake(self.root)
 
     @property
     def spark(self) -> SparkSession:
@@ -247,6 +252,7 @@ class Lake:
                 epoch=to_micros(self._meter.now()),
                 outbox=self._outbox,
                 is_held=self._notifier.is_held,
+                is_ours=lambda uuid: self._leases is None or self._leases.has(uuid),
             )
         return self._engine_
 
@@ -875,9 +881,31 @@ class Lake:
         Events are sent meanwhile, by threads of their own. Raises SparkGoneError when Spark has ended.
         """
         self._check_spark()
+        self._take_part()
         if self._is_idle():
             return []
-        return self._ticked(lambda: [*self._engine.round(), *self._tree.round()])
+        return self._ticked(lambda: [*self._engine.round(), *(self._tree.round() if self._has_tree else [])])
+
+    def share(self, leases: Leases) -> None:
+        """Have rounds run only what this daemon holds of a lake that several daemons serve."""
+        self._leases = leases
+
+    def _take_part(self) -> None:
+        """Follow the leases: what another daemon ran before is read from the lake."""
+        part = None if self._leases is None else self._leases.use()
+        if part is None or part == self._part:
+            return
+        self._part = part
+        self._engine.take(part)
+        # Events are sent by the daemon that runs their stream, from where the one before has stopped.
+        self._notifier.close()
+        self._notifier.only = part
+        self.__dict__.pop("_tree", None)
+
+    @property
+    def _has_tree(self) -> bool:
+        """Whether continuous queries and triggers are this process's to run."""
+        return self._part is None or TREE in self._part
 
     def _tick_streams(self) -> list[TickReport]:
         return self._ticked(self._engine.round)
@@ -888,12 +916,13 @@ class Lake:
             reports = work()
             if reports:
                 self._notifier.follow(self._engine, at_once=True)
-        self.alarms = {**self._engine.alarms, **self._tree.queries.alarms}
+        self.alarms = {**self._engine.alarms, **(self._tree.queries.alarms if self._has_tree else {})}
         return reports
 
     def _is_idle(self) -> bool:
         """Return whether a round would do nothing: to find that out it need not keep others from writing."""
-        return self._notifier.is_waiting() and self._engine.is_idle() and self._tree.is_idle()
+        tree_is_idle = not self._has_tree or self._tree.is_idle()
+        return self._notifier.is_waiting() and self._engine.is_idle() and tree_is_idle
 
     def run(
         self,

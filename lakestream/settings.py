@@ -36,6 +36,9 @@ OTHER_VARIABLES = frozenset({"LAKESTREAM_CRASH_AT", "LAKESTREAM_FAIL_AT"})
 _CHECKOUT = Path(__file__).resolve().parent.parent
 
 
+_STORE_POLL_SECONDS = 1.0
+
+
 class Settings(BaseSettings):
     """The settings of one lake object; frozen. Sizes take units (``16MiB``), times are seconds."""
 
@@ -154,8 +157,8 @@ class Settings(BaseSettings):
     poll_seconds: float = Field(
         default=0.02,
         gt=0,
-        description="pause between two looks at the sources while nothing changes; ten times as long "
-        "after ten seconds without a tick",
+        description="pause between two looks at the sources while nothing changes (1 in an object store); "
+        "ten times as long after ten seconds without a tick",
     )
 
     server_host: str = Field(default="127.0.0.1", min_length=1, description="address that `serve` listens on")
@@ -238,6 +241,23 @@ class Settings(BaseSettings):
         """Order the sources for pydantic-settings: arguments, environment, profile."""
         given = init_settings() if isinstance(init_settings, InitSettingsSource) else {}
         return init_settings, env_settings, InitSettingsSource(settings_cls, _profile(_profile_name(given)))
+
+    def for_lake(self, root: str) -> Settings:
+        """Return the settings for a lake: in an object store a look is a request, and costs as one.
+
+        Where a Spark of ours cannot read the store, Arrow carries everything. ``spark_conf`` gives it a file
+        system by naming ``spark.hadoop.fs.SCHEME.impl``; on Databricks it has one.
+        """
+        scheme, separator, _ = root.partition("://")
+        if not separator:
+            return self
+        update: dict[str, Any] = {}
+        if "poll_seconds" not in self.model_fields_set:
+            update["poll_seconds"] = _STORE_POLL_SECONDS
+        reads = f"spark.hadoop.fs.{scheme}.impl" in self.spark_conf
+        if not reads and "DATABRICKS_RUNTIME_VERSION" not in os.environ:
+            update |= {"transport": "arrow", "small_bytes": sys.maxsize, "small_rows": sys.maxsize}
+        return self.model_copy(update=update)
 
     def sources(self) -> dict[str, str]:
         """Return for each setting where its value comes from.

@@ -185,7 +185,8 @@ class Engine:
     """Runs the ticks of one lake's streams in this process, one at a time.
 
     ``spark`` is called on first need; ``meter`` gives real seconds for durations and rate limits;
-    ``is_held`` tells which streams wait because their events cannot be sent.
+    ``is_held`` tells which streams wait because their events cannot be sent, ``is_ours`` which ones are
+    still this process's to run where daemons share them.
     """
 
     catalog: Catalog
@@ -197,6 +198,7 @@ class Engine:
     epoch: int
     outbox: Outbox
     is_held: Callable[[str], bool] = field(default=lambda _: False)
+    is_ours: Callable[[str], bool] = field(default=lambda _: True)
     _running: dict[str, _Running] = field(default_factory=dict)
     _dropping: list[StreamRecord] = field(default_factory=list)
     alarms: Mapping[str, Alarm] = field(default_factory=dict)
@@ -208,6 +210,18 @@ class Engine:
     def restrict(self, uuids: frozenset[str] | None) -> None:
         """Have rounds take these streams only, by id; None: all."""
         self._only, self._agenda = uuids, None
+
+    def take(self, uuids: frozenset[str]) -> None:
+        """Have rounds take what is this daemon's part now; what it did not have is read from the lake."""
+        had = frozenset() if self._only is None else self._only
+        for uuid in had - uuids:
+            if uuid in self._running:
+                self._save(self._running[uuid])
+        for uuid in had ^ uuids:
+            self.forget(uuid)
+        # Commits of the daemon that ran a stream before are of an earlier turn than ours.
+        self.epoch = to_micros(self.meter.now())
+        self.restrict(uuids)
 
     def _streams(self) -> list[StreamRecord]:
         """Return the streams that rounds take."""
@@ -863,9 +877,13 @@ class Engine:
     def _fail(self, record: StreamRecord, error: LakestreamError) -> None:
         """Give the stream its named state, or try it again later; its neighbours go on."""
         self._running.pop(record.uuid, None)
+        if not self.is_ours(record.uuid):
+            return
         named = named_state(record, error)
         self._note(record, named)
-        if not may_pass(named):
+        # In an object store another process may just have run the stream: what it did is read then.
+        rival = named.code == "FENCED" and not self.catalog.layout.is_local
+        if not (may_pass(named) or rival):
             self.registry.update(record.uuid, status="Failed", last_error=str(named))
             return
         retry_us = self._retries.put(record.uuid, to_micros(self.clock.now()))

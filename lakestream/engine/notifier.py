@@ -63,6 +63,8 @@ class Notifier:
     deliveries: Deliveries
     settings: Settings
     meter: Clock
+    only: frozenset[str] | None = None
+    """The streams whose events this process sends, where daemons share them; None: all."""
     _definitions: dict[str, tuple[str, Notification | None]] = field(default_factory=dict)
     _dispatcher: Dispatcher | None = None
     _lock: IO[bytes] | None = None
@@ -121,7 +123,8 @@ class Notifier:
             self._lock = None
 
     def _notified(self) -> dict[str, Notification]:
-        found = {record.uuid: self._notification(record) for record in self.registry.streams()}
+        records = [r for r in self.registry.streams() if self.only is None or r.uuid in self.only]
+        found = {record.uuid: self._notification(record) for record in records}
         return {uuid: notification for uuid, notification in found.items() if notification is not None}
 
     def _notification(self, record: StreamRecord) -> Notification | None:

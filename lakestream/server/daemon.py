@@ -8,7 +8,7 @@ import signal
 import socket
 import sys
 import threading
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from typing import TYPE_CHECKING
 
 import uvicorn
@@ -24,7 +24,9 @@ from lakestream.server.live import Live, Rates
 from lakestream.server.metrics import Metrics
 from lakestream.server.owner import Ownership
 from lakestream.server.reader import Reader
+from lakestream.server.sharing import sharing
 from lakestream.server.statements import Statements
+from lakestream.storage.leases import MAINTENANCE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
     from lakestream.server.owner import Owner
     from lakestream.settings import Settings
     from lakestream.storage.layout import Layout
+    from lakestream.storage.leases import Leases
 
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 MESSAGE_LIMIT = 64 * 1024
@@ -44,17 +47,19 @@ _DRAIN_SECONDS = 2
 def serve(layout: Layout, settings: Settings, say: Callable[[str], None]) -> None:
     """Serve a lake until SIGTERM or SIGINT; ``say`` hears what happens. Called in the main thread.
 
-    Waits for a daemon that serves the lake already. Raises ConfigError TOKEN_NEEDED, BusyError PORT_IN_USE,
-    NotSupportedError for a lake in an object store, and what ends the rounds (SPARK_DIED).
+    Waits for a daemon that serves the lake already; in an object store it shares the streams with others.
+    Raises ConfigError TOKEN_NEEDED, BusyError PORT_IN_USE, and what ends the rounds (SPARK_DIED).
     """
     check_token(settings)
     clock = SystemClock()
-    with _ended_by_signals():
-        ownership = Ownership.wait(layout, clock, lambda owner: say(_waits(owner)))
-        with ownership, closing(listen(settings.server_host, settings.server_port)) as listening:
-            if settings.connect_port:
-                listen(LOOPBACK[0], settings.connect_port).close()
-            _run(layout, settings, say, ownership, listening)
+    with _ended_by_signals(), ExitStack() as held:
+        ownership = None
+        if layout.is_local:
+            ownership = held.enter_context(Ownership.wait(layout, clock, lambda owner: say(_waits(owner))))
+        listening = held.enter_context(closing(listen(settings.server_host, settings.server_port)))
+        if settings.connect_port:
+            listen(LOOPBACK[0], settings.connect_port).close()
+        _run(layout, settings, say, ownership, listening)
 
 
 def check_token(settings: Settings) -> None:
@@ -116,10 +121,10 @@ def _run(
     layout: Layout,
     settings: Settings,
     say: Callable[[str], None],
-    ownership: Ownership,
+    ownership: Ownership | None,
     listening: socket.socket,
 ) -> None:
-    """Start Spark and the server, then run rounds until told to stop."""
+    """Start Spark and the server, then run rounds until told to stop; without ownership, a part of them."""
     from scheduler.daily import daily
     from scheduler.watch import watch
 
@@ -138,14 +143,27 @@ def _run(
         listener = Listener(f"serving {layout.root} at {url}", say, clock, live, rates, metrics, feed)
         with closing(Statements(another)) as statements:
             service = Service(reader, statements, live, metrics.text, listener.is_well)
-            upkeep = daily(settings.maintenance_at, lake.timezone, lambda: maintain(another, say))
-            with upkeep, _answering(service, settings, listening, feed):
-                ownership.announce(url, clock)
-                watch(lake, listener, poll_seconds=settings.poll_seconds)
+            with ExitStack() as held:
+                held.enter_context(_answering(service, settings, listening, feed))
+                leases = None
+                if ownership is not None:
+                    ownership.announce(url, clock)
+                else:
+                    leases = held.enter_context(sharing(layout, url, clock, say))
+                    lake.share(leases)
+                held.enter_context(
+                    daily(settings.maintenance_at, lake.timezone, lambda: maintain(another, leases, say))
+                )
+                watch(lake, listener, poll_seconds=lake.settings.poll_seconds)
 
 
-def maintain(open_lake: Callable[[], Lake], say: Callable[[str], None]) -> None:
-    """Maintain a lake beside its rounds, and say what came of it; an error is said too, not raised."""
+def maintain(open_lake: Callable[[], Lake], leases: Leases | None, say: Callable[[str], None]) -> None:
+    """Maintain a lake beside its rounds, and say what came of it; an error is said too, not raised.
+
+    Does nothing where another daemon has that lease.
+    """
+    if leases is not None and not leases.has(MAINTENANCE):
+        return
     try:
         with open_lake() as lake:
             done = lake.maintain()

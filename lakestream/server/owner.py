@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import os
 import socket
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Self
 
-from lakestream.errors import NotSupportedError
+from lakestream.storage.files import store_of
+from lakestream.storage.leases import read_roll
 from lakestream.storage.lock import try_lock
 
 if TYPE_CHECKING:
@@ -42,13 +44,8 @@ class Ownership:
     def wait(cls, layout: Layout, clock: Clock, waiting: Callable[[Owner | None], None]) -> Ownership:
         """Take the right to serve a lake, after the daemon that has it; ``waiting`` hears of that one.
 
-        Raises NotSupportedError for a lake in an object store: nothing keeps two daemons apart there.
+        Only for a local lake: one in an object store is shared (see :mod:`lakestream.storage.leases`).
         """
-        if not layout.is_local:
-            raise NotSupportedError(
-                "serve of a lake in an object store",
-                hint="run it on a schedule: `lakestream run` in one process at a time",
-            )
         file = try_lock(layout, _FILE)
         if file is None:
             waiting(_written(layout))
@@ -76,14 +73,34 @@ class Ownership:
 
 
 def find_owner(layout: Layout) -> Owner | None:
-    """Return the daemon that serves a lake, None when there is none or it is not ready yet."""
-    if not layout.is_local or not Path(layout.system_root, _FILE).exists():
+    """Return the daemon that serves a lake, None when there is none or it is not ready yet.
+
+    Of those that share a lake in an object store, one on this machine.
+    """
+    if not layout.is_local:
+        return _member_here(layout)
+    if not Path(layout.system_root, _FILE).exists():
         return None
     file = try_lock(layout, _FILE)
     if file is not None:
         file.close()
         return None
     return _written(layout)
+
+
+def _member_here(layout: Layout) -> Owner | None:
+    members = read_roll(store_of(layout.system_root)).members.values()
+    here = [member for member in members if member.host == socket.gethostname() and _lives(member.pid)]
+    return Owner(here[0].pid, here[0].host, here[0].url, here[0].since) if here else None
+
+
+def _lives(pid: int) -> bool:
+    with suppress(PermissionError):
+        try:
+            os.kill(pid, 0)
+        except ProcessLookupError:
+            return False
+    return True
 
 
 def _written(layout: Layout) -> Owner | None:

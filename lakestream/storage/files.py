@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 from uuid import uuid4
@@ -12,7 +13,7 @@ from uuid import uuid4
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from deltalake.fs import DeltaStorageHandler
+    from obstore.store import ObjectStore
 
 _URI = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]+://")
 
@@ -27,27 +28,26 @@ def join(root: str, *segments: str) -> str:
     return "/".join([root.rstrip("/") or "/", *segments]) if root != "/" else "/" + "/".join(segments)
 
 
-def _handler(folder: str) -> DeltaStorageHandler:
-    # Imported here: it brings pyarrow, which the way to SHOW STREAMS on a local lake must not load.
-    from deltalake.fs import DeltaStorageHandler
+@lru_cache(maxsize=256)
+def store_of(folder: str) -> ObjectStore:
+    """Return the object store of a URI, its root being the URI; credentials are the environment's."""
+    # Imported here: a local lake needs none of it.
+    from obstore.store import from_url
 
-    return DeltaStorageHandler(folder)
+    return from_url(folder)
 
 
 def read_bytes(folder: str, name: str) -> bytes:
     """Return the content of ``folder/name``; FileNotFoundError when it is not there."""
     if not is_uri(folder):
         return Path(folder, name).read_bytes()
-    with _handler(folder).open_input_file(name) as file:
-        content: bytes = file.read()
-    return content
+    return bytes(store_of(folder).get(name).bytes())
 
 
 def write_bytes(folder: str, name: str, content: bytes) -> None:
     """Write ``folder/name`` whole: on a local disk readers see the old or the new content only."""
     if is_uri(folder):
-        with _handler(folder).open_output_stream(name) as file:
-            file.write(content)
+        store_of(folder).put(name, content)
         return
     target = Path(folder, name)
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -61,7 +61,7 @@ def exists(folder: str, name: str) -> bool:
     if not is_uri(folder):
         return os.path.isfile(f"{folder}/{name}")  # noqa: PTH113 - a Path takes five times as long
     try:
-        read_bytes(folder, name)
+        store_of(folder).head(name)
     except FileNotFoundError:
         return False
     return True
@@ -86,7 +86,8 @@ def stamp(folder: str, name: str) -> tuple[int, int] | None:
 def size(folder: str, names: Sequence[str]) -> int:
     """Return the bytes of files in ``folder`` together; one that is gone counts as none."""
     if is_uri(folder):
-        return sum(info.size or 0 for info in _handler(folder).get_file_info(list(names)))
+        sizes = {found["path"]: found["size"] for batch in store_of(folder).list() for found in batch}
+        return sum(sizes.get(name, 0) for name in names)
     return sum(file.stat().st_size for file in (Path(folder, name) for name in names) if file.exists())
 
 
@@ -98,22 +99,16 @@ def folders(path: str) -> list[str]:
                 return sorted(entry.name for entry in entries if entry.is_dir())
         except FileNotFoundError:
             return []
-    from pyarrow.fs import FileType
-
-    infos = _handler(path).get_file_info_selector(_selector())
-    return sorted(info.base_name for info in infos if info.type == FileType.Directory)
-
-
-def _selector() -> object:
-    from pyarrow.fs import FileSelector
-
-    return FileSelector("", allow_not_found=True)
+    found = store_of(path).list_with_delimiter()["common_prefixes"]
+    return sorted(prefix.rstrip("/").rpartition("/")[2] for prefix in found)
 
 
 def remove_folder(path: str, holding: str) -> None:
     """Remove a folder and all in it; a local one moves into ``holding`` first, so it goes at once."""
     if is_uri(path):
-        _handler(path).delete_dir("")
+        store = store_of(path)
+        for batch in store.list():
+            store.delete([found["path"] for found in batch])
         return
     aside = Path(holding, uuid4().hex)
     aside.parent.mkdir(parents=True, exist_ok=True)

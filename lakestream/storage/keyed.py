@@ -1,7 +1,8 @@
 """Small system tables of rows by key, kept as Delta tables and read without pyarrow.
 
 Rows are plain dicts; a table's columns are fixed, a column of JSON takes what varies. Each change is
-one commit. Rows are kept in memory and read again only when the table's version has moved.
+one commit, made again on what is there then where somebody else's came in between. Rows are kept in memory
+and read again only when the table's version has moved.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from deltalake import DeltaTable, write_deltalake
 
 from lakestream.errors import StorageError
 from lakestream.storage import files
-from lakestream.storage.edits import create
+from lakestream.storage.edits import create, retried
 from lakestream.storage.reading import identifier, text_literal
 from lakestream.storage.table import Table
 from lakestream.storage.types import delta_field
@@ -121,26 +122,32 @@ class KeyedTable:
     def put(self, rows: Iterable[Row]) -> None:
         """Insert rows, each in the place of the old row of its key, in one commit."""
         new = {row[self._key]: row for row in rows}
-        if not new:
-            return
-        old = self.rows()
-        table = self._writable()
-        # What is written must match the predicate of what it replaces: new keys stand in it too.
-        replaced = list(new) if any(key in old for key in new) else []
-        self._write(table, list(new.values()), replaced)
-        self._rows = {**old, **new}
-        self._version = table.version
+        if new:
+            self._put(new)
 
+    @retried
+    def change(self, key: str, change: Callable[[Row | None], Row]) -> None:
+        """Put a row that is made of the one that is there; None: there is none."""
+        self._put_once({key: change(self.rows().get(key))})
+
+    @retried
     def remove(self, keys: Iterable[str]) -> None:
         """Remove the rows of these keys in one commit; keys that are not there are passed over."""
         old = self.rows()
         gone = [key for key in keys if key in old]
-        if not gone:
-            return
-        table = self._writable()
-        self._write(table, [], gone)
-        self._rows = {key: row for key, row in old.items() if key not in gone}
-        self._version = table.version
+        if gone:
+            left = {key: row for key, row in old.items() if key not in gone}
+            self._write([], gone, left)
+
+    @retried
+    def _put(self, new: dict[str, Row]) -> None:
+        self._put_once(new)
+
+    def _put_once(self, new: dict[str, Row]) -> None:
+        old = self.rows()
+        # What is written must match the predicate of what it replaces: new keys stand in it too.
+        replaced = list(new) if any(key in old for key in new) else []
+        self._write(list(new.values()), replaced, {**old, **new})
 
     def _writable(self) -> Table:
         if self._table is None or not self._is_writable:
@@ -148,9 +155,12 @@ class KeyedTable:
             self._is_writable = True
         return self._table
 
-    def _write(self, table: Table, rows: list[Row], replaced: list[str]) -> None:
+    def _write(self, rows: list[Row], replaced: list[str], then: dict[str, Row]) -> None:
+        """Write rows in the place of others; ``then`` is what the table holds if nobody else wrote."""
         import pyarrow as pa
 
+        table = self._writable()
+        before = table.version
         data = pa.Table.from_pylist(rows, schema=table.schema)
         if not replaced:
             write_deltalake(table.handle, data, mode="append")
@@ -158,6 +168,8 @@ class KeyedTable:
             keys = ", ".join(map(text_literal, replaced))
             predicate = f"{identifier(self._key)} IN ({keys})"
             write_deltalake(table.handle, data, mode="overwrite", predicate=predicate)
+        if table.version == before + 1:
+            self._rows, self._version = then, table.version
         compact(table, _COMPACT_AFTER)
 
 

@@ -1,8 +1,8 @@
 """One writing process per local lake: an OS lock that the kernel releases on any end of the process.
 
 Hadoop's local file system does not stop two processes from writing one commit (LocalLogStore: "for
-testing only"), so the lock is what keeps commits from being lost. Object stores have put-if-absent
-and need none.
+testing only"), so the lock is what keeps commits from being lost. Object stores have put-if-absent:
+there processes do not wait for one another, only the threads of one do.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import fcntl
 import json
 import os
 import threading
+from collections import defaultdict
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -38,6 +39,8 @@ class _Held:
     descriptor: int = -1
 
 
+_threads: defaultdict[str, threading.RLock] = defaultdict(threading.RLock)
+"""By lake in an object store: what keeps the threads of this process apart."""
 _held: WeakKeyDictionary[Layout, _Held] = WeakKeyDictionary()
 _held_guard = threading.Lock()
 
@@ -47,10 +50,11 @@ def writer_lock(layout: Layout, *, wait_seconds: float, clock: Clock, purpose: s
     """Hold the right to write to the lake; within one Lake (one Layout object) it nests.
 
     Waits up to ``wait_seconds`` of the clock. Raises BusyError LAKE_LOCKED with the holder's process
-    id and purpose. Does nothing for a lake in an object store.
+    id and purpose.
     """
     if not layout.is_local:
-        yield
+        with _among_threads(layout, wait_seconds):
+            yield
         return
     with _held_guard:
         held = _held.setdefault(layout, _Held())
@@ -65,6 +69,21 @@ def writer_lock(layout: Layout, *, wait_seconds: float, clock: Clock, purpose: s
             held.count -= 1
             if held.count == 0:
                 os.close(held.descriptor)
+
+
+@contextmanager
+def _among_threads(layout: Layout, wait_seconds: float) -> Iterator[None]:
+    lock = _threads[layout.root]
+    if not lock.acquire(timeout=wait_seconds):
+        raise BusyError(
+            "LAKE_LOCKED",
+            f"this process ({os.getpid()}) is writing to the lake {layout.root}",
+            hint="try again",
+        )
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 def try_lock(layout: Layout, name: str) -> IO[bytes] | None:

@@ -8,10 +8,11 @@ stream, its tick being the transaction version of the commit that wrote it.
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
+from deltalake.exceptions import CommitFailedError
 
 from lakestream.errors import StatementError, StorageError, did_you_mean
 from lakestream.storage import files
@@ -278,12 +279,14 @@ class Registry:
 
     def update(self, uuid: str, **changes: object) -> StreamRecord:
         """Change fields of a stream and return it; STREAM_NOT_FOUND when it was removed."""
-        row = self._streams.rows().get(uuid)
-        if row is None:
-            raise StatementError("STREAM_NOT_FOUND", f"the stream {uuid} is no longer there")
-        record = StreamRecord(**{**vars(_record(StreamRecord, row)), **changes})
-        self._streams.put([_row(record)])
-        return record
+
+        def changed(row: dict[str, Any] | None) -> dict[str, Any]:
+            if row is None:
+                raise StatementError("STREAM_NOT_FOUND", f"the stream {uuid} is no longer there")
+            return _row(replace(_record(StreamRecord, row), **changes))  # type: ignore[arg-type]
+
+        self._streams.change(uuid, changed)
+        return _record(StreamRecord, self._streams.rows()[uuid])
 
     def remove(self, uuid: str) -> None:
         """Remove a stream with its state; its ticks go with the next clearing of the logs."""
@@ -435,12 +438,14 @@ class _TickLog(Generic[_Tick]):
             if table.version % _REFRESHED_EVERY == 0:
                 table.refresh()
             rows = pa.Table.from_pylist([_row(record) for record in records], schema=table.schema)
+            before = table.version
             write_deltalake(table.handle, rows, mode="append")
             self._last.update({record.uuid: record for record in records})
             self._files += 1
+            # What another daemon appended in between is read with the next look.
+            self._read_at = table.version if table.version == before + 1 else -1
             if self._files > _MAX_FILES:
-                self._rewrite(table, self._kept())
-            self._read_at = table.version
+                self._shorten(table)
 
     def clear(self) -> int:
         """Keep the last ticks of each stream only, and return how many records went."""
@@ -448,11 +453,7 @@ class _TickLog(Generic[_Tick]):
         if self._table is None:
             return 0
         with self._table.guard:
-            records, kept = self._read(None), self._kept()
-            if len(kept) < len(records):
-                self._rewrite(self._table, kept)
-                self._read_at = self._table.version
-            return len(records) - len(kept)
+            return self._shorten(self._table)
 
     def last(self, uuid: str) -> _Tick | None:
         """Return the newest record of a stream."""
@@ -504,15 +505,25 @@ class _TickLog(Generic[_Tick]):
         last = self._kept_ticks()
         return [record for records in own.values() for record in records[-last:]]
 
-    def _rewrite(self, table: Table, records: Sequence[_Tick]) -> None:
-        """Put these records in the place of all, in one commit."""
+    def _shorten(self, table: Table) -> int:
+        """Put the last ticks of the streams in the place of all, in one commit; return how many go.
+
+        Where another daemon appends meanwhile, nothing goes: there is a next time.
+        """
         import pyarrow as pa
 
-        data = pa.Table.from_pylist([_row(record) for record in records], schema=table.schema)
-        write_deltalake(table.handle, data, mode="overwrite")
+        records, kept = self._read(None), self._kept()
+        if len(kept) == len(records) and self._files <= _MAX_FILES:
+            return 0
+        data = pa.Table.from_pylist([_row(record) for record in kept], schema=table.schema)
+        try:
+            write_deltalake(table.handle, data, mode="overwrite")
+        except CommitFailedError:
+            return 0
         table.handle.vacuum(retention_hours=1, enforce_retention_duration=False, dry_run=False)
-        table.reopen()
+        self._read_at = table.reopen()
         self._files = 1
+        return len(records) - len(kept)
 
 
 def _row(record: StreamRecord | TickPlan | Progress | Recalculation | Failure) -> dict[str, Any]:

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import os
+import socket
 from typing import TYPE_CHECKING
 
 import pytest
+from obstore.store import MemoryStore
 
 from lakestream.clock import SystemClock
-from lakestream.errors import ConfigError, NotSupportedError
+from lakestream.errors import ConfigError
+from lakestream.server import owner
 from lakestream.server.connect import with_connect
 from lakestream.server.daemon import check_token
 from lakestream.server.owner import Owner, Ownership, find_owner
 from lakestream.settings import Settings
 from lakestream.storage.layout import Layout
+from lakestream.storage.leases import Leases, Member
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -47,10 +52,24 @@ def test_a_second_daemon_waits_and_takes_over(tmp_path: Path) -> None:
     assert find_owner(layout) is None
 
 
-def test_a_lake_in_an_object_store_is_not_served() -> None:
-    with pytest.raises(NotSupportedError, match="object store"):
-        Ownership.wait(Layout("s3://bucket/lake"), SystemClock(), lambda _: None)
-    assert find_owner(Layout("s3://bucket/lake")) is None
+@pytest.mark.parametrize(
+    ("host", "pid", "is_here"),
+    [
+        (socket.gethostname(), os.getpid(), True),
+        ("elsewhere", os.getpid(), False),
+        (socket.gethostname(), 2**22 + 1, False),
+    ],
+)
+def test_of_daemons_that_share_a_lake_one_that_lives_here_is_asked(
+    monkeypatch: pytest.MonkeyPatch, host: str, pid: int, is_here: bool
+) -> None:
+    store = MemoryStore()
+    monkeypatch.setattr(owner, "store_of", lambda _: store)
+    layout = Layout("s3://bucket/lake")
+    assert find_owner(layout) is None
+    Leases(store, Member(pid, host, "http://127.0.0.1:8600", "now"), set, SystemClock()).renew()
+    expected = Owner(pid, host, "http://127.0.0.1:8600", "now") if is_here else None
+    assert find_owner(layout) == expected
 
 
 def test_others_than_this_machine_need_a_token() -> None:

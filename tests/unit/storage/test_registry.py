@@ -3,12 +3,13 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
 
 from lakestream.errors import StatementError
+from lakestream.storage.keyed import KeyedTable
 from lakestream.storage.registry import Progress, Registry, StreamRecord, TickPlan
 
 if TYPE_CHECKING:
@@ -100,3 +101,34 @@ def test_streams_are_listed_without_arrow_or_spark(layout: Layout) -> None:
         [sys.executable, "-c", code, layout.root], capture_output=True, text=True, check=True
     )
     assert done.stdout == "[]\n"
+
+
+def test_two_writers_at_once_lose_nothing(layout: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where no lock keeps processes apart, a change is made again on what another one wrote meanwhile."""
+    one, other = Registry(layout), Registry(layout)
+    one.add(record())
+    one.add(record("u2", "t"))
+    whole = KeyedTable._write
+
+    def late(table: KeyedTable, *arguments: Any) -> None:
+        monkeypatch.setattr(KeyedTable, "_write", whole)
+        other.update("u1", extra={"rival": 1})  # between the look of the first one and its write
+        whole(table, *arguments)
+
+    monkeypatch.setattr(KeyedTable, "_write", late)
+    one.update("u1", status="Stopped")
+    monkeypatch.setattr(KeyedTable, "_write", late)
+    one.update("u2", status="Failed")
+    found = {stream.uuid: stream for stream in one.streams()}
+    assert found == {stream.uuid: stream for stream in Registry(layout).streams()}
+    assert (found["u1"].status, found["u1"].extra) == ("Stopped", {"rival": 1})
+    assert found["u2"].status == "Failed"
+
+
+def test_ticks_that_two_writers_append_are_all_seen(layout: Layout) -> None:
+    one, other = Registry(layout), Registry(layout)
+    for tick in range(1, 4):
+        one.write_plans([TickPlan("u1", tick, "changes", tick, tick + 1, 0)])
+        other.write_plans([TickPlan("u2", tick, "changes", tick, tick + 1, 0)])
+    assert one.last_of_all() == other.last_of_all()
+    assert {uuid: plan.tick for uuid, (plan, _) in one.last_of_all().items() if plan} == {"u1": 3, "u2": 3}

@@ -1,0 +1,50 @@
+"""A daemon's part of a lake in an object store, which it shares with the other daemons of the lake."""
+
+from __future__ import annotations
+
+import os
+import socket
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from lakestream.storage import files
+from lakestream.storage.leases import MAINTENANCE, RENEW_SECONDS, TREE, Leases, Member
+from lakestream.storage.registry import Registry
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from lakestream.clock import Clock
+    from lakestream.storage.layout import Layout
+
+
+@contextmanager
+def sharing(layout: Layout, url: str, clock: Clock, say: Callable[[str], None]) -> Iterator[Leases]:
+    """Take part in running a lake's streams; what this daemon has goes back at the end.
+
+    Raises what the store raises when the leases cannot be taken at first; later that is said, and what
+    cannot be renewed in time is given up.
+    """
+    from scheduler.regular import regularly
+
+    registry = Registry(layout)
+    member = Member(os.getpid(), socket.gethostname(), url, clock.now().isoformat())
+    leases = Leases(
+        files.store_of(layout.system_root),
+        member,
+        lambda: {TREE, MAINTENANCE, *(record.uuid for record in registry.streams())},
+        clock,
+    )
+    leases.renew()
+
+    def renew() -> None:
+        try:
+            leases.renew()
+        except Exception as error:  # noqa: BLE001 - the store may answer the next time
+            say(f"the leases were not renewed: {error}")
+
+    try:
+        with regularly(RENEW_SECONDS, renew):
+            yield leases
+    finally:
+        leases.leave()

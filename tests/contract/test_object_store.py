@@ -1,0 +1,161 @@
+"""A lake in a store of S3's protocol: the same rows as on a disk, and daemons that share the streams."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+import pytest
+from moto.server import ThreadedMotoServer
+
+from lakestream import Lake, ManualClock, Settings
+from lakestream.storage import files
+from lakestream.storage.delta import read_commits
+from lakestream.storage.leases import LEASE_SECONDS, TREE, Leases, Member
+from lakestream.storage.registry import Registry
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+START = datetime(2025, 1, 1, tzinfo=UTC)
+SETTINGS = Settings(transport="arrow")
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[str]:
+    server = ThreadedMotoServer(port=0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    yield f"http://{host}:{port}"
+    server.stop()
+
+
+@pytest.fixture
+def root(server: str, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Iterator[str]:
+    given = {
+        "AWS_ACCESS_KEY_ID": "key",
+        "AWS_SECRET_ACCESS_KEY": "secret",
+        "AWS_REGION": "us-east-1",
+        "AWS_ENDPOINT_URL": server,
+        "AWS_ALLOW_HTTP": "true",
+    }
+    for name, value in given.items():
+        monkeypatch.setenv(name, value)
+    files.store_of.cache_clear()
+    import boto3
+
+    boto3.client("s3", endpoint_url=server).create_bucket(Bucket="lakes")
+    yield f"s3://lakes/{request.node.name}"
+    files.store_of.cache_clear()
+
+
+def stream(name: str, source: str) -> str:
+    return (
+        f"CREATE STREAM {name} INTERVAL(10s) SLIDING(10s) FROM {source} INTO o_{name} "
+        "AS SELECT _twstart AS w, count(*) AS n, sum(v) AS total FROM %%trows"
+    )
+
+
+def write(lake: Lake, table: str, *seconds: int) -> None:
+    lake.insert(table, [{"ts": START + timedelta(seconds=second), "v": second} for second in seconds])
+
+
+def rows(lake: Lake, name: str) -> list[tuple[int, int, int]]:
+    found = lake.sql(f"SELECT w, n, total FROM o_{name} ORDER BY w").fetchall()
+    return [(int((w - START).total_seconds()), n, total) for w, n, total in found]
+
+
+def test_a_lake_in_a_store_holds_what_one_on_a_disk_does(root: str, spark: SparkSession) -> None:
+    with Lake(root, spark=spark, settings=SETTINGS) as lake:
+        lake.sql("CREATE TABLE m (ts TIMESTAMP, v INT)")
+        lake.sql(stream("s", "m"))
+        write(lake, "m", 1, 2, 11, 21)
+        assert not lake.run().failed
+        assert rows(lake, "s") == [(0, 2, 3), (10, 1, 11)]
+    with Lake(root, spark=spark, settings=SETTINGS) as lake:
+        write(lake, "m", 3, 31)
+        lake.sql(f"DELETE FROM m WHERE ts = '{START + timedelta(seconds=31):%Y-%m-%d %H:%M:%S}'")
+        assert not lake.run().failed
+        assert rows(lake, "s") == [(0, 3, 6), (10, 1, 11), (20, 1, 21)]
+        [status] = lake.streams()
+        assert (status.status, status.lag) == ("Running", 0)
+        lake.sql("DROP STREAM s")
+        lake.sql("DROP TABLE o_s")
+        assert lake.sql("SHOW TABLES").fetchall() == [("m",)]
+
+
+class Daemon:
+    """What a daemon does in its rounds, told to do it."""
+
+    def __init__(self, root: str, spark: SparkSession, clock: ManualClock, pid: int) -> None:
+        self.lake = Lake(root, spark=spark, settings=SETTINGS)
+        registry = Registry(self.lake._layout)
+        self.leases = Leases(
+            files.store_of(f"{root}/_lakestream"),
+            Member(pid, "host", "http://127.0.0.1:8600", START.isoformat()),
+            lambda: {TREE, *(record.uuid for record in registry.streams())},
+            clock,
+        )
+        self.leases.renew()
+        self.lake.share(self.leases)
+
+    def work(self) -> set[str]:
+        """Run rounds until nothing is left; return the streams that ticked."""
+        ticked = set()
+        while reports := self.lake.tick_once():
+            assert not [report for report in reports if report.error], reports
+            ticked |= {report.stream for report in reports}
+        return ticked
+
+
+def test_daemons_share_the_streams_and_take_over(root: str, spark: SparkSession) -> None:
+    clock = ManualClock(START)
+    names = ("a", "b", "c")
+    with Lake(root, spark=spark, settings=SETTINGS) as lake:
+        lake.sql("CREATE TABLE m (ts TIMESTAMP, v INT)")
+        for name in names:
+            lake.sql(stream(name, "m"))
+        first, second = Daemon(root, spark, clock, 1), Daemon(root, spark, clock, 2)
+        first.work()
+        for daemon in (first, second, first, second):
+            daemon.leases.renew()
+            daemon.work()
+        write(lake, "m", 1, 11)
+        shared = first.work(), second.work()
+        assert shared[0] | shared[1] == {f"main.{name}" for name in names}
+        assert not shared[0] & shared[1]
+        assert shared[0]
+        assert shared[1]
+        clock.advance(timedelta(seconds=LEASE_SECONDS))  # the first one is heard of no more
+        second.leases.renew()
+        write(lake, "m", 2, 21)
+        assert second.work() == {f"main.{name}" for name in names}
+        assert first.work() == set()
+        for name in names:
+            assert rows(lake, name) == [(0, 2, 3), (10, 1, 11)]
+            ticks = [
+                tick
+                for commit in read_commits(f"{root}/main/o_{name}", 0, 3)
+                for _, tick in commit.transactions
+            ]
+            assert ticks == sorted(set(ticks)), "a tick was committed twice"
+
+
+def test_a_stream_that_two_processes_run_at_once_has_each_tick_once(root: str, spark: SparkSession) -> None:
+    with (
+        Lake(root, spark=spark, settings=SETTINGS) as one,
+        Lake(root, spark=spark, settings=SETTINGS) as other,
+    ):
+        one.sql("CREATE TABLE m (ts TIMESTAMP, v INT)")
+        one.sql(stream("s", "m"))
+        for second in range(0, 60, 10):
+            write(one, "m", second, second + 3)
+            one.tick_once()
+            other.tick_once()
+        one.run()
+        assert rows(one, "s") == [(second, 2, 2 * second + 3) for second in range(0, 50, 10)]
+        assert one.streams()[0].status == "Running"

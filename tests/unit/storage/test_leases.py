@@ -1,0 +1,150 @@
+"""Daemons share what there is to run: never two the same, and nothing stays without one."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from obstore.store import MemoryStore
+
+from lakestream.clock import ManualClock
+from lakestream.storage.leases import FILE, LEASE_SECONDS, Leases, Member, Roll, read_roll
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+START = datetime(2025, 1, 1, tzinfo=UTC)
+STREAMS = frozenset("abcd")
+
+
+class Daemons:
+    """Daemons of one store on one clock."""
+
+    def __init__(self) -> None:
+        self.store = MemoryStore()
+        self.clock = ManualClock(START)
+        self.wanted: Collection[str] = STREAMS
+
+    def one(self, pid: int = 1) -> Leases:
+        member = Member(pid, "host", "http://127.0.0.1:8600", START.isoformat())
+        return Leases(self.store, member, lambda: self.wanted, self.clock)
+
+    def advance(self, seconds: float) -> None:
+        self.clock.advance(timedelta(seconds=seconds))
+
+
+@pytest.fixture
+def daemons() -> Daemons:
+    return Daemons()
+
+
+def test_one_daemon_runs_everything(daemons: Daemons) -> None:
+    first = daemons.one()
+    assert first.use() == frozenset()
+    first.renew()
+    assert first.use() == STREAMS
+    daemons.wanted = STREAMS | {"e"}
+    first.renew()
+    assert first.has("e")
+
+
+def test_a_second_one_gets_its_part_once_the_first_has_let_go(daemons: Daemons) -> None:
+    first, second = daemons.one(1), daemons.one(2)
+    first.renew()
+    first.use()
+    second.renew()
+    assert second.use() == frozenset()
+    first.renew()
+    second.renew()
+    assert second.use() == frozenset()  # the first one still runs them
+    assert len(first.use()) == 2
+    first.renew()
+    second.renew()
+    assert len(second.use()) == 2
+    assert first.use() | second.use() == STREAMS
+
+
+def test_what_a_dead_one_had_is_taken_over(daemons: Daemons) -> None:
+    first, second = daemons.one(1), daemons.one(2)
+    first.renew()
+    first.use()
+    second.renew()
+    daemons.advance(LEASE_SECONDS - 1)
+    second.renew()
+    assert second.use() == frozenset()
+    daemons.advance(1)
+    assert first.use() == frozenset()  # it was away, and knows that by its own clock
+    assert not first.has("a")
+    second.renew()
+    assert second.use() == STREAMS
+    assert [member.pid for member in read_roll(daemons.store).members.values()] == [2]
+
+
+def test_one_that_leaves_gives_everything_back_at_once(daemons: Daemons) -> None:
+    first, second = daemons.one(1), daemons.one(2)
+    first.renew()
+    first.use()
+    first.leave()
+    assert first.use() == frozenset()
+    second.renew()
+    assert second.use() == STREAMS
+
+
+def test_a_change_by_another_one_is_not_lost(daemons: Daemons, monkeypatch: pytest.MonkeyPatch) -> None:
+    first, second = daemons.one(1), daemons.one(2)
+    first.renew()
+    whole = Roll.read
+
+    def late(content: bytes) -> Roll:
+        monkeypatch.setattr(Roll, "read", whole)
+        second.renew()  # between the look of the first one and its write
+        return whole(content)
+
+    monkeypatch.setattr(Roll, "read", late)
+    first.renew()
+    assert len(read_roll(daemons.store).members) == 2
+
+
+def test_what_a_newer_version_added_is_passed_over() -> None:
+    content = (
+        b'{"members": {"x": {"pid": 1, "host": "h", "url": "u", "since": "s", "mood": 1}}, "holders": {}}'
+    )
+    assert Roll.read(content).members["x"].host == "h"
+
+
+def test_nothing_was_ever_shared() -> None:
+    assert read_roll(MemoryStore()) == Roll()
+    assert FILE == "leases.json"
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["renew", "round", "leave"]), st.integers(0, 2), st.sampled_from([0.0, 4.0, 11.0])
+        ),
+        max_size=60,
+    )
+)
+def test_no_two_run_the_same_and_nothing_stays_behind(steps: list[tuple[str, int, float]]) -> None:
+    daemons = Daemons()
+    leases = [daemons.one(pid) for pid in range(3)]
+    for what, number, seconds in steps:
+        daemons.advance(seconds)
+        one = leases[number]
+        if what == "renew":
+            one.renew()
+        elif what == "round":
+            one.use()
+        else:
+            one.leave()
+        running = [name for lease in leases for name in STREAMS if name in lease._using and lease.has(name)]
+        assert len(running) == len(set(running))
+    survivor = leases[0]
+    survivor.renew()
+    daemons.advance(LEASE_SECONDS)
+    survivor.renew()
+    assert survivor.use() == STREAMS
