@@ -121,8 +121,8 @@ class Lake:
 
     ``clock`` is the wall clock (the machine's by default); ``spark`` a session to use instead of one of
     its own; ``create`` makes the lake when there is none; ``confirm`` is asked before a table outside
-    the lake is changed. One process writes at a time: statements and rounds of ticks wait for one
-    another across processes, by a lock on a local lake.
+    the lake is changed. One process at a time writes to a local lake: statements and rounds of ticks wait
+    for one another across processes, by a lock. In an object store conditional writes do instead.
 
     ``alarms`` tells when the clock makes something due, by the id of the stream or continuous query, as
     the last round left it: another object whenever it may have changed.

@@ -10,7 +10,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Self
 
-from lakestream.storage.files import store_of
 from lakestream.storage.leases import read_roll
 from lakestream.storage.lock import try_lock
 
@@ -89,7 +88,7 @@ def find_owner(layout: Layout) -> Owner | None:
 
 
 def _member_here(layout: Layout) -> Owner | None:
-    members = read_roll(store_of(layout.system_root)).members.values()
+    members = read_roll(layout.system_root).members.values()
     here = [member for member in members if member.host == socket.gethostname() and _lives(member.pid)]
     return Owner(here[0].pid, here[0].host, here[0].url, here[0].since) if here else None
 

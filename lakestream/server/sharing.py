@@ -7,7 +7,6 @@ import socket
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from lakestream.storage import files
 from lakestream.storage.leases import MAINTENANCE, RENEW_SECONDS, TREE, Leases, Member
 from lakestream.storage.registry import Registry
 
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
 def sharing(layout: Layout, url: str, clock: Clock, say: Callable[[str], None]) -> Iterator[Leases]:
     """Take part in running a lake's streams; what this daemon has goes back at the end.
 
-    Raises what the store raises when the leases cannot be taken at first; later that is said, and what
+    Raises StorageError STORE_FAILED when the leases cannot be taken at first; later that is said, and what
     cannot be renewed in time is given up.
     """
     from scheduler.regular import regularly
@@ -30,7 +29,7 @@ def sharing(layout: Layout, url: str, clock: Clock, say: Callable[[str], None]) 
     registry = Registry(layout)
     member = Member(os.getpid(), socket.gethostname(), url, clock.now().isoformat())
     leases = Leases(
-        files.store_of(layout.system_root),
+        layout.system_root,
         member,
         lambda: {TREE, MAINTENANCE, *(record.uuid for record in registry.streams())},
         clock,

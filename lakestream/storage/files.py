@@ -5,13 +5,16 @@ from __future__ import annotations
 import os
 import re
 import shutil
+from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
+from lakestream.errors import LakeError, StorageError
+
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from obstore.store import ObjectStore
 
@@ -30,24 +33,62 @@ def join(root: str, *segments: str) -> str:
 
 @lru_cache(maxsize=256)
 def store_of(folder: str) -> ObjectStore:
-    """Return the object store of a URI, its root being the URI; credentials are the environment's."""
+    """Return the object store of a URI, its root being the URI; credentials are the environment's.
+
+    Raises LakeError STORE_UNKNOWN for a kind of store that nobody knows.
+    """
     # Imported here: a local lake needs none of it.
+    from obstore.exceptions import BaseError
     from obstore.store import from_url
 
-    return from_url(folder)
+    try:
+        return from_url(folder)
+    except (BaseError, ValueError) as error:
+        raise LakeError(
+            "STORE_UNKNOWN",
+            f"{folder} names no object store that lakestream knows: {_reason(error)}",
+            hint="a folder, or a URI such as s3://bucket/lake",
+        ) from error
+
+
+@contextmanager
+def store_answers(folder: str) -> Iterator[ObjectStore]:
+    """Give the store of a URI; what it refuses or leaves without an answer is STORE_FAILED (StorageError).
+
+    FileNotFoundError goes through, and so do the refusals of conditional writes.
+    """
+    from obstore.exceptions import AlreadyExistsError, BaseError, PreconditionError
+
+    try:
+        yield store_of(folder)
+    except (FileNotFoundError, AlreadyExistsError, PreconditionError):
+        raise
+    except BaseError as error:
+        raise StorageError(
+            "STORE_FAILED",
+            f"the object store of {folder} did not do what it was asked: {_reason(error)}",
+            hint="docs/object-stores.md says where credentials and address come from",
+        ) from error
+
+
+def _reason(error: Exception) -> str:
+    """Return what went wrong in one line, without what the client knows of itself."""
+    return str(error).partition("\n")[0][:300]
 
 
 def read_bytes(folder: str, name: str) -> bytes:
     """Return the content of ``folder/name``; FileNotFoundError when it is not there."""
     if not is_uri(folder):
         return Path(folder, name).read_bytes()
-    return bytes(store_of(folder).get(name).bytes())
+    with store_answers(folder) as store:
+        return bytes(store.get(name).bytes())
 
 
 def write_bytes(folder: str, name: str, content: bytes) -> None:
     """Write ``folder/name`` whole: on a local disk readers see the old or the new content only."""
     if is_uri(folder):
-        store_of(folder).put(name, content)
+        with store_answers(folder) as store:
+            store.put(name, content)
         return
     target = Path(folder, name)
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -60,10 +101,11 @@ def exists(folder: str, name: str) -> bool:
     """Return whether the file ``folder/name`` is there."""
     if not is_uri(folder):
         return os.path.isfile(f"{folder}/{name}")  # noqa: PTH113 - a Path takes five times as long
-    try:
-        store_of(folder).head(name)
-    except FileNotFoundError:
-        return False
+    with store_answers(folder) as store:
+        try:
+            store.head(name)
+        except FileNotFoundError:
+            return False
     return True
 
 
@@ -86,7 +128,8 @@ def stamp(folder: str, name: str) -> tuple[int, int] | None:
 def size(folder: str, names: Sequence[str]) -> int:
     """Return the bytes of files in ``folder`` together; one that is gone counts as none."""
     if is_uri(folder):
-        sizes = {found["path"]: found["size"] for batch in store_of(folder).list() for found in batch}
+        with store_answers(folder) as store:
+            sizes = {found["path"]: found["size"] for batch in store.list() for found in batch}
         return sum(sizes.get(name, 0) for name in names)
     return sum(file.stat().st_size for file in (Path(folder, name) for name in names) if file.exists())
 
@@ -99,16 +142,17 @@ def folders(path: str) -> list[str]:
                 return sorted(entry.name for entry in entries if entry.is_dir())
         except FileNotFoundError:
             return []
-    found = store_of(path).list_with_delimiter()["common_prefixes"]
+    with store_answers(path) as store:
+        found = store.list_with_delimiter()["common_prefixes"]
     return sorted(prefix.rstrip("/").rpartition("/")[2] for prefix in found)
 
 
 def remove_folder(path: str, holding: str) -> None:
     """Remove a folder and all in it; a local one moves into ``holding`` first, so it goes at once."""
     if is_uri(path):
-        store = store_of(path)
-        for batch in store.list():
-            store.delete([found["path"] for found in batch])
+        with store_answers(path) as store:
+            for batch in store.list():
+                store.delete([found["path"] for found in batch])
         return
     aside = Path(holding, uuid4().hex)
     aside.parent.mkdir(parents=True, exist_ok=True)

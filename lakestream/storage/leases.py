@@ -15,10 +15,10 @@ from uuid import uuid4
 
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_random
 
+from lakestream.storage.files import read_bytes, store_answers
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
-
-    from obstore.store import ObjectStore
 
     from lakestream.clock import Clock
 
@@ -97,14 +97,15 @@ def _size(roll: Roll, wanted: Collection[str]) -> int:
 class Leases:
     """One daemon's part of what there is to run in a lake.
 
-    ``store`` is that of the lake's system folder, ``wanted`` tells what there is. :meth:`renew` is called by
-    a thread of its own every ``RENEW_SECONDS``, the others by the thread of the rounds.
+    ``folder`` is the URI of the lake's system folder, ``wanted`` tells what there is. :meth:`renew` is called
+    by a thread of its own every ``RENEW_SECONDS``, the others by the thread of the rounds. What changes the
+    file raises StorageError STORE_FAILED.
     """
 
     def __init__(
-        self, store: ObjectStore, member: Member, wanted: Callable[[], Collection[str]], clock: Clock
+        self, folder: str, member: Member, wanted: Callable[[], Collection[str]], clock: Clock
     ) -> None:
-        self._store = store
+        self._folder = folder
         self._id = uuid4().hex
         self._member = member
         self._wanted = wanted
@@ -170,20 +171,24 @@ class Leases:
         return retrying(self._change, change)
 
     def _change(self, change: Callable[[Roll], Roll]) -> Roll:
-        try:
-            found = self._store.get(FILE)
-        except FileNotFoundError:
-            new = change(Roll())
-            self._store.put(FILE, new.written(), mode="create")
+        with store_answers(self._folder) as store:
+            try:
+                found = store.get(FILE)
+            except FileNotFoundError:
+                new = change(Roll())
+                store.put(FILE, new.written(), mode="create")
+                return new
+            new = change(Roll.read(bytes(found.bytes())))
+            store.put(FILE, new.written(), mode={"e_tag": found.meta["e_tag"]})
             return new
-        new = change(Roll.read(bytes(found.bytes())))
-        self._store.put(FILE, new.written(), mode={"e_tag": found.meta["e_tag"]})
-        return new
 
 
-def read_roll(store: ObjectStore) -> Roll:
-    """Return who runs what, as the file says; those who died a moment ago still stand in it."""
+def read_roll(folder: str) -> Roll:
+    """Return who runs what, as the file in a lake's system folder says; the dead may still stand in it.
+
+    Raises StorageError STORE_FAILED.
+    """
     try:
-        return Roll.read(bytes(store.get(FILE).bytes()))
+        return Roll.read(read_bytes(folder, FILE))
     except FileNotFoundError:
         return Roll()

@@ -9,6 +9,8 @@ import pytest
 from moto.server import ThreadedMotoServer
 
 from lakestream import Lake, ManualClock, Settings
+from lakestream.engine import engine
+from lakestream.engine.faults import reach
 from lakestream.storage import files
 from lakestream.storage.delta import read_commits
 from lakestream.storage.leases import LEASE_SECONDS, TREE, Leases, Member
@@ -95,7 +97,7 @@ class Daemon:
         self.lake = Lake(root, spark=spark, settings=SETTINGS)
         registry = Registry(self.lake._layout)
         self.leases = Leases(
-            files.store_of(f"{root}/_lakestream"),
+            f"{root}/_lakestream",
             Member(pid, "host", "http://127.0.0.1:8600", START.isoformat()),
             lambda: {TREE, *(record.uuid for record in registry.streams())},
             clock,
@@ -145,17 +147,32 @@ def test_daemons_share_the_streams_and_take_over(root: str, spark: SparkSession)
             assert ticks == sorted(set(ticks)), "a tick was committed twice"
 
 
-def test_a_stream_that_two_processes_run_at_once_has_each_tick_once(root: str, spark: SparkSession) -> None:
+def test_a_tick_that_two_processes_run_at_once_is_committed_once(
+    root: str, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = ManualClock(START)
     with (
-        Lake(root, spark=spark, settings=SETTINGS) as one,
-        Lake(root, spark=spark, settings=SETTINGS) as other,
+        Lake(root, spark=spark, settings=SETTINGS, clock=clock) as one,
+        Lake(root, spark=spark, settings=SETTINGS, clock=clock) as other,
     ):
         one.sql("CREATE TABLE m (ts TIMESTAMP, v INT)")
         one.sql(stream("s", "m"))
-        for second in range(0, 60, 10):
-            write(one, "m", second, second + 3)
-            one.tick_once()
-            other.tick_once()
+        write(one, "m", 1, 11)
         one.run()
-        assert rows(one, "s") == [(second, 2, 2 * second + 3) for second in range(0, 50, 10)]
+
+        def overtaken(point: str) -> None:
+            if point == "C2":
+                monkeypatch.setattr(engine, "reach", reach)
+                other.tick_once()
+
+        monkeypatch.setattr(engine, "reach", overtaken)
+        write(one, "m", 2, 21)
+        [report] = one.tick_once()
+        assert "FENCED" in str(report.error) or "another process" in str(report.error)
+        assert rows(one, "s") == [(0, 2, 3), (10, 1, 11)]
+        assert one.streams()[0].status == "Retrying"
+        write(one, "m", 31)
+        clock.advance(timedelta(seconds=1))
+        assert not one.run().failed
+        assert rows(one, "s") == [(0, 2, 3), (10, 1, 11), (20, 1, 21)]
         assert one.streams()[0].status == "Running"

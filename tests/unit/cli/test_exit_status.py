@@ -122,6 +122,27 @@ def test_a_missing_lake(call: Callable[..., Outcome]) -> None:
     assert "hint: lakestream init '/mis sing'" in outcome.stderr
 
 
+@pytest.mark.parametrize(
+    ("uri", "code", "status"),
+    [("foo://bucket/lake", "STORE_UNKNOWN", 66), ("s3://bucket/lake", "STORE_FAILED", 74)],
+)
+def test_a_store_that_gives_no_answer(
+    call: Callable[..., Outcome], monkeypatch: pytest.MonkeyPatch, uri: str, code: str, status: int
+) -> None:
+    given = {
+        "ACCESS_KEY_ID": "k",
+        "SECRET_ACCESS_KEY": "s",
+        "REGION": "r",
+        "ENDPOINT_URL": "http://127.0.0.1:1",
+    }
+    for name, value in given.items():
+        monkeypatch.setenv(f"AWS_{name}", value)
+    outcome = call("--lake", uri, "status")
+    assert outcome.exit_code == status
+    assert f"error[{code}]" in outcome.stderr
+    assert uri in outcome.stderr
+
+
 def test_a_multi_line_internal_error_is_cut_to_its_first_line() -> None:
     told = describe(RuntimeError("first\nsecond"))
     assert told.message == "RuntimeError: first"

@@ -7,15 +7,14 @@ import socket
 from typing import TYPE_CHECKING
 
 import pytest
-from obstore.store import MemoryStore
 
 from lakestream.clock import SystemClock
 from lakestream.errors import ConfigError
-from lakestream.server import owner
 from lakestream.server.connect import with_connect
 from lakestream.server.daemon import check_token
 from lakestream.server.owner import Owner, Ownership, find_owner
 from lakestream.settings import Settings
+from lakestream.storage import files
 from lakestream.storage.layout import Layout
 from lakestream.storage.leases import Leases, Member
 
@@ -61,13 +60,12 @@ def test_a_second_daemon_waits_and_takes_over(tmp_path: Path) -> None:
     ],
 )
 def test_of_daemons_that_share_a_lake_one_that_lives_here_is_asked(
-    monkeypatch: pytest.MonkeyPatch, host: str, pid: int, is_here: bool
+    host: str, pid: int, is_here: bool
 ) -> None:
-    store = MemoryStore()
-    monkeypatch.setattr(owner, "store_of", lambda _: store)
-    layout = Layout("s3://bucket/lake")
+    files.store_of.cache_clear()
+    layout = Layout("memory:///lake")
     assert find_owner(layout) is None
-    Leases(store, Member(pid, host, "http://127.0.0.1:8600", "now"), set, SystemClock()).renew()
+    Leases(layout.system_root, Member(pid, host, "http://127.0.0.1:8600", "now"), set, SystemClock()).renew()
     expected = Owner(pid, host, "http://127.0.0.1:8600", "now") if is_here else None
     assert find_owner(layout) == expected
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from obstore.store import MemoryStore
 
 from lakestream.clock import ManualClock
+from lakestream.storage import files
 from lakestream.storage.leases import FILE, LEASE_SECONDS, Leases, Member, Roll, read_roll
 
 if TYPE_CHECKING:
@@ -18,19 +18,20 @@ if TYPE_CHECKING:
 
 START = datetime(2025, 1, 1, tzinfo=UTC)
 STREAMS = frozenset("abcd")
+FOLDER = "memory:///lake"
 
 
 class Daemons:
     """Daemons of one store on one clock."""
 
     def __init__(self) -> None:
-        self.store = MemoryStore()
+        files.store_of.cache_clear()
         self.clock = ManualClock(START)
         self.wanted: Collection[str] = STREAMS
 
     def one(self, pid: int = 1) -> Leases:
         member = Member(pid, "host", "http://127.0.0.1:8600", START.isoformat())
-        return Leases(self.store, member, lambda: self.wanted, self.clock)
+        return Leases(FOLDER, member, lambda: self.wanted, self.clock)
 
     def advance(self, seconds: float) -> None:
         self.clock.advance(timedelta(seconds=seconds))
@@ -80,7 +81,7 @@ def test_what_a_dead_one_had_is_taken_over(daemons: Daemons) -> None:
     assert not first.has("a")
     second.renew()
     assert second.use() == STREAMS
-    assert [member.pid for member in read_roll(daemons.store).members.values()] == [2]
+    assert [member.pid for member in read_roll(FOLDER).members.values()] == [2]
 
 
 def test_one_that_leaves_gives_everything_back_at_once(daemons: Daemons) -> None:
@@ -105,7 +106,7 @@ def test_a_change_by_another_one_is_not_lost(daemons: Daemons, monkeypatch: pyte
 
     monkeypatch.setattr(Roll, "read", late)
     first.renew()
-    assert len(read_roll(daemons.store).members) == 2
+    assert len(read_roll(FOLDER).members) == 2
 
 
 def test_what_a_newer_version_added_is_passed_over() -> None:
@@ -116,7 +117,7 @@ def test_what_a_newer_version_added_is_passed_over() -> None:
 
 
 def test_nothing_was_ever_shared() -> None:
-    assert read_roll(MemoryStore()) == Roll()
+    assert read_roll("memory:///nothing") == Roll()
     assert FILE == "leases.json"
 
 
