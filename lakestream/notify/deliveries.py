@@ -1,10 +1,11 @@
-"""How far each target has been told of each stream: a small table, a commit for every message."""
+"""How far each target has been told of each stream: a small table, written now and then."""
 
 from __future__ import annotations
 
 import hashlib
 import threading
 from dataclasses import asdict, dataclass, replace
+from typing import Any
 
 from lakestream.language.targets import redacted
 from lakestream.storage.keyed import KeyedTable
@@ -50,33 +51,54 @@ class Deliveries:
     def __init__(self, path: str) -> None:
         self._table = KeyedTable(path, _COLUMNS, "id")
         self._lock = threading.Lock()
+        self._unsaved: dict[str, dict[str, object]] = {}
 
     def of(self, stream_id: str, url: str) -> Delivery:
         """Return how far a target is; at the beginning of the outbox when nothing was sent yet."""
         key = hashlib.sha256(f"{stream_id} {url}".encode()).hexdigest()[:32]
         with self._lock:
-            row = self._table.rows().get(key)
+            row = self._rows().get(key)
         return Delivery(**row) if row else Delivery(key, stream_id, redacted(url), 0, 0)
 
     def all(self) -> list[Delivery]:
         """Return what is known of all targets."""
         with self._lock:
-            return [Delivery(**row) for row in self._table.rows().values()]
+            return [Delivery(**row) for row in self._rows().values()]
 
-    def put(self, delivery: Delivery, **changes: object) -> Delivery:
-        """Record a change of a delivery, in one commit, and return it."""
+    def keep(self, delivery: Delivery, **changes: object) -> Delivery:
+        """Note a change of a delivery, for the next commit, and return it."""
         changed = replace(delivery, **changes)  # type: ignore[arg-type]
         with self._lock:
-            self._table.put([asdict(changed)])
+            self._unsaved[changed.id] = asdict(changed)
         return changed
+
+    def save(self) -> bool:
+        """Record what was noted, of all targets, in one commit; return whether there was anything."""
+        with self._lock:
+            found = bool(self._unsaved)
+            self._table.put(self._unsaved.values())
+            self._unsaved = {}
+        return found
+
+    def put(self, delivery: Delivery, **changes: object) -> Delivery:
+        """Record a change of a delivery at once, and return it."""
+        changed = self.keep(delivery, **changes)
+        self.save()
+        return changed
+
+    def _rows(self) -> dict[str, dict[str, Any]]:
+        return {**self._table.rows(), **self._unsaved}
 
     def move(self, deliveries: list[Delivery], version: int) -> None:
         """Put deliveries that have everything behind a version, in one commit."""
         with self._lock:
-            self._table.put([asdict(replace(delivery, version=version, seq=0)) for delivery in deliveries])
+            moved = [asdict(replace(delivery, version=version, seq=0)) for delivery in deliveries]
+            self._table.put([*self._unsaved.values(), *moved])
+            self._unsaved = {}
 
     def remove(self, stream_id: str) -> None:
         """Forget a stream."""
         with self._lock:
-            rows = self._table.rows()
-            self._table.remove([key for key, row in rows.items() if row["stream_id"] == stream_id])
+            own = [key for key, row in self._rows().items() if row["stream_id"] == stream_id]
+            self._unsaved = {key: row for key, row in self._unsaved.items() if key not in own}
+            self._table.remove(own)

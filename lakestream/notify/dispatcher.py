@@ -1,7 +1,8 @@
 """The dispatcher: takes events from the outbox to their targets, in order and at least once.
 
 Every url has a thread of its own, so that no target waits for another one. It takes the batches of its
-streams in the order of the outbox, a message at a time, and records each one that the target has taken.
+streams in the order of the outbox, a message at a time, and records how far it has come: when it has nothing
+more to send, and every ``RECORD_SECONDS`` until then.
 What cannot be handed over stays in the outbox; only the names of batches wait in memory.
 """
 
@@ -10,6 +11,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections import defaultdict, deque
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
@@ -41,6 +43,9 @@ if TYPE_CHECKING:
 RETRY_SECONDS = 30.0
 LASTING_SECONDS = 300.0
 """Longest waits between attempts: after what passes, and after what lasts until somebody mends it."""
+
+RECORD_SECONDS = 0.25
+"""A crash sends again what was sent for so long: a commit for each message would take most of the time."""
 
 _JOIN_SECONDS = 5.0
 _FIRST_WAIT = 0.2
@@ -184,6 +189,7 @@ class _Target:
     _failed: bool = field(default=False, init=False)
     _settled: bool = field(default=False, init=False)
     _over: bool = field(default=False, init=False)
+    _recorded_at: float = field(default=float("-inf"), init=False)
     _broken: BaseException | None = field(default=None, init=False)
     _sender: Sender = field(init=False)
 
@@ -232,10 +238,10 @@ class _Target:
 
     def _run(self) -> None:
         try:
-            while (first := self._first()) is not None:
-                self._take(*first)
-        except _Stopped:
-            pass
+            with suppress(_Stopped):
+                while (first := self._first()) is not None:
+                    self._take(*first)
+            self._record()
         except BaseException as error:  # noqa: BLE001 (handed to who waits, as the end of the process would be)
             self._broken = error
         finally:
@@ -248,6 +254,8 @@ class _Target:
         """Deliver the first batch; what is no fault of the target's is tried again too."""
         try:
             self._deliver(batch, pauses=pauses)
+            if self._is_last():
+                self._record()
         except _Stopped:
             raise
         except Exception:  # noqa: BLE001 - a target that fails must not stop its neighbours
@@ -259,6 +267,10 @@ class _Target:
             self._queue.popleft()
             self._settled = False
             self._changed.notify_all()
+
+    def _is_last(self) -> bool:
+        with self._changed:
+            return len(self._queue) == 1
 
     def _fail(self) -> None:
         with self._changed:
@@ -286,7 +298,7 @@ class _Target:
             if not sent and not self.is_told(batch.stream_id, self.url):
                 return
             is_last = message.last + 1 == events.num_rows
-            delivery = self.deliveries.put(
+            delivery = self.deliveries.keep(
                 delivery,
                 version=batch.version + 1 if is_last else batch.version,
                 seq=0 if is_last else message.last + 1,
@@ -296,6 +308,13 @@ class _Target:
                 holds=False,
                 updated_us=self._now_us(),
             )
+            if self.rules.clock.monotonic() - self._recorded_at >= RECORD_SECONDS:
+                self._record()
+
+    def _record(self) -> None:
+        """Write down how far the target has been told."""
+        if self.deliveries.save():
+            self._recorded_at = self.rules.clock.monotonic()
             self.rules.reach("C9")
 
     def _hand_over(self, message: Message, delivery: Delivery, *, pauses: bool) -> bool:

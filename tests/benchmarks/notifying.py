@@ -40,6 +40,14 @@ HOST, STREAM = "127.0.0.1", "s"
 START, KEEP_SECONDS = datetime(2025, 1, 1, tzinfo=UTC), 86_400.0
 
 
+class PutOnClock(ManualClock):
+    """A clock that is put on by hand, and runs besides."""
+
+    def monotonic(self) -> float:
+        """Return seconds, of both together."""
+        return super().monotonic() + CLOCK.monotonic()
+
+
 @dataclass
 class Tally:
     """What a listener has taken of events that are numbered from 0 on."""
@@ -81,7 +89,7 @@ class Notified:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._port = _free_port()
-        self._clock = ManualClock(START)
+        self._clock = PutOnClock(START)
         self._commits = self._events = 0
         url = f"ws://{HOST}:{self._port}"
         self._notified = {STREAM: Notification((url,), (WINDOW_CLOSE,), pauses=True)}

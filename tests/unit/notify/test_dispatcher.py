@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 
 from lakestream.clock import SystemClock
+from lakestream.engine.faults import SimulatedCrash
 from lakestream.engine.observe import events, waiting
 from lakestream.errors import StatementError
 from lakestream.language.model import Notification
@@ -68,9 +69,12 @@ class World:
 
     def opened(self, keep: float = 1_000) -> Dispatcher:
         deliveries = Deliveries(str(self.folder / "deliveries"))
-        rules = Rules(lambda url: self.peers[url], SystemClock(), keep, self.reached.append)
+        rules = Rules(lambda url: self.peers[url], SystemClock(), keep, self.reach)
         self.dispatcher = Dispatcher(Outbox(str(self.folder / "outbox")), deliveries, rules)
         return self.dispatcher
+
+    def reach(self, point: str) -> None:
+        self.reached.append(point)
 
     @property
     def deliveries(self) -> Deliveries:
@@ -121,6 +125,41 @@ def test_events_are_sent_in_order_once(world: World) -> None:
     world.send()
     assert world.peers[URL].events == [1, 2, 3, 4, 5]
     assert world.reached == ["C8", "C9"] * 3
+
+
+def test_many_messages_are_recorded_now_and_then(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "RECORD_SECONDS", 1_000)
+    for tick in range(1, 21):
+        world.put([tick], tick)
+    world.send()
+    assert world.peers[URL].events == [*range(1, 21)]
+    assert world.reached.count("C9") == 2  # the first one, and when nothing was left
+    assert world.deliveries.of("s", URL).sent == 20
+
+
+def test_what_was_not_recorded_before_a_crash_is_sent_again(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "RECORD_SECONDS", 1_000)
+    for tick in range(1, 6):
+        world.put([tick], tick)
+
+    def end(point: str) -> None:
+        world.reached.append(point)
+        if world.reached.count("C8") == 4:
+            raise SimulatedCrash(point)
+
+    monkeypatch.setattr(world, "reach", end)
+    world.opened()
+    with pytest.raises(SimulatedCrash):
+        world.send()
+    monkeypatch.undo()
+    monkeypatch.setattr(module, "_wait", lambda _state: 0.01)
+    world.opened()
+    world.send()
+    assert world.peers[URL].events == [1, 2, 3, 4, 2, 3, 4, 5]
+    ids = [message["messageId"] for message in world.peers[URL].messages]
+    assert ids[1:4] == ids[4:7]
 
 
 def test_a_commit_that_is_asked_for_twice_is_there_once(world: World) -> None:
