@@ -104,10 +104,13 @@ class Table:
         local disk two looks at files say that nothing is new.
         """
         with self.guard:
-            version, stamp = self._stamp
-            if self._stamp != self._stamp_of(version):
+            if self._stamp != self._stamp_of(self._stamp[0]):
                 self._reopen()
                 return self._handle.version()
+            if self._handle.version() != self._stamp[0]:
+                # A write of ours has taken the handle there.
+                self._stamp = self._stamp_of(self._handle.version())
+            version, stamp = self._stamp
             # Commits are numbered without gaps: without the next one there is no later one.
             if stamp is not None and not files.exists(self.path, commit_name(version + 1)):
                 return version
