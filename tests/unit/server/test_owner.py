@@ -58,6 +58,7 @@ def test_a_second_daemon_waits_and_takes_over(tmp_path: Path) -> None:
         ("elsewhere", os.getpid(), False),
         (socket.gethostname(), 2**22 + 1, False),
     ],
+    ids=["here", "elsewhere", "ended"],
 )
 def test_of_daemons_that_share_a_lake_one_that_lives_here_is_asked(
     host: str, pid: int, is_here: bool
