@@ -14,8 +14,9 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from queue import Empty, Queue
 from threading import Thread
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 import pyarrow as pa
 from websockets.exceptions import ConnectionClosed
@@ -81,6 +82,46 @@ def listen(port: int, file: Path) -> None:
         signal.signal(signal.SIGTERM, lambda *_: Thread(target=server.shutdown).start())
         server.serve_forever()
     file.write_text(json.dumps(vars(tally)), "utf-8")
+
+
+class Hearing:
+    """A websocket server in this process that hears of windows: messages name them as lakestream's do."""
+
+    def __init__(self) -> None:
+        self._starts: Queue[int] = Queue()
+        self._server = serve(self._hear, HOST, 0, compression=None, max_size=None)
+        self._thread = Thread(target=self._server.serve_forever, daemon=True)
+        self.url = f"ws://{HOST}:{self._server.socket.getsockname()[1]}"
+
+    def __enter__(self) -> Self:
+        """Begin to listen."""
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Stop listening."""
+        self._server.shutdown()
+        self._thread.join()
+
+    def wait_for(self, start_us: int, program: Program, seconds: float = 600.0) -> None:
+        """Wait until a message names the window that starts then.
+
+        Raises RuntimeError when the program ends and TimeoutError when no such message comes.
+        """
+        until = CLOCK.monotonic() + seconds
+        while CLOCK.monotonic() < until:
+            program.check()
+            with suppress(Empty):
+                if self._starts.get(timeout=1.0) == start_us:
+                    return
+        raise TimeoutError(f"no message of window {start_us} after {seconds:.0f} s")
+
+    def _hear(self, connection: ServerConnection) -> None:
+        with suppress(ConnectionClosed):
+            for message in connection:
+                events = [event for stream in json.loads(message)["streams"] for event in stream["events"]]
+                for start in {event["windowStart"] for event in events}:
+                    self._starts.put(start * 1_000)
 
 
 class Notified:

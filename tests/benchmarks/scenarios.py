@@ -5,7 +5,6 @@ Whatever a system computed is held against what it had to compute before its fig
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
@@ -16,16 +15,14 @@ from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from deltalake import DeltaTable
-from websockets.sync.client import connect
 
 from lakestream.engine.instants import to_micros
-from lakestream.server.owner import find_owner
 from lakestream.storage.layout import Layout
 from lakestream.storage.registry import Registry
 from scheduler.watch import watch
 from tests.benchmarks import data, streaming
 from tests.benchmarks.data import SECOND_US, START_US
-from tests.benchmarks.notifying import Notified
+from tests.benchmarks.notifying import Hearing, Notified
 from tests.benchmarks.output import Output, counted, require
 from tests.benchmarks.process import CLOCK, Program, cpu_seconds, peak_mib
 
@@ -141,10 +138,18 @@ def _new_runs(folder: Path) -> Path:
     return _source(folder)
 
 
-def _stream(clause: str, *, name: str = "s", output: str = "target", options: str = "") -> str:
+def _stream(
+    clause: str,
+    *,
+    name: str = "s",
+    output: str = "target",
+    options: str = "",
+    notified: str = "",
+    mean: str = "avg(v)",
+) -> str:
     return (
-        f"CREATE STREAM {name} {clause} FROM source PARTITION BY tbname {options} INTO {output} "
-        "AS SELECT _twstart AS start, avg(v) AS mean, max(v) AS top, count(*) AS n FROM %%trows"
+        f"CREATE STREAM {name} {clause} FROM source PARTITION BY tbname {options} {notified} INTO {output} "
+        f"AS SELECT _twstart AS start, {mean} AS mean, max(v) AS top, count(*) AS n FROM %%trows"
     )
 
 
@@ -706,36 +711,49 @@ def _idle_scheduler(folder: Path, scale: float) -> Figures:
 MANY, MANY_ROUNDS = 100, 5
 
 
-def _serve_notify(folder: Path, scale: float) -> Figures:
-    """Measure from a commit being visible to a websocket's client hearing of its tick."""
-    source = DeltaTable(_new_source(folder))
-    _called(folder, "sql", _stream(TUMBLING.clause()))
+def _serve_notify_lakestream(folder: Path, scale: float) -> Figures:
+    """Measure from a commit being visible to a websocket's client hearing of the window that it closes."""
+    source = _new_source(folder)
     before = _base(folder, scale)
     commits, warm = _new_rows(before, scale)
-    figures = []
-    command = _command(folder, "--set", "server_port=0", "--set", "connect_port=0", "serve")
-    with Program(command, folder / "serve.log") as program, connect(_live(folder, program)) as live:
-        Output(_target(folder)).wait_for(_last_closed(before), program)
-        for rows, _ in commits:
-            CLOCK.sleep(PAUSE_SECONDS)
-            data.append(source, rows)
-            started = CLOCK.monotonic()
-            while json.loads(live.recv())["rows_in"] != TICK_ROWS:
-                pass
-            figures.append(CLOCK.monotonic() - started)
-        peak = program.peak_mib()
+    with Hearing() as hearing:
+        notified = f"NOTIFY('{hearing.url}') ON (WINDOW_CLOSE)"
+        allowed = ("--set", "notify_hosts=127.0.0.1")
+        _called(folder, *allowed, "sql", _stream(TUMBLING.clause(), options=HISTORY, notified=notified))
+        with Program(_command(folder, *allowed, *_FREE_PORTS, "serve"), folder / "serve.log") as program:
+            Output(_target(folder)).wait_for(_last_closed(before), program)
+            figures = _heard(program, source, hearing, commits, warm)
     _check_ticks(_target(folder), commits)
-    return {"seconds": figures[warm:], "peak_mib": [peak]}
+    return figures
 
 
-def _live(folder: Path, program: Program) -> str:
-    """Return the url of the daemon's live messages, once it serves the lake."""
-    layout = Layout(str(folder / "lake"))
-    while (owner := find_owner(layout)) is None:
-        program.check()
-        CLOCK.sleep(0.05)
-    return f"{owner.url.replace('http', 'ws', 1)}/api/live"
+def _serve_notify_streaming(folder: Path, scale: float) -> Figures:
+    """Measure the same of a query that sends what a batch has written."""
+    source = _new_source(folder)
+    before = _base(folder, scale)
+    commits, warm = _new_rows(before, scale * STREAMING_SHARE)
+    with Hearing() as hearing, _query(folder, hearing.url) as program:
+        hearing.wait_for(_last_closed(before), program)
+        figures = _heard(program, source, hearing, commits, warm)
+    _check_ticks(folder / "target", commits)
+    return figures
 
+
+def _heard(
+    program: Program, source: Path, hearing: Hearing, commits: Iterable[tuple[pa.Table, int]], warm: int
+) -> Figures:
+    table, figures = DeltaTable(source), []
+    for rows, start_us in commits:
+        CLOCK.sleep(PAUSE_SECONDS)
+        data.append(table, rows)
+        started = CLOCK.monotonic()
+        hearing.wait_for(start_us, program)
+        figures.append(CLOCK.monotonic() - started)
+    return {"seconds": figures[warm:], "peak_mib": [program.peak_mib()]}
+
+
+_FREE_PORTS = ("--set", "server_port=0", "--set", "connect_port=0")
+HISTORY = "STREAM_OPTIONS(FILL_HISTORY)"
 
 NOTIFIED_COMMITS, NOTIFIED_EVENTS = 300, 1_000
 AWAY_SECONDS, AWAY_EVENTS, AWAY_LOOKS = 3_600, 1_000_000, 60
@@ -769,21 +787,37 @@ def _notify_outage(folder: Path, scale: float) -> Figures:
     return _processed(events, seconds)
 
 
-def _many_streams(folder: Path, scale: float) -> Figures:
-    """Measure until streams of one shape have all taken a thousand new rows of their source."""
-    source = DeltaTable(_new_source(folder))
-    count = _scaled(MANY, scale, 2)
-    warm = _scaled(WARM_ROUNDS, scale, 1)
-    figures = []
-    with _open(folder) as lake:
-        for number in range(count):
-            lake.sql(_stream(TUMBLING.clause(), name=f"s{number}", output=f"t{number}"))
-        for number in range(warm + _scaled(MANY_ROUNDS, scale, 2)):
-            data.append(source, data.rows(number * TICK_ROWS, TICK_ROWS, data.LARGE_DEVICES))
-            figures.append(_run(lake))
-        lags = [status.lag for status in lake.streams()]
-        require(lags, [0] * count, "commits that streams lag")
-    return {"seconds": figures[warm:], "peak_mib": [peak_mib(os.getpid())]}
+def _alike(number: int) -> str:
+    """Return one of many streams that differ in their windows and filters."""
+    length = 5 + number % 20
+    options = f"STREAM_OPTIONS(PRE_FILTER(v > {number}))"
+    return _stream(Window(length, length).clause(), name=f"s{number}", output=f"t{number}", options=options)
+
+
+def _apart(number: int) -> str:
+    """Return one of many streams that differ in what they calculate."""
+    return _stream(TUMBLING.clause(), name=f"s{number}", output=f"t{number}", mean=f"avg(v) + {number}")
+
+
+def _many_streams(statement: Callable[[int], str]) -> Run:
+    """Measure until many streams have all taken a thousand new rows of their source."""
+
+    def run(folder: Path, scale: float) -> Figures:
+        source = DeltaTable(_new_source(folder))
+        count = _scaled(MANY, scale, 2)
+        warm = _scaled(WARM_ROUNDS, scale, 1)
+        figures = []
+        with _open(folder) as lake:
+            for number in range(count):
+                lake.sql(statement(number))
+            for number in range(warm + _scaled(MANY_ROUNDS, scale, 2)):
+                data.append(source, data.rows(number * TICK_ROWS, TICK_ROWS, data.LARGE_DEVICES))
+                figures.append(_run(lake))
+            lags = [status.lag for status in lake.streams()]
+            require(lags, [0] * count, "commits that streams lag")
+        return {"seconds": figures[warm:], "peak_mib": [peak_mib(os.getpid())]}
+
+    return run
 
 
 # --- the command line ----------------------------------------------------------------------------
@@ -903,10 +937,13 @@ SCENARIOS = {
     "idle_poll": Scenario({"lakestream": _idle_poll}, "caught_up"),
     "idle_scheduler": Scenario({"lakestream": _idle_scheduler}, "scheduled"),
     "due_instant": Scenario({"lakestream": _due_instant}, "scheduled"),
-    "serve_notify": Scenario({"lakestream": _serve_notify}),
+    "serve_notify": Scenario(
+        {"lakestream": _serve_notify_lakestream, "structured_streaming": _serve_notify_streaming}
+    ),
     "notify_throughput": Scenario({"lakestream": _notify_throughput}),
     "notify_outage": Scenario({"lakestream": _notify_outage}),
-    "many_streams": Scenario({"lakestream": _many_streams}),
+    "many_streams": Scenario({"lakestream": _many_streams(_alike)}),
+    "many_streams_apart": Scenario({"lakestream": _many_streams(_apart)}),
     "cli_status": Scenario({"lakestream": _cli_status}),
     "cli_help": Scenario({"lakestream": _cli_help}),
 }
