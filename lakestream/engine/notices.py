@@ -115,6 +115,17 @@ class Notices:
         """Take events that were found out one by one."""
         self._register(self.spark.createDataFrame(events))
 
+    def updated(self, closed: pa.Table, rows: DataFrame) -> None:
+        """Take windows that closed for the first time, (_ls_gid, group columns, low, high), and results."""
+        import pyarrow as pa
+
+        events = closed.rename_columns(["gid", *self.stream.group_columns, "low", "high"])
+        count = events.num_rows
+        events = events.append_column("kind", pa.array([WINDOW_CLOSE] * count, pa.string()))
+        events = events.append_column("again", pa.array([False] * count, pa.bool_()))
+        self.take(events.append_column("extra", pa.nulls(count, pa.string())))
+        self.results(rows)
+
     def detected(self) -> None:
         """Take what a detection result says: windows that closed, again or for the first time, or went."""
         found = []

@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from lakestream.engine.transport import ARROW
 from lakestream.language.model import (
+    WINDOW_CLOSE,
     BoundedSessionTrigger,
     EventTrigger,
     LatestTrigger,
@@ -142,13 +144,19 @@ def by_update(stream: Stream, target: Target, plan: TickPlan) -> bool:
     """
     if not plan.extra.get("appends_only") or not target.unique or stream.incremental(1) is None:
         return False
-    if (
-        stream.definition.notification
-        or stream.definition.options.at_open
-        or stream.definition.options.by_clock
-    ):
+    options = stream.definition.options
+    if options.at_open or options.by_clock or not _tells_by_update(stream, plan):
         return False
     return stream.follows_source or plan.kind == "history" or plan.upto - plan.after == 1
+
+
+def _tells_by_update(stream: Stream, plan: TickPlan) -> bool:
+    """Return whether partial aggregates know all that is told of: the windows that close, in a small tick."""
+    notification = stream.definition.notification
+    if notification is None or (plan.kind == "history" and not notification.history):
+        return True
+    small = plan.kind == "changes" and plan.extra.get("transport") == ARROW
+    return small and notification.events == (WINDOW_CLOSE,) and not stream.definition.options.at_once
 
 
 def needs_rows(stream: Stream) -> bool:

@@ -382,8 +382,9 @@ class Tick:
             updated = self._updated_alone(incremental, state)
         else:
             state, updated = self.state, self._told_apart(incremental, self.updated)
-        if _total(updated.summary, "ignored"):
-            # Which of the rows count depends on what each commit found; the rows are judged one by one.
+        if _total(updated.summary, "ignored") or (self._notices is not None and _has_late(updated.summary)):
+            # Which of the rows count depends on what each commit found, and what is told of windows that
+            # had fired on what they were; the rows are judged one by one.
             if self.updated is not None:
                 self.relations.changes(self.stream.changed_columns)
             self._detect(DetectWindows(stage.rule))
@@ -446,11 +447,12 @@ class Tick:
         """Return the result of one update query as what is due, what is kept and what is told."""
         summary = update_summary_of(rows, self.stream.group_columns)
         self._check_passed(incremental, summary)
-        due = rows.filter(rows[RESULT]).select(list(self.target.shape.names))
+        fired = rows.filter(rows[RESULT])
+        due = fired.select(list(self.target.shape.names))
+        closed = fired.select(["_ls_gid", *self.stream.group_columns, "_ls_low", "_ls_high"])
         told = rows.filter(is_told(rows))
-        return Updated(
-            (due,), due.num_rows, picked(told, "_ls_open", incremental.kept_columns), told, summary
-        )
+        kept = picked(told, "_ls_open", incremental.kept_columns)
+        return Updated((due,), due.num_rows, kept, told, summary, closed)
 
     def _updated_in_steps(self, incremental: Incremental, state: str | None, *, opened: bool) -> Updated:
         """Several queries, for many rows: the groups are judged first, so that nothing is sorted."""
@@ -530,6 +532,8 @@ class Tick:
             return
         if updated.count:
             self._results.extend(updated.due)
+            if self._notices is not None and updated.closed is not None:
+                self._notices.updated(updated.closed, self._as_frame(updated.due[0]))
         self._take_late(updated)
 
     def _take_late(self, updated: Updated) -> None:
@@ -804,6 +808,10 @@ def _is_late(summary: pa.Table) -> pa.ChunkedArray:
 
     opened = pc.less(summary["base"], pc.min_element_wise(summary["base_before"], summary["closed_before"]))
     return pc.or_(pc.equal(summary["again"], 1), pc.fill_null(opened, fill_value=False))
+
+
+def _has_late(summary: pa.Table) -> bool:
+    return bool(summary.filter(_is_late(summary)).num_rows)
 
 
 def _late_spans(late: pa.Table) -> list[tuple[int, int]]:

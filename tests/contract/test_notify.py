@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from random import Random
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 
 START = 1_735_689_600_000
+START_AT = datetime(2025, 1, 1, tzinfo=UTC)
 TUMBLING = "INTERVAL(10s) SLIDING(10s) FROM nt"
 STREAMS = {
     "plain": f"{TUMBLING} {{n}} INTO o1 AS SELECT _twstart AS ws, count(*) AS n FROM %%trows",
@@ -212,3 +214,54 @@ def test_a_stream_that_pauses_waits_for_its_target(tmp_path: Path, spark: SparkS
         assert [e["result"]["n"] for e in catcher.events()] == [1, 2]
         assert lake.streams()[0].held_back is None
         catcher.close()
+
+
+CLOSING = {
+    "plain": "INTERVAL(10s) SLIDING(10s) FROM m PARTITION BY tbname {o}",
+    "hopping": "INTERVAL(20s) SLIDING(10s) FROM m {o}",
+    "exact": "INTERVAL(10s) SLIDING(10s) FROM m STREAM_OPTIONS(EXACT | WATERMARK(5s)) {o}",
+    "ignoring": "INTERVAL(10s) SLIDING(10s) FROM m STREAM_OPTIONS(IGNORE_DISORDER | EXPIRED_TIME(20s)) {o}",
+    "nodata": "INTERVAL(10s) SLIDING(10s) FROM m STREAM_OPTIONS(IGNORE_NODATA_TRIGGER) {o}",
+}
+
+
+def test_partial_aggregates_tell_of_closings_as_detection_does(tmp_path: Path, spark: SparkSession) -> None:
+    """A stream that tells of openings too is detected row by row: both tell of the same closings."""
+    catcher, drawn = Catcher(), Random(7)
+    with Lake(tmp_path / "lake", spark=spark, settings=Settings(notify_hosts=("localhost",))) as lake:
+        lake.sql("CREATE STABLE m (ts TIMESTAMP, v INT) TAGS (loc INT)")
+        for name, trigger in CLOSING.items():
+            for suffix, on in {"": "WINDOW_CLOSE", "_all": "WINDOW_OPEN | WINDOW_CLOSE"}.items():
+                told = f"NOTIFY('{catcher.url}') ON ({on})"
+                lake.sql(
+                    f"CREATE STREAM {name}{suffix} {trigger.format(o=told)} INTO o_{name}{suffix} "
+                    "AS SELECT _twstart AS ws, count(*) AS n, sum(v) AS total FROM %%trows"
+                )
+        front = 0
+        for step in range(6):
+            front += drawn.randint(5, 30)
+            late = [drawn.randint(0, front)] if step in (2, 3) else []
+            seconds = {front, front - drawn.randint(0, 4), *late}
+            rows = [
+                {"tbname": drawn.choice("ab"), "loc": 1, "ts": START_AT + timedelta(seconds=s), "v": s}
+                for s in sorted(seconds)
+            ]
+            lake.insert("m", rows)
+            if step == 0:
+                assert all("partial aggregates" in str(lake.explain(name).fetchall()) for name in CLOSING)
+            if step == 4:
+                lake.sql("DELETE FROM m WHERE v = " + str(front))
+            assert not lake.run().failed
+    events = catcher.events()
+    catcher.close()
+    for name in CLOSING:
+        own, whole = (
+            [
+                (e["eventType"], e["windowStart"], e.get("windowEnd"), e["groupId"], str(e.get("result")))
+                for e in events
+                if e["streamName"] == stream and e["eventType"] != "WINDOW_OPEN"
+            ]
+            for stream in (name, f"{name}_all")
+        )
+        assert own == whole, name
+        assert len(own) > 3
