@@ -790,7 +790,7 @@ def _notify_outage(folder: Path, scale: float) -> Figures:
 def _alike(number: int) -> str:
     """Return one of many streams that differ in their windows and filters."""
     length = 5 + number % 20
-    options = f"STREAM_OPTIONS(PRE_FILTER(v > {number}))"
+    options = f"STREAM_OPTIONS(PRE_FILTER(v > {number % 15 - 10}))"
     return _stream(Window(length, length).clause(), name=f"s{number}", output=f"t{number}", options=options)
 
 
