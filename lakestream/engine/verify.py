@@ -411,9 +411,15 @@ def verify_stream(
 ) -> Verification:
     """Verify a stream at its progress, for the windows that overlap ``[lower_us, upper_us)``.
 
-    ``state`` is asked for the stream's state as it follows from the whole history.
+    ``state`` is asked for the stream's state as it follows from the whole history. Raises
+    NotSupportedError for a stream that only notifies: it stores nothing to compare with.
     """
     stream = compile_record(record, catalog)
+    if not stream.definition.stores:
+        raise NotSupportedError(
+            "VERIFY of a stream that only notifies",
+            hint="information_schema.ins_stream_events has its events",
+        )
     _, progress = registry.last(record.uuid)
     taken = progress is not None and "next_slice" not in progress.extra
     position = progress.version if progress is not None and taken else None
