@@ -496,10 +496,10 @@ class _TickLog(Generic[_Tick]):
         found = [_record(self._kind, row) for row in rows_of(table.handle.scan(predicate=predicate))]
         return sorted(found, key=lambda record: record.tick)
 
-    def _kept(self) -> list[_Tick]:
-        """Return the last ticks of the streams that are there."""
+    def _kept(self, records: Sequence[_Tick]) -> list[_Tick]:
+        """Return the last ticks of the streams that are there, of all in order."""
         own: dict[str, list[_Tick]] = {uuid: [] for uuid in self._streams.rows()}
-        for record in self._read(None):
+        for record in records:
             if record.uuid in own:
                 own[record.uuid].append(record)
         last = self._kept_ticks()
@@ -512,7 +512,8 @@ class _TickLog(Generic[_Tick]):
         """
         import pyarrow as pa
 
-        records, kept = self._read(None), self._kept()
+        records = self._read(None)
+        kept = self._kept(records)
         if len(kept) == len(records) and self._files <= _MAX_FILES:
             return 0
         data = pa.Table.from_pylist([_row(record) for record in kept], schema=table.schema)
