@@ -685,8 +685,8 @@ class Lake:
 
     def recalculate(
         self, stream: str, start: str | None = None, end: str | None = None, *, resync: bool = False
-    ) -> None:
-        """Queue a recalculation of the windows that overlap ``[start, end)`` of event time.
+    ) -> Recalculation:
+        """Queue a recalculation of the windows that overlap ``[start, end)`` of event time, and return it.
 
         Without ``end`` it goes up to the stream's progress. ``resync`` takes everything from the source as
         it is, for a stream that lost changes. It is done by :meth:`run`, part by part. Raises
@@ -695,9 +695,9 @@ class Lake:
         if (start is None) != resync or (resync and end is not None):
             raise ValueError("recalculate() takes a start, or resync=True")
         with self._writing("recalculate"):
-            self._request(self._stream_named(stream), None if start is None else (start, end))
+            return self._request(self._stream_named(stream), None if start is None else (start, end))
 
-    def _request(self, record: StreamRecord, bounds: tuple[str, str | None] | None) -> None:
+    def _request(self, record: StreamRecord, bounds: tuple[str, str | None] | None) -> Recalculation:
         from lakestream.engine.engine import definition_of
         from lakestream.engine.instants import to_micros
         from lakestream.engine.recalculate import request_recalculation
@@ -713,7 +713,7 @@ class Lake:
             raise NotSupportedError(
                 f"RECALCULATE of a stream with {kind}: what it has written belongs to its time"
             )
-        request_recalculation(
+        return request_recalculation(
             self._registry,
             record,
             definition,

@@ -14,12 +14,13 @@ from lakestream.cli.job_commands import job
 from lakestream.cli.lake_commands import init, show, status
 from lakestream.cli.log_commands import events, logs
 from lakestream.cli.maintain_command import maintain
+from lakestream.cli.recalculate_command import recalculate
 from lakestream.cli.run_command import run
 from lakestream.cli.serve_command import serve
 from lakestream.cli.session import PROGRAM, Session, global_options
 from lakestream.cli.settings_commands import completion, config
 from lakestream.cli.sql_command import sql
-from lakestream.cli.stream_commands import drop, explain, recalculate, start, stop, verify
+from lakestream.cli.stream_commands import drop, explain, start, stop, verify
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

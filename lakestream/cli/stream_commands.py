@@ -1,22 +1,19 @@
-"""One stream: ``explain``, ``verify``, ``recalculate``, ``start``, ``stop``, ``drop``."""
+"""One stream: ``explain``, ``verify``, ``start``, ``stop``, ``drop``."""
 
 from __future__ import annotations
 
-import sys
 from dataclasses import fields
 from typing import TYPE_CHECKING
 
 import click
 
-from lakestream.cli.output import console, counted, print_json, print_table
-from lakestream.cli.session import Session, command, is_terminal, quoted_name, streams_option
+from lakestream.cli.output import counted, print_json, print_table
+from lakestream.cli.session import Session, command, quoted_name, streams_option
 from lakestream.cli.sql_command import show_result
 from lakestream.errors import LakestreamError
 
 if TYPE_CHECKING:
-    from lakestream.engine.engine import TickReport
     from lakestream.engine.verify import Verification
-    from lakestream.lake import Lake
 
 
 def quoted(stream: str) -> str:
@@ -46,8 +43,7 @@ stream_argument = click.argument("stream", shell_complete=complete_stream)
 @click.pass_obj
 def explain(session: Session, stream: str) -> None:
     """Show the stages of a stream's next tick."""
-    with session.open() as lake:
-        show_result(session, lake.explain(stream))
+    _run(session, f"EXPLAIN STREAM {quoted(stream)}")
 
 
 @command("verify")
@@ -71,10 +67,12 @@ def verify(
     """
     if stream is not None and streams is not None:
         raise click.UsageError("give a STREAM or --streams, not both")
-    with session.open() as lake:
+    with session.statements() as lake:
         if stream is not None:
             return _verify_one(session, lake.verify(stream, start=start, end=end))
-        names = streams or [f"{known.database}.{known.name}" for known in lake.streams()]
+        names = streams or [
+            f"{database}.{name}" for database, name, *_ in lake.sql("SHOW STREAMS").fetchall()
+        ]
         found = [lake.verify(name, start=start, end=end) for name in names]
     return _verify_many(session, found)
 
@@ -120,56 +118,6 @@ def _show_verification(found: Verification) -> None:
     if found.left_out_rows:
         click.echo(f"{counted(found.left_out_rows, 'row')} not compared: other tables have changed since")
     click.echo(f"{found.equal_rows:,} of {found.expected_rows:,} rows equal")
-
-
-@command("recalculate")
-@stream_argument
-@click.option("--from", "start", metavar="TIME", help="First event time to recalculate (included).")
-@click.option("--to", "end", metavar="TIME", help="Event time to stop at (not included); else all there is.")
-@click.option("--resync", is_flag=True, help="Begin anew from the source as it is: changes were lost.")
-@click.pass_obj
-def recalculate(session: Session, stream: str, start: str | None, end: str | None, resync: bool) -> int:
-    """Compute the windows of a range of event time again.
-
-    Windows that overlap the range are computed whole, from the source as it is, and rows of windows
-    that are no more go. On a terminal a bar shows the parts; whatever stops this, the next run goes on
-    with the part that was not done. Leaves with status 1 when the stream fails.
-    """
-    if (start is None) != resync or (resync and end is not None):
-        raise click.UsageError("recalculate takes --from TIME [--to TIME], or --resync")
-    with session.open() as lake:
-        lake.recalculate(stream, start, end, resync=resync)
-        rows = _run_parts(session, lake, stream)
-        job = lake.recalculations(stream)[-1]
-        record = next(s for s in lake.streams() if stream in {s.name, f"{s.database}.{s.name}"})
-    if session.json:
-        print_json({"status": job.status, "part": job.part, "parts": job.parts, "rows": rows})
-    elif job.is_open:
-        reason = record.last_error or f"the stream is {record.status.lower()}"
-        click.echo(f"not done: {reason}")
-    else:
-        click.echo(f"recalculated: {counted(rows, 'row')} in {counted(job.parts or 1, 'part')}")
-    return 1 if job.is_open else 0
-
-
-def _run_parts(session: Session, lake: Lake, stream: str) -> int:
-    """Run until idle, and return how many rows the recalculation wrote."""
-    from rich.progress import Progress
-
-    rows = 0
-    shown = not session.json and is_terminal(sys.stderr)
-    with Progress(console=console(err=True), transient=True, disable=not shown) as progress:
-        bar = progress.add_task(f"recalculating {stream}", total=None)
-
-        def on_tick(report: TickReport) -> None:
-            nonlocal rows
-            if report.kind == "recalculation":
-                rows += report.rows_out
-                job = lake.recalculations(stream)[-1]
-                progress.update(bar, completed=job.part, total=job.parts)
-
-        lake.run(on_tick=on_tick)
-    return rows
 
 
 @command("start")

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from lakestream.engine.tick import Outcome, Tick
     from lakestream.language.model import StreamDefinition
     from lakestream.storage.delta import Tables
-    from lakestream.storage.registry import Registry, StreamRecord, TickPlan
+    from lakestream.storage.registry import RecalculationStatus, Registry, StreamRecord, TickPlan
 
 MAX_PARTS = 10_000
 _ROW_BYTES = 64
@@ -153,7 +153,7 @@ class PartRun:
         outcome = None
         if not self._has_landed(part + 1):
             outcome = tick(plan).recalculate(part_of(self.job, part), app_of(self.job))
-        self._done()
+        self._done(outcome.rows_out if outcome else 0)
         return plan, outcome
 
     def _begin(self) -> None:
@@ -171,10 +171,12 @@ class PartRun:
         self._put(replace(self.job, status="Running", extra={**extra, "versions": versions}))
         reach("C2")
 
-    def _done(self) -> None:
+    def _done(self, rows: int) -> None:
         part = self.job.part + 1
         parts = self.job.parts or 1
-        self._put(replace(self.job, part=part, status="Done" if part >= parts else "Running"))
+        extra = {**self.job.extra, "rows_out": self.job.rows_out + rows}
+        status: RecalculationStatus = "Done" if part >= parts else "Running"
+        self._put(replace(self.job, part=part, status=status, extra=extra))
         reach("C7")
 
     def _put(self, job: Recalculation) -> None:

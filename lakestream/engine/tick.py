@@ -381,7 +381,7 @@ class Tick:
             state = self._with_open_windows(incremental)
             updated = self._updated_alone(incremental, state)
         else:
-            state, updated = self.state, self._told_apart(incremental, self.updated)
+            state, updated = self.state, self._told_apart(incremental, self._with_events(self.updated))
         if _total(updated.summary, "ignored") or (self._notices is not None and _has_late(updated.summary)):
             # Which of the rows count depends on what each commit found, and what is told of windows that
             # had fired on what they were; the rows are judged one by one.
@@ -441,7 +441,16 @@ class Tick:
         """One query, for few rows: what Spark needs for a query counts."""
         fresh, selected = self.stream.fresh_sql(CHANGED), self.target.shape.listed()
         sql = incremental.sql(fresh, state, selected, opened=opened, clock_us=self.plan.clock_us)
+        if self._notices is not None:
+            sql = self._notices.closings_sql(sql)
         return self._told_apart(incremental, self.spark.sql(sql).toArrow())
+
+    def _with_events(self, updated: pa.Table) -> pa.Table:
+        """Return the result of a shared update query with what this stream tells of."""
+        if self._notices is None:
+            return updated
+        self.spark.createDataFrame(updated).createOrReplaceTempView(UPDATED)
+        return self.spark.sql(self._notices.closings_sql(f"SELECT * FROM {UPDATED}")).toArrow()
 
     def _told_apart(self, incremental: Incremental, rows: pa.Table) -> Updated:
         """Return the result of one update query as what is due, what is kept and what is told."""
@@ -449,10 +458,9 @@ class Tick:
         self._check_passed(incremental, summary)
         fired = rows.filter(rows[RESULT])
         due = fired.select(list(self.target.shape.names))
-        closed = fired.select(["_ls_gid", *self.stream.group_columns, "_ls_low", "_ls_high"])
         told = rows.filter(is_told(rows))
         kept = picked(told, "_ls_open", incremental.kept_columns)
-        return Updated((due,), due.num_rows, kept, told, summary, closed)
+        return Updated((due,), due.num_rows, kept, told, summary, fired)
 
     def _updated_in_steps(self, incremental: Incremental, state: str | None, *, opened: bool) -> Updated:
         """Several queries, for many rows: the groups are judged first, so that nothing is sorted."""
@@ -532,8 +540,8 @@ class Tick:
             return
         if updated.count:
             self._results.extend(updated.due)
-            if self._notices is not None and updated.closed is not None:
-                self._notices.updated(updated.closed, self._as_frame(updated.due[0]))
+            if self._notices is not None and updated.fired is not None:
+                self._notices.updated(updated.fired)
         self._take_late(updated)
 
     def _take_late(self, updated: Updated) -> None:

@@ -24,7 +24,7 @@ class Updated:
 
     ``kept`` is what the state keeps of open windows; ``told`` are the windows (slots) that go on or had
     fired before, with what their groups say (None: none had fired); ``summary`` sums up by group;
-    ``closed`` are the windows that fire, by group and bounds (None: they are in Spark).
+    ``fired`` are all columns of the results (None: they are in Spark).
     """
 
     due: Sequence[Rows]
@@ -32,7 +32,7 @@ class Updated:
     kept: pa.Table
     told: pa.Table | None
     summary: pa.Table
-    closed: pa.Table | None = None
+    fired: pa.Table | None = None
 
 
 def is_told(rows: pa.Table) -> pa.ChunkedArray:

@@ -25,12 +25,16 @@ from lakestream.language.model import (
     SlidingTrigger,
     StateTrigger,
 )
+from lakestream.notify.outbox import COLUMNS
 from lakestream.output.columns import END, GROUP, START
 
 if TYPE_CHECKING:
     from lakestream.language.model import Trigger
 
 WINDOW_INVALIDATION = "WINDOW_INVALIDATION"
+EVENT = "_ls_event"
+"""The column of rows of the output that has their event: what goes into the outbox, NULL for none."""
+
 _WITH_NULLS = "map('ignoreNullFields', 'false')"
 _TYPES: dict[type[Trigger], str] = {
     IntervalTrigger: "Interval",
@@ -121,10 +125,53 @@ class EventRules:
             f"placed AS ({self._placed()}) {self._written(now_ms, tag)}"
         )
 
+    def closings_sql(self, rows: str, due: str, *, now_ms: int, tag: str) -> str:
+        """Return SQL of rows of the output with ``EVENT``: of windows that close for the first time.
+
+        ``rows`` is SQL of the output's columns, the group columns, _ls_gid, _ls_low and _ls_high (BIGINT
+        µs), a row for each window, and ``due``: false where there is nothing to tell. The events lack
+        their number (``seq``); they are in the order of _ls_high, _ls_gid, _ls_low.
+        """
+        row = self._row
+        judged = (
+            f"SELECT struct(*) AS ls_row, {due} AS due, _ls_gid AS gid, _ls_low AS low, _ls_high AS high, "
+            f"'{WINDOW_CLOSE}' AS kind, CAST(NULL AS STRING) AS extra, {self.table} AS table_name, "
+            f"{str(self.calculates and self.at_close).lower()} AS has_result, array({row}) AS rows, "
+            f"CASE WHEN {self.where} THEN array({row}) ELSE array() END AS passing FROM ({rows})"
+        )
+        columns = self._outbox(now_ms, tag)
+        event = f"named_struct({', '.join(f'{text(name)}, {sql}' for name, sql in columns.items())})"
+        # The cast makes the fields nullable: Arrow takes no NULL for a struct with others.
+        typed = f"CAST({event} AS STRUCT<{', '.join(f'{name}: {COLUMNS[name]}' for name in columns)}>)"
+        return (
+            f"SELECT ls_row.*, CASE WHEN due AND {self._passes} THEN {typed} END AS {EVENT} "
+            f"FROM (SELECT *, {self._base(now_ms)} AS base FROM "
+            f"(SELECT *, {self._identity} AS trigger_id FROM ({judged})))"
+        )
+
+    @property
+    def _row(self) -> str:
+        """SQL of a row of the output as JSON."""
+        fields = ", ".join(f"{text(c.label)}, {c.json_sql}" for c in self.columns)
+        return f"to_json(named_struct({fields}), {_WITH_NULLS})"
+
+    @property
+    def _passes(self) -> str:
+        """SQL of the condition over an event's rows."""
+        return (
+            f"CASE WHEN kind = '{WINDOW_INVALIDATION}' THEN true "
+            f"WHEN has_result AND rows IS NOT NULL THEN size(passing) > 0 ELSE {self.where_nothing} END"
+        )
+
+    @property
+    def _identity(self) -> str:
+        """SQL of the id of what triggered."""
+        key = f"CASE WHEN kind = '{ON_TIME}' THEN high ELSE low END"
+        return f"substring(sha2(concat_ws(':', {text(self.uuid)}, gid, {key}), 256), 1, 32)"
+
     def _rows(self, view: str, *, all_rows: bool = False) -> str:
         """Return SQL of the results of each window: (gid, low, high, table_name, rows, passing)."""
-        fields = ", ".join(f"{text(c.label)}, {c.json_sql}" for c in self.columns)
-        row = f"to_json(named_struct({fields}), {_WITH_NULLS})"
+        row = self._row
         passing = (
             "" if all_rows else f", array_sort(collect_list({row}) FILTER (WHERE {self.where})) AS passing"
         )
@@ -161,10 +208,6 @@ class EventRules:
         """Return SQL of the events that are sent: what was told of before only where it has changed."""
         changed = "NOT (rows <=> old_rows) OR NOT (high <=> old_high)"
         wanted = ", ".join(text(kind) for kind in (*self.wanted, WINDOW_INVALIDATION))
-        condition = (
-            f"CASE WHEN kind = '{WINDOW_INVALIDATION}' THEN true "
-            f"WHEN has_result AND rows IS NOT NULL THEN size(passing) > 0 ELSE {self.where_nothing} END"
-        )
         news = [
             f"kind = '{WINDOW_INVALIDATION}'",
             "NOT again",
@@ -179,7 +222,7 @@ class EventRules:
             )
         return (
             f"SELECT * FROM judged WHERE kind IN ({wanted}) AND ({' OR '.join(f'({n})' for n in news)}) "
-            f"AND {condition}{known}"
+            f"AND {self._passes}{known}"
         )
 
     def _placed(self) -> str:
@@ -187,20 +230,22 @@ class EventRules:
 
         Of what happens at one instant a closing comes before an opening, but not before its own.
         """
-        closes = "high - 1" if self._by_rows else "high"
-        at = f"CASE WHEN kind = '{WINDOW_OPEN}' THEN low WHEN kind = '{ON_TIME}' THEN high ELSE {closes} END"
+        ends = f"CASE WHEN kind = '{ON_TIME}' THEN high ELSE {self._last} END"
+        at = f"CASE WHEN kind = '{WINDOW_OPEN}' THEN low ELSE {ends} END"
         rank = f"CASE WHEN kind = '{WINDOW_OPEN}' THEN 1 WHEN low < at THEN 0 ELSE 2 END"
         order = f"kind <> '{WINDOW_INVALIDATION}', at, rank, gid, low"
-        key = f"CASE WHEN kind = '{ON_TIME}' THEN high ELSE low END"
-        identity = f"substring(sha2(concat_ws(':', {text(self.uuid)}, gid, {key}), 256), 1, 32)"
         return (
-            f"SELECT *, row_number() OVER (ORDER BY {order}) - 1 AS seq FROM "
-            f"(SELECT *, {rank} AS rank FROM (SELECT *, {at} AS at, {identity} AS trigger_id FROM sent))"
+            f"SELECT *, row_number() OVER (ORDER BY {order}) - 1 AS seq FROM (SELECT *, {rank} AS rank "
+            f"FROM (SELECT *, {at} AS at, {self._identity} AS trigger_id FROM sent))"
         )
 
     def _written(self, now_ms: int, tag: str) -> str:
         """Return SQL of the outbox's rows."""
-        last = "high - 1" if self._by_rows else "high"
+        listed = ", ".join(f"{sql} AS {name}" for name, sql in self._outbox(now_ms, tag).items())
+        return f"SELECT seq, {listed} FROM (SELECT *, {self._base(now_ms)} AS base FROM placed)"
+
+    def _base(self, now_ms: int) -> str:
+        """Return SQL of what an event's JSON begins with."""
         is_window = f"kind <> '{ON_TIME}'"
         ends = f"{is_window} AND kind <> '{WINDOW_OPEN}'"
         named = trigger_type(self.trigger)
@@ -212,11 +257,20 @@ class EventRules:
             "triggerType": text(named),
             "groupId": "CAST(gid AS STRING)",
             "windowStart": f"CASE WHEN {is_window} THEN floor(low / 1000) END",
-            "windowEnd": f"CASE WHEN {ends} THEN floor(({last}) / 1000) END",
+            "windowEnd": f"CASE WHEN {ends} THEN floor(({self._last}) / 1000) END",
         }
         if self.classic:
             fields |= {"windowId": "trigger_id", "windowType": text("Time" if named == "Interval" else named)}
         listed = ", ".join(f"{text(name)}, {sql}" for name, sql in fields.items())
+        return f"to_json(named_struct({listed}))"
+
+    @property
+    def _last(self) -> str:
+        """SQL of the end of a window as messages have it."""
+        return "high - 1" if self._by_rows else "high"
+
+    def _outbox(self, now_ms: int, tag: str) -> dict[str, str]:
+        """Return SQL of the outbox's columns but ``seq``, over an event with its ``base``."""
         data = "concat('{\"data\":[', array_join(passing, ','), '],\"curSize\":', size(passing), "
         result = (
             f"CASE WHEN NOT has_result OR kind = '{WINDOW_INVALIDATION}' THEN '' "
@@ -224,17 +278,20 @@ class EventRules:
             f"WHEN size(passing) = 1 THEN concat(',\"result\":', passing[0]) "
             f'ELSE concat(\',"result":\', {data}\',"curOffset":0,"finish":true}}\')) END'
         )
-        event = (
-            "concat(left(base, length(base) - 1), "
-            "coalesce(concat(',', substring(extra, 2, length(extra) - 2)), ''), "
-            f"{result}, '}}')"
-        )
-        identity = f"sha2(concat_ws(':', trigger_id, kind, {text(tag)}), 256)"
-        return (
-            f"SELECT {text(self.stream)} AS stream, {text(self.uuid)} AS stream_id, "
-            f"{text(tag)} AS tick, seq, substring({identity}, 1, 32) AS event_id, trigger_id, "
-            f"kind AS event_type, "
-            f"CAST(gid AS STRING) AS group_id, timestamp_micros(low) AS window_start, "
-            f"timestamp_micros({last}) AS window_end, timestamp_millis({now_ms}L) AS event_time, "
-            f"{event} AS event FROM (SELECT *, to_json(named_struct({listed})) AS base FROM placed)"
-        )
+        return {
+            "stream": text(self.stream),
+            "stream_id": text(self.uuid),
+            "tick": text(tag),
+            "event_id": f"substring(sha2(concat_ws(':', trigger_id, kind, {text(tag)}), 256), 1, 32)",
+            "trigger_id": "trigger_id",
+            "event_type": "kind",
+            "group_id": "CAST(gid AS STRING)",
+            "window_start": "timestamp_micros(low)",
+            "window_end": f"timestamp_micros({self._last})",
+            "event_time": f"timestamp_millis({now_ms}L)",
+            "event": (
+                "concat(left(base, length(base) - 1), "
+                "coalesce(concat(',', substring(extra, 2, length(extra) - 2)), ''), "
+                f"{result}, '}}')"
+            ),
+        }

@@ -14,6 +14,7 @@ from fastapi.staticfiles import StaticFiles
 from starlette.exceptions import HTTPException
 
 from lakestream import __version__
+from lakestream.engine.instants import from_micros
 from lakestream.engine.result import Result
 from lakestream.errors import BusyError, LakestreamError, PrerequisiteError, StatementError
 from lakestream.server.documents import (
@@ -24,6 +25,8 @@ from lakestream.server.documents import (
     LineageDocument,
     MessageDocument,
     Problem,
+    QueuedDocument,
+    RangeRequest,
     RecalculateRequest,
     RowsDocument,
     RunDocument,
@@ -31,9 +34,10 @@ from lakestream.server.documents import (
     StatementRequest,
     StreamDetails,
     StreamDocument,
+    VerificationDocument,
 )
 from lakestream.server.guard import Guard, RequestRefused, error_answer
-from lakestream.server.rows import column_types, json_rows
+from lakestream.server.rows import column_types, json_rows, verification_document
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -232,11 +236,21 @@ def _add_statements(app: FastAPI, service: Service) -> None:
         return await message(f"STOP STREAM {_quoted(database)}.{_quoted(name)}")
 
     @app.post("/api/streams/{database}/{name}/recalculate")
-    async def recalculate(database: Name, name: Name, asked: RecalculateRequest) -> MessageDocument:
-        """Queue a recalculation of a range of event time."""
+    async def recalculate(database: Name, name: Name, asked: RecalculateRequest) -> QueuedDocument:
+        """Queue a recalculation of a range of event time, or of everything from the source as it is."""
         stream = f"{database}.{name}"
-        await statements.run(lambda lake: lake.recalculate(stream, asked.start, asked.end))
-        return MessageDocument(message=f"queued: the next round recalculates {stream}")
+        job = await statements.run(
+            lambda lake: lake.recalculate(stream, asked.start, asked.end, resync=asked.resync)
+        )
+        message = f"queued: the next round recalculates {stream}"
+        return QueuedDocument(message=message, id=job.id, at=from_micros(job.requested_us))
+
+    @app.post("/api/streams/{database}/{name}/verify")
+    async def verify(database: Name, name: Name, asked: RangeRequest) -> VerificationDocument:
+        """Compare a stream's output with the batch evaluation of its definition."""
+        stream = f"{database}.{name}"
+        found = await statements.run(lambda lake: lake.verify(stream, asked.start, asked.end))
+        return verification_document(found)
 
 
 def _quoted(name: str) -> str:

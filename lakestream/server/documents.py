@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from datetime import datetime  # noqa: TC003 - pydantic reads the annotations
-from typing import Any
+from typing import Any, Self
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 
 class Problem(BaseModel):
@@ -69,7 +69,7 @@ class StreamDocument(BaseModel):
 
 
 class RecalculationDocument(BaseModel):
-    """A recalculation of ``[from, to)`` of event time, and how many of its parts are done."""
+    """A recalculation of ``[from, to)`` of event time: the parts done, and the rows that they wrote."""
 
     model_config = ConfigDict(populate_by_name=True)
 
@@ -78,6 +78,7 @@ class RecalculationDocument(BaseModel):
     end: datetime | None = Field(alias="to")
     done: int
     parts: int | None
+    rows: int
     status: str
 
 
@@ -195,16 +196,60 @@ class StatementDocument(BaseModel):
     database: str
 
 
-class RecalculateRequest(BaseModel):
-    """A range of event time; without ``to`` it ends with the stream's progress."""
+class RangeRequest(BaseModel):
+    """A range of event time, without bounds where they are left out."""
 
     model_config = ConfigDict(extra="forbid")
 
-    start: str = Field(alias="from")
+    start: str | None = Field(default=None, alias="from")
     end: str | None = Field(default=None, alias="to")
+
+
+class RecalculateRequest(RangeRequest):
+    """A range of event time, which without ``to`` ends with the stream's progress, or ``resync``."""
+
+    resync: bool = False
+
+    @model_validator(mode="after")
+    def either(self) -> Self:
+        """Refuse both and neither."""
+        if (self.start is None) != self.resync or (self.resync and self.end is not None):
+            raise ValueError("either from and perhaps to, or resync")
+        return self
+
+
+class DifferenceDocument(BaseModel):
+    """A row that is not as it should be; null on the side that has no such row."""
+
+    key: list[Any]
+    expected: list[Any] | None
+    found: list[Any] | None
+
+
+class VerificationDocument(BaseModel):
+    """How a stream's output compares with the batch evaluation; the first 100 rows that differ."""
+
+    stream: str
+    columns: list[str]
+    types: list[str]
+    equal_rows: int
+    expected_rows: int
+    found_rows: int
+    differing_rows: int
+    differing: list[DifferenceDocument]
+    late_ignored: int
+    left_out_columns: list[str]
+    left_out_rows: int
 
 
 class MessageDocument(BaseModel):
     """What was done."""
 
     message: str
+
+
+class QueuedDocument(MessageDocument):
+    """The id of a recalculation that will be done, and when it was asked for."""
+
+    id: str
+    at: datetime

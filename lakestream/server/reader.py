@@ -152,6 +152,7 @@ def _recalculation(job: Recalculation) -> RecalculationDocument:
         end=_instant(job.end_us),
         done=job.part,
         parts=job.parts,
+        rows=job.rows_out,
         status=job.status,
     )
 

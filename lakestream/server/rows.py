@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 from lakestream.engine.plain import plain
+from lakestream.engine.result import Result
+from lakestream.server.documents import VerificationDocument
 
 if TYPE_CHECKING:
-    from lakestream.engine.result import Result
+    from lakestream.engine.verify import Verification
 
 
 def column_types(result: Result) -> list[str]:
@@ -23,3 +26,11 @@ def column_types(result: Result) -> list[str]:
 def json_rows(result: Result) -> list[list[Any]]:
     """Return rows as JSON has them."""
     return [[plain(value) for value in row] for row in result.fetchall()]
+
+
+def verification_document(found: Verification) -> VerificationDocument:
+    """Return a verification as the API tells it."""
+    sides = [side for item in found.differing for side in (item.expected, item.found) if side is not None]
+    types = column_types(Result(found.columns, sides))
+    told = {field.name: plain(getattr(found, field.name)) for field in fields(found)}
+    return VerificationDocument.model_validate({**told, "types": types})

@@ -118,8 +118,8 @@ class Recalculation:
 
     It covers the windows that overlap ``[start_us, end_us)`` of event time, None for no bound;
     ``resync`` takes the stream's place and state from the source's snapshot first. ``part`` counts the
-    parts done; ``extra`` holds the instants between the parts (``cuts``) and the source's version that
-    each part was computed at (``versions``).
+    parts done; ``extra`` holds the instants between the parts (``cuts``), the source's version that
+    each part was computed at (``versions``), and the rows written (``rows_out``).
     """
 
     id: str
@@ -142,6 +142,11 @@ class Recalculation:
         """How many parts there are; None before they are cut."""
         cuts = self.extra.get("cuts")
         return None if cuts is None else len(cuts) + 1
+
+    @property
+    def rows_out(self) -> int:
+        """How many rows its parts have written, as far as that is known (a part that a crash cut short)."""
+        return int(self.extra.get("rows_out", 0))
 
 
 @dataclass(frozen=True)

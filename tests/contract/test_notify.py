@@ -224,6 +224,8 @@ def test_a_stream_that_pauses_waits_for_its_target(tmp_path: Path, spark: SparkS
 
 CLOSING = {
     "plain": "INTERVAL(10s) SLIDING(10s) FROM m PARTITION BY tbname {o}",
+    "alike": "INTERVAL(20s) SLIDING(20s) FROM m PARTITION BY tbname {o}",
+    "picked": "INTERVAL(15s) SLIDING(15s) FROM m PARTITION BY tbname {o} WHERE kind > 20",
     "hopping": "INTERVAL(20s) SLIDING(10s) FROM m {o}",
     "exact": "INTERVAL(10s) SLIDING(10s) FROM m STREAM_OPTIONS(EXACT | WATERMARK(5s)) {o}",
     "ignoring": "INTERVAL(10s) SLIDING(10s) FROM m STREAM_OPTIONS(IGNORE_DISORDER | EXPIRED_TIME(20s)) {o}",
@@ -241,7 +243,7 @@ def test_partial_aggregates_tell_of_closings_as_detection_does(tmp_path: Path, s
                 told = f"NOTIFY('{catcher.url}') ON ({on})"
                 lake.sql(
                     f"CREATE STREAM {name}{suffix} {trigger.format(o=told)} INTO o_{name}{suffix} "
-                    "AS SELECT _twstart AS ws, count(*) AS n, sum(v) AS total FROM %%trows"
+                    "AS SELECT _twstart AS ws, count(*) AS n, sum(v) AS total, max(v) AS kind FROM %%trows"
                 )
         front = 0
         for step in range(6):

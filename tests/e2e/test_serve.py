@@ -111,7 +111,9 @@ def serve(root: str, tmp_path: Path) -> Iterator[Callable[..., Serving]]:
         serving.process.wait()
 
 
-def test_a_daemon_serves_a_lake_and_another_one_takes_over(root: str, serve: Callable[..., Serving]) -> None:
+def test_a_daemon_serves_a_lake_and_another_one_takes_over(
+    root: str, serve: Callable[..., Serving], monkeypatch: pytest.MonkeyPatch
+) -> None:
     first = serve()
     url = first.url()
     made = lakestream(root, "sql", TABLES)
@@ -130,7 +132,25 @@ def test_a_daemon_serves_a_lake_and_another_one_takes_over(root: str, serve: Cal
     assert shown.stdout.splitlines()[-1].split() == ["2025-01-01", "08:00:00+00:00", "2", "720.0"]
     wrong = lakestream(root, "sql", "SELECT nothing\n FROM nowhere")
     assert (wrong.returncode, "line 2, column 7" in wrong.stderr) == (2, True)
+    through_the_daemon(root, monkeypatch)
     assert second.end(signal.SIGTERM) == 0
+
+
+def through_the_daemon(root: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have the daemon work for commands that could not start a Spark of their own."""
+    monkeypatch.setenv("JAVA_HOME", root)
+    assert "error[JAVA" in lakestream(root, "--no-daemon", "verify", "hourly").stderr
+    assert "INTERVAL(1h)" in lakestream(root, "explain", "hourly").stdout
+    assert lakestream(root, "verify").stdout == "main.hourly:\n1 of 1 rows equal\n"
+    done = lakestream(root, "recalculate", "hourly", "--from", "2025-01-01", "--to", "2025-01-02")
+    assert done.stdout == "recalculated: 1 row in 1 part\n", done.stderr
+    again = lakestream(root, "--output", "json", "recalculate", "main.hourly", "--resync")
+    assert json.loads(again.stdout) == {"status": "Done", "part": 1, "parts": 1, "rows": 1}, again.stderr
+    assert lakestream(root, "stop", "hourly").returncode == 0
+    stopped = lakestream(root, "recalculate", "hourly", "--from", "2025-01-01")
+    assert (stopped.returncode, stopped.stdout) == (1, "not done: the stream is stopped\n"), stopped.stderr
+    unknown = lakestream(root, "verify", "hourly", "--from", "yesterday")
+    assert (unknown.returncode, "error[BAD_VALUE]" in unknown.stderr) == (2, True), unknown.stderr
 
 
 def taken_over(serve: Callable[..., Serving], first: Serving) -> Serving:

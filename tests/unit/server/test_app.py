@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from starlette.testclient import TestClient
 
 EVIL = "http://evil.example"
+BOTH = {"from": "2025-01-01", "resync": True}
 
 
 def test_the_lake_and_its_health(client: TestClient, root: str) -> None:
@@ -116,6 +117,10 @@ def test_the_api_describes_itself(client: TestClient) -> None:
         ("DELETE", "/api/streams/main/hourly", {}, 405, "METHOD_NOT_ALLOWED"),
         ("POST", "/api/streams/main/nope/stop", {}, 404, "STREAM_NOT_FOUND"),
         ("POST", "/api/streams/main/a%60%3B%20DROP%20STREAM%20hourly/stop", {}, 404, "STREAM_NOT_FOUND"),
+        ("POST", "/api/streams/main/hourly/recalculate", {"json": {}}, 400, "BAD_REQUEST"),
+        ("POST", "/api/streams/main/hourly/recalculate", {"json": BOTH}, 400, "BAD_REQUEST"),
+        ("POST", "/api/streams/main/hourly/verify", {"json": {"until": "now"}}, 400, "BAD_REQUEST"),
+        ("POST", "/api/streams/main/nope/verify", {"json": {}}, 404, "STREAM_NOT_FOUND"),
         ("POST", "/api/statements", {"json": {"sql": "SELEC"}}, 400, "SYNTAX"),
         ("POST", "/api/statements", {"json": {"sql": "SHOW TABLES", "more": 1}}, 400, "BAD_REQUEST"),
         ("POST", "/api/statements", {"content": b"{"}, 400, "BAD_REQUEST"),
