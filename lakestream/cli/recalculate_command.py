@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 import click
 
 from lakestream.cli.output import console, counted, print_json
-from lakestream.cli.remote import RemoteLake, Stand
 from lakestream.cli.session import Session, command, is_terminal
 from lakestream.cli.stream_commands import stream_argument
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from lakestream.cli.remote import RemoteLake, Stand
     from lakestream.engine.engine import TickReport
     from lakestream.lake import Lake
 
@@ -62,6 +62,8 @@ def _with_bar(session: Session, stream: str, work: Callable[[Callable[[Stand], N
 
 
 def _done(lake: Lake | RemoteLake, asked: Asked, show: Callable[[Stand], None]) -> Stand:
+    from lakestream.cli.remote import RemoteLake
+
     if isinstance(lake, RemoteLake):
         return _by_daemon(lake, asked, show)
     return _by_itself(lake, asked, show)
@@ -81,6 +83,8 @@ def _by_daemon(lake: RemoteLake, asked: Asked, show: Callable[[Stand], None]) ->
 
 def _by_itself(lake: Lake, asked: Asked, show: Callable[[Stand], None]) -> Stand:
     """Run until idle."""
+    from lakestream.cli.remote import Stand
+
     stream, start, end, resync = asked
     queued = lake.recalculate(stream, start, end, resync=resync).id
 

@@ -10,8 +10,10 @@ from urllib.error import HTTPError, URLError
 from urllib.parse import quote
 from urllib.request import ProxyHandler, Request, build_opener
 
+from lakestream.cli.session import quoted
 from lakestream.engine.result import Result
 from lakestream.errors import BusyError, LakestreamError, Place
+from lakestream.language.model import TableName
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -80,6 +82,15 @@ class RemoteLake:
             answer = self._ask("/api/statements", {**asked, "yes": True})
         self._database = answer["database"]
         return _result(answer)
+
+    def explain(self, stream: str) -> Result:
+        """Return the stages of a stream's next tick, as ``Lake.explain`` does."""
+        return self.sql(f"EXPLAIN STREAM {quoted(stream)}")
+
+    def streams(self) -> list[TableName]:
+        """Return the names of all streams. Raises BusyError DAEMON_UNREACHABLE."""
+        rows = self.sql("SHOW STREAMS").fetchall()
+        return [TableName(database, name) for database, name, *_ in rows]
 
     def verify(self, stream: str, start: str | None = None, end: str | None = None) -> Verification:
         """Compare a stream's output with the batch evaluation of its definition, as ``Lake.verify`` does.

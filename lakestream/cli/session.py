@@ -230,6 +230,15 @@ def quoted_name(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 
+def quoted(stream: str) -> str:
+    """Return a stream's name, ``s`` or ``db.s``, as quoted identifiers of a statement.
+
+    >>> quoted("main.daily")
+    '`main`.`daily`'
+    """
+    return ".".join(quoted_name(part) for part in stream.split(".", 1))
+
+
 def _listed(_ctx: click.Context, _param: click.Parameter, value: str) -> tuple[str, ...] | None:
     if value == "*":
         return None

@@ -8,21 +8,12 @@ from typing import TYPE_CHECKING
 import click
 
 from lakestream.cli.output import counted, print_json, print_table
-from lakestream.cli.session import Session, command, quoted_name, streams_option
+from lakestream.cli.session import Session, command, quoted, streams_option
 from lakestream.cli.sql_command import show_result
 from lakestream.errors import LakestreamError
 
 if TYPE_CHECKING:
     from lakestream.engine.verify import Verification
-
-
-def quoted(stream: str) -> str:
-    """Return a stream's name, ``s`` or ``db.s``, as quoted identifiers of a statement.
-
-    >>> quoted("main.daily")
-    '`main`.`daily`'
-    """
-    return ".".join(quoted_name(part) for part in stream.split(".", 1))
 
 
 def complete_stream(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
@@ -43,7 +34,8 @@ stream_argument = click.argument("stream", shell_complete=complete_stream)
 @click.pass_obj
 def explain(session: Session, stream: str) -> None:
     """Show the stages of a stream's next tick."""
-    _run(session, f"EXPLAIN STREAM {quoted(stream)}")
+    with session.statements() as lake:
+        show_result(session, lake.explain(stream))
 
 
 @command("verify")
@@ -70,9 +62,7 @@ def verify(
     with session.statements() as lake:
         if stream is not None:
             return _verify_one(session, lake.verify(stream, start=start, end=end))
-        names = streams or [
-            f"{database}.{name}" for database, name, *_ in lake.sql("SHOW STREAMS").fetchall()
-        ]
+        names = streams or [f"{known.database}.{known.name}" for known in lake.streams()]
         found = [lake.verify(name, start=start, end=end) for name in names]
     return _verify_many(session, found)
 
