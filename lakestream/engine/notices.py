@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from lakestream.compute.calculation import ROWS, rewrite_expression
-from lakestream.compute.incremental import RESULT
 from lakestream.engine.faults import reach
 from lakestream.engine.relations import FIRED, STATE
 from lakestream.engine.write import rows_of_part, rows_of_windows
 from lakestream.language.expressions import parse_expression
 from lakestream.language.model import ON_TIME, WINDOW_CLOSE, WINDOW_OPEN, SlidingTrigger
-from lakestream.notify.events import EVENT, WINDOW_INVALIDATION, EventRules, ResultColumn, text
+from lakestream.notify.events import WINDOW_INVALIDATION, EventRules, ResultColumn, text
+from lakestream.notify.rows import closings, outbox_rows
 from lakestream.output.columns import subtable_sql
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ class Notices:
     epoch: int
     _events: bool = field(default=False, init=False)
     _results: bool = field(default=False, init=False)
-    _told: pa.Table | None = field(default=None, init=False)
+    _updated: pa.Table | None = field(default=None, init=False)
 
     @cached_property
     def rules(self) -> EventRules:
@@ -117,20 +117,9 @@ class Notices:
         """Take events that were found out one by one."""
         self._register(self.spark.createDataFrame(events))
 
-    def closings_sql(self, rows: str) -> str:
-        """Return SQL of an update query's result with the event of the window that a row closes."""
-        return self.rules.closings_sql(rows, RESULT, now_ms=self._now_ms, tag=self._tag(None))
-
     def updated(self, rows: pa.Table) -> None:
-        """Take the events of rows that :meth:`closings_sql` gave."""
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
-        told = rows.filter(pc.is_valid(rows[EVENT])).sort_by(
-            [(name, "ascending") for name in ("_ls_high", "_ls_gid", "_ls_low")]
-        )
-        events = pa.Table.from_struct_array(told[EVENT])
-        self._told = events.append_column("seq", pa.array(range(events.num_rows), pa.int64()))
+        """Take windows that close for the first time, as the rules' ``closings_sql`` gives them."""
+        self._updated = closings(self.rules, rows)
 
     def detected(self) -> None:
         """Take what a detection result says: windows that closed, again or for the first time, or went."""
@@ -270,34 +259,25 @@ class Notices:
         ``again`` lists (gid, low µs) of the windows whose old rows go, ``part`` is what a recalculation
         computes anew.
         """
-        told = self._told if self._told is not None else self._events_of(output, app, again, part)
-        if told is not None and told.num_rows:
-            self.outbox.put(told, app, self.plan.tick, self.epoch)
-        if told is not None:
-            reach("C5")
+        found = self._found(output, again, part) if self._updated is None else self._updated
+        if found is None:
+            return
+        job = self.plan.kind if part is None else app.rpartition(":")[2]
+        now_ms = self.plan.clock_us // 1_000
+        events = outbox_rows(self.rules, found, now_ms=now_ms, tag=f"{job}:{self.plan.tick}")
+        if events.num_rows:
+            self.outbox.put(events, app, self.plan.tick, self.epoch)
+        reach("C5")
 
-    def _events_of(
-        self, output: Table, app: str, again: pa.Table | None, part: Part | None
-    ) -> pa.Table | None:
-        """Return the rows of the outbox for what was registered; None for nothing."""
+    def _found(self, output: Table, again: pa.Table | None, part: Part | None) -> pa.Table | None:
+        """Return the events among what was registered; None for nothing."""
         if not self._events:
             return None
         if not self._results:
             self._no_rows().createOrReplaceTempView(RESULTS)
         were = self._were(output, again, part)
-        tag = self._tag(None if part is None else app.rpartition(":")[2])
-        sql = self.rules.sql(
-            EVENTS, RESULTS, were, now_ms=self._now_ms, tag=tag, recalculates=part is not None
-        )
+        sql = self.rules.sql(EVENTS, RESULTS, were, recalculates=part is not None)
         return self.spark.sql(sql).toArrow()
-
-    @property
-    def _now_ms(self) -> int:
-        return self.plan.clock_us // 1_000
-
-    def _tag(self, job: str | None) -> str:
-        """Return what names the commit that events belong to; ``job`` is that of a recalculation."""
-        return f"{job or self.plan.kind}:{self.plan.tick}"
 
     def _were(self, output: Table, again: pa.Table | None, part: Part | None) -> str | None:
         """Register the output's rows of the windows that may have been told of before; None for no such."""

@@ -442,7 +442,7 @@ class Tick:
         fresh, selected = self.stream.fresh_sql(CHANGED), self.target.shape.listed()
         sql = incremental.sql(fresh, state, selected, opened=opened, clock_us=self.plan.clock_us)
         if self._notices is not None:
-            sql = self._notices.closings_sql(sql)
+            sql = self._notices.rules.closings_sql(sql)
         return self._told_apart(incremental, self.spark.sql(sql).toArrow())
 
     def _with_events(self, updated: pa.Table) -> pa.Table:
@@ -450,7 +450,7 @@ class Tick:
         if self._notices is None:
             return updated
         self.spark.createDataFrame(updated).createOrReplaceTempView(UPDATED)
-        return self.spark.sql(self._notices.closings_sql(f"SELECT * FROM {UPDATED}")).toArrow()
+        return self.spark.sql(self._notices.rules.closings_sql(f"SELECT * FROM {UPDATED}")).toArrow()
 
     def _told_apart(self, incremental: Incremental, rows: pa.Table) -> Updated:
         """Return the result of one update query as what is due, what is kept and what is told."""

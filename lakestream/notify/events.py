@@ -1,4 +1,4 @@
-"""Events as SQL over what a tick found out: their order, their identity and their JSON, set-wise.
+"""Events as SQL over what a tick found out: which are sent, with which results, in which order.
 
 Source of the rules: TDengine, "Stream processing: notifications". The relations:
 
@@ -25,15 +25,14 @@ from lakestream.language.model import (
     SlidingTrigger,
     StateTrigger,
 )
-from lakestream.notify.outbox import COLUMNS
 from lakestream.output.columns import END, GROUP, START
 
 if TYPE_CHECKING:
     from lakestream.language.model import Trigger
 
 WINDOW_INVALIDATION = "WINDOW_INVALIDATION"
-EVENT = "_ls_event"
-"""The column of rows of the output that has their event: what goes into the outbox, NULL for none."""
+TABLE, ROW, PASSES = "_ls_table", "_ls_row", "_ls_passes"
+"""Columns that rows of the output are told of by: their table, themselves as JSON, the condition."""
 
 _WITH_NULLS = "map('ignoreNullFields', 'false')"
 _TYPES: dict[type[Trigger], str] = {
@@ -98,13 +97,12 @@ class EventRules:
     where_nothing: str = "true"
 
     @property
-    def _by_rows(self) -> bool:
+    def by_rows(self) -> bool:
+        """Whether windows end with a row: their end is the last instant in them."""
         return isinstance(self.trigger, SessionTrigger | StateTrigger | EventTrigger | CountTrigger)
 
-    def sql(
-        self, events: str, results: str, were: str | None, *, now_ms: int, tag: str, recalculates: bool
-    ) -> str:
-        """Return SQL of the rows of the outbox; ``tag`` names the commit that they belong to.
+    def sql(self, events: str, results: str, were: str | None, *, recalculates: bool) -> str:
+        """Return SQL of the events that are sent, as ``outbox_rows`` takes them.
 
         ``were`` is None where no window was told of before; ``recalculates``: windows of it that are not
         among the events are no more.
@@ -122,52 +120,29 @@ class EventRules:
             f"FROM (SELECT *, gid AS _ls_gid FROM {events})), "
             f"{was}now AS ({self._rows(results)}), found AS ({found}), "
             f"judged AS ({self._judged(known=were is not None)}), sent AS ({self._sent()}), "
-            f"placed AS ({self._placed()}) {self._written(now_ms, tag)}"
+            f"placed AS ({self._placed()}) SELECT seq, gid, low, high, kind, extra, table_name, has_result, "
+            f"rows IS NOT NULL AS has_rows, passing FROM placed"
         )
 
-    def closings_sql(self, rows: str, due: str, *, now_ms: int, tag: str) -> str:
-        """Return SQL of rows of the output with ``EVENT``: of windows that close for the first time.
+    def closings_sql(self, rows: str) -> str:
+        """Return SQL of rows of the output with what is told of them: TABLE, ROW and PASSES.
 
-        ``rows`` is SQL of the output's columns, the group columns, _ls_gid, _ls_low and _ls_high (BIGINT
-        µs), a row for each window, and ``due``: false where there is nothing to tell. The events lack
-        their number (``seq``); they are in the order of _ls_high, _ls_gid, _ls_low.
+        ``rows`` is SQL of the output's columns, the group columns and _ls_gid: a row for each window, as it
+        closes for the first time.
         """
-        row = self._row
-        judged = (
-            f"SELECT struct(*) AS ls_row, {due} AS due, _ls_gid AS gid, _ls_low AS low, _ls_high AS high, "
-            f"'{WINDOW_CLOSE}' AS kind, CAST(NULL AS STRING) AS extra, {self.table} AS table_name, "
-            f"{str(self.calculates and self.at_close).lower()} AS has_result, array({row}) AS rows, "
-            f"CASE WHEN {self.where} THEN array({row}) ELSE array() END AS passing FROM ({rows})"
-        )
-        columns = self._outbox(now_ms, tag)
-        event = f"named_struct({', '.join(f'{text(name)}, {sql}' for name, sql in columns.items())})"
-        # The cast makes the fields nullable: Arrow takes no NULL for a struct with others.
-        typed = f"CAST({event} AS STRUCT<{', '.join(f'{name}: {COLUMNS[name]}' for name in columns)}>)"
-        return (
-            f"SELECT ls_row.*, CASE WHEN due AND {self._passes} THEN {typed} END AS {EVENT} "
-            f"FROM (SELECT *, {self._base(now_ms)} AS base FROM "
-            f"(SELECT *, {self._identity} AS trigger_id FROM ({judged})))"
-        )
+        passes = self.where if self.closing_carries else self.where_nothing
+        return f"SELECT *, {self.table} AS {TABLE}, {self._row} AS {ROW}, {passes} AS {PASSES} FROM ({rows})"
+
+    @property
+    def closing_carries(self) -> bool:
+        """Whether the closing of a window carries a result."""
+        return self.calculates and self.at_close
 
     @property
     def _row(self) -> str:
         """SQL of a row of the output as JSON."""
         fields = ", ".join(f"{text(c.label)}, {c.json_sql}" for c in self.columns)
         return f"to_json(named_struct({fields}), {_WITH_NULLS})"
-
-    @property
-    def _passes(self) -> str:
-        """SQL of the condition over an event's rows."""
-        return (
-            f"CASE WHEN kind = '{WINDOW_INVALIDATION}' THEN true "
-            f"WHEN has_result AND rows IS NOT NULL THEN size(passing) > 0 ELSE {self.where_nothing} END"
-        )
-
-    @property
-    def _identity(self) -> str:
-        """SQL of the id of what triggered."""
-        key = f"CASE WHEN kind = '{ON_TIME}' THEN high ELSE low END"
-        return f"substring(sha2(concat_ws(':', {text(self.uuid)}, gid, {key}), 256), 1, 32)"
 
     def _rows(self, view: str, *, all_rows: bool = False) -> str:
         """Return SQL of the results of each window: (gid, low, high, table_name, rows, passing)."""
@@ -208,6 +183,10 @@ class EventRules:
         """Return SQL of the events that are sent: what was told of before only where it has changed."""
         changed = "NOT (rows <=> old_rows) OR NOT (high <=> old_high)"
         wanted = ", ".join(text(kind) for kind in (*self.wanted, WINDOW_INVALIDATION))
+        condition = (
+            f"CASE WHEN kind = '{WINDOW_INVALIDATION}' THEN true "
+            f"WHEN has_result AND rows IS NOT NULL THEN size(passing) > 0 ELSE {self.where_nothing} END"
+        )
         news = [
             f"kind = '{WINDOW_INVALIDATION}'",
             "NOT again",
@@ -222,7 +201,7 @@ class EventRules:
             )
         return (
             f"SELECT * FROM judged WHERE kind IN ({wanted}) AND ({' OR '.join(f'({n})' for n in news)}) "
-            f"AND {self._passes}{known}"
+            f"AND {condition}{known}"
         )
 
     def _placed(self) -> str:
@@ -230,68 +209,12 @@ class EventRules:
 
         Of what happens at one instant a closing comes before an opening, but not before its own.
         """
-        ends = f"CASE WHEN kind = '{ON_TIME}' THEN high ELSE {self._last} END"
+        last = "high - 1" if self.by_rows else "high"
+        ends = f"CASE WHEN kind = '{ON_TIME}' THEN high ELSE {last} END"
         at = f"CASE WHEN kind = '{WINDOW_OPEN}' THEN low ELSE {ends} END"
         rank = f"CASE WHEN kind = '{WINDOW_OPEN}' THEN 1 WHEN low < at THEN 0 ELSE 2 END"
         order = f"kind <> '{WINDOW_INVALIDATION}', at, rank, gid, low"
         return (
             f"SELECT *, row_number() OVER (ORDER BY {order}) - 1 AS seq FROM (SELECT *, {rank} AS rank "
-            f"FROM (SELECT *, {at} AS at, {self._identity} AS trigger_id FROM sent))"
+            f"FROM (SELECT *, {at} AS at FROM sent))"
         )
-
-    def _written(self, now_ms: int, tag: str) -> str:
-        """Return SQL of the outbox's rows."""
-        listed = ", ".join(f"{sql} AS {name}" for name, sql in self._outbox(now_ms, tag).items())
-        return f"SELECT seq, {listed} FROM (SELECT *, {self._base(now_ms)} AS base FROM placed)"
-
-    def _base(self, now_ms: int) -> str:
-        """Return SQL of what an event's JSON begins with."""
-        is_window = f"kind <> '{ON_TIME}'"
-        ends = f"{is_window} AND kind <> '{WINDOW_OPEN}'"
-        named = trigger_type(self.trigger)
-        fields = {
-            "tableName": "table_name",
-            "eventType": "kind",
-            "eventTime": f"{now_ms}L",
-            "triggerId": "trigger_id",
-            "triggerType": text(named),
-            "groupId": "CAST(gid AS STRING)",
-            "windowStart": f"CASE WHEN {is_window} THEN floor(low / 1000) END",
-            "windowEnd": f"CASE WHEN {ends} THEN floor(({self._last}) / 1000) END",
-        }
-        if self.classic:
-            fields |= {"windowId": "trigger_id", "windowType": text("Time" if named == "Interval" else named)}
-        listed = ", ".join(f"{text(name)}, {sql}" for name, sql in fields.items())
-        return f"to_json(named_struct({listed}))"
-
-    @property
-    def _last(self) -> str:
-        """SQL of the end of a window as messages have it."""
-        return "high - 1" if self._by_rows else "high"
-
-    def _outbox(self, now_ms: int, tag: str) -> dict[str, str]:
-        """Return SQL of the outbox's columns but ``seq``, over an event with its ``base``."""
-        data = "concat('{\"data\":[', array_join(passing, ','), '],\"curSize\":', size(passing), "
-        result = (
-            f"CASE WHEN NOT has_result OR kind = '{WINDOW_INVALIDATION}' THEN '' "
-            f"WHEN rows IS NULL THEN ',\"result\":{{}}' "
-            f"WHEN size(passing) = 1 THEN concat(',\"result\":', passing[0]) "
-            f'ELSE concat(\',"result":\', {data}\',"curOffset":0,"finish":true}}\')) END'
-        )
-        return {
-            "stream": text(self.stream),
-            "stream_id": text(self.uuid),
-            "tick": text(tag),
-            "event_id": f"substring(sha2(concat_ws(':', trigger_id, kind, {text(tag)}), 256), 1, 32)",
-            "trigger_id": "trigger_id",
-            "event_type": "kind",
-            "group_id": "CAST(gid AS STRING)",
-            "window_start": "timestamp_micros(low)",
-            "window_end": f"timestamp_micros({self._last})",
-            "event_time": f"timestamp_millis({now_ms}L)",
-            "event": (
-                "concat(left(base, length(base) - 1), "
-                "coalesce(concat(',', substring(extra, 2, length(extra) - 2)), ''), "
-                f"{result}, '}}')"
-            ),
-        }
