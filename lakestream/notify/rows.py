@@ -14,6 +14,10 @@ from lakestream.notify.outbox import COLUMNS
 if TYPE_CHECKING:
     import pyarrow as pa
 
+_TOLD = ("gid", "low", "high", "kind", "table_name", "extra", "has_result", "has_rows", "passing")
+_CLASSIC = {"Interval": "Time"}
+"""What the classic syntax calls a kind of window, where that differs."""
+
 _AT_ONCE = 50_000
 """Events that are Python objects at a time."""
 
@@ -30,7 +34,7 @@ def outbox_rows(rules: EventRules, found: pa.Table, *, now_ms: int, tag: str) ->
     writer = _Writer(rules, now_ms, tag)
     schema = pa.schema([(name, _arrow_type(kind)) for name, kind in COLUMNS.items()])
     batches = [
-        pa.RecordBatch.from_pylist([writer.row(event) for event in batch.to_pylist()], schema)
+        pa.RecordBatch.from_pydict(writer.columns(batch), schema)
         for batch in found.to_batches(max_chunksize=_AT_ONCE)
     ]
     return pa.Table.from_batches(batches, schema)
@@ -74,57 +78,74 @@ class _Writer:
     now_ms: int
     tag: str
 
-    def row(self, found: dict[str, Any]) -> dict[str, Any]:
-        """Return the row of the outbox of an event."""
-        rules, kind, low, high = self.rules, found["kind"], found["low"], found["high"]
-        trigger_id = _identity(rules.uuid, found["gid"], high if kind == ON_TIME else low)
-        last = high - 1 if rules.by_rows else high
+    def columns(self, found: pa.RecordBatch) -> dict[str, Any]:
+        """Return the columns of the outbox for some events."""
+        import pyarrow.compute as pc
+
+        count = found.num_rows
+        events = zip(*(found[name].to_pylist() for name in _TOLD), strict=True)
+        told = list(zip(*(self._told(*event) for event in events), strict=True)) or [(), (), ()]
         return {
-            "stream": rules.stream,
-            "stream_id": rules.uuid,
-            "tick": self.tag,
-            "seq": found["seq"],
-            "event_id": _identity(trigger_id, kind, self.tag),
-            "trigger_id": trigger_id,
-            "event_type": kind,
-            "group_id": str(found["gid"]),
-            "window_start": low,
-            "window_end": last,
-            "event_time": self.now_ms * 1_000,
-            "event": self._json(found, trigger_id, last),
+            "stream": [self.rules.stream] * count,
+            "stream_id": [self.rules.uuid] * count,
+            "tick": [self.tag] * count,
+            "seq": found["seq"].cast("int64"),
+            "event_id": told[0],
+            "trigger_id": told[1],
+            "event_type": found["kind"],
+            "group_id": found["gid"].cast("string"),
+            "window_start": found["low"],
+            "window_end": pc.subtract(found["high"], self._behind),
+            "event_time": [self.now_ms * 1_000] * count,
+            "event": told[2],
         }
 
-    def _json(self, found: dict[str, Any], trigger_id: str, last: int) -> str:
-        """Return the text of an event: its fields, those of its kind of window, and the result."""
-        kind, type_ = found["kind"], trigger_type(self.rules.trigger)
-        fields = {
-            "tableName": found["table_name"],
-            "eventType": kind,
-            "eventTime": self.now_ms,
-            "triggerId": trigger_id,
-            "triggerType": type_,
-            "groupId": str(found["gid"]),
-            "windowStart": None if kind == ON_TIME else found["low"] // 1_000,
-            "windowEnd": None if kind in {ON_TIME, WINDOW_OPEN} else last // 1_000,
-        }
-        if self.rules.classic:
-            fields |= {"windowId": trigger_id, "windowType": "Time" if type_ == "Interval" else type_}
-        known = {name: value for name, value in fields.items() if value is not None}
-        head = json.dumps(known, ensure_ascii=False, separators=(",", ":"))
-        extra = "" if found["extra"] is None else f",{found['extra'][1:-1]}"
-        return f"{head[:-1]}{extra}{_result(found)}}}"
+    def _told(
+        self,
+        gid: int,
+        low: int,
+        high: int,
+        kind: str,
+        table: str | None,
+        extra: str | None,
+        *result: Any,  # noqa: ANN401 (as _result has them)
+    ) -> tuple[str, str, str]:
+        """Return the id of an event, that of what triggered it, and its text."""
+        trigger_id = _identity(self.rules.uuid, gid, high if kind == ON_TIME else low)
+        named = "" if table is None else f'"tableName":{json.dumps(table, ensure_ascii=False)},'
+        event = (
+            f'{{{named}"eventType":"{kind}","eventTime":{self.now_ms},"triggerId":"{trigger_id}",'
+            f'"triggerType":"{trigger_type(self.rules.trigger)}","groupId":"{gid}"'
+            f"{self._window(trigger_id, low, high, kind)}"
+            f"{'' if extra is None else f',{extra[1:-1]}'}{_result(kind, *result)}}}"
+        )
+        return _identity(trigger_id, kind, self.tag), trigger_id, event
+
+    def _window(self, trigger_id: str, low: int, high: int, kind: str) -> str:
+        """Return the fields of an event that tell of its window."""
+        fields = "" if kind == ON_TIME else f',"windowStart":{low // 1_000}'
+        if kind not in {ON_TIME, WINDOW_OPEN}:
+            fields += f',"windowEnd":{(high - self._behind) // 1_000}'
+        if not self.rules.classic:
+            return fields
+        named = trigger_type(self.rules.trigger)
+        return f'{fields},"windowId":"{trigger_id}","windowType":"{_CLASSIC.get(named, named)}"'
+
+    @property
+    def _behind(self) -> int:
+        """How far the end that is told of lies before the first instant after the window."""
+        return 1 if self.rules.by_rows else 0
 
 
-def _result(found: dict[str, Any]) -> str:
+def _result(kind: str, has_result: bool, has_rows: bool, passing: list[str]) -> str:
     """Return the field with the result of an event, if it carries one."""
-    if not found["has_result"] or found["kind"] == WINDOW_INVALIDATION:
+    if not has_result or kind == WINDOW_INVALIDATION:
         return ""
-    if not found["has_rows"]:
+    if not has_rows:
         return ',"result":{}'
-    rows = found["passing"]
-    if len(rows) == 1:
-        return f',"result":{rows[0]}'
-    data = f'{{"data":[{",".join(rows)}],"curSize":{len(rows)},"curOffset":0,"finish":true}}'
+    if len(passing) == 1:
+        return f',"result":{passing[0]}'
+    data = f'{{"data":[{",".join(passing)}],"curSize":{len(passing)},"curOffset":0,"finish":true}}'
     return f',"result":{data}'
 
 
