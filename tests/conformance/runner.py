@@ -103,7 +103,7 @@ class CaseRun:
             self._caught.close()
 
     def _expect_events(self, said: list[dict[str, Any]]) -> None:
-        events = self._caught.events() if self._caught is not None else []
+        events = self._caught.events(self._events_seen + len(said)) if self._caught is not None else []
         new, self._events_seen = events[self._events_seen :], len(events)
         different = different_events(new, said)
         assert different is None, different

@@ -10,12 +10,18 @@ from typing import TYPE_CHECKING, Any
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.server import serve
 
+from lakestream.clock import SystemClock
+
 if TYPE_CHECKING:
     from collections.abc import Callable
     from http import HTTPStatus
 
     from websockets.http11 import Request, Response
     from websockets.sync.server import Server, ServerConnection
+
+
+_CLOCK = SystemClock()
+_KEEP_SECONDS = 5.0
 
 
 class Catcher:
@@ -43,8 +49,17 @@ class Catcher:
         """Where it is."""
         return f"ws://localhost:{self.port}"
 
-    def events(self) -> list[dict[str, Any]]:
-        """Return the events of all messages, with the name of their stream, in the order they came."""
+    def events(self, count: int = 0) -> list[dict[str, Any]]:
+        """Return the events of all messages, with the name of their stream, in the order they came.
+
+        Waits a while until so many have come: the sender may go on before the thread here has kept them.
+        """
+        deadline = _CLOCK.monotonic() + _KEEP_SECONDS
+        while len(found := self._events()) < count and _CLOCK.monotonic() < deadline:
+            _CLOCK.sleep(0.01)
+        return found
+
+    def _events(self) -> list[dict[str, Any]]:
         with self._lock:
             return [
                 {"streamName": stream["streamName"], **event}
