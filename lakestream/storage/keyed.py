@@ -126,6 +126,18 @@ class KeyedTable:
             self._put(new)
 
     @retried
+    def insert(self, row: Row, alike: str, check: Callable[[Iterable[Row]], None]) -> None:
+        """Insert a row that ``check`` finds nothing against among those there.
+
+        ``alike`` is a predicate of the rows that it may not stand beside, and of itself: one that comes at
+        the same moment makes this look again.
+        """
+        self._writable()  # what is checked is the version that is written on
+        old = self.rows()
+        check(old.values())
+        self._write([row], alike, {**old, row[self._key]: row})
+
+    @retried
     def change(self, key: str, change: Callable[[Row | None], Row]) -> None:
         """Put a row that is made of the one that is there; None: there is none."""
         self._put_once({key: change(self.rows().get(key))})
@@ -137,7 +149,7 @@ class KeyedTable:
         gone = [key for key in keys if key in old]
         if gone:
             left = {key: row for key, row in old.items() if key not in gone}
-            self._write([], gone, left)
+            self._write([], self._among(gone), left)
 
     @retried
     def _put(self, new: dict[str, Row]) -> None:
@@ -146,8 +158,11 @@ class KeyedTable:
     def _put_once(self, new: dict[str, Row]) -> None:
         old = self.rows()
         # What is written must match the predicate of what it replaces: new keys stand in it too.
-        replaced = list(new) if any(key in old for key in new) else []
+        replaced = self._among(new) if any(key in old for key in new) else None
         self._write(list(new.values()), replaced, {**old, **new})
+
+    def _among(self, keys: Iterable[str]) -> str:
+        return f"{identifier(self._key)} IN ({', '.join(map(text_literal, keys))})"
 
     def _writable(self) -> Table:
         if self._table is None or not self._is_writable:
@@ -155,19 +170,17 @@ class KeyedTable:
             self._is_writable = True
         return self._table
 
-    def _write(self, rows: list[Row], replaced: list[str], then: dict[str, Row]) -> None:
-        """Write rows in the place of others; ``then`` is what the table holds if nobody else wrote."""
+    def _write(self, rows: list[Row], replaced: str | None, then: dict[str, Row]) -> None:
+        """Write rows in the place of others (a predicate); ``then`` is the whole if nobody else wrote."""
         import pyarrow as pa
 
         table = self._writable()
         before = table.version
         data = pa.Table.from_pylist(rows, schema=table.schema)
-        if not replaced:
+        if replaced is None:
             write_deltalake(table.handle, data, mode="append")
         else:
-            keys = ", ".join(map(text_literal, replaced))
-            predicate = f"{identifier(self._key)} IN ({keys})"
-            write_deltalake(table.handle, data, mode="overwrite", predicate=predicate)
+            write_deltalake(table.handle, data, mode="overwrite", predicate=replaced)
         if table.version == before + 1:
             self._rows, self._version = then, table.version
         compact(table, _COMPACT_AFTER)

@@ -23,7 +23,7 @@ from lakestream.storage.reading import plain, text_literal
 from lakestream.storage.table import Table, Tables
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     import pyarrow as pa
 
@@ -276,11 +276,18 @@ class Registry:
 
     def add(self, record: StreamRecord) -> None:
         """Register a stream. Raises StatementError STREAM_ALREADY_EXISTS."""
-        if any(s.name.lower() == record.name.lower() for s in self.streams(record.database)):
-            raise StatementError(
-                "STREAM_ALREADY_EXISTS", f"there is a stream {record.database}.{record.name}"
-            )
-        self._streams.put([_row(record)])
+        own = (record.database, record.name.lower())
+
+        def check(rows: Iterable[dict[str, Any]]) -> None:
+            if any((row["database"], row["name"].lower()) == own for row in rows):
+                raise StatementError(
+                    "STREAM_ALREADY_EXISTS", f"there is a stream {record.database}.{record.name}"
+                )
+
+        # Any other process of an object store's lake may register one at this moment.
+        database, name = map(text_literal, own)
+        alike = f"database = {database} AND lower(name) = lower({name})"
+        self._streams.insert(_row(record), alike, check)
 
     def update(self, uuid: str, **changes: object) -> StreamRecord:
         """Change fields of a stream and return it; STREAM_NOT_FOUND when it was removed."""

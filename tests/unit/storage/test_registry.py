@@ -38,6 +38,26 @@ def test_streams_are_kept(layout: Layout) -> None:
         registry.stream("main", "s")
 
 
+def test_of_two_processes_one_registers_a_name(layout: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
+    first, second = Registry(layout), Registry(layout)
+    first.add(record("u0", "other"))
+    assert [s.name for s in second.streams()] == ["other"]
+    read = KeyedTable.rows
+
+    def reading(table: KeyedTable) -> dict[str, dict[str, Any]]:
+        """Let the other process come in between the look and the write, once."""
+        found = read(table)
+        monkeypatch.setattr(KeyedTable, "rows", read)
+        first.add(record("u1", "Δ"))
+        return found
+
+    monkeypatch.setattr(KeyedTable, "rows", reading)
+    with pytest.raises(StatementError, match="STREAM_ALREADY_EXISTS"):
+        second.add(record("u2", "δ"))
+    second.add(record("u3", "t"))
+    assert [s.uuid for s in Registry(layout).streams()] == ["u0", "u3", "u1"]
+
+
 def test_the_last_plan_and_progress_are_found_after_a_restart(layout: Layout) -> None:
     registry = Registry(layout)
     registry.add(record())
