@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     Asked = tuple[str, str | None, str | None, bool]
 
-LOOK_SECONDS = 0.2
+LOOK_SECONDS = 0.5
 """How often the daemon is asked how far it has come."""
 
 
