@@ -916,6 +916,7 @@ class Lake:
             reports = work()
             if reports:
                 self._notifier.follow(self._engine, at_once=True)
+                self._engine.compact()
         self.alarms = {**self._engine.alarms, **(self._tree.queries.alarms if self._has_tree else {})}
         return reports
 

@@ -131,6 +131,13 @@ class Settings(BaseSettings):
         default=8, ge=2, description="maintenance puts the small files of a table with so many files together"
     )
 
+    compact_commits: int = Field(
+        default=100,
+        ge=0,
+        description="after so many commits of ticks a table's small files are put together; 0 leaves that to "
+        "maintenance",
+    )
+
     maintenance_at: str = Field(
         default="03:30",
         pattern=r"^(([01]\d|2[0-3]):[0-5]\d|never)$",

@@ -37,7 +37,7 @@ from lakestream.engine.write import delete_output
 from lakestream.errors import LakestreamError, StatementError, StorageError, StreamError
 from lakestream.language import parse_statement
 from lakestream.language.model import CreateStream
-from lakestream.storage.delta import read_commits
+from lakestream.storage.delta import compact, read_commits
 from lakestream.storage.registry import Failure, Progress
 from lakestream.storage.session import check_spark_lives
 
@@ -404,6 +404,17 @@ class Engine:
         """Return what the next tick of a stream would do, without doing it."""
         running = self._load(record, *self.registry.last(record.uuid))
         return running.stream, running.target, running.pending or self._next(running, Look())
+
+    def compact(self) -> None:
+        """Put the small files of a table that ticks write together, once it has grown by enough commits.
+
+        One table at a time, the one that has grown most, so that no tick waits for long.
+        """
+        outputs = [running.target.info for running in self._running.values()]
+        tables = [self.catalog.handles.known(info.path) for info in outputs if not info.external]
+        grown = max(filter(None, [*tables, self.outbox.table]), key=lambda table: table.grown, default=None)
+        if grown is not None and grown.grown >= self.settings.compact_commits > 0:
+            compact(grown)
 
     def checkpoint(self) -> None:
         """Save the state of every stream that ticked since its last checkpoint."""

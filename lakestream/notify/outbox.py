@@ -115,6 +115,11 @@ class Outbox:
         """The version of the table that was seen last, -1 while there is none."""
         return -1 if self._table is None else self._table.version
 
+    @property
+    def table(self) -> Table | None:
+        """The table, None before the first event."""
+        return self._opened()
+
     def since(self, version: int) -> list[Batch]:
         """Return what was put behind a version of the table (-1: all there is), in order."""
         table = self._opened()

@@ -17,7 +17,7 @@ from lakestream.storage.reading import (
     timestamp_literal,
 )
 from lakestream.storage.table import Capabilities, Table, Tables, capabilities
-from lakestream.storage.upkeep import Rules, Upkeep, keep_up, retention
+from lakestream.storage.upkeep import Rules, Upkeep, compact, keep_up, retention
 
 __all__ = [
     "Capabilities",
@@ -35,6 +35,7 @@ __all__ = [
     "changes_arrow",
     "changes_spark",
     "commit",
+    "compact",
     "create",
     "delete_where",
     "identifier",

@@ -88,6 +88,7 @@ class Table:
         self._opened_at = handle.version()
         self._stamp = self._stamp_of(self._opened_at)
         self._pinned: dict[int, DeltaTable] = {}
+        self._compacted_at = self._opened_at
 
     @classmethod
     def open(cls, path: str) -> Table:
@@ -109,7 +110,7 @@ class Table:
                 return self._handle.version()
             if self._handle.version() != self._stamp[0]:
                 # A write of ours has taken the handle there.
-                self._stamp = self._stamp_of(self._handle.version())
+                self._stand()
             version, stamp = self._stamp
             # Commits are numbered without gaps: without the next one there is no later one.
             if stamp is not None and not files.exists(self.path, commit_name(version + 1)):
@@ -120,10 +121,15 @@ class Table:
                 raise _not_found(self.path) from error
             except DeltaError as error:
                 raise _unreadable(self.path, error) from error
-            if self._handle.version() - self._opened_at >= _REOPEN_AFTER:
-                self._reopen()
-            self._stamp = self._stamp_of(self._handle.version())
+            self._stand()
             return self._handle.version()
+
+    def _stand(self) -> None:
+        """Take the version that the handle has come to, with a fresh one now and then."""
+        if self._handle.version() - self._opened_at >= _REOPEN_AFTER:
+            self._reopen()
+        else:
+            self._stamp = self._stamp_of(self._handle.version())
 
     def reopen(self) -> int:
         """Open the table anew (it may have been replaced) and return its latest version."""
@@ -172,6 +178,17 @@ class Table:
         while len(self._pinned) >= _PINNED:
             self._pinned.pop(next(iter(self._pinned)))
         self._pinned[version] = handle
+
+    @property
+    def grown(self) -> int:
+        """How many commits there were since the table was compacted, or first opened here."""
+        return self.version - self._compacted_at
+
+    def was_compacted(self) -> None:
+        """Begin to count anew, with a fresh handle."""
+        with self.guard:
+            self._reopen()
+            self._compacted_at = self.version
 
     @property
     def mark(self) -> object:
@@ -253,6 +270,11 @@ class Tables:
             return self.open(path)
         known.refresh()
         return known
+
+    def known(self, path: str) -> Table | None:
+        """Return the kept handle, None for a table that was not opened."""
+        with self._guard:
+            return self._tables.get(path)
 
     def forget(self, path: str) -> None:
         """Drop the handle, for a table that was dropped."""

@@ -5,6 +5,7 @@ No row changes: compaction commits with ``dataChange=false``, which streams pass
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -23,6 +24,10 @@ if TYPE_CHECKING:
 
     from lakestream.storage.table import Table
 
+_SMALL_BYTES = 16 * 1024 * 1024
+"""Files of that size are left alone between ticks: nobody is to wait for long."""
+
+_log = logging.getLogger(__name__)
 _FILES_KEPT = ("delta.deletedFileRetentionDuration", "7 days")
 _LOG_KEPT = ("delta.logRetentionDuration", "30 days")
 _SPARK_ONLY = frozenset({"columnMapping", "deletionVectors"})
@@ -96,6 +101,21 @@ def keep_up(table: Table, rules: Rules) -> Upkeep:
             table.reopen()
 
 
+def compact(table: Table) -> None:
+    """Put the small files of a table together between two ticks, where delta-rs can.
+
+    A commit to a table costs more with each file that it has. What fails is left to the next time, or to
+    :func:`keep_up`.
+    """
+    with table.guard:
+        try:
+            if not _needs_spark(table):
+                _compact(table, _SMALL_BYTES)
+        except DeltaError:
+            _log.warning("the files of %s were not put together", table.path, exc_info=True)
+        table.was_compacted()
+
+
 def _needs_spark(table: Table) -> bool:
     return not capabilities(table).arrow_writes or bool(table.features & _SPARK_ONLY)
 
@@ -122,9 +142,9 @@ def _count(table: Table) -> int:
 
 
 @retried
-def _compact(table: Table) -> None:
+def _compact(table: Table, target_bytes: int | None = None) -> None:
     table.refresh()
-    table.handle.optimize.compact()
+    table.handle.optimize.compact(target_size=target_bytes)
 
 
 def _checkpoint(table: Table) -> None:

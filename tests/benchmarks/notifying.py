@@ -29,6 +29,8 @@ from lakestream.notify.deliveries import Deliveries
 from lakestream.notify.dispatcher import Dispatcher, Rules
 from lakestream.notify.outbox import COLUMNS, Outbox
 from lakestream.notify.policy import HostPolicy
+from lakestream.settings import Settings
+from lakestream.storage.delta import compact
 from tests.benchmarks.output import require
 from tests.benchmarks.process import CLOCK, Program
 
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
 
     from websockets.sync.server import ServerConnection
 
+COMPACT_COMMITS = Settings.model_fields["compact_commits"].default
 HOST, STREAM = "127.0.0.1", "s"
 START, KEEP_SECONDS = datetime(2025, 1, 1, tzinfo=UTC), 86_400.0
 
@@ -147,6 +150,9 @@ class Notified:
         events = _events(self._events, count, self._clock.now())
         self._outbox.put(events, f"lakestream:{STREAM}:output", self._commits, epoch=1)
         self._events += count
+        table = self._outbox.table
+        if table is not None and table.grown >= COMPACT_COMMITS:
+            compact(table)  # as rounds do
 
     def follow(self) -> None:
         """Have the dispatcher take up what is in the outbox."""

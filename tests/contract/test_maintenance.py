@@ -7,11 +7,14 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
 from lakestream import Lake, ManualClock, Settings
 from lakestream.engine.faults import SimulatedCrash, crash_at
+from lakestream.notify.outbox import COLUMNS, Outbox
+from lakestream.storage.delta import compact
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -27,6 +30,11 @@ STREAM = f"CREATE STREAM s INTERVAL(10s) SLIDING(10s) FROM m INTO o {CALCULATION
 TOLD = (
     "CREATE STREAM t INTERVAL(10s) SLIDING(10s) FROM m NOTIFY('ws://127.0.0.1:9') ON (WINDOW_CLOSE) "
     f"INTO p {CALCULATION}"
+)
+
+NESTED = (
+    "CREATE STREAM nested COUNT_WINDOW(2) FROM o STREAM_OPTIONS(EXACT) INTO q "
+    "AS SELECT _twstart AS w, sum(n) AS n FROM %%trows"
 )
 
 
@@ -151,3 +159,46 @@ def test_old_events_go_once_everyone_was_told(root: Path, spark: SparkSession) -
         assert by_table(lake.maintain(dry_run=True))["_lakestream/outbox"].rows_deleted > 0
         assert by_table(lake.maintain())["_lakestream/outbox"].rows_deleted > 0
         assert by_table(lake.maintain())["_lakestream/outbox"].rows_deleted == 0
+
+
+def test_ticks_put_small_files_together(tmp_path: Path, spark: SparkSession) -> None:
+    """A nested stream, late rows and events that wait go on over it; a source is left to who writes it."""
+    settings = Settings(compact_commits=3, notify_hosts=("127.0.0.1",), notify_keep_seconds=1e9)
+    with Lake(tmp_path / "lake", spark=spark, clock=ManualClock(START), settings=settings) as lake:
+        lake.sql("CREATE TABLE m (ts TIMESTAMP, v INT)")
+        lake.sql(STREAM)
+        lake.sql(TOLD.replace("FROM m", "FROM m STREAM_OPTIONS(EXACT)"))
+        lake.sql(NESTED)
+        for minute in range(9):
+            write(lake, minute)
+            if minute == 7:
+                lake.insert("m", [{"ts": "2025-01-01 00:02:05", "v": 3}])
+            assert not lake.run().failed
+            counts = {name: len(DeltaTable(str(lake.root) + f"/main/{name}").file_uris()) for name in "op"}
+            assert max(counts.values()) <= 6, counts
+        assert len(DeltaTable(f"{lake.root}/main/m").file_uris()) == 10
+        for name in ("s", "t", "nested"):
+            assert lake.verify(name).holds
+        events = lake.events("t", limit=1_000)
+        assert len(DeltaTable(f"{lake.root}/_lakestream/outbox").file_uris()) < 9
+    assert len({event.id for event in events}) == len(events) > 40
+
+
+def test_events_are_read_after_their_files_were_put_together(tmp_path: Path) -> None:
+    outbox = Outbox(str(tmp_path / "outbox"))
+    for number in range(4):
+        outbox.put(event(number), "lakestream:s:output", number, epoch=1)
+    batches = outbox.since(-1)
+    assert outbox.table is not None
+    compact(outbox.table)
+    assert (outbox.table.grown, len(outbox.table.handle.file_uris())) == (0, 1)
+    outbox.put(event(4), "lakestream:s:output", 4, epoch=1)
+    assert [b.number for b in outbox.since(batches[-1].version)] == [4]
+    read = [outbox.events(batch)["event_id"].to_pylist() for batch in outbox.since(-1)]
+    assert read == [[f"e{number}"] for number in range(5)]
+
+
+def event(number: int) -> pa.Table:
+    row: dict[str, object] = dict.fromkeys(COLUMNS, "x")
+    times = dict.fromkeys(("window_start", "window_end", "event_time"), START)
+    return pa.Table.from_pylist([{**row, **times, "seq": 0, "event_id": f"e{number}"}])
