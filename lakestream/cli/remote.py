@@ -119,7 +119,9 @@ class RemoteLake:
     def recalculation(self, stream: str, queued: Queued) -> Stand:
         """Return how far a recalculation has come. Raises BusyError DAEMON_UNREACHABLE."""
         answer = self._ask(_path(stream))
-        job = next(job for job in answer["recalculations"] if job["id"] == queued.id)
+        job = next((job for job in answer["recalculations"] if job["id"] == queued.id), None)
+        if job is None:
+            return Stand("Gone", 0, None, 0, "the stream was replaced meanwhile")
         reason = None if job["status"] == "Done" else _obstacle(answer, job, queued)
         return Stand(job["status"], job["done"], job["parts"], job["rows"], reason)
 
