@@ -117,8 +117,8 @@ class Outbox:
 
     @property
     def table(self) -> Table | None:
-        """The table, None before the first event."""
-        return self._opened()
+        """The table, None while this process has not opened it: asking costs nothing."""
+        return self._table
 
     def since(self, version: int) -> list[Batch]:
         """Return what was put behind a version of the table (-1: all there is), in order."""
