@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from lakestream.engine.instants import to_micros
 from lakestream.engine.result import Result
 from lakestream.errors import StatementError
 from lakestream.server.documents import (
@@ -24,6 +25,7 @@ from lakestream.server.documents import (
     StreamNode,
     TableNode,
 )
+from lakestream.storage.registry import Recalculation
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -112,7 +114,15 @@ class ShownLake:
         )
         days = [NOW - timedelta(hours=30), NOW - timedelta(hours=20)]
         job = RecalculationDocument.model_validate(
-            {"id": "r", "from": days[0], "to": days[1], "done": 2, "parts": 5, "status": "Running"}
+            {
+                "id": "r",
+                "from": days[0],
+                "to": days[1],
+                "done": 2,
+                "parts": 5,
+                "rows": 340,
+                "status": "Running",
+            }
         )
         is_busy = one["name"] == "hourly"
         return StreamDetails(
@@ -170,10 +180,13 @@ class ShownLake:
         self.asked.append((text,))
         return Result(message="done")
 
-    def recalculate(self, stream: str, start: str, end: str | None) -> None:
-        if start > "2030":
+    def recalculate(
+        self, stream: str, start: str | None = None, end: str | None = None, *, resync: bool = False
+    ) -> Recalculation:
+        if start is None or start > "2030":
             raise StatementError("BAD_RANGE", "the range lies in the future", hint="begin before now")
         self.asked.append((stream, start, end))
+        return Recalculation("asked", "uuid", None, None, resync, "Waiting", to_micros(NOW))
 
 
 def value(number: int, phase: int) -> float:

@@ -70,6 +70,7 @@ def test_a_stream_is_told_of(page: Page) -> None:
     ).to_be_visible()
     expect(part(page, "Recalculations")).to_contain_text("2025-02-28 08:00:00")
     expect(part(page, "Recalculations")).to_contain_text("2 of 5")
+    expect(part(page, "Recalculations")).to_contain_text("340")
     expect(part(page, "Errors")).to_contain_text("line 3, column 22")
     expect(part(page, "Errors")).to_contain_text("main.hourly__errors")
     expect(part(page, "Events").locator("tbody tr")).to_have_count(3)

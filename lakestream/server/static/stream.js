@@ -236,8 +236,9 @@ function recalculations(jobs) {
     job.to ? instant(job.to) : "the stream's progress",
     job.status,
     job.parts === null ? "–" : `${count(job.done)} of ${count(job.parts)}`,
+    count(job.rows),
   ]);
-  return table("Recalculations", ["From", "To", "State", "Parts done"], rows);
+  return table("Recalculations", ["From", "To", "State", "Parts done", "Rows written"], rows);
 }
 
 function errors(stream) {
