@@ -151,8 +151,7 @@ class World:
         """
         failed = self._lake.run().failed
         assert not failed, failed[0].error
-        if not self.is_stopped:
-            self._taken, self._is_halfway = len(self._events), False
+        self._note_taken()
         if not self._is_halfway:
             self.check()
 
@@ -161,9 +160,10 @@ class World:
         try:
             with crash_at(point, nth):
                 self._lake.run()
+                self._note_taken()
                 self._lake.close()
         except SimulatedCrash:
-            self._is_halfway = not self.is_stopped
+            self._is_halfway = self._is_halfway or not self.is_stopped
         self._lake = self._opened()
 
     def restart(self, transport: Transport) -> None:
@@ -213,6 +213,11 @@ class World:
         assert not differing, "\n".join([self.setup.definition.statement(), *differing, *state])
 
     # --- inside ---
+
+    def _note_taken(self) -> None:
+        """Note that a run has come to its end: everything was taken, unless the stream is stopped."""
+        if not self.is_stopped:
+            self._taken, self._is_halfway = len(self._events), False
 
     def _opened(self) -> Lake:
         settings = Settings(
