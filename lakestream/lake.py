@@ -1014,21 +1014,14 @@ class Lake:
         ``start`` and ``end`` bound the windows by event time, half-open.
         """
         from lakestream.engine.instants import parse_instant
-        from lakestream.engine.verify import verify_stream
+        from lakestream.engine.verify import Verifier
 
         record = self._stream_named(stream)
         zone = self.timezone
         bounds = [None if written is None else parse_instant(written, zone) for written in (start, end)]
-        with self._writing("verify"):
-            return verify_stream(
-                self.spark,
-                self._catalog,
-                self._registry,
-                record,
-                lambda: self._engine.state_of(record),
-                lower_us=bounds[0],
-                upper_us=bounds[1],
-            )
+        with self._writing("verify"):  # between two ticks; they go on while it compares
+            verifier = Verifier.of(self._engine, record)
+        return verifier.run(*bounds)
 
     def explain(self, stream: str) -> Result:
         """Return the stages of a stream's next tick, how bytes move, and how the calculation is evaluated."""

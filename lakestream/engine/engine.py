@@ -421,15 +421,17 @@ class Engine:
         for running in self._running.values():
             self._save(running)
 
-    def state_of(self, record: StreamRecord) -> GroupState:
-        """Return the state of a stream at its place, as it follows from the whole history.
+    def state_of(self, record: StreamRecord) -> Callable[[], GroupState]:
+        """Return what finds the state of a stream where it stands now, as it follows from the whole history.
 
         Where that is not known, after a resynchronisation or FLUSH STREAM, it is the one it goes on with.
         """
         running = self._load(record, *self.registry.last(record.uuid))
+        state = running.state
         if "floor_us" in record.extra or running.stream.assigner is not None:
-            return running.state
-        return self._replayed(running, self._planner(running).replay(running.position, None), GroupState())
+            return lambda: state
+        plans = self._planner(running).replay(running.position, None)
+        return lambda: self._replayed(running, plans, GroupState())
 
     def newest_of(self, record: StreamRecord) -> int | None:
         """Return the newest event time that a stream has taken in any group, in microseconds; None: none."""

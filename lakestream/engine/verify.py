@@ -36,10 +36,11 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
+    from lakestream.engine.engine import Engine
     from lakestream.engine.stream import Part, Stream
     from lakestream.engine.target import Target
     from lakestream.storage.catalog import Catalog
-    from lakestream.storage.registry import Registry, StreamRecord
+    from lakestream.storage.registry import StreamRecord
 
 _RAW, _DETECTED = "ls_raw", "ls_before_recalculation"
 _NUMBER = "_ls_number"
@@ -101,24 +102,62 @@ class Verification:
 
 @dataclass
 class Verifier:
-    """Compares one stream's output; ``position`` is the source's version the stream stands at.
+    """Compares one stream's output as it was between two ticks; what comes meanwhile is not looked at.
 
+    ``position`` is the source's version that the stream stood at, ``late`` its late rows since creation,
+    ``recalculated`` are the parts of recalculations that were done, with the source's version of each.
     ``state`` gives the state that follows from the whole history: where deletes count, only commit by
     commit can it be said which row of a group is its first one.
     """
 
     spark: SparkSession
     catalog: Catalog
-    registry: Registry
     record: StreamRecord
+    stream: Stream
     target: Target
     position: int | None
+    output_version: int
+    late: int
+    recalculated: list[tuple[Part, int]]
     state: Callable[[], GroupState]
     _first_rows: pa.Table | None = None
 
+    @classmethod
+    def of(cls, engine: Engine, record: StreamRecord) -> Verifier:
+        """Return what compares a stream's output as it is now; to be asked for between two ticks.
+
+        Raises NotSupportedError for a stream that only notifies: it stores nothing to compare with.
+        """
+        catalog, registry = engine.catalog, engine.registry
+        stream = compile_record(record, catalog)
+        if not stream.definition.stores:
+            raise NotSupportedError(
+                "VERIFY of a stream that only notifies",
+                hint="information_schema.ins_stream_events has its events",
+            )
+        _, progress = registry.last(record.uuid)
+        extra = progress.extra if progress is not None else {}
+        taken = progress is not None and "next_slice" not in extra
+        target = open_target(stream, record, catalog)
+        jobs = registry.recalculations(record.uuid)
+        return cls(
+            spark=engine.spark(),
+            catalog=catalog,
+            record=record,
+            stream=stream,
+            target=target,
+            position=progress.version if progress is not None and taken else None,
+            output_version=catalog.handles.latest(target.info.path).version,
+            late=extra.get("total_late", 0),
+            recalculated=[
+                (part_of(job, n), job.extra["versions"][n]) for job in jobs for n in range(job.part)
+            ],
+            state=engine.state_of(record) if _needs_state(stream) else GroupState,
+        )
+
     def run(self, lower_us: int | None = None, upper_us: int | None = None) -> Verification:
         """Compare the windows that overlap ``[lower_us, upper_us)``, all of them by default."""
-        stream = compile_record(self.record, self.catalog)
+        stream = self.stream
         if stream.assigner is not None and not stream.exact:
             raise NotSupportedError(
                 "VERIFY of a stream that leaves late rows out: its windows are those of the rows as they came"
@@ -200,9 +239,7 @@ class Verifier:
     def _only_followed(self, stream: Stream) -> bool:
         """Return whether the stream left nothing out: every late row counted, and none was taken back."""
         assert self.position is not None
-        _, progress = self.registry.last(self.record.uuid)
-        late = progress.extra.get("total_late", 0) if progress else 0
-        if not stream.follows_source and (late or stream.expiry is not None):
+        if not stream.follows_source and (self.late or stream.expiry is not None):
             return False
         commits = read_commits(stream.source.info.path, self.record.start_version, self.position)
         return stream.deletes or all(commit.append_only or not commit.data_change for commit in commits)
@@ -238,13 +275,12 @@ class Verifier:
         self.spark.sql(stream.changes_sql(CHANGED)).createOrReplaceTempView(CHANGES)
         self.spark.sql(stream.empty_state_sql(CHANGES)).createOrReplaceTempView(STATE)
         detected = self.spark.sql(stream.detection.sql(CHANGES, STATE))
-        parts = self._recalculated()
-        if parts:
+        if self.recalculated:
             # Read once per part: without a checkpoint the whole detection would be planned as often.
             detected = detected.localCheckpoint()
         detected.createOrReplaceTempView(_DETECTED)
         late = 0 if stream.refires else self._count(f"SELECT coalesce(sum(late), 0) FROM {_DETECTED}")
-        for part, at in parts:
+        for part, at in self.recalculated:
             again = self.spark.sql(stream.recalculated_sql(f"({_state_at(stream, at)})", at, part))
             detected = detected.unionByName(again)
         detected.createOrReplaceTempView(FIRED)
@@ -254,11 +290,6 @@ class Verifier:
         skipped = skipped_of(self.record)
         ranges = (f"_commit_version > {after} AND _commit_version <= {upto}" for after, upto in skipped)
         return " AND ".join(f"NOT ({part})" for part in ranges) or "true"
-
-    def _recalculated(self) -> list[tuple[Part, int]]:
-        """Return the parts of recalculations that are done, with the source's version of each."""
-        jobs = self.registry.recalculations(self.record.uuid)
-        return [(part_of(job, n), job.extra["versions"][n]) for job in jobs for n in range(job.part)]
 
     def _count(self, sql: str) -> int:
         row = self.spark.sql(sql).head()
@@ -323,9 +354,7 @@ class Verifier:
         return self._found().limit(0)
 
     def _found(self) -> DataFrame:
-        info = self.target.info
-        latest = self.catalog.handles.latest(info.path).version
-        return read_spark(self.spark, info.path, latest)
+        return read_spark(self.spark, self.target.info.path, self.output_version)
 
     # --- comparison ---
 
@@ -399,32 +428,8 @@ class Verifier:
         return False
 
 
-def verify_stream(
-    spark: SparkSession,
-    catalog: Catalog,
-    registry: Registry,
-    record: StreamRecord,
-    state: Callable[[], GroupState],
-    *,
-    lower_us: int | None,
-    upper_us: int | None,
-) -> Verification:
-    """Verify a stream at its progress, for the windows that overlap ``[lower_us, upper_us)``.
-
-    ``state`` is asked for the stream's state as it follows from the whole history. Raises
-    NotSupportedError for a stream that only notifies: it stores nothing to compare with.
-    """
-    stream = compile_record(record, catalog)
-    if not stream.definition.stores:
-        raise NotSupportedError(
-            "VERIFY of a stream that only notifies",
-            hint="information_schema.ins_stream_events has its events",
-        )
-    _, progress = registry.last(record.uuid)
-    taken = progress is not None and "next_slice" not in progress.extra
-    position = progress.version if progress is not None and taken else None
-    target = open_target(stream, record, catalog)
-    return Verifier(spark, catalog, registry, record, target, position, state).run(lower_us, upper_us)
+def _needs_state(stream: Stream) -> bool:
+    return stream.assigner is not None or (stream.deletes and not stream.exact)
 
 
 def _state_at(stream: Stream, version: int) -> str:
