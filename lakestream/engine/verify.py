@@ -429,7 +429,7 @@ class Verifier:
 
 
 def _needs_state(stream: Stream) -> bool:
-    return stream.assigner is not None or (stream.deletes and not stream.exact)
+    return stream.assigner is not None or (stream.cut is None and stream.deletes and not stream.exact)
 
 
 def _state_at(stream: Stream, version: int) -> str:
