@@ -478,9 +478,7 @@ class Tick:
             kept = self.spark.sql(incremental.slots_sql(rest, state, GROUPS, opened=opened)).toArrow()
             due = self._collected(incremental, groups, windows)
         else:
-            windows = self.transport.keep(windows).frame
-            due = self._results_of(windows)
-            told = windows.where(TOLD).drop(*self.target.shape.names).toArrow()
+            due, told = self._due_and_told(incremental, groups, windows)
             told = with_groups(told, groups, GROUP_TOLD)
             kept = picked(told, "_ls_open", incremental.kept_columns)
         parts, count = self._with_gaps(incremental, groups, due)
@@ -489,14 +487,30 @@ class Tick:
     def _collected(self, incremental: Incremental, groups: pa.Table, windows: DataFrame) -> Rows:
         """Return results as Arrow, or kept by Spark if they may be too many."""
         shape = self.target.shape
-        most = most_windows(groups, self.stream.step_us, incremental.overlap)
-        if most * len(shape.names) > MAX_ARROW_CELLS:
+        if not self._fit_here(incremental, groups, len(shape.names)):
             return self.transport.keep(self._results_of(windows)).frame
         # What is the same for all rows of a group is not carried from Spark row by row.
         held = shape.held_by_groups
         names = [name for name in shape.names if name not in held.values()]
         rows = windows.where(RESULT).selectExpr("_ls_gid", "_ls_k", *map(quoted, names)).toArrow()
         return columns_of(with_groups(rows, groups, held), ["_ls_gid", "_ls_k", *shape.names])
+
+    def _due_and_told(
+        self, incremental: Incremental, groups: pa.Table, windows: DataFrame
+    ) -> tuple[Rows, pa.Table]:
+        """Return the results and what is told of, by one query if they are few enough."""
+        names = list(self.target.shape.names)
+        if not self._fit_here(incremental, groups, len(windows.columns)):
+            kept = self.transport.keep(windows).frame
+            return self._results_of(kept), kept.where(TOLD).drop(*names).toArrow()
+        rows = windows.toArrow()
+        due = rows.filter(rows[RESULT])
+        return columns_of(due, ["_ls_gid", "_ls_k", *names]), rows.filter(is_told(rows)).drop_columns(names)
+
+    def _fit_here(self, incremental: Incremental, groups: pa.Table, columns: int) -> bool:
+        """Return whether the windows of changed rows are few enough to be read as Arrow."""
+        most = most_windows(groups, self.stream.step_us, incremental.overlap)
+        return most * columns <= MAX_ARROW_CELLS
 
     def _results_of(self, windows: DataFrame) -> DataFrame:
         """Return the output's rows of the windows that fire, with group and number."""

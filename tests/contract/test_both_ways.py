@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING
 from chispa import assert_df_equality
 
 from lakestream import Lake, Settings
+from lakestream.engine import tick
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    import pytest
     from pyspark.sql import DataFrame, SparkSession
 
 COMMITS = (
@@ -45,3 +47,13 @@ def test_arrow_and_spark_write_the_same_rows(tmp_path: Path, spark: SparkSession
     assert_df_equality(by_arrow, by_spark, ignore_row_order=True, ignore_nullable=True)
     # t1 ends at :41 with windows from 23:59:55 to 00:00:30, t2 at :31 with those to 00:00:20.
     assert by_arrow.groupBy("tag_tbname").count().orderBy("tag_tbname").collect() == [("t1", 8), ("t2", 6)]
+
+
+def test_rows_that_are_too_many_for_arrow_stay_in_spark(
+    tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = output(tmp_path / "few", spark, "spark")
+    monkeypatch.setattr(tick, "MAX_ARROW_CELLS", 0)
+    assert_df_equality(
+        expected, output(tmp_path / "many", spark, "spark"), ignore_row_order=True, ignore_nullable=True
+    )
