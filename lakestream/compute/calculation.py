@@ -264,7 +264,7 @@ class _Rewriter:
         grid = grid_of(IntervalTrigger(*select.meta["inner_interval"]), self.scope.zone)
         time = f"unix_micros(`{relation.time_column}`)"
         numbers = f"explode(sequence({grid.ended(time, time)} + 1, {grid.begun(time, time)}))"
-        if grid.pane is None:
+        if grid.is_tumbling:
             numbers = grid.begun(time, time)
         table = select.args["from_"].this
         table.meta["numbered"] = numbers

@@ -20,13 +20,13 @@ from sqlglot import exp
 from lakestream.compute.calculation import ALIAS
 from lakestream.compute.evaluate import Way, distinct_aggregates, over_nothing
 from lakestream.compute.panes import partials
-from lakestream.triggers.grid import DailyGrid, FixedGrid, Grid, LocalGrid, MonthGrid
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from lakestream.compute.calculation import Calculation
     from lakestream.compute.panes import Partial, PartialColumn
+    from lakestream.triggers.grid import Grid
 
 ROW_COUNT = "_ls_n"
 """The column that counts a window's rows."""
@@ -451,17 +451,8 @@ def _kept(name: str) -> str:
 
 def can_be_incremental(calculation: Calculation, grid: Grid, way: Way, *, only_with_rows: bool) -> bool:
     """Return whether windows can be kept by partial aggregates: by their shape and their aggregates."""
-    if way is not Way.GROUPED or not _meets_every_row(grid):
+    if way is not Way.GROUPED or not (grid.is_tumbling or grid.pane is not None):
         return False
     found = distinct_aggregates(calculation)
     known = only_with_rows or all(over_nothing(node) is not None for node in found)
     return known and partials(found) is not None
-
-
-def _meets_every_row(grid: Grid) -> bool:
-    """Return whether each row falls into one window, or into a run of panes."""
-    if isinstance(grid, FixedGrid):
-        return grid.length == grid.step or grid.pane is not None
-    if isinstance(grid, LocalGrid | MonthGrid):
-        return grid.length == grid.step
-    return isinstance(grid, DailyGrid)

@@ -16,6 +16,7 @@ from lakestream.language.checks import refuse_functions
 from lakestream.language.clauses import read_group_keys, read_into, read_output_columns
 from lakestream.language.draft import Draft
 from lakestream.language.expressions import parse_query
+from lakestream.language.intervals import check_no_gaps
 from lakestream.language.model import (
     MICROS,
     CountTrigger,
@@ -296,13 +297,9 @@ def _window(reader: Reader) -> ReadTrigger:
     word = reader.peek()
     trigger = read_trigger(reader, classic=True)
     value = trigger.value
-    if isinstance(value, IntervalTrigger) and _longer(value.step, value.length):
-        raise reader.error(
-            "BAD_DURATION",
-            f"SLIDING({value.step}) is longer than INTERVAL({value.length})",
-            word=word,
-            hint="the syntax with the trigger before FROM has windows with gaps between them",
-        )
+    if isinstance(value, IntervalTrigger):
+        hint = "the syntax with the trigger before FROM has windows with gaps between them"
+        check_no_gaps(value.length, value.step, reader.place(word), hint)
     if isinstance(value, CountTrigger) and value.count < 2:
         raise reader.error("BAD_COUNT", "COUNT_WINDOW counts at least 2 rows", word=word)
     return trigger
@@ -333,10 +330,6 @@ def _constant(reader: Reader) -> Fragment:
     if isinstance(reader.value(), Now):
         raise reader.error("FILL_VALUE", "FILL(VALUE, …) takes constants, and NOW is none", word=word)
     return reader.fragment(begin, reader.at)
-
-
-def _longer(step: Duration, length: Duration) -> bool:
-    return step.months > length.months if length.months else step.micros > length.micros
 
 
 def _calculation(reader: Reader, draft: Draft, first: Word, listed: Fragment) -> Fragment:

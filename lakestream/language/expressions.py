@@ -11,6 +11,7 @@ from sqlglot.errors import ErrorLevel, ParseError, SqlglotError, TokenError
 from lakestream.errors import StatementError
 from lakestream.language.dialect import DURATION_FUNCTION, TDengine
 from lakestream.language.durations import read_duration
+from lakestream.language.intervals import check_no_gaps, check_offset, check_positive, check_step
 from lakestream.language.model import Duration, Fragment
 from lakestream.language.names import free_name, name_of_text
 from lakestream.language.source import Source, place_of
@@ -228,10 +229,12 @@ def _read_inner_window(f: Fragment, select: exp.Select) -> None:
     length = _duration(f, window[0], "INTERVAL")
     offset = _duration(f, window[1], "INTERVAL") if len(window) > 1 else Duration(0, length.unit)
     every = _duration(f, step, "SLIDING") if step is not None else length
-    if not length.value or not every.value:
-        raise StatementError(
-            "BAD_DURATION", "a window's length and step are positive", place=place_in(f, window[0])
-        )
+    steps = place_in(f, step) if step is not None else place_in(f, window[0])
+    check_positive(length, "INTERVAL", place_in(f, window[0]))
+    check_positive(every, "SLIDING", steps)
+    check_step(length, every, steps)
+    check_no_gaps(length, every, steps)
+    check_offset(length, every, offset, place_in(f, window[-1]))
     select.meta["inner_interval"] = (length, offset, every)
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from lakestream.language.checks import check_expression
+from lakestream.language.intervals import check_offset, check_positive, check_step
 from lakestream.language.model import (
     MICROS,
     CountTrigger,
@@ -30,7 +31,6 @@ _PERIOD_UNITS = "asmhdwny"
 _OFFSET_UNITS = "asmhd"
 _PERIOD_BOUNDS = (10 * MICROS["a"], 3650 * _DAY)
 _MAX_COUNT = 2**31 - 1
-_SHORTEST_MONTH = 28 * _DAY
 
 
 @dataclass
@@ -76,19 +76,12 @@ def read_trigger(reader: Reader, *, classic: bool = False) -> ReadTrigger:
 def _durations(reader: Reader, clause: str) -> tuple[Duration, Duration, Word, Word | None]:
     """Take ``length[, offset])``: the first positive."""
     length, word = reader.duration(clause)
-    _positive(reader, length, clause, word)
+    check_positive(length, clause, reader.place(word))
     offset, offset_word = Duration(0, length.unit), None
     if reader.accept_symbol(","):
         offset, offset_word = reader.duration(f"the offset of {clause}")
     reader.expect_symbol(")")
     return length, offset, word, offset_word
-
-
-def _positive(reader: Reader, duration: Duration, clause: str, word: Word) -> None:
-    if not (duration.months or (duration.unit not in "ny" and duration.micros)):
-        raise reader.error(
-            "BAD_DURATION", f"{clause}({duration}) must be longer than nothing", word=word, hint="at least 1u"
-        )
 
 
 def _interval(reader: Reader, trigger: ReadTrigger) -> None:
@@ -103,30 +96,9 @@ def _interval(reader: Reader, trigger: ReadTrigger) -> None:
         if offset_word is not None and offset != shift:
             raise reader.error("BAD_OFFSET", "INTERVAL and SLIDING name different offsets", word=shift_word)
         offset, offset_word = shift, shift_word
-    if bool(length.months) != bool(step.months):
-        raise reader.error(
-            "BAD_DURATION",
-            f"INTERVAL({length}) with SLIDING({step}): one counts months, the other does not",
-            word=step_word,
-            hint="both in n and y, or neither",
-        )
-    _check_interval_offset(reader, length, step, offset, offset_word or word)
+    check_step(length, step, reader.place(step_word))
+    check_offset(length, step, offset, reader.place(offset_word or word))
     trigger.value = IntervalTrigger(length, offset, step)
-
-
-def _check_interval_offset(
-    reader: Reader, length: Duration, step: Duration, offset: Duration, word: Word
-) -> None:
-    if offset.months:
-        fits = bool(length.months) and offset.months < max(length.months, step.months)
-    elif length.months:
-        fits = offset.unit in "ny" or offset.micros < max(length.months, step.months) * _SHORTEST_MONTH
-    else:
-        fits = offset.unit in "ny" or offset.micros < max(length.micros, step.micros)
-    if not fits:
-        raise reader.error(
-            "BAD_OFFSET", f"the offset {offset} is not shorter than INTERVAL({length}) or its step", word=word
-        )
 
 
 def _sliding(reader: Reader, trigger: ReadTrigger) -> None:
@@ -165,7 +137,7 @@ def _session(reader: Reader, trigger: ReadTrigger) -> None:
     column = reader.column_name("the time column of SESSION")
     reader.expect_symbol(",")
     gap, word = reader.duration("SESSION")
-    _positive(reader, gap, "SESSION", word)
+    check_positive(gap, "SESSION", reader.place(word))
     _refuse_months(reader, gap, "SESSION", word)
     reader.expect_symbol(")")
     trigger.value = SessionTrigger(column, gap)

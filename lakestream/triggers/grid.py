@@ -52,6 +52,9 @@ class Grid(ABC):
     rows_are_placed = False
     """True where the rows to evaluate come with the number of their window."""
 
+    is_tumbling = False
+    """True where each instant lies in one window: the one that has ``begun``."""
+
     pane: Pane | None = None
     """How windows divide into panes, where each row is to be aggregated once only."""
 
@@ -115,6 +118,18 @@ class _IntervalGrid(Grid):
         return {"_twstart": self.low(k, first), "_twend": self.high(k, first)}
 
 
+class _RepeatingGrid(_IntervalGrid):
+    """Windows of one ``length``, one every ``step``, both in the unit of the grid."""
+
+    length: int
+    step: int
+
+    @property
+    def is_tumbling(self) -> bool:  # type: ignore[override]
+        """Return whether each window begins where the one before ends."""
+        return self.length == self.step
+
+
 class _EvenGrid(_IntervalGrid):
     """``[begin + k*step, end + k*step)`` in microseconds since 1970 UTC, each given as SQL."""
 
@@ -152,7 +167,7 @@ class _EvenGrid(_IntervalGrid):
 
 
 @dataclass(frozen=True)
-class FixedGrid(_EvenGrid):
+class FixedGrid(_EvenGrid, _RepeatingGrid):
     """``[offset + k*step, … + length)`` counted from 1970 UTC, in microseconds."""
 
     length: int
@@ -231,7 +246,7 @@ def _settle(guess: str, holds: _Condition) -> str:
 
 
 @dataclass(frozen=True)
-class LocalGrid(_IntervalGrid, _SteppingGrid):
+class LocalGrid(_RepeatingGrid, _SteppingGrid):
     """Windows of wall-clock microseconds in a time zone: steps of days and weeks."""
 
     length: int
@@ -261,7 +276,7 @@ class LocalGrid(_IntervalGrid, _SteppingGrid):
 
 
 @dataclass(frozen=True)
-class MonthGrid(_IntervalGrid, _SteppingGrid):
+class MonthGrid(_RepeatingGrid, _SteppingGrid):
     """Windows of whole months in a time zone, shifted by ``shift`` months or ``offset`` microseconds."""
 
     length: int
@@ -342,6 +357,8 @@ class DailyGrid(_SlidingGrid):
     step: int
     offset: int
     zone: str
+
+    is_tumbling = True
 
     @property
     def slots(self) -> int:

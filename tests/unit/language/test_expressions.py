@@ -60,6 +60,26 @@ def test_only_a_query_is_a_query() -> None:
             parse_query(Fragment(text))
 
 
+@pytest.mark.parametrize(
+    ("window", "code", "column"),
+    [
+        ("INTERVAL(0s)", "BAD_DURATION", 32),
+        ("INTERVAL(10s) SLIDING(0s)", "BAD_DURATION", 45),
+        ("INTERVAL(500b)", "BAD_DURATION", 32),
+        ("INTERVAL(1n) SLIDING(1d)", "BAD_DURATION", 44),
+        ("INTERVAL(5s) SLIDING(10s)", "BAD_DURATION", 44),
+        ("INTERVAL(1n) SLIDING(2n)", "BAD_DURATION", 44),
+        ("INTERVAL(10s, 10s)", "BAD_OFFSET", 37),
+        ("INTERVAL(10s, 1s, 1s)", "SYNTAX", 32),
+    ],
+)
+def test_a_window_of_a_query_that_cannot_be_is_refused(window: str, code: str, column: int) -> None:
+    with pytest.raises(StatementError) as refused:
+        parse_query(Fragment(f"SELECT _wstart FROM t {window}"))
+    place = refused.value.place
+    assert (refused.value.code, place and place.column) == (code, column)
+
+
 def test_comments_do_not_reach_the_tree() -> None:
     tree = parse_query(Fragment("SELECT /* x */ /*+ BROADCAST(t) */ a -- y\n FROM t"))
     assert tree.sql("spark") == "SELECT a FROM t"
