@@ -143,6 +143,8 @@ class Evaluation:
     def _numbered(self, relation: str, time: str) -> str:
         """Return SQL for the relation's rows once for every window they fall into, numbered k."""
         first, last = self.grid.ended(time, time), self.grid.begun(time, time)
+        if self.grid.is_tumbling:
+            return f"SELECT r.*, {last} AS _ls_k FROM {relation} r"
         numbers = f"explode(sequence({first} + 1, {last})) AS _ls_k"
         return f"SELECT r.*, {numbers} FROM {relation} r WHERE {first} < {last}"
 
