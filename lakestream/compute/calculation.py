@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, cast
 from sqlglot import exp
 
 from lakestream.compute.functions import RowOrder, aggregates, call, duration_micros, translate
-from lakestream.errors import LakestreamError, Place, StatementError
+from lakestream.errors import LakestreamError, NotSupportedError, Place, StatementError
 from lakestream.language.aggregates import is_aggregate
 from lakestream.language.dialect import DURATION_FUNCTION
 from lakestream.language.durations import read_duration
@@ -203,6 +203,8 @@ class _Rewriter:
         self._bounds(select)
         if "inner_interval" in select.meta:
             self._inner_window(select, relation)
+        elif "inner_partition" in select.meta:
+            self._slices(select)
 
     def _single_relation(self, select: exp.Select) -> Relation | None:
         source = select.args.get("from_")
@@ -274,6 +276,15 @@ class _Rewriter:
                 _inner_placeholder(node, grid)
         partition = [item.copy() for item in select.meta.get("inner_partition", [])]
         select.group_by(exp.column("_ls_n"), *partition, copy=False)
+
+    def _slices(self, select: exp.Select) -> None:
+        """PARTITION BY without a window gives the aggregates of each slice (TDengine)."""
+        slices = select.meta["inner_partition"]
+        if not aggregates(select.selects):
+            raise NotSupportedError(
+                "PARTITION BY without an aggregate or INTERVAL", place=place_in(self.fragment, slices[0])
+            )
+        select.group_by(*(item.copy() for item in slices), copy=False)
 
     # --- tables ---
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 from sqlglot.errors import ErrorLevel, ParseError, SqlglotError, TokenError
 
-from lakestream.errors import StatementError
-from lakestream.language.dialect import DURATION_FUNCTION, TDengine
+from lakestream.errors import NotSupportedError, StatementError
+from lakestream.language.dialect import DURATION_FUNCTION, FOREIGN_CLAUSES, ForeignClauseError, TDengine
 from lakestream.language.durations import read_duration
 from lakestream.language.intervals import check_no_gaps, check_offset, check_positive, check_step
 from lakestream.language.model import Duration, Fragment
@@ -45,7 +45,7 @@ def parse_query(f: Fragment) -> exp.Query:
     As :func:`parse_expression`; ``%%trows`` and ``%%tbname`` in FROM are tables of that name. A window
     at the end of a select stands in its ``meta``: ``inner_interval``, a tuple of Duration (length,
     offset, step), and ``inner_partition``, a list of expressions. Raises StatementError: FORBIDDEN
-    when it is a statement of another kind.
+    when it is a statement of another kind, NOT_SUPPORTED for other clauses of TDengine's queries.
     """
     tree = _parse(f, None)
     if isinstance(tree, exp.Values):
@@ -57,6 +57,7 @@ def parse_query(f: Fragment) -> exp.Query:
             raise StatementError("SYNTAX", "SELECT names no columns", place=place_of(f))
         if "inner_window" in select.meta:
             _read_inner_window(f, select)
+        _refuse_limit_of_slices(f, select)
     return tree
 
 
@@ -106,6 +107,12 @@ def _parse(f: Fragment, kind: type[exp.Expr] | None) -> exp.Expr:
     try:
         tokens = _located_tokens(f.sql)
         trees = parser.parse_into(kind, tokens, f.sql) if kind else parser.parse(tokens, f.sql)
+    except ForeignClauseError as error:
+        raise NotSupportedError(
+            f"{error.clause} in a query",
+            hint=FOREIGN_CLAUSES[error.clause],
+            place=source.place(error.start, error.end),
+        ) from None
     except ParseError as error:
         raise _syntax_error(source, error) from None
     except TokenError:
@@ -236,6 +243,15 @@ def _read_inner_window(f: Fragment, select: exp.Select) -> None:
     check_no_gaps(length, every, steps)
     check_offset(length, every, offset, place_in(f, window[-1]))
     select.meta["inner_interval"] = (length, offset, every)
+
+
+def _refuse_limit_of_slices(f: Fragment, select: exp.Select) -> None:
+    """TDengine counts the rows of each slice of PARTITION BY; Spark those of the result."""
+    limit = select.args.get("limit") or select.args.get("offset")
+    if limit is not None and "inner_partition" in select.meta:
+        raise NotSupportedError(
+            "LIMIT behind PARTITION BY", hint="LIMIT in a query around it", place=place_in(f, limit)
+        )
 
 
 def _duration(f: Fragment, node: exp.Expr, clause: str) -> Duration:

@@ -109,6 +109,15 @@ def test_functions_that_do_not_fit_a_window_are_refused_by_name(name: str) -> No
     assert (refused.value.place.line, refused.value.place.column) == (2, 3)
 
 
+def test_slices_are_of_aggregates() -> None:
+    with pytest.raises(NotSupportedError, match="without an aggregate") as refused:
+        compiled("SELECT _twstart, v FROM %%trows PARTITION BY v")
+    assert refused.value.place is not None
+    assert refused.value.place.column == 46
+    query = compiled("SELECT _twstart, v, count(*) FROM %%trows PARTITION BY v").query
+    assert [key.sql("spark") for key in query.args["group"].expressions] == ["v"]
+
+
 def test_first_without_one_table_has_no_order() -> None:
     with pytest.raises(StatementError) as refused:
         compiled("SELECT _twstart, first(a.v) FROM meters a JOIN ref b ON a.ts = b.ts")

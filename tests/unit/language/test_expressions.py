@@ -27,12 +27,11 @@ def test_placeholders_are_unquoted_names() -> None:
 
 
 def test_a_window_at_the_end_of_a_query() -> None:
-    text = "SELECT _wstart FROM t PARTITION BY tbname INTERVAL(10s, 1s) SLIDING(5s) ORDER BY 1 LIMIT 9"
+    text = "SELECT _wstart FROM t PARTITION BY tbname INTERVAL(10s, 1s) SLIDING(5s) ORDER BY 1"
     tree = parse_query(Fragment(text))
     assert tree.meta["inner_interval"] == (Duration(10, "s"), Duration(1, "s"), Duration(5, "s"))
     assert [column.name for column in tree.meta["inner_partition"]] == ["tbname"]
     assert tree.args["order"] is not None
-    assert tree.args["limit"] is not None
 
 
 def test_a_window_of_a_subquery_belongs_to_it() -> None:
@@ -71,6 +70,14 @@ def test_only_a_query_is_a_query() -> None:
         ("INTERVAL(1n) SLIDING(2n)", "BAD_DURATION", 44),
         ("INTERVAL(10s, 10s)", "BAD_OFFSET", 37),
         ("INTERVAL(10s, 1s, 1s)", "SYNTAX", 32),
+        ("INTERVAL(10s) FILL(PREV)", "NOT_SUPPORTED", 37),
+        ("SESSION(ts, 5s)", "NOT_SUPPORTED", 23),
+        ("x STATE_WINDOW(v)", "NOT_SUPPORTED", 25),
+        ("EVENT_WINDOW START WITH v > 1 END WITH v < 1", "NOT_SUPPORTED", 23),
+        ("WHERE v > 1 COUNT_WINDOW(3)", "NOT_SUPPORTED", 35),
+        ("PARTITION BY v SLIMIT 1", "NOT_SUPPORTED", 38),
+        ("PARTITION BY v LIMIT 1", "NOT_SUPPORTED", 44),
+        ("PARTITION BY v INTERVAL(1s) LIMIT 1 OFFSET 1", "NOT_SUPPORTED", 57),
     ],
 )
 def test_a_window_of_a_query_that_cannot_be_is_refused(window: str, code: str, column: int) -> None:
@@ -78,6 +85,11 @@ def test_a_window_of_a_query_that_cannot_be_is_refused(window: str, code: str, c
         parse_query(Fragment(f"SELECT _wstart FROM t {window}"))
     place = refused.value.place
     assert (refused.value.code, place and place.column) == (code, column)
+
+
+def test_names_of_clauses_may_be_names() -> None:
+    tree = parse_query(Fragment("SELECT session, fill.range FROM t fill JOIN every ON fill.x = every.x"))
+    assert tree.sql("spark") == "SELECT session, fill.range FROM t AS fill JOIN every ON fill.x = every.x"
 
 
 def test_comments_do_not_reach_the_tree() -> None:
