@@ -12,7 +12,7 @@ from lakestream.engine.names import Names, visible_columns
 from lakestream.engine.planner import table_size
 from lakestream.engine.stream import quoted, text
 from lakestream.engine.transport import ArrowTransport
-from lakestream.errors import LakestreamError, StatementError
+from lakestream.errors import LakestreamError, NotSupportedError, StatementError
 from lakestream.language.expressions import parse_query, place_in
 from lakestream.language.source import place_of
 from lakestream.storage.delta import capabilities, read_spark
@@ -36,10 +36,11 @@ def query_frame(
 ) -> DataFrame:
     """Return a query over the lake's tables as a DataFrame; tables up to ``small_bytes`` travel as Arrow.
 
-    ``system`` gives the tables of ``information_schema`` by name. Raises StatementError TABLE_NOT_FOUND, or
-    QUERY_INVALID with what Spark says of it.
+    ``system`` gives the tables of ``information_schema`` by name. Raises StatementError TABLE_NOT_FOUND,
+    NOT_SUPPORTED for TDengine's windows and slices, or QUERY_INVALID with what Spark says of it.
     """
     query = parse_query(fragment)
+    _refuse_windows(fragment, query)
     names = Names(catalog, database)
     common = {cte.alias_or_name.lower() for cte in query.find_all(exp.CTE)}
     for number, table in enumerate(list(query.find_all(exp.Table))):
@@ -60,6 +61,16 @@ def query_frame(
         return spark.sql(query.sql("spark"))
     except _spark_error() as error:
         raise StatementError("QUERY_INVALID", spark_message(error), place=place_of(fragment)) from None
+
+
+def _refuse_windows(fragment: Fragment, query: exp.Query) -> None:
+    """Only calculations of streams are rewritten; Spark would never see the window or the slices."""
+    for select in query.find_all(exp.Select):
+        for name, clause in (("inner_interval", "INTERVAL"), ("inner_partition", "PARTITION BY")):
+            if select.meta.get(name):
+                raise NotSupportedError(
+                    f"{clause} in a query outside a stream", hint="GROUP BY", place=place_in(fragment, select)
+                )
 
 
 def table_frame(spark: SparkSession, catalog: Catalog, info: TableInfo, small_bytes: int) -> DataFrame:

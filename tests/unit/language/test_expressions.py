@@ -34,6 +34,13 @@ def test_a_window_at_the_end_of_a_query() -> None:
     assert tree.args["order"] is not None
 
 
+def test_a_window_without_slices_may_be_limited() -> None:
+    tree = parse_query(Fragment("SELECT _wstart FROM t INTERVAL(10s, 1s) SLIDING(5s) ORDER BY 1 LIMIT 9"))
+    assert tree.meta["inner_interval"] == (Duration(10, "s"), Duration(1, "s"), Duration(5, "s"))
+    assert tree.args["order"] is not None
+    assert tree.args["limit"] is not None
+
+
 def test_a_window_of_a_subquery_belongs_to_it() -> None:
     tree = parse_query(Fragment("SELECT max(c) FROM (SELECT count(*) AS c FROM t INTERVAL(1m))"))
     inner = [select.meta.get("inner_interval") for select in tree.find_all(exp.Select)]
