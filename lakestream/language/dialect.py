@@ -157,8 +157,9 @@ class TDengineParser(SparkParser):
 
     def _parse_query_modifiers(self, this):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN202
         this = super()._parse_query_modifiers(this)
-        if isinstance(this, exp.Select) and self._parse_inner_window(this):
-            this = super()._parse_query_modifiers(this)
+        if isinstance(this, exp.Select):
+            if self._parse_inner_window(this):
+                this = super()._parse_query_modifiers(this)
             self._refuse_foreign_clause()
         return this
 
@@ -170,7 +171,6 @@ class TDengineParser(SparkParser):
         groups = self._parse_csv(self._parse_disjunction) if self._match(TokenType.PARTITION_BY) else []
         if groups:
             select.meta["inner_partition"] = groups
-        self._refuse_foreign_clause()
         if not self._match_pair(TokenType.INTERVAL, TokenType.L_PAREN):
             return bool(groups)
         window = self._parse_csv(self._parse_unary)
