@@ -265,11 +265,8 @@ class _Rewriter:
             )
         grid = grid_of(IntervalTrigger(*select.meta["inner_interval"]), self.scope.zone)
         time = f"unix_micros(`{relation.time_column}`)"
-        numbers = f"explode(sequence({grid.ended(time, time)} + 1, {grid.begun(time, time)}))"
-        if grid.is_tumbling:
-            numbers = grid.begun(time, time)
         table = select.args["from_"].this
-        table.meta["numbered"] = numbers
+        table.meta["numbered"] = grid.holding(time, time)
         select.meta["inner_grid"] = grid
         for node in list(_own_nodes(select)):
             if isinstance(node, exp.Column) and not node.table:

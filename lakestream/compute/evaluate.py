@@ -142,11 +142,10 @@ class Evaluation:
 
     def _numbered(self, relation: str, time: str) -> str:
         """Return SQL for the relation's rows once for every window they fall into, numbered k."""
-        first, last = self.grid.ended(time, time), self.grid.begun(time, time)
+        rows = f"SELECT r.*, {self.grid.holding(time, time)} AS _ls_k FROM {relation} r"
         if self.grid.is_tumbling:
-            return f"SELECT r.*, {last} AS _ls_k FROM {relation} r"
-        numbers = f"explode(sequence({first} + 1, {last})) AS _ls_k"
-        return f"SELECT r.*, {numbers} FROM {relation} r WHERE {first} < {last}"
+            return rows
+        return f"{rows} WHERE {self.grid.ended(time, time)} < {self.grid.begun(time, time)}"
 
     def _trigger_rows(self) -> str:
         rows = self._rows_by_window()

@@ -83,6 +83,15 @@ class Grid(ABC):
         del k
         return "true"
 
+    def holding(self, x: str, first: str) -> str:
+        """Return SQL for the numbers of the windows that hold x, one a row.
+
+        Where the grid leaves gaps between windows, rows with ``ended >= begun`` must be left out before.
+        """
+        if self.is_tumbling:
+            return self.begun(x, first)
+        return f"explode(sequence({self.ended(x, first)} + 1, {self.begun(x, first)}))"
+
     def closed(self, mark: str, first: str) -> str:
         """Return SQL for the last window that fires when the group's mark is ``mark``."""
         return self.ended(f"{mark} + 1" if self.fires_at_last_instant else mark, first)
@@ -201,6 +210,8 @@ class ColumnGrid(_EvenGrid):
 
     length: str
     offset: str
+
+    is_tumbling = True
 
     @property
     def _begin(self) -> str:
