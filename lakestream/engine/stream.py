@@ -310,6 +310,8 @@ class Stream:
         insert, update_preimage (the row's key was written anew by the same commit) or delete;
         ``_ls_sign`` counts the rows, below 0 for those that went.
         """
+        if self.is_periodic:
+            return self._written_net_sql(changed)
         columns = ", ".join(quoted(name) for name in self.changed_columns)
         sign = "CASE WHEN _change_type IN ('insert', 'update_postimage') THEN 1 ELSE -1 END"
         version = f"CAST({upto} AS BIGINT)" if self.exact else "_commit_version"
@@ -324,6 +326,21 @@ class Stream:
         old = f"WHEN {replaced} THEN 'update_preimage' ELSE 'delete'"
         kind = f"CASE WHEN _ls_sign > 0 THEN 'insert' {old} END"
         return f"SELECT {columns}, _commit_version, _ls_sign, {kind} AS _change_type FROM ({summed})"
+
+    def _written_net_sql(self, changed: str) -> str:
+        """Return :meth:`net_sql` for PERIOD: an updated row is written, also where its values stay.
+
+        What a commit only moves to other files is deleted and inserted alike, and was not written.
+        """
+        columns = ", ".join(quoted(name) for name in self.changed_columns)
+        inserted, deleted, updated = (
+            f"count_if(_change_type = '{kind}')" for kind in ("insert", "delete", "update_postimage")
+        )
+        written = f"greatest({inserted} - {deleted}, 0L) + {updated}"
+        return (
+            f"SELECT {columns}, _commit_version, {written} AS _ls_sign, 'insert' AS _change_type "
+            f"FROM {changed} GROUP BY {columns}, _commit_version HAVING {written} > 0"
+        )
 
     def changes_sql(self, changed: str) -> str:
         """Return SQL of what detection takes, from the changed rows."""
@@ -552,8 +569,9 @@ class Stream:
         columns = ", ".join(quoted(name) for name in self.changed_columns)
         return (
             f"SELECT {columns}, {self.group_id()} AS _ls_gid, {since_us}L AS _ls_ts, "
-            f"CAST(_commit_version AS BIGINT) AS _ls_v, 1L AS _ls_sign FROM {changed} "
-            f"WHERE {self.admitted()} AND _ls_sign > 0"
+            f"CAST(_commit_version AS BIGINT) AS _ls_v, 1L AS _ls_sign "
+            f"FROM {changed} LATERAL VIEW explode(array_repeat(1, CAST(_ls_sign AS INT))) AS _ls_each "
+            f"WHERE {self.admitted()}"
         )
 
     # --- rows that are admitted ---

@@ -234,7 +234,7 @@ def _read_inner_window(f: Fragment, select: exp.Select) -> None:
     if not 1 <= len(window) <= 2:
         raise StatementError("SYNTAX", "INTERVAL takes a length and an offset", place=place_in(f, window[0]))
     length = _duration(f, window[0], "INTERVAL")
-    offset = _duration(f, window[1], "INTERVAL") if len(window) > 1 else Duration(0, length.unit)
+    offset = _duration(f, window[1], "INTERVAL") if len(window) > 1 else Duration(0, "s")
     every = _duration(f, step, "SLIDING") if step is not None else length
     steps = place_in(f, step) if step is not None else place_in(f, window[0])
     check_positive(length, "INTERVAL", place_in(f, window[0]))

@@ -77,7 +77,7 @@ def _durations(reader: Reader, clause: str) -> tuple[Duration, Duration, Word, W
     """Take ``length[, offset])``: the first positive."""
     length, word = reader.duration(clause)
     check_positive(length, clause, reader.place(word))
-    offset, offset_word = Duration(0, length.unit), None
+    offset, offset_word = Duration(0, "s"), None
     if reader.accept_symbol(","):
         offset, offset_word = reader.duration(f"the offset of {clause}")
     reader.expect_symbol(")")
