@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from lakestream.engine.relations import CHANGES, EVER, STATE
+from lakestream.engine.state import EXPIRED
 from lakestream.engine.transport import merge_spans
 from lakestream.language.model import WINDOW_CLOSE, WINDOW_OPEN
 from lakestream.notify.events import WINDOW_INVALIDATION
@@ -83,6 +84,8 @@ class _Touched:
     from_us: int
     late: bool
     lost_newest: bool
+    expired: Sequence[int] = ()
+    """Instants of rows in the open window that had expired when they came: they do not cut it."""
 
 
 @dataclass
@@ -103,12 +106,14 @@ class Cutting:
         """Cut the groups with changes, which are summed up by group."""
         self._schema, summed = changes.schema, _rows(changes)
         known = {row["gid"]: row for row in _rows(self.state.rows)}
+        expired = self._with_expired(summed, known)
         touched = [group for row in summed if (group := self._touched(row, known.get(row["gid"])))]
         there = self._there([group for group in touched if group.late])
         touched = [self._back(group, there) if group.late else group for group in touched]
         rows, late = sum(row["n"] for row in summed), sum(row["late"] for row in summed)
+        left = [row for row in expired if row["gid"] not in {group.gid for group in touched}]
         if not touched:
-            return Found(*self._tables([], [], []), [], rows, late, self._events([]))
+            return Found(*self._tables([], [], [], left), [], rows, late, self._events([]))
         touched = self._registered(touched)
         windows = self._windows(touched)
         moved = self._moved([group.gid for group in touched if group.late])
@@ -126,7 +131,7 @@ class Cutting:
                 moved.get(group.gid),
             )
         ]
-        return Found(*self._tables(fired, gone, states), spans, rows, late, self._events(told))
+        return Found(*self._tables(fired, gone, states, left), spans, rows, late, self._events(told))
 
     def again(self, part: Part) -> Found:
         """Cut all groups again where windows overlap a part of event time; its rows go and come anew.
@@ -175,7 +180,10 @@ class Cutting:
         for gid, low in windows:
             starts[gid] = min(low, starts.get(gid, low))
         rows = [row for row in _rows(self.state.rows) if row["gid"] in starts]
-        touched = [self._known(row, starts[row["gid"]], late=False) for row in rows]
+        touched = [
+            replace(self._known(row, starts[row["gid"]], late=False), expired=row.get(EXPIRED, ()))
+            for row in rows
+        ]
         if not touched:
             return Found(*self._tables([], [], []), [], 0, 0, self._events([]))
         self._read(touched)
@@ -208,18 +216,36 @@ class Cutting:
     # --- what changed ---
 
     def summed(self) -> pa.Table:
-        """Return the changes by group; rows that have expired change nothing."""
+        """Return the changes by group; rows that have expired change nothing, and are listed apart."""
         expiry = self.stream.expiry
-        expired = f"AND NOT (c.expires AND coalesce(c.ts < s.newest - {expiry}L, false))" if expiry else ""
-        names = "".join(f", any_value(c.{name}) AS {name}" for name in self.stream.group_columns)
-        late = "count_if(c.kept AND c.ts <= s.safe)" if len(self.state) else "0L"
-        low = "min(c.ts)" if self.stream.refires else "min(c.ts) FILTER (WHERE NOT c.kept)"
+        expired = f"c.expires AND coalesce(c.ts < s.newest - {expiry}L, false)" if expiry else "false"
+        names = "".join(f", any_value({name}) AS {name}" for name in self.stream.group_columns)
+        safe, late = ("s.safe", "count_if(kept AND ts <= safe)") if len(self.state) else ("NULL", "0L")
+        low = "min(ts)" if self.stream.refires else "min(ts) FILTER (WHERE NOT kept)"
+        listed = f", collect_set(at) FILTER (WHERE came) AS {EXPIRED}" if self.stream.keeps_expired else ""
+        judged = (
+            f"SELECT c.* EXCEPT (ts, kept), {safe} AS safe, IF({expired}, NULL, c.ts) AS ts, "
+            f"c.kept AND NOT ({expired}) AS kept, c.ts AS at, c.kept AND ({expired}) AS came "
+            f"FROM {CHANGES} c LEFT JOIN {STATE} s ON s.gid = c.gid"
+        )
         return self.spark.sql(
-            f"SELECT c.gid{names}, count_if(c.kept) AS n, {late} AS late, {low} AS low, "
-            f"min(c.ts) FILTER (WHERE c.kept) AS low_kept, max(c.ts) FILTER (WHERE c.kept) AS high, "
-            f"max(c.ts) FILTER (WHERE NOT c.kept) AS high_gone "
-            f"FROM {CHANGES} c LEFT JOIN {STATE} s ON s.gid = c.gid WHERE true {expired} GROUP BY c.gid"
+            f"SELECT gid{names}, count_if(kept) AS n, {late} AS late, {low} AS low, "
+            f"min(ts) FILTER (WHERE kept) AS low_kept, max(ts) FILTER (WHERE kept) AS high, "
+            f"max(ts) FILTER (WHERE NOT kept) AS high_gone{listed} FROM ({judged}) GROUP BY gid"
         ).toArrow()
+
+    def _with_expired(
+        self, summed: list[dict[str, Any]], known: dict[int, dict[str, Any]]
+    ) -> list[dict[str, Any]]:
+        """Note in groups with an open window which rows had expired when they came; return those groups."""
+        found = [
+            (old, row)
+            for row in summed
+            if row.get(EXPIRED) and (old := known[row["gid"]])["resume"] is not None
+        ]
+        for old, row in found:
+            old[EXPIRED] = sorted({*old.get(EXPIRED, ()), *row[EXPIRED]})
+        return [old for old, _ in found]
 
     def _touched(self, row: dict[str, Any], old: dict[str, Any] | None) -> _Touched | None:
         """Return from where on a group is cut; None where its changes count for nothing."""
@@ -252,6 +278,8 @@ class Cutting:
             min(row["low"], goes_on) if late or (lost and row["low"] is not None) else goes_on,
             late=late or lost,
             lost_newest=lost and self.stream.exact,
+            # What is computed again is so from all rows there are.
+            expired=() if late or lost else old.get(EXPIRED, ()),
         )
 
     # --- what the output has ---
@@ -337,6 +365,7 @@ class Cutting:
                 "mark": pa.array([mark(group) for group in touched], integer),
                 "counted": pa.array([group.counted for group in touched], integer),
                 "starts": pa.array([list(group.starts) for group in touched], pa.list_(integer)),
+                EXPIRED: pa.array([list(group.expired) for group in touched], pa.list_(integer)),
             }
         )
         self.spark.createDataFrame(cuts).coalesce(1).createOrReplaceTempView(CUTS)
@@ -450,9 +479,11 @@ class Cutting:
         fired: list[tuple[_Touched, Window]],
         gone: list[tuple[int, int]],
         states: list[tuple[_Touched, list[dict[str, Any]]]],
+        left: Sequence[dict[str, Any]] = (),
         *,
         opens: bool = True,
     ) -> tuple[pa.Table, pa.Table, pa.Table]:
+        """Return what fires, what goes, and the next state; ``left`` are rows of it that are known."""
         import pyarrow as pa
 
         integer, options = pa.int64(), self.stream.definition.options
@@ -473,7 +504,11 @@ class Cutting:
             "gid": pa.array([gid for gid, _ in gone], integer),
             "low": pa.array([low for _, low in gone], integer),
         }
-        return pa.table(columns), pa.table(went), self._states(states)
+        next_states = self._states(states)
+        if left:
+            known = pa.Table.from_pylist(list(left), schema=next_states.schema)
+            next_states = pa.concat_tables([next_states, known])
+        return pa.table(columns), pa.table(went), next_states
 
     def _names(self, groups: list[_Touched]) -> dict[str, Any]:
         """Return the group columns with the types that Spark gives them."""
@@ -509,6 +544,12 @@ class Cutting:
                 pa.list_(integer),
             ),
         }
+        if self.stream.keeps_expired:
+            still = [
+                [at for at in group.expired if lows and at > lows[0]]
+                for group, lows in zip(groups, opened, strict=True)
+            ]
+            columns[EXPIRED] = pa.array(still, pa.list_(integer))
         return pa.table(columns)
 
 

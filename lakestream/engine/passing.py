@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from lakestream.compute.evaluate import Way
 from lakestream.engine.relations import EVER
+from lakestream.engine.state import EXPIRED
 from lakestream.engine.transport import merge_spans
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ def known_sums(stream: Stream, state: GroupState, added: pa.Table | None) -> pa.
     known = state.rows.select(["gid", *columns, "safe"])
     keys = {key: added[name].cast(known.schema.field(key).type) for key, name in columns.items()}
     sums = _by_group(keys, added[stream.time_name]).join(known, keys=[*keys], join_type="left outer")
-    return _of_known(sums, refires=stream.refires)
+    return _of_known(sums, stream)
 
 
 def _by_group(keys: dict[str, pa.ChunkedArray], times: pa.ChunkedArray) -> pa.Table:
@@ -71,7 +72,7 @@ def _by_group(keys: dict[str, pa.ChunkedArray], times: pa.ChunkedArray) -> pa.Ta
     return summed.select([*keys, "ts_count", "ts_min", "ts_max"]).rename_columns([*keys, "n", "low", "high"])
 
 
-def _of_known(sums: pa.Table, *, refires: bool) -> pa.Table | None:
+def _of_known(sums: pa.Table, stream: Stream) -> pa.Table | None:
     """Return sums with what only late rows and other changes have; None with a new group or a late row."""
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -81,10 +82,12 @@ def _of_known(sums: pa.Table, *, refires: bool) -> pa.Table | None:
     none = pa.nulls(len(sums), pa.int64())
     columns = {
         "late": pa.repeat(0, len(sums)),
-        "low": sums["low"] if refires else none,
+        "low": sums["low"] if stream.refires else none,
         "low_kept": sums["low"],
         "high_gone": none,
     }
+    if stream.keeps_expired:
+        columns[EXPIRED] = _none_listed(len(sums))
     found = sums.drop_columns(["low", "safe"])
     for name, values in columns.items():
         found = found.append_column(name, values)
@@ -136,6 +139,8 @@ class Passing:
 
         assert self.stream.cut is not None  # by passes()
         old = self._old(changes)
+        if self.stream.keeps_expired and (_any_listed(changes[EXPIRED]) or _any_listed(old[EXPIRED])):
+            return None
         goes_on = pc.add(old["safe"], 1)
         from_us = pc.coalesce(old["resume"], goes_on, changes["low_kept"])
         limit = old["safe"] if self.stream.cut.counts else pc.coalesce(old["resume"], old["safe"])
@@ -166,9 +171,10 @@ class Passing:
         import pyarrow.compute as pc
 
         names = ["first", "newest", "safe", "resume", "counted"]
+        names += [EXPIRED] if self.stream.keeps_expired else []
         if self.state.rows is None or not len(self.state):
             none = pa.nulls(changes.num_rows, pa.int64())
-            return pa.table(dict.fromkeys(names, none))
+            return pa.table({**dict.fromkeys(names, none), EXPIRED: _none_listed(changes.num_rows)})
         found = pc.index_in(changes["gid"], value_set=self.state.rows["gid"].combine_chunks())
         return self.state.rows.select(names).take(found)
 
@@ -236,6 +242,8 @@ class Passing:
             "starts": _listed(resume if cut.counts else nothing),
             "opened": _listed(lasting),
         }
+        if self.stream.keeps_expired:
+            columns[EXPIRED] = _none_listed(groups.num_rows)
         for name, values in columns.items():
             state = state.append_column(name, values)
         return state
@@ -270,3 +278,16 @@ def _listed(values: pa.Array) -> pa.Array:
     ends = pc.cumulative_sum(pc.is_valid(values).cast(pa.int32()))
     offsets = pa.concat_arrays([pa.array([0], pa.int32()), ends])
     return pa.ListArray.from_arrays(offsets, values.drop_null())
+
+
+def _none_listed(rows: int) -> pa.Array:
+    import pyarrow as pa
+
+    return _listed(pa.nulls(rows, pa.int64()))
+
+
+def _any_listed(lists: pa.ChunkedArray) -> bool:
+    """Return whether one of the lists, which may be NULL, has anything in it."""
+    import pyarrow.compute as pc
+
+    return bool(pc.any(pc.greater(pc.list_value_length(lists), 0)).as_py())

@@ -12,6 +12,9 @@ if TYPE_CHECKING:
 
 FIRST, NEWEST = "first", "newest"
 
+EXPIRED = "expired"
+"""The column, where a stream keeps them, with the instants of expired rows in a group's open window."""
+
 DELAYS = "delays"
 """The column of a saved state with the delays of a group's open windows."""
 

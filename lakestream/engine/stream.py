@@ -201,6 +201,11 @@ class Stream:
         return expired.micros if expired else None
 
     @property
+    def keeps_expired(self) -> bool:
+        """Whether it must know of expired rows: by its values a row may cut the window it lies in."""
+        return self.expiry is not None and self.cut is not None and self.cut.looks_inside
+
+    @property
     def detection(self) -> Detection:
         """How the stream finds out which windows fire, commit by commit."""
         touches = self.deletes or self.follows_updates
@@ -603,9 +608,10 @@ class Stream:
         """Return SQL of the registered rows to cut (_ls_gid, _ls_ts, _ls_x1, …).
 
         ``cuts`` is a view of (gid, from_us, mark BIGINT µs): the rows from the one to the other, both
-        included.
+        included; where the stream keeps them, also of the instants of expired rows, which do not cut.
         """
-        return f"SELECT r._ls_gid, r._ls_ts{self._looked_at()} {self._rows_to_cut(cuts)}"
+        counting = " AND NOT array_contains(f.expired, r._ls_ts)" if self.keeps_expired else ""
+        return f"SELECT r._ls_gid, r._ls_ts{self._looked_at()} {self._rows_to_cut(cuts)}{counting}"
 
     def rows_in_runs_sql(self, cuts: str) -> str:
         """Return SQL of the registered rows to cut with all they have, each with its window's number.

@@ -47,6 +47,8 @@ class Cut(ABC):
 
     counts = False
     """True where a cut goes on by what was counted; else it begins again where an open window began."""
+    looks_inside = False
+    """True where a row between a window's first and last may end it."""
     ends_by_row = False
     """True where a row of its own is the last of a window; else the first row of the next one tells."""
     size = 1
@@ -174,6 +176,7 @@ class SessionCut(Cut):
 class StateCut(Cut):
     """Runs of equal x1; NULL between equal values is part of the run, elsewhere of none."""
 
+    looks_inside = True
     looked_at = "any_value(_ls_x1) FILTER (WHERE _ls_x1 IS NOT NULL) AS state"
 
     def details(self) -> str:
@@ -200,6 +203,7 @@ class EventCut(Cut):
     Where windows are told of, x3 and x4 are JSON objects of what the conditions look at in a row.
     """
 
+    looks_inside = True
     ends_by_row = True
     looked_at = "min_by(_ls_x3, _ls_n) AS opens, any_value(_ls_x4) FILTER (WHERE _ls_ends) AS closes"
 

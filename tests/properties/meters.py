@@ -77,10 +77,18 @@ class World:
     def run(self) -> None:
         """Run to idle, and compare."""
         self.tick()
-        found = DeltaTable(self._folder / "lake" / "main" / "o").to_pyarrow_table().to_pylist()
-        assert (
-            sorted((r["tag_tbname"], r["ws"], r["we"], r["n"], r["total"]) for r in found) == self._expected()
+        found = [(r["tag_tbname"], r["ws"], r["we"], r["n"], r["total"]) for r in self._output()]
+        assert sorted(found) == self._expected()
+
+    def windows(self) -> list[Any]:
+        """Return the windows that the output has: name, first and last second, in order."""
+        return sorted((r["tag_tbname"], _second(r["ws"]), _second(r["we"])) for r in self._output())
+
+    def _output(self) -> list[dict[str, Any]]:
+        rows: list[dict[str, Any]] = (
+            DeltaTable(self._folder / "lake" / "main" / "o").to_pyarrow_table().to_pylist()
         )
+        return rows
 
     def resynchronise(self) -> None:
         """Take everything from the source as it is."""
@@ -109,6 +117,10 @@ class World:
 
 def _at(second: int) -> datetime:
     return START + timedelta(seconds=second)
+
+
+def _second(instant: datetime) -> int:
+    return round((instant - START).total_seconds())
 
 
 def _row(name: str, second: int, v: int | None) -> dict[str, Any]:

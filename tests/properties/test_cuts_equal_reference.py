@@ -103,3 +103,37 @@ def test_a_recalculation_needs_no_tick_before_it(tmp_path: Path, spark: SparkSes
         spark.catalog.dropTempView(view.viewName)
     world.recalculate(1, 11)
     world.run()
+
+
+@pytest.mark.parametrize(
+    ("kind", "transport"), [("state", "arrow"), ("long-state", "spark"), ("event", "arrow")]
+)
+def test_expired_rows_cut_nothing(tmp_path: Path, spark: SparkSession, kind: str, transport: str) -> None:
+    random = Random(f"expired {kind} {transport}")
+    world = _world(tmp_path, spark, kind, "WATERMARK(5s) | EXPIRED_TIME(5s)", transport)
+    taken: dict[str, dict[int, int | None]] = {"a": {}, "b": {}}
+    for _ in range(9):
+        for name, rows in taken.items():
+            newest = max(rows, default=None)
+            free = [
+                second
+                for second in range(SECONDS if newest is None else min(newest + 9, SECONDS))
+                # A row at the limit is late and has not expired: it has closed windows computed again.
+                if (name, second) not in world.rows and (newest is None or second != newest - WATERMARK)
+            ]
+            commit = {second: random.choice(STATES) for second in random.sample(free[-16:], 3)}
+            world.write({(name, second): value for second, value in commit.items()})
+            rows |= {
+                second: value
+                for second, value in commit.items()
+                if newest is None or second >= newest - WATERMARK
+            }
+        if random.random() < 0.7:
+            world.tick()
+    world.tick()
+    assert any(len(rows) < sum(other == name for other, _ in world.rows) for name, rows in taken.items())
+    expected = []
+    for name, rows in taken.items():
+        cut_rows = [(second, rows[second]) for second in sorted(rows) if second <= max(rows) - WATERMARK]
+        expected += [(name, low, high) for low, high, _ in from_first_to_last(KINDS[kind][1](cut_rows))]
+    assert world.windows() == sorted(expected)
