@@ -401,7 +401,7 @@ def _cast(node: exp.Expr) -> exp.Expr:
     """``CAST(number AS TIMESTAMP)`` counts milliseconds (TDengine: the precision of the table)."""
     if not node.args["to"].is_type("timestamp", "timestamptz", "timestampltz"):
         return node
-    value = node.this.transform(_scalar)
+    value = _whole_quotient(node.this).transform(_scalar)
     millis = call("timestamp_millis", exp.cast(value, exp.DataType.build("bigint")))
     if _is_number(node.this):
         return millis
@@ -411,6 +411,17 @@ def _cast(node: exp.Expr) -> exp.Expr:
     is_number = exp.RegexpLike(this=call("typeof", value.copy()), expression=exp.Literal.string(_NUMBERS))
     as_time = exp.cast(value.copy(), exp.DataType.build("timestamp"))
     return exp.Case(ifs=[exp.If(this=is_number, true=millis)], default=as_time)
+
+
+def _whole_quotient(node: exp.Expr) -> exp.Expr:
+    """Return a placeholder's quotient as an integer: as a double today's nanoseconds are not exact."""
+    quotient = node.unnest()
+    if not isinstance(quotient, exp.Div) or not isinstance(quotient.left, exp.Column):
+        return node
+    divides = isinstance(quotient.right, exp.Literal) and quotient.right.is_int
+    if quotient.left.name.lower() not in _COUNTING or not divides:
+        return node
+    return exp.IntDiv(this=quotient.left.copy(), expression=quotient.right.copy())
 
 
 _NUMBERS = "^(tinyint|smallint|int|bigint|float|double|decimal.*)$"

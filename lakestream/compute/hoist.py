@@ -19,9 +19,27 @@ INNER = "_ls_inner"
 
 def hoist(query: exp.Query, alias: str) -> None:
     """Split every select of the query that aggregates and names the windows (``alias``) in its list."""
+    for order in list(query.find_all(exp.Order)):
+        _leave_out_constants(order, alias)
     for select in list(query.find_all(exp.Select)):
         if _names_windows(select, alias) and (select.args.get("group") or aggregates(select.selects)):
             _split(select, alias)
+
+
+def _leave_out_constants(order: exp.Order, alias: str) -> None:
+    """Take from the ORDER BY of a query what is the same for all rows of a window: Spark refuses it."""
+    if not isinstance(order.parent, exp.Query):
+        return
+    kept = [item for item in order.expressions if not _is_constant(item, alias)]
+    if kept:
+        order.set("expressions", kept)
+    else:
+        order.pop()
+
+
+def _is_constant(item: exp.Expr, alias: str) -> bool:
+    columns = list(item.find_all(exp.Column))
+    return bool(columns) and all(_of_windows(column, alias) for column in columns)
 
 
 def _names_windows(select: exp.Select, alias: str) -> bool:

@@ -169,7 +169,9 @@ class SeriesQuery:
         if fill is not None and self.has_time:
             kinds = zip(names, types, strict=True)
             names = [f"{filled(fill, name, kind, partition)} AS {name}" for name, kind in kinds]
-        order = [*(["device"] if self.select.by_device else []), *(self._time_order if self.has_time else [])]
+        device = ["device"] if self.select.by_device else []
+        time = self._time_order if self.has_time else []
+        order = [*time, *device] if self.select.by_time else [*device, *time]
         sql = f"SELECT {', '.join([*self._keys, *names])} FROM {self.result}"
         if order:
             sql += f" ORDER BY {', '.join(order)}"

@@ -194,7 +194,14 @@ class Admission:
         if not left_out:
             return None
         marks = [(c.version, None if c.before is None else c.before - tolerance) for c in left_out]
-        return self.spark.sql(errors_sql(self.stream, marks, self.plan.clock_us)).toArrow()
+        self.relations.events(self.stream.source.columns)
+        return self._told(marks)
+
+    def _told(self, marks: Sequence[tuple[int, int | None]]) -> pa.Table:
+        """Return what the error table says of the changed rows, registered anew with all their columns."""
+        columns = self.stream.source.columns
+        self.spark.sql(judged_sql(self.stream, None, columns)).createOrReplaceTempView(JUDGED)
+        return self.spark.sql(errors_sql(self.stream, marks, self.plan.clock_us, columns)).toArrow()
 
 
 @dataclass(frozen=True)
@@ -274,14 +281,17 @@ def _without_marker(rows: pa.Table) -> pa.Table:
 # --- SQL over the relations of a tick ---
 
 
-def judged_sql(stream: Stream, arrival: int | None) -> str:
-    """Return SQL of the written rows with their commit and time; ``arrival`` is the time of all of them."""
+def judged_sql(stream: Stream, arrival: int | None, columns: Sequence[str] = ()) -> str:
+    """Return SQL of the written rows with their commit and time; ``arrival`` is the time of all of them.
+
+    ``columns`` are other ones than those that the stream uses.
+    """
     time = stream.time_us if arrival is None else f"{arrival}L"
     written = CHANGED
     if stream.exact:  # alike rows of a net change come as one, with their number
         written = f"(SELECT *, explode(sequence(1L, _ls_sign)) FROM {CHANGED} WHERE _ls_sign > 0)"
     return (
-        f"SELECT {_columns(stream)}, CAST(_commit_version AS BIGINT) AS _ls_v, {time} AS _ls_ts "
+        f"SELECT {_columns(stream, columns)}, CAST(_commit_version AS BIGINT) AS _ls_v, {time} AS _ls_ts "
         f"FROM {written} WHERE _change_type IN ('insert', 'update_postimage'){stream.of_subtable()}"
     )
 
@@ -342,8 +352,10 @@ def _literal(value: int | None) -> str:
     return "CAST(NULL AS BIGINT)" if value is None else f"{value}L"
 
 
-def errors_sql(stream: Stream, marks: Sequence[tuple[int, int | None]], clock_us: int) -> str:
-    """Return SQL of the rows that some commits left out, as the error table has them."""
+def errors_sql(
+    stream: Stream, marks: Sequence[tuple[int, int | None]], clock_us: int, columns: Sequence[str]
+) -> str:
+    """Return SQL of the rows that some commits left out, as the error table has them: with these columns."""
     name = stream.time_name
     column = quoted(name)
     known = f"coalesce(concat('\\'', CAST({column} AS STRING), '\\''), 'NULL')"
@@ -355,7 +367,7 @@ def errors_sql(stream: Stream, marks: Sequence[tuple[int, int | None]], clock_us
         "reason": f"CASE WHEN _ls_ts IS NULL THEN {missing} ELSE {late} END",
         "event_time": "timestamp_micros(_ls_ts)",
         "commit_version": "_ls_v",
-        "event": f"to_json(struct({_columns(stream)}))",
+        "event": f"to_json(struct({_columns(stream, columns)}))",
     }
     listed = ", ".join(f"{sql} AS `{column}`" for column, sql in values.items())
     return (
@@ -386,8 +398,8 @@ def failed_windows(failed: Sequence[tuple[dict[str, int], Exception]], clock_us:
     )
 
 
-def _columns(stream: Stream) -> str:
-    return ", ".join(quoted(name) for name in stream.changed_columns)
+def _columns(stream: Stream, columns: Sequence[str] = ()) -> str:
+    return ", ".join(quoted(name) for name in columns or stream.changed_columns)
 
 
 def register_windows(spark: SparkSession, stream: Stream, move: Move, clock_us: int) -> None:

@@ -39,6 +39,8 @@ from lakestream.language.model import (
     EventTrigger,
     PeriodTrigger,
     SessionTrigger,
+    SlideTrigger,
+    SpanTrigger,
     StateTrigger,
 )
 from lakestream.language.source import place_of
@@ -252,6 +254,7 @@ def analyse(spark: SparkSession, stream: Stream) -> tuple[Stream, list[str], lis
     Raises StatementError CALCULATION_INVALID, at the calculation or the clause that Spark refuses.
     """
     _register_empty(spark, stream)
+    _check_conditions(spark, stream)
     group_types = _group_types(spark, stream)
     if stream.assigner is not None:
         return _analyse_admitted(spark, stream, group_types)
@@ -296,7 +299,6 @@ def _analyse_admitted(
     spark: SparkSession, stream: Stream, group_types: list[str]
 ) -> tuple[Stream, list[str], list[str]]:
     """As :func:`analyse`, for a stream that leaves late rows out."""
-    _check_conditions(spark, stream)
     register_empty(spark, stream)
     stream = _with_whole_means(spark, stream)
     try:
@@ -317,19 +319,40 @@ def _with_whole_means(spark: SparkSession, stream: Stream) -> Stream:
     return replace(stream, way=Way.BY_ROW) if any(k.startswith("decimal") for _, k in kinds) else stream
 
 
+_CONDITIONS: dict[type, str] = {
+    EventTrigger: "EVENT_WINDOW",
+    SlideTrigger: "OVER (WHEN …)",
+    SpanTrigger: "STATEWINDOW",
+}
+"""The triggers that look at rows by conditions, and what these are called."""
+
+
 def _check_conditions(spark: SparkSession, stream: Stream) -> None:
-    """Let Spark check what an assigner looks at in a row. Raises StatementError EXPRESSION_INVALID."""
-    fragments = trigger_fragments(stream.definition.trigger)
-    assert stream.assigner is not None
-    for fragment, sql in zip(fragments, stream.assigner.expressions, strict=False):
-        try:
-            spark.sql(f"SELECT {sql} FROM {CHANGED}")
-        except _analysis_error() as error:
-            raise StatementError(
-                "EXPRESSION_INVALID",
-                f"the condition cannot be evaluated: {spark_message(error)}",
-                place=place_of(fragment),
-            ) from None
+    """Let Spark check the conditions that rows are to meet. Raises StatementError EXPRESSION_INVALID."""
+    options, trigger = stream.definition.options, stream.definition.trigger
+    if options.pre_filter is not None:
+        _check_condition(spark, stream, options.pre_filter, "FILTER" if options.drops_late else "PRE_FILTER")
+    if type(trigger) in _CONDITIONS:
+        for fragment in trigger_fragments(trigger):
+            _check_condition(spark, stream, fragment, _CONDITIONS[type(trigger)])
+
+
+def _check_condition(spark: SparkSession, stream: Stream, fragment: Fragment, clause: str) -> None:
+    try:
+        kind = spark.sql(f"SELECT ({stream.over_row(fragment)}) AS c FROM {CHANGED}").dtypes[0][1]
+    except _analysis_error() as error:
+        raise StatementError(
+            "EXPRESSION_INVALID",
+            f"{clause} cannot be evaluated: {spark_message(error)}",
+            place=place_of(fragment),
+        ) from None
+    if kind not in ("boolean", "void"):
+        raise StatementError(
+            "EXPRESSION_INVALID",
+            f"{clause} takes a condition, and {fragment.sql} is of type {kind}",
+            hint="compare it with something",
+            place=place_of(fragment),
+        )
 
 
 def _check_constants(
@@ -518,13 +541,10 @@ def _group_types(spark: SparkSession, stream: Stream) -> list[str]:
     try:
         kinds = dict(spark.sql(sql).dtypes)
     except _analysis_error() as error:
-        filtering = "FILTER" if definition.options.drops_late else "PRE_FILTER"
-        clause = filtering if definition.options.pre_filter else "PARTITION BY"
-        fragment = definition.options.pre_filter or definition.partition_by[0].expression
         raise StatementError(
             "EXPRESSION_INVALID",
-            f"{clause} cannot be evaluated: {spark_message(error)}",
-            place=place_of(fragment),
+            f"PARTITION BY cannot be evaluated: {spark_message(error)}",
+            place=place_of(definition.partition_by[0].expression),
         ) from None
     return [kinds[name] for name in stream.group_columns]
 

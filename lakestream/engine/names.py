@@ -53,13 +53,13 @@ def names_used(definition: StreamDefinition) -> frozenset[str] | None:
 
 
 def trigger_fragments(trigger: Trigger) -> list[Fragment]:
-    """Return what a trigger looks at in a row, as written; columns of COUNT_WINDOW as fragments too."""
+    """Return what a trigger looks at in a row, as written."""
     if isinstance(trigger, StateTrigger):
         return [trigger.state]
     if isinstance(trigger, EventTrigger):
         return [trigger.start, trigger.end]
     if isinstance(trigger, CountTrigger):
-        return [Fragment(f"`{name}`") for name in trigger.columns]
+        return list(trigger.columns)
     if isinstance(trigger, SlideTrigger):
         return [trigger.when] if trigger.when else []
     if isinstance(trigger, SpanTrigger):

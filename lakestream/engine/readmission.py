@@ -20,7 +20,6 @@ from lakestream.engine.admission import (
     Admitted,
     Judgement,
     admitted_sql,
-    errors_sql,
     held_again_sql,
     judged_sql,
     mark_of_state,
@@ -65,14 +64,16 @@ class Readmission(Admission):
         self.relations.changes(self.stream.changed_columns)
         self.spark.sql(judged_sql(self.stream, None)).createOrReplaceTempView(JUDGED)
         changes = self._changes()
-        errors = self._without_time(changes)
-        known = newest_of(self.state)
-        if self._is_in_order(changes, known):
-            newest = latest(known, changes.newest)
-            self._register_held()
-            self._admit(self._move(known, newest))
-            return Admitted(self._next(newest), changes.rows, 0, errors)
-        return replace(self._anew(changes, known), errors=errors)
+        admitted = self._admitted(changes, newest_of(self.state))
+        return replace(admitted, errors=self._without_time(changes))
+
+    def _admitted(self, changes: _Changes, known: int | None) -> Admitted:
+        if not self._is_in_order(changes, known):
+            return self._anew(changes, known)
+        newest = latest(known, changes.newest)
+        self._register_held()
+        self._admit(self._move(known, newest))
+        return Admitted(self._next(newest), changes.rows, 0, None)
 
     def _changes(self) -> _Changes:
         row = self.spark.sql(
@@ -87,9 +88,9 @@ class Readmission(Admission):
     def _without_time(self, changes: _Changes) -> pa.Table | None:
         if not changes.missing:
             return None
-        found = self.spark.sql(f"SELECT DISTINCT _ls_v AS v FROM {JUDGED} WHERE _ls_ts IS NULL").toArrow()
-        commits = [(version, None) for version in found["v"].to_pylist()]
-        return self.spark.sql(errors_sql(self.stream, commits, self.plan.clock_us)).toArrow()
+        self.relations.changes(self.stream.source.columns)
+        versions = f"SELECT DISTINCT CAST(_commit_version AS BIGINT) AS v FROM {CHANGED}"
+        return self._told([(row["v"], None) for row in self.spark.sql(versions).collect()])
 
     def _is_in_order(self, changes: _Changes, known: int | None) -> bool:
         """Return whether all rows are new ones beyond the mark: no window was written without them."""

@@ -114,7 +114,7 @@ class Relations:
             changed, self.added = kept.frame, kept.rows
         else:
             self.transport.changes(self._path, plan.after, plan.upto, columns).createOrReplaceTempView(_RAW)
-            changed = self.spark.sql(self.stream.net_sql(_RAW, plan.upto))
+            changed = self.spark.sql(self.stream.net_sql(_RAW, plan.upto, columns))
             changed = self.transport.keep(changed).frame
         if "_ls_sign" not in changed.columns:
             changed = changed.selectExpr("*", "1L AS _ls_sign")

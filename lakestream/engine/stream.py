@@ -297,6 +297,10 @@ class Stream:
             f", {group} AS {name}" for group, name in zip(self.groups, self.group_columns, strict=True)
         )
 
+    def over_row(self, fragment: Fragment) -> str:
+        """Return SQL over a row of the source of an expression of the statement."""
+        return _row_expression(fragment, self.source)
+
     def admitted(self) -> str:
         """Return SQL that holds for rows that the trigger sees: PRE_FILTER, the subtable, a time."""
         parts = [f"{self.source.time} IS NOT NULL"]
@@ -308,43 +312,43 @@ class Stream:
             parts.append(f"({self.condition})")
         return " AND ".join(parts)
 
-    def net_sql(self, changed: str, upto: int) -> str:
-        """Return SQL of the changed rows without what cancels out: rows deleted and written alike.
+    def net_sql(self, changed: str, upto: int, columns: Sequence[str]) -> str:
+        """Return SQL of the changed rows without what cancels out: deleted and written with alike columns.
 
         Per commit, or over all of them where EXACT asks for the outcome only. ``_change_type`` becomes
         insert, update_preimage (the row's key was written anew by the same commit) or delete;
         ``_ls_sign`` counts the rows, below 0 for those that went.
         """
         if self.is_periodic:
-            return self._written_net_sql(changed)
-        columns = ", ".join(quoted(name) for name in self.changed_columns)
+            return self._written_net_sql(changed, columns)
+        listed = ", ".join(map(quoted, columns))
         sign = "CASE WHEN _change_type IN ('insert', 'update_postimage') THEN 1 ELSE -1 END"
         version = f"CAST({upto} AS BIGINT)" if self.exact else "_commit_version"
         summed = (
-            f"SELECT {columns}, {version} AS _commit_version, CAST(sum({sign}) AS BIGINT) AS _ls_sign, "
-            f"bool_or(_change_type = 'update_preimage') AS updated FROM {changed} GROUP BY {columns}, "
+            f"SELECT {listed}, {version} AS _commit_version, CAST(sum({sign}) AS BIGINT) AS _ls_sign, "
+            f"bool_or(_change_type = 'update_preimage') AS updated FROM {changed} GROUP BY {listed}, "
             f"{version} HAVING sum({sign}) <> 0"
         )
-        key = [name for name in self.source.info.key if name in self.changed_columns]
+        key = [name for name in self.source.info.key if name in columns]
         keys = ", ".join(quoted(name) for name in key or [self.source.info.time_column])
         replaced = f"updated OR max(_ls_sign) OVER (PARTITION BY _commit_version, {keys}) > 0"
         old = f"WHEN {replaced} THEN 'update_preimage' ELSE 'delete'"
         kind = f"CASE WHEN _ls_sign > 0 THEN 'insert' {old} END"
-        return f"SELECT {columns}, _commit_version, _ls_sign, {kind} AS _change_type FROM ({summed})"
+        return f"SELECT {listed}, _commit_version, _ls_sign, {kind} AS _change_type FROM ({summed})"
 
-    def _written_net_sql(self, changed: str) -> str:
+    def _written_net_sql(self, changed: str, columns: Sequence[str]) -> str:
         """Return :meth:`net_sql` for PERIOD: an updated row is written, also where its values stay.
 
         What a commit only moves to other files is deleted and inserted alike, and was not written.
         """
-        columns = ", ".join(quoted(name) for name in self.changed_columns)
+        listed = ", ".join(map(quoted, columns))
         inserted, deleted, updated = (
             f"count_if(_change_type = '{kind}')" for kind in ("insert", "delete", "update_postimage")
         )
         written = f"greatest({inserted} - {deleted}, 0L) + {updated}"
         return (
-            f"SELECT {columns}, _commit_version, {written} AS _ls_sign, 'insert' AS _change_type "
-            f"FROM {changed} GROUP BY {columns}, _commit_version HAVING {written} > 0"
+            f"SELECT {listed}, _commit_version, {written} AS _ls_sign, 'insert' AS _change_type "
+            f"FROM {changed} GROUP BY {listed}, _commit_version HAVING {written} > 0"
         )
 
     def changes_sql(self, changed: str) -> str:
@@ -812,9 +816,13 @@ def _cut(trigger: RowTrigger, source: Source, *, tells: bool) -> Cut:
             )
     if isinstance(trigger, CountTrigger):
         tags = {column.name.lower() for column in source.info.columns if column.is_tag} | {TBNAME}
-        for name in trigger.columns:
-            if name.lower() in tags:
-                raise StatementError("COUNT_COLUMN", f"COUNT_WINDOW counts by columns, {name} is a tag")
+        for fragment in trigger.columns:
+            if parse_expression(fragment).name.lower() in tags:
+                raise StatementError(
+                    "COUNT_COLUMN",
+                    f"COUNT_WINDOW counts by columns, {fragment.sql} is a tag",
+                    place=place_of(fragment),
+                )
     found = [_row_expression(fragment, source) for fragment in trigger_fragments(trigger)]
     if isinstance(trigger, CountTrigger) and found:
         found = [" OR ".join(f"({sql}) IS NOT NULL" for sql in found)]

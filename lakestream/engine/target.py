@@ -96,14 +96,18 @@ def output_shape(
     return OutputShape(tuple(columns), tuple(key))
 
 
+_NESTED_OR_FOREIGN = ("interval", "variant", "map", "array", "struct")
+"""What the types of results begin with that no column of a lake's table has."""
+
+
 def _storable(name: str, kind: str) -> str:
     if kind == "void":
         return "string"
-    if kind.startswith(("interval", "variant", "map")):
+    if kind.startswith(_NESTED_OR_FOREIGN):
         raise StatementError(
             "TYPE_NOT_STORABLE",
             f"the result column {name} is of type {kind}, which a table cannot hold",
-            hint="convert it, for example to a number of milliseconds",
+            hint="convert it: an interval to a number of milliseconds, what is nested with to_json(…)",
         )
     return kind
 

@@ -270,7 +270,9 @@ class Verifier:
             changes_spark(
                 self.spark, path, self.record.start_version, self.position, stream.changed_columns
             ).where(self._not_skipped()).createOrReplaceTempView(_RAW)
-            rows = rows.unionByName(self.spark.sql(stream.net_sql(_RAW, self.position)))
+            rows = rows.unionByName(
+                self.spark.sql(stream.net_sql(_RAW, self.position, stream.changed_columns))
+            )
         rows.createOrReplaceTempView(CHANGED)
         self.spark.sql(stream.changes_sql(CHANGED)).createOrReplaceTempView(CHANGES)
         self.spark.sql(stream.empty_state_sql(CHANGES)).createOrReplaceTempView(STATE)

@@ -8,13 +8,14 @@ for ``_twstart`` there, ``window_end()`` and ``event_time()`` for ``_twend``.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
 from lakestream.errors import did_you_mean
 from lakestream.language.aggregates import is_aggregate
-from lakestream.language.checks import check_expression
+from lakestream.language.checks import check_expression, check_row_expression
 from lakestream.language.clauses import read_into
 from lakestream.language.draft import Draft
 from lakestream.language.ekuiper_options import SourceOptions, read_source_options
@@ -217,7 +218,7 @@ def _behind_window(reader: Reader, draft: Draft) -> None:
         reader.expect("WHERE")
         condition = reader.until(lambda: reader.sees_symbol(")"), "a condition")
         reader.expect_symbol(")")
-        check_expression(condition, "FILTER")
+        _check_condition(reader, condition, "FILTER")
         draft.options.values = replace(draft.options.values, pre_filter=condition)
     if reader.sees("OVER"):
         _over(reader, draft)
@@ -242,7 +243,7 @@ def _over(reader: Reader, draft: Draft) -> None:
                 hint="only SLIDINGWINDOW is triggered by rows; FILTER (WHERE …) filters what a window holds",
             )
         when = reader.until(lambda: reader.sees_symbol(")"), "a condition")
-        check_expression(when, "OVER (WHEN …)")
+        _check_condition(reader, when, "OVER (WHEN …)")
         draft.trigger.value = replace(draft.trigger.value, when=when)
     reader.expect_symbol(")")
 
@@ -377,7 +378,17 @@ def _state(reader: Reader, name: str, word: Word) -> Trigger:
 
 def _condition(reader: Reader, name: str) -> Fragment:
     condition = reader.until(lambda: reader.sees_symbol(",") or reader.sees_symbol(")"), "a condition")
-    return check_expression(condition, name)
+    _check_condition(reader, condition, name)
+    return condition
+
+
+def _check_condition(reader: Reader, condition: Fragment, clause: str) -> None:
+    """Check a condition over one event. Raises StatementError; NotSupportedError for what is not built."""
+    words = _words_of(reader, condition)
+    for word, following in pairwise(words):
+        if word.kind is Kind.WORD and following.is_symbol("(") and word.text.lower() in _UNBUILT:
+            raise reader.unsupported(f"the function {word.text.lower()}() in {clause}", word=word)
+    check_row_expression(condition, clause)
 
 
 _WINDOWS: dict[str, Callable[[Reader, str, Word], Trigger]] = {
@@ -469,7 +480,11 @@ def _over_window(condition: str) -> str:
         is_first = isinstance(call, exp.Anonymous) and call.name.lower() == "first_row"
         return exp.Window(this=node) if is_first or is_aggregate(call) else node
 
-    return str(parse_expression(Fragment(condition)).transform(over).sql("spark"))
+    judged = parse_expression(Fragment(condition)).transform(over)
+    if judged.find(exp.Window) is None:
+        # Spark takes no QUALIFY without a window function: here is one that holds for every row.
+        return f"({judged.sql('spark')}) AND count(1) OVER () > 0"
+    return str(judged.sql("spark"))
 
 
 def _offset(reader: Reader, start: Word) -> int:

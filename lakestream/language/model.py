@@ -135,7 +135,7 @@ class CountTrigger:
 
     count: int
     step: int
-    columns: tuple[str, ...] = ()
+    columns: tuple[Fragment, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -49,6 +49,8 @@ def _option(reader: Reader, options: Options) -> None:
     name = word.text.upper() if word.kind is Kind.WORD else ""
     if not name:
         raise reader.unexpected("an option", _OPTIONS)
+    if name in _UNBUILT:
+        raise reader.unsupported(f"the option {name}")
     if name not in _OPTIONS:
         hint = did_you_mean(name, _OPTIONS)
         raise reader.error("UNKNOWN_OPTION", f"there is no option {word.text} of a stream", hint=hint)
@@ -136,6 +138,9 @@ def _event_type(reader: Reader, options: Options, name: str) -> None:
         options.values, at_open="WINDOW_OPEN" in events, at_close="WINDOW_CLOSE" in events
     )
 
+
+_UNBUILT = frozenset({"IDLE_TIMEOUT", "NODELAY_CREATE_SUBTABLE"})
+"""Options of TDengine that lakestream knows of and does not have."""
 
 _OPTIONS: dict[str, Callable[[Reader, Options, str], None]] = {
     "WATERMARK": _duration("buasmhdw"),

@@ -56,7 +56,7 @@ _TEXTS: dict[type, Callable[[Any], str]] = {
     SessionTrigger: lambda t: f"SESSION({_list(t.column, t.gap)})",
     StateTrigger: lambda t: f"STATE_WINDOW({_sql(t.state)})",
     EventTrigger: lambda t: f"EVENT_WINDOW(START WITH {_sql(t.start)} END WITH {_sql(t.end)})",
-    CountTrigger: lambda t: f"COUNT_WINDOW({_list(t.count, t.step, *t.columns)})",
+    CountTrigger: lambda t: f"COUNT_WINDOW({_list(t.count, t.step, *map(_sql, t.columns))})",
     PeriodTrigger: lambda t: f"PERIOD({_list(t.period, _unless_zero(t.offset))})",
     SlideTrigger: lambda t: f"SLIDINGWINDOW({_list(t.length, _unless_zero(t.delay))})",
     BoundedSessionTrigger: lambda t: f"SESSIONWINDOW({_list(t.longest, t.gap)})",

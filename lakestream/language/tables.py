@@ -254,6 +254,10 @@ def show(reader: Reader) -> Statement:
         if reader.accept(word):
             return ShowTables(database, stables)
     if reader.accept("STREAMS"):
+        if reader.sees("LIKE"):
+            raise reader.unsupported(
+                "SHOW STREAMS LIKE", hint="SELECT … FROM information_schema.ins_streams WHERE …"
+            )
         return ShowStreams(database)
     if reader.peek().kind is Kind.WORD and reader.peek().text.upper() in (
         "SNODES",

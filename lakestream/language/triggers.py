@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from lakestream.language.checks import check_expression
+from lakestream.language.checks import check_row_expression
 from lakestream.language.intervals import check_offset, check_positive, check_step
 from lakestream.language.model import (
     MICROS,
@@ -23,6 +23,7 @@ from lakestream.language.words import Kind
 
 if TYPE_CHECKING:
     from lakestream.errors import NotSupportedError
+    from lakestream.language.model import Fragment
     from lakestream.language.reader import Reader
     from lakestream.language.words import Word
 
@@ -151,8 +152,10 @@ def _refuse_months(reader: Reader, duration: Duration, clause: str, word: Word) 
 
 
 def _state_window(reader: Reader, trigger: ReadTrigger) -> None:
-    state = reader.until(lambda: reader.sees_symbol(")"), "the state column")
-    check_expression(state, "STATE_WINDOW")
+    state = reader.until(lambda: reader.sees_symbol(")") or reader.sees_symbol(","), "the state column")
+    if reader.sees_symbol(","):
+        raise reader.unsupported("EXTEND and ZEROTH of STATE_WINDOW", hint="STATE_WINDOW(expression)")
+    check_row_expression(state, "STATE_WINDOW")
     reader.expect_symbol(")")
     trigger.value = StateTrigger(state, _true_for(reader))
 
@@ -160,10 +163,10 @@ def _state_window(reader: Reader, trigger: ReadTrigger) -> None:
 def _event_window(reader: Reader, trigger: ReadTrigger) -> None:
     reader.expect("START", "WITH")
     start = reader.until(lambda: reader.sees("END", "WITH") or reader.sees_symbol(")"), "a condition")
-    check_expression(start, "EVENT_WINDOW")
+    check_row_expression(start, "EVENT_WINDOW")
     reader.expect("END", "WITH")
     end = reader.until(lambda: reader.sees_symbol(")"), "a condition")
-    check_expression(end, "EVENT_WINDOW")
+    check_row_expression(end, "EVENT_WINDOW")
     reader.expect_symbol(")")
     trigger.value = EventTrigger(start, end, _true_for(reader))
 
@@ -176,10 +179,10 @@ def _bare_event_window(reader: Reader, trigger: ReadTrigger) -> None:
         return
     reader.expect("START", "WITH")
     start = reader.until(lambda: reader.sees("END", "WITH"), "a condition")
-    check_expression(start, "EVENT_WINDOW")
+    check_row_expression(start, "EVENT_WINDOW")
     reader.expect("END", "WITH")
     end = reader.until(lambda: reader.sees("TRUE_FOR") or reader.sees("NOTIFY"), "a condition")
-    check_expression(end, "EVENT_WINDOW")
+    check_row_expression(end, "EVENT_WINDOW")
     trigger.value = EventTrigger(start, end, _true_for(reader))
 
 
@@ -187,6 +190,8 @@ def _true_for(reader: Reader) -> Duration | None:
     if not reader.accept("TRUE_FOR"):
         return None
     reader.expect_symbol("(")
+    if reader.sees("COUNT"):
+        raise reader.unsupported("TRUE_FOR with COUNT", hint="TRUE_FOR(duration)")
     duration, word = reader.duration("TRUE_FOR")
     _refuse_months(reader, duration, "TRUE_FOR", word)
     reader.expect_symbol(")")
@@ -209,14 +214,15 @@ def _count_window(reader: Reader, trigger: ReadTrigger) -> None:
     reader.expect_symbol(")")
 
 
-def _counted_columns(reader: Reader) -> tuple[str, ...]:
+def _counted_columns(reader: Reader) -> tuple[Fragment, ...]:
     """Take ``[, column …]``, no column twice."""
-    columns: list[str] = []
+    columns: list[Fragment] = []
     taken: set[str] = set()
     while reader.accept_symbol(","):
         word = reader.peek()
-        columns.append(reader.column_name("a column of COUNT_WINDOW"))
-        reader.refuse_duplicate(columns[-1], taken, word)
+        name = reader.column_name("a column of COUNT_WINDOW")
+        reader.refuse_duplicate(name, taken, word)
+        columns.append(reader.source.fragment(word.start, word.end))
     return tuple(columns)
 
 

@@ -46,6 +46,7 @@ class _Draft:
     levels: tuple[int, ...] = ()
     having: Expression | None = None
     fill: Fill | None = None
+    by_time: bool = False
     descending: bool = False
     limit: int | None = None
     offset: int = 0
@@ -85,6 +86,7 @@ def read_select(reader: Reader) -> Select:
         levels=draft.levels,
         having=draft.having,
         fill=draft.fill,
+        by_time=draft.by_time,
         descending=draft.descending,
         limit=draft.limit,
         offset=draft.offset,
@@ -246,6 +248,7 @@ def _order_by(reader: Reader, draft: _Draft) -> None:
     reader.expect("ORDER", "BY")
     if not reader.accept("TIME"):
         raise reader.unsupported(f"ORDER BY {reader.peek().text}", hint="ORDER BY TIME [DESC]")
+    draft.by_time = True
     draft.descending = reader.accept("DESC")
     if not draft.descending:
         reader.accept("ASC")

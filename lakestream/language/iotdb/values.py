@@ -126,7 +126,10 @@ class Fill:
 
 @dataclass(frozen=True)
 class Select:
-    """A query over the tree. ``text`` is the query as written; ``levels`` empty for no LEVEL."""
+    """A query over the tree. ``text`` is the query as written; ``levels`` empty for no LEVEL.
+
+    ``by_time``: ORDER BY TIME is written, and goes before the order of devices.
+    """
 
     items: tuple[Item, ...]
     into: tuple[Target, ...]
@@ -136,6 +139,7 @@ class Select:
     levels: tuple[int, ...]
     having: Expression | None
     fill: Fill | None
+    by_time: bool
     descending: bool
     limit: int | None
     offset: int

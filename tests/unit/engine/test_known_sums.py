@@ -22,6 +22,7 @@ BY_TABLE_AND_SITE: dict[str, Any] = {
     "plain_groups": ("tbname", "site"),
     "group_columns": ("_ls_g1", "_ls_g2"),
     "time_name": "ts",
+    "keeps_expired": False,
 }
 
 

@@ -114,6 +114,10 @@ def test_partition_by_gives_keys_windows_of_their_own(select: str) -> None:
             "SELECT k FROM %%trows QUALIFY first_row(x) OVER () > 1",
         ),
         (
+            "SELECT k FROM t GROUP BY COUNTWINDOW(2) HAVING window_end() > '2025-01-01'",
+            "SELECT k FROM %%trows QUALIFY (_twend > '2025-01-01') AND count(1) OVER () > 0",
+        ),
+        (
             "SELECT k, max(x) AS Top FROM t GROUP BY k, COUNTWINDOW(2) HAVING top > 1 AND x < 9",
             "SELECT k, max(x) AS top FROM %%trows GROUP BY k HAVING ((max(x)) > 1 AND first_row(x) < 9)",
         ),

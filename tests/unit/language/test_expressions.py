@@ -45,7 +45,7 @@ def test_a_window_of_a_subquery_belongs_to_it() -> None:
     tree = parse_query(Fragment("SELECT max(c) FROM (SELECT count(*) AS c FROM t INTERVAL(1m))"))
     inner = [select.meta.get("inner_interval") for select in tree.find_all(exp.Select)]
     minute = Duration(1, "m")
-    assert inner == [None, (minute, Duration(0, "m"), minute)]
+    assert inner == [None, (minute, Duration(0, "s"), minute)]
 
 
 def test_strings_are_what_they_say() -> None:
