@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from lakestream.compute.calculation import ROWS, WINDOWS
 from lakestream.compute.ranges import MARKED
 from lakestream.engine.instants import from_micros, latest
-from lakestream.engine.isolation import spark_message
+from lakestream.engine.refused import spark_message
 from lakestream.engine.relations import CHANGED, EMPTY_CHANGES, empty_view
 from lakestream.engine.state import GroupState
 from lakestream.engine.stream import quoted

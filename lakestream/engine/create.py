@@ -15,9 +15,9 @@ from lakestream.compute.panes import averaged, partials
 from lakestream.compute.ranges import MARKED
 from lakestream.engine.admission import register_empty
 from lakestream.engine.instants import newest_time, parse_instant
-from lakestream.engine.isolation import spark_message
-from lakestream.engine.names import TBNAME, has_subtables, trigger_fragments
+from lakestream.engine.names import TBNAME, has_subtables, trigger_fragments, visible_columns
 from lakestream.engine.notices import event_rules
+from lakestream.engine.refused import refused
 from lakestream.engine.relations import CHANGED, EMPTY_CHANGES, FIRED, empty_view
 from lakestream.engine.stream import compile_stream
 from lakestream.engine.target import (
@@ -279,7 +279,7 @@ def analyse(spark: SparkSession, stream: Stream) -> tuple[Stream, list[str], lis
         kinds = _types(spark, typed.evaluation().sql())
     except _analysis_error() as error:
         if fill is not None:
-            raise _calculation_error(stream.definition, error) from None
+            raise _calculation_error(stream, error) from None
         # What cannot be evaluated for all windows at once may still be, window by window.
         if stream.definition.options.force_output:
             raise NotSupportedError(
@@ -304,7 +304,7 @@ def _analyse_admitted(
     try:
         kinds = _types(spark, stream.evaluation().sql())
     except _analysis_error() as error:
-        raise _calculation_error(stream.definition, error) from None
+        raise _calculation_error(stream, error) from None
     return stream, [kinds[name] for name in stream.evaluation().columns], group_types
 
 
@@ -341,11 +341,7 @@ def _check_condition(spark: SparkSession, stream: Stream, fragment: Fragment, cl
     try:
         kind = spark.sql(f"SELECT ({stream.over_row(fragment)}) AS c FROM {CHANGED}").dtypes[0][1]
     except _analysis_error() as error:
-        raise StatementError(
-            "EXPRESSION_INVALID",
-            f"{clause} cannot be evaluated: {spark_message(error)}",
-            place=place_of(fragment),
-        ) from None
+        raise refused("EXPRESSION_INVALID", clause, fragment, error) from None
     if kind not in ("boolean", "void"):
         raise StatementError(
             "EXPRESSION_INVALID",
@@ -390,11 +386,7 @@ def _check_trigger(spark: SparkSession, stream: Stream) -> None:
     try:
         kinds = spark.sql(f"SELECT {listed} FROM {ROWS}").dtypes
     except _analysis_error() as error:
-        raise StatementError(
-            "EXPRESSION_INVALID",
-            f"the trigger cannot be evaluated: {spark_message(error)}",
-            place=place_of(fragments[0]),
-        ) from None
+        raise refused("EXPRESSION_INVALID", "the trigger", fragments[0], error) from None
     if isinstance(stream.definition.trigger, StateTrigger) and kinds[0][1] not in _STATES:
         raise StatementError(
             "STATE_TYPE",
@@ -420,11 +412,7 @@ def _check_notified(spark: SparkSession, stream: Stream, shape: OutputShape) -> 
     try:
         spark.sql(f"SELECT {event_rules(stream, shape).where} FROM ({shape.nothing})").schema  # noqa: B018
     except _analysis_error() as error:
-        raise StatementError(
-            "EXPRESSION_INVALID",
-            f"NOTIFY … WHERE cannot be evaluated: {spark_message(error)}",
-            place=place_of(notification.where),
-        ) from None
+        raise refused("EXPRESSION_INVALID", "NOTIFY … WHERE", notification.where, error) from None
 
 
 def _refuse_merged_tables(stream: Stream) -> None:
@@ -507,14 +495,21 @@ def _types_of_each(spark: SparkSession, stream: Stream, refused: Exception) -> d
     try:
         return _types(spark, stream.evaluation().each_sql([names]))
     except _analysis_error():
-        raise _calculation_error(stream.definition, refused) from None
+        raise _calculation_error(stream, refused) from None
 
 
-def _calculation_error(definition: StreamDefinition, error: Exception) -> StatementError:
-    return StatementError(
+def _calculation_error(stream: Stream, error: Exception) -> StatementError:
+    definition = stream.definition
+    # Of eKuiper's query the calculation is what is left of it: names may stand elsewhere.
+    rewritten = definition.options.drops_late
+    columns = {name for info in stream.tables.values() for name in visible_columns(info)}
+    return refused(
         "CALCULATION_INVALID",
-        f"the calculation cannot be evaluated: {spark_message(error)}",
-        place=place_of(definition.calculation),
+        "the calculation",
+        definition.calculation,
+        error,
+        columns=columns.union(stream.source.columns),
+        rewritten=rewritten,
     )
 
 
@@ -541,11 +536,8 @@ def _group_types(spark: SparkSession, stream: Stream) -> list[str]:
     try:
         kinds = dict(spark.sql(sql).dtypes)
     except _analysis_error() as error:
-        raise StatementError(
-            "EXPRESSION_INVALID",
-            f"PARTITION BY cannot be evaluated: {spark_message(error)}",
-            place=place_of(definition.partition_by[0].expression),
-        ) from None
+        first = definition.partition_by[0].expression
+        raise refused("EXPRESSION_INVALID", "PARTITION BY", first, error) from None
     return [kinds[name] for name in stream.group_columns]
 
 

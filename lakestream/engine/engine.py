@@ -22,10 +22,10 @@ from lakestream.engine.create import open_target
 from lakestream.engine.delays import Delays, closed_by_clock, next_close, open_windows
 from lakestream.engine.faults import reach
 from lakestream.engine.instants import from_micros, to_micros
-from lakestream.engine.isolation import spark_message
 from lakestream.engine.planner import Limits, Planner, Position
 from lakestream.engine.readmission import ANEW
 from lakestream.engine.recalculate import PartRun, is_reached
+from lakestream.engine.refused import spark_message
 from lakestream.engine.relations import History
 from lakestream.engine.resync import Resync
 from lakestream.engine.retries import Retries, may_pass

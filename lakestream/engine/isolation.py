@@ -92,12 +92,6 @@ class Isolation:
             )
 
 
-def spark_message(error: Exception) -> str:
-    """Return the sentence of a Spark error: without its plan and stack."""
-    first = str(error).strip().splitlines()[0]
-    return first.split("; line ")[0].rstrip(".")
-
-
 def _without(windows: pa.Table, gone: Sequence[dict[str, Any]]) -> pa.Table:
     import pyarrow as pa
 

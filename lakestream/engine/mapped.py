@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from lakestream.compute.calculation import rewrite_expression
-from lakestream.engine.isolation import spark_message
 from lakestream.engine.names import visible_columns
 from lakestream.engine.planner import Size, size_of, table_size
+from lakestream.engine.refused import refused, spark_message
 from lakestream.engine.stream import quoted
 from lakestream.engine.transport import ArrowTransport, SparkTransport
 from lakestream.errors import LakestreamError, NotSupportedError, Place, StatementError, StreamError
@@ -175,11 +175,7 @@ class MappedTables:
             rows = rows_of_files(self.spark(), table, [], mapped.device_columns)
             [(_, kind)] = rows.selectExpr(f"{mapped.device} AS {DEVICE}").dtypes
         except PySparkException as error:
-            raise StatementError(
-                "EXPRESSION_INVALID",
-                f"device cannot be evaluated: {spark_message(error)}",
-                place=place_of(mapping.device),
-            ) from None
+            raise refused("EXPRESSION_INVALID", "device", mapping.device, error) from None
         if kind != "string":
             raise StatementError(
                 "DEVICE_TYPE",

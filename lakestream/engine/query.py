@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from lakestream.engine.information import INFORMATION_SCHEMA
-from lakestream.engine.isolation import spark_message
 from lakestream.engine.names import Names, visible_columns
 from lakestream.engine.planner import table_size
+from lakestream.engine.refused import refused
 from lakestream.engine.stream import quoted, text
 from lakestream.engine.transport import ArrowTransport
-from lakestream.errors import LakestreamError, NotSupportedError, StatementError
+from lakestream.errors import LakestreamError, NotSupportedError
 from lakestream.language.expressions import parse_query, place_in
-from lakestream.language.source import place_of
 from lakestream.storage.delta import capabilities, read_spark
 
 if TYPE_CHECKING:
@@ -42,6 +41,7 @@ def query_frame(
     query = parse_query(fragment)
     _refuse_windows(fragment, query)
     names = Names(catalog, database)
+    columns: set[str] = set()
     common = {cte.alias_or_name.lower() for cte in query.find_all(exp.CTE)}
     for number, table in enumerate(list(query.find_all(exp.Table))):
         if not table.db and table.name.lower() in common:
@@ -57,10 +57,11 @@ def query_frame(
             raise error.at(place_in(fragment, table)) from None
         table_frame(spark, catalog, info, small_bytes).createOrReplaceTempView(view)
         _replace(table, view, info, only)
+        columns.update(visible_columns(info))
     try:
         return spark.sql(query.sql("spark"))
     except _spark_error() as error:
-        raise StatementError("QUERY_INVALID", spark_message(error), place=place_of(fragment)) from None
+        raise refused("QUERY_INVALID", "the query", fragment, error, columns=columns) from None
 
 
 def _refuse_windows(fragment: Fragment, query: exp.Query) -> None:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from lakestream.compute.series import SeriesQuery, Windows
 from lakestream.compute.targets import by_device, by_time
 from lakestream.engine.instants import instant_micros
-from lakestream.engine.isolation import spark_message
 from lakestream.engine.points import AT, OF, Block, block_of, type_of_arrow
+from lakestream.engine.refused import spark_message
 from lakestream.engine.stream import quoted
 from lakestream.engine.transport import ArrowTransport
 from lakestream.errors import StatementError

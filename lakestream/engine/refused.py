@@ -1,0 +1,87 @@
+"""What Spark refuses of a statement, in a sentence, and at the name that it does not know."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+
+from lakestream.errors import StatementError, did_you_mean
+from lakestream.language.expressions import parse_expression, parse_query, place_in
+from lakestream.language.source import place_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from lakestream.language.model import Fragment
+
+_UNKNOWN = {
+    "UNRESOLVED_COLUMN": ("column", "objectName"),
+    "UNRESOLVED_ROUTINE": ("function", "routineName"),
+}
+"""Spark's conditions for a name that it does not know: what it names, and the parameter with the name."""
+
+_PART = re.compile(r"`((?:[^`]|``)*)`")
+
+
+def spark_message(error: Exception) -> str:
+    """Return the sentence of a Spark error: without its plan and stack."""
+    first = str(error).strip().splitlines()[0]
+    return first.split("; line ")[0].rstrip(".")
+
+
+def refused(
+    code: str,
+    what: str,
+    fragment: Fragment,
+    error: Exception,
+    *,
+    columns: Iterable[str] = (),
+    rewritten: bool = False,
+) -> StatementError:
+    """Return the error for an expression or a query of a statement (``what``) that Spark refuses.
+
+    Where Spark does not know a name, the place is the name's; of a fragment that was ``rewritten``, whose
+    names stand elsewhere in the statement, it is the whole. ``columns`` are those that there are.
+    """
+    unknown = _unknown(error)
+    if unknown is None:
+        return StatementError(
+            code, f"{what} cannot be evaluated: {spark_message(error)}", place=place_of(fragment)
+        )
+    kind, name = unknown
+    node = None if rewritten else _named(fragment, kind, name)
+    return StatementError(
+        code,
+        f"{what} cannot be evaluated: there is no {kind} {name}",
+        hint=did_you_mean(name, columns) if kind == "column" else "",
+        place=place_of(fragment) if node is None else place_in(fragment, node),
+    )
+
+
+def _unknown(error: Exception) -> tuple[str, str] | None:
+    """Return what Spark does not know: a column or a function, and its name."""
+    from pyspark.errors import PySparkException
+
+    if not isinstance(error, PySparkException):
+        return None
+    condition = (error.getCondition() or "").partition(".")[0]
+    if condition not in _UNKNOWN:
+        return None
+    kind, parameter = _UNKNOWN[condition]
+    quoted = (error.getMessageParameters() or {}).get(parameter, "")
+    name = ".".join(part.replace("``", "`") for part in _PART.findall(quoted))
+    # The query that Spark has shows functions in capitals, however they are written.
+    return kind, name.lower() if kind == "function" else name
+
+
+def _named(fragment: Fragment, kind: str, name: str) -> exp.Expr | None:
+    """Return the first column or function of the fragment with a name; None where none has it."""
+    tree = parse_query(fragment) if _is_query(fragment) else parse_expression(fragment)
+    wanted, sort = name.lower().split(".")[-1], exp.Column if kind == "column" else exp.Anonymous
+    return next((node for node in tree.find_all(sort) if node.name.lower() == wanted), None)
+
+
+def _is_query(fragment: Fragment) -> bool:
+    return fragment.sql.lstrip("( \n\t").upper().startswith(("SELECT", "WITH"))
