@@ -321,7 +321,8 @@ class SpanAssigner(Assigner):
         )
 
     def _beginning(self, rows: str) -> str:
-        counted = f"SELECT *, nullif(count_if(_ls_x1) {_SO_FAR}, 0L) AS _ls_k FROM ({rows})"
+        number = f"nullif(count_if(_ls_x1) {_SO_FAR}, 0L) AS _ls_k"
+        counted = f"SELECT *, {number}, lead(_ls_ts) {_IN_ORDER} AS _ls_then FROM ({rows})"
         over = f"coalesce(_ls_k < max(_ls_k) OVER ({_RELEASED}), false)"
         return f"SELECT *, {over} AS _ls_over FROM ({counted})"
 
@@ -345,10 +346,14 @@ class SpanAssigner(Assigner):
         return f"SELECT * EXCEPT (_ls_open, _ls_was), {over} AS _ls_over FROM ({spans})"
 
     def members_sql(self, marked: str, move: Move) -> str:
-        """Return the SQL: the released rows of a span that do not stay; it lasts from first to last row."""
+        """Return the SQL: the released rows of a span that do not stay.
+
+        It lasts from its first row to the one that ends it: its last, or the first of the next one.
+        """
         del move
+        last = "_ls_ts" if len(self.expressions) > 1 else "coalesce(_ls_then, _ls_ts)"
         return (
-            f"SELECT *, min(_ls_ts) {_OF_WINDOW} AS _ls_low, max(_ls_ts) {_OF_WINDOW} AS _ls_high "
+            f"SELECT *, min(_ls_ts) {_OF_WINDOW} AS _ls_low, max({last}) {_OF_WINDOW} AS _ls_high "
             f"FROM {marked} WHERE NOT _ls_stays AND _ls_k IS NOT NULL"
         )
 

@@ -191,7 +191,10 @@ class Latest(Rule):
 
 @dataclass
 class Span(Rule):
-    """From a row that begins to the first later one that ends, or to before the next that begins."""
+    """From a row that begins to the first later one that ends, or to before the next that begins.
+
+    It ends at the time of the row that ends it, which is the first of the next one in the second case.
+    """
 
     begins: Callable[[Row], bool]
     ends: Callable[[Row], bool] | None = None
@@ -200,7 +203,7 @@ class Span(Rule):
     def take(self, row: Row) -> Iterator[Window]:
         if self.ends is None:
             if self.begins(row) and self.rows:
-                yield _between(self.rows)
+                yield Window(self.rows[0].ts, row.ts, tuple(self.rows))
                 self.rows = []
         elif self.rows and self.ends(row):
             yield _between([*self.rows, row])
