@@ -62,7 +62,7 @@ def _code_of(node: ast.AST) -> list[ast.expr]:
     """Return the expressions that are an error's code: the first argument, or what ``code`` is set to."""
     if isinstance(node, ast.Call) and node.args:
         function = ast.unparse(node.func)
-        raises = function.endswith((".error", "Error")) or function == "super().__init__"
+        raises = function.endswith((".error", "Error")) or function in ("refused", "super().__init__")
         return [node.args[0]] if raises else []
     if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]).split(".")[-1] == "code":
         both = isinstance(node.value, ast.IfExp)
