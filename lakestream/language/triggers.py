@@ -154,7 +154,10 @@ def _refuse_months(reader: Reader, duration: Duration, clause: str, word: Word) 
 def _state_window(reader: Reader, trigger: ReadTrigger) -> None:
     state = reader.until(lambda: reader.sees_symbol(")") or reader.sees_symbol(","), "the state column")
     if reader.sees_symbol(","):
-        raise reader.unsupported("EXTEND and ZEROTH of STATE_WINDOW", hint="STATE_WINDOW(expression)")
+        raise reader.unsupported(
+            "STATE_WINDOW of several columns, or with EXTEND",
+            hint="one expression, such as concat(a, ':', b)",
+        )
     check_row_expression(state, "STATE_WINDOW")
     reader.expect_symbol(")")
     trigger.value = StateTrigger(state, _true_for(reader))
