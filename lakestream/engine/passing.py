@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from lakestream.compute.evaluate import Way
 from lakestream.engine.relations import EVER
-from lakestream.engine.state import EXPIRED
+from lakestream.engine.state import EXPIRED, none_listed
 from lakestream.engine.transport import merge_spans
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ def _of_known(sums: pa.Table, stream: Stream) -> pa.Table | None:
         "high_gone": none,
     }
     if stream.keeps_expired:
-        columns[EXPIRED] = _none_listed(len(sums))
+        columns[EXPIRED] = none_listed(len(sums))
     found = sums.drop_columns(["low", "safe"])
     for name, values in columns.items():
         found = found.append_column(name, values)
@@ -174,7 +174,7 @@ class Passing:
         names += [EXPIRED] if self.stream.keeps_expired else []
         if self.state.rows is None or not len(self.state):
             none = pa.nulls(changes.num_rows, pa.int64())
-            return pa.table({**dict.fromkeys(names, none), EXPIRED: _none_listed(changes.num_rows)})
+            return pa.table({**dict.fromkeys(names, none), EXPIRED: none_listed(changes.num_rows)})
         found = pc.index_in(changes["gid"], value_set=self.state.rows["gid"].combine_chunks())
         return self.state.rows.select(names).take(found)
 
@@ -243,7 +243,7 @@ class Passing:
             "opened": _listed(lasting),
         }
         if self.stream.keeps_expired:
-            columns[EXPIRED] = _none_listed(groups.num_rows)
+            columns[EXPIRED] = none_listed(groups.num_rows)
         for name, values in columns.items():
             state = state.append_column(name, values)
         return state
@@ -278,12 +278,6 @@ def _listed(values: pa.Array) -> pa.Array:
     ends = pc.cumulative_sum(pc.is_valid(values).cast(pa.int32()))
     offsets = pa.concat_arrays([pa.array([0], pa.int32()), ends])
     return pa.ListArray.from_arrays(offsets, values.drop_null())
-
-
-def _none_listed(rows: int) -> pa.Array:
-    import pyarrow as pa
-
-    return _listed(pa.nulls(rows, pa.int64()))
 
 
 def _any_listed(lists: pa.ChunkedArray) -> bool:

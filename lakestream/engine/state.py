@@ -45,10 +45,16 @@ class GroupState:
         return self.rows.append_column("version", pa.array([version] * len(self), pa.int64()))
 
     @classmethod
-    def loaded(cls, rows: pa.Table) -> tuple[int, GroupState]:
-        """Return the version and the state of a checkpoint."""
+    def loaded(cls, rows: pa.Table, *, keeps_expired: bool = False) -> tuple[int, GroupState]:
+        """Return the version and the state of a checkpoint.
+
+        ``keeps_expired``: of a stream that keeps expired rows, which an older lakestream did not save.
+        """
         own = [name for name in ("version", DELAYS) if name in rows.column_names]
-        return int(rows["version"][0].as_py()), cls(rows.drop_columns(own))
+        known = rows.drop_columns(own)
+        if keeps_expired and EXPIRED not in known.column_names:
+            known = known.append_column(EXPIRED, none_listed(len(known)))
+        return int(rows["version"][0].as_py()), cls(known)
 
     def merged(self) -> pa.Table | None:
         """Return groups and open windows as one table: a row of either has NULLs for the other."""
@@ -76,6 +82,13 @@ class GroupState:
         if opened is not None and opened.num_rows > MAX_OPEN:
             opened = None
         return GroupState(_replaced(self.rows, touched.filter(_known(touched)), gids), opened)
+
+
+def none_listed(rows: int) -> pa.Array:
+    """Return a column of empty lists of instants."""
+    import pyarrow as pa
+
+    return pa.array([[]] * rows, pa.list_(pa.int64()))
 
 
 def nullable(rows: pa.Table) -> pa.Table:

@@ -1,0 +1,26 @@
+"""What is saved of a stream's state, and what comes back of it."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from lakestream.engine.state import EXPIRED, GroupState
+
+SAVED = pa.table({"gid": [7, 8], "newest": [1, 2], "version": [5, 5]})
+
+
+def test_a_state_comes_back_with_its_version() -> None:
+    version, state = GroupState.loaded(SAVED)
+    assert version == 5
+    assert state.rows is not None
+    assert state.rows.to_pydict() == {"gid": [7, 8], "newest": [1, 2]}
+
+
+def test_a_state_that_was_saved_without_expired_rows_has_none() -> None:
+    _, state = GroupState.loaded(SAVED, keeps_expired=True)
+    assert state.rows is not None
+    assert state.rows[EXPIRED].to_pylist() == [[], []]
+    saved = state.saved(6)
+    _, again = GroupState.loaded(saved, keeps_expired=True)
+    assert again.rows is not None
+    assert again.rows.equals(state.rows)
