@@ -488,14 +488,14 @@ def _types(spark: SparkSession, sql: str) -> dict[str, str]:
     return dict(spark.sql(sql).dtypes)
 
 
-def _types_of_each(spark: SparkSession, stream: Stream, refused: Exception) -> dict[str, str]:
+def _types_of_each(spark: SparkSession, stream: Stream, failure: Exception) -> dict[str, str]:
     """Evaluate for one window of NULLs; the error of the calculation is the first way's if that fails too."""
     names = {name: f"CAST(NULL AS {kind})" for name, kind in spark.table(WINDOWS).dtypes}
     names["_twrownum"] = "0L"
     try:
         return _types(spark, stream.evaluation().each_sql([names]))
     except _analysis_error():
-        raise _calculation_error(stream, refused) from None
+        raise _calculation_error(stream, failure) from None
 
 
 def _calculation_error(stream: Stream, error: Exception) -> StatementError:

@@ -386,9 +386,15 @@ def _check_condition(reader: Reader, condition: Fragment, clause: str) -> None:
     """Check a condition over one event. Raises StatementError; NotSupportedError for what is not built."""
     words = _words_of(reader, condition)
     for word, following in pairwise(words):
-        if word.kind is Kind.WORD and following.is_symbol("(") and word.text.lower() in _UNBUILT:
-            raise reader.unsupported(f"the function {word.text.lower()}() in {clause}", word=word)
+        if word.kind is Kind.WORD and following.is_symbol("("):
+            _refuse_unbuilt(reader, word, clause)
     check_row_expression(condition, clause)
+
+
+def _refuse_unbuilt(reader: Reader, call: Word, where: str) -> None:
+    name = call.text.lower()
+    if name in _UNBUILT:
+        raise reader.unsupported(f"the function {name}() in {where}", word=call)
 
 
 _WINDOWS: dict[str, Callable[[Reader, str, Word], Trigger]] = {
@@ -522,9 +528,8 @@ def _meaning(reader: Reader, draft: Draft, words: list[Word]) -> tuple[str | Non
         return "", following.end
     if word.kind is Kind.NAME or not following.is_symbol("("):
         return None, word.end
+    _refuse_unbuilt(reader, word, "a window")
     name = word.text.upper()
-    if name.lower() in _UNBUILT:
-        raise reader.unsupported(f"the function {name.lower()}() in a window", word=word)
     if name in _PSEUDO and len(words) > 2 and words[2].is_symbol(")"):
         return _PSEUDO[name], words[2].end
     return _FUNCTIONS.get(name), word.end
