@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from lakestream.compute.calculation import ROWS, WINDOWS
 from lakestream.compute.evaluate import BATCH, Way
-from lakestream.compute.incremental import GROUP_TOLD, RESULT
 from lakestream.engine.admission import Admission, failed_windows
 from lakestream.engine.cutting import Cutting, Found
 from lakestream.engine.extremes import Extremes
@@ -17,18 +16,7 @@ from lakestream.engine.notices import Notices
 from lakestream.engine.passing import Passed, Passing, known_sums, passes
 from lakestream.engine.previous import PREVIOUS, register_previous
 from lakestream.engine.readmission import ANEW, Readmission
-from lakestream.engine.relations import (
-    CHANGED,
-    CHANGES,
-    EVER,
-    EXTREMES,
-    FIRED,
-    GROUPS,
-    PRESENT,
-    STATE,
-    UPDATED,
-    Relations,
-)
+from lakestream.engine.relations import CHANGED, CHANGES, EVER, EXTREMES, FIRED, STATE, UPDATED, Relations
 from lakestream.engine.stages import (
     Compute,
     DetectWindows,
@@ -38,30 +26,12 @@ from lakestream.engine.stages import (
     Write,
     stages,
 )
-from lakestream.engine.state import (
-    GroupState,
-    summary_in_steps,
-    summary_of,
-    summary_sql,
-    update_summary_of,
-)
+from lakestream.engine.state import GroupState, summary_of, summary_sql
 from lakestream.engine.stream import quoted
-from lakestream.engine.transport import ARROW, ArrowTransport, Kept, SparkTransport, merge_spans
-from lakestream.engine.updated import (
-    TOLD,
-    Updated,
-    are_in_order,
-    columns_of,
-    count_of,
-    is_told,
-    least,
-    most_windows,
-    picked,
-    windows_passed,
-    with_groups,
-)
+from lakestream.engine.transport import ARROW, Kept, SparkTransport, fits_here, frame_of, merge_spans
+from lakestream.engine.updated import Updated, check_windows, count_of, late_spans, picked
+from lakestream.engine.updating import Updating
 from lakestream.engine.write import write_errors, write_part, write_result
-from lakestream.errors import StreamError
 from lakestream.output.columns import START
 from lakestream.storage.delta import capabilities, rows_between
 
@@ -71,7 +41,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
-    from lakestream.compute.incremental import Incremental
     from lakestream.engine.relations import History
     from lakestream.engine.stages import Stage
     from lakestream.engine.stream import Part, Stream
@@ -86,12 +55,6 @@ if TYPE_CHECKING:
 
 CLOCK_KINDS = ("delay", "clock")
 """Kinds of ticks that take no changes: time has passed."""
-
-MAX_ARROW_ROWS = 500_000
-"""Rows of open windows that are read as Arrow."""
-
-MAX_ARROW_CELLS = 32_000_000
-"""Values of a result (rows times columns) that Spark hands over for delta-rs to write."""
 
 
 @dataclass
@@ -375,14 +338,13 @@ class Tick:
 
     def _update(self, stage: UpdateWindows) -> None:
         """Let changes and open windows give the results and the next state in one query."""
-        incremental = self.stream.incremental(self.max_windows)
-        assert incremental is not None  # by stages()
+        updating, state = self._updating, self.state
         if self.updated is None:
-            state = self._with_open_windows(incremental)
-            updated = self._updated_alone(incremental, state)
+            state = state if self.landed else updating.with_open_windows(state)
+            updated = updating.alone(state)
         else:
-            state, updated = self.state, self._told_apart(incremental, self._with_events(self.updated))
-        if _total(updated.summary, "ignored") or (self._notices is not None and _has_late(updated.summary)):
+            updated = updating.shared(self.updated)
+        if _total(updated.summary, "ignored") or (self._notices is not None and updated.late.num_rows):
             # Which of the rows count depends on what each commit found, and what is told of windows that
             # had fired on what they were; the rows are judged one by one.
             if self.updated is not None:
@@ -391,153 +353,19 @@ class Tick:
             return
         self._take_update(state, updated)
 
-    def _updated_alone(self, incremental: Incremental, state: GroupState) -> Updated:
-        """Run an update query of the stream's own."""
-        known = state.merged()
-        if known is not None:
-            self.spark.createDataFrame(known).coalesce(1).createOrReplaceTempView(STATE)
-        view = None if known is None else STATE
-        opened = bool(state.opened is not None and state.opened.num_rows)
-        way = self._updated_in_steps if isinstance(self.transport, SparkTransport) else self._updated_at_once
-        return way(incremental, view, opened=opened)
-
-    def _with_open_windows(self, incremental: Incremental) -> GroupState:
-        """Return the state with its open windows, read again where they are not known."""
-        state = self.state
-        if state.rows is None or not len(state):
-            return state
-        if state.opened is not None or self.landed:
-            return state
-        return GroupState(state.rows, self._open_windows(incremental, state.rows))
-
-    def _open_windows(self, incremental: Incremental, groups: pa.Table) -> pa.Table | None:
-        """Compute the open windows of groups from the source as it was before the tick."""
-        self.spark.createDataFrame(groups).coalesce(1).createOrReplaceTempView(STATE)
-        spans = self._open_spans()
-        if not spans:
-            return None
-        time, source = self.stream.source.info.time_column, self.tables.open(self.stream.source.info.path)
-        rows = sum(rows_between(source, time, low, high) for low, high in spans)
-        few = rows <= MAX_ARROW_ROWS and capabilities(source).arrow_reads
-        way = ArrowTransport if few else SparkTransport
-        relations = replace(self.relations, transport=way(self.spark, self.tables))
-        relations.rows_at(self.plan.upto if self.plan.kind == "history" else self.plan.after, spans)
-        return self.spark.sql(incremental.opened_sql(self.stream.open_rows_sql(), STATE)).toArrow()
-
-    def _open_spans(self) -> list[tuple[int, int]]:
-        """Return the spans of event time of the windows that are open, as far as there are rows."""
-        closed = self.stream.grid.closed(f"(newest - {self.stream.watermark}L)", "first")
-        k = f"({closed} + 1)"
-        found = self.spark.sql(
-            f"SELECT DISTINCT {self.stream.grid.low(k, 'first')} AS low, newest + 1 AS high "
-            f"FROM {STATE} WHERE first IS NOT NULL"
-        ).toArrow()
-        start = self.history.start_us if self.plan.kind == "history" else None
-        pairs = zip(found["low"].to_pylist(), found["high"].to_pylist(), strict=True)
-        bounded = [(low if start is None else max(low, start), high) for low, high in pairs]
-        return merge_spans([(low, high) for low, high in bounded if low < high])
-
-    def _updated_at_once(self, incremental: Incremental, state: str | None, *, opened: bool) -> Updated:
-        """One query, for few rows: what Spark needs for a query counts."""
-        fresh, selected = self.stream.fresh_sql(CHANGED), self.target.shape.listed()
-        sql = incremental.sql(fresh, state, selected, opened=opened, clock_us=self.plan.clock_us)
-        if self._notices is not None:
-            sql = self._notices.rules.closings_sql(sql)
-        return self._told_apart(incremental, self.spark.sql(sql).toArrow())
-
-    def _with_events(self, updated: pa.Table) -> pa.Table:
-        """Return the result of a shared update query with what this stream tells of."""
-        if self._notices is None:
-            return updated
-        self.spark.createDataFrame(updated).createOrReplaceTempView(UPDATED)
-        return self.spark.sql(self._notices.rules.closings_sql(f"SELECT * FROM {UPDATED}")).toArrow()
-
-    def _told_apart(self, incremental: Incremental, rows: pa.Table) -> Updated:
-        """Return the result of one update query as what is due, what is kept and what is told."""
-        summary = update_summary_of(rows, self.stream.group_columns)
-        self._check_passed(incremental, summary)
-        fired = rows.filter(rows[RESULT])
-        due = fired.select(list(self.target.shape.names))
-        told = rows.filter(is_told(rows))
-        kept = picked(told, "_ls_open", incremental.kept_columns)
-        return Updated((due,), due.num_rows, kept, told, summary, fired)
-
-    def _updated_in_steps(self, incremental: Incremental, state: str | None, *, opened: bool) -> Updated:
-        """Several queries, for many rows: the groups are judged first, so that nothing is sorted."""
-        fresh, held = self.stream.fresh_sql(CHANGED), self.target.shape.of_groups()
-        groups = self.spark.sql(incremental.groups_sql(fresh, state, held)).toArrow()
-        self._check_passed(incremental, groups)
-        self.spark.createDataFrame(groups).createOrReplaceTempView(GROUPS)
-        selected, clock = self.target.shape.listed(with_groups=True), self.plan.clock_us
-        windows = self.spark.sql(
-            incremental.windows_sql(fresh, state, GROUPS, selected, [*held], opened=opened, clock_us=clock)
+    @property
+    def _updating(self) -> Updating:
+        return Updating(
+            self.spark,
+            self.tables,
+            self.relations,
+            self.stream,
+            self.target,
+            self.plan,
+            self.history,
+            self.max_windows,
+            None if self._notices is None else self._notices.rules,
         )
-        told = None
-        if are_in_order(groups):
-            rest = self.stream.fresh_sql(CHANGED, least(groups["opens"]))
-            kept = self.spark.sql(incremental.slots_sql(rest, state, GROUPS, opened=opened)).toArrow()
-            due = self._collected(incremental, groups, windows)
-        else:
-            due, told = self._due_and_told(incremental, groups, windows)
-            told = with_groups(told, groups, GROUP_TOLD)
-            kept = picked(told, "_ls_open", incremental.kept_columns)
-        parts, count = self._with_gaps(incremental, groups, due)
-        return Updated(parts, count, kept, told, summary_in_steps(groups, told))
-
-    def _collected(self, incremental: Incremental, groups: pa.Table, windows: DataFrame) -> Rows:
-        """Return results as Arrow, or kept by Spark if they may be too many."""
-        shape = self.target.shape
-        if not self._fit_here(incremental, groups, len(shape.names)):
-            return self.transport.keep(self._results_of(windows)).frame
-        # What is the same for all rows of a group is not carried from Spark row by row.
-        held = shape.held_by_groups
-        names = [name for name in shape.names if name not in held.values()]
-        rows = windows.where(RESULT).selectExpr("_ls_gid", "_ls_k", *map(quoted, names)).toArrow()
-        return columns_of(with_groups(rows, groups, held), ["_ls_gid", "_ls_k", *shape.names])
-
-    def _due_and_told(
-        self, incremental: Incremental, groups: pa.Table, windows: DataFrame
-    ) -> tuple[Rows, pa.Table]:
-        """Return the results and what is told of, by one query if they are few enough."""
-        names = list(self.target.shape.names)
-        if not self._fit_here(incremental, groups, len(windows.columns)):
-            kept = self.transport.keep(windows).frame
-            return self._results_of(kept), kept.where(TOLD).drop(*names).toArrow()
-        rows = windows.toArrow()
-        due = rows.filter(rows[RESULT])
-        return columns_of(due, ["_ls_gid", "_ls_k", *names]), rows.filter(is_told(rows)).drop_columns(names)
-
-    def _fit_here(self, incremental: Incremental, groups: pa.Table, columns: int) -> bool:
-        """Return whether the windows of changed rows are few enough to be read as Arrow."""
-        most = most_windows(groups, self.stream.step_us, incremental.overlap)
-        return most * columns <= MAX_ARROW_CELLS
-
-    def _results_of(self, windows: DataFrame) -> DataFrame:
-        """Return the output's rows of the windows that fire, with group and number."""
-        return windows.where(RESULT).selectExpr("_ls_gid", "_ls_k", *map(quoted, self.target.shape.names))
-
-    def _with_gaps(
-        self, incremental: Incremental, groups: pa.Table, due: Rows
-    ) -> tuple[tuple[Rows, ...], int]:
-        """Return the output's rows and their number, with those of the windows without rows."""
-        names, count = list(self.target.shape.names), count_of(due)
-        found = columns_of(due, names)
-        if incremental.only_with_rows or windows_passed(groups) <= count:
-            return (found,), count
-        present = columns_of(due, ["_ls_gid", "_ls_k"])
-        self._as_frame(present).createOrReplaceTempView(PRESENT)
-        selected, held = self.target.shape.listed(with_groups=True), [*self.target.shape.held_by_groups]
-        sql = incremental.gaps_sql(GROUPS, PRESENT, selected, held, self.plan.clock_us)
-        gaps = columns_of(self._results_of(self.spark.sql(sql)), names)
-        return (found, gaps), windows_passed(groups)
-
-    def _as_frame(self, rows: Rows) -> DataFrame:
-        import pyarrow as pa
-
-        return self.spark.createDataFrame(rows) if isinstance(rows, pa.Table) else rows
-
-    def _check_passed(self, incremental: Incremental, groups: pa.Table) -> None:
-        self._check_windows(0 if incremental.only_with_rows else windows_passed(groups))
 
     def _take_update(self, state: GroupState, updated: Updated) -> None:
         opened = None
@@ -556,20 +384,17 @@ class Tick:
             self._results.extend(updated.due)
             if self._notices is not None and updated.fired is not None:
                 self._notices.updated(updated.fired)
-        self._take_late(updated)
+        late = updated.late
+        if updated.told is not None and late.num_rows:
+            self._take_late(updated.told, late)
 
-    def _take_late(self, updated: Updated) -> None:
+    def _take_late(self, told: pa.Table, late: pa.Table) -> None:
         """Have the windows that changed after they had fired computed again, from the source as it is."""
-        if updated.told is None:
-            return
-        late = updated.summary.filter(_is_late(updated.summary))
-        if late.num_rows == 0:
-            return
-        self.spark.createDataFrame(updated.told).coalesce(1).createOrReplaceTempView(UPDATED)
+        self.spark.createDataFrame(told).coalesce(1).createOrReplaceTempView(UPDATED)
         self.spark.sql(self.stream.late_sql(UPDATED, self.plan.upto)).createOrReplaceTempView(FIRED)
-        self._spans = merge_spans(_late_spans(late))
+        self._spans = merge_spans(late_spans(late))
         self._settled = True
-        self._replaced.append(picked(updated.told, "_ls_late", {"_ls_gid": "gid", "_ls_low": "low"}))
+        self._replaced.append(picked(told, "_ls_late", {"_ls_gid": "gid", "_ls_low": "low"}))
         self.outcome.windows += self._replaced[-1].num_rows
 
     # --- windows detected from rows ---
@@ -697,13 +522,7 @@ class Tick:
         return self.spark.sql(summary_sql(FIRED, groups)).toArrow()
 
     def _check_windows(self, count: int) -> None:
-        if count > self.max_windows:
-            raise StreamError(
-                "TOO_MANY_WINDOWS",
-                f"one tick would make {count:,} windows fire, more than {self.max_windows:,}",
-                hint="a row far in the future? delete it and resynchronise (RECALCULATE STREAM … RESYNC), "
-                "or raise the setting max_windows_per_tick",
-            )
+        check_windows(count, self.max_windows)
 
     def _rewritten(self, counted: Mapping[str, int]) -> list[pa.Table]:
         """Return group and start of the windows whose old rows go."""
@@ -791,7 +610,7 @@ class Tick:
             if not found:
                 return self._no_rows().toArrow()
             return pa.concat_tables([rows.cast(found[0].schema) for rows in found])
-        frames = [self._as_frame(rows) for rows in self._results]
+        frames = [frame_of(self.spark, rows) for rows in self._results]
         if not frames:
             return self._no_rows()
         rows = frames[0]
@@ -817,34 +636,11 @@ class Tick:
             # Rows between the replaced ones may have to be written again with them.
             starts = pc.min_max(replaced["low"]).as_py()
             rows += rows_between(output, START, starts["min"], starts["max"] + 1)
-        return rows * len(self.target.shape.names) <= MAX_ARROW_CELLS
+        return fits_here(rows, len(self.target.shape.names))
 
     def _no_rows(self) -> DataFrame:
         """Return the output's columns without a row: only old rows go."""
         return self.spark.sql(f"{self.target.shape.nothing} WHERE false")
-
-
-def _is_late(summary: pa.Table) -> pa.ChunkedArray:
-    """Return which groups have windows to compute again, or earlier ones to open."""
-    import pyarrow.compute as pc
-
-    opened = pc.less(summary["base"], pc.min_element_wise(summary["base_before"], summary["closed_before"]))
-    return pc.or_(pc.equal(summary["again"], 1), pc.fill_null(opened, fill_value=False))
-
-
-def _has_late(summary: pa.Table) -> bool:
-    return bool(summary.filter(_is_late(summary)).num_rows)
-
-
-def _late_spans(late: pa.Table) -> list[tuple[int, int]]:
-    """Return the spans of event time of late windows, and from an earlier first row to the one before."""
-    spans = []
-    for row in late.select(["low", "high", "first", "first_before"]).to_pylist():
-        if row["low"] is not None:
-            spans.append((row["low"], row["high"]))
-        if row["first_before"] is not None and row["first"] < row["first_before"]:
-            spans.append((row["first"], row["first_before"]))
-    return spans
 
 
 def _spans_of(summary: pa.Table) -> list[tuple[int, int]]:

@@ -6,7 +6,7 @@ Both give Spark DataFrames of the same rows; Spark computes every result.
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from lakestream.storage.delta import (
     appended_spark,
@@ -24,9 +24,25 @@ if TYPE_CHECKING:
 
     from lakestream.storage.delta import Tables
 
+    Rows: TypeAlias = Any  # an Arrow table (which has no types) or a DataFrame
+
 ARROW, SPARK = "arrow", "spark"
+MAX_ARROW_CELLS = 32_000_000
+"""Values of a result (rows times columns) that Spark hands over as Arrow."""
 MAX_SPANS = 8
 """Ranges of time that are read apart; closer ones are read as one."""
+
+
+def fits_here(rows: int, columns: int) -> bool:
+    """Return whether a result is small enough to be handed over as Arrow."""
+    return rows * columns <= MAX_ARROW_CELLS
+
+
+def frame_of(spark: SparkSession, rows: Rows) -> DataFrame:
+    """Return rows that are here, or in Spark already, as a DataFrame."""
+    import pyarrow as pa
+
+    return spark.createDataFrame(rows) if isinstance(rows, pa.Table) else rows
 
 
 class Kept:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from lakestream.engine.stream import quoted
+from lakestream.errors import StreamError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -33,6 +34,17 @@ class Updated:
     told: pa.Table | None
     summary: pa.Table
     fired: pa.Table | None = None
+
+    @property
+    def late(self) -> pa.Table:
+        """The groups of the summary that have windows to compute again, or earlier ones to open."""
+        import pyarrow.compute as pc
+
+        found = self.summary
+        if self.told is None:
+            return found.slice(0, 0)
+        opened = pc.less(found["base"], pc.min_element_wise(found["base_before"], found["closed_before"]))
+        return found.filter(pc.or_(pc.equal(found["again"], 1), pc.fill_null(opened, fill_value=False)))
 
 
 def is_told(rows: pa.Table) -> pa.ChunkedArray:
@@ -81,6 +93,28 @@ def most_windows(groups: pa.Table, step_us: int, overlap: int) -> int:
     own = pc.multiply(groups["rows"], overlap)
     windows = pc.min_element_wise(pc.add(spread, overlap + 1), own)
     return int(pc.sum(windows).as_py() or 0)
+
+
+def check_windows(count: int, most: int) -> None:
+    """Raise StreamError (TOO_MANY_WINDOWS) when more windows would fire at once than there may."""
+    if count > most:
+        raise StreamError(
+            "TOO_MANY_WINDOWS",
+            f"one tick would make {count:,} windows fire, more than {most:,}",
+            hint="a row far in the future? delete it and resynchronise (RECALCULATE STREAM … RESYNC), "
+            "or raise the setting max_windows_per_tick",
+        )
+
+
+def late_spans(late: pa.Table) -> list[tuple[int, int]]:
+    """Return the spans of event time of late windows, and from an earlier first row to the one before."""
+    spans = []
+    for row in late.select(["low", "high", "first", "first_before"]).to_pylist():
+        if row["low"] is not None:
+            spans.append((row["low"], row["high"]))
+        if row["first_before"] is not None and row["first"] < row["first_before"]:
+            spans.append((row["first"], row["first_before"]))
+    return spans
 
 
 def least(values: pa.ChunkedArray) -> int:

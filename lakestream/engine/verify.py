@@ -157,8 +157,7 @@ class Verifier:
 
     def run(self, lower_us: int | None = None, upper_us: int | None = None) -> Verification:
         """Compare the windows that overlap ``[lower_us, upper_us)``, all of them by default."""
-        stream = self.stream
-        if stream.assigner is not None and not stream.exact:
+        if self.stream.assigner is not None and not self.stream.exact:
             raise NotSupportedError(
                 "VERIFY of a stream that leaves late rows out: its windows are those of the rows as they came"
             )
@@ -166,124 +165,124 @@ class Verifier:
         if self.position is None:
             expected = self._nothing()
         else:
-            expected, late = self._evaluated(stream)
+            expected, late = self._evaluated()
         found = self._found()
         span = _overlap(lower_us, upper_us) if self.target.shape.provenance else None
         if span:
             expected, found = expected.where(span), found.where(span)
-        return self._compare(stream, expected, found, late)
+        return self._compare(expected, found, late)
 
     # --- the batch evaluation ---
 
-    def _evaluated(self, stream: Stream) -> tuple[DataFrame, int]:
+    def _evaluated(self) -> tuple[DataFrame, int]:
         """Return the rows that should be there, and how many late rows count for nothing."""
-        options = stream.definition.options
+        options = self.stream.definition.options
         by_time = {
             "EVENT_TYPE(WINDOW_OPEN)": options.at_open,
             "MAX_DELAY": options.max_delay is not None,
             "TRIGGER FORCE_WINDOW_CLOSE": options.by_clock,
-            "PERIOD": stream.is_periodic,
+            "PERIOD": self.stream.is_periodic,
         }
         for what, is_so in by_time.items():
             if is_so:
                 raise NotSupportedError(
                     f"VERIFY of a stream with {what}: what it wrote depends on when it was written"
                 )
-        if stream.cut is not None:
-            self._cut(stream)
-            return self._expected(stream), 0
-        if stream.assigner is not None:
-            self._admit(stream)
-            return self._results(stream, retracts=False), 0
-        if stream.deletes and not stream.exact:
+        if self.stream.cut is not None:
+            self._cut()
+            return self._expected(), 0
+        if self.stream.assigner is not None:
+            self._admit()
+            return self._results(retracts=False), 0
+        if self.stream.deletes and not self.stream.exact:
             self._first_rows = self.state().rows  # before anything is registered: it is found out by ticks
-        late = self._detect_exact(stream) if stream.exact else self._detect(stream)
+        late = self._detect_exact() if self.stream.exact else self._detect()
         if options.at_once:
-            self.spark.sql(stream.early_sql(FIRED, STATE)).createOrReplaceTempView(FIRED)
-        return self._expected(stream), late
+            self.spark.sql(self.stream.early_sql(FIRED, STATE)).createOrReplaceTempView(FIRED)
+        return self._expected(), late
 
-    def _cut(self, stream: Stream) -> None:
+    def _cut(self) -> None:
         """Register the windows of the source as it is, for streams that follow it."""
-        assert stream.cut is not None and self.position is not None  # noqa: PT018 - by _evaluated
-        if not (stream.exact or self._only_followed(stream)):
+        assert self.stream.cut is not None and self.position is not None  # noqa: PT018 - by _evaluated
+        if not (self.stream.exact or self._only_followed()):
             raise NotSupportedError(
                 "VERIFY of windows that are cut by rows, where changes of the source were left out by policy",
                 hint="STREAM_OPTIONS(EXACT) follows every change",
             )
-        self._as_changes(stream)
-        self.spark.sql(stream.rows_sql(CHANGED, None, None)).createOrReplaceTempView(ROWS)
+        self._as_changes()
+        self.spark.sql(self.stream.rows_sql(CHANGED, None, None)).createOrReplaceTempView(ROWS)
         self.spark.sql(
-            f"SELECT _ls_gid AS gid, min(_ls_ts) AS from_us, max(_ls_ts) - {stream.watermark}L AS mark "
+            f"SELECT _ls_gid AS gid, min(_ls_ts) AS from_us, max(_ls_ts) - {self.stream.watermark}L AS mark "
             f"FROM {ROWS} GROUP BY _ls_gid"
         ).createOrReplaceTempView(CUTS)
-        windows = stream.cut.sql(stream.cut_rows_sql(CUTS), NO_SEEDS)
-        names = "".join(f", any_value({name}) AS {name}" for name in stream.group_columns)
+        windows = self.stream.cut.sql(self.stream.cut_rows_sql(CUTS), NO_SEEDS)
+        names = "".join(f", any_value({name}) AS {name}" for name in self.stream.group_columns)
         groups = f"SELECT gid{names} FROM {CHANGES} GROUP BY gid"
-        listed = "".join(f", g.{name}" for name in stream.group_columns)
+        listed = "".join(f", g.{name}" for name in self.stream.group_columns)
         self.spark.sql(
             f"SELECT w.gid{listed}, w.low AS k, CAST({self.position} AS BIGINT) AS c, w.low, w.high, "
             f"false AS opening FROM ({windows}) w JOIN ({groups}) g ON g.gid = w.gid "
-            f"WHERE w.counts AND (w.closed OR {str(stream.definition.options.at_once).lower()})"
+            f"WHERE w.counts AND (w.closed OR {str(self.stream.definition.options.at_once).lower()})"
         ).createOrReplaceTempView(FIRED)
 
-    def _admit(self, stream: Stream) -> None:
+    def _admit(self) -> None:
         """Register the windows of admitted rows, over the source as it is."""
         assert self.position is not None  # by run
         kind = FLUSH if mark_of_state(self.state()) == FLUSH else ANEW
         extra = {"transport": SPARK}
-        plan = TickPlan(stream.uuid, 0, kind, self.position, self.position, 0, {}, extra=extra)
-        history = history_of(self.record, stream.definition)
-        relations = Relations.of(self.spark, self.catalog.handles, stream, plan, history)
-        Readmission(self.spark, relations, stream, plan, GroupState(), everything=True).run()
+        plan = TickPlan(self.stream.uuid, 0, kind, self.position, self.position, 0, {}, extra=extra)
+        history = history_of(self.record, self.stream.definition)
+        relations = Relations.of(self.spark, self.catalog.handles, self.stream, plan, history)
+        Readmission(self.spark, relations, self.stream, plan, GroupState(), everything=True).run()
 
-    def _only_followed(self, stream: Stream) -> bool:
+    def _only_followed(self) -> bool:
         """Return whether the stream left nothing out: every late row counted, and none was taken back."""
         assert self.position is not None
-        if not stream.follows_source and (self.late or stream.expiry is not None):
+        if not self.stream.follows_source and (self.late or self.stream.expiry is not None):
             return False
-        commits = read_commits(stream.source.info.path, self.record.start_version, self.position)
-        return stream.deletes or all(commit.append_only or not commit.data_change for commit in commits)
+        commits = read_commits(self.stream.source.info.path, self.record.start_version, self.position)
+        return self.stream.deletes or all(commit.append_only or not commit.data_change for commit in commits)
 
-    def _at_creation(self, stream: Stream, *, taken: bool) -> DataFrame:
+    def _at_creation(self, *, taken: bool) -> DataFrame:
         """Return the rows that were there at creation and are the stream's, or those that are not."""
-        info, history = stream.source.info, history_of(self.record, stream.definition)
+        info, history = self.stream.source.info, history_of(self.record, self.stream.definition)
         rows = read_spark(
             self.spark,
             info.path,
             self.record.start_version,
-            columns=stream.changed_columns,
+            columns=self.stream.changed_columns,
             lower=history.start_us if taken else None,
             upper=None if taken else history.until_us,
             time_column=info.time_column,
         )
         return rows if history.taken or not taken else rows.limit(0)
 
-    def _detect(self, stream: Stream) -> int:
+    def _detect(self) -> int:
         """Register what fires over the whole history, commit by commit."""
         assert self.position is not None
         version = f"CAST({self.record.start_version} AS BIGINT) AS _commit_version"
-        rows = self._at_creation(stream, taken=True).selectExpr(
+        rows = self._at_creation(taken=True).selectExpr(
             "*", version, "1L AS _ls_sign", "'insert' AS _change_type"
         )
         if self.position > self.record.start_version:
-            path = stream.source.info.path
+            path = self.stream.source.info.path
             changes_spark(
-                self.spark, path, self.record.start_version, self.position, stream.changed_columns
+                self.spark, path, self.record.start_version, self.position, self.stream.changed_columns
             ).where(self._not_skipped()).createOrReplaceTempView(_RAW)
             rows = rows.unionByName(
-                self.spark.sql(stream.net_sql(_RAW, self.position, stream.changed_columns))
+                self.spark.sql(self.stream.net_sql(_RAW, self.position, self.stream.changed_columns))
             )
         rows.createOrReplaceTempView(CHANGED)
-        self.spark.sql(stream.changes_sql(CHANGED)).createOrReplaceTempView(CHANGES)
-        self.spark.sql(stream.empty_state_sql(CHANGES)).createOrReplaceTempView(STATE)
-        detected = self.spark.sql(stream.detection.sql(CHANGES, STATE))
+        self.spark.sql(self.stream.changes_sql(CHANGED)).createOrReplaceTempView(CHANGES)
+        self.spark.sql(self.stream.empty_state_sql(CHANGES)).createOrReplaceTempView(STATE)
+        detected = self.spark.sql(self.stream.detection.sql(CHANGES, STATE))
         if self.recalculated:
             # Read once per part: without a checkpoint the whole detection would be planned as often.
             detected = detected.localCheckpoint()
         detected.createOrReplaceTempView(_DETECTED)
-        late = 0 if stream.refires else self._count(f"SELECT coalesce(sum(late), 0) FROM {_DETECTED}")
+        late = 0 if self.stream.refires else self._count(f"SELECT coalesce(sum(late), 0) FROM {_DETECTED}")
         for part, at in self.recalculated:
-            again = self.spark.sql(stream.recalculated_sql(f"({_state_at(stream, at)})", at, part))
+            again = self.spark.sql(self.stream.recalculated_sql(f"({_state_at(self.stream, at)})", at, part))
             detected = detected.unionByName(again)
         detected.createOrReplaceTempView(FIRED)
         return late
@@ -297,20 +296,20 @@ class Verifier:
         row = self.spark.sql(sql).head()
         return int(row[0]) if row else 0
 
-    def _as_changes(self, stream: Stream) -> None:
+    def _as_changes(self) -> None:
         """Register the stream's rows of the source as it is at the stream's place as if they were new."""
         assert self.position is not None
-        info = stream.source.info
-        rows = read_spark(self.spark, info.path, self.position, columns=stream.changed_columns)
-        history = history_of(self.record, stream.definition)
+        info = self.stream.source.info
+        rows = read_spark(self.spark, info.path, self.position, columns=self.stream.changed_columns)
+        history = history_of(self.record, self.stream.definition)
         for after, upto in history.skipped:
-            written = changes_spark(self.spark, info.path, after, upto, stream.changed_columns)
+            written = changes_spark(self.spark, info.path, after, upto, self.stream.changed_columns)
             written = written.where("_change_type IN ('insert', 'update_postimage')")
             rows = rows.exceptAll(written.select(*rows.columns))
         if not history.taken and history.until_us is not None:
-            rows = rows.exceptAll(self._at_creation(stream, taken=False))
+            rows = rows.exceptAll(self._at_creation(taken=False))
         if history.taken and history.start_us is not None and "floor_us" not in self.record.extra:
-            early = self._at_creation(stream, taken=False)
+            early = self._at_creation(taken=False)
             rows = rows.exceptAll(early)
         rows.selectExpr(
             "*",
@@ -318,38 +317,38 @@ class Verifier:
             "1L AS _ls_sign",
             "'insert' AS _change_type",
         ).createOrReplaceTempView(CHANGED)
-        self.spark.sql(stream.changes_sql(CHANGED)).createOrReplaceTempView(CHANGES)
+        self.spark.sql(self.stream.changes_sql(CHANGED)).createOrReplaceTempView(CHANGES)
 
-    def _detect_exact(self, stream: Stream) -> int:
+    def _detect_exact(self) -> int:
         """Register the windows of the source as it is at the stream's place."""
-        self._as_changes(stream)
-        self.spark.sql(stream.empty_state_sql(CHANGES)).createOrReplaceTempView(STATE)
+        self._as_changes()
+        self.spark.sql(self.stream.empty_state_sql(CHANGES)).createOrReplaceTempView(STATE)
         self.spark.sql(NO_EXTREMES).createOrReplaceTempView(EXTREMES)
-        sql = stream.net_detection.sql(CHANGES, STATE, EXTREMES)
+        sql = self.stream.net_detection.sql(CHANGES, STATE, EXTREMES)
         self.spark.sql(sql).createOrReplaceTempView(FIRED)
         return 0
 
-    def _expected(self, stream: Stream) -> DataFrame:
-        windows = stream.windows_sql(FIRED, 0)
+    def _expected(self) -> DataFrame:
+        windows = self.stream.windows_sql(FIRED, 0)
         if self._first_rows is not None:
             # Deletes may have moved a group's first row: windows before it are gone.
             self.spark.createDataFrame(self._first_rows).coalesce(1).createOrReplaceTempView(GROUPS)
             after = f"JOIN {GROUPS} g ON g.gid = w._ls_gid WHERE w._ls_high > g.first"
             windows = f"SELECT w.* FROM ({windows}) w {after}"
         self.spark.sql(windows).createOrReplaceTempView(WINDOWS)
-        if needs_rows(stream):
-            self.spark.sql(stream.rows_sql(CHANGED, None, None)).createOrReplaceTempView(ROWS)
-        for read in stream.calculation.reads:
-            info = stream.tables[read.relation.key]
-            own = info.path == stream.source.info.path
+        if needs_rows(self.stream):
+            self.spark.sql(self.stream.rows_sql(CHANGED, None, None)).createOrReplaceTempView(ROWS)
+        for read in self.stream.calculation.reads:
+            info = self.stream.tables[read.relation.key]
+            own = info.path == self.stream.source.info.path
             version = self.position if own else self.catalog.handles.latest(info.path).version
             rows = read_spark(self.spark, info.path, version or 0, columns=read.relation.columns)
             rows.createOrReplaceTempView(read.view)
-        return self._results(stream, retracts=True)
+        return self._results(retracts=True)
 
-    def _results(self, stream: Stream, *, retracts: bool) -> DataFrame:
-        settled = stream.exact or stream.cut is not None
-        sql = evaluated_sql(self.spark, stream, retracts=retracts, settled=settled)
+    def _results(self, *, retracts: bool) -> DataFrame:
+        settled = self.stream.exact or self.stream.cut is not None
+        sql = evaluated_sql(self.spark, self.stream, retracts=retracts, settled=settled)
         return self.spark.sql(self.target.shape.select(sql, unique=False))
 
     def _nothing(self) -> DataFrame:
@@ -360,8 +359,8 @@ class Verifier:
 
     # --- comparison ---
 
-    def _compare(self, stream: Stream, expected: DataFrame, found: DataFrame, late: int) -> Verification:
-        left_out = self._wall_clock_columns(stream)
+    def _compare(self, expected: DataFrame, found: DataFrame, late: int) -> Verification:
+        left_out = self._wall_clock_columns()
         shape = self.target.shape
         names = [column.name for column in shape.columns if column.name not in left_out]
         floating = {column.name for column in shape.columns if column.type in FLOATING}
@@ -394,7 +393,7 @@ class Verifier:
         finally:
             joined.unpersist()
         differences = tuple(_difference(item, key, names) for item in listed)
-        others = self._others_changed(stream)
+        others = self._others_changed()
         return Verification(
             stream=f"{self.record.database}.{self.record.name}",
             columns=tuple(names),
@@ -408,22 +407,22 @@ class Verifier:
             left_out_rows=differing if others else 0,
         )
 
-    def _wall_clock_columns(self, stream: Stream) -> list[str]:
+    def _wall_clock_columns(self) -> list[str]:
         """Return the result columns that are made of the wall clock."""
         return [
             column.name
             for column, projection in zip(
-                self.target.shape.columns, stream.calculation.query.selects, strict=False
+                self.target.shape.columns, self.stream.calculation.query.selects, strict=False
             )
             if "_tlocaltime" in projection.sql("spark")
         ]
 
-    def _others_changed(self, stream: Stream) -> bool:
+    def _others_changed(self) -> bool:
         """Return whether a table that is read beside the source has changed since creation."""
         versions = self.record.extra.get("read_versions", {})
-        for read in stream.calculation.reads:
-            info = stream.tables[read.relation.key]
-            if info.path == stream.source.info.path:
+        for read in self.stream.calculation.reads:
+            info = self.stream.tables[read.relation.key]
+            if info.path == self.stream.source.info.path:
                 continue
             if self.catalog.handles.latest(info.path).version != versions.get(read.relation.key):
                 return True

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from chispa import assert_df_equality
 
 from lakestream import Lake, Settings
-from lakestream.engine import tick
+from lakestream.engine import transport as ways
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -53,7 +53,7 @@ def test_rows_that_are_too_many_for_arrow_stay_in_spark(
     tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     expected = output(tmp_path / "few", spark, "spark")
-    monkeypatch.setattr(tick, "MAX_ARROW_CELLS", 0)
+    monkeypatch.setattr(ways, "MAX_ARROW_CELLS", 0)
     assert_df_equality(
         expected, output(tmp_path / "many", spark, "spark"), ignore_row_order=True, ignore_nullable=True
     )

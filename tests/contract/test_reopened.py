@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lakestream import Lake
-from lakestream.engine import tick
+from lakestream.engine import updating
 from lakestream.engine.transport import merge_spans
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def test_only_the_rows_of_open_windows_are_read_again(
         spans.extend(found)
         return merge_spans(found)
 
-    monkeypatch.setattr(tick, "merge_spans", merged)
+    monkeypatch.setattr(updating, "merge_spans", merged)
     with Lake(tmp_path / "lake", spark=spark) as lake:
         lake.sql("CREATE TABLE m (ts TIMESTAMP, v INT)")
         lake.sql(f"CREATE STREAM s {trigger} FROM m INTO o AS SELECT _twstart AS w, sum(v) AS n FROM %%trows")
