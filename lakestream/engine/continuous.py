@@ -15,6 +15,7 @@ from math import inf
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
+from lakestream.compute.expand import outputs
 from lakestream.engine.engine import TickReport, as_failure
 from lakestream.engine.faults import reach
 from lakestream.engine.instants import from_micros, instant_micros, to_micros
@@ -89,7 +90,11 @@ class ContinuousQueries:
     # --- statements ---
 
     def create(self, statement: CreateContinuousQuery) -> Result:
-        """CREATE CQ. Raises StatementError CQ_EXISTS, CQ_INVALID, DATABASE_MAPPED."""
+        """CREATE CQ. Raises StatementError CQ_EXISTS, CQ_INVALID, DATABASE_MAPPED.
+
+        Also SERIES_TYPE and ALIAS_OF_MANY, where the series that are there already cannot go with it;
+        those that come are looked at by the executions.
+        """
         place = place_of(statement.place)
         if self.definitions.query(statement.name) is not None:
             raise StatementError(
@@ -101,6 +106,7 @@ class ContinuousQueries:
         self._check_distance(statement)
         check_reach(statement)
         self._check_targets(statement)
+        outputs(statement.select, self.reader.tree.series())
         now = to_micros(self.clock.now())
         record = QueryRecord(
             uuid4().hex, statement.name, statement.text, self.zone, now, self._boundary(statement, now), 0

@@ -425,7 +425,7 @@ def _refuse_merged_tables(stream: Stream) -> None:
     if not any(key.is_tbname for key in definition.partition_by):
         raise StatementError(
             "TBNAME_MISSING",
-            f"{_NAMES[type(definition.trigger)]} on a super table needs tbname in PARTITION BY",
+            f"{_window_of(definition)} on a super table needs tbname in PARTITION BY",
             hint="PARTITION BY tbname",
         )
 
@@ -464,6 +464,13 @@ def _refuse_unfillable(stream: Stream) -> None:
 
 
 _NAMES = {StateTrigger: "STATE_WINDOW", EventTrigger: "EVENT_WINDOW", CountTrigger: "COUNT_WINDOW"}
+
+
+def _window_of(definition: StreamDefinition) -> str:
+    trigger = definition.trigger
+    if definition.options.converts and isinstance(trigger, CountTrigger) and trigger.count == 1:
+        return "a query without a window"  # the classic syntax knows no COUNT_WINDOW(1)
+    return _NAMES[type(trigger)]
 
 
 def _partial_types(spark: SparkSession, stream: Stream) -> dict[str, str] | None:

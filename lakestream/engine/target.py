@@ -12,7 +12,7 @@ from lakestream.compute.evaluate import Way
 from lakestream.engine.admission import ERRORS
 from lakestream.engine.names import visible_columns
 from lakestream.errors import StatementError
-from lakestream.language.expressions import parse_expression, parse_query, place_in
+from lakestream.language.expressions import parse_query, place_in
 from lakestream.output.columns import (
     GROUP,
     PROVENANCE,
@@ -23,6 +23,7 @@ from lakestream.output.columns import (
     group_expression,
     result_names,
     subtable_sql,
+    subtables_are_groups,
 )
 from lakestream.storage.catalog import Column
 from lakestream.storage.types import spark_type
@@ -285,19 +286,7 @@ def key_is_from_window(stream: Stream) -> bool:
     """
     first = stream.calculation.query.selects[0].unalias()
     own = isinstance(first, exp.Column) and first.table == ALIAS and first.name in UNIQUE_TIMES
-    return own and _subtables_are_groups(stream.definition)
-
-
-def _subtables_are_groups(definition: StreamDefinition) -> bool:
-    """Return whether different groups have different subtables: by default, or as a text around the key."""
-    if definition.subtable is None:
-        return True
-    node = parse_expression(definition.subtable)
-    if len(definition.partition_by) != 1:
-        return False
-    parts = node.expressions if isinstance(node, exp.Concat) else [node]
-    columns = [part for part in parts if isinstance(part, exp.Column)]
-    return len(columns) == 1 and all(isinstance(part, exp.Column | exp.Literal) for part in parts)
+    return own and subtables_are_groups(stream.definition)
 
 
 def keys_are_unique(stream: Stream) -> bool:

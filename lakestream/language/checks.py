@@ -182,8 +182,12 @@ def _forbidden(f: Fragment, node: exp.Expr, message: str) -> StatementError:
 
 def _function(node: exp.Expr, among: frozenset[str]) -> str:
     """Return the function's name when it is one of these, however sqlglot calls it."""
-    anonymous = isinstance(node, (exp.Anonymous, exp.AnonymousAggFunc))
-    names = [node.name] if anonymous else node.sql_names() if isinstance(node, exp.Func) else []
+    if isinstance(node, (exp.Anonymous, exp.AnonymousAggFunc)):
+        names = [node.name]
+    elif isinstance(node, exp.Func):
+        names = [*node.sql_names(), node.sql("spark").partition("(")[0]]  # percentile is its quantile
+    else:
+        names = []
     return next((name.lower() for name in names if name.lower() in among), "")
 
 

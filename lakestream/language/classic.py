@@ -404,24 +404,13 @@ def _settle(reader: Reader, draft: Draft, switches: _Switches) -> None:
 
 
 def _check_fill(reader: Reader, draft: Draft, switches: _Switches) -> None:
-    """Hold FILL against the mode (TDengine), and FILL(PREV) against windows that change by themselves."""
-    word, fill = draft.words["FILL"], draft.options.values.fill
+    """Hold FILL against the trigger and its mode (TDengine)."""
+    word = draft.words["FILL"]
     if not isinstance(draft.trigger.value, IntervalTrigger):
         raise reader.error("OPTION_WITHOUT_EFFECT", "FILL: only INTERVAL goes with it", word=word)
     if switches.mode not in _FILLING_MODES:
         hint = f"TRIGGER {' or '.join(_FILLING_MODES)}"
         raise reader.unsupported(f"FILL with TRIGGER {switches.mode}", word=word, hint=hint)
-    follows = [
-        f"IGNORE {name} 0"
-        for name, ignored in (("EXPIRED", switches.expired), ("UPDATE", switches.update))
-        if not ignored
-    ]
-    if fill is not None and fill.mode == "PREV" and follows:
-        raise reader.unsupported(
-            f"FILL(PREV) with {follows[0]}, by which a window changes and those filled from it do not",
-            word=word,
-            hint="without it, RECALCULATE corrects both",
-        )
 
 
 def _check_force(reader: Reader, draft: Draft, switches: _Switches) -> None:
@@ -457,16 +446,20 @@ def _check_tags(reader: Reader, draft: Draft) -> None:
 def _policies(values: StreamOptions, switches: _Switches, draft: Draft) -> StreamOptions:
     by_row = _is_by_row(draft)  # nothing closes, so nothing has expired
     by_clock = switches.mode == "FORCE_WINDOW_CLOSE"
+    # What CONTINUOUS_WINDOW_CLOSE does about changes it does from time to time (TDengine).
+    in_time = switches.mode == "CONTINUOUS_WINDOW_CLOSE"
+    ignores = switches.expired or in_time
     return replace(
         values,
         at_once=switches.mode == "AT_ONCE" and not by_row,
         by_clock=by_clock,
         at_close=not by_clock,
-        ignore_disorder=switches.expired and not by_row,
-        follow_updates=switches.expired and not switches.update and not by_row,
+        ignore_disorder=ignores and not by_row,
+        follow_updates=ignores and not (switches.update or in_time or by_row),
         fill_history=switches.history,
         ignore_nodata=isinstance(draft.trigger.value, IntervalTrigger) and values.fill is None,
         converts=True,
+        names_apart=True,
         notify_only=draft.output is None,
         unique_times=not by_row and not isinstance(draft.trigger.value, IntervalTrigger | SessionTrigger),
     )

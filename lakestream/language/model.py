@@ -254,7 +254,8 @@ class StreamOptions:
     ``recalculate_every``: late changes are corrected at instants so far apart;
     ``notify_only``: results are sent and not stored; ``fill``: what windows without rows hold (None: what
     the calculation gives over nothing); ``unique_times``: rows may not share a time by a composite key;
-    ``converts``: results are converted to the columns of a table that is there, taken in order.
+    ``converts``: results are converted to the columns of a table that is there, taken in order;
+    ``names_apart``: no two groups share a subtable, also where its expression gives them one name.
 
     ``drops_late``: one timeline for all groups; a row behind its mark is left out for good, and each
     window fires once, over the rows that were admitted; with ``exact``, late rows are admitted too and
@@ -286,6 +287,7 @@ class StreamOptions:
     fill: Fill | None = None
     unique_times: bool = False
     converts: bool = False
+    names_apart: bool = False
     drops_late: bool = False
     time_column: Fragment | None = None
     by_arrival: bool = False

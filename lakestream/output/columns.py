@@ -187,6 +187,29 @@ def _group_names(definition: StreamDefinition) -> Mapping[str, str]:
     return names
 
 
+def subtables_are_groups(definition: StreamDefinition) -> bool:
+    """Return whether different groups have different subtables.
+
+    So it is by default, where OUTPUT_SUBTABLE is a text around the only key, and in the classic syntax.
+    """
+    return definition.subtable is None or _is_around_key(definition) or _has_group_behind(definition)
+
+
+def _is_around_key(definition: StreamDefinition) -> bool:
+    if definition.subtable is None or len(definition.partition_by) != 1:
+        return False
+    node = parse_expression(definition.subtable)
+    parts = node.expressions if isinstance(node, exp.Concat) else [node]
+    columns = [part for part in parts if isinstance(part, exp.Column)]
+    return len(columns) == 1 and all(isinstance(part, exp.Column | exp.Literal) for part in parts)
+
+
+def _has_group_behind(definition: StreamDefinition) -> bool:
+    """Return whether names that groups may share get the group's number behind them (TDengine 3.2.3)."""
+    keyed = bool(definition.partition_by)
+    return definition.options.names_apart and keyed and not _is_around_key(definition)
+
+
 def subtable_sql(definition: StreamDefinition) -> str:
     """Return SQL for the name of a group's subtable: OUTPUT_SUBTABLE cut to length, or one of its own."""
     columns = ", ".join(f"_ls_g{number}" for number, _ in enumerate(definition.partition_by, 1))
@@ -194,5 +217,8 @@ def subtable_sql(definition: StreamDefinition) -> str:
     if definition.subtable is None:
         return own
     expression = group_expression(definition.subtable, definition)
-    named = f"substring(CAST({expression} AS STRING), 1, {MAX_SUBTABLE_NAME})"
-    return f"coalesce({named}, {own})"
+    behind = "''"
+    if _has_group_behind(definition):
+        behind = f"concat({exp.Literal.string(f'_{definition.output.name}_').sql('spark')}, _ls_gid)"
+    cut = f"substring(CAST({expression} AS STRING), 1, {MAX_SUBTABLE_NAME} - length({behind}))"
+    return f"coalesce(concat({cut}, {behind}), {own})"
