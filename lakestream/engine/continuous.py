@@ -106,7 +106,7 @@ class ContinuousQueries:
         self._check_distance(statement)
         check_reach(statement)
         self._check_targets(statement)
-        outputs(statement.select, self.reader.tree.series())
+        outputs(statement.select, self.reader.tree.series())  # what the executions will make of it, now
         now = to_micros(self.clock.now())
         record = QueryRecord(
             uuid4().hex, statement.name, statement.text, self.zone, now, self._boundary(statement, now), 0

@@ -180,15 +180,16 @@ def _forbidden(f: Fragment, node: exp.Expr, message: str) -> StatementError:
     )
 
 
+_WRITTEN = {"quantile": "percentile"}
+"""Functions that sqlglot calls otherwise than Spark."""
+
+
 def _function(node: exp.Expr, among: frozenset[str]) -> str:
     """Return the function's name when it is one of these, however sqlglot calls it."""
-    if isinstance(node, (exp.Anonymous, exp.AnonymousAggFunc)):
-        names = [node.name]
-    elif isinstance(node, exp.Func):
-        names = [*node.sql_names(), node.sql("spark").partition("(")[0]]  # percentile is its quantile
-    else:
-        names = []
-    return next((name.lower() for name in names if name.lower() in among), "")
+    anonymous = isinstance(node, (exp.Anonymous, exp.AnonymousAggFunc))
+    names = [node.name] if anonymous else node.sql_names() if isinstance(node, exp.Func) else []
+    written = (_WRITTEN.get(name.lower(), name.lower()) for name in names)
+    return next((name for name in written if name in among), "")
 
 
 def _check_table(f: Fragment, table: exp.Table) -> None:
