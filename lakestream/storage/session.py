@@ -51,7 +51,7 @@ _OWN = {
     "spark.locality.wait": "0",
     # Small ticks: one planning per query instead of one per stage.
     "spark.sql.adaptive.enabled": "false",
-    # One large tick's queries are a hundred classes: with Spark's 100 entries, each tick compiles them anew.
+    # The queries of one large tick are a hundred classes: Spark's 100 entries may not hold them for the next.
     "spark.sql.codegen.cache.maxEntries": "2000",
     # Delta replays a table's log in 50 tasks unless told; ours are short.
     "spark.databricks.delta.snapshotPartitions": "2",
