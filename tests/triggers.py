@@ -121,6 +121,18 @@ class Limit(Recorder):
         return not exceeded
 
 
+tablets: list[Tablet] = []
+"""What the triggers of the class Keeper have seen in this process."""
+
+
+class Keeper(Trigger):
+    """Keeps the tablets that it sees."""
+
+    def fire(self, tablet: Tablet) -> bool:
+        tablets.append(tablet)
+        return True
+
+
 class RunningCount(Recorder):
     """Keeps the number of points it has seen."""
 

@@ -1,11 +1,14 @@
 """Firing triggers: BEFORE in lakestream's own write path, AFTER from the change feed (IoTDB A4).
 
-An AFTER trigger sees the commits of whoever wrote, at least once, each as one tablet per device. How far
-it has come, and the state of a STATEFUL one, are recorded together after every round.
+An AFTER trigger sees the commits of whoever wrote, at least once: each as one tablet per device, or per row
+of an INSERT … VALUES. How far it has come, and the state of a STATEFUL one, are recorded together after
+every round. Which points a commit of lakestream itself names, it says; of others' commits the points are
+those whose value has changed.
 """
 
 from __future__ import annotations
 
+import functools
 import logging
 from dataclasses import dataclass, field, replace
 from sys import maxsize
@@ -25,7 +28,7 @@ from lakestream.language.iotdb.values import CreateTrigger
 from lakestream.language.model import TableName
 from lakestream.language.source import place_of
 from lakestream.storage.definitions import TriggerRecord
-from lakestream.storage.delta import changes_arrow
+from lakestream.storage.delta import align, changes_arrow, read_commits, written_of
 from lakestream.storage.tree import DEVICE, TIME
 
 if TYPE_CHECKING:
@@ -44,15 +47,25 @@ if TYPE_CHECKING:
     from lakestream.storage.definitions import Definitions
     from lakestream.storage.tree import Tree
 
-    _Committed = tuple[int, Path, dict[str, str], pa.Table]
-    """A commit's version, a device, the types of its measurements, and the points (AT, a column each)."""
-
 _log = logging.getLogger(__name__)
 _RETRY_MICROS = 20_000_000
 """How long after a failure to read a table's commits they are read again."""
 
 _MAPPED = "mapped tables"
 _VERSION, _CHANGE = "_commit_version", "_change_type"
+
+
+@dataclass(frozen=True)
+class _Points:
+    """Points that triggers see at once: those of a device in one write (AT, and a column each).
+
+    ``types`` are those of the measurements; ``batch`` tells the write, or the row of one, from others.
+    """
+
+    batch: str
+    device: Path
+    types: dict[str, str]
+    rows: pa.Table
 
 
 @dataclass
@@ -253,14 +266,14 @@ class Triggers:
             return
         call = uuid4().hex
         try:
-            for device, types, rows in _tablets_of(blocks):
+            for points in _points_of(blocks, call):
                 for hook in hooks:
-                    tablet = _tablet(hook, device, types, rows, f"{call}", None)
+                    tablet = _tablet(hook, points, None)
                     if tablet is not None and not _fired(hook, tablet) and hook.is_pessimistic:
                         raise StatementError(
                             "TRIGGER_FAILED",
                             "Failed to complete the insertion because trigger error before the insertion: "
-                            f"{hook.record.name} failed for {device}",
+                            f"{hook.record.name} failed for {points.device}",
                         )
         finally:
             self._save([hook for hook in hooks if hook.statement.stateful])
@@ -317,8 +330,8 @@ class Triggers:
         error, hooks, fired = None, [], 0
         try:
             hooks = [self._hook(record) for record in records]
-            for commit, device, types, rows in self._committed(info, mapped, max(after, 0), version):
-                fired += self._after(hooks, info, commit, (device, types, rows))
+            for commit, points in self._committed(info, mapped, max(after, 0), version):
+                fired += self._after(hooks, info, commit, points)
             for hook in hooks:
                 hook.record = replace(hook.record, versions={**hook.record.versions, info.path: version})
         except LakestreamError as failure:
@@ -327,20 +340,13 @@ class Triggers:
             self._retry_at[info.path] = to_micros(self.clock.now()) + _RETRY_MICROS
         return hooks, _report(info, after, version, fired, error)
 
-    def _after(
-        self,
-        hooks: Sequence[_Hook],
-        info: TableInfo,
-        commit: int,
-        tablet: tuple[Path, dict[str, str], pa.Table],
-    ) -> int:
+    def _after(self, hooks: Sequence[_Hook], info: TableInfo, commit: int, points: _Points) -> int:
         """Fire the triggers with one device's points of one commit; return how many calls that were."""
-        device, types, rows = tablet
         fired = 0
         for hook in hooks:
             if hook.record.versions.get(info.path, -1) >= commit:
                 continue
-            own = _tablet(hook, device, types, rows, f"{info.name}/{commit}", commit)
+            own = _tablet(hook, points, commit)
             if own is None:
                 continue
             fired += 1
@@ -350,35 +356,48 @@ class Triggers:
 
     def _committed(
         self, info: TableInfo, mapped: Sequence[Mapped], after: int, upto: int
-    ) -> Iterator[_Committed]:
-        """Yield the new points of each commit and device, in order: with their types by measurement."""
+    ) -> Iterator[tuple[int, _Points]]:
+        """Yield what each commit wrote, in order: a device's points, or a row of them, at a time."""
         if not mapped:
             yield from self._own_points(info, after, upto)
         for one in mapped:
             yield from self._mapped_points(one, after, upto)
 
-    def _own_points(self, info: TableInfo, after: int, upto: int) -> Iterator[_Committed]:
+    def _own_points(self, info: TableInfo, after: int, upto: int) -> Iterator[tuple[int, _Points]]:
         by_device: dict[str, list[Series]] = {}
         for one in self.tree.series():
             if one.table == info.name:
                 by_device.setdefault(one.device, []).append(one)
         table = self.tree.catalog.handles.open(info.path)
-        changes = changes_arrow(table, after, upto, [column.name for column in info.columns])
-        for version, text, own in _by_device(_new_points(changes), by_device):
-            series = by_device[text]
-            types = {one.path.measurement: one.type for one in series}
-            points = own.select([TIME, *(one.column for one in series)])
-            yield version, series[0].path.device, types, points.rename_columns([AT, *types])
+        commits = read_commits(table.path, after, upto)
+        written = {commit.version: written_of(commit) for commit in commits}
+        changed = {}
+        if any(commit.data_change and written[commit.version] is None for commit in commits):
+            changes = changes_arrow(table, after, upto, [column.name for column in info.columns])
+            changed = _by_version(_new_points(changes))
+        for version, own in written.items():
+            if own is not None:
+                rows, row_by_row = align(own.rows, table.schema), own.row_by_row
+            elif version in changed:
+                rows, row_by_row = changed[version], False
+            else:
+                continue
+            batch = f"{info.name}/{version}"
+            for text, batch_of_rows, found in _by_device(rows, by_device, batch, row_by_row):
+                yield version, _points(by_device[text], batch_of_rows, found)
 
-    def _mapped_points(self, mapped: Mapped, after: int, upto: int) -> Iterator[_Committed]:
+    def _mapped_points(self, mapped: Mapped, after: int, upto: int) -> Iterator[tuple[int, _Points]]:
         rows = _new_points(self.mapped.changes(mapped, after, upto))
         devices = {text: mapped.device_path(text) for text in sorted(set(rows[DEVICE].to_pylist()))}
         types = {node_of(column): kind for column, kind in mapped.measurements}
         names = [f"m{number}" for number in range(len(types))]
-        for version, text, own in _by_device(rows, devices):
-            device = devices[text]
-            if device is not None:
-                yield version, device, types, own.select([TIME, *names]).rename_columns([AT, *types])
+        for version, commit in _by_version(rows).items():
+            batch = f"{mapped.info.name}/{version}"
+            for text, _, own in _by_device(commit, devices, batch, row_by_row=False):
+                device = devices[text]
+                if device is not None:
+                    points = own.select([TIME, *names]).rename_columns([AT, *types])
+                    yield version, _Points(batch, device, types, points)
 
     def _version(self, info: TableInfo) -> int:
         return self.tree.catalog.handles.latest(info.path).version
@@ -397,16 +416,38 @@ def _place(record: TriggerRecord, info: TableInfo, mapped: Sequence[Mapped]) -> 
     return record.versions.get(info.path, maxsize if mapped else -1)
 
 
-def _by_device(rows: pa.Table, devices: Iterable[str]) -> Iterator[tuple[int, str, pa.Table]]:
-    """Yield the rows of each commit and device, in order."""
+def _by_version(rows: pa.Table) -> dict[int, pa.Table]:
+    """Return the rows of each commit, in order."""
     import pyarrow.compute as pc
 
-    for version in sorted(pc.unique(rows[_VERSION]).to_pylist()):
-        commit = rows.filter(pc.equal(rows[_VERSION], version))
-        for device in devices:
-            own = commit.filter(pc.equal(commit[DEVICE], device))
-            if own.num_rows:
-                yield version, device, own
+    versions = sorted(pc.unique(rows[_VERSION]).to_pylist())
+    return {version: rows.filter(pc.equal(rows[_VERSION], version)) for version in versions}
+
+
+def _by_device(
+    rows: pa.Table, devices: Iterable[str], batch: str, row_by_row: bool
+) -> Iterator[tuple[str, str, pa.Table]]:
+    """Yield the rows of each device of one commit, by time, with what tells them from others.
+
+    Row by row each on its own, in the order they were written in.
+    """
+    import pyarrow.compute as pc
+
+    if row_by_row:
+        for place, device in enumerate(rows[DEVICE].to_pylist()):
+            yield device, f"{batch}/{place}", rows.slice(place, 1)
+        return
+    for device in devices:
+        own = rows.filter(pc.equal(rows[DEVICE], device))
+        if own.num_rows:
+            yield device, batch, own.sort_by(TIME)
+
+
+def _points(series: Sequence[Series], batch: str, rows: pa.Table) -> _Points:
+    """Return rows of a database's table as points of a device, which has these series."""
+    types = {one.path.measurement: one.type for one in series}
+    points = rows.select([TIME, *(one.column for one in series)]).rename_columns([AT, *types])
+    return _Points(batch, series[0].path.device, types, points)
 
 
 def _called(call: Callable[[], None]) -> None:
@@ -430,38 +471,41 @@ def _fired(hook: _Hook, tablet: Tablet) -> bool:
     return False
 
 
-def _tablets_of(blocks: Sequence[Block]) -> Iterator[tuple[Path, dict[str, str], pa.Table]]:
-    """Yield the points of each device of blocks."""
+def _points_of(blocks: Sequence[Block], batch: str) -> Iterator[_Points]:
+    """Yield the points of each device of blocks, row by row where a block is to be seen so."""
     import pyarrow.compute as pc
 
     for block in blocks:
         for name, device in block.devices.items():
-            rows = block.rows.filter(pc.equal(block.rows[OF], name))
-            if rows.num_rows:
-                yield device, block.types, rows.drop_columns([OF])
+            rows = block.rows.filter(pc.equal(block.rows[OF], name)).drop_columns([OF])
+            if block.row_by_row:
+                for place in range(rows.num_rows):
+                    yield _Points(f"{batch}/{place}", device, block.types, rows.slice(place, 1))
+            elif rows.num_rows:
+                yield _Points(batch, device, block.types, rows)
 
 
-def _tablet(
-    hook: _Hook, device: Path, types: dict[str, str], rows: pa.Table, batch: str, commit: int | None
-) -> Tablet | None:
+def _tablet(hook: _Hook, points: _Points, commit: int | None) -> Tablet | None:
     """Return what a trigger sees of a device's points: its pattern's series; None when that is nothing."""
-    pattern = hook.statement.pattern
+    import pyarrow.compute as pc
+
+    pattern, device, rows = hook.statement.pattern, points.device, points.rows
     names = [
         name
-        for name in types
+        for name in points.types
         if pattern.matches(Path((*device.nodes, name))) and rows[name].null_count < rows.num_rows
     ]
     if not names:
         return None
-    points = rows.select([AT, *names]).rename_columns([TIME, *names])
+    some = functools.reduce(pc.or_, [pc.is_valid(rows[name]) for name in names])
     return Tablet(
-        id=f"{hook.record.uuid}/{device}/{batch}",
+        id=f"{hook.record.uuid}/{device}/{points.batch}",
         device=str(device),
         event=hook.statement.event,
         commit_version=commit,
         measurements=tuple(names),
-        types=tuple(types[name] for name in names),
-        rows=points,
+        types=tuple(points.types[name] for name in names),
+        rows=rows.filter(some).select([AT, *names]).rename_columns([TIME, *names]),
     )
 
 

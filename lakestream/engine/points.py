@@ -5,7 +5,7 @@ A second point at the time of another one replaces it; a measurement without a v
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from lakestream.engine.faults import reach
@@ -13,6 +13,7 @@ from lakestream.errors import StatementError
 from lakestream.language.iotdb.paths import ROOT, Path, name_of
 from lakestream.storage.catalog import Column
 from lakestream.storage.delta import (
+    Written,
     align,
     commit,
     identifier,
@@ -55,11 +56,14 @@ class Block:
     """Points of some devices: ``rows`` has their device (OF), time (AT) and a column per measurement.
 
     ``devices`` are the paths of the devices by how they are written; ``types`` are IoTDB's by measurement.
+    ``row_by_row``: triggers see the rows one after the other, as those of INSERT … VALUES, not a device's at
+    once.
     """
 
     devices: dict[str, Path]
     types: dict[str, str]
     rows: pa.Table
+    row_by_row: bool = False
 
 
 class Writer:
@@ -86,7 +90,8 @@ class Writer:
         for block in blocks:
             for table, rows in self._placed(block):
                 parts.setdefault(table, []).append(rows)
-        return sum(self._write_table(table, rows, tag) for table, rows in parts.items())
+        row_by_row = any(block.row_by_row for block in blocks)
+        return sum(self._write_table(table, rows, tag, row_by_row) for table, rows in parts.items())
 
     def has_written(self, tag: CommitTag) -> bool:
         """Return whether a table holds its commit of a tag."""
@@ -106,20 +111,25 @@ class Writer:
             placed.append((table, rows.rename_columns([DEVICE, TIME, *(c for _, c in columns)])))
         return placed
 
-    def _write_table(self, name: str, parts: Sequence[pa.Table], tag: CommitTag | None) -> int:
+    def _write_table(
+        self, name: str, parts: Sequence[pa.Table], tag: CommitTag | None, row_by_row: bool
+    ) -> int:
         import pyarrow as pa
 
         info = self.tree.catalog.table(ROOT, name)
         table = self.tree.catalog.handles.latest(info.path)
-        aligned = [align(_cast(part, table.schema), table.schema) for part in parts]
-        rows = _merged(pa.concat_tables(aligned)) if len(aligned) > 1 else _merged(aligned[0])
-        rows = rows.filter(_some(rows))
-        if not rows.num_rows:
+        given = pa.concat_tables([align(_cast(part, table.schema), table.schema) for part in parts])
+        given = given.filter(_some(given))
+        if not given.num_rows:
             return 0
+        rows = _merged(given)
+        written = None
+        if not self.triggers.is_idle():
+            written = Written(given if row_by_row else rows, row_by_row)
         if tag is None:
-            insert_rows(info, rows, tables=self.tree.catalog.handles, keep_old=True)
+            insert_rows(info, rows, tables=self.tree.catalog.handles, keep_old=True, written=written)
         else:
-            _commit(table, info, rows, tag)
+            _commit(table, info, rows, tag, written)
         return int(rows.num_rows)
 
 
@@ -249,7 +259,7 @@ def _laid_over(rows: pa.Table, old: pa.Table) -> pa.Table:
     return pa.table(dict(zip([DEVICE, TIME, *names], columns, strict=True))).select(rows.column_names)
 
 
-def _commit(table: Table, info: TableInfo, rows: pa.Table, tag: CommitTag) -> None:
+def _commit(table: Table, info: TableInfo, rows: pa.Table, tag: CommitTag, written: Written | None) -> None:
     """Write rows at most once: what lies in their range of time is written anew with them."""
     first, last = _span(rows)
     old = None if lies_behind(table, info, first) else _old(table, info, rows)
@@ -258,6 +268,9 @@ def _commit(table: Table, info: TableInfo, rows: pa.Table, tag: CommitTag) -> No
         time = identifier(info.time_column)
         within = f"{time} >= {timestamp_literal(first)} AND {time} <= {timestamp_literal(last)}"
         rows, replaced = _laid_over(rows, old), f"{_devices_of(rows)} AND {within}"
+    if written is not None:
+        named = written.metadata(rewrites=replaced is not None)
+        tag = replace(tag, metadata={**tag.metadata, **named})
     reach("C6a")
     commit(table, rows, tag, replace=replaced)
     reach("C6b")

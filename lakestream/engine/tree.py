@@ -163,7 +163,7 @@ class TreeEngine:
                 now_us=self._now_us,
                 zone=self.zone,
             )
-            count = self.writer.write([block])
+            count = self.writer.write([replace(block, row_by_row=True)])
         except LakestreamError as error:
             raise error.at(place_of(statement.place)) from None
         return Result(message=f"inserted {count} row{'s' if count != 1 else ''}")

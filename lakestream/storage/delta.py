@@ -18,6 +18,7 @@ from lakestream.storage.reading import (
 )
 from lakestream.storage.table import Capabilities, Table, Tables, capabilities
 from lakestream.storage.upkeep import Rules, Upkeep, compact, keep_up, retention
+from lakestream.storage.written import Written, written_of
 
 __all__ = [
     "Capabilities",
@@ -28,6 +29,7 @@ __all__ = [
     "Table",
     "Tables",
     "Upkeep",
+    "Written",
     "align",
     "append",
     "appended_spark",
@@ -50,4 +52,5 @@ __all__ = [
     "text_literal",
     "timestamp_literal",
     "update_where",
+    "written_of",
 ]

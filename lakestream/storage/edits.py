@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 from weakref import WeakKeyDictionary
 
-from deltalake import DeltaTable, Schema, write_deltalake
+from deltalake import CommitProperties, DeltaTable, Schema, write_deltalake
 from deltalake.exceptions import CommitFailedError, DeltaError
 from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_random
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from deltalake import Field
 
     from lakestream.storage.catalog import TableInfo
+    from lakestream.storage.written import Written
 
 _T = TypeVar("_T")
 
@@ -66,12 +68,13 @@ def create(
     return Table(path, handle)
 
 
-def append(table: Table | str, rows: pa.Table) -> int:
+def append(table: Table | str, rows: pa.Table, *, commit_properties: CommitProperties | None = None) -> int:
     """Append rows in one commit and return its version; columns that ``rows`` lack are NULL."""
     table = opened(table)
     with table.guard:
         table.refresh()
-        write_deltalake(table.handle, align(rows, table.schema), mode="append")
+        aligned = align(rows, table.schema)
+        write_deltalake(table.handle, aligned, mode="append", commit_properties=commit_properties)
         return table.version
 
 
@@ -114,14 +117,22 @@ def _named(table: Table, action: Callable[[], _T]) -> _T:
         raise StorageError("EDIT_FAILED", f"{table.path} was not changed: {first_line(error)}") from error
 
 
-def insert_rows(info: TableInfo, rows: pa.Table, *, tables: Tables, keep_old: bool = False) -> int:
+def insert_rows(
+    info: TableInfo,
+    rows: pa.Table,
+    *,
+    tables: Tables,
+    keep_old: bool = False,
+    written: Written | None = None,
+) -> int:
     """Insert rows by key in one commit and return its version (TDengine: an equal key is overwritten).
 
     Of rows with equal keys (``info.key``) the last one counts; a row whose key is in the table already
     replaces the old row, NULL in columns that ``rows`` lack; with ``keep_old`` a NULL leaves the old value
     (IoTDB). Rows that cannot meet an old key, by the
     table's newest time or by a look at the keys of their time range, are appended plainly. A table
-    without key takes every row. Raises StatementError BAD_VALUE for a NULL in a key column.
+    without key takes every row. The commit says what it is a write of where that is given (``written``).
+    Raises StatementError BAD_VALUE for a NULL in a key column.
     """
     table = tables.latest(info.path)
     with table.guard:
@@ -132,9 +143,15 @@ def insert_rows(info: TableInfo, rows: pa.Table, *, tables: Tables, keep_old: bo
         unique = _last_of_each(aligned, info.key)
         first, last = _span(unique, info.time_column)
         if lies_behind(table, info, first) or not _meets_old_keys(table, info, unique, first, last):
-            return append(table, unique)
-        _merge(table, info, unique, (first, last), keep_old=keep_old)
+            return append(table, unique, commit_properties=_properties(written, rewrites=False))
+        properties = _properties(written, rewrites=True)
+        _merge(table, info, unique, (first, last), keep_old=keep_old, properties=properties)
         return table.version
+
+
+def _properties(written: Written | None, *, rewrites: bool) -> CommitProperties | None:
+    metadata = {} if written is None else written.metadata(rewrites=rewrites)
+    return CommitProperties(custom_metadata={"userMetadata": json.dumps(metadata)}) if metadata else None
 
 
 def lies_behind(table: Table, info: TableInfo, first: int) -> bool:
@@ -180,7 +197,15 @@ def _meets_old_keys(table: Table, info: TableInfo, rows: pa.Table, first: int, l
     return bool(rows.select(key).join(old, keys=key, join_type="left semi").num_rows)
 
 
-def _merge(table: Table, info: TableInfo, rows: pa.Table, span: tuple[int, int], *, keep_old: bool) -> None:
+def _merge(
+    table: Table,
+    info: TableInfo,
+    rows: pa.Table,
+    span: tuple[int, int],
+    *,
+    keep_old: bool,
+    properties: CommitProperties | None,
+) -> None:
     first, last = span
     time = identifier(info.time_column)
     equal = [f"t.{identifier(name)} = s.{identifier(name)}" for name in info.key]
@@ -188,14 +213,22 @@ def _merge(table: Table, info: TableInfo, rows: pa.Table, span: tuple[int, int],
     bounds = [f"t.{time} >= {timestamp_literal(first - 1_000)}", f"t.{time} <= {timestamp_literal(last)}"]
     kept = [name for name in rows.column_names if name not in info.key] if keep_old else []
     updates = {identifier(n): f"coalesce(s.{identifier(n)}, t.{identifier(n)})" for n in kept}
-    _merge_once(table, rows, " AND ".join([*bounds, *equal]), updates)
+    _merge_once(table, rows, " AND ".join([*bounds, *equal]), updates, properties)
 
 
 @retried
-def _merge_once(table: Table, rows: pa.Table, predicate: str, updates: Mapping[str, str]) -> None:
+def _merge_once(
+    table: Table,
+    rows: pa.Table,
+    predicate: str,
+    updates: Mapping[str, str],
+    properties: CommitProperties | None,
+) -> None:
     """Merge rows; ``updates`` say what matched rows become, empty for all of the new row."""
     table.refresh()
-    merger = table.handle.merge(rows, predicate, source_alias="s", target_alias="t")
+    merger = table.handle.merge(
+        rows, predicate, source_alias="s", target_alias="t", commit_properties=properties
+    )
     matched = merger.when_matched_update(dict(updates)) if updates else merger.when_matched_update_all()
     _named(table, matched.when_not_matched_insert_all().execute)
 

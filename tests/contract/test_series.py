@@ -459,13 +459,56 @@ def test_an_after_trigger_sees_what_others_write(world: World) -> None:
     assert not world.lake.run().ticks
 
 
-def test_an_after_trigger_sees_the_new_points_alone(world: World) -> None:
+def test_an_after_trigger_sees_the_points_that_were_written_alone(world: World) -> None:
     world.sql("INSERT INTO root.sg.d(time, a, b) VALUES (1, 1, 1), (2, 2, 2)")
     world.sql(watch("t", "AFTER"))
     world.sql("INSERT INTO root.sg.d(time, a, b) VALUES (1, 7, 1)")
     world.sql("INSERT INTO root.sg.d(time, c) VALUES (2, true)")
     world.advance(0)
-    assert fired("t") == [("root.sg.d", "a", 1), ("root.sg.d", "c", 1)]
+    assert fired("t") == [("root.sg.d", "a,b", 2), ("root.sg.d", "c", 1)]
+
+
+def kept(event: str = "AFTER") -> list[tuple[str, list[tuple[object, ...]]]]:
+    """Return the ids that triggers of the class Keeper saw, each with its points (time, and values)."""
+    found = [tablet for tablet in triggers.tablets if tablet.event == f"{event}_INSERT"]
+    return [(tablet.id, [tuple(row.values()) for row in tablet.rows.to_pylist()]) for tablet in found]
+
+
+def test_rows_of_a_statement_come_again_with_their_ids_after_a_crash(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    triggers.tablets.clear()
+    world.sql("INSERT INTO root.sg.d(time, a) VALUES (1000, 1), (3000, 1)")
+    world.sql(watch("t", "AFTER", kind="Keeper"))
+    world.sql("INSERT INTO root.sg.d(time, a) VALUES (3000, 1), (1000, 2), (1000, 3), (2000, NULL)")
+    world.sql("INSERT INTO root.sg.d(time, a) VALUES (1000, 3)")
+
+    def crash(*_: object) -> None:
+        raise SimulatedCrash
+
+    with monkeypatch.context() as broken:
+        broken.setattr(Definitions, "put_triggers", crash)
+        with pytest.raises(SimulatedCrash):
+            world.lake.run()
+    first = kept()
+    assert [points for _, points in first] == [[(at(3), 1.0)], [(at(1), 2.0)], [(at(1), 3.0)], [(at(1), 3.0)]]
+    assert len({name for name, _ in first}) == 4
+    triggers.tablets.clear()
+    world.open()
+    world.advance(0)
+    assert kept() == first
+
+
+def test_of_a_write_that_is_too_large_to_be_told_the_changed_points_are_seen(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lakestream.storage.written._MOST_BYTES", 10)
+    triggers.tablets.clear()
+    world.sql("INSERT INTO root.sg.d(time, a, b) VALUES (1000, 1, 1), (2000, 1, 1)")
+    world.sql(watch("t", "AFTER", kind="Keeper"))
+    world.lake.insert("root.sg.d", [{"ts": 1000, "a": 1.0}, {"ts": 2000, "a": 2.0}, {"ts": 1500, "a": 3.0}])
+    world.advance(0)
+    assert [points for _, points in kept()] == [[(at(1.5), 3.0), (at(2), 2.0)]]
 
 
 def test_what_a_continuous_query_writes_fires_triggers(world: World) -> None:
