@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
     from pydantic import SecretStr
 
-    from lakestream.engine.verify import Difference, Verification
+    from lakestream.engine.comparison import Difference
+    from lakestream.engine.verify import Verification
 
 _UNAUTHORISED = 401
 
@@ -197,7 +198,7 @@ def _result(answer: dict[str, Any]) -> Result:
 
 
 def _difference(types: list[str], told: dict[str, Any]) -> Difference:
-    from lakestream.engine.verify import Difference
+    from lakestream.engine.comparison import Difference
 
     sides = [
         None if side is None else tuple(map(_value, types, side))

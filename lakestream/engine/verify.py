@@ -8,10 +8,11 @@ rows count, which windows fire, what they hold), and compares with the output ta
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from lakestream.compute.calculation import ROWS, WINDOWS
 from lakestream.engine.admission import FLUSH, mark_of_state
+from lakestream.engine.comparison import Comparison, Difference
 from lakestream.engine.create import open_target
 from lakestream.engine.cutting import CUTS
 from lakestream.engine.engine import compile_record, history_of, skipped_of
@@ -25,7 +26,7 @@ from lakestream.engine.stream import quoted
 from lakestream.engine.tick import evaluated_sql
 from lakestream.engine.transport import SPARK
 from lakestream.errors import NotSupportedError
-from lakestream.output.columns import END, GROUP, START
+from lakestream.output.columns import END, PROVENANCE, START
 from lakestream.storage.delta import changes_spark, read_commits, read_spark
 from lakestream.storage.registry import TickPlan
 from lakestream.triggers.cut import NO_SEEDS
@@ -43,23 +44,6 @@ if TYPE_CHECKING:
     from lakestream.storage.registry import StreamRecord
 
 _RAW, _DETECTED = "ls_raw", "ls_before_recalculation"
-_NUMBER = "_ls_number"
-TOLERANCE = 1e-9
-SHOWN = 100
-FLOATING = ("double", "float")
-
-
-@dataclass(frozen=True)
-class Difference:
-    """A row that is not as the batch evaluation has it; None on the side that has no such row."""
-
-    key: tuple[Any, ...]
-    expected: tuple[Any, ...] | None
-    found: tuple[Any, ...] | None
-
-    def __str__(self) -> str:
-        """Say what should be there and what is."""
-        return f"expected {_shown(self.expected)}, found {_shown(self.found)}"
 
 
 @dataclass(frozen=True)
@@ -167,7 +151,7 @@ class Verifier:
         else:
             expected, late = self._evaluated()
         found = self._found()
-        span = _overlap(lower_us, upper_us) if self.target.shape.provenance else None
+        span = self._overlap(lower_us, upper_us)
         if span:
             expected, found = expected.where(span), found.where(span)
         return self._compare(expected, found, late)
@@ -357,54 +341,41 @@ class Verifier:
     def _found(self) -> DataFrame:
         return read_spark(self.spark, self.target.info.path, self.output_version)
 
+    def _overlap(self, lower_us: int | None, upper_us: int | None) -> str:
+        """Return SQL that holds for rows of the windows to compare; without provenance, by their own time."""
+        start, end = START, END
+        if not self.target.shape.provenance:
+            start = end = quoted(self.target.info.time_column)
+        parts = [] if lower_us is None else [f"unix_micros({end}) {'>' if end == END else '>='} {lower_us}L"]
+        parts += [] if upper_us is None else [f"unix_micros({start}) < {upper_us}L"]
+        return " AND ".join(parts)
+
     # --- comparison ---
 
     def _compare(self, expected: DataFrame, found: DataFrame, late: int) -> Verification:
         left_out = self._wall_clock_columns()
         shape = self.target.shape
-        names = [column.name for column in shape.columns if column.name not in left_out]
-        floating = {column.name for column in shape.columns if column.type in FLOATING}
-        key = list(shape.key)
-        if not key:
-            expected, found = _numbered(expected, names, floating), _numbered(found, names, floating)
-            key = [GROUP, START, END, _NUMBER]
-            names = [*key, *names]
-        rest = [name for name in names if name not in key]
-        a = expected.selectExpr(*(f"{quoted(name)} AS {quoted(f'a_{name}')}" for name in names), "1 AS in_a")
-        b = found.selectExpr(*(f"{quoted(name)} AS {quoted(f'b_{name}')}" for name in names), "1 AS in_b")
-        on = " AND ".join(f"{quoted(f'a_{name}')} <=> {quoted(f'b_{name}')}" for name in key)
-        a.createOrReplaceTempView("ls_expected")
-        b.createOrReplaceTempView("ls_found")
-        same = " AND ".join(["in_a = 1", "in_b = 1", *(_equal(name, floating) for name in rest)])
-        joined = self.spark.sql(
-            f"SELECT *, coalesce({same}, false) AS same FROM ls_expected FULL OUTER JOIN ls_found ON {on}"
-        ).persist()
-        try:
-            row = joined.selectExpr(
-                "count_if(same)", "count(in_a)", "count(in_b)", "count_if(NOT same)"
-            ).head()
-            equal, wanted, there, differing = (int(value or 0) for value in row)  # type: ignore[union-attr]
-            listed = (
-                joined.where("NOT same")
-                .orderBy(*(quoted(f"a_{name}") for name in key))
-                .limit(SHOWN)
-                .collect()
-            )
-        finally:
-            joined.unpersist()
-        differences = tuple(_difference(item, key, names) for item in listed)
-        others = self._others_changed()
+        types = {column.name: column.type for column in shape.columns if column.name not in left_out}
+        key = shape.key
+        if not key and shape.provenance:
+            types, key = {**PROVENANCE, **types}, (*PROVENANCE,)
+        compared = Comparison(self.spark, types, key).run(expected, found)
+        differing, listed = compared.differing, compared.listed
+        if self._others_changed():
+            # What differs may be of what they were; that a row is there twice is not.
+            differing = compared.doubled if shape.key else 0
+            listed = tuple(item for item in listed if item.expected is None) if differing else ()
         return Verification(
             stream=f"{self.record.database}.{self.record.name}",
-            columns=tuple(names),
-            equal_rows=equal,
-            expected_rows=wanted,
-            found_rows=there,
-            differing_rows=0 if others else differing,
-            differing=() if others else differences,
+            columns=(*types,),
+            equal_rows=compared.equal,
+            expected_rows=compared.expected,
+            found_rows=compared.found,
+            differing_rows=differing,
+            differing=listed,
             late_ignored=late,
             left_out_columns=tuple(left_out),
-            left_out_rows=differing if others else 0,
+            left_out_rows=compared.differing - differing,
         )
 
     def _wall_clock_columns(self) -> list[str]:
@@ -440,35 +411,3 @@ def _state_at(stream: Stream, version: int) -> str:
         f"SELECT gid{groups}, min(first) AS first, max(newest) AS newest FROM {_DETECTED} "
         f"WHERE v <= {version} GROUP BY gid"
     )
-
-
-def _numbered(rows: DataFrame, names: list[str], floating: set[str]) -> DataFrame:
-    """Return rows without a key with their number in their window; what may differ a little orders last."""
-    order = ", ".join(quoted(name) for name in sorted(names, key=lambda name: name in floating))
-    return rows.selectExpr(
-        "*", f"row_number() OVER (PARTITION BY {GROUP}, {START}, {END} ORDER BY {order}) AS {_NUMBER}"
-    )
-
-
-def _shown(row: tuple[Any, ...] | None) -> str:
-    return "no row" if row is None else f"({', '.join(str(value) for value in row)})"
-
-
-def _equal(name: str, floating: set[str]) -> str:
-    a, b = quoted(f"a_{name}"), quoted(f"b_{name}")
-    if name not in floating:
-        return f"{a} <=> {b}"
-    return f"({a} <=> {b} OR abs({a} - {b}) <= {TOLERANCE} * greatest(abs({a}), abs({b})))"
-
-
-def _overlap(lower_us: int | None, upper_us: int | None) -> str:
-    parts = [] if lower_us is None else [f"unix_micros({END}) > {lower_us}L"]
-    parts += [] if upper_us is None else [f"unix_micros({START}) < {upper_us}L"]
-    return " AND ".join(parts)
-
-
-def _difference(row: Any, key: list[str], names: list[str]) -> Difference:  # noqa: ANN401 - a Spark Row
-    expected = tuple(row[f"a_{name}"] for name in names) if row["in_a"] else None
-    found = tuple(row[f"b_{name}"] for name in names) if row["in_b"] else None
-    side = "a" if row["in_a"] else "b"
-    return Difference(tuple(row[f"{side}_{name}"] for name in key), expected, found)

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from lakestream.cli import cli
 from lakestream.engine.engine import TickReport
 from lakestream.engine.result import Result
-from lakestream.engine.verify import Difference, Verification
+from lakestream.engine.verify import Verification
 from lakestream.lake import StreamStatus
 from lakestream.storage.layout import Layout
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from click.testing import Result as Outcome
 
+    from lakestream.engine.comparison import Difference
     from lakestream.engine.maintenance import Maintained
 
 

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from lakestream.engine.comparison import Difference
 from lakestream.engine.maintenance import Maintained
 from lakestream.engine.result import Result
-from lakestream.engine.verify import Difference
 from tests.unit.cli.conftest import report, status, verification
 
 if TYPE_CHECKING:

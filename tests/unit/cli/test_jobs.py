@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from lakestream.cli.bundle import Bundle
-from lakestream.engine.verify import Difference
+from lakestream.engine.comparison import Difference
 from lakestream.errors import ConfigError
 from tests.unit.cli.conftest import status, verification
 

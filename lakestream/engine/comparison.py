@@ -1,0 +1,141 @@
+"""Rows held against rows as multisets: of equal rows each one counts, and floating-point ones may be near."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from lakestream.engine.stream import quoted
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyspark.sql import DataFrame, SparkSession
+
+TOLERANCE = 1e-9
+SHOWN = 100
+_FLOATING = ("double", "float")
+_EXPECTED, _FOUND = "ls_expected", "ls_found"
+_NUMBER = "_ls_number"
+_COLUMN = "c"
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A row that is not as the batch evaluation has it; None on the side that has no such row."""
+
+    key: tuple[Any, ...]
+    expected: tuple[Any, ...] | None
+    found: tuple[Any, ...] | None
+
+    def __str__(self) -> str:
+        """Say what should be there and what is."""
+        return f"expected {_shown(self.expected)}, found {_shown(self.found)}"
+
+
+@dataclass(frozen=True)
+class Compared:
+    """How many rows are equal, expected, found and differ; ``listed`` are the first 100 that differ.
+
+    ``doubled`` counts, of those that differ, rows beyond the first of a key.
+    """
+
+    equal: int
+    expected: int
+    found: int
+    differing: int
+    doubled: int
+    listed: tuple[Difference, ...]
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Compares relations with the columns ``types`` (name and Spark type) by the columns ``key``.
+
+    Rows of one key are numbered on both sides and compared number by number: a row that is there twice
+    differs from one that should be there once. What is floating-point tells no keys apart, and may differ
+    by a relative 1e-9.
+    """
+
+    spark: SparkSession
+    types: dict[str, str]
+    key: Sequence[str]
+
+    def run(self, expected: DataFrame, found: DataFrame) -> Compared:
+        """Count the rows that are equal and those that are not."""
+        self._numbered(expected, "a").createOrReplaceTempView(_EXPECTED)
+        self._numbered(found, "b").createOrReplaceTempView(_FOUND)
+        on = " AND ".join(f"a_{name} <=> b_{name}" for name in [*self._keys, _NUMBER])
+        same = " AND ".join(["a_there", "b_there", *map(self._equal, self._rest)])
+        joined = self.spark.sql(
+            f"SELECT *, coalesce({same}, false) AS same FROM {_EXPECTED} FULL OUTER JOIN {_FOUND} ON {on}"
+        ).persist()
+        try:
+            return self._counted(joined)
+        finally:
+            joined.unpersist()
+
+    def _counted(self, joined: DataFrame) -> Compared:
+        from pyspark.sql import functions as F  # noqa: N812
+
+        counts = joined.selectExpr(
+            "count_if(same)",
+            "count(a_there)",
+            "count(b_there)",
+            "count_if(NOT same)",
+            f"count_if(NOT same AND a_there IS NULL AND b_{_NUMBER} > 1)",
+        ).head()
+        order = [F.expr(f"coalesce(a_{name}, b_{name})") for name in [*self._keys, _NUMBER]]
+        listed = joined.where("NOT same").orderBy(*order).limit(SHOWN).collect()
+        assert counts is not None  # a query without GROUP BY has a row
+        equal, expected, there, differing, doubled = map(int, counts)
+        return Compared(equal, expected, there, differing, doubled, tuple(map(self._difference, listed)))
+
+    @property
+    def _names(self) -> dict[str, str]:
+        """The columns by the names they have in the comparison."""
+        return {f"{_COLUMN}{number}": name for number, name in enumerate(self.types)}
+
+    @property
+    def _keys(self) -> list[str]:
+        return [own for own, name in self._names.items() if name in self.key and not self._floats(name)]
+
+    @property
+    def _rest(self) -> list[str]:
+        return [own for own in self._names if own not in self._keys]
+
+    def _floats(self, name: str) -> bool:
+        return self.types[name] in _FLOATING
+
+    def _numbered(self, rows: DataFrame, side: str) -> DataFrame:
+        """Return rows with their number among those of their key; near values are in the same order."""
+        listed = [f"{quoted(name)} AS {own}" for own, name in self._names.items()]
+        floating = [own for own in self._rest if self._floats(self._names[own])]
+        exact = [own for own in self._rest if own not in floating]
+        order = [*exact, *(f"CAST({own} AS FLOAT)" for own in floating), *floating]
+        partition = f"PARTITION BY {', '.join(self._keys)} " if self._keys else ""
+        over = f"{partition}ORDER BY {', '.join(order or ['1'])}"
+        numbered = rows.selectExpr(*listed).selectExpr("*", f"row_number() OVER ({over}) AS {_NUMBER}")
+        names = [*self._names, _NUMBER]
+        return numbered.selectExpr(*(f"{name} AS {side}_{name}" for name in names), f"true AS {side}_there")
+
+    def _equal(self, own: str) -> str:
+        a, b = f"a_{own}", f"b_{own}"
+        if not self._floats(self._names[own]):
+            return f"{a} <=> {b}"
+        apart = f"abs(CAST({a} AS DOUBLE) - {b})"
+        near = f"{apart} <= {TOLERANCE} * greatest(abs({a}), abs({b}))"
+        # Infinity is near nothing, and no number is greater than NaN.
+        return f"({a} <=> {b} OR ({apart} < double('Infinity') AND {near}))"
+
+    def _difference(self, row: Any) -> Difference:  # noqa: ANN401 - a Row of Spark
+        expected, found = (
+            tuple(row[f"{side}_{own}"] for own in self._names) if row[f"{side}_there"] else None
+            for side in "ab"
+        )
+        side = "a" if row["a_there"] else "b"
+        return Difference(tuple(row[f"{side}_{own}"] for own in self._keys), expected, found)
+
+
+def _shown(row: tuple[Any, ...] | None) -> str:
+    return "no row" if row is None else f"({', '.join(str(value) for value in row)})"
