@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, cast
 from sqlglot import exp
 
 from lakestream.compute.functions import RowOrder, aggregates, call, duration_micros, translate
+from lakestream.compute.row_functions import Rows, check_calls, rewrite_rows, row_calls
 from lakestream.errors import LakestreamError, NotSupportedError, Place, StatementError
 from lakestream.language.aggregates import is_aggregate
 from lakestream.language.dialect import DURATION_FUNCTION
@@ -22,7 +23,7 @@ from lakestream.language.model import IntervalTrigger
 from lakestream.triggers.grid import grid_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from lakestream.language.model import Fragment
     from lakestream.triggers.grid import Grid
@@ -42,7 +43,8 @@ class Relation:
 
     ``time_column`` is the event time, ``is_super`` says whether it has a ``tbname``, ``only`` is the
     subtable that the name stands for, None for the whole table; ``ties`` are the columns that put rows
-    of equal time in order, ``order`` one that the rows of a window have for all of their order.
+    of equal time in order, ``order`` one that the rows of a window have for all of their order; ``types``
+    are the columns' Spark types by the lower-case name.
     """
 
     key: str
@@ -52,6 +54,7 @@ class Relation:
     only: str | None = None
     ties: tuple[str, ...] = ()
     order: str | None = None
+    types: Mapping[str, str] = field(default_factory=dict, compare=False)
 
 
 @dataclass(frozen=True)
@@ -201,10 +204,33 @@ class _Rewriter:
             self._function(node, order)
             self._pseudo_column(node, relation)
         self._bounds(select)
-        if "inner_interval" in select.meta:
+        if calls := row_calls(_own_nodes(select)):
+            self._row_functions(select, relation, calls)
+        elif "inner_interval" in select.meta:
             self._inner_window(select, relation)
         elif "inner_partition" in select.meta:
             self._slices(select)
+
+    def _row_functions(
+        self, select: exp.Select, relation: Relation | None, calls: list[exp.Anonymous]
+    ) -> None:
+        """Functions that give several rows: of each slice and window of the query by itself."""
+        if relation is not None and relation.order is not None:
+            raise NotSupportedError(
+                f"the function {calls[0].name.lower()}() in this stream",
+                place=place_in(self.fragment, calls[0]),
+            )
+        if relation is not None:
+            rows = Rows(_row_order(relation), relation.types, self.fragment)
+        else:
+            rows = Rows(_query_order(select), {}, self.fragment)
+        group = select.args.get("group")
+        keys = [*select.meta.get("inner_partition", []), *(group.expressions if group else [])]
+        check_calls(select, calls, rows)
+        if "inner_interval" in select.meta:
+            self._number(select, relation)
+            keys.append(exp.column("_ls_n"))
+        rewrite_rows(select, calls, keys, rows)
 
     def _single_relation(self, select: exp.Select) -> Relation | None:
         source = select.args.get("from_")
@@ -257,6 +283,12 @@ class _Rewriter:
 
     def _inner_window(self, select: exp.Select, relation: Relation | None) -> None:
         """TDengine's own ``INTERVAL`` in the calculation: rows numbered by window, grouped by number."""
+        self._number(select, relation)
+        partition = [item.copy() for item in select.meta.get("inner_partition", [])]
+        select.group_by(exp.column("_ls_n"), *partition, copy=False)
+
+    def _number(self, select: exp.Select, relation: Relation | None) -> None:
+        """Have the rows numbered by the windows of INTERVAL."""
         if relation is None:
             raise StatementError(
                 "NO_ROW_ORDER",
@@ -271,8 +303,6 @@ class _Rewriter:
         for node in list(_own_nodes(select)):
             if isinstance(node, exp.Column) and not node.table:
                 _inner_placeholder(node, grid)
-        partition = [item.copy() for item in select.meta.get("inner_partition", [])]
-        select.group_by(exp.column("_ls_n"), *partition, copy=False)
 
     def _slices(self, select: exp.Select) -> None:
         """PARTITION BY without a window gives the aggregates of each slice (TDengine)."""
@@ -368,6 +398,23 @@ def _row_order(relation: Relation) -> RowOrder:
         return RowOrder(exp.column(relation.order, quoted=True), ())
     ties = tuple(exp.column(name, quoted=True) for name in relation.ties)
     return RowOrder(exp.column(relation.time_column, quoted=True), ties)
+
+
+def _query_order(select: exp.Select) -> RowOrder | None:
+    """Return the order of the rows of another query: its first column is their time (TDengine)."""
+    source = select.args.get("from_")
+    if source is None or select.args.get("joins"):
+        return None
+    inner = source.this.this if isinstance(source.this, exp.Subquery) else None
+    if isinstance(source.this, exp.Table):
+        named = [
+            cte for cte in select.root().find_all(exp.CTE) if cte.alias.lower() == source.this.name.lower()
+        ]
+        inner = named[0].this if named else None
+    if not isinstance(inner, exp.Query) or not inner.selects:
+        return None
+    first = inner.selects[0].alias_or_name
+    return RowOrder(exp.column(first, quoted=True), ()) if first and first != "*" else None
 
 
 def _inner_placeholder(node: exp.Column, grid: Grid) -> None:

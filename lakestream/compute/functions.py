@@ -19,8 +19,7 @@ if TYPE_CHECKING:
 
 REFUSED = frozenset(
     {
-        "bottom", "csum", "derivative", "diff", "forecast", "fill_forward", "histogram", "interp", "irate",
-        "mavg", "sample", "statecount", "stateduration", "tail", "top", "unique", "cols",
+        "forecast", "fill_forward", "histogram", "interp", "irate", "cols",
     }
 )  # fmt: skip
 """Functions of TDengine that give several rows, or need rows outside the window."""

@@ -86,7 +86,10 @@ def relation_of(info: TableInfo, only: str | None, used: frozenset[str] | None =
     """Return a table as calculations see it; rows of equal time are ordered by the rest of the key."""
     ties = tuple(name for name in info.key if name != info.time_column)
     key = f"{info.database}.{info.name}"
-    return Relation(key, used_columns(info, used), info.time_column, has_subtables(info), only, ties)
+    types = {column.name.lower(): column.type.lower() for column in info.columns}
+    return Relation(
+        key, used_columns(info, used), info.time_column, has_subtables(info), only, ties, types=types
+    )
 
 
 class Names:

@@ -144,6 +144,9 @@ class ForeignClauseError(ParseError):
 class TDengineParser(SparkParser):
     """Spark's parser, and TDengine's window at the end of a query."""
 
+    # ``unique(c)`` is a function of TDengine, no constraint.
+    FUNC_TOKENS: ClassVar[set[TokenType]] = SparkParser.FUNC_TOKENS | {TokenType.UNIQUE}
+
     # ``FROM t INTERVAL(5s)`` and ``FROM t PARTITION BY c`` name no alias.
     TABLE_ALIAS_TOKENS: ClassVar[set[TokenType]] = SparkParser.TABLE_ALIAS_TOKENS - {
         TokenType.INTERVAL,
