@@ -30,6 +30,7 @@ from lakestream.engine.target import (
     key_is_from_window,
     keys_are_unique,
     output_shape,
+    refuse_tag_types,
 )
 from lakestream.errors import LakestreamError, NotSupportedError, StatementError, StreamError
 from lakestream.language.expressions import parse_query, place_in
@@ -81,7 +82,7 @@ def create_stream(
     checked = _checked(spark, catalog, registry, definition, zone, uuid, exact_by_default=exact_by_default)
     stream = checked.stream
     find_errors(catalog, definition)  # before anything is made
-    output, shared = _output(catalog, registry, definition, checked.shape, uuid)
+    output, shared = _output(catalog, registry, definition, checked, uuid)
     errors_table(catalog, definition, uuid)
     table = catalog.handles.latest(stream.source.info.path)
     record = StreamRecord(
@@ -133,7 +134,7 @@ def replace_stream(
     info = catalog.find_table(database, name)
     if info is not None:
         try:
-            there = _existing(info, checked.shape, definition)
+            there = check_existing(info, checked.shape, definition, checked.group_types)
             _refuse_without_provenance(definition, info, there)
         except StatementError:
             if record.extra["shared_output"]:
@@ -234,9 +235,7 @@ def open_target(stream: Stream, record: StreamRecord, catalog: Catalog) -> Targe
     database, name = record.output.split(".", 1)
     info = catalog.find_table(database, name) or create_output(catalog, stream.definition, shape, record.uuid)
     try:
-        by_name = bool(stream.definition.columns) and bool(record.extra["shared_output"])
-        converts = stream.definition.options.converts
-        shape = check_existing(info, shape, by_name=by_name, converts=converts)
+        shape = check_existing(info, shape, stream.definition, record.extra["group_types"])
     except StatementError as error:
         raise StreamError("OUTPUT_CHANGED", error.message, hint=error.hint) from None
     if not stream.definition.stores:
@@ -556,13 +555,13 @@ def _at_calculation(definition: StreamDefinition, make: _MakeShape) -> OutputSha
 
 
 def _output(
-    catalog: Catalog, registry: Registry, definition: StreamDefinition, shape: OutputShape, uuid: str
+    catalog: Catalog, registry: Registry, definition: StreamDefinition, checked: _Checked, uuid: str
 ) -> tuple[TableInfo, bool]:
     """Return the output table, and whether it may hold rows that are not this stream's."""
     database = definition.output.database or definition.name.database or ""
     info = catalog.find_table(database, definition.output.name)
     if info is None:
-        return create_output(catalog, definition, shape, uuid), False
+        return create_output(catalog, definition, checked.shape, uuid), False
     for other in registry.streams():
         if other.output == f"{database}.{definition.output.name}":
             raise StatementError(
@@ -570,15 +569,10 @@ def _output(
                 f"{other.output} is the output table of the stream {other.database}.{other.name}",
                 hint="give every stream an output table of its own",
             )
-    there = _existing(info, shape, definition)
+    refuse_tag_types(info, definition)
+    there = check_existing(info, checked.shape, definition, checked.group_types)
     _refuse_without_provenance(definition, info, there)
     return info, True
-
-
-def _existing(info: TableInfo, shape: OutputShape, definition: StreamDefinition) -> OutputShape:
-    """Return the shape as it is written into a table that is there already."""
-    by_name, converts = bool(definition.columns), definition.options.converts
-    return check_existing(info, shape, by_name=by_name, converts=converts)
 
 
 def _refuse_without_provenance(definition: StreamDefinition, info: TableInfo, shape: OutputShape) -> None:

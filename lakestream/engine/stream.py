@@ -40,6 +40,8 @@ from lakestream.language.model import (
     MICROS,
     CountTrigger,
     EventTrigger,
+    Fragment,
+    GroupKey,
     IntervalTrigger,
     PeriodTrigger,
     RowTrigger,
@@ -58,13 +60,16 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from lakestream.language.model import (
-        Fragment,
         StreamDefinition,
         StreamOptions,
         TableName,
         Trigger,
     )
     from lakestream.storage.catalog import Catalog, TableInfo
+
+
+_OF_TABLE = GroupKey(Fragment(TBNAME), "tag_tbname", is_tbname=True)
+"""What the rows of a stream are grouped by that writes those of all subtables into one table."""
 
 
 @dataclass(frozen=True)
@@ -688,6 +693,9 @@ def compile_stream(
     names = Names(catalog, database, names_used(definition))
     source = _source(definition.source, names, catalog, database)
     info, subtable = source.info, source.subtable
+    if definition.options.one_table and has_subtables(info) and subtable is None:
+        # Rows of equal time are told apart by their tables.
+        definition = replace(definition, partition_by=(_OF_TABLE,))
     if not info.time_column and not definition.options.drops_late:
         raise StatementError(
             "NO_TIME_COLUMN",

@@ -13,6 +13,8 @@ from lakestream.engine.admission import ERRORS
 from lakestream.engine.names import visible_columns
 from lakestream.errors import StatementError
 from lakestream.language.expressions import parse_query, place_in
+from lakestream.language.model import GROUP_ID
+from lakestream.language.source import place_of
 from lakestream.output.columns import (
     GROUP,
     PROVENANCE,
@@ -89,7 +91,7 @@ def output_shape(
             place=place_in(fragment, parse_query(fragment).selects[0]),
         )
     key = [columns[0].name, *([columns[1].name] if definition.composite_key else [])]
-    if definition.partition_by:
+    if definition.partition_by and not definition.options.one_table:
         columns.append(OutputColumn(TBNAME, "string", subtable_sql(definition), of_group=True))
         columns.extend(_tags(definition, group_types))
         key.insert(0, TBNAME)
@@ -115,17 +117,23 @@ def _storable(name: str, kind: str) -> str:
 
 def _tags(definition: StreamDefinition, group_types: Sequence[str]) -> list[OutputColumn]:
     if definition.tags is not None:
+        values = [group_expression(tag.expression, definition) for tag in definition.tags]
+        kinds = {f"_ls_g{number}": kind for number, kind in enumerate(group_types, 1)}
         return [
             OutputColumn(
                 tag.name,
-                spark_type(tag.type_name),
-                group_expression(tag.expression, definition),
+                kinds[value] if tag.type_name is None else spark_type(tag.type_name),
+                value,
                 tag.comment,
                 is_tag=True,
                 of_group=True,
             )
-            for tag in definition.tags
+            for tag, value in zip(definition.tags, values, strict=True)
         ]
+    return _tags_of_keys(definition, group_types)
+
+
+def _tags_of_keys(definition: StreamDefinition, group_types: Sequence[str]) -> list[OutputColumn]:
     return [
         OutputColumn(
             default_tag_name(definition, number),
@@ -203,36 +211,94 @@ def _errors_name(definition: StreamDefinition) -> tuple[str, str]:
     return definition.name.database or "", f"{definition.name.name}{ERRORS_SUFFIX}"
 
 
-def check_existing(info: TableInfo, shape: OutputShape, *, by_name: bool, converts: bool) -> OutputShape:
+def check_existing(
+    info: TableInfo, shape: OutputShape, definition: StreamDefinition, group_types: Sequence[str]
+) -> OutputShape:
     """Hold an existing table against the shape, and return the shape as it is written there.
 
-    Columns stand in the table's order under its names (TDengine A8), or are found ``by_name`` where the
+    Columns stand in the table's order under its names (TDengine A8), or are found by name where the
     statement lists them; other columns of the table are then NULL. A result goes into a column of its own
-    type or of one that holds all its values (lakestream's own); where it ``converts`` (the classic syntax),
-    into any, and names are those of the table. The shape is without provenance where the table has no
-    columns for it. Raises StatementError OUTPUT_MISMATCH that names the first difference.
+    type or of one that holds all its values (lakestream's own), a tag into one of its own type; in the
+    classic syntax both into any that they convert to, under the table's names. The shape is without
+    provenance where the table has no columns for it.
+
+    Raises StatementError OUTPUT_MISMATCH that names the first difference.
     """
-    known = {column.name: column for column in info.columns if column.name not in info.hidden}
-    columns: list[OutputColumn] = []
-    for number, column in enumerate(shape.columns):
-        there = known.get(column.name if by_name else next(iter([*known][number : number + 1]), ""))
-        ours = f"{column.name} {column.type}"
-        if there is None:
-            raise _mismatch(info, f"it has no column for {ours}")
-        written = _converted(column, there) if converts else _widened(column, there)
+    converts, by_name = definition.options.converts, bool(definition.columns)
+    known = [column for column in info.columns if column.name not in info.hidden]
+    there = [column for column in known if not column.is_tag]
+    ours = [column for column in shape.columns if not column.is_tag]
+    tags = [column for column in shape.columns if column.is_tag]
+    tags_there = [column for column in known if column.is_tag]
+    if converts and [tag.name for tag in tags] == [GROUP_ID] and GROUP_ID not in {t.name for t in tags_there}:
+        tags = _tags_of_keys(definition, group_types)
+    tags_by_name = _names_tags(definition) if converts else by_name
+    columns = [
+        *_placed(info, ours, there, by_name=by_name, converts=converts),
+        *_placed(info, tags, tags_there, by_name=tags_by_name, converts=converts),
+    ]
+    provenance = set(PROVENANCE) <= set(visible_columns(info)) | set(info.hidden)
+    names = {column.name: written.name for column, written in zip([*ours, *tags], columns, strict=True)}
+    return OutputShape(tuple(columns), tuple(names.get(name, name) for name in shape.key), provenance)
+
+
+def _names_tags(definition: StreamDefinition) -> bool:
+    """Return whether TAGS names tags of a table that is there, instead of describing new ones."""
+    return any(tag.type_name is None for tag in definition.tags or ())
+
+
+def _placed(
+    info: TableInfo,
+    ours: Sequence[OutputColumn],
+    there: Sequence[Column],
+    *,
+    by_name: bool,
+    converts: bool,
+) -> list[OutputColumn]:
+    """Return results, or tags, as the table's columns hold them: those of their names, or in order."""
+    known = {column.name: column for column in there}
+    columns = []
+    for number, column in enumerate(ours):
+        found = known.get(column.name) if by_name else next(iter(there[number : number + 1]), None)
+        if found is None:
+            raise _mismatch(info, f"it has no {_kind(column)} for {column.name} {column.type}")
+        written = _converted(column, found) if converts else _widened(column, found)
         if written is None:
             raise _mismatch(
-                info, f"column {number + 1} is {there.name} {there.type} there and {ours} in the stream"
+                info,
+                f"{_kind(column)} {number + 1} is {found.name} {found.type} there and {column.name} "
+                f"{column.type} in the stream",
             )
         columns.append(written)
-    if not by_name and len(known) > len(columns):
-        more = [*known.values()][len(columns)]
+    if not by_name and len(there) > len(columns):
+        more = there[len(columns)]
         raise _mismatch(
-            info, f"column {len(columns) + 1} is {more.name} {more.type} there and nothing in the stream"
+            info,
+            f"{_kind(more)} {len(columns) + 1} is {more.name} {more.type} there and nothing in the stream",
         )
-    provenance = set(PROVENANCE) <= set(visible_columns(info)) | set(info.hidden)
-    names = {ours.name: written.name for ours, written in zip(shape.columns, columns, strict=True)}
-    return OutputShape(tuple(columns), tuple(names.get(name, name) for name in shape.key), provenance)
+    return columns
+
+
+def _kind(column: OutputColumn | Column) -> str:
+    return "tag" if column.is_tag else "column"
+
+
+def refuse_tag_types(info: TableInfo, definition: StreamDefinition) -> None:
+    """Refuse types in TAGS of the classic syntax for a table that is there, which has types (TDengine).
+
+    Raises StatementError TAG_TYPE_GIVEN.
+    """
+    if not definition.options.converts:
+        return
+    for tag in definition.tags or ():
+        if tag.type_name is not None and tag.name != GROUP_ID:
+            raise StatementError(
+                "TAG_TYPE_GIVEN",
+                f"TAGS gives {tag.name} a type, and {info.database}.{info.name} is there already, "
+                "with types of its own",
+                hint=f"TAGS ({', '.join(one.name for one in definition.tags or ())})",
+                place=place_of(tag.expression),
+            )
 
 
 def _mismatch(info: TableInfo, what: str) -> StatementError:
@@ -259,8 +325,11 @@ _CONVERTED = frozenset(
 
 
 def _widened(ours: OutputColumn, there: Column) -> OutputColumn | None:
-    """Return a result as a column of a table holds it; None where that does not hold all its values."""
-    fits = there.type == ours.type or there.type in _WIDER.get(ours.type, ())
+    """Return a result as a column of a table holds it; None where that does not hold all its values.
+
+    A tag is what groups are told apart by: its type is the table's (TDengine).
+    """
+    fits = there.type == ours.type or (not ours.is_tag and there.type in _WIDER.get(ours.type, ()))
     return replace(ours, type=there.type) if fits and there.name == ours.name else None
 
 

@@ -15,9 +15,10 @@ from sqlglot import exp
 from lakestream.language.checks import refuse_functions
 from lakestream.language.clauses import read_group_keys, read_into, read_output_columns
 from lakestream.language.draft import Draft
-from lakestream.language.expressions import parse_query
+from lakestream.language.expressions import given_name, parse_query
 from lakestream.language.intervals import check_no_gaps
 from lakestream.language.model import (
+    GROUP_ID,
     MICROS,
     CountTrigger,
     Duration,
@@ -30,7 +31,7 @@ from lakestream.language.model import (
     StreamOptions,
     TagDefinition,
 )
-from lakestream.language.names import name_of_text
+from lakestream.language.names import free_name, name_of_text
 from lakestream.language.notification import read_classic_notify
 from lakestream.language.tables import type_name
 from lakestream.language.triggers import ReadTrigger, read_trigger
@@ -219,14 +220,15 @@ def _read_output(reader: Reader, draft: Draft) -> None:
 
 
 def _tags(reader: Reader, draft: Draft) -> None:
-    """Take tags that are named like what the query is partitioned by."""
+    """Take tags that are named like what the query is partitioned by; a table that is there has the types."""
     taken: set[str] = set()
 
     def one() -> TagDefinition:
         word = reader.peek()
         name = reader.column_name("a tag's name")
         reader.refuse_duplicate(name, taken, word)
-        kind = type_name(reader)
+        named_only = reader.sees_symbol(",") or reader.sees_symbol(")")
+        kind = None if named_only else type_name(reader)
         comment = reader.string("a comment") if reader.accept("COMMENT") else None
         return TagDefinition(name, kind, comment, reader.source.fragment(word.start, word.end))
 
@@ -341,17 +343,31 @@ def _calculation(reader: Reader, draft: Draft, first: Word, listed: Fragment) ->
         select, sql=f"{until_list}{listed.sql} FROM %%trows", stands_for=tuple(_stands_for(draft))
     )
     items = parse_query(calculation).selects
-    if not _is_by_row(draft) and _aggregates(items[0]) and len(draft.columns) != len(items):
+    if not _is_by_row(draft) and _is_no_time(draft, items[0]) and len(draft.columns) != len(items):
         # The key of the output is a time: without one it is the window's start (TDengine).
-        calculation = replace(calculation, sql=f"{until_list}_wstart, {listed.sql} FROM %%trows")
+        name = free_name("_wstart", [given_name(item) for item in items])
+        key = "_wstart" if name == "_wstart" else f"_wstart AS {name}"
+        calculation = replace(calculation, sql=f"{until_list}{key}, {listed.sql} FROM %%trows")
     refuse_functions(calculation, _NOT_ALLOWED, "a stream in the classic syntax")
     return calculation
 
 
-def _aggregates(item: exp.Expr) -> bool:
-    call = item.unalias()
-    return isinstance(call, exp.AggFunc) or (
-        isinstance(call, exp.Anonymous) and call.name.lower() in _AGGREGATES
+def _is_no_time(draft: Draft, item: exp.Expr) -> bool:
+    """Return whether a result is known to be no time: made of aggregates, a literal, a group's value."""
+    value = item.unalias()
+    if isinstance(value, exp.Literal) or _is_key(draft, value):
+        return True
+    return any(_aggregates(node) for node in value.walk())
+
+
+def _is_key(draft: Draft, value: exp.Expr) -> bool:
+    keys = {name.lower() for key in draft.partition_by for name in (key.name, key.expression.sql)}
+    return isinstance(value, exp.Column) and value.name.lower() in keys
+
+
+def _aggregates(node: exp.Expr) -> bool:
+    return isinstance(node, exp.AggFunc) or (
+        isinstance(node, exp.Anonymous) and node.name.lower() in _AGGREGATES
     )
 
 
@@ -390,7 +406,7 @@ def _settle(reader: Reader, draft: Draft, switches: _Switches) -> None:
     elif draft.partition_by:
         place = draft.partition_by[0].expression
         tag = Fragment("_tgrpid", place.line, place.column, place.statement)
-        draft.tags = (TagDefinition("group_id", "BIGINT", None, tag),)
+        draft.tags = (TagDefinition(GROUP_ID, "BIGINT", None, tag),)
     if switches.mode == "FORCE_WINDOW_CLOSE":
         _check_force(reader, draft, switches)
     if switches.mode == "CONTINUOUS_WINDOW_CLOSE" and not isinstance(draft.trigger.value, IntervalTrigger):
@@ -460,6 +476,7 @@ def _policies(values: StreamOptions, switches: _Switches, draft: Draft) -> Strea
         ignore_nodata=isinstance(draft.trigger.value, IntervalTrigger) and values.fill is None,
         converts=True,
         names_apart=True,
+        one_table=by_row and not draft.partition_by,
         notify_only=draft.output is None,
         unique_times=not by_row and not isinstance(draft.trigger.value, IntervalTrigger | SessionTrigger),
     )

@@ -210,6 +210,9 @@ CLOCK = TableName("_lakestream", "clock")
 RESULTS = TableName("_lakestream", "results")
 """What stands for the output table of a stream that only notifies: a table that no statement names."""
 
+GROUP_ID = "group_id"
+"""The tag of an output whose statement names none, in the classic syntax."""
+
 WINDOW_OPEN, WINDOW_CLOSE, ON_TIME = "WINDOW_OPEN", "WINDOW_CLOSE", "ON_TIME"
 """The events that a statement may ask for."""
 
@@ -255,7 +258,8 @@ class StreamOptions:
     ``notify_only``: results are sent and not stored; ``fill``: what windows without rows hold (None: what
     the calculation gives over nothing); ``unique_times``: rows may not share a time by a composite key;
     ``converts``: results are converted to the columns of a table that is there, taken in order;
-    ``names_apart``: no two groups share a subtable, also where its expression gives them one name.
+    ``names_apart``: no two groups share a subtable, also where its expression gives them one name;
+    ``one_table``: rows of all subtables of the source go into one table, without subtables and tags.
 
     ``drops_late``: one timeline for all groups; a row behind its mark is left out for good, and each
     window fires once, over the rows that were admitted; with ``exact``, late rows are admitted too and
@@ -288,6 +292,7 @@ class StreamOptions:
     unique_times: bool = False
     converts: bool = False
     names_apart: bool = False
+    one_table: bool = False
     drops_late: bool = False
     time_column: Fragment | None = None
     by_arrival: bool = False
@@ -301,10 +306,10 @@ class StreamOptions:
 
 @dataclass(frozen=True)
 class TagDefinition:
-    """One tag of TAGS (…): its TDengine type as written, comment and expression."""
+    """One tag of TAGS (…): its TDengine type as written (None: the table's), comment and expression."""
 
     name: str
-    type_name: str
+    type_name: str | None
     comment: str | None
     expression: Fragment
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from lakestream.engine.target import check_existing
+from lakestream.engine.target import check_existing, refuse_tag_types
 from lakestream.errors import StatementError
+from lakestream.language import parse_script
+from lakestream.language.model import CreateStream, StreamDefinition
 from lakestream.output.columns import OutputColumn, OutputShape
 from lakestream.storage.catalog import Column, TableInfo
 
@@ -24,12 +26,29 @@ def table(*columns: Column) -> TableInfo:
     return TableInfo("main", "o", "/o", "stable", columns, "at", ("tbname", "at"))
 
 
+def classic(into: str = "o TAGS (place VARCHAR(9))", by: str = "place") -> StreamDefinition:
+    return _defined(
+        f"CREATE STREAM s INTO {into} AS SELECT _wstart, count(*) FROM m PARTITION BY {by} INTERVAL(1s)"
+    )
+
+
+def _defined(text: str) -> StreamDefinition:
+    (statement,) = parse_script(text)
+    assert isinstance(statement, CreateStream)
+    return statement.definition
+
+
+NEW = _defined(
+    "CREATE STREAM s INTERVAL(1s) SLIDING(1s) FROM m PARTITION BY place INTO o "
+    "AS SELECT _twstart AS _wstart, count(*) AS count FROM %%trows"
+)
+
 TIME, TBNAME = Column("at", "timestamp"), Column("tbname", "string")
 
 
 def test_converted_columns_are_those_of_the_table_in_order() -> None:
     there = table(TIME, Column("n", "int"), TBNAME, Column("room", "string", is_tag=True))
-    shape = check_existing(there, SHAPE, by_name=False, converts=True)
+    shape = check_existing(there, SHAPE, classic(), ["string"])
     assert [(column.name, column.type, column.sql) for column in shape.columns] == [
         ("at", "timestamp", "c1"),
         ("n", "int", "try_cast(c2 AS int)"),
@@ -49,16 +68,72 @@ def test_converted_columns_are_those_of_the_table_in_order() -> None:
         ((TIME, Column("n", "date"), TBNAME, Column("room", "string", is_tag=True)), "n date"),
         ((TIME, Column("n", "int"), Column("m", "int"), TBNAME), "column 3 is m int"),
         ((TIME, Column("n", "int"), TBNAME, Column("room", "string")), "column 4 is room"),
-        ((TIME, Column("n", "int"), TBNAME), "no column for place"),
+        ((TIME, Column("n", "int"), TBNAME), "no tag for place"),
     ],
 )
 def test_what_cannot_be_converted_is_refused(columns: tuple[Column, ...], says: str) -> None:
     with pytest.raises(StatementError, match=says) as refused:
-        check_existing(table(*columns), SHAPE, by_name=False, converts=True)
+        check_existing(table(*columns), SHAPE, classic(), ["string"])
     assert refused.value.code == "OUTPUT_MISMATCH"
 
 
 def test_without_conversion_names_and_types_must_match() -> None:
     there = table(TIME, Column("count", "bigint"), TBNAME, Column("place", "string", is_tag=True))
     with pytest.raises(StatementError, match="column 1 is at timestamp there and _wstart"):
-        check_existing(there, SHAPE, by_name=False, converts=False)
+        check_existing(there, SHAPE, NEW, ["string"])
+
+
+def test_a_tag_has_the_type_of_the_table_also_where_a_column_may_be_wider() -> None:
+    columns = (TIME, Column("count", "bigint"), TBNAME)
+    shape = OutputShape(
+        (
+            OutputColumn("at", "timestamp", "c1"),
+            OutputColumn("count", "int", "c2"),
+            OutputColumn("tbname", "string", "concat('t', _ls_g1)"),
+            OutputColumn("place", "int", "_ls_g1", is_tag=True),
+        ),
+        ("tbname", "at"),
+    )
+    fits = check_existing(table(*columns, Column("place", "int", is_tag=True)), shape, NEW, ["int"])
+    assert [column.type for column in fits.columns] == ["timestamp", "bigint", "string", "int"]
+    with pytest.raises(StatementError, match="tag 1 is place bigint there and place int"):
+        check_existing(table(*columns, Column("place", "bigint", is_tag=True)), shape, NEW, ["int"])
+
+
+def test_tags_of_a_table_are_found_by_their_names_where_the_statement_names_them() -> None:
+    there = table(
+        TIME,
+        Column("n", "bigint"),
+        TBNAME,
+        Column("other", "int", is_tag=True),
+        Column("place", "string", is_tag=True),
+    )
+    shape = check_existing(there, SHAPE, classic("o TAGS (place)"), ["string"])
+    assert [column.name for column in shape.columns] == ["at", "n", "tbname", "place"]
+    with pytest.raises(StatementError, match="tag 2 is place string there and nothing"):
+        check_existing(there, SHAPE, classic(), ["string"])
+
+
+def test_tags_of_the_table_take_the_grouping_columns_in_order_where_nothing_names_them() -> None:
+    there = table(
+        TIME,
+        Column("n", "bigint"),
+        TBNAME,
+        Column("a", "string", is_tag=True),
+        Column("b", "int", is_tag=True),
+    )
+    grouped = OutputShape(
+        (*SHAPE.columns[:3], OutputColumn("group_id", "bigint", "_ls_gid", is_tag=True)), SHAPE.key
+    )
+    shape = check_existing(there, grouped, classic("o", "place, floor"), ["string", "int"])
+    assert [(column.name, column.sql) for column in shape.columns[3:]] == [("a", "_ls_g1"), ("b", "_ls_g2")]
+
+
+def test_types_of_tags_are_for_a_table_that_is_made() -> None:
+    there = table(TIME, Column("n", "bigint"), TBNAME, Column("place", "string", is_tag=True))
+    refuse_tag_types(there, classic("o TAGS (place)"))
+    refuse_tag_types(there, classic("o"))
+    with pytest.raises(StatementError, match="TAGS gives place a type") as refused:
+        refuse_tag_types(there, classic())
+    assert refused.value.code == "TAG_TYPE_GIVEN"
+    assert refused.value.hint == "TAGS (place)"
