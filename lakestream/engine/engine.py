@@ -405,6 +405,11 @@ class Engine:
         running = self._load(record, *self.registry.last(record.uuid))
         return running.stream, running.target, running.pending or self._next(running, Look())
 
+    def next_instant(self, record: StreamRecord) -> int | None:
+        """Return the instant of PERIOD that comes next (µs since 1970 UTC), None for other streams."""
+        period = self._load(record, *self.registry.last(record.uuid)).period
+        return None if period is None else period.following(to_micros(self.clock.now()))
+
     def compact(self) -> None:
         """Put the small files of a table that ticks write together, once it has grown by enough commits.
 

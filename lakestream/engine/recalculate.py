@@ -127,6 +127,11 @@ def part_of(job: Recalculation, number: int) -> Part:
     )
 
 
+def whole_of(job: Recalculation) -> Part:
+    """Return the windows that a recalculation covers which has not been divided yet."""
+    return Part(overlap_us=job.start_us, to_us=job.end_us)
+
+
 @dataclass
 class PartRun:
     """One part of a recalculation of a stream at its place ``version`` with its ``state``."""

@@ -1,10 +1,14 @@
-"""A tick's plan as a tuple of stages: running it and explaining it interpret the same values."""
+"""A tick's plan as a tuple of stages, for every kind of tick: it runs them, and EXPLAIN prints the same."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from lakestream.engine.admission import FLUSH
+from lakestream.engine.instants import from_micros
+from lakestream.engine.passing import passes
+from lakestream.engine.readmission import ANEW
 from lakestream.engine.transport import ARROW
 from lakestream.language.model import (
     WINDOW_CLOSE,
@@ -19,10 +23,19 @@ from lakestream.language.shown import trigger_text
 from lakestream.language.targets import redacted
 
 if TYPE_CHECKING:
-    from lakestream.engine.stream import Stream
+    from collections.abc import Sequence
+
+    from lakestream.engine.stream import Part, Stream
     from lakestream.engine.target import Target
     from lakestream.language.model import Duration, Trigger
+    from lakestream.storage.catalog import TableInfo
     from lakestream.storage.registry import TickPlan
+
+PERIOD, CLOCK, DELAY = "period", "clock", "delay"
+"""Kinds of ticks: an instant of PERIOD, windows that the clock has closed, open ones whose delay is over."""
+
+CLOCK_KINDS = (DELAY, CLOCK)
+"""Kinds of ticks that take no changes: time has passed."""
 
 
 @dataclass(frozen=True)
@@ -54,12 +67,72 @@ class UpdateWindows:
 
 @dataclass(frozen=True)
 class DetectWindows:
-    """Find out which windows fire, and the state after the tick."""
+    """Find out which windows fire, and the state after the tick.
+
+    ``passes``: rows that come in order are cut and computed in one query.
+    """
+
+    rule: str
+    passes: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.rule}{'; rows in order are cut and computed in one query' if self.passes else ''}"
+
+
+@dataclass(frozen=True)
+class AdmitRows:
+    """Read the changed rows, leave late ones out, and close the windows whose time has come."""
+
+    rule: str
+    taken: str
+
+    def __str__(self) -> str:
+        return f"{self.rule}: {self.taken}"
+
+
+@dataclass(frozen=True)
+class CountWritten:
+    """Count by group the rows that were written since the instant before, which are its %%trows."""
 
     rule: str
 
     def __str__(self) -> str:
-        return self.rule
+        return f"{self.rule}: the rows written since the instant before, by group"
+
+
+@dataclass(frozen=True)
+class FireInstants:
+    """Fire an instant of the wall clock for every group (``only_written``: for those with rows)."""
+
+    only_written: bool
+    tables: tuple[str, ...]
+
+    def __str__(self) -> str:
+        groups = "every group with such rows" if self.only_written else "every group there is"
+        return "; ".join([f"the instant for {groups}", *_at_version(self.tables)])
+
+
+@dataclass(frozen=True)
+class FireByClock:
+    """Fire windows because time has passed: those that the clock has closed, or that are still open."""
+
+    rule: str
+    closes: bool
+
+    def __str__(self) -> str:
+        what = "windows that the clock has closed" if self.closes else "open windows whose delay is over"
+        return f"{self.rule}: {what}, as the state has them"
+
+
+@dataclass(frozen=True)
+class FireAgain:
+    """Find the windows of a part of event time that have fired, in the source as it is."""
+
+    rule: str
+    part: str
+
+    def __str__(self) -> str:
+        return f"{self.rule}: all windows {self.part} again, in the source as it is"
 
 
 @dataclass(frozen=True)
@@ -77,21 +150,37 @@ class ReadRows:
         if self.late_only:
             return f"rows of {self.rows} in the span of late windows, if any"
         parts = [f"rows of {self.rows} in the span of the windows"] if self.rows else []
-        parts += [f"{name} at its version in the plan" for name in self.tables]
-        return "; ".join(parts) or "nothing"
+        return "; ".join([*parts, *_at_version(self.tables)]) or "nothing"
 
 
 @dataclass(frozen=True)
 class Compute:
-    """Evaluate the calculation for all windows at once."""
+    """Evaluate the calculation for all windows at once; ``isolates``: but for those that fail in it.
+
+    ``late_only``: only for windows that had fired before; the others' results are there already.
+    """
 
     way: str
     panes: bool
     fill: str = ""
+    isolates: bool = False
+    late_only: bool = False
 
     def __str__(self) -> str:
         filled = f"; windows without rows: {self.fill}" if self.fill else ""
-        return f"{self.way}{', by panes' if self.panes else ''}{filled}"
+        failing = "; windows that fail are left out" if self.isolates else ""
+        late = "; late windows only, if any" if self.late_only else ""
+        return f"{self.way}{', by panes' if self.panes else ''}{filled}{failing}{late}"
+
+
+@dataclass(frozen=True)
+class WriteErrors:
+    """Append the rows that were left out, and the windows that failed, to the stream's error table."""
+
+    table: str
+
+    def __str__(self) -> str:
+        return f"rows left out and windows that fail, if any, appended to {self.table}"
 
 
 @dataclass(frozen=True)
@@ -99,34 +188,114 @@ class Write:
     """Write the result rows in one idempotent commit; what is ``told`` goes into the outbox before that."""
 
     table: str
-    appends: bool
+    how: str
     told: str = ""
 
     def __str__(self) -> str:
-        how = "append" if self.appends else "replace rows of equal key"
         events = f"; before it {self.told}" if self.told else ""
-        return f"{how} in {self.table}, late windows rewritten, one commit{events}"
+        return f"{self.how} in {self.table}, one commit{events}"
 
 
-Stage = ReadChanges | UpdateWindows | DetectWindows | ReadRows | Compute | Write
+Stage = (
+    ReadChanges
+    | UpdateWindows
+    | DetectWindows
+    | AdmitRows
+    | CountWritten
+    | FireInstants
+    | FireByClock
+    | FireAgain
+    | ReadRows
+    | Compute
+    | WriteErrors
+    | Write
+)
 
 
-def stages(stream: Stream, target: Target, plan: TickPlan) -> tuple[Stage, ...]:
-    """Return what the tick does, in order; a pure function of stream, target and plan."""
-    source = f"{stream.source.info.database}.{stream.source.info.name}"
-    calculation = stream.calculation
-    updates = by_update(stream, target, plan)
-    return (
-        ReadChanges(source, plan.after, plan.upto, stream.changed_columns, history=plan.kind == "history"),
-        UpdateWindows(_rule(stream)) if updates else DetectWindows(_rule(stream)),
-        ReadRows(
-            source if needs_rows(stream) else None,
-            tuple(read.relation.key for read in calculation.reads),
-            late_only=updates,
-        ),
-        Compute(stream.way.value, stream.evaluation().by_panes, str(stream.definition.options.fill or "")),
-        Write(f"{target.info.database}.{target.info.name}", target.appends, _told(stream, plan)),
-    )
+def stages(stream: Stream, target: Target, plan: TickPlan, part: Part | None = None) -> tuple[Stage, ...]:
+    """Return what the tick does, in order; a pure function of stream, target and plan.
+
+    ``part`` is the part of event time of a recalculation.
+    """
+    writing = _write(stream, target, plan, part)
+    computing = (_compute(stream), writing)
+    if part is not None:
+        return (FireAgain(_rule(stream), _extent(part)), _rows(stream), *computing)
+    if stream.is_periodic:
+        counting = (_changes(stream, plan), CountWritten(_rule(stream)))
+        return (*counting, _instants(stream), *computing) if plan.kind == PERIOD else counting
+    if stream.assigner is not None:
+        errors = () if target.errors is None else (WriteErrors(_named(target.errors)),)
+        return (AdmitRows(_rule(stream), _taken(stream, plan)), _compute(stream), *errors, writing)
+    if plan.kind in CLOCK_KINDS:
+        return (FireByClock(_rule(stream), closes=plan.kind == CLOCK), _rows(stream), *computing)
+    if by_update(stream, target, plan):
+        updating = (_changes(stream, plan), UpdateWindows(_rule(stream)))
+        return (*updating, _rows(stream, late_only=True), _compute(stream, late_only=True), writing)
+    detecting = DetectWindows(_rule(stream), passes(stream, target, plan))
+    return (_changes(stream, plan), detecting, _rows(stream), *computing)
+
+
+def _changes(stream: Stream, plan: TickPlan) -> ReadChanges:
+    source, columns = _named(stream.source.info), stream.changed_columns
+    return ReadChanges(source, plan.after, plan.upto, columns, history=plan.kind == "history")
+
+
+def _taken(stream: Stream, plan: TickPlan) -> str:
+    """Say what a tick of a stream that admits rows takes."""
+    source = _named(stream.source.info)
+    if plan.kind == ANEW:
+        return f"all windows anew from {source} at version {plan.upto}"
+    if plan.kind == FLUSH:
+        return "what is open closes, as if no row were to come"
+    if plan.kind == CLOCK:
+        return "what time has closed, of the rows that were held"
+    return f"{_changes(stream, plan)}, and the rows that were held"
+
+
+def _instants(stream: Stream) -> FireInstants:
+    return FireInstants(stream.definition.options.ignore_nodata, _tables(stream))
+
+
+def _rows(stream: Stream, *, late_only: bool = False) -> ReadRows:
+    rows = _named(stream.source.info) if needs_rows(stream) else None
+    return ReadRows(rows, _tables(stream), late_only)
+
+
+def _tables(stream: Stream) -> tuple[str, ...]:
+    return tuple(read.relation.key for read in stream.calculation.reads)
+
+
+def _at_version(tables: Sequence[str]) -> list[str]:
+    return [f"{name} at its version in the plan" for name in tables]
+
+
+def _compute(stream: Stream, *, late_only: bool = False) -> Compute:
+    fill = str(stream.definition.options.fill or "")
+    isolates = stream.assigner is not None
+    return Compute(stream.way.value, stream.evaluation().by_panes, fill, isolates, late_only)
+
+
+def _write(stream: Stream, target: Target, plan: TickPlan, part: Part | None) -> Write:
+    how = "append" if target.appends else "replace rows of equal key"
+    if part is not None:
+        how = "replace all rows of the windows"
+    elif stream.assigner is not None:
+        how = "rewrite from the first window that changed" if stream.exact else "append"
+    elif not (stream.is_periodic or plan.kind in CLOCK_KINDS):
+        how = f"{how}, late windows rewritten,"
+    return Write(_named(target.info), how, _told(stream, plan))
+
+
+def _named(info: TableInfo) -> str:
+    return f"{info.database}.{info.name}"
+
+
+def _extent(part: Part) -> str:
+    """Say which windows a part of event time has."""
+    bounds = {"that end after": part.overlap_us, "from": part.from_us, "before": part.to_us}
+    said = [f"{word} {from_micros(at).isoformat()}" for word, at in bounds.items() if at is not None]
+    return " ".join(said) or "there are"
 
 
 def _told(stream: Stream, plan: TickPlan) -> str:

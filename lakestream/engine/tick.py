@@ -13,17 +13,24 @@ from lakestream.engine.extremes import Extremes
 from lakestream.engine.faults import reach
 from lakestream.engine.isolation import Isolation
 from lakestream.engine.notices import Notices
-from lakestream.engine.passing import Passed, Passing, known_sums, passes
+from lakestream.engine.passing import Passed, Passing, known_sums
 from lakestream.engine.previous import PREVIOUS, register_previous
 from lakestream.engine.readmission import ANEW, Readmission
 from lakestream.engine.relations import CHANGED, CHANGES, EVER, EXTREMES, FIRED, STATE, UPDATED, Relations
 from lakestream.engine.stages import (
+    DELAY,
+    AdmitRows,
     Compute,
+    CountWritten,
     DetectWindows,
+    FireAgain,
+    FireByClock,
+    FireInstants,
     ReadChanges,
     ReadRows,
     UpdateWindows,
     Write,
+    WriteErrors,
     stages,
 )
 from lakestream.engine.state import GroupState, summary_of, summary_sql
@@ -53,8 +60,8 @@ if TYPE_CHECKING:
     Rows: TypeAlias = Any  # an Arrow table (which has no types) or a DataFrame
 
 
-CLOCK_KINDS = ("delay", "clock")
-"""Kinds of ticks that take no changes: time has passed."""
+_FINDING = (UpdateWindows, DetectWindows, AdmitRows, FireInstants, FireByClock)
+"""The stages that find out what fires: where that is nothing, the rest is not run."""
 
 
 @dataclass
@@ -96,12 +103,18 @@ class Tick:
     _spans: list[tuple[int, int]] = field(default_factory=list)
     _settled: bool = False
     _begins_anew: bool = False
+    _part: Part | None = None
+    """The part of event time whose windows the results take the place of; None: only of their own."""
+    _errors: list[pa.Table] = field(default_factory=list)
+    _written_rows: pa.Table | None = None
+    _app: str = field(init=False)
     _notices: Notices | None = field(init=False)
 
     def __post_init__(self) -> None:
         """Take the plan's way of moving bytes."""
         self.relations = Relations.of(self.spark, self.tables, self.stream, self.plan, self.history)
         self.outcome = Outcome(self.state)
+        self._app = output_app(self.stream.uuid)
         self._notices = self._made_notices()
 
     def _made_notices(self) -> Notices | None:
@@ -122,93 +135,91 @@ class Tick:
 
     def run(self) -> Outcome:
         """Run the stages of the plan; raises StreamError with the named state of the stream."""
+        return self._run(None)
+
+    def recalculate(self, part: Part, app: str) -> Outcome:
+        """Compute all windows of a part of event time from the source as it is, and put them in its place."""
+        self._begins_anew = part.overlap_us is None and part.from_us is None
+        self._app = app
+        return self._run(part)
+
+    def _run(self, part: Part | None) -> Outcome:
         run: Mapping[type[Stage], Callable[[Any], None]] = {
             ReadChanges: self._read_changes,
             UpdateWindows: self._update,
             DetectWindows: self._detect,
+            AdmitRows: self._admit,
+            CountWritten: self._count_written,
+            FireInstants: self._fire_instants,
+            FireByClock: self._fire_by_clock,
+            FireAgain: lambda _: self._fire_again(part),
             ReadRows: self._read_rows,
             Compute: self._compute,
+            WriteErrors: self._write_errors,
             Write: self._write,
         }
         try:
-            if self.stream.is_periodic:
-                return self._run_period()
-            if self.stream.assigner is not None:
-                return self._run_admitted()
-            if self.plan.kind in CLOCK_KINDS:
-                return self._run_by_clock()
-            for stage in stages(self.stream, self.target, self.plan):
+            for stage in stages(self.stream, self.target, self.plan, part):
                 run[type(stage)](stage)
-                if isinstance(stage, UpdateWindows | DetectWindows) and (self.landed or self._is_idle):
+                if isinstance(stage, _FINDING) and (self.landed or self._is_idle):
                     break
         finally:
             if isinstance(self.transport, SparkTransport):
                 self.transport.release()
         return self.outcome
 
-    def _run_by_clock(self) -> Outcome:
-        """Let windows fire because time has passed: open ones, or those that the clock has closed."""
-        if self.landed or not len(self.state):
-            return self.outcome
-        if self.stream.cut is not None:
-            self._take_cut(self._cutting.opened({(gid, low) for gid, low in self.plan.extra["windows"]}))
-        else:
-            self._fire_by_clock()
-        if self._notices is not None and self.plan.kind == "clock":
-            self._notices.closed()
-        self._compute_fired()
-        self._put(output_app(self.stream.uuid))
-        return self.outcome
+    # --- the wall clock ---
 
-    def _run_period(self) -> Outcome:
-        """Compute an instant of PERIOD for all groups there are; other plans only bring the state forward."""
-        self.relations.changes(self.stream.changed_columns)
+    def _count_written(self, _stage: CountWritten) -> None:
+        """Bring the groups of a stream that the clock alone triggers forward."""
         self.spark.sql(self.stream.changes_sql(CHANGED)).createOrReplaceTempView(CHANGES)
         names = "".join(f", any_value({name}) AS {name}" for name in self.stream.group_columns)
-        written = self.spark.sql(
+        self._written_rows = self.spark.sql(
             f"SELECT gid{names}, min(ts) AS first, max(ts) AS newest, count(1) AS rows "
             f"FROM {CHANGES} WHERE kept GROUP BY gid"
         ).toArrow()
-        state = GroupState(self.state.updated(written.drop_columns(["rows"])).rows)
-        rows = _total(written, "rows")
+        state = GroupState(self.state.updated(self._written_rows.drop_columns(["rows"])).rows)
+        rows = _total(self._written_rows, "rows")
         self.outcome = Outcome(state, rows_in=rows, missed=self.plan.extra.get("missed", 0))
-        if self.plan.kind != "period" or self.landed:
-            return self.outcome
-        fired = self._instants(state, written)
-        self.outcome.windows = fired.num_rows
-        if fired.num_rows:
-            self.spark.createDataFrame(fired).createOrReplaceTempView(FIRED)
-            self.spark.sql(self.stream.windows_sql(FIRED, 0)).createOrReplaceTempView(WINDOWS)
-            if self._notices is not None:
-                self._notices.fired(FIRED)
-            before = self.plan.extra["neighbours"][0]
-            self.spark.sql(self.stream.written_sql(CHANGED, before)).createOrReplaceTempView(ROWS)
-            self._settled, self._spans = True, [EVER]
-            self.relations.tables_read(self._spans)
-            self._evaluate()
-        self._put(output_app(self.stream.uuid))
-        return self.outcome
 
-    def _run_admitted(self) -> Outcome:
-        """Admit rows, and compute the windows that are over; the rows that are left out go to the errors."""
+    def _fire_instants(self, stage: FireInstants) -> None:
+        """Let an instant of PERIOD fire for all groups there are."""
+        if self.landed:
+            return
+        assert self._written_rows is not None  # by _count_written
+        fired = self._instants(self.outcome.state, self._written_rows, only_written=stage.only_written)
+        self.outcome.windows = fired.num_rows
+        if not fired.num_rows:
+            return
+        self.spark.createDataFrame(fired).createOrReplaceTempView(FIRED)
+        self.spark.sql(self.stream.windows_sql(FIRED, 0)).createOrReplaceTempView(WINDOWS)
+        if self._notices is not None:
+            self._notices.fired(FIRED)
+        before = self.plan.extra["neighbours"][0]
+        self.spark.sql(self.stream.written_sql(CHANGED, before)).createOrReplaceTempView(ROWS)
+        self._settled, self._spans = True, [EVER]
+        self.relations.tables_read(self._spans)
+
+    # --- rows that are admitted ---
+
+    def _admit(self, _stage: AdmitRows) -> None:
+        """Admit rows; the windows that are over are to be computed."""
         admitted = self._admission.run()
         self.outcome = Outcome(admitted.state, rows_in=admitted.rows, late=admitted.late)
         if self.landed:
-            return self.outcome
+            return
         self._settled, self._spans = True, [EVER]
-        self._evaluate()
-        failed = self._settle_failures()
-        errors = [rows for rows in (admitted.errors, failed) if rows is not None]
-        if errors and self.target.errors is not None:
+        self._part = admitted.replaces
+        if admitted.errors is not None:
+            self._errors.append(admitted.errors)
+
+    def _write_errors(self, _stage: WriteErrors) -> None:
+        """Write the rows that were left out, and the windows that failed."""
+        rows = _joined(self._errors)
+        if rows is not None:
+            assert self.target.errors is not None  # by stages()
             table = self.tables.open(self.target.errors.path)
-            rows = _joined(errors)
             write_errors(table, rows, errors_app(self.stream.uuid), self.plan, self.epoch)
-        app = output_app(self.stream.uuid)
-        if admitted.replaces is None:
-            self._put(app)
-        else:
-            self._written(admitted.replaces, app)
-        return self.outcome
 
     @property
     def _admission(self) -> Admission:
@@ -244,14 +255,14 @@ class Tick:
         self.outcome.windows += count_of(found)
         return found
 
-    def _instants(self, state: GroupState, written: pa.Table) -> pa.Table:
+    def _instants(self, state: GroupState, written: pa.Table, *, only_written: bool) -> pa.Table:
         """Return the instant for each group; without PARTITION BY there is one group, with rows or not."""
         import pyarrow as pa
 
         names = ["gid", *self.stream.group_columns]
-        known = written if self.stream.definition.options.ignore_nodata else state.rows
+        known = written if only_written else state.rows
         groups = None if known is None else known.select(names)
-        if not self.stream.groups and not self.stream.definition.options.ignore_nodata:
+        if not self.stream.groups and not only_written:
             groups = pa.table({"gid": pa.array([0], pa.int64())})
         if groups is None:
             groups = written.select(names)
@@ -262,9 +273,20 @@ class Tick:
             groups = groups.append_column(name, pa.array([value] * groups.num_rows, pa.int64()))
         return groups
 
-    def _fire_by_clock(self) -> None:
+    def _fire_by_clock(self, stage: FireByClock) -> None:
+        """Let windows fire because time has passed: open ones, or those that the clock has closed."""
+        if self.landed or not len(self.state):
+            return
+        if self.stream.cut is not None:
+            self._take_cut(self._cutting.opened({(gid, low) for gid, low in self.plan.extra["windows"]}))
+        else:
+            self._fire_by_time(closes=stage.closes)
+        if self._notices is not None and stage.closes:
+            self._notices.closed()
+
+    def _fire_by_time(self, *, closes: bool) -> None:
         self._state_view()
-        if self.plan.kind == "clock":
+        if closes:
             since, until = self.plan.extra["closed"]
             ranges = self.stream.clock_sql(STATE, since, until)
         else:
@@ -273,38 +295,20 @@ class Tick:
         self._fire(self.stream.fired_sql(STATE, self.plan.upto, ranges))
         self._check_windows(0 if self.stream.definition.options.ignore_nodata else self.outcome.windows)
 
-    def _compute_fired(self) -> None:
-        """Read and compute what fires, however that was found out."""
-        for stage in stages(self.stream, self.target, self.plan):
-            if isinstance(stage, ReadRows):
-                self._read_rows(stage)
-            elif isinstance(stage, Compute):
-                self._compute(stage)
-
-    def recalculate(self, part: Part, app: str) -> Outcome:
-        """Compute all windows of a part of event time from the source as it is, and put them in its place."""
-        self._begins_anew = part.overlap_us is None and part.from_us is None
-        try:
-            if len(self.state) and self.stream.cut is not None:
-                self._take_cut(self._cutting.again(part))
-            elif len(self.state):
-                self._fire_again(part)
-                if self._notices is not None:
-                    self._notices.closed(again=True)
-            self._compute_fired()
-            if self.stream.cut is not None:
-                self._put(app)
-            else:
-                self._written(part, app)
-        finally:
-            if isinstance(self.transport, SparkTransport):
-                self.transport.release()
-        return self.outcome
-
-    def _fire_again(self, part: Part) -> None:
+    def _fire_again(self, part: Part | None) -> None:
         """Let all windows of a part fire that have fired."""
+        assert part is not None  # by stages()
+        if self.stream.cut is None:
+            self._part = part
+        if not len(self.state):
+            return
+        if self.stream.cut is not None:
+            self._take_cut(self._cutting.again(part))
+            return
         self._state_view()
         self._fire(self.stream.recalculated_sql(STATE, self.plan.upto, part))
+        if self._notices is not None:
+            self._notices.closed(again=True)
 
     def _fire(self, detected: str) -> None:
         """Let the windows of a detection result fire, over the source as it is; the state stays."""
@@ -313,16 +317,6 @@ class Tick:
         summary = self._summed(fired)
         self._settled, self._spans = True, _spans_of(summary)
         self.outcome = Outcome(self.state, windows=_total(summary, "windows"))
-
-    def _written(self, part: Part, app: str) -> None:
-        rows = self._handed_over()
-        reach("C3")
-        table = self.tables.open(self.target.info.path)
-        if self._notices is not None:
-            self._notices.write(table, app, again=None, part=part)
-        written = write_part(table, self.target, rows, part=part, app=app, plan=self.plan, epoch=self.epoch)
-        self.outcome.rows_out = written.rows
-        self.outcome.output_version = written.version
 
     @property
     def _is_idle(self) -> bool:
@@ -399,16 +393,15 @@ class Tick:
 
     # --- windows detected from rows ---
 
-    def _detect(self, _stage: DetectWindows) -> None:
+    def _detect(self, stage: DetectWindows) -> None:
         """Detect, and sum up by group: the next state, how much fires, and which span it covers."""
         stream = self.stream
-        may_pass = passes(stream, self.target, self.plan)
-        if may_pass and self._passes(known_sums(stream, self.state, self.relations.added)):
+        if stage.passes and self._passes(known_sums(stream, self.state, self.relations.added)):
             return
         self.spark.sql(stream.changes_sql(CHANGED)).createOrReplaceTempView(CHANGES)
         self._state_view()
         if stream.cut is not None:
-            self._cut(may_pass=may_pass)
+            self._cut(may_pass=stage.passes)
             return
         fired = self._fired()
         fired.frame.createOrReplaceTempView(FIRED)
@@ -542,7 +535,7 @@ class Tick:
         if not self._spans:
             return
         # What MAX_DELAY has computed is as at a closing (TDengine).
-        windows = self.stream.windows_sql(FIRED, self.plan.clock_us, opens=self.plan.kind != "delay")
+        windows = self.stream.windows_sql(FIRED, self.plan.clock_us, opens=self.plan.kind != DELAY)
         self.spark.sql(windows).createOrReplaceTempView(WINDOWS)
         if stage.rows is not None and self._settled:
             self.relations.rows_at(self.plan.upto, self._spans)
@@ -550,9 +543,11 @@ class Tick:
             self.relations.rows_as_changed(self._spans)
         self.relations.tables_read(self._spans)
 
-    def _compute(self, _stage: Compute) -> None:
+    def _compute(self, stage: Compute) -> None:
         if self._spans:
             self._evaluate()
+        if stage.isolates and (failed := self._settle_failures()) is not None:
+            self._errors.append(failed)
 
     def _evaluate(self, stream: Stream | None = None) -> None:
         """Evaluate the calculation for the registered windows, by the way of the stream or of another one."""
@@ -579,25 +574,27 @@ class Tick:
     # --- writing ---
 
     def _write(self, _stage: Write) -> None:
-        self._put(output_app(self.stream.uuid))
-
-    def _put(self, app: str) -> None:
         """Write the results, and take back the windows they replace, under a transaction id."""
-        rows = self._handed_over()
+        rows, again = self._handed_over(), _joined(self._replaced)
         reach("C3")
+        table = self.tables.open(self.target.info.path)
         if self._notices is not None:
-            output = self.tables.open(self.target.info.path)
-            self._notices.write(output, app, again=_joined(self._replaced))
-        written = write_result(
-            self.spark,
-            self.tables.open(self.target.info.path),
-            self.target,
-            rows,
-            again=_joined(self._replaced),
-            app=app,
-            plan=self.plan,
-            epoch=self.epoch,
-        )
+            self._notices.write(table, self._app, again=again, part=self._part)
+        if self._part is not None:
+            written = write_part(
+                table, self.target, rows, part=self._part, app=self._app, plan=self.plan, epoch=self.epoch
+            )
+        else:
+            written = write_result(
+                self.spark,
+                table,
+                self.target,
+                rows,
+                again=again,
+                app=self._app,
+                plan=self.plan,
+                epoch=self.epoch,
+            )
         self.outcome.rows_out = written.rows
         self.outcome.output_version = written.version
 

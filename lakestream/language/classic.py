@@ -343,7 +343,7 @@ def _calculation(reader: Reader, draft: Draft, first: Word, listed: Fragment) ->
         select, sql=f"{until_list}{listed.sql} FROM %%trows", stands_for=tuple(_stands_for(draft))
     )
     items = parse_query(calculation).selects
-    if not _is_by_row(draft) and _is_no_time(draft, items[0]) and len(draft.columns) != len(items):
+    if not _is_by_row(draft) and _is_no_time(items[0]) and len(draft.columns) != len(items):
         # The key of the output is a time: without one it is the window's start (TDengine).
         name = free_name("_wstart", [given_name(item) for item in items])
         key = "_wstart" if name == "_wstart" else f"_wstart AS {name}"
@@ -352,17 +352,13 @@ def _calculation(reader: Reader, draft: Draft, first: Word, listed: Fragment) ->
     return calculation
 
 
-def _is_no_time(draft: Draft, item: exp.Expr) -> bool:
+def _is_no_time(item: exp.Expr) -> bool:
     """Return whether a result is known to be no time: made of aggregates, a literal, a group's value."""
     value = item.unalias()
-    if isinstance(value, exp.Literal) or _is_key(draft, value):
+    # What the query is partitioned by is a placeholder here.
+    if isinstance(value, exp.Literal) or (isinstance(value, exp.Column) and value.name.startswith("%%")):
         return True
     return any(_aggregates(node) for node in value.walk())
-
-
-def _is_key(draft: Draft, value: exp.Expr) -> bool:
-    keys = {name.lower() for key in draft.partition_by for name in (key.name, key.expression.sql)}
-    return isinstance(value, exp.Column) and value.name.lower() in keys
 
 
 def _aggregates(node: exp.Expr) -> bool:
