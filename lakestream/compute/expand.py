@@ -10,10 +10,7 @@ from dataclasses import dataclass
 from itertools import product
 from typing import TYPE_CHECKING
 
-from sqlglot import exp
-
-from lakestream.language.iotdb.expressions import aggregate_calls, call_of
-from lakestream.language.iotdb.functions import NUMERIC, ONE_TYPE
+from lakestream.compute.series_types import NUMBERS, type_of
 from lakestream.language.iotdb.paths import ANY_NODE, Path, Series
 
 if TYPE_CHECKING:
@@ -21,9 +18,6 @@ if TYPE_CHECKING:
 
     from lakestream.language.iotdb.expressions import Expression
     from lakestream.language.iotdb.values import Select
-
-NUMBERS = frozenset({"INT32", "INT64", "FLOAT", "DOUBLE"})
-"""The types of numbers."""
 
 
 @dataclass(frozen=True)
@@ -59,6 +53,28 @@ class Output:
         return self.operands[0].series[0].path if plain else None
 
 
+def control_of(select: Select, series: Sequence[Series]) -> Output | None:
+    """Return what the windows of GROUP BY are cut by; None for a SESSION, and where there is no such series.
+
+    Raises StatementError SERIES_AMBIGUOUS where that is several, SERIES_TYPE where it is of a wrong type.
+    """
+    if select.cut is None or select.cut.expression is None:
+        return None
+    found = expansions(select, select.cut.expression, series)
+    if not found:
+        return None
+    if len(found) > 1:
+        raise select.cut.expression.error(
+            "SERIES_AMBIGUOUS", f"the windows of {select.cut.kind} are cut by {len(found)} series, not by one"
+        )
+    kind = type_of(found[0])
+    if select.cut.kind == "CONDITION" and kind != "BOOLEAN":
+        raise select.cut.expression.error("SERIES_TYPE", f"CONDITION takes a condition, not {kind}")
+    if select.cut.kind == "VARIATION" and select.cut.number and kind not in NUMBERS:
+        raise select.cut.expression.error("SERIES_TYPE", f"VARIATION by a delta takes numbers, not {kind}")
+    return found[0]
+
+
 def matching(pattern: Path, series: Iterable[Series]) -> tuple[Series, ...]:
     """Return the series of a pattern, in the order of their creation."""
     return tuple(one for one in series if pattern.matches(one.path))
@@ -77,7 +93,10 @@ def outputs(select: Select, series: Sequence[Series]) -> list[Output]:
                 "ALIAS_OF_MANY", f"the alias {item.alias} stands for {len(expanded)} columns, it names one"
             )
         for output in expanded:
-            _check_types(output)
+            if select.by_device and not output.expression.counts_times:
+                for operand in output.operands:
+                    refuse_types(operand, output.expression)
+            type_of(output)
             name = item.alias or output.name
             found.append(Output(name, output.expression, output.operands))
     return found
@@ -132,25 +151,6 @@ def _at_levels(path: Path, levels: Sequence[int]) -> str:
     last = len(path.nodes) - 1
     kept = {0, last, *levels}
     return ".".join(node if place in kept else ANY_NODE for place, node in enumerate(path.nodes))
-
-
-def _check_types(output: Output) -> None:
-    """Raise SERIES_TYPE where an aggregate cannot take the types of its series."""
-    expression = output.expression
-    tree = expression.tree()
-    for call in aggregate_calls(expression, tree):
-        name = call_of(expression, call)
-        for number in expression.path_numbers(call):
-            operand = output.operands[number]
-            if name in ONE_TYPE and len(operand.types) > 1:
-                raise expression.error(
-                    "SERIES_TYPE", f"{name} over {operand.shown}: its series have several types"
-                )
-            is_path = isinstance(call.expressions[0], exp.Column)
-            if is_path and name in NUMERIC and not operand.types <= NUMBERS:
-                raise expression.error(
-                    "SERIES_TYPE", f"{name} takes numbers, {operand.shown} is {min(operand.types)}"
-                )
 
 
 def one_each(select: Select, expression: Expression, path: Path, series: Sequence[Series]) -> Series | None:

@@ -13,20 +13,25 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from lakestream.compute import series_functions
-from lakestream.compute.expand import NUMBERS, Operand, Output, expansions, one_each, outputs, refuse_types
+from lakestream.compute import row_windows, series_functions
+from lakestream.compute.expand import Operand, Output, control_of, expansions, one_each, outputs, refuse_types
 from lakestream.compute.fill import filled
+from lakestream.compute.series_types import NUMBERS, Typing, type_of
 from lakestream.errors import StatementError
 from lakestream.language.iotdb.expressions import (
     AT,
+    END_TIME,
+    KEEP,
     NOW,
     SPAN,
     TIME,
     aggregate_calls,
+    arguments_of,
     call_of,
     number_of,
 )
-from lakestream.language.iotdb.functions import AGGREGATES
+from lakestream.language.iotdb.functions import AGGREGATES, SCALARS
+from lakestream.language.iotdb.types import SPARK_TYPES
 from lakestream.language.source import place_of
 
 if TYPE_CHECKING:
@@ -110,8 +115,6 @@ class SeriesQuery:
         for output in self.outputs:
             for operand in output.operands:
                 self._use(operand)
-                if select.by_device and not output.expression.counts_times:
-                    refuse_types(operand, output.expression)
         if windows is not None and windows.count > _MAX_WINDOWS:
             raise StatementError(
                 "GROUP_BY_TOO_FINE",
@@ -120,22 +123,31 @@ class SeriesQuery:
                 place=place_of(select.text),
             )
         self._having = self._having_outputs()
+        self._control = control_of(select, series)
+        if self._control is not None:
+            for operand in self._control.operands:
+                self._use(operand)
         self.devices = self._devices()
         self.sql = self._sql() if self.outputs else ""
 
     @property
     def aggregates(self) -> bool:
         """Whether the result is of aggregates."""
-        return self.select.items[0].expression.aggregates
+        return any(item.expression.aggregates for item in self.select.items)
+
+    @property
+    def types(self) -> list[str]:
+        """The IoTDB types of the columns ``c0``, ``c1``, …."""
+        return [type_of(output) for output in self.outputs]
 
     @property
     def has_time(self) -> bool:
         """Whether the rows of the result have a time."""
-        return not self.aggregates or self.windows is not None
+        return not self.aggregates or self.windows is not None or self.select.cut is not None
 
     def most_rows(self, points: int) -> int:
         """Return how many rows the result has at most, from so many rows of points."""
-        if not self.aggregates:
+        if not self.aggregates or self.select.cut is not None:
             return points
         devices = len(self.devices) if self.select.by_device else 1
         return devices * (self.windows.count if self.windows is not None else 1)
@@ -219,17 +231,46 @@ class SeriesQuery:
         if not self.aggregates:
             return self._raw(points)
         rows = f"({self._wide(points)})" if self._side_by_side else f"({points})"
-        where, label, keys = self._windowed(rows)
+        where, label, keys = self._cut(rows) if self.select.cut is not None else self._windowed(rows)
         columns = [f"{self._column(output)} AS c{i}" for i, output in enumerate(self.outputs)]
-        head = [*([f"{label} AS ts"] if label else []), *(["device"] if self.select.by_device else [])]
-        grouped = [*keys, *(["device"] if self.select.by_device else [])]
+        device = ["device"] if self.select.by_device else []
+        head = [*([f"{label} AS at"] if label else []), *device]
+        grouped = [*keys, *device]
         sql = f"SELECT {', '.join([*head, *columns])} FROM {where}"
         sql += f" GROUP BY {', '.join(grouped)}" if grouped else ""
-        having = " AND ".join(f"({self._column(output)})" for output in self._having)
-        if having:
-            return f"{sql} HAVING {having}"
+        having = [f"({self._column(output)})" for output in self._having]
+        if self.select.cut is not None and row_windows.kept(self.select.cut):
+            having.append(row_windows.kept(self.select.cut))
+        sql += f" HAVING {' AND '.join(having)}" if having else ""
+        shown = [*(["at AS ts"] if label else []), *device, *(f"c{i}" for i in range(len(columns)))]
+        sql = f"SELECT {', '.join(shown)} FROM ({sql})"
         # A condition on series that are not there holds for no row.
-        return f"SELECT * FROM ({sql}) WHERE false" if self.select.having is not None else sql
+        is_never = self.select.having is not None and not self._having
+        return f"{sql} WHERE false" if is_never or self._has_no_windows else sql
+
+    @property
+    def _has_no_windows(self) -> bool:
+        """Whether windows would be cut by a series that is not there."""
+        cut = self.select.cut
+        return cut is not None and cut.expression is not None and self._control is None
+
+    def _cut(self, rows: str) -> tuple[str, str, list[str]]:
+        """Return rows with the windows that they cut, the windows' label, and what to group by."""
+        group = self.select.cut
+        assert group is not None
+        names = self._names
+        some = " OR ".join(f"{name} IS NOT NULL" for name in names)
+        pointed = f"(SELECT * FROM {rows} WHERE {some})"
+        control = "NULL" if self._control is None else self._column(self._control)
+        partition = "device" if self.select.by_device else ""
+        return row_windows.cut(group, pointed, control, partition), "min(ts)", ["k"]
+
+    @property
+    def _names(self) -> list[str]:
+        """The columns of the rows that are put into windows."""
+        if self._side_by_side:
+            return [f"s{i}" for i in range(len(self._used))]
+        return list(self._slots.values())
 
     def _raw(self, points: str) -> str:
         by_device = self.select.by_device
@@ -271,7 +312,9 @@ class SeriesQuery:
         """Whether the series are put side by side: raw ones by time, and aggregates over several devices."""
         if self.select.by_device or self.select.levels:
             return False
-        return not self.aggregates or any(map(_crosses_devices, [*self.outputs, *self._having]))
+        if not self.aggregates or self.select.cut is not None:
+            return True
+        return any(map(_crosses_devices, [*self.outputs, *self._having]))
 
     @cached_property
     def _places(self) -> dict[Series, int]:
@@ -292,9 +335,7 @@ class SeriesQuery:
         if windows is None:
             return rows, "", []
         by_device = self.select.by_device
-        names = (
-            [f"s{i}" for i in range(len(self._used))] if self._side_by_side else list(self._slots.values())
-        )
+        names = self._names
         kept = [*([] if self._side_by_side else ["device"]), "ts", *names]
         empty = [
             *([] if self._side_by_side else ["d.device" if by_device else "NULL"]),
@@ -347,8 +388,8 @@ class SeriesQuery:
 
     def _column(self, output: Output) -> str:
         tree = output.expression.tree()
-        sql = self._rendered(output.expression, tree, lambda n: self._operand(output, n))
-        if not (self.select.by_device and self.aggregates):
+        sql = self._rendered(output, tree, lambda n: self._operand(output, n))
+        if not (self.select.by_device and self.aggregates and output.operands):
             return sql
         having_all = frozenset.intersection(*(operand.devices for operand in output.operands))
         # A device without the series has no value, and no count of 0 either.
@@ -372,39 +413,55 @@ class SeriesQuery:
         """What orders the points of an aggregate: where devices are pooled, the device after the time."""
         return "struct(ts AS t, device AS d)" if self.select.levels else "ts"
 
-    def _rendered(self, expression: Expression, node: exp.Expr, operand: Callable[[int], str]) -> str:
-        """Return a tree as Spark SQL."""
+    def _rendered(self, output: Output, node: exp.Expr, operand: Callable[[int], str]) -> str:
+        """Return a part of the tree of a column (or condition) as Spark SQL."""
+        expression = output.expression
 
         def sql(part: exp.Expr) -> str:
-            return self._rendered(expression, part, operand)
+            return self._rendered(output, part, operand)
 
         if isinstance(node, _COMPARISONS) and _names_time(node):
             return self._time_compared(expression, node)
         if isinstance(node, exp.Between | exp.In) and _names_time(node):
             raise expression.error("TIME_CONDITION", "time is compared by <, <=, >, >=, = or !=")
         if isinstance(node, exp.Column):
+            if node.name == END_TIME:
+                return "max(ts)"
             number = number_of(node)
             if number is None:
                 raise expression.error("TIME_CONDITION", "time is compared with an instant")
             return operand(number)
+        if isinstance(node, exp.Case):
+            return _case(node, SPARK_TYPES[Typing(output).of(node)], sql)
         if isinstance(node, exp.Anonymous):
-            return self._call(expression, node, sql)
+            return self._call(output, node, sql)
         return _operator(node, sql)
 
-    def _call(self, expression: Expression, node: exp.Anonymous, sql: Callable[[exp.Expr], str]) -> str:
+    def _call(self, output: Output, node: exp.Anonymous, sql: Callable[[exp.Expr], str]) -> str:
+        expression = output.expression
         name = call_of(expression, node)
         if name is None:
             raise expression.error("TIME_CONDITION", "an instant or duration is compared with time")
-        if name == "count_if" and not _is_count(node.expressions[1]):
-            raise expression.error(
-                "ARGUMENT_KIND",
-                "count_if takes the least length of a run as a whole number",
-                hint="count_if(a > 1, 3)",
-            )
-        arguments = [sql(argument) for argument in node.expressions]
+        given, attributes = arguments_of(node)
+        if name == "count_if":
+            ignores_null = attributes.get("ignoreNull", "true").lower() == "true"
+            keep = _keep(expression, given[1])
+            return series_functions.runs(sql(given[0]), keep, self._order, ignores_null=ignores_null)
+        if name in ("max_by", "min_by") and isinstance(given[0], exp.Column) and given[0].name == TIME:
+            arguments = ["unix_millis(ts)", sql(given[1])]
+        else:
+            arguments = [sql(argument) for argument in given]
         if name in AGGREGATES:
             return series_functions.AGGREGATES[name](arguments, self._order)
-        return series_functions.scalar(name, arguments)
+        if SCALARS[name].over_rows:
+            partition = "device" if self.select.by_device else ""
+            return series_functions.around(name, arguments[0], attributes, partition)
+        if name == "cast":
+            return series_functions.cast(
+                arguments[0], Typing(output).of(given[0]), attributes["type"].upper()
+            )
+        _check_constants(expression, name, given)
+        return series_functions.scalar(name, arguments, attributes)
 
     # --- WHERE ---
 
@@ -418,33 +475,37 @@ class SeriesQuery:
         self._lookups: dict[str, str] = {}
         if where is None:
             return ""
-        return self._rendered(where, where.tree(), lambda number: self._where_operand(where, number))
+        operands = tuple(self._where_operand(where, path) for path in where.paths)
+        condition = Output("", where, operands)
+        return self._rendered(condition, where.tree(), lambda number: self._where_value(operands[number]))
 
-    def _where_operand(self, where: Expression, number: int) -> str:
-        path = where.paths[number]
+    def _where_operand(self, where: Expression, path: Path) -> Operand:
         if len(path.nodes) > 1:
-            return self._looked_up(where, path)
-        devices = set(self.devices)
-        found = tuple(
-            one
-            for one in self._series
-            if one.path.device in devices
-            and any(path.below(source).matches(one.path) for source in self.select.sources)
-        )
+            series = one_each(self.select, where, path, self._series)
+            found = tuple(one for one in (series,) if one is not None)
+        else:
+            devices = set(self.devices)
+            found = tuple(
+                one
+                for one in self._series
+                if one.path.device in devices
+                and any(path.below(source).matches(one.path) for source in self.select.sources)
+            )
         operand = Operand(str(path), found)
         if not operand.types <= NUMBERS:
             refuse_types(operand, where)
         self._use(operand)
-        slots = list(dict.fromkeys(map(self._slot, found)))
-        return f"coalesce({', '.join(slots)})" if slots else "NULL"
+        return operand
 
-    def _looked_up(self, where: Expression, path: Path) -> str:
-        series = one_each(self.select, where, path, self._series)
-        if series is None:
+    def _where_value(self, operand: Operand) -> str:
+        """Return the value of the row's own device, or of the one series that a longer path names."""
+        slots = list(dict.fromkeys(map(self._slot, operand.series)))
+        if not slots:
             return "NULL"
-        self._use(Operand(str(series.path), (series,)))
+        if "." not in operand.shown:
+            return f"coalesce({', '.join(slots)})"
         name = f"l{len(self._lookups)}"
-        value = _of_device(series.device, self._slot(series))
+        value = _of_device(operand.series[0].device, slots[0])
         self._lookups[name] = f"any_value({value}, true) OVER (PARTITION BY ts)"
         return name
 
@@ -471,6 +532,18 @@ class SeriesQuery:
             shift = int(node.expression.expressions[0].name)
             return self._micros(expression, node.this) + (shift if isinstance(node, exp.Add) else -shift)
         raise expression.error("TIME_CONDITION", "time is compared with an instant, or now() ± a duration")
+
+
+def _case(node: exp.Case, kind: str, sql: Callable[[exp.Expr], str]) -> str:
+    """Return a CASE whose results are all of one Spark type."""
+    parts = ["CASE", *([sql(node.this)] if node.this is not None else [])]
+    parts += [
+        f"WHEN {sql(branch.this)} THEN CAST({sql(branch.args['true'])} AS {kind})"
+        for branch in node.args["ifs"]
+    ]
+    if node.args.get("default") is not None:
+        parts.append(f"ELSE CAST({sql(node.args['default'])} AS {kind})")
+    return f"({' '.join(parts)} END)"
 
 
 _FORMS: dict[type[exp.Expr], tuple[str, tuple[str, ...]]] = {
@@ -519,8 +592,32 @@ def _is_span(node: exp.Expr) -> bool:
     return isinstance(node, exp.Anonymous) and node.name == SPAN
 
 
-def _is_count(node: exp.Expr) -> bool:
-    return isinstance(node, exp.Literal) and node.is_int and int(node.name) > 0
+def _keep(expression: Expression, node: exp.Expr) -> str:
+    """Return what count_if holds the length of a run to: ``n`` is ``keep >= n``."""
+    if isinstance(node, exp.Literal) and node.is_int and int(node.name) > 0:
+        return f">= {node.name}"
+    if isinstance(node, _COMPARISONS) and isinstance(node.this, exp.Column) and node.this.name == KEEP:
+        number = node.expression
+        if isinstance(number, exp.Literal) and number.is_int:
+            return f"{_BINARY[type(node)]} {number.name}"
+    raise expression.error(
+        "ARGUMENT_KIND",
+        "count_if takes the least length of a run as a whole number, or keep with a comparison",
+        hint="count_if(a > 1, 3)",
+    )
+
+
+def _check_constants(expression: Expression, name: str, arguments: Sequence[exp.Expr]) -> None:
+    """Refuse an argument that is to be a constant and is none."""
+    for argument in arguments[1:]:
+        number = argument.this if isinstance(argument, exp.Neg) and name == "round" else argument
+        is_number = isinstance(number, exp.Literal) and number.is_int
+        if name == "round" and not is_number:
+            raise expression.error("ARGUMENT_KIND", "round takes the number of places as a whole number")
+        if name == "substring" and not (is_number and int(number.name) > 0):
+            raise expression.error("ARGUMENT_KIND", "substring takes positive whole numbers")
+        if name == "replace" and not (isinstance(argument, exp.Literal) and argument.is_string):
+            raise expression.error("ARGUMENT_KIND", "replace takes two texts behind the series")
 
 
 def _crosses_devices(output: Output) -> bool:

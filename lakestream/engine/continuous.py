@@ -15,13 +15,12 @@ from math import inf
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
-from lakestream.compute.expand import outputs
 from lakestream.engine.engine import TickReport, as_failure
 from lakestream.engine.faults import reach
 from lakestream.engine.instants import from_micros, instant_micros, to_micros
 from lakestream.engine.large import write_large
 from lakestream.engine.result import Result
-from lakestream.engine.series import blocks_into, placements
+from lakestream.engine.series import blocks_into, check_targets, placements
 from lakestream.errors import LakestreamError, StatementError, did_you_mean
 from lakestream.language import parse_statement
 from lakestream.language.iotdb.checks import check_reach
@@ -92,8 +91,8 @@ class ContinuousQueries:
     def create(self, statement: CreateContinuousQuery) -> Result:
         """CREATE CQ. Raises StatementError CQ_EXISTS, CQ_INVALID, DATABASE_MAPPED.
 
-        Also SERIES_TYPE and ALIAS_OF_MANY, where the series that are there already cannot go with it;
-        those that come are looked at by the executions.
+        Also SERIES_TYPE, ALIAS_OF_MANY and INTO_INVALID, where the series that are there already, and those
+        it would write, cannot go with it; those that come are looked at by the executions.
         """
         place = place_of(statement.place)
         if self.definitions.query(statement.name) is not None:
@@ -106,12 +105,13 @@ class ContinuousQueries:
         self._check_distance(statement)
         check_reach(statement)
         self._check_targets(statement)
-        outputs(statement.select, self.reader.tree.series())  # what the executions will make of it, now
         now = to_micros(self.clock.now())
         record = QueryRecord(
             uuid4().hex, statement.name, statement.text, self.zone, now, self._boundary(statement, now), 0
         )
-        first = timing_of(record, statement).first(now)
+        timing = timing_of(record, statement)
+        first = timing.first(now)
+        self._check_result(statement, first, timing.range_of(first))
         self.definitions.put_queries([replace(record, next_us=first)])
         warned = "".join(f"\nwarning: {warning}" for warning in warnings(statement))
         return Result(message=f"created CQ {statement.name}, first due at {_shown(first)}{warned}")
@@ -135,6 +135,12 @@ class ContinuousQueries:
                     self.writer.tree.check_writable(target.device)
                 except LakestreamError as error:
                     raise error.at(place_of(statement.select.text)) from None
+
+    def _check_result(self, statement: CreateContinuousQuery, due_us: int, bounds: tuple[int, int]) -> None:
+        """Refuse what the execution due at an instant could not do, by the series that there are now."""
+        select = statement.select
+        query = self.reader.resolve(select, due_us, self.reader.snapshot(select.sources), bounds)
+        check_targets(self.writer.tree, query)
 
     def _boundary(self, statement: CreateContinuousQuery, now_us: int) -> int:
         boundary = statement.boundary
@@ -337,8 +343,8 @@ def warnings(statement: CreateContinuousQuery) -> list[str]:
             f"each execution reads {reach_back} and the next is due {every} later: "
             f"the {(every.micros - reach_back.micros) // 1_000} ms in between are never read"
         )
-    aggregates = select.items[0].expression.aggregates
-    if aggregates and select.group is None:
+    aggregates = any(item.expression.aggregates for item in select.items)
+    if aggregates and select.group is None and select.cut is None:
         found.append("aggregates without GROUP BY are written at the time 0 (1970-01-01)")
     group = select.group
     if group is not None and statement.start_offset is None and group.step.micros < group.interval.micros:

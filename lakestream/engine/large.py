@@ -112,9 +112,11 @@ def _placed(tree: Tree, part: _Part) -> list[tuple[str, DataFrame]]:
 
 
 def _cast(column: str, kind: str, wanted: str) -> str:
-    """Return a value as a column's type; a whole number is a time in milliseconds."""
+    """Return a value as a column's type; a time is a whole number of milliseconds."""
     if wanted == "timestamp" and kind in ("INT32", "INT64"):
         return f"timestamp_millis({column})"
+    if kind == "TIMESTAMP" and wanted != "timestamp":
+        return f"CAST(unix_millis({column}) AS {wanted})"
     return f"CAST({column} AS {wanted})"
 
 

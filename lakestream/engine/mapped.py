@@ -24,10 +24,11 @@ from lakestream.errors import LakestreamError, NotSupportedError, Place, Stateme
 from lakestream.language.expressions import parse_expression, place_in
 from lakestream.language.iotdb.literals import written_device
 from lakestream.language.iotdb.paths import ROOT, Path, Series, node_of
+from lakestream.language.iotdb.types import SERIES_TYPES, SPARK_TYPES
 from lakestream.language.source import place_of
 from lakestream.storage.delta import capabilities, read_commits
 from lakestream.storage.reading import plain, rows_of_files
-from lakestream.storage.tree import DEVICE, SERIES_TYPES, SPARK_TYPES, TIME, table_name
+from lakestream.storage.tree import DEVICE, TIME, table_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from lakestream.engine.faults import reach
 from lakestream.errors import StatementError
 from lakestream.language.iotdb.paths import ROOT, Path, name_of
+from lakestream.language.iotdb.types import SERIES_TYPES, SPARK_TYPES
 from lakestream.storage.catalog import Column
 from lakestream.storage.delta import (
     Written,
@@ -23,7 +24,7 @@ from lakestream.storage.delta import (
     text_literal,
     timestamp_literal,
 )
-from lakestream.storage.tree import DEVICE, SERIES_TYPES, SPARK_TYPES, TIME, Tree
+from lakestream.storage.tree import DEVICE, TIME, Tree
 from lakestream.storage.types import arrow_type
 from lakestream.storage.values import convert
 
@@ -38,13 +39,14 @@ if TYPE_CHECKING:
     from lakestream.storage.delta import CommitTag, Table
 
 _WIDER = {
-    "INT32": {"INT64", "FLOAT", "DOUBLE"},
-    "INT64": {"FLOAT", "DOUBLE", "TIMESTAMP"},
+    "INT32": {"INT64", "FLOAT", "DOUBLE", "TIMESTAMP"},
+    "INT64": {"DOUBLE", "TIMESTAMP"},
     "FLOAT": {"DOUBLE"},
-    "TEXT": {"STRING"},
-    "STRING": {"TEXT"},
+    "TEXT": {"STRING", "BLOB"},
+    "STRING": {"TEXT", "BLOB"},
+    "TIMESTAMP": {"INT64", "DOUBLE"},
 }
-_TEXTS = {"TEXT", "STRING"}
+"""Which types of series take the points of a type (IoTDB, "Data Type Compatibility")."""
 
 
 AT, OF = " time", " device"
@@ -179,21 +181,27 @@ def _with_points(block: Block) -> list[tuple[Path, str]]:
 
 
 def _fits(kind: str, wanted: str) -> bool:
-    return kind == wanted or wanted in _WIDER.get(kind, ()) or wanted in _TEXTS
+    return kind == wanted or wanted in _WIDER.get(kind, ())
 
 
 def _cast(rows: pa.Table, schema: pa.Schema) -> pa.Table:
-    """Widen numbers; a whole number is a time in milliseconds."""
+    """Widen numbers and texts; a time is a whole number of milliseconds."""
+    for place, field in enumerate(rows.schema):
+        values = _as(rows.column(place), schema.field(field.name).type)
+        rows = rows.set_column(place, field.name, values)
+    return rows
+
+
+def _as(values: pa.ChunkedArray, wanted: pa.DataType) -> pa.ChunkedArray:
     import pyarrow as pa
 
-    for place, field in enumerate(rows.schema):
-        wanted = schema.field(field.name).type
-        if pa.types.is_timestamp(wanted) and pa.types.is_integer(field.type):
-            millis = rows.column(place).cast(pa.timestamp("ms", wanted.tz))
-            rows = rows.set_column(place, field.name, millis.cast(wanted))
-        elif pa.types.is_floating(wanted) and pa.types.is_integer(field.type):
-            rows = rows.set_column(place, field.name, rows.column(place).cast(wanted, safe=False))
-    return rows
+    kind = values.type
+    if pa.types.is_timestamp(wanted):
+        is_whole = pa.types.is_integer(kind)
+        return values.cast(pa.timestamp("ms", wanted.tz)).cast(wanted) if is_whole else values
+    if pa.types.is_timestamp(kind):
+        values = values.cast(pa.timestamp("ms", kind.tz), safe=False).cast(pa.int64())
+    return values.cast(wanted, safe=not pa.types.is_floating(wanted))
 
 
 def _merged(rows: pa.Table) -> pa.Table:

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 from lakestream.compute.series import SeriesQuery, Windows
 from lakestream.compute.targets import by_device, by_time
 from lakestream.engine.instants import instant_micros
-from lakestream.engine.points import AT, OF, Block, block_of, type_of_arrow
+from lakestream.engine.points import AT, OF, Block, block_of, missing_series, type_of_arrow
 from lakestream.engine.refused import spark_message
 from lakestream.engine.stream import quoted
 from lakestream.engine.transport import ArrowTransport
-from lakestream.errors import StatementError
+from lakestream.errors import LakestreamError, StatementError
 from lakestream.language.iotdb.paths import ROOT
 from lakestream.language.source import place_of
 from lakestream.storage.datafiles import rows_between
@@ -281,6 +281,23 @@ def placements(query: SeriesQuery) -> list[Placement]:
     for place, target in enumerate(targets):
         columns.setdefault(target.device, {})[f"c{place}"] = target.measurement
     return [Placement(names, {"": device}) for device, names in columns.items()]
+
+
+def check_targets(tree: Tree, query: SeriesQuery) -> None:
+    """Raise StatementError, with its place, where INTO has no series for a column or one of another type.
+
+    INTO_INVALID, SERIES_TYPE or DATABASE_MAPPED: as the query is resolved, and by the types of its columns.
+    """
+    if not query.outputs:
+        return
+    kinds = {f"c{place}": kind for place, kind in enumerate(query.types)}
+    for placement in placements(query):
+        types = {name: kinds[column] for column, name in placement.columns.items()}
+        targets = [(device, name) for device in placement.devices.values() for name in types]
+        try:
+            missing_series(tree, targets, types)
+        except LakestreamError as error:
+            raise error.at(place_of(query.select.text)) from None
 
 
 def _by_device(query: SeriesQuery) -> list[Placement]:

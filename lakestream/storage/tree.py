@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from lakestream.errors import NotSupportedError, StatementError, did_you_mean
 from lakestream.language.iotdb.paths import ROOT, Path, Series, name_of
+from lakestream.language.iotdb.types import SPARK_TYPES
 from lakestream.language.iotdb.values import TableMapping
 from lakestream.language.model import Fragment, TableName
 from lakestream.storage.catalog import Column
@@ -27,21 +28,6 @@ if TYPE_CHECKING:
     from lakestream.storage.layout import Layout
 
 DEVICE, TIME = "device", "ts"
-SPARK_TYPES = {
-    "BOOLEAN": "boolean",
-    "INT32": "int",
-    "INT64": "bigint",
-    "FLOAT": "float",
-    "DOUBLE": "double",
-    "TEXT": "string",
-    "STRING": "string",
-    "BLOB": "binary",
-    "TIMESTAMP": "timestamp",
-    "DATE": "date",
-}
-"""IoTDB's types, and Spark's that hold them."""
-SERIES_TYPES = {spark: iotdb for iotdb, spark in SPARK_TYPES.items() if iotdb != "STRING"}
-"""The types that series get of values, by Spark's."""
 
 _UNSTORABLE = re.compile(r"[^A-Za-z0-9_]")
 """What the names of columns do not get: not every reader of a change feed takes it."""

@@ -397,8 +397,8 @@ def test_queries_of_months_follow_the_calendar(world: World) -> None:
 
 def test_a_query_that_fails_says_why_and_is_tried_again(world: World) -> None:
     points(world)
-    world.sql("CREATE TIMESERIES root.o.d.n BOOLEAN")
     world.sql(SUMS)
+    world.sql("CREATE TIMESERIES root.o.d.n BOOLEAN")
     [report] = world.lake.run().ticks
     assert report.error is not None
     assert "SERIES_TYPE" in report.error

@@ -27,6 +27,7 @@ def check_select(select: Select, slices: list[str]) -> None:
     _check_aggregates(select)
     _check_items(select)
     _check_conditions(select)
+    _check_cut(select)
     _check_levels(select)
     if select.by_device:
         _check_by_device(select)
@@ -44,17 +45,19 @@ def _check_slices(select: Select, slices: list[str]) -> None:
 
 
 def _check_aggregates(select: Select) -> None:
-    items = [item.expression for item in select.items]
+    items = [item.expression for item in select.items if not item.expression.is_end_time]
     aggregated = [item.aggregates for item in items]
     if any(aggregated) and not all(aggregated):
         raw = items[aggregated.index(False)]
         raise raw.error("RAW_AND_AGGREGATE", "raw series and aggregates cannot be selected together")
     for item in items:
+        if item.aggregates and item.around:
+            raise item.error("FUNCTION_NESTED", f"{item.around} looks at points, not at aggregates")
         if item.uses_time:
             raise item.error("TIME_SELECTED", "the time of a row is its Time column, not an item of SELECT")
         if item.aggregates and _has_raw_part(item):
             raise item.error("RAW_AND_AGGREGATE", "an expression holds either aggregates or raw series")
-    if (select.group or select.levels) and not any(aggregated):
+    if (select.group or select.cut or select.levels) and not any(aggregated):
         raise items[0].error(
             "GROUP_BY_RAW", "GROUP BY needs aggregates, not raw series", hint=f"avg({items[0].fragment.sql})"
         )
@@ -83,6 +86,23 @@ def _check_conditions(select: Select) -> None:
         raise select.having.error("HAVING_INVALID", "HAVING takes a condition on aggregates, not on points")
 
 
+def _check_cut(select: Select) -> None:
+    conditions = [select.where, select.having, None if select.cut is None else select.cut.expression]
+    for condition in conditions:
+        if condition is not None and condition.around:
+            raise condition.error("FUNCTION_NESTED", "a function of the points around stands in SELECT alone")
+    ends = [item.expression for item in select.items if item.expression.is_end_time]
+    if ends and (select.cut is None or select.into):
+        raise ends[0].error("ARGUMENT_KIND", "__endTime is shown by windows of rows: GROUP BY SESSION(…)")
+    control = None if select.cut is None else select.cut.expression
+    if control is None:
+        return
+    if control.aggregates or control.uses_time:
+        raise control.error("ARGUMENT_KIND", "windows are cut by a value of the points")
+    if not control.paths:
+        raise control.error("NO_SERIES", "windows are cut by a series")
+
+
 def _check_levels(select: Select) -> None:
     if not select.levels:
         return
@@ -100,7 +120,8 @@ def _check_levels(select: Select) -> None:
 
 def _check_by_device(select: Select) -> None:
     expressions = [item.expression for item in select.items]
-    expressions += [condition for condition in (select.where, select.having) if condition is not None]
+    control = None if select.cut is None else select.cut.expression
+    expressions += [one for one in (select.where, select.having, control) if one is not None]
     for expression in expressions:
         for path in expression.paths:
             if len(path.nodes) > 1:

@@ -14,7 +14,7 @@ from sqlglot import exp
 
 from lakestream.errors import NotSupportedError, StatementError, did_you_mean
 from lakestream.language.expressions import parse_expression
-from lakestream.language.iotdb.functions import AGGREGATES, SCALARS
+from lakestream.language.iotdb.functions import AGGREGATES, CAST_TYPES, SCALARS
 from lakestream.language.iotdb.literals import WORD_CHARACTERS, read_node, span_of, written_moment
 from lakestream.language.iotdb.paths import ANY_NODE, ROOT, Path
 from lakestream.language.model import Fragment
@@ -28,19 +28,27 @@ if TYPE_CHECKING:
     from lakestream.language.words import Word
 
 TIME, NOW, AT, SPAN = "_time", "_now", "_at", "_span"
+END_TIME, KEEP = "_end", "_keep"
 _KEYWORDS = frozenset(
     {"AND", "OR", "NOT", "IN", "IS", "NULL", "LIKE", "REGEXP", "BETWEEN", "TRUE", "FALSE", "ESCAPE"}
+    | {"CONTAINS"}
 )
-_UNBUILT = frozenset({"CASE", "CONTAINS", "CAST", "DISTINCT"})
+_IN_CASE = frozenset({"WHEN", "THEN", "ELSE", "END"})
+_BEHIND_A_NAME = frozenset("+-*/%<>=!&|,.)")
+_SPARK_KEYWORDS = {"REGEXP": "RLIKE", "CONTAINS": "IN"}
+_UNBUILT = frozenset({"DISTINCT"})
 _OPERATORS = {"&&": "AND", "&": "AND", "||": "OR", "|": "OR", "!": "NOT", "==": "="}
 _FUSED = "<>=!|&"
 _PLAIN_NUMBER = re.compile(r"[0-9]*\.?[0-9]*([eE][+-]?[0-9]+)?")
 _OPERAND = re.compile(r"_([pf])(\d+)\b")
+_ATTRIBUTE = re.compile(r"'([^'\\]*)' = '([^'\\]*)'")
+_TAKEN = re.compile(r"\b_(time|keep)\b")
 _ARITHMETIC = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod, exp.Neg, exp.Paren)
 _CONDITIONS = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.And, exp.Or, exp.Not)
 _PREDICATES = (exp.In, exp.Between, exp.Is, exp.Like, exp.RegexpLike)
 _LEAVES = (exp.Literal, exp.Boolean, exp.Null, exp.Column, exp.Identifier, exp.Anonymous)
-_KNOWN = (*_ARITHMETIC, *_CONDITIONS, *_PREDICATES, *_LEAVES)
+_KNOWN = (*_ARITHMETIC, *_CONDITIONS, *_PREDICATES, *_LEAVES, exp.Case, exp.If)
+_MOST_OF_K = 1_000
 
 
 @dataclass(frozen=True)
@@ -67,12 +75,25 @@ class Expression:
             number = int(found[2])
             return paths[number] if found[1] == "p" else self.calls[number]
 
-        return _OPERAND.sub(operand, self.text)
+        if self.is_end_time:
+            return "__endTime"
+        text = _ATTRIBUTE.sub(r'"\1"="\2"', self.text)
+        return _OPERAND.sub(operand, _TAKEN.sub(r"\1", text))
 
     @property
     def aggregates(self) -> bool:
         """Whether it calls an aggregate."""
         return any(call in AGGREGATES for call in self.calls)
+
+    @property
+    def around(self) -> str | None:
+        """The function it calls that looks at other rows than its own, such as ``diff``; None for none."""
+        return next((call for call in self.calls if call in SCALARS and SCALARS[call].over_rows), None)
+
+    @property
+    def is_end_time(self) -> bool:
+        """Whether it is ``__endTime``, the time of the last row of a window."""
+        return self.text == END_TIME
 
     @property
     def counts_times(self) -> bool:
@@ -81,8 +102,14 @@ class Expression:
 
     @property
     def uses_time(self) -> bool:
-        """Whether it looks at the time of a point."""
-        return any(column.name == TIME for column in self.tree().find_all(exp.Column))
+        """Whether it looks at the time of a point; ``max_by(time, s)`` gives one and does not."""
+        tree = self.tree()
+        given = {
+            id(call.expressions[0])
+            for call in tree.find_all(exp.Anonymous)
+            if call_of(self, call) in ("max_by", "min_by")
+        }
+        return any(column.name == TIME and id(column) not in given for column in tree.find_all(exp.Column))
 
     def path_numbers(self, tree: exp.Expr) -> list[int]:
         """Return which paths a part of the tree names."""
@@ -103,6 +130,21 @@ def call_of(expression: Expression, node: exp.Expr) -> str | None:
     if isinstance(node, exp.Anonymous) and node.name.startswith("_f"):
         return expression.calls[int(node.name[2:])]
     return None
+
+
+def arguments_of(node: exp.Expr) -> tuple[list[exp.Expr], dict[str, str]]:
+    """Return the arguments of a call, and its attributes such as ``'k'='2'``."""
+    arguments, attributes = [], {}
+    for part in node.expressions:
+        if isinstance(part, exp.EQ) and _is_text(part.this) and _is_text(part.expression):
+            attributes[part.this.name] = part.expression.name
+        else:
+            arguments.append(part)
+    return arguments, attributes
+
+
+def _is_text(node: exp.Expr) -> bool:
+    return isinstance(node, exp.Literal) and bool(node.is_string)
 
 
 def aggregate_calls(expression: Expression, tree: exp.Expr) -> Iterator[exp.Expr]:
@@ -135,22 +177,50 @@ class _Scan:
         self.paths: list[Path] = []
         self.calls: list[str] = []
         self._wants_operand = True
+        self._cases = 0
 
     def run(self) -> None:
         while not self.reader.done:
             word = self.reader.peek()
             if word.kind is Kind.SYMBOL and not (word.text == "*" and self._wants_operand):
                 self._symbol()
-            elif word.kind is Kind.WORD and word.text.upper() in _KEYWORDS:
+            elif self._is_keyword(word):
                 keyword = self.reader.take().text.upper()
-                self._add("RLIKE" if keyword == "REGEXP" else keyword)
-                self._wants_operand = keyword not in {"NULL", "TRUE", "FALSE"}
+                self._cases += (keyword == "CASE") - (keyword == "END")
+                self._add(_SPARK_KEYWORDS.get(keyword, keyword))
+                self._wants_operand = keyword not in {"NULL", "TRUE", "FALSE", "END"}
+            elif self._calls("cast") and word.is_word("AS"):
+                self._cast_type()
+            elif self._calls("substring") and (word.is_word("FROM") or word.is_word("FOR")):
+                self.reader.take()
+                self._add(",")
+                self._wants_operand = True
             else:
                 self._operand(word)
                 self._wants_operand = False
 
+    def _is_keyword(self, word: Word) -> bool:
+        """Tell whether a word is one of the language; those of CASE may be names elsewhere."""
+        text = word.text.upper()
+        if word.kind is not Kind.WORD:
+            return False
+        if text == "CASE":
+            following = self.reader.peek(1)
+            return following.kind is not Kind.END and following.text not in _BEHIND_A_NAME
+        return text in _KEYWORDS or (self._cases > 0 and text in _IN_CASE)
+
     def _add(self, part: str) -> None:
         self.parts.append(part)
+
+    def _calls(self, name: str) -> bool:
+        """Tell whether this is the function that was called last."""
+        return bool(self.calls) and self.calls[-1] == name
+
+    def _cast_type(self) -> None:
+        """Take ``AS type``: it becomes the attribute ``type``."""
+        self.reader.take()
+        name, _ = self.reader.identifier("a type")
+        self.parts += [",", "'type'", "=", exp.Literal.string(name).sql("spark")]
 
     def _symbol(self) -> None:
         word = self.reader.take()
@@ -176,6 +246,12 @@ class _Scan:
             self._call(word)
         elif word.kind is Kind.WORD and word.text.upper() in _UNBUILT:
             raise self.reader.unsupported(word.text.upper())
+        elif word.is_word("__ENDTIME"):
+            self.reader.take()
+            self._add(END_TIME)
+        elif self._calls("count_if") and word.is_word("KEEP") and self.reader.peek(1).text[0] in _FUSED:
+            self.reader.take()
+            self._add(KEEP)
         elif (word.is_word("TIME") or word.is_word("TIMESTAMP")) and not self.reader.peek(1).is_symbol("."):
             self.reader.take()
             self._add(TIME)
@@ -266,21 +342,81 @@ def _check(found: Expression, tree: exp.Expr) -> None:
         if not isinstance(node, _KNOWN):
             what = type(node).__name__.upper()
             raise NotSupportedError(f"{what} in an expression over series", place=place_of(found.fragment))
+        if isinstance(node, exp.Case):
+            _check_case(found, node)
         call = call_of(found, node)
         if call is not None:
             _check_call(found, node, call)
+    if any(column.name == END_TIME for column in tree.find_all(exp.Column)) and not found.is_end_time:
+        raise found.error("ARGUMENT_KIND", "__endTime stands alone in SELECT")
+
+
+def _check_case(found: Expression, case: exp.Case) -> None:
+    for node in case.find_all(exp.Anonymous):
+        call = call_of(found, node)
+        if call in AGGREGATES or (call in SCALARS and SCALARS[call].over_rows):
+            raise found.error("CASE_INVALID", f"CASE takes no {call}", hint="an aggregate may take a CASE")
 
 
 def _check_call(found: Expression, node: exp.Expr, call: str) -> None:
-    least, most = AGGREGATES.get(call, (1, 2 if call == "round" else 1))
-    given = len(node.expressions)
-    if not least <= given <= most:
-        raise found.error("ARGUMENT_COUNT", f"{call} takes {most} arguments, not {given}")
-    if call in AGGREGATES and not found.path_numbers(node):
+    function = AGGREGATES.get(call) or SCALARS[call]
+    arguments, attributes = arguments_of(node)
+    if not function.least <= len(arguments) <= function.most:
+        raise found.error("ARGUMENT_COUNT", f"{call} takes {function.most} arguments, not {len(arguments)}")
+    missing = [name for name in function.needs if name not in attributes]
+    if missing:
+        raise found.error(
+            "ATTRIBUTE_MISSING", f"{call} needs the attribute {missing[0]}", hint=f"'{missing[0]}'='…'"
+        )
+    unknown = [name for name in attributes if not function.knows(name)]
+    if unknown:
+        raise found.error("ATTRIBUTE_UNKNOWN", f"{call} has no attribute {unknown[0]}")
+    _check_values(found, call, attributes)
+    if not found.path_numbers(node):
         raise found.error("ARGUMENT_KIND", f"{call} is over a series", hint=f"{call}(s1)")
     if call == "count_time" and (found.text != "_f0(_p0)" or found.paths != (Path((ANY_NODE,)),)):
         raise found.error("ARGUMENT_KIND", "count_time takes * alone", hint="count_time(*)")
-    if call in AGGREGATES and any(
-        inner is not node and call_of(found, inner) in AGGREGATES for inner in node.find_all(exp.Anonymous)
-    ):
+    _check_nesting(found, node, call)
+
+
+def _check_nesting(found: Expression, node: exp.Expr, call: str) -> None:
+    inner = {call_of(found, one) for one in node.find_all(exp.Anonymous) if one is not node}
+    around = {one for one in inner if one in SCALARS and SCALARS[one].over_rows}
+    if call in AGGREGATES and inner & AGGREGATES.keys():
         raise found.error("AGGREGATE_NESTED", f"{call} of an aggregate: an aggregate is over points")
+    if around and (call in AGGREGATES or SCALARS[call].over_rows):
+        raise found.error("FUNCTION_NESTED", f"{call} of {min(map(str, around))}: it takes points")
+
+
+def _check_values(found: Expression, call: str, attributes: dict[str, str]) -> None:
+    """Check the values of attributes."""
+    for name, value in attributes.items():
+        wanted = ""
+        if name in ("threshold", "lower", "upper") and not _is_number(value):
+            wanted = "a number"
+        elif name == "k" and not (value.isascii() and value.isdigit() and 0 < int(value) <= _MOST_OF_K):
+            wanted = f"a whole number from 1 to {_MOST_OF_K}"
+        elif name in ("ignoreNull", "reverse", "series_behind") and value.lower() not in ("true", "false"):
+            wanted = "true or false"
+        elif name == "type" and value.upper() not in CAST_TYPES:
+            wanted = f"one of {', '.join(CAST_TYPES)}"
+        elif name == "regex" and not _is_pattern(value):
+            wanted = "a regular expression"
+        if wanted:
+            raise found.error("ATTRIBUTE_VALUE", f"{name} of {call} is {wanted}, not {value!r}")
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _is_pattern(text: str) -> bool:
+    try:
+        re.compile(text)
+    except re.error:
+        return False
+    return True

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from decimal import Decimal
 from typing import TYPE_CHECKING
 
 from lakestream.language.iotdb.checks import check_select
 from lakestream.language.iotdb.expressions import read_expression
 from lakestream.language.iotdb.literals import read_instant, read_node, read_path, read_span
 from lakestream.language.iotdb.paths import Path
-from lakestream.language.iotdb.values import Fill, Item, Select, Target, TimeGroup
+from lakestream.language.iotdb.values import Fill, Item, RowGroup, Select, Target, TimeGroup
 from lakestream.language.words import Kind
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ _CLAUSES = (
     ("DISABLE",),
     ("END",),
 )
-_WINDOWS = ("VARIATION", "CONDITION", "SESSION", "COUNT", "TAGS")
+_KEEPS = (">", "<", "=", "!")
 
 
 @dataclass
@@ -43,6 +44,7 @@ class _Draft:
 
     where: Expression | None = None
     group: TimeGroup | None = None
+    cut: RowGroup | None = None
     levels: tuple[int, ...] = ()
     having: Expression | None = None
     fill: Fill | None = None
@@ -83,6 +85,7 @@ def read_select(reader: Reader) -> Select:
         sources=tuple(sources),
         where=draft.where,
         group=draft.group,
+        cut=draft.cut,
         levels=draft.levels,
         having=draft.having,
         fill=draft.fill,
@@ -161,8 +164,12 @@ def _read_clauses(reader: Reader, draft: _Draft) -> None:
 
 
 def _condition(reader: Reader) -> Fragment:
+    first = reader.at
+
     def ends() -> bool:
-        return any(reader.sees(*words) for words in _CLAUSES)
+        taken = reader.words[first : reader.at]
+        cases = sum(word.is_word("CASE") for word in taken) - sum(word.is_word("END") for word in taken)
+        return cases <= 0 and any(reader.sees(*words) for words in _CLAUSES)
 
     return reader.until(ends, "a condition")
 
@@ -179,9 +186,16 @@ def _having(reader: Reader, draft: _Draft) -> None:
 
 def _group_by(reader: Reader, draft: _Draft) -> None:
     reader.expect("GROUP", "BY")
-    for window in _WINDOWS:
-        if reader.sees(window):
-            raise reader.unsupported(f"GROUP BY {window}")
+    if reader.sees("TAGS"):
+        raise reader.unsupported("GROUP BY TAGS")
+    for window, read in _ROW_WINDOWS.items():
+        if reader.accept(window):
+            reader.expect_symbol("(")
+            draft.cut = read(reader)
+            reader.expect_symbol(")")
+            if reader.sees_symbol(","):
+                raise reader.error("LEVEL_INVALID", f"LEVEL does not go with GROUP BY {window}")
+            return
     if not reader.sees("LEVEL"):
         draft.group = _time_group(reader)
         if not reader.accept_symbol(","):
@@ -192,6 +206,80 @@ def _group_by(reader: Reader, draft: _Draft) -> None:
     while reader.accept_symbol(","):
         levels.append(_number(reader, "a level"))
     draft.levels = tuple(sorted(set(levels)))
+
+
+def _session(reader: Reader) -> RowGroup:
+    word = reader.peek()
+    gap = read_span(reader, "SESSION")
+    if gap.months or not gap.micros:
+        raise reader.error("BAD_DURATION", "SESSION takes a positive gap without months or years", word=word)
+    return RowGroup("SESSION", None, gap.micros)
+
+
+def _variation(reader: Reader) -> RowGroup:
+    expression, delta = _controlled(reader), 0.0
+    if reader.sees_symbol(",") and reader.peek(1).kind is not Kind.WORD:
+        reader.take()
+        delta = _positive(reader, "the delta of VARIATION", zero=True)
+    return RowGroup("VARIATION", expression, delta, ignores_null=_ignores_null(reader))
+
+
+def _condition_group(reader: Reader) -> RowGroup:
+    expression = _controlled(reader)
+    reader.expect_symbol(",")
+    keep = ""
+    if reader.accept("KEEP"):
+        while reader.peek().kind is Kind.SYMBOL and reader.peek().text[0] in _KEEPS:
+            keep += reader.take().text
+    keep = "=" if keep in ("", "==") else keep
+    if keep not in ("=", ">", "<", ">=", "<="):
+        raise reader.unexpected("KEEP and =, >, >=, < or <=")
+    number = _positive(reader, "KEEP of CONDITION", zero=True)
+    return RowGroup("CONDITION", expression, number, keep, _ignores_null(reader))
+
+
+def _count_group(reader: Reader) -> RowGroup:
+    expression = _controlled(reader)
+    reader.expect_symbol(",")
+    size = _positive(reader, "the size of COUNT")
+    return RowGroup("COUNT", expression, size, ignores_null=_ignores_null(reader))
+
+
+def _controlled(reader: Reader) -> Expression:
+    """Take the expression that cuts the windows."""
+    fragment = reader.until(lambda: reader.sees_symbol(",") or reader.sees_symbol(")"), "an expression")
+    return read_expression(fragment)
+
+
+def _positive(reader: Reader, what: str, *, zero: bool = False) -> float:
+    word = reader.peek()
+    found = reader.value() if word.kind is Kind.NUMBER else None
+    if isinstance(found, bool) or not isinstance(found, int | float | Decimal) or (not found and not zero):
+        raise reader.error("BAD_NUMBER", f"{what} is a {'' if zero else 'positive '}number", word=word)
+    if what.startswith(("KEEP", "the size")) and not isinstance(found, int):
+        raise reader.error("BAD_NUMBER", f"{what} is a whole number", word=word)
+    return found if isinstance(found, int) else float(found)
+
+
+def _ignores_null(reader: Reader) -> bool:
+    """Take ``, ignoreNull=true|false``."""
+    if not reader.accept_symbol(","):
+        return True
+    if not (reader.accept("IGNORENULL") or reader.accept("IGNORINGNULL")):
+        raise reader.unexpected("ignoreNull")
+    reader.expect_symbol("=")
+    if reader.accept("FALSE"):
+        return False
+    reader.expect("TRUE")
+    return True
+
+
+_ROW_WINDOWS: dict[str, Callable[[Reader], RowGroup]] = {
+    "SESSION": _session,
+    "VARIATION": _variation,
+    "CONDITION": _condition_group,
+    "COUNT": _count_group,
+}
 
 
 def _time_group(reader: Reader) -> TimeGroup:
@@ -256,7 +344,10 @@ def _order_by(reader: Reader, draft: _Draft) -> None:
 
 def _limit(reader: Reader, draft: _Draft) -> None:
     reader.expect("LIMIT")
+    word = reader.peek()
     draft.limit = _number(reader, "LIMIT")
+    if not draft.limit:
+        raise reader.error("BAD_NUMBER", "LIMIT takes a number greater than 0", word=word)
 
 
 def _offset(reader: Reader, draft: _Draft) -> None:

@@ -207,6 +207,12 @@ def _insert(reader: Reader) -> InsertPoints:
     measurements = tuple(name for i, name in enumerate(names) if i != at)
     if not measurements:
         raise reader.error("VALUE_COUNT", "a point has a measurement besides its time")
+    if at is None and len(rows) > 1:
+        word = reader.words[first]
+        hint = f"INSERT INTO {device}(time, …)"
+        raise reader.error(
+            "TIME_MISSING", "several rows need times: without one a row is of now", word=word, hint=hint
+        )
     times, values = zip(*rows, strict=True)
     return InsertPoints(device, measurements, times, values, reader.fragment(first, end))
 
@@ -276,7 +282,8 @@ def _policy(reader: Reader) -> TimeoutPolicy:
 
 def _own_name(reader: Reader, what: str) -> str:
     word = reader.peek()
-    name, _ = reader.identifier(what)
+    # A name may begin with a digit, as a node of a path may.
+    name = reader.identifier(what)[0] if word.kind is not Kind.NUMBER else read_node(reader, what)
     if len(name) > _MAX_NAME or not name.strip():
         raise reader.error("BAD_NAME", f"{what} has 1 to {_MAX_NAME} characters", word=word)
     return name

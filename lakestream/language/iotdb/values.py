@@ -14,6 +14,7 @@ Instant = int | str
 """A point in time: milliseconds since 1970 UTC, or ISO text (in the lake's zone unless it names one)."""
 
 TimeoutPolicy = Literal["BLOCKED", "DISCARD"]
+RowWindow = Literal["SESSION", "VARIATION", "CONDITION", "COUNT"]
 FillMethod = Literal["PREVIOUS", "LINEAR", "CONSTANT"]
 Event = Literal["BEFORE_INSERT", "AFTER_INSERT"]
 
@@ -116,6 +117,22 @@ class TimeGroup:
 
 
 @dataclass(frozen=True)
+class RowGroup:
+    """``GROUP BY SESSION(gap) | VARIATION(e[, delta]) | CONDITION(e, keep >= n) | COUNT(e, size)``.
+
+    Windows that the rows themselves cut. ``number`` is the gap (µs), the delta, n or the size, and ``keep``
+    the comparison that the rows of a CONDITION's window are held to. Rows without a value of the expression
+    are left out where ``ignores_null``.
+    """
+
+    kind: RowWindow
+    expression: Expression | None
+    number: float
+    keep: str = "="
+    ignores_null: bool = True
+
+
+@dataclass(frozen=True)
 class Fill:
     """``FILL(PREVIOUS[, within])``, ``FILL(LINEAR)`` or ``FILL(constant)``."""
 
@@ -128,7 +145,8 @@ class Fill:
 class Select:
     """A query over the tree. ``text`` is the query as written; ``levels`` empty for no LEVEL.
 
-    ``by_time``: ORDER BY TIME is written, and goes before the order of devices.
+    ``by_time``: ORDER BY TIME is written, and goes before the order of devices. GROUP BY is of time
+    (``group``) or of rows (``cut``).
     """
 
     items: tuple[Item, ...]
@@ -136,6 +154,7 @@ class Select:
     sources: tuple[Path, ...]
     where: Expression | None
     group: TimeGroup | None
+    cut: RowGroup | None
     levels: tuple[int, ...]
     having: Expression | None
     fill: Fill | None
