@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lakestream.engine.faults import reach
+from lakestream.engine.stream import quoted
 from lakestream.output.columns import END, GROUP, START
 from lakestream.storage.delta import (
     CommitTag,
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
     import pyarrow as pa
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
 
     from lakestream.engine.state import GroupState
     from lakestream.engine.stream import Part, Stream
@@ -277,31 +278,62 @@ def _keys(rows: pa.Table, target: Target) -> list[tuple[Any, ...]]:
 def _with_survivors(
     table: Table, target: Target, rows: pa.Table, again: pa.Table | None, predicate: str
 ) -> pa.Table:
-    """Add the rows that the predicate covers though neither their window nor their key is written anew."""
+    """Add the rows that the predicate covers though neither their window nor their key is written anew.
+
+    Of rows with one key that of the later window stays, then that of the greater group, whichever came first.
+    """
     import pyarrow as pa
 
     table.refresh()
     old = read_arrow(table, None, where=predicate)
     if old.num_rows == 0:
         return rows
-    gone_keys = set(_keys(rows, target))
-    gone_windows: set[tuple[int, int]] = set()
-    if target.shape.provenance:
-        if again is not None:
-            gone_windows = set(zip(again["gid"].to_pylist(), again["low"].to_pylist(), strict=True))
-        windows = _windows_of(old)
-    else:
-        windows = [(0, 0)] * old.num_rows
-    keys = _keys(old, target)
+    keys = _keys(rows, target)
+    written = dict(zip(keys, _extents(rows, target), strict=True))
+    gone = (
+        set() if again is None else set(zip(again["gid"].to_pylist(), again["low"].to_pylist(), strict=True))
+    )
+    held = [*zip(_keys(old, target), _extents(old, target), strict=True)]
+    # Rows of a table that does not say where they come from give way to any of their key.
     stay = [
-        window not in gone_windows and key not in gone_keys for window, key in zip(windows, keys, strict=True)
+        not (extent and extent.window in gone) and (key not in written or _outlasts(extent, written[key]))
+        for key, extent in held
     ]
     survivors = old.filter(pa.array(stay))
     if survivors.num_rows == 0:
         return rows
+    lost = {key for (key, _), stays in zip(held, stay, strict=True) if stays}
+    rows = rows.filter(pa.array([key not in lost for key in keys], pa.bool_()))
     # A table of the user's may have columns that the stream does not write.
     whole = align(rows, table.schema)
     return pa.concat_tables([whole, align(survivors, table.schema)])
+
+
+@dataclass(frozen=True, order=True)
+class _Extent:
+    """Where a row comes from, in the order in which rows of one key take each other's place."""
+
+    high: int
+    gid: int
+    low: int
+
+    @property
+    def window(self) -> tuple[int, int]:
+        """The group and the start, which name the window."""
+        return self.gid, self.low
+
+
+def _outlasts(old: _Extent | None, new: _Extent | None) -> bool:
+    """Return whether a row stays where another window writes its key: that of the later window does."""
+    return old is not None and new is not None and old.window != new.window and old > new
+
+
+def _extents(rows: pa.Table, target: Target) -> list[_Extent | None]:
+    """Return the window of each row, None where the table's rows do not say."""
+    if not target.shape.provenance:
+        return [None] * rows.num_rows
+    places = zip(_micros(rows, END), rows[GROUP].to_pylist(), _micros(rows, START), strict=True)
+    return [_Extent(*place) for place in places]
 
 
 # --- large results: the same by Spark, always by a range of time ---
@@ -342,8 +374,25 @@ def _rewritten_by_spark(
     if again is not None and target.shape.provenance:
         gone = spark.createDataFrame(again).selectExpr(f"gid AS {GROUP}", f"timestamp_micros(low) AS {START}")
         old = old.join(gone, [GROUP, START], "left_anti")
-    old = old.join(rows.select(*target.shape.key), [*target.shape.key], "left_anti")
-    return rows.unionByName(old, allowMissingColumns=True), predicate
+    key = [*target.shape.key]
+    if target.shape.provenance and not target.appends:
+        written = rows.alias("n").join(old.alias("o"), _outlasts_sql(key), "left_anti")
+        return written.unionByName(_unwritten(old, written, key), allowMissingColumns=True), predicate
+    return rows.unionByName(_unwritten(old, rows, key), allowMissingColumns=True), predicate
+
+
+def _unwritten(old: DataFrame, rows: DataFrame, key: list[str]) -> DataFrame:
+    return old.join(rows.select(*key), key, "left_anti")
+
+
+def _outlasts_sql(key: list[str]) -> Column:
+    """Return what :func:`_outlasts` says of a row n to be written and one o that is there."""
+    from pyspark.sql.functions import expr
+
+    same = [f"n.{quoted(name)} <=> o.{quoted(name)}" for name in key]
+    order = f"struct(o.{END}, o.{GROUP}, o.{START}) > struct(n.{END}, n.{GROUP}, n.{START})"
+    other = f"NOT (o.{GROUP} = n.{GROUP} AND o.{START} = n.{START})"
+    return expr(" AND ".join([*same, other, order]))
 
 
 def _replaced_ranges(target: Target, rows: DataFrame, again: pa.Table | None) -> list[tuple[str, int, int]]:
