@@ -14,12 +14,13 @@ from sqlglot import exp
 
 from lakestream.compute.functions import RowOrder, aggregates, call, duration_micros, translate
 from lakestream.compute.row_functions import Rows, check_calls, rewrite_rows, row_calls
-from lakestream.errors import LakestreamError, NotSupportedError, Place, StatementError
-from lakestream.language.aggregates import is_aggregate
+from lakestream.errors import LakestreamError, NotSupportedError, StatementError
 from lakestream.language.dialect import DURATION_FUNCTION
-from lakestream.language.durations import read_duration
-from lakestream.language.expressions import column_names, parse_query, place_in
+from lakestream.language.expressions import column_names, parse_query, place_in, stands_for_columns, starred
+from lakestream.language.functions import Meaning
+from lakestream.language.meaning import functions_in_spark, intervals_in_spark
 from lakestream.language.model import IntervalTrigger
+from lakestream.language.templates import made
 from lakestream.triggers.grid import grid_of
 
 if TYPE_CHECKING:
@@ -44,7 +45,8 @@ class Relation:
     ``time_column`` is the event time, ``is_super`` says whether it has a ``tbname``, ``only`` is the
     subtable that the name stands for, None for the whole table; ``ties`` are the columns that put rows
     of equal time in order, ``order`` one that the rows of a window have for all of their order; ``types``
-    are the columns' Spark types by the lower-case name.
+    are the columns' Spark types by the lower-case name, ``tags`` the columns that are the same for all rows
+    of a subtable.
     """
 
     key: str
@@ -55,6 +57,7 @@ class Relation:
     ties: tuple[str, ...] = ()
     order: str | None = None
     types: Mapping[str, str] = field(default_factory=dict, compare=False)
+    tags: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -134,17 +137,8 @@ def compile_calculation(fragment: Fragment, scope: Scope) -> Calculation:
     )
 
 
-def rewrite_expression(node: exp.Expr) -> exp.Expr:
-    """Return a scalar expression over a table's columns (PRE_FILTER, grouping) in Spark's terms."""
-    return node.transform(_scalar)
-
-
-def _scalar(node: exp.Expr) -> exp.Expr:
-    if isinstance(node, exp.Anonymous) and node.name == DURATION_FUNCTION:
-        return _interval(node)
-    if isinstance(node, (exp.Cast, exp.TryCast)):
-        return _cast(node)
-    return node
+_NOW = "timestamp_micros(_tlocaltime div 1000)"
+"""What NOW is in a stream: the wall clock of its trigger, which the tick's plan holds."""
 
 
 class _Rewriter:
@@ -167,7 +161,7 @@ class _Rewriter:
         a star over anything else.
         """
         self._common = {cte.alias_or_name.lower() for cte in query.find_all(exp.CTE)}
-        star = next((item for item in query.selects if item.is_star), None)
+        star = next((item for item in query.selects if stands_for_columns(item)), None)
         if star is None or not isinstance(query, exp.Select):
             return query
         relation = self._single_relation(query)
@@ -181,19 +175,24 @@ class _Rewriter:
         columns: list[exp.Expr] = [exp.column(name, quoted=True) for name in own]
         if relation.order is not None and (query.args.get("group") or aggregates(query.selects)):
             columns = [exp.alias_(call("first_row", column), column.name, quoted=True) for column in columns]
-        listed = [columns if item.is_star else [item] for item in query.selects]
+        listed = [
+            columns if item.is_star else _of_columns(item, relation) if starred(item) else [item]
+            for item in query.selects
+        ]
         query.set("expressions", [item.copy() for items in listed for item in items])
         return query
 
     def query(self, query: exp.Query) -> exp.Query:
         """Rewrite functions first (they need the tables), then tables, then names."""
-        query = query.copy()
+        now = made(_NOW, {}) if "_tlocaltime" in self.scope.placeholders else None
+        query = cast(
+            "exp.Query", functions_in_spark(query.copy(), Meaning(self.scope.zone, now), self.fragment)
+        )
         for select in list(query.find_all(exp.Select)):
             self._select(select)
         for table in list(query.find_all(exp.Table)):
             self._table(table)
-        # In two passes: a node that is replaced is not looked into again.
-        return cast("exp.Query", query.transform(self._placeholder).transform(_scalar))
+        return cast("exp.Query", intervals_in_spark(query.transform(self._placeholder)))
 
     # --- selects: time column, row order, inner windows ---
 
@@ -201,8 +200,10 @@ class _Rewriter:
         relation = self._single_relation(select)
         order = _row_order(relation) if relation else None
         for node in list(_own_nodes(select)):
-            self._function(node, order)
             self._pseudo_column(node, relation)
+        # Innermost first: what is put in a function's place is made of its arguments.
+        for node in reversed(list(_own_nodes(select))):
+            self._function(node, order)
         self._bounds(select)
         if calls := row_calls(_own_nodes(select)):
             self._row_functions(select, relation, calls)
@@ -381,6 +382,12 @@ class _Rewriter:
         return node
 
 
+def _of_columns(item: exp.Expr, relation: Relation) -> list[exp.Expr]:
+    """Return ``last(*)`` and its like as one function a column: those that are no tags (TDengine)."""
+    columns = [name for name in relation.columns if name != "tbname" and name not in relation.tags]
+    return [call(starred(item) or "", exp.column(name, quoted=True)) for name in columns]
+
+
 def spark_sql(text: str) -> exp.Var:
     """Return Spark SQL made by lakestream itself as a node that is carried through a tree as it is."""
     return exp.Var(this=text)
@@ -432,68 +439,6 @@ def _inner_placeholder(node: exp.Column, grid: Grid) -> None:
     if isinstance(node.parent, exp.Select):
         replaced = exp.alias_(replaced, node.name.lower(), quoted=True)
     node.replace(replaced)
-
-
-def _interval(node: exp.Anonymous) -> exp.Expr:
-    """``5m`` is that much time; months and years are of the calendar."""
-    duration = read_duration(node.expressions[0].name, Place(1, 1))
-    if duration.months:
-        return call("make_ym_interval", exp.Literal.number(0), exp.Literal.number(duration.months))
-    none = exp.Literal.number(0)
-    seconds = exp.Literal.number(f"{duration.micros // 1_000_000}.{duration.micros % 1_000_000:06}")
-    return call("make_dt_interval", none, none.copy(), none.copy(), seconds)
-
-
-def _cast(node: exp.Expr) -> exp.Expr:
-    """``CAST(number AS TIMESTAMP)`` counts milliseconds (TDengine: the precision of the table)."""
-    if not node.args["to"].is_type("timestamp", "timestamptz", "timestampltz"):
-        return node
-    value = _whole_quotient(node.this).transform(_scalar)
-    millis = call("timestamp_millis", exp.cast(value, exp.DataType.build("bigint")))
-    if _is_number(node.this):
-        return millis
-    if isinstance(value, exp.Literal) or value.is_type(*exp.DataType.TEXT_TYPES):
-        return node
-    # Only Spark knows the types of columns; it settles this once, not for every row.
-    is_number = exp.RegexpLike(this=call("typeof", value.copy()), expression=exp.Literal.string(_NUMBERS))
-    as_time = exp.cast(value.copy(), exp.DataType.build("timestamp"))
-    return exp.Case(ifs=[exp.If(this=is_number, true=millis)], default=as_time)
-
-
-def _whole_quotient(node: exp.Expr) -> exp.Expr:
-    """Return a placeholder's quotient as an integer: as a double today's nanoseconds are not exact."""
-    quotient = node.unnest()
-    if not isinstance(quotient, exp.Div) or not isinstance(quotient.left, exp.Column):
-        return node
-    divides = isinstance(quotient.right, exp.Literal) and quotient.right.is_int
-    if quotient.left.name.lower() not in _COUNTING or not divides:
-        return node
-    return exp.IntDiv(this=quotient.left.copy(), expression=quotient.right.copy())
-
-
-_NUMBERS = "^(tinyint|smallint|int|bigint|float|double|decimal.*)$"
-_NUMERIC = (exp.Div, exp.Mul, exp.IntDiv, exp.Mod, exp.Neg)
-
-
-_COUNTING = frozenset(
-    {"_tlocaltime", "_tprev_localtime", "_tnext_localtime", "_tgrpid", "_twduration", "_twrownum"}
-)
-"""The placeholders that are numbers."""
-
-
-def _is_number(node: exp.Expr) -> bool:
-    """Return whether it is what can only be a number: literals, products, and the placeholders that count."""
-    if isinstance(node, exp.Paren):
-        return _is_number(node.this)
-    if isinstance(node, exp.Literal):
-        return not node.is_string
-    if isinstance(node, (exp.Add, exp.Sub)):
-        return _is_number(node.left) and _is_number(node.right)
-    if isinstance(node, (exp.Cast, exp.TryCast)):
-        return bool(node.args["to"].is_type(*exp.DataType.NUMERIC_TYPES))
-    if isinstance(node, exp.Column):
-        return node.name.lower() in _COUNTING
-    return isinstance(node, _NUMERIC) or (is_aggregate(node) and isinstance(node, exp.Count))
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from sqlglot import exp
 
 from lakestream.errors import NotSupportedError, StatementError
 from lakestream.language.aggregates import is_aggregate
+from lakestream.language.templates import made
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -117,29 +118,54 @@ def _extreme(name: str, arguments: list[exp.Expr], order: RowOrder | None) -> ex
 
 
 def _spread(name: str, arguments: list[exp.Expr], _order: RowOrder | None) -> exp.Expr:
+    """spread(x): the largest less the smallest value; of times in milliseconds."""
     _expect(name, arguments, 1, 1)
     value = arguments[0]
-    span = exp.Sub(this=exp.Max(this=value.copy()), expression=exp.Min(this=value.copy()))
-    return exp.Cast(this=exp.Paren(this=span), to=exp.DataType.build("double"))
+    ends = {"_1": exp.Max(this=value.copy()), "_2": exp.Min(this=value.copy())}
+    micros = "unix_micros(CAST({} AS TIMESTAMP))"
+    return made(
+        f"CASE WHEN typeof(_1) = 'timestamp' THEN ({micros.format('_1')} - {micros.format('_2')}) / 1000D "
+        "ELSE CAST(_1 - _2 AS DOUBLE) END",
+        ends,
+    )
 
 
-def _population_deviation(name: str, arguments: list[exp.Expr], _order: RowOrder | None) -> exp.Expr:
-    _expect(name, arguments, 1, 1)
-    return exp.StddevPop(this=arguments[0].copy())
+def _of_one(kind: type[exp.AggFunc], **options: exp.Expr) -> _Rule:
+    """Return the rule of an aggregate over one value that Spark has under another name."""
+
+    def rule(name: str, arguments: list[exp.Expr], _order: RowOrder | None) -> exp.Expr:
+        _expect(name, arguments, 1, 1)
+        return kind(this=arguments[0].copy(), **options)
+
+    return rule
+
+
+def _group_concat(name: str, arguments: list[exp.Expr], order: RowOrder | None) -> exp.Expr:
+    """group_concat(x, …, separator): the texts of the rows in time order, rows with a NULL left out."""
+    _expect(name, arguments, 2, 9)
+    text = call("concat", *(argument.copy() for argument in arguments[:-1])).sql("spark")
+    key = _ordered(name, order).key(arguments[0]).sql("spark")
+    rows = f"array_sort(collect_list(struct({key} AS o, {text} AS x)) FILTER (WHERE {text} IS NOT NULL))"
+    joined = f"array_join(transform({rows}, p -> p.x), {arguments[-1].sql('spark')})"
+    return _raw(f"CASE WHEN count({text}) > 0 THEN {joined} END")
 
 
 def _elapsed(name: str, arguments: list[exp.Expr], _order: RowOrder | None) -> exp.Expr:
     """elapsed(ts[, unit]): from the first to the last time, in the unit (default: milliseconds)."""
     _expect(name, arguments, 1, 2)
-    unit = 1_000
-    if len(arguments) == 2:
-        unit = duration_micros(arguments[1])
+    unit = _unit_micros(arguments[1]) if len(arguments) == 2 else "1000"
     time = arguments[0]
     span = exp.Sub(
         this=call("unix_micros", exp.Max(this=time.copy())),
         expression=call("unix_micros", exp.Min(this=time.copy())),
     )
     return exp.Div(this=exp.Paren(this=span), expression=exp.Literal.number(f"{unit}D"))
+
+
+def _unit_micros(node: exp.Expr) -> str:
+    """Return the microseconds of a unit of time as a number of SQL; a nanosecond, 1b, is a part of one."""
+    text = node.expressions[0].name if isinstance(node, exp.Anonymous) and node.expressions else ""
+    return f"{text[:-1]}e-3" if text[-1:] == "b" else str(duration_micros(node))
 
 
 def duration_micros(node: exp.Expr) -> int:
@@ -154,19 +180,36 @@ def duration_micros(node: exp.Expr) -> int:
     raise StatementError("BAD_DURATION", f"{text or node.sql()} is not a duration of fixed length")
 
 
-def _percentile(spark_name: str) -> _Rule:
-    def rule(name: str, arguments: list[exp.Expr], _order: RowOrder | None) -> exp.Expr:
-        """apercentile(x, p[, algorithm]) and percentile(x, p): p of 0 to 100."""
-        _expect(name, arguments, 2, 3)
-        share = exp.Div(this=arguments[1].copy(), expression=exp.Literal.number("100.0D"))
-        return call(spark_name, arguments[0].copy(), share)
+def _apercentile(name: str, arguments: list[exp.Expr], _order: RowOrder | None) -> exp.Expr:
+    """apercentile(x, p[, algorithm]): p of 0 to 100, as DOUBLE; both algorithms are Spark's one."""
+    _expect(name, arguments, 2, 3)
+    known = ("default", "t-digest")
+    if len(arguments) == 3 and arguments[2].name.lower() not in known:
+        raise StatementError("BAD_ARGUMENT", f"{name}() knows the algorithms {' and '.join(known)}")
+    return _double(call("percentile_approx", arguments[0].copy(), _share(name, arguments[1])))
 
-    return rule
+
+def _percentile(name: str, arguments: list[exp.Expr], _order: RowOrder | None) -> exp.Expr:
+    """percentile(x, p, …): p of 0 to 100; of several p a text, a JSON array of the percentiles."""
+    _expect(name, arguments, 2, 11)
+    found = [call("percentile", arguments[0].copy(), _share(name, p)) for p in arguments[1:]]
+    if len(found) == 1:
+        return found[0]
+    form = exp.Literal.string(f"[{', '.join(['%.6f'] * len(found))}]")
+    known = exp.Not(this=exp.Is(this=found[0].copy(), expression=exp.Null()))
+    return exp.Case(ifs=[exp.If(this=known, true=call("format_string", form, *found))])
 
 
-def _distinct(name: str, arguments: list[exp.Expr], _order: RowOrder | None) -> exp.Expr:
-    _expect(name, arguments, 1, 1)
-    return exp.ApproxDistinct(this=arguments[0].copy())
+def _share(name: str, node: exp.Expr) -> exp.Expr:
+    """Return a percentage as a share of one."""
+    is_number = isinstance(node, exp.Literal) and not node.is_string
+    if is_number and not 0 <= float(node.name) <= 100:
+        raise StatementError("BAD_ARGUMENT", f"{name}() takes percentages from 0 to 100, not {node.name}")
+    return exp.Div(this=exp.paren(node), expression=exp.Literal.number("100.0D"))
+
+
+def _double(node: exp.Expr) -> exp.Expr:
+    return exp.Cast(this=node, to=exp.DataType.build("double"))
 
 
 def _points(value: exp.Expr, order: RowOrder) -> str:
@@ -221,6 +264,7 @@ _CLASSES: dict[type[exp.Expr], str] = {
     exp.Last: "last",
     exp.Stddev: "stddev",
     exp.Quantile: "percentile",
+    exp.Mode: "mode",
 }
 
 _RULES: dict[str, _Rule] = {
@@ -229,11 +273,17 @@ _RULES: dict[str, _Rule] = {
     "first_row": _extreme,
     "last_row": _extreme,
     "spread": _spread,
-    "stddev": _population_deviation,
+    **dict.fromkeys(("std", "stddev", "stddev_pop"), _of_one(exp.StddevPop)),
+    "stddev_samp": _of_one(exp.StddevSamp),
+    **dict.fromkeys(("variance", "var_pop"), _of_one(exp.VariancePop)),
+    "var_samp": _of_one(exp.Variance),
+    # Of values that are there equally often the smallest: a stream must say the same each time.
+    "mode": _of_one(exp.Mode, deterministic=exp.true()),
     "elapsed": _elapsed,
-    "apercentile": _percentile("percentile_approx"),
-    "percentile": _percentile("percentile"),
-    "hyperloglog": _distinct,
+    "apercentile": _apercentile,
+    "percentile": _percentile,
+    "hyperloglog": _of_one(exp.ApproxDistinct),
+    "group_concat": _group_concat,
     "twa": _twa,
     "leastsquares": _leastsquares,
 }

@@ -200,7 +200,8 @@ def _checked(
     _refuse_source_without_feed(stream, catalog)
     stream, result_types, group_types = analyse(spark, stream)
     shape = _at_calculation(
-        definition, lambda: output_shape(definition, stream.calculation.names, result_types, group_types)
+        definition,
+        lambda: output_shape(definition, stream.calculation.names, result_types, group_types, stream.zone),
     )
     if exact and definition.stores and stream.assigner is None:
         _refuse_inexact(stream)
@@ -231,6 +232,7 @@ def open_target(stream: Stream, record: StreamRecord, catalog: Catalog) -> Targe
         stream.calculation.names,
         record.extra["result_types"],
         record.extra["group_types"],
+        stream.zone,
     )
     database, name = record.output.split(".", 1)
     info = catalog.find_table(database, name) or create_output(catalog, stream.definition, shape, record.uuid)

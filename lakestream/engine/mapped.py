@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from lakestream.compute.calculation import rewrite_expression
 from lakestream.engine.names import visible_columns
 from lakestream.engine.planner import Size, size_of, table_size
 from lakestream.engine.refused import refused, spark_message
@@ -22,9 +21,11 @@ from lakestream.engine.stream import quoted
 from lakestream.engine.transport import ArrowTransport, SparkTransport
 from lakestream.errors import LakestreamError, NotSupportedError, Place, StatementError, StreamError
 from lakestream.language.expressions import parse_expression, place_in
+from lakestream.language.functions import Meaning
 from lakestream.language.iotdb.literals import written_device
 from lakestream.language.iotdb.paths import ROOT, Path, Series, node_of
 from lakestream.language.iotdb.types import SERIES_TYPES, SPARK_TYPES
+from lakestream.language.meaning import in_spark
 from lakestream.language.source import place_of
 from lakestream.storage.delta import capabilities, read_commits
 from lakestream.storage.reading import plain, rows_of_files
@@ -219,7 +220,7 @@ class MappedTables:
             for column in info.columns
             if column.name in visible and column.type in _BY_SPARK
         ]
-        device = rewrite_expression(tree).sql("spark")
+        device = in_spark(tree, Meaning(), mapping.device).sql("spark")
         return Mapped(database, info, device, tuple(columns), time, tuple(measurements))
 
     # --- their devices ---

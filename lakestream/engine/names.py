@@ -86,10 +86,10 @@ def relation_of(info: TableInfo, only: str | None, used: frozenset[str] | None =
     """Return a table as calculations see it; rows of equal time are ordered by the rest of the key."""
     ties = tuple(name for name in info.key if name != info.time_column)
     key = f"{info.database}.{info.name}"
+    tags = frozenset(tag.name for tag in info.tags)
     types = {column.name.lower(): column.type.lower() for column in info.columns}
-    return Relation(
-        key, used_columns(info, used), info.time_column, has_subtables(info), only, ties, types=types
-    )
+    columns, own = used_columns(info, used), has_subtables(info)
+    return Relation(key, columns, info.time_column, own, only, ties, types=types, tags=tags)
 
 
 class Names:

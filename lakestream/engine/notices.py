@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from lakestream.compute.calculation import ROWS, rewrite_expression
+from lakestream.compute.calculation import ROWS
 from lakestream.engine.faults import reach
 from lakestream.engine.relations import FIRED, STATE
 from lakestream.engine.write import rows_of_part, rows_of_windows
 from lakestream.language.expressions import parse_expression
+from lakestream.language.functions import Meaning
+from lakestream.language.meaning import in_spark
 from lakestream.language.model import ON_TIME, WINDOW_CLOSE, WINDOW_OPEN, SlidingTrigger
 from lakestream.notify.events import WINDOW_INVALIDATION, EventRules, ResultColumn, text
 from lakestream.notify.rows import closings, outbox_rows
@@ -45,7 +47,7 @@ def event_rules(stream: Stream, shape: OutputShape) -> EventRules:
     )
     table = "CAST(NULL AS STRING)"
     if definition.stores:
-        table = subtable_sql(definition) if stream.groups else text(definition.output.name)
+        table = subtable_sql(definition, stream.zone) if stream.groups else text(definition.output.name)
     where, where_nothing = _conditions(stream, columns)
     return EventRules(
         uuid=stream.uuid,
@@ -70,7 +72,7 @@ def _conditions(stream: Stream, columns: tuple[ResultColumn, ...]) -> tuple[str,
     notification = stream.definition.notification
     if notification is None or notification.where is None:
         return "true", "true"
-    tree = parse_expression(notification.where)
+    fragment, meaning = notification.where, Meaning(stream.zone)
     known = {column.label.lower(): column for column in columns}
 
     def over(value: str) -> str:
@@ -82,7 +84,8 @@ def _conditions(stream: Stream, columns: tuple[ResultColumn, ...]) -> tuple[str,
                 return exp.column(column.name, quoted=True)
             return exp.Var(this=f"CAST(NULL AS {column.type})")
 
-        return str(rewrite_expression(tree.copy().transform(resolve)).sql("spark"))
+        tree = in_spark(parse_expression(fragment), meaning, fragment)
+        return str(tree.transform(resolve).sql("spark"))
 
     return f"coalesce({over('columns')}, false)", f"coalesce({over('nothing')}, false)"
 

@@ -13,7 +13,6 @@ from lakestream.compute.calculation import (
     Calculation,
     Scope,
     compile_calculation,
-    rewrite_expression,
 )
 from lakestream.compute.evaluate import Evaluation, Way, choose_way
 from lakestream.compute.gaps import filled
@@ -35,6 +34,8 @@ from lakestream.language.checks import (
     WINDOW_PLACEHOLDERS,
 )
 from lakestream.language.expressions import parse_expression, place_in
+from lakestream.language.functions import Meaning
+from lakestream.language.meaning import in_spark
 from lakestream.language.model import (
     CLOCK,
     MICROS,
@@ -304,7 +305,7 @@ class Stream:
 
     def over_row(self, fragment: Fragment) -> str:
         """Return SQL over a row of the source of an expression of the statement."""
-        return _row_expression(fragment, self.source)
+        return _row_expression(fragment, self.source, self.zone)
 
     def admitted(self) -> str:
         """Return SQL that holds for rows that the trigger sees: PRE_FILTER, the subtable, a time."""
@@ -713,7 +714,7 @@ def compile_stream(
     elif isinstance(trigger, IntervalTrigger | SlidingTrigger):
         grid = grid_of(trigger, zone)
     elif isinstance(trigger, RowTrigger):
-        cut = _cut(trigger, source, tells=definition.notification is not None)
+        cut = _cut(trigger, source, zone, tells=definition.notification is not None)
     relation = relation_of(info, subtable, names.used)
     if assigner is not None:
         relation = replace(relation, order=ORDER)
@@ -729,14 +730,14 @@ def compile_stream(
     if definition.options.fill is not None:
         calculation = filled(calculation, definition.options.fill)
     condition = definition.options.pre_filter
-    groups = tuple(_row_expression(key.expression, source) for key in definition.partition_by)
+    groups = tuple(_row_expression(key.expression, source, zone) for key in definition.partition_by)
     return Stream(
         uuid,
         definition,
         zone,
         source,
         groups,
-        _row_expression(condition, source) if condition else None,
+        _row_expression(condition, source, zone) if condition else None,
         grid,
         calculation,
         way or choose_way(calculation, grid, groups, at_open=definition.options.at_open),
@@ -746,7 +747,7 @@ def compile_stream(
         floor_us,
         cut,
         assigner,
-        _time_us(definition.options, source) if assigner is not None else "",
+        _time_us(definition.options, source, zone) if assigner is not None else "",
     )
 
 
@@ -769,11 +770,11 @@ def _assigner(definition: StreamDefinition, source: Source, zone: str) -> Assign
     trigger = definition.trigger
     assert not isinstance(trigger, SlidingTrigger | PeriodTrigger | SessionTrigger | StateTrigger)
     assert not isinstance(trigger, EventTrigger | CountTrigger)  # no statement combines them
-    found = [_row_expression(fragment, source) for fragment in trigger_fragments(trigger)]
+    found = [_row_expression(fragment, source, zone) for fragment in trigger_fragments(trigger)]
     return assigner_of(trigger, zone, found, by_arrival=definition.options.by_arrival)
 
 
-def _time_us(options: StreamOptions, source: Source) -> str:
+def _time_us(options: StreamOptions, source: Source, zone: str) -> str:
     """Return SQL of a row's time; texts are read as times, integers as milliseconds (eKuiper).
 
     Raises StatementError TIMESTAMP_MISSING or TIMESTAMP_TYPE.
@@ -793,7 +794,7 @@ def _time_us(options: StreamOptions, source: Source) -> str:
             f"{source.info.database}.{source.info.name} has no time column of its own",
             hint="WITH (TIMESTAMP = 'column')",
         )
-    name = source.info.time_column if fragment is None else _row_expression(fragment, source).strip("`")
+    name = source.info.time_column if fragment is None else _row_expression(fragment, source, zone).strip("`")
     kind, column = source.info.column(name).type, quoted(name)
     if kind in ("timestamp", "timestamp_ntz", "date"):
         return f"unix_micros(CAST({column} AS TIMESTAMP))"
@@ -809,7 +810,7 @@ def _time_us(options: StreamOptions, source: Source) -> str:
     )
 
 
-def _cut(trigger: RowTrigger, source: Source, *, tells: bool) -> Cut:
+def _cut(trigger: RowTrigger, source: Source, zone: str, *, tells: bool) -> Cut:
     """Return the cut of a trigger over a table.
 
     Raises StatementError SESSION_COLUMN (not the time), COLUMN_NOT_FOUND, COUNT_COLUMN (a tag).
@@ -831,7 +832,7 @@ def _cut(trigger: RowTrigger, source: Source, *, tells: bool) -> Cut:
                     f"COUNT_WINDOW counts by columns, {fragment.sql} is a tag",
                     place=place_of(fragment),
                 )
-    found = [_row_expression(fragment, source) for fragment in trigger_fragments(trigger)]
+    found = [_row_expression(fragment, source, zone) for fragment in trigger_fragments(trigger)]
     if isinstance(trigger, CountTrigger) and found:
         found = [" OR ".join(f"({sql}) IS NOT NULL" for sql in found)]
     if isinstance(trigger, EventTrigger):
@@ -853,7 +854,7 @@ def _columns_seen(fragment: Fragment, source: Source) -> str:
     return f"to_json(named_struct({listed}), map('ignoreNullFields', 'false'))" if names else "'{}'"
 
 
-def _row_expression(fragment: Fragment, source: Source) -> str:
+def _row_expression(fragment: Fragment, source: Source, zone: str) -> str:
     """Return an expression over the trigger table's rows (PARTITION BY, PRE_FILTER) as Spark SQL."""
     known = {name.lower(): name for name in source.columns}
 
@@ -874,4 +875,5 @@ def _row_expression(fragment: Fragment, source: Source) -> str:
             )
         return exp.column(known[name], quoted=True)
 
-    return rewrite_expression(parse_expression(fragment).transform(resolve)).sql("spark")
+    tree = in_spark(parse_expression(fragment), Meaning(zone), fragment)
+    return str(tree.transform(resolve).sql("spark"))

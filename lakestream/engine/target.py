@@ -65,10 +65,12 @@ def output_shape(
     names: tuple[str, ...],
     result_types: Sequence[str],
     group_types: Sequence[str],
+    zone: str,
 ) -> OutputShape:
     """Return the columns that a stream's output has; types are Spark's.
 
-    Raises StatementError COLUMN_COUNT, COLUMN_NAME_MISSING, DUPLICATE_COLUMN, FIRST_COLUMN_NOT_TIME.
+    ``zone`` is the lake's time zone. Raises StatementError COLUMN_COUNT, COLUMN_NAME_MISSING,
+    DUPLICATE_COLUMN, FIRST_COLUMN_NOT_TIME.
     """
     results = result_names(definition, names)
     columns = [
@@ -92,8 +94,8 @@ def output_shape(
         )
     key = [columns[0].name, *([columns[1].name] if definition.composite_key else [])]
     if definition.partition_by and not definition.options.one_table:
-        columns.append(OutputColumn(TBNAME, "string", subtable_sql(definition), of_group=True))
-        columns.extend(_tags(definition, group_types))
+        columns.append(OutputColumn(TBNAME, "string", subtable_sql(definition, zone), of_group=True))
+        columns.extend(_tags(definition, group_types, zone))
         key.insert(0, TBNAME)
     _refuse_duplicates(columns)
     return OutputShape(tuple(columns), tuple(key))
@@ -110,14 +112,14 @@ def _storable(name: str, kind: str) -> str:
         raise StatementError(
             "TYPE_NOT_STORABLE",
             f"the result column {name} is of type {kind}, which a table cannot hold",
-            hint="convert it: an interval to a number of milliseconds, what is nested with to_json(…)",
+            hint="convert it: an interval to a number of milliseconds, what is nested with CAST(… AS STRING)",
         )
     return kind
 
 
-def _tags(definition: StreamDefinition, group_types: Sequence[str]) -> list[OutputColumn]:
+def _tags(definition: StreamDefinition, group_types: Sequence[str], zone: str) -> list[OutputColumn]:
     if definition.tags is not None:
-        values = [group_expression(tag.expression, definition) for tag in definition.tags]
+        values = [group_expression(tag.expression, definition, zone) for tag in definition.tags]
         kinds = {f"_ls_g{number}": kind for number, kind in enumerate(group_types, 1)}
         return [
             OutputColumn(

@@ -15,11 +15,18 @@ AGGREGATES = frozenset(
 )  # fmt: skip
 """Spark's aggregates that sqlglot has no class of its own for."""
 
+OWN_AGGREGATES = frozenset(
+    {"apercentile", "elapsed", "first_row", "group_concat", "hyperloglog", "last_row", "leastsquares"}
+    | {"percentile", "spread", "std", "stddev", "stddev_pop", "stddev_samp", "twa", "var_pop", "var_samp"}
+    | {"variance"}
+)
+"""Aggregates of TDengine that Spark has not, or has with another meaning."""
+
 
 def is_aggregate(node: exp.Expr) -> bool:
     """Return whether it is a call of an aggregate function."""
     if node.meta.get("aggregate"):
         return True
     if isinstance(node, exp.Anonymous):
-        return node.name.lower() in AGGREGATES
+        return node.name.lower() in AGGREGATES | OWN_AGGREGATES
     return isinstance(node, exp.AggFunc)

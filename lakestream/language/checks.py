@@ -11,7 +11,17 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from lakestream.errors import NotSupportedError, StatementError, did_you_mean
-from lakestream.language.expressions import column_names, parse_expression, parse_query, place_in
+from lakestream.language.aggregates import is_aggregate
+from lakestream.language.dialect import NAME
+from lakestream.language.expressions import (
+    column_names,
+    parse_expression,
+    parse_query,
+    place_in,
+    stands_for_columns,
+)
+from lakestream.language.functions import CLOCK, Meaning
+from lakestream.language.meaning import in_spark
 from lakestream.language.names import FILE_FORMATS, check_column_name, check_name
 from lakestream.language.source import place_of
 
@@ -147,6 +157,7 @@ def check_expression(f: Fragment, clause: str) -> Fragment:
     _check_harmless(f, tree)
     _check_scalar(f, tree, clause)
     _refuse_marks(f, tree, clause)
+    in_spark(tree, Meaning(), f)
     return f
 
 
@@ -205,7 +216,8 @@ def _check_table(f: Fragment, table: exp.Table) -> None:
 
 
 def _check_scalar(f: Fragment, tree: exp.Expr, clause: str) -> None:
-    node = next(iter(tree.find_all(exp.Query, exp.AggFunc, exp.Window, exp.Star)), None)
+    kinds = (exp.Query, exp.Window, exp.Star)
+    node = next((node for node in tree.walk() if isinstance(node, kinds) or is_aggregate(node)), None)
     if node is not None:
         kind = "a subquery" if isinstance(node, exp.Query) else "an aggregate or window function"
         raise StatementError(
@@ -270,9 +282,9 @@ def check_row_expression(f: Fragment, clause: str) -> None:
 
     Raises StatementError as :func:`check_expression`, and NON_DETERMINISTIC.
     """
-    check_expression(f, clause)
     tree = parse_expression(f)
     _check_deterministic(f, tree)
+    check_expression(f, clause)
     known = COMMON_PLACEHOLDERS | WINDOW_PLACEHOLDERS | SLIDING_PLACEHOLDERS | PERIOD_PLACEHOLDERS
     for column in _bare_columns(tree):
         if column.name.lower() in known:
@@ -282,13 +294,18 @@ def check_row_expression(f: Fragment, clause: str) -> None:
 
 
 def _check_deterministic(f: Fragment, tree: exp.Expr) -> None:
-    """Refuse what gives another result when a tick is computed once more."""
+    """Refuse what gives another result when a tick is computed once more.
+
+    NOW and TODAY are judged where they get their meaning: in a calculation they are the tick's clock.
+    """
     for node in tree.find_all(exp.Func, exp.TableSample):
+        if node.meta.get(NAME) in CLOCK:
+            continue
         name = "TABLESAMPLE" if isinstance(node, exp.TableSample) else _function(node, _NON_DETERMINISTIC)
         if name:
             raise _non_deterministic(f, node, name)
     for column in _bare_columns(tree):
-        if column.name.lower() in ("now", "today", "localtimestamp"):
+        if column.name.lower() in ("now", "today", "localtimestamp") and NAME not in column.meta:
             raise _non_deterministic(f, column, column.name)
 
 
@@ -307,6 +324,7 @@ def _check_group_expression(facts: StreamFacts, f: Fragment, clause: str) -> Non
     _check_harmless(f, tree)
     _check_scalar(f, tree, clause)
     _check_deterministic(f, tree)
+    tree = in_spark(tree, Meaning(), f)
     for mark in _marks(tree):
         _check_mark(facts, f, mark)
     known = {key.name for key in facts.partition_by}
@@ -445,7 +463,7 @@ def _check_trows(facts: StreamFacts, f: Fragment, mark: exp.Column | exp.Table) 
 
 def _check_projections(facts: StreamFacts, f: Fragment, tree: exp.Query) -> list[str]:
     items = tree.selects
-    if any(item.is_star for item in items):
+    if any(map(stands_for_columns, items)):
         return []
     if facts.columns:
         if len(items) != len(facts.columns):
@@ -472,8 +490,8 @@ def _projection_names(facts: StreamFacts, f: Fragment, items: Sequence[exp.Expr]
 
 
 def _check_notify_where(facts: StreamFacts, f: Fragment, names: list[str]) -> None:
-    check_expression(f, "NOTIFY … WHERE")
     _check_deterministic(f, parse_expression(f))
+    check_expression(f, "NOTIFY … WHERE")
     for column in parse_expression(f).find_all(exp.Column):
         if facts.calculation is None:
             raise StatementError(

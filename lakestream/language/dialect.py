@@ -15,7 +15,12 @@ from sqlglot.errors import ParseError
 from sqlglot.parsers.spark import SparkParser
 from sqlglot.tokenizer_core import Token, TokenType
 
+from lakestream.language.aggregates import OWN_AGGREGATES
+from lakestream.language.functions import CLOCK, OWN
+
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from sqlglot.dialects.dialect import DialectType
 
 DURATION_FUNCTION = "_ls_duration"
@@ -191,8 +196,89 @@ class TDengineParser(SparkParser):
             raise ForeignClauseError(token.text.upper(), token.start, token.end + 1)
 
 
-class TDengine(Spark):
-    """Statements of lakestream; its SQL is generated as Spark's."""
+NAME = "tdengine"
+"""The key of a node's meta that holds the name of TDengine's function that it calls."""
+
+
+def _named(name: str) -> Callable[[list[exp.Expr]], exp.Expr]:
+    """Return what makes a call of a function of TDengine, which keeps its name and all its arguments."""
+
+    def call(arguments: list[exp.Expr]) -> exp.Expr:
+        node = exp.Anonymous(this=name, expressions=arguments)
+        node.meta[NAME] = name
+        return node
+
+    return call
+
+
+_CALLS: dict[type[exp.Expr], str] = {
+    exp.StrPosition: "position",
+    exp.Substring: "substring",
+    exp.Trim: "trim",
+}
+
+
+def _marked(parse: Callable[..., exp.Expr]) -> Callable[..., exp.Expr]:
+    """Return the reading of a call with words in it (TRIM, POSITION, CAST, …), as one of TDengine's."""
+
+    def read(parser: SparkParser) -> exp.Expr:
+        node = parse(parser)
+        which = node.args.get("position") if isinstance(node, exp.Trim) else None
+        one_sided = f"{which.lower()} trim" if which in ("LEADING", "TRAILING") else ""
+        node.meta[NAME] = one_sided or _CALLS.get(type(node), "cast")
+        return node
+
+    return read
+
+
+_WITH_WORDS = ("TRIM", "POSITION", "SUBSTRING", "SUBSTR", "CAST")
+
+
+class _OwnParser(TDengineParser):
+    """TDengine's functions by their names, and its operators for regular expressions."""
+
+    FUNC_TOKENS: ClassVar[set[TokenType]] = TDengineParser.FUNC_TOKENS | {TokenType.DATABASE}
+
+    FUNCTIONS: ClassVar[dict[str, Callable[..., exp.Expr]]] = TDengineParser.FUNCTIONS | {
+        name.upper(): _named(name) for name in OWN | OWN_AGGREGATES
+    }
+    FUNCTION_PARSERS: ClassVar[dict[str, Callable[..., exp.Expr]]] = {
+        name: _marked(parse) if name in _WITH_WORDS else parse
+        for name, parse in TDengineParser.FUNCTION_PARSERS.items()
+        if name in _WITH_WORDS or name.lower() not in OWN | OWN_AGGREGATES
+    }
+
+    def _parse_types(self, *options, **named):  # type: ignore[no-untyped-def] # noqa: ANN002, ANN003, ANN202
+        # As in the definition of a table: elsewhere Spark's parser drops the length of a text.
+        named["schema"] = True
+        return super()._parse_types(*options, **named)
+
+    def _parse_range(self, this=None, parse_is=False):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+        this = super()._parse_range(this, parse_is)
+        following = self._next
+        while this is not None and following is not None and following.token_type is TokenType.STRING:
+            if self._match_text_seq("MATCH"):
+                this = exp.RegexpLike(this=this, expression=self._parse_bitwise())
+            elif self._match_text_seq("NMATCH"):
+                this = exp.Not(this=exp.RegexpLike(this=this, expression=self._parse_bitwise()))
+            elif self._match_text_seq("CONTAINS"):
+                this = _named("contains")([this, self._parse_bitwise() or exp.null()])
+            else:
+                break
+            following = self._next
+        return this
+
+
+def mark_clock(tree: exp.Expr) -> None:
+    """Mark the plain names that are the wall clock (TDengine), as calls of functions are."""
+    for column in tree.find_all(exp.Column):
+        name = column.name.lower()
+        if name in CLOCK and not column.table and not column.this.quoted:
+            column.meta[NAME] = name
+
+
+class SparkFunctions(Spark):
+    """Statements whose functions are Spark's; lexically as TDengine's."""
 
     IDENTIFIERS_CAN_START_WITH_DIGIT = False
 
@@ -206,3 +292,9 @@ class TDengine(Spark):
     def tokenize(self, sql: str, dialect: DialectType = None) -> list[Token]:
         """Tokenize a query: durations spelt out as calls, placeholders as names, no comments."""
         return [part for token in merge(super().tokenize(sql, dialect), sql) for part in _spelt_out(token)]
+
+
+class TDengine(SparkFunctions):
+    """Statements of lakestream; its SQL is generated as Spark's."""
+
+    Parser = _OwnParser

@@ -9,7 +9,14 @@ from sqlglot import exp
 from sqlglot.errors import ErrorLevel, ParseError, SqlglotError, TokenError
 
 from lakestream.errors import NotSupportedError, StatementError
-from lakestream.language.dialect import DURATION_FUNCTION, FOREIGN_CLAUSES, ForeignClauseError, TDengine
+from lakestream.language.dialect import (
+    DURATION_FUNCTION,
+    FOREIGN_CLAUSES,
+    ForeignClauseError,
+    SparkFunctions,
+    TDengine,
+    mark_clock,
+)
 from lakestream.language.durations import read_duration
 from lakestream.language.intervals import check_no_gaps, check_offset, check_positive, check_step
 from lakestream.language.model import Duration, Fragment
@@ -27,7 +34,7 @@ if TYPE_CHECKING:
 MAX_DEPTH = 150
 """Levels of a tree: deeper ones would exhaust Python's stack when SQL is made of them."""
 
-_DIALECT = TDengine()
+_DIALECTS = {False: TDengine(), True: SparkFunctions()}
 
 
 def parse_expression(f: Fragment) -> exp.Expr:
@@ -80,13 +87,28 @@ def _written_duration(node: exp.Expr) -> exp.Expr:
 def column_names(items: Sequence[exp.Expr]) -> tuple[str, ...]:
     """Return the names that a query's columns are stored under: those given, others made of their text.
 
-    A star has none. What an output has besides its results, ``tbname``, is no column's name.
+    A star, and a function over one, has none. What an output has besides its results, ``tbname``, is no
+    column's name.
     """
     names = [given_name(item) for item in items]
     for number, item in enumerate(items):
-        if not names[number] and not item.is_star:
+        if not names[number] and not stands_for_columns(item):
             names[number] = free_name(name_of_text(text_of(item)), ["tbname", *names])
     return tuple(names)
+
+
+def stands_for_columns(item: exp.Expr) -> bool:
+    """Return whether a result stands for all columns: ``*``, or ``last(*)`` and its like (TDengine)."""
+    return item.is_star or starred(item) is not None
+
+
+def starred(item: exp.Expr) -> str | None:
+    """Return the function of ``first(*)``, ``last(*)``, ``first_row(*)`` and ``last_row(*)``, else None."""
+    if isinstance(item, (exp.First, exp.Last)):
+        return item.key if isinstance(item.this, exp.Star) else None
+    if isinstance(item, exp.Anonymous) and item.name.lower() in ("first_row", "last_row"):
+        return item.name.lower() if [*map(type, item.expressions)] == [exp.Star] else None
+    return None
 
 
 def place_in(f: Fragment, node: exp.Expr) -> Place:
@@ -103,7 +125,7 @@ def place_in(f: Fragment, node: exp.Expr) -> Place:
 def _parse(f: Fragment, kind: type[exp.Expr] | None) -> exp.Expr:
     source = Source.of_fragment(f)
     _refuse_symbols(source)
-    parser = _DIALECT.parser(error_level=ErrorLevel.IMMEDIATE)
+    parser = _DIALECTS[f.spark].parser(error_level=ErrorLevel.IMMEDIATE)
     try:
         tokens = _located_tokens(f.sql)
         trees = parser.parse_into(kind, tokens, f.sql) if kind else parser.parse(tokens, f.sql)
@@ -132,8 +154,9 @@ def _parse(f: Fragment, kind: type[exp.Expr] | None) -> exp.Expr:
         raise StatementError("SYNTAX", "the text is not understood", place=place_of(f)) from error
     if len(trees) != 1 or trees[0] is None:
         raise StatementError("SYNTAX", "one expression or query may stand here", place=place_of(f))
-    tree = trees[0]
-    tree = _with_meaning(f, tree)
+    tree = _with_meaning(f, trees[0])
+    if not f.spark:
+        mark_clock(tree)
     _check_depth(f, tree)
     for call in tree.find_all(exp.Anonymous):
         if call.name == DURATION_FUNCTION:
@@ -174,7 +197,7 @@ def _refuse_symbols(source: Source) -> None:
 
 def _located_tokens(sql: str) -> list[Token]:
     """Return the tokens with their offset as column, which is what sqlglot's errors report."""
-    found = _DIALECT.tokenize(sql)
+    found = _DIALECTS[True].tokenize(sql)
     for token in found:
         token.col = token.start
     return found

@@ -25,7 +25,8 @@ MICROS = {
 class Fragment:
     """A slice of a statement, in its dialect, with its place (line and column from 1).
 
-    ``stands_for`` are names in it that stand for other expressions: (name, text of the expression).
+    ``stands_for`` are names in it that stand for other expressions: (name, text of the expression);
+    ``spark``: its functions are Spark's, whatever TDengine calls so.
     """
 
     sql: str
@@ -33,6 +34,7 @@ class Fragment:
     column: int = 1
     statement: str = field(default="", repr=False, compare=False)
     stands_for: tuple[tuple[str, str], ...] = ()
+    spark: bool = False
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ class Source:
     """A text, or a fragment of one, that errors can point into.
 
     Lines are counted as :meth:`str.splitlines` does, so that :meth:`Place.caret` shows the same line.
+    ``spark``: the functions of its fragments are Spark's, not TDengine's.
     """
 
     def __init__(
@@ -27,6 +28,7 @@ class Source:
         self._line = line
         self._column = column
         self._file = file
+        self.spark = False
 
     @classmethod
     def of_fragment(cls, fragment: Fragment) -> Source:
@@ -55,7 +57,7 @@ class Source:
     def fragment(self, start: int, end: int) -> Fragment:
         """Return the slice from ``start`` up to ``end`` with its place."""
         line, column = self.position(start)
-        return Fragment(self.text[start:end], line, column, self.whole)
+        return Fragment(self.text[start:end], line, column, self.whole, spark=self.spark)
 
     def refuse_characters(self) -> None:
         """Raise BAD_CHARACTER for a NUL or a lone surrogate, which no table can store."""

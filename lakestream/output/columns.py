@@ -13,6 +13,8 @@ from sqlglot import exp
 
 from lakestream.errors import StatementError, did_you_mean
 from lakestream.language.expressions import parse_expression, place_in
+from lakestream.language.functions import Meaning
+from lakestream.language.meaning import in_spark
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -152,10 +154,11 @@ def default_tag_name(definition: StreamDefinition, number: int) -> str:
     return "tag_tbname" if key.is_tbname else key.name
 
 
-def group_expression(fragment: Fragment, definition: StreamDefinition) -> str:
+def group_expression(fragment: Fragment, definition: StreamDefinition, zone: str) -> str:
     """Return an expression over the grouping columns (TAGS, OUTPUT_SUBTABLE) as Spark SQL.
 
-    Raises StatementError COLUMN_NOT_FOUND for anything that the stream is not grouped by.
+    ``zone`` is the lake's time zone. Raises StatementError COLUMN_NOT_FOUND for anything that the stream is
+    not grouped by.
     """
     known = _group_names(definition)
 
@@ -172,7 +175,8 @@ def group_expression(fragment: Fragment, definition: StreamDefinition) -> str:
             place=place_in(fragment, node),
         )
 
-    return parse_expression(fragment).transform(resolve).sql("spark")
+    tree = in_spark(parse_expression(fragment), Meaning(zone), fragment)
+    return str(tree.transform(resolve).sql("spark"))
 
 
 def _group_names(definition: StreamDefinition) -> Mapping[str, str]:
@@ -210,13 +214,13 @@ def _has_group_behind(definition: StreamDefinition) -> bool:
     return definition.options.names_apart and keyed and not _is_around_key(definition)
 
 
-def subtable_sql(definition: StreamDefinition) -> str:
+def subtable_sql(definition: StreamDefinition, zone: str) -> str:
     """Return SQL for the name of a group's subtable: OUTPUT_SUBTABLE cut to length, or one of its own."""
     columns = ", ".join(f"_ls_g{number}" for number, _ in enumerate(definition.partition_by, 1))
     own = f"concat('t_', md5(to_json(named_struct('g', struct({columns})))))"
     if definition.subtable is None:
         return own
-    expression = group_expression(definition.subtable, definition)
+    expression = group_expression(definition.subtable, definition, zone)
     behind = "''"
     if _has_group_behind(definition):
         behind = f"concat({exp.Literal.string(f'_{definition.output.name}_').sql('spark')}, _ls_gid)"

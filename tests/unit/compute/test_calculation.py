@@ -97,7 +97,7 @@ def test_a_number_cast_to_timestamp_counts_milliseconds() -> None:
     sql = compiled(
         "SELECT CAST(_tlocaltime / 1000000 AS TIMESTAMP), CAST('2025-01-01' AS TIMESTAMP) FROM ref"
     )
-    assert "TIMESTAMP_MILLIS(CAST(_ls_w._tlocaltime DIV 1000000 AS BIGINT))" in sql.query.sql("spark")
+    assert "TIMESTAMP_MILLIS(CAST((_ls_w._tlocaltime DIV 1000000) AS BIGINT))" in sql.query.sql("spark")
     assert "CAST('2025-01-01' AS TIMESTAMP)" in sql.query.sql("spark")
 
 

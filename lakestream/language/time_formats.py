@@ -1,0 +1,200 @@
+"""The formats of TO_CHAR and TO_TIMESTAMP (TDengine) as Spark SQL over a time and over a text."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from lakestream.errors import StatementError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_NAMED = {"month": ("MMMM", 9), "mon": ("MMM", 0), "day": ("EEEE", 9), "dy": ("EEE", 0)}
+"""Fields that are words: Spark's pattern, and the width that they are filled up to with blanks."""
+
+_NUMBERS = {
+    "yyyy": "date_format(_l1, 'yyyy')",
+    "yyy": "right(date_format(_l1, 'yyyy'), 3)",
+    "yy": "date_format(_l1, 'yy')",
+    "y": "right(date_format(_l1, 'yyyy'), 1)",
+    "mm": "date_format(_l1, 'MM')",
+    "ddd": "date_format(_l1, 'DDD')",
+    "dd": "date_format(_l1, 'dd')",
+    "d": "CAST(dayofweek(_l1) AS STRING)",
+    "hh24": "date_format(_l1, 'HH')",
+    "hh12": "date_format(_l1, 'hh')",
+    "hh": "date_format(_l1, 'hh')",
+    "mi": "date_format(_l1, 'mm')",
+    "ss": "date_format(_l1, 'ss')",
+    "ms": "date_format(_l1, 'SSS')",
+    "us": "date_format(_l1, 'SSSSSS')",
+    "ns": "concat(date_format(_l1, 'SSSSSS'), '000')",
+    "tzh": "format_string('%s%02d', CASE WHEN _o1 < 0 THEN '-' ELSE '+' END, abs(_o1) div 60)",
+}
+_HALVES = {"a.m.": ("A.M.", "P.M."), "p.m.": ("A.M.", "P.M."), "am": ("AM", "PM"), "pm": ("AM", "PM")}
+
+_FIELD = re.compile(
+    "|".join(sorted((*_NUMBERS, *map(re.escape, _HALVES), *_NAMED), key=len, reverse=True)), re.IGNORECASE
+)
+
+
+def _pieces(pattern: str) -> Iterator[tuple[str, str]]:
+    """Yield (field, as written) and ("", literal text) of a format, from left to right."""
+    at = 0
+    while at < len(pattern):
+        char = pattern[at]
+        end = pattern.find('"', at + 1) if char == '"' else -1
+        found = _FIELD.match(pattern, at)
+        if char == "\\" and at + 1 < len(pattern):
+            yield "", pattern[at + 1]
+            at += 2
+        elif end > 0:
+            yield "", pattern[at + 1 : end]
+            at = end + 1
+        elif found and _is_field(found[0]):
+            yield found[0].lower(), found[0]
+            at = found.end()
+        else:
+            yield "", char
+            at += 1
+
+
+def _is_field(written: str) -> bool:
+    """Words are fields in three spellings: MONTH, Month, month; halves of a day in two."""
+    if written.lower() in _NUMBERS:
+        return True
+    return written in (written.upper(), written.lower()) or (
+        written.lower() in _NAMED and written == written.capitalize()
+    )
+
+
+def quoted(text: str) -> str:
+    """Return a text as a literal of Spark SQL."""
+    doubled = text.replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{doubled}'"
+
+
+def shown_time(pattern: str) -> str:
+    """Return SQL of a local time ``_l1``, ``_o1`` minutes before UTC, in a format of TO_CHAR."""
+    parts = [_shown(field, written) for field, written in _pieces(pattern)]
+    return f"concat({', '.join(parts or [quoted('')])}, left(CAST(_l1 AS STRING), 0))"
+
+
+def _shown(field: str, written: str) -> str:
+    if not field:
+        return quoted(written)
+    if field in _NUMBERS:
+        return _NUMBERS[field]
+    if field in _HALVES:
+        morning, evening = _HALVES[field]
+        text = f"CASE WHEN hour(_l1) < 12 THEN '{morning}' ELSE '{evening}' END"
+        return text if written.isupper() else f"lower({text})"
+    spark, width = _NAMED[field]
+    text = f"date_format(_l1, '{spark}')"
+    text = f"upper({text})" if written.isupper() else f"lower({text})" if written.islower() else text
+    return f"rpad({text}, {width}, ' ')" if width else text
+
+
+_MONTHS = (
+    *("january", "february", "march", "april", "may", "june", "july", "august", "september", "october"),
+    *("november", "december"),
+)
+_READ = {
+    "yyyy": "[0-9]{4}",
+    "yyy": "[0-9]{1,3}",
+    "y": "[0-9]",
+    "d": "[1-7]",
+    "ms": "[0-9]{1,3}",
+    "us": "[0-9]{1,6}",
+    "ns": "[0-9]{1,9}",
+    "tzh": "[+-][0-9]{1,2}",
+    "month": f"(?i:{'|'.join(_MONTHS)})",
+    "mon": f"(?i:{'|'.join(month[:3] for month in _MONTHS)})",
+    "day": "[A-Za-z]{6,9}",
+    "dy": "[A-Za-z]{3}",
+    **dict.fromkeys(("yy", "mm", "dd", "hh24", "hh12", "hh", "mi", "ss"), "[0-9]{1,2}"),
+    **dict.fromkeys(_HALVES, r"[AaPp]\.?[Mm]\.?"),
+}
+"""What a field may look like in a text: digits may be fewer than the format has."""
+
+
+def read_time(pattern: str) -> str:
+    """Return SQL of the instant that a text ``_1`` names in a format of TO_TIMESTAMP.
+
+    Blanks do not count. What the text ends before is that of 1970-01-01 00:00:00; of a field that is there
+    twice the last counts (TDengine). ``_zone`` is the time zone where the format has none. A text of another
+    form gives NULL. Raises StatementError BAD_ARGUMENT for a day of the year.
+    """
+    pieces = [piece for piece in _pieces(pattern) if not piece[1].isspace()]
+    if any(field == "ddd" for field, _ in pieces):
+        raise StatementError("BAD_ARGUMENT", "to_timestamp() reads no day of the year", hint="yyyy-mm-dd")
+    parts = [f"({_READ[field]})" if field else f"(?:{re.escape(text)})?" for field, text in pieces]
+    opened = "(?:\\s*".join(parts) + ")?" * max(0, len(parts) - 1)
+    return _Read(f"^\\s*{opened}", [field for field, _ in pieces if field]).instant()
+
+
+class _Read:
+    """The fields of a text by the groups of a regular expression."""
+
+    def __init__(self, regex: str, fields: list[str]) -> None:
+        self.regex = quoted(regex)
+        self.groups = {field: number for number, field in enumerate(fields, 1)}
+
+    def instant(self) -> str:
+        """Return SQL of the instant, NULL where the text does not match."""
+        date = f"{self._year()}, {self._month()}, {self._number('dd', otherwise=1)}"
+        minutes = f"{self._number('mi', otherwise=0)}, {self._number('ss', otherwise=0)}"
+        local = f"unix_micros(make_timestamp({date}, {self._hour()}, {minutes}))"
+        zone = f"coalesce(nullif({self._text('tzh')}, ''), _zone)" if "tzh" in self.groups else "_zone"
+        moved = f"to_utc_timestamp(timestamp_micros({local}{self._fraction()}), {zone})"
+        return f"CASE WHEN _1 RLIKE {self.regex} THEN {moved} END"
+
+    def _last(self, *fields: str) -> str | None:
+        """Return which of some fields stands last."""
+        return max((f for f in fields if f in self.groups), key=self.groups.__getitem__, default=None)
+
+    def _text(self, field: str) -> str:
+        return f"regexp_extract(_1, {self.regex}, {self.groups[field]})"
+
+    def _number(self, field: str, *, otherwise: int) -> str:
+        if field not in self.groups:
+            return str(otherwise)
+        return f"coalesce(CAST({self._text(field)} AS INT), {otherwise})"
+
+    def _year(self) -> str:
+        """Years of fewer than four digits lie around 2020 (PostgreSQL, TDengine)."""
+        field = self._last("yyyy", "yyy", "yy", "y")
+        if field is None:
+            return "1970"
+        year = f"CAST({self._text(field)} AS INT)"
+        limits = ((70, 2000), (100, 1900), (520, 2000))
+        whens = " ".join(f"WHEN {year} < {below} THEN {begins}" for below, begins in limits)
+        century = f"CASE {whens} ELSE 1000 END"
+        return f"coalesce({year}{'' if field == 'yyyy' else f' + {century}'}, 1970)"
+
+    def _month(self) -> str:
+        field = self._last("mm", "month", "mon")
+        if field in (None, "mm"):
+            return self._number("mm", otherwise=1)
+        begins = "".join(month[:3] for month in _MONTHS)
+        found = f"instr('{begins}', nullif(lower(left({self._text(field)}, 3)), ''))"
+        return f"coalesce(({found} + 2) div 3, 1)"
+
+    def _hour(self) -> str:
+        field = self._last("hh24", "hh12", "hh")
+        if field in (None, "hh24"):
+            return self._number("hh24", otherwise=0)
+        half = self._last(*_HALVES)
+        later = f" + CASE WHEN lower({self._text(half)}) LIKE 'p%' THEN 12 ELSE 0 END" if half else ""
+        hour = f"CAST({self._text(field)} AS INT)"
+        return f"CASE WHEN {hour} BETWEEN 1 AND 12 THEN {hour} % 12{later} WHEN {hour} IS NULL THEN 0 END"
+
+    def _fraction(self) -> str:
+        """Milli-, micro- and nanoseconds add up; below microseconds nothing is kept."""
+        units = (("ms", 3, "* 1000"), ("us", 6, "* 1"), ("ns", 9, "div 1000"))
+        return "".join(
+            f" + CAST(rpad({self._text(field)}, {digits}, '0') AS BIGINT) {factor}"
+            for field, digits, factor in units
+            if field in self.groups
+        )
