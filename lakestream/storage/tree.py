@@ -272,7 +272,7 @@ def _mapping_text(mapping: TableMapping) -> str:
 def _mapping(text: str) -> TableMapping:
     data = json.loads(text)
     table = TableName(data["database"], data["table"])
-    return TableMapping(table, Fragment(data["device"]), Fragment(data["time"]))
+    return TableMapping(table, Fragment(data["device"], spark=True), Fragment(data["time"]))
 
 
 def _series(row: dict[str, Any]) -> Series:
