@@ -10,10 +10,10 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import defaultdict
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from lakestream.engine.relations import CHANGES, EVER, STATE
-from lakestream.engine.state import EXPIRED
+from lakestream.engine.state import CLOSED, EXPIRED
 from lakestream.engine.transport import merge_spans
 from lakestream.language.model import WINDOW_CLOSE, WINDOW_OPEN
 from lakestream.notify.events import WINDOW_INVALIDATION
@@ -22,7 +22,7 @@ from lakestream.storage.delta import read_arrow
 from lakestream.triggers.cut import DETAILS, NO_SEEDS
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
+    from collections.abc import Callable, Collection, Iterable, Sequence
 
     import pyarrow as pa
     from pyspark.sql import SparkSession
@@ -39,6 +39,9 @@ _NEAR_US = 86_400_000_000
 
 Window = tuple[int, int]
 """``[low, high)`` in microseconds."""
+
+_Instant: TypeAlias = "Callable[[_Touched], int | None]"
+"""An instant of each group (µs)."""
 
 
 @dataclass(frozen=True)
@@ -86,6 +89,10 @@ class _Touched:
     lost_newest: bool
     expired: Sequence[int] = ()
     """Instants of rows in the open window that had expired when they came: they do not cut it."""
+    closed: int | None = None
+    """Where the last window that has closed ends (µs), where the stream keeps that."""
+    changed: bool = False
+    """Whether rows of the open windows were rewritten or went, or earlier ones joined them."""
 
 
 @dataclass
@@ -107,8 +114,10 @@ class Cutting:
         self._schema, summed = changes.schema, _rows(changes)
         known = {row["gid"]: row for row in _rows(self.state.rows)}
         expired = self._with_expired(summed, known)
-        touched = [group for row in summed if (group := self._touched(row, known.get(row["gid"])))]
+        joined = self._joined(summed, known)
+        touched = [group for row in summed if (group := self._touched(row, known.get(row["gid"]), joined))]
         there = self._there([group for group in touched if group.late])
+        there |= self._shown([group for group in touched if group.changed and not group.late])
         touched = [self._back(group, there) if group.late else group for group in touched]
         rows, late = sum(row["n"] for row in summed), sum(row["late"] for row in summed)
         left = [row for row in expired if row["gid"] not in {group.gid for group in touched}]
@@ -128,7 +137,7 @@ class Cutting:
                 windows.get(group.gid, ()),
                 there.get(group.gid, ()),
                 group.opened,
-                moved.get(group.gid),
+                moved.get(group.gid, []),
             )
         ]
         return Found(*self._tables(fired, gone, states, left), spans, rows, late, self._events(told))
@@ -151,7 +160,9 @@ class Cutting:
         touched = [self._back(group, there) if group.late else group for group in groups]
         self.relations.rows_at(self.version, merge_spans([(min(g.from_us for g in touched), EVER[1])]))
         self._register(
-            touched, lambda group: min(self._mark(group), end - 1) if counts else self._mark(group)
+            touched,
+            lambda group: min(self._mark(group), end - 1) if counts else self._mark(group),
+            lambda group: min(self._upto(group), end - 1) if counts else self._upto(group),
         )
         windows = self._windows(touched)
         known = {row["gid"]: row for row in _rows(self.state.rows)}
@@ -159,10 +170,8 @@ class Cutting:
         for group in touched:
             resume = known[group.gid]["resume"]
             found, back = _parted(windows.get(group.gid, []), None if counts else resume)
-            old = [
-                window for window in there.get(group.gid, []) if not any(_overlap(window, b) for b in back)
-            ]
-            now = self._firing(group, found)
+            old = [window for window in there.get(group.gid, []) if not _overlaps(window, back)]
+            now = self._firing(group, found, old)
             within = (start, end) if counts else _widened((start, end), now.symmetric_difference(old))
             fired += [(group, window) for window in sorted(now) if _overlap(window, within)]
             old = [window for window in old if _overlap(window, within)]
@@ -187,13 +196,14 @@ class Cutting:
         if not touched:
             return Found(*self._tables([], [], []), [], 0, 0, self._events([]))
         self._read(touched)
-        self._register(touched, self._mark)
+        # What is there counts, also what the mark has not reached.
+        self._register(touched, self._mark, lambda group: group.newest)
         found = self._windows(touched)
         fired = [
             (group, (row["low"], row["high"]))
             for group in touched
             for row in found.get(group.gid, ())
-            if (group.gid, row["low"]) in windows and not row["closed"]
+            if (group.gid, row["low"]) in windows and not row["closed"] and self._shows(row)
         ]
         spans = merge_spans(sorted({window for _, window in fired}))
         return Found(*self._tables(fired, [], [], opens=False), spans, 0, 0, self._events([]))
@@ -221,17 +231,24 @@ class Cutting:
         expired = f"c.expires AND coalesce(c.ts < s.newest - {expiry}L, false)" if expiry else "false"
         names = "".join(f", any_value({name}) AS {name}" for name in self.stream.group_columns)
         safe, late = ("s.safe", "count_if(kept AND ts <= safe)") if len(self.state) else ("NULL", "0L")
-        low = "min(ts)" if self.stream.refires else "min(ts) FILTER (WHERE NOT kept)"
         listed = f", collect_set(at) FILTER (WHERE came) AS {EXPIRED}" if self.stream.keeps_expired else ""
+        joining = "CAST(NULL AS BIGINT)"
+        if self.stream.keeps_closed and len(self.state):
+            joining = "min(ts) FILTER (WHERE kept AND ts <= safe AND coalesce(ts >= behind, true))"
+        behind = (
+            f", least(s.{CLOSED}, s.resume) AS behind" if self.stream.keeps_closed and len(self.state) else ""
+        )
         judged = (
-            f"SELECT c.* EXCEPT (ts, kept), {safe} AS safe, IF({expired}, NULL, c.ts) AS ts, "
+            f"SELECT c.* EXCEPT (ts, kept), {safe} AS safe{behind}, IF({expired}, NULL, c.ts) AS ts, "
             f"c.kept AND NOT ({expired}) AS kept, c.ts AS at, c.kept AND ({expired}) AS came "
             f"FROM {CHANGES} c LEFT JOIN {STATE} s ON s.gid = c.gid"
         )
         return self.spark.sql(
-            f"SELECT gid{names}, count_if(kept) AS n, {late} AS late, {low} AS low, "
+            f"SELECT gid{names}, count_if(kept) AS n, {late} AS late, min(ts) FILTER (WHERE touches) AS low, "
             f"min(ts) FILTER (WHERE kept) AS low_kept, max(ts) FILTER (WHERE kept) AS high, "
-            f"max(ts) FILTER (WHERE NOT kept) AS high_gone{listed} FROM ({judged}) GROUP BY gid"
+            f"max(ts) FILTER (WHERE NOT kept AND touches) AS high_gone, max(ts) AS top, "
+            f"max(ts) FILTER (WHERE NOT kept) AS top_gone, {joining} AS joining{listed} "
+            f"FROM ({judged}) GROUP BY gid"
         ).toArrow()
 
     def _with_expired(
@@ -247,7 +264,47 @@ class Cutting:
             old[EXPIRED] = sorted({*old.get(EXPIRED, ()), *row[EXPIRED]})
         return [old for old, _ in found]
 
-    def _touched(self, row: dict[str, Any], old: dict[str, Any] | None) -> _Touched | None:
+    def _joined(
+        self, summed: list[dict[str, Any]], known: dict[int, dict[str, Any]]
+    ) -> dict[int, tuple[int | None, int | None]]:
+        """Return from where on groups are cut because late rows before the open window are in it with it.
+
+        That is by group; and where the last window ends that is closed with them: a late row in such a
+        one has expired. By the mark before the commit; a row of a counting window is in the open one.
+        """
+        assert self.stream.cut is not None  # by the tick
+        found: dict[int, tuple[int | None, int | None]] = {}
+        touched = []
+        for row in summed:
+            low, old = row["joining"], known.get(row["gid"])
+            if low is None or old is None or (old["resume"] is not None and low >= old["resume"]):
+                continue
+            if self.stream.cut.counts:
+                found[row["gid"]] = low, old[CLOSED]
+                continue
+            group = replace(self._known(old, low, late=False), expired=old.get(EXPIRED, ()))
+            touched.append(replace(group, newest=old["safe"] + self.stream.watermark))
+        if not touched:
+            return found
+        self._read(touched)
+        self._register(touched, self._mark, self._mark)
+        windows = self._windows(touched)
+        for group in touched:
+            old = known[group.gid]
+            start = _start_of_open(windows.get(group.gid, []), old["resume"])
+            ends = [row["high"] for row in windows.get(group.gid, []) if start is None or row["low"] < start]
+            found[group.gid] = (
+                start,
+                max([*ends, *([] if old[CLOSED] is None else [old[CLOSED]])], default=None),
+            )
+        return found
+
+    def _touched(
+        self,
+        row: dict[str, Any],
+        old: dict[str, Any] | None,
+        joined: dict[int, tuple[int | None, int | None]],
+    ) -> _Touched | None:
         """Return from where on a group is cut; None where its changes count for nothing."""
         names = tuple(row[name] for name in self.stream.group_columns)
         if old is None:
@@ -258,28 +315,35 @@ class Cutting:
             return _Touched(
                 row["gid"], names, first, newest, 0, (), none, first, late=False, lost_newest=False
             )
+        assert self.stream.cut is not None  # by the tick
         safe, resume, newest = old["safe"], old["resume"], old["newest"]
-        counting = self.stream.cut is not None and self.stream.cut.counts
-        limit = resume if resume is not None and not counting else safe
-        late = row["low"] is not None and row["low"] <= limit
+        counts_on = self.stream.counts_on
+        late = row["low"] is not None and row["low"] <= (
+            resume if resume is not None and not self.stream.cut.counts else safe
+        )
         lost = row["high_gone"] is not None and row["high_gone"] >= newest
-        if not late and not lost and (row["high"] is None or row["high"] <= limit):
+        goes_on = safe + 1 if counts_on or resume is None else resume
+        start, closed = joined.get(row["gid"], (None, old.get(CLOSED)))
+        moves = late or lost or start is not None or closed != old.get(CLOSED)
+        if not moves and (row["top"] is None or row["top"] < goes_on):
             return None
         highest = newest if row["high"] is None else max(newest, row["high"])
-        goes_on = safe + 1 if counting or resume is None else resume
+        begins = goes_on if start is None else min(start, goes_on)
         return _Touched(
             row["gid"],
             names,
             old["first"] if row["low_kept"] is None else min(old["first"], row["low_kept"]),
             highest,
-            old["counted"],
-            old["starts"],
+            old["counted"] if counts_on else 0,
+            old["starts"] if counts_on else (),
             frozenset(old["opened"]),
-            min(row["low"], goes_on) if late or (lost and row["low"] is not None) else goes_on,
+            min(row["low"], begins) if late or (lost and row["low"] is not None) else begins,
             late=late or lost,
             lost_newest=lost and self.stream.exact,
             # What is computed again is so from all rows there are.
             expired=() if late or lost else old.get(EXPIRED, ()),
+            closed=closed,
+            changed=start is not None or (row["top_gone"] is not None and row["top_gone"] >= goes_on),
         )
 
     # --- what the output has ---
@@ -292,6 +356,13 @@ class Cutting:
         if all(near.get(group.gid) and near[group.gid][0][1] <= group.from_us for group in late):
             return near
         return self._written(late, None)
+
+    def _shown(self, changed: list[_Touched]) -> dict[int, list[Window]]:
+        """Return the open windows of groups that the output has, where they are not all in it (MAX_DELAY)."""
+        is_delayed = self.stream.definition.options.max_delay is not None
+        if not changed or not is_delayed or not self.target.shape.provenance:
+            return {}
+        return self._written(changed, min(group.from_us for group in changed))
 
     def _written(self, late: list[_Touched], lower: int | None) -> dict[int, list[Window]]:
         table = self.tables.open(self.target.info.path)
@@ -326,7 +397,7 @@ class Cutting:
             if touched != known:
                 self._read(touched)
                 touched = self._with_newest(touched)
-        self._register(touched, self._mark)
+        self._register(touched, self._mark, self._upto)
         return touched
 
     def _read(self, touched: list[_Touched]) -> None:
@@ -341,7 +412,7 @@ class Cutting:
 
     def _with_newest(self, touched: list[_Touched]) -> list[_Touched]:
         """Return the groups that lost their newest row with the one that is the newest now."""
-        self._register(touched, lambda _group: EVER[1])
+        self._register(touched, lambda _group: EVER[1], lambda _group: EVER[1])
         rows = self.stream.cut_rows_sql(CUTS)
         found = _rows(
             self.spark.sql(f"SELECT _ls_gid AS gid, max(_ls_ts) AS newest FROM ({rows}) GROUP BY 1").toArrow()
@@ -354,7 +425,13 @@ class Cutting:
     def _mark(self, group: _Touched) -> int:
         return EVER[0] if group.newest is None else group.newest - self.stream.watermark
 
-    def _register(self, touched: list[_Touched], mark: Any) -> None:  # noqa: ANN401 - a function of a group
+    def _upto(self, group: _Touched) -> int:
+        """Return the instant up to which rows of a group are cut (µs): its mark, or its newest row."""
+        if group.newest is None or not self.stream.definition.options.opens_ahead:
+            return self._mark(group)
+        return group.newest
+
+    def _register(self, touched: list[_Touched], mark: _Instant, upto: _Instant) -> None:
         import pyarrow as pa
 
         integer = pa.int64()
@@ -363,6 +440,7 @@ class Cutting:
                 "gid": pa.array([group.gid for group in touched], integer),
                 "from_us": pa.array([group.from_us for group in touched], integer),
                 "mark": pa.array([mark(group) for group in touched], integer),
+                "upto": pa.array([upto(group) for group in touched], integer),
                 "counted": pa.array([group.counted for group in touched], integer),
                 "starts": pa.array([list(group.starts) for group in touched], pa.list_(integer)),
                 EXPIRED: pa.array([list(group.expired) for group in touched], pa.list_(integer)),
@@ -372,7 +450,7 @@ class Cutting:
 
     def _windows(self, touched: list[_Touched]) -> dict[int, list[dict[str, Any]]]:
         assert self.stream.cut is not None
-        seeded = self.stream.cut.counts and any(group.counted for group in touched)
+        seeded = self.stream.counts_on and any(group.counted for group in touched)
         seeds = f"SELECT gid, counted, starts FROM {CUTS} WHERE counted > 0" if seeded else NO_SEEDS
         sql = self.stream.cut.sql(self.stream.cut_rows_sql(CUTS), seeds)
         windows: dict[int, list[dict[str, Any]]] = defaultdict(list)
@@ -393,27 +471,58 @@ class Cutting:
         fired: list[tuple[_Touched, Window]] = []
         gone: list[tuple[int, int]] = []
         for group in touched:
-            now = self._firing(group, windows.get(group.gid, ()))
+            found = windows.get(group.gid, [])
+            before = {window for window in there.get(group.gid, ()) if window[0] >= group.from_us}
+            now = self._firing(group, found, before)
             if group.late:
-                before = {window for window in there.get(group.gid, ()) if window[0] >= group.from_us}
                 same = {window for window in now & before if not _holds(moved[group.gid], window)}
-                gone += [(group.gid, low) for low, _ in before - same]
+                stay = self._opened_still(group, found) - {low for low, _ in now}
+                gone += [(group.gid, low) for low, _ in before - same if low not in stay]
                 now -= same
+            elif self.stream.fires_open:
+                gone += [(group.gid, low) for low in sorted(self._left(group, found, now, before))]
             fired += [(group, window) for window in sorted(now)]
         return fired, gone
 
-    def _firing(self, group: _Touched, found: Iterable[dict[str, Any]]) -> set[Window]:
-        """Return the windows that fire: those that close, those that are open, or those that open."""
+    def _left(
+        self, group: _Touched, found: list[dict[str, Any]], now: set[Window], shown: set[Window]
+    ) -> set[int]:
+        """Return the starts of windows that had been open whose rows in the output go, or come anew."""
+        lows = {low for low, _ in now}
+        if self.stream.definition.options.at_once:
+            return set(group.opened) - (lows if self.target.unique else set())
+        return {low for low, _ in shown} | (group.opened - {row["low"] for row in found})
+
+    def _opened_still(self, group: _Touched, found: list[dict[str, Any]]) -> set[int]:
+        """Return the starts of windows whose opening was computed, and that are still open."""
+        if not self.stream.definition.options.at_open:
+            return set()
+        return {row["low"] for row in found if not row["closed"] and row["low"] in group.opened}
+
+    def _firing(
+        self, group: _Touched, found: Iterable[dict[str, Any]], shown: Collection[Window]
+    ) -> set[Window]:
+        """Return the windows that fire: those that close, those that are open, or those that open.
+
+        ``shown`` are windows that the output has rows of: what is open of them fires again (MAX_DELAY).
+        """
         options = self.stream.definition.options
+        known = shown if options.max_delay is not None else ()
         return {
             (row["low"], row["high"])
             for row in found
-            if row["counts"]
-            and (
-                (options.at_close and (row["closed"] or options.at_once))
-                or (options.at_open and row["low"] not in group.opened)
+            if (
+                row["counts"]
+                and options.at_close
+                and (row["closed"] or (options.at_once and self._shows(row)))
             )
+            or (row["counts"] and options.at_open and row["low"] not in group.opened)
+            or (not row["closed"] and self._shows(row) and _overlaps((row["low"], row["high"]), known))
         }
+
+    def _shows(self, row: dict[str, Any]) -> bool:
+        """Return whether a window that is open may be computed: in the classic syntax not without its end."""
+        return bool(row["shows"] or not self.stream.definition.options.opens_ahead)
 
     # --- what is told of ---
 
@@ -436,7 +545,7 @@ class Cutting:
         before = {low: high for low, high in there if low >= group.from_us and low not in opened}
         closed = {row["low"] for row in counting if row["closed"]}
         known = opened | {low for low in before if low in closed}
-        left = opened - {row["low"] for row in counting} if group.late and moved is not None else frozenset()
+        left = opened - {row["low"] for row in counting} if moved is not None else frozenset()
         ends = [(low, high) for low, high in before.items() if low not in closed]
         ends += [(low, low + 1) for low in left if low >= group.from_us]
         told = [_Event(group, low, high, WINDOW_INVALIDATION, again=True) for low, high in sorted(ends)]
@@ -544,6 +653,12 @@ class Cutting:
                 pa.list_(integer),
             ),
         }
+        if self.stream.keeps_closed:
+            ends = [
+                [*(row["high"] for row in found if row["closed"]), *([group.closed] if group.closed else [])]
+                for group, found in states
+            ]
+            columns[CLOSED] = pa.array([max(known, default=None) for known in ends], integer)
         if self.stream.keeps_expired:
             still = [
                 [at for at in group.expired if lows and at > lows[0]]
@@ -555,6 +670,10 @@ class Cutting:
 
 def _rows(table: pa.Table | None) -> list[dict[str, Any]]:
     return [] if table is None else list(table.to_pylist())
+
+
+def _overlaps(window: Window, others: Collection[Window]) -> bool:
+    return any(_overlap(window, other) for other in others)
 
 
 def _overlap(one: Window, other: Window) -> bool:
@@ -586,3 +705,10 @@ def _holds(instants: list[int], window: Window) -> bool:
     """Return whether one of the instants, which are in order, lies in the window."""
     at = bisect_left(instants, window[0])
     return at < len(instants) and instants[at] < window[1]
+
+
+def _start_of_open(found: list[dict[str, Any]], resume: int | None) -> int | None:
+    """Return the start of the window that holds where the open one began, or of the first open one."""
+    if resume is None:
+        return min((row["low"] for row in found if not row["closed"]), default=None)
+    return max((row["low"] for row in found if row["low"] <= resume), default=None)

@@ -83,11 +83,12 @@ def open_windows(spark: SparkSession, stream: Stream, state: GroupState) -> list
     if state.rows is None or not len(state):
         return []
     if stream.cut is not None:
-        counts = stream.cut.counts
+        ahead = stream.definition.options.opens_ahead
+        several = "starts" if stream.cut.counts else "opened" if ahead else None
         return [
             (row["gid"], low)
             for row in state.rows.to_pylist()
-            for low in (row["starts"] if counts else [row["resume"]])
+            for low in (row[several] if several else [row["resume"]])
             if low is not None
         ]
     spark.createDataFrame(state.rows).coalesce(1).createOrReplaceTempView(STATE)

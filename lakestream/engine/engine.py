@@ -703,8 +703,11 @@ class Engine:
         position = running.position
         if position.tick == 0:
             return GroupState()
-        keeps_expired = running.stream.keeps_expired
-        loaded = GroupState.loaded(saved[1], keeps_expired=keeps_expired) if saved else None
+        keeps = {
+            "keeps_expired": running.stream.keeps_expired,
+            "keeps_closed": running.stream.keeps_closed,
+        }
+        loaded = GroupState.loaded(saved[1], **keeps) if saved else None
         version, state = loaded or (None, GroupState())
         plans = self._planner(running).replay(position, version)
         if last is not None and last.tick == position.tick and (saved is None or saved[0] < last.tick):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from lakestream.compute.evaluate import Way
 from lakestream.engine.relations import EVER
-from lakestream.engine.state import EXPIRED, none_listed
+from lakestream.engine.state import CLOSED, EXPIRED, none_listed
 from lakestream.engine.transport import merge_spans
 
 if TYPE_CHECKING:
@@ -141,6 +141,8 @@ class Passing:
         old = self._old(changes)
         if self.stream.keeps_expired and (_any_listed(changes[EXPIRED]) or _any_listed(old[EXPIRED])):
             return None
+        if self.stream.keeps_closed and pc.any(pc.greater(changes["late"], 0)).as_py():
+            return None  # it may be in the open window
         goes_on = pc.add(old["safe"], 1)
         from_us = pc.coalesce(old["resume"], goes_on, changes["low_kept"])
         limit = old["safe"] if self.stream.cut.counts else pc.coalesce(old["resume"], old["safe"])
@@ -158,6 +160,8 @@ class Passing:
             "counted": pc.coalesce(old["counted"], pa.scalar(0, pa.int64())),
             "resume": old["resume"],
         }
+        if self.stream.keeps_closed:
+            columns[CLOSED] = old[CLOSED]
         for name, values in columns.items():
             groups = groups.append_column(name, values)
         is_new = pc.is_null(old["safe"])
@@ -171,6 +175,7 @@ class Passing:
         import pyarrow.compute as pc
 
         names = ["first", "newest", "safe", "resume", "counted"]
+        names += [CLOSED] if self.stream.keeps_closed else []
         names += [EXPIRED] if self.stream.keeps_expired else []
         if self.state.rows is None or not len(self.state):
             none = pa.nulls(changes.num_rows, pa.int64())
@@ -220,9 +225,9 @@ class Passing:
         fired = closed.filter(closed["_ls_lasts"])
         due = fired.filter(fired["_ls_is_row"]).select(list(self.target.shape.names))
         opened = windows.filter(pc.invert(windows["_ls_closed"]))
-        return Passed(due, fired.num_rows, self._next(groups, opened))
+        return Passed(due, fired.num_rows, self._next(groups, opened, closed))
 
-    def _next(self, groups: pa.Table, opened: pa.Table) -> pa.Table:
+    def _next(self, groups: pa.Table, opened: pa.Table, closed: pa.Table) -> pa.Table:
         """Return the groups' next state; of each group one window is open at most."""
         import pyarrow as pa
         import pyarrow.compute as pc
@@ -242,6 +247,8 @@ class Passing:
             "starts": _listed(resume if cut.counts else nothing),
             "opened": _listed(lasting),
         }
+        if self.stream.keeps_closed:
+            columns[CLOSED] = pc.coalesce(_last_ends(groups, closed), groups[CLOSED])
         if self.stream.keeps_expired:
             columns[EXPIRED] = none_listed(groups.num_rows)
         for name, values in columns.items():
@@ -268,6 +275,15 @@ def _told_by_time(windows: pa.Table) -> bool:
         pc.equal(before["_ls_gid"], after["_ls_gid"]), pc.less(after["_ls_low"], before["_ls_high"])
     )
     return not pc.any(overlap).as_py()
+
+
+def _last_ends(groups: pa.Table, closed: pa.Table) -> pa.Array:
+    """Return where the last closed window of each group ends, NULL for none."""
+    import pyarrow.compute as pc
+
+    last = closed.group_by("_ls_gid", use_threads=False).aggregate([("_ls_high", "max")])
+    at = pc.index_in(groups["gid"], value_set=last["_ls_gid"].combine_chunks())
+    return last["_ls_high_max"].take(at).combine_chunks()
 
 
 def _listed(values: pa.Array) -> pa.Array:

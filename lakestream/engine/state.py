@@ -15,6 +15,9 @@ FIRST, NEWEST = "first", "newest"
 EXPIRED = "expired"
 """The column, where a stream keeps them, with the instants of expired rows in a group's open window."""
 
+CLOSED = "closed"
+"""The column, where a stream keeps it, with the end of a group's last closed window (µs, NULL for none)."""
+
 DELAYS = "delays"
 """The column of a saved state with the delays of a group's open windows."""
 
@@ -45,15 +48,22 @@ class GroupState:
         return self.rows.append_column("version", pa.array([version] * len(self), pa.int64()))
 
     @classmethod
-    def loaded(cls, rows: pa.Table, *, keeps_expired: bool = False) -> tuple[int, GroupState]:
+    def loaded(
+        cls, rows: pa.Table, *, keeps_expired: bool = False, keeps_closed: bool = False
+    ) -> tuple[int, GroupState]:
         """Return the version and the state of a checkpoint.
 
-        ``keeps_expired``: of a stream that keeps expired rows, which an older lakestream did not save.
+        ``keeps_expired``, ``keeps_closed``: of a stream that keeps expired rows, or the end of closed
+        windows, which an older lakestream did not save.
         """
+        import pyarrow as pa
+
         own = [name for name in ("version", DELAYS) if name in rows.column_names]
         known = rows.drop_columns(own)
         if keeps_expired and EXPIRED not in known.column_names:
             known = known.append_column(EXPIRED, none_listed(len(known)))
+        if keeps_closed and CLOSED not in known.column_names:
+            known = known.append_column(CLOSED, pa.nulls(len(known), pa.int64()))
         return int(rows["version"][0].as_py()), cls(known)
 
     def merged(self) -> pa.Table | None:

@@ -154,7 +154,7 @@ class Stream:
             return False
         trigger = self.definition.trigger
         if isinstance(trigger, CountTrigger):
-            return trigger.step == 1
+            return trigger.step == 1 or self.definition.options.expires_closed
         return not isinstance(trigger, SlidingTrigger | PeriodTrigger)
 
     @property
@@ -179,6 +179,12 @@ class Stream:
         """Whether windows fire, or open, before they close: their rows are then written more than once."""
         options = self.definition.options
         return options.at_once or options.at_open or options.max_delay is not None
+
+    @property
+    def fires_open(self) -> bool:
+        """Whether rows of windows that are open are computed: what changes or goes in them does so there."""
+        options = self.definition.options
+        return options.at_once or options.max_delay is not None
 
     @property
     def deletes(self) -> bool:
@@ -212,10 +218,23 @@ class Stream:
         return self.expiry is not None and self.cut is not None and self.cut.looks_inside
 
     @property
+    def counts_on(self) -> bool:
+        """Whether windows go on by what was counted: no late row is ever counted in them."""
+        return self.cut is not None and self.cut.counts and not self.definition.options.expires_closed
+
+    @property
+    def keeps_closed(self) -> bool:
+        """Whether it must know up to where windows have closed: late rows join windows that are open only."""
+        return self.cut is not None and not self.refires and not self.counts_on
+
+    @property
     def detection(self) -> Detection:
         """How the stream finds out which windows fire, commit by commit."""
         touches = self.deletes or self.follows_updates
-        return Detection(self.grid, self.group_columns, self.watermark, self.refires, touches, self.expiry)
+        opens = self.definition.options.expires_closed
+        return Detection(
+            self.grid, self.group_columns, self.watermark, self.refires, touches, self.expiry, opens
+        )
 
     @property
     def net_detection(self) -> NetDetection:
@@ -322,7 +341,7 @@ class Stream:
         """Return SQL of the changed rows without what cancels out: deleted and written with alike columns.
 
         Per commit, or over all of them where EXACT asks for the outcome only. ``_change_type`` becomes
-        insert, update_preimage (the row's key was written anew by the same commit) or delete;
+        insert, update_postimage and update_preimage (the commit wrote the row's key anew), or delete;
         ``_ls_sign`` counts the rows, below 0 for those that went.
         """
         if self.is_periodic:
@@ -332,14 +351,17 @@ class Stream:
         version = f"CAST({upto} AS BIGINT)" if self.exact else "_commit_version"
         summed = (
             f"SELECT {listed}, {version} AS _commit_version, CAST(sum({sign}) AS BIGINT) AS _ls_sign, "
-            f"bool_or(_change_type = 'update_preimage') AS updated FROM {changed} GROUP BY {listed}, "
-            f"{version} HAVING sum({sign}) <> 0"
+            f"bool_or(_change_type IN ('update_preimage', 'update_postimage')) AS updated FROM {changed} "
+            f"GROUP BY {listed}, {version} HAVING sum({sign}) <> 0"
         )
         key = [name for name in self.source.info.key if name in columns]
         keys = ", ".join(quoted(name) for name in key or [self.source.info.time_column])
         replaced = f"updated OR max(_ls_sign) OVER (PARTITION BY _commit_version, {keys}) > 0"
         old = f"WHEN {replaced} THEN 'update_preimage' ELSE 'delete'"
-        kind = f"CASE WHEN _ls_sign > 0 THEN 'insert' {old} END"
+        # A row that took the place of another is told from one that is new.
+        came = f"updated OR min(_ls_sign) OVER (PARTITION BY _commit_version, {keys}) < 0"
+        new = f"CASE WHEN {came} THEN 'update_postimage' ELSE 'insert' END"
+        kind = f"CASE WHEN _ls_sign > 0 THEN {new} {old} END"
         return f"SELECT {listed}, _commit_version, _ls_sign, {kind} AS _change_type FROM ({summed})"
 
     def _written_net_sql(self, changed: str, columns: Sequence[str]) -> str:
@@ -360,12 +382,17 @@ class Stream:
     def changes_sql(self, changed: str) -> str:
         """Return SQL of what detection takes, from the changed rows."""
         old = [
-            *(["update_preimage"] if self.follows_updates else []),
-            *(["delete"] if self.deletes else []),
+            *(["update_preimage"] if self.follows_updates or self.fires_open else []),
+            *(["delete"] if self.deletes or self.fires_open else []),
         ]
         taken = ", ".join(f"'{kind}'" for kind in ("insert", "update_postimage", *old))
         kept = "_change_type IN ('insert', 'update_postimage')"
-        touches = "true" if self.refires else f"NOT {kept}"
+        again = [
+            *(["insert"] if self.refires else []),
+            *(["update_preimage", "update_postimage"] if self.follows_updates else []),
+            *(["delete"] if self.deletes else []),
+        ]
+        touches = f"_change_type IN ({', '.join(f'{kind!r}' for kind in again)})" if again else "false"
         return (
             f"SELECT {self.group_id()} AS gid{self._group_list()}, unix_micros({self.source.time}) AS ts, "
             f"CAST(_commit_version AS BIGINT) AS v, {kept} AS kept, {touches} AS touches, "
@@ -407,23 +434,29 @@ class Stream:
             f"FROM {updated} GROUP BY _ls_gid"
         )
 
-    def early_sql(self, fired: str, state: str) -> str:
+    def early_sql(self, fired: str, state: str, *, anew: bool = False, shown: str | None = None) -> str:
         """Return SQL of a detection result with what fires by other events than a window's closing.
 
         Those are changes of open windows, or openings; where the clock closes windows rows fire nothing.
+        ``anew``: the old rows of open windows go, whether they have new ones or not. ``shown`` is SQL of
+        (gid, lows ARRAY<BIGINT µs>): the open windows that the output has rows of, which come anew.
         """
         options, grid, first = self.definition.options, self.grid, "first"
         mark, mark_before = f"(newest - {self.watermark}L)", f"(newest_before - {self.watermark}L)"
         before = {"first": "first_before", "newest": "newest_before"}
+        lows, joined = "CAST(NULL AS ARRAY<BIGINT>)", ""
+        if shown is not None:
+            lows, joined = "w.lows", f" LEFT JOIN ({shown}) w ON f.gid = w.gid"
         known = "".join(
             f", coalesce(lag(f.{name}) OVER (PARTITION BY f.gid ORDER BY f.v), s.{name}) AS {other}"
             for name, other in before.items()
         )
         more: list[str] = []
+        gone, first_gone = "gone", "first_gone"
+        last = "v = max(v) OVER (PARTITION BY gid)"
+        begins = f"greatest({grid.closed(mark, first)}, {grid.ended(first, first)}) + 1"
         if options.at_once:
-            last = "v = max(v) OVER (PARTITION BY gid)"
-            a = f"greatest({grid.closed(mark, first)}, {grid.ended(first, first)}) + 1"
-            more = [f"struct({a} AS a, CASE WHEN {last} THEN {grid.begun('newest', first)} END AS b)"]
+            more = [f"struct({begins} AS a, CASE WHEN {last} THEN {grid.begun('newest', first)} END AS b)"]
         elif options.at_open:
             started = f"coalesce({grid.begun(mark_before, 'first_before')}, {grid.ended(first, first)})"
             lower = [grid.ended(first, first), started]
@@ -439,24 +472,50 @@ class Stream:
         fires = "fires" if options.at_close else "slice(fires, 1, 0)"
         if more:
             fires = f"concat({fires}, filter(array({', '.join(more)}), r -> r.a <= r.b))"
+        if anew or shown is not None:
+            first_gone = "coalesce(known_first, first_gone)"
+            went = self._open_range("known_newest", "known_first")
+            if shown is not None:
+                again = self._numbers_sql("lows", first)
+                still = f"filter({again}, r -> r.a >= {begins})"
+                fires = f"concat({fires}, CASE WHEN {last} THEN {still} ELSE slice(fires, 1, 0) END)"
+                went = self._numbers_sql("lows", "known_first")
+            gone = f"CASE WHEN {last} THEN concat(gone, {went}) ELSE gone END"
         ranges = "concat(fires, again)"
+        own = "first_before, newest_before, known_first, known_newest, lows, lowest, highest"
         return (
-            f"SELECT * EXCEPT (first_before, newest_before, lowest, highest), "
+            f"SELECT * EXCEPT ({own}), "
             f"aggregate({ranges}, 0L, (n, r) -> n + r.b - r.a + 1) AS windows, "
             f"{grid.low('lowest', first)} AS low, {grid.high('highest', first)} AS high FROM ("
             f"SELECT *, array_min(transform({ranges}, r -> r.a)) AS lowest, "
             f"array_max(transform({ranges}, r -> r.b)) AS highest FROM ("
-            f"SELECT * EXCEPT (fires, windows, low, high), {fires} AS fires FROM ("
-            f"SELECT f.*{known} FROM {fired} f LEFT JOIN {state} s ON f.gid = s.gid)))"
+            f"SELECT * EXCEPT (fires, gone, first_gone, windows, low, high), {fires} AS fires, "
+            f"{gone} AS gone, {first_gone} AS first_gone FROM ("
+            f"SELECT f.*{known}, s.first AS known_first, s.newest AS known_newest, {lows} AS lows "
+            f"FROM {fired} f LEFT JOIN {state} s ON f.gid = s.gid{joined})))"
         )
 
+    def _open_range(self, newest: str, first: str) -> str:
+        """Return SQL of the range of a group's windows that have begun and that the mark has not closed."""
+        mark = f"({newest} - {self.watermark}L)"
+        a = f"greatest({self.grid.closed(mark, first)}, {self.grid.ended(first, first)}) + 1"
+        return f"filter(array(struct({a} AS a, {self.grid.begun(newest, first)} AS b)), r -> r.a <= r.b)"
+
+    def _numbers_sql(self, lows: str, first: str) -> str:
+        """Return SQL of the ranges of the windows that begin at instants of an array, which may be NULL."""
+        k = self.grid.begun("l", first)
+        ranges = f"transform(coalesce({lows}, array()), l -> struct({k} AS a, {k} AS b))"
+        return f"filter({ranges}, r -> r.a <= r.b)"
+
     def open_sql(self, state: str) -> str:
-        """Return SQL of the windows that are open: gid, k BIGINT."""
+        """Return SQL of the windows that are open: gid, k BIGINT, low BIGINT µs."""
         mark = f"(newest - {self.watermark}L)"
         first = f"greatest({self.grid.closed(mark, 'first')}, {self.grid.ended('first', 'first')}) + 1"
+        upto = "newest" if self.definition.options.opens_ahead else mark
         return (
-            f"SELECT gid, explode(sequence(a, b)) AS k FROM (SELECT gid, {first} AS a, "
-            f"{self.grid.begun(mark, 'first')} AS b FROM {state} WHERE first IS NOT NULL) WHERE a <= b"
+            f"SELECT gid, k, {self.grid.low('k', 'first')} AS low FROM ("
+            f"SELECT gid, first, explode(sequence(a, b)) AS k FROM (SELECT gid, first, {first} AS a, "
+            f"{self.grid.begun(upto, 'first')} AS b FROM {state} WHERE first IS NOT NULL) WHERE a <= b)"
         )
 
     def fired_sql(self, state: str, version: int, ranges: str) -> str:
@@ -494,7 +553,7 @@ class Stream:
         mark, options = f"(newest - {self.watermark}L)", self.definition.options
         upper = [grid.closed(mark, "first")]
         if self.fires_early:
-            upper = [grid.begun("newest" if options.at_once else mark, "first")]
+            upper = [grid.begun("newest" if options.opens_ahead else mark, "first")]
         if part.to_us is not None:
             upper.append(grid.begun(f"{part.to_us - 1}L", "first"))
         a = f"greatest({', '.join(lower)})" if len(lower) > 1 else lower[0]
@@ -617,11 +676,12 @@ class Stream:
     def cut_rows_sql(self, cuts: str) -> str:
         """Return SQL of the registered rows to cut (_ls_gid, _ls_ts, _ls_x1, …).
 
-        ``cuts`` is a view of (gid, from_us, mark BIGINT µs): the rows from the one to the other, both
+        ``cuts`` is a view of (gid, from_us, upto, mark BIGINT µs): the rows from the one to the other, both
         included; where the stream keeps them, also of the instants of expired rows, which do not cut.
         """
         counting = " AND NOT array_contains(f.expired, r._ls_ts)" if self.keeps_expired else ""
-        return f"SELECT r._ls_gid, r._ls_ts{self._looked_at()} {self._rows_to_cut(cuts)}{counting}"
+        known = "r._ls_gid, r._ls_ts, f.mark AS _ls_mark"
+        return f"SELECT {known}{self._looked_at()} {self._rows_to_cut(cuts, 'upto')}{counting}"
 
     def rows_in_runs_sql(self, cuts: str) -> str:
         """Return SQL of the registered rows to cut with all they have, each with its window's number.
@@ -630,15 +690,15 @@ class Stream:
         """
         assert self.cut is not None
         known = "f.counted AS _ls_counted, r._ls_ts > f.safe AS _ls_is_new"
-        return self.cut.runs_sql(f"SELECT r.*, {known}{self._looked_at()} {self._rows_to_cut(cuts)}")
+        return self.cut.runs_sql(f"SELECT r.*, {known}{self._looked_at()} {self._rows_to_cut(cuts, 'mark')}")
 
     def _looked_at(self) -> str:
         assert self.cut is not None
         expressions = "".join(f", ({sql}) AS {name}" for name, sql in self.cut.looked_up.items())
         return ", true AS _ls_x1" if self.cut.counts and not expressions else expressions
 
-    def _rows_to_cut(self, cuts: str) -> str:
-        between = "r._ls_ts BETWEEN f.from_us AND f.mark"
+    def _rows_to_cut(self, cuts: str, upto: str) -> str:
+        between = f"r._ls_ts BETWEEN f.from_us AND f.{upto}"
         return f"FROM {ROWS} r JOIN {cuts} f ON f.gid = r._ls_gid WHERE {between}"
 
     def cut_windows_sql(self, fired: str, clock_us: int, more: str = "") -> str:

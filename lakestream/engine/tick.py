@@ -36,11 +36,11 @@ from lakestream.engine.stages import (
 from lakestream.engine.state import GroupState, summary_of, summary_sql
 from lakestream.engine.stream import quoted
 from lakestream.engine.transport import ARROW, Kept, SparkTransport, fits_here, frame_of, merge_spans
-from lakestream.engine.updated import Updated, check_windows, count_of, late_spans, picked
+from lakestream.engine.updated import Updated, check_windows, count_of, late_spans, least, picked
 from lakestream.engine.updating import Updating
 from lakestream.engine.write import write_errors, write_part, write_result
-from lakestream.output.columns import START
-from lakestream.storage.delta import capabilities, rows_between
+from lakestream.output.columns import GROUP, START
+from lakestream.storage.delta import capabilities, read_arrow, rows_between
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -408,8 +408,11 @@ class Tick:
         if self._notices is not None:
             self._notices.detected()
         options = stream.definition.options
-        if options.at_once or options.at_open or options.by_clock:
-            fired = self.transport.keep(self.spark.sql(stream.early_sql(FIRED, STATE)))
+        shown = self._shown()
+        if options.at_once or options.at_open or options.by_clock or shown is not None:
+            anew = options.at_once and not (self.plan.extra.get("appends_only") and self.target.unique)
+            sql = stream.early_sql(FIRED, STATE, anew=anew, shown=shown)
+            fired = self.transport.keep(self.spark.sql(sql))
             fired.frame.createOrReplaceTempView(FIRED)
         summary = self._summed(fired)
         names = ("rows", "late", "windows", "again", "gone")
@@ -427,6 +430,25 @@ class Tick:
         self._settled = stream.exact
         self._spans = _spans_of(summary)
         self._replaced = self._rewritten(counted)
+
+    def _shown(self) -> str | None:
+        """Return SQL of the open windows that MAX_DELAY has shown, where rows of them may have gone."""
+        options = self.stream.definition.options
+        if options.max_delay is None or self.plan.extra.get("appends_only") or self.landed:
+            return None
+        if not self.target.shape.provenance or not len(self.state):
+            return None
+        opened = self.spark.sql(self.stream.open_sql(STATE)).toArrow()
+        if not opened.num_rows:
+            return None
+        output = self.tables.open(self.target.info.path)
+        there = read_arrow(output, columns=[GROUP, START], lower=least(opened["low"]), time_column=START)
+        listed = {*zip(there[GROUP].to_pylist(), there[START].cast("int64").to_pylist(), strict=True)}
+        found = listed & {*zip(opened["gid"].to_pylist(), opened["low"].to_pylist(), strict=True)}
+        if not found:
+            return None
+        values = ", ".join(f"({gid}L, {low}L)" for gid, low in sorted(found))
+        return f"SELECT gid, collect_list(low) AS lows FROM VALUES {values} AS t(gid, low) GROUP BY gid"
 
     def _cut(self, *, may_pass: bool) -> None:
         """Cut windows by what rows there are."""

@@ -195,9 +195,12 @@ class Verifier:
             )
         self._as_changes()
         self.spark.sql(self.stream.rows_sql(CHANGED, None, None)).createOrReplaceTempView(ROWS)
+        options = self.stream.definition.options
+        ahead, shows = str(options.opens_ahead).lower(), str(options.at_once).lower()
         self.spark.sql(
-            f"SELECT _ls_gid AS gid, min(_ls_ts) AS from_us, max(_ls_ts) - {self.stream.watermark}L AS mark "
-            f"FROM {ROWS} GROUP BY _ls_gid"
+            f"SELECT *, IF({ahead}, newest, mark) AS upto FROM (SELECT _ls_gid AS gid, "
+            f"min(_ls_ts) AS from_us, max(_ls_ts) AS newest, max(_ls_ts) - {self.stream.watermark}L AS mark "
+            f"FROM {ROWS} GROUP BY _ls_gid)"
         ).createOrReplaceTempView(CUTS)
         windows = self.stream.cut.sql(self.stream.cut_rows_sql(CUTS), NO_SEEDS)
         names = "".join(f", any_value({name}) AS {name}" for name in self.stream.group_columns)
@@ -206,7 +209,7 @@ class Verifier:
         self.spark.sql(
             f"SELECT w.gid{listed}, w.low AS k, CAST({self.position} AS BIGINT) AS c, w.low, w.high, "
             f"false AS opening FROM ({windows}) w JOIN ({groups}) g ON g.gid = w.gid "
-            f"WHERE w.counts AND (w.closed OR {str(self.stream.definition.options.at_once).lower()})"
+            f"WHERE w.counts AND (w.closed OR w.shows AND {shows})"
         ).createOrReplaceTempView(FIRED)
 
     def _admit(self) -> None:

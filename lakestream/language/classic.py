@@ -463,7 +463,11 @@ def _policies(values: StreamOptions, switches: _Switches, draft: Draft) -> Strea
     ignores = switches.expired or in_time
     return replace(
         values,
+        # A row by itself is computed when it comes: there is nothing to wait for.
+        watermark=None if by_row else values.watermark,
         at_once=switches.mode == "AT_ONCE" and not by_row,
+        opens_ahead=switches.mode in ("AT_ONCE", "MAX_DELAY") and not by_row,
+        expires_closed=not by_row,
         by_clock=by_clock,
         at_close=not by_clock,
         ignore_disorder=ignores and not by_row,

@@ -261,7 +261,10 @@ class StreamOptions:
     the calculation gives over nothing); ``unique_times``: rows may not share a time by a composite key;
     ``converts``: results are converted to the columns of a table that is there, taken in order;
     ``names_apart``: no two groups share a subtable, also where its expression gives them one name;
-    ``one_table``: rows of all subtables of the source go into one table, without subtables and tags.
+    ``one_table``: rows of all subtables of the source go into one table, without subtables and tags;
+    ``opens_ahead``: a window is open from its first row on, whether the mark has reached it or not;
+    ``expires_closed``: a late row has expired where the windows that it falls into have closed, and
+    counts in those that are open, whatever their kind.
 
     ``drops_late``: one timeline for all groups; a row behind its mark is left out for good, and each
     window fires once, over the rows that were admitted; with ``exact``, late rows are admitted too and
@@ -295,6 +298,8 @@ class StreamOptions:
     converts: bool = False
     names_apart: bool = False
     one_table: bool = False
+    opens_ahead: bool = False
+    expires_closed: bool = False
     drops_late: bool = False
     time_column: Fragment | None = None
     by_arrival: bool = False

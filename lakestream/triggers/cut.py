@@ -70,23 +70,30 @@ class Cut(ABC):
         """
 
     def windows_sql(self, rows: str, seeds: str) -> str:
-        """Return the SQL of all windows: gid, low, high, closed BOOLEAN, behind BIGINT.
+        """Return the SQL of all windows: gid, low, high, closed BOOLEAN, shows BOOLEAN, behind BIGINT.
 
-        ``rows`` is SQL of (_ls_gid BIGINT, _ls_ts BIGINT µs, _ls_x1, …), ``seeds`` of (gid, counted
-        BIGINT, starts ARRAY<BIGINT>): what the open windows of a counting cut have had before these rows.
-        ``behind`` is how many rows were counted since the window began (NULL where nothing is counted).
+        ``rows`` is SQL of (_ls_gid BIGINT, _ls_ts BIGINT µs, _ls_mark BIGINT µs, _ls_x1, …), ``seeds`` of
+        (gid, counted BIGINT, starts ARRAY<BIGINT>): what the open windows of a counting cut have had before
+        these rows. A window has closed when the row that closes it is not beyond the group's mark.
+        ``behind`` is how many rows were counted since the window began (NULL where nothing is counted),
+        ``shows`` BOOLEAN whether the window may be computed before it closes.
         """
         del seeds
         first = f"SELECT *, 0L AS _ls_counted, true AS _ls_is_new FROM ({rows})"
         looked_at = f", {self.looked_at}" if self.tells and self.looked_at else ""
         windows = (
             f"SELECT _ls_gid AS gid, _ls_run AS run, min(_ls_ts) AS low, max(_ls_ts) + 1 AS high, "
-            f"bool_or(_ls_ends) AS ended{looked_at} FROM ({self.runs_sql(first)}) "
-            f"WHERE _ls_run IS NOT NULL GROUP BY _ls_gid, _ls_run"
+            f"bool_or(_ls_ends) AS ended, any_value(_ls_mark) AS mark{looked_at} "
+            f"FROM ({self.runs_sql(first)}) WHERE _ls_run IS NOT NULL GROUP BY _ls_gid, _ls_run"
         )
+        told = f", {', '.join(DETAILS)}" if self.tells else ""
+        closed, shows = "coalesce(next <= mark, false)", "true"
+        if self.ends_by_row:
+            closed, shows = "ended AND high - 1 <= mark", "ended"
         return (
-            f"SELECT * EXCEPT (next) FROM (SELECT gid, low, high, {self.closed} AS closed, "
-            f"CAST(NULL AS BIGINT) AS behind{self.details()}, {_NEXT} AS next FROM ({windows})) "
+            f"SELECT gid, low, high, {closed} AS closed, {shows} AS shows, "
+            f"CAST(NULL AS BIGINT) AS behind{told} "
+            f"FROM (SELECT *, {_NEXT} AS next{self.details()} FROM ({windows})) "
             f"WHERE next IS NULL OR next > low"
         )
 
@@ -104,7 +111,7 @@ class Cut(ABC):
 
     @property
     def closed(self) -> str:
-        """SQL of whether a window has closed, over windows (gid, run BIGINT, ended BOOLEAN)."""
+        """SQL of whether a window has closed, over (gid, run BIGINT, ended BOOLEAN), of rows to the mark."""
         return "ended" if self.ends_by_row else "run < max(run) OVER (PARTITION BY gid)"
 
     @property
@@ -271,9 +278,10 @@ class CountCut(Cut):
 
     def windows_sql(self, rows: str, seeds: str) -> str:
         """Return the SQL of the windows; the first row begins one."""
+        number = "row_number() OVER (PARTITION BY r._ls_gid ORDER BY r._ls_ts)"
         ranked = (
-            f"SELECT r._ls_gid AS gid, r._ls_ts AS ts, coalesce(s.counted, 0L) + row_number() OVER "
-            f"(PARTITION BY r._ls_gid ORDER BY r._ls_ts) - 1 AS rank "
+            f"SELECT r._ls_gid AS gid, r._ls_ts AS ts, r._ls_mark AS mark, "
+            f"coalesce(s.counted, 0L) + {number} - 1 AS rank "
             f"FROM ({rows}) r LEFT JOIN ({seeds}) s ON s.gid = r._ls_gid WHERE r._ls_x1"
         )
         starts = (
@@ -282,14 +290,15 @@ class CountCut(Cut):
             f"(SELECT gid, posexplode(starts) AS (at, low) FROM ({seeds}))"
         )
         totals = (
-            f"SELECT gid, max(rank) + 1 AS total, max(ts) AS newest "
-            f"FROM (SELECT gid, rank, ts FROM ({ranked}) "
-            f"UNION ALL SELECT gid, counted - 1, NULL FROM ({seeds})) GROUP BY gid"
+            f"SELECT gid, max(rank) + 1 AS total, max(ts) AS newest, max(mark) AS mark "
+            f"FROM (SELECT gid, rank, ts, mark FROM ({ranked}) "
+            f"UNION ALL SELECT gid, counted - 1, NULL, NULL FROM ({seeds})) GROUP BY gid"
         )
         return (
             f"SELECT b.gid, b.low, coalesce(e.ts, greatest(t.newest, b.low)) + 1 AS high, "
-            f"e.ts IS NOT NULL AS closed, t.total - b.rank AS behind{self.details()} FROM ({starts}) b "
-            f"JOIN ({totals}) t ON t.gid = b.gid "
+            f"coalesce(e.ts <= t.mark, false) AS closed, true AS shows, "
+            f"t.total - b.rank AS behind{self.details()} "
+            f"FROM ({starts}) b JOIN ({totals}) t ON t.gid = b.gid "
             f"LEFT JOIN ({ranked}) e ON e.gid = b.gid AND e.rank = b.rank + {self.count - 1}"
         )
 

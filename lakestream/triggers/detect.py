@@ -8,7 +8,8 @@ The rules (TDengine A3, A4, A7), each commit taken as a set and judged against t
 * a row that falls into a window that has fired already is late: by default that window of INTERVAL
   fires again in the commit that brought the row, a late row of SLIDING is ignored;
 * a late row before the group's first window makes every window from its own on fire;
-* a row older than the group's newest one by more than EXPIRED_TIME does nothing at all.
+* a row older than the group's newest one by more than EXPIRED_TIME does nothing at all;
+* in the classic syntax a late row opens the windows that it falls into and that have not closed.
 
 Under EXACT (lakestream's own) first and newest are those of the source as it is, and so are the windows:
 :class:`NetDetection` compares before and after, whatever changes lie between.
@@ -59,7 +60,8 @@ class Detection(_Firings):
     """How a stream detects firings, commit by commit. ``groups`` names its group columns (g1, g2, …).
 
     ``watermark`` and ``expiry`` (None: rows never expire) are in microseconds; ``refires`` says whether
-    a written row makes windows that have fired fire again, ``deletes`` whether a deleted one does.
+    a written row makes windows that have fired fire again, ``deletes`` whether a deleted one does,
+    ``opens`` whether a late row that does not still opens windows that have not closed.
     """
 
     grid: Grid
@@ -68,6 +70,7 @@ class Detection(_Firings):
     refires: bool
     deletes: bool = False
     expiry: int | None = None
+    opens: bool = False
 
     def sql(self, changes: str, state: str) -> str:
         """Return the SQL that turns changes and state into one row per group and commit.
@@ -98,9 +101,8 @@ class Detection(_Firings):
             closed=self.grid.closed(f"(newest - {self.watermark}L)", "first"),
             closed_before=self.grid.closed(mark_before, "first_before"),
             mark_before=mark_before,
-            opens="low_ts"
-            if self.refires
-            else f"CASE WHEN newest_before IS NULL OR low_ts > {mark_before} THEN low_ts END",
+            opens=self._opens(mark_before),
+            earlier="true" if self.refires or not self.opens else "false",
             low=self.grid.low("lowest", "first"),
             high=self.grid.high("highest", "first"),
         )
@@ -122,6 +124,15 @@ class Detection(_Firings):
             high=self.grid.high("highest", "first_gone"),
             names="".join(f", {name}" for name in self.groups),
         )
+
+    def _opens(self, mark_before: str) -> str:
+        """Return SQL of the first instant of rows that open windows (NULL: none of them does)."""
+        if self.refires:
+            return "low_ts"
+        opens = f"low_ts > {mark_before}"
+        if self.opens:
+            opens = f"{self.grid.begun('low_ts', 'low_ts')} > {self.grid.closed(mark_before, 'low_ts')}"
+        return f"CASE WHEN newest_before IS NULL OR {opens} THEN low_ts END"
 
     def _chunk(self, number: str) -> str:
         """Rows are chunked by the windows they fall into, where they may make those fire again."""
@@ -217,7 +228,7 @@ WITH chunk AS (
   SELECT gid{groups}, v, first, newest, rows, late, again,
     filter(array(
       struct(greatest(ended_first, coalesce(closed_before, ended_first)) + 1 AS a, closed AS b),
-      struct(ended_first + 1 AS a, least(ended_first_before, closed_before) AS b)
+      struct(ended_first + 1 AS a, CASE WHEN {earlier} THEN least(ended_first_before, closed_before) END AS b)
     ), r -> r.a <= r.b) AS fires
   FROM bounds
 ), spans AS (
