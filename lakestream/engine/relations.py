@@ -169,10 +169,30 @@ class Relations:
             ROWS
         )
 
-    def _read(self, version: int, spans: Sequence[tuple[int | None, int | None]]) -> None:
+    def _read(self, version: int, spans: Spans) -> None:
         info = self.stream.source.info
         rows = self.transport.rows(self._path, version, self.stream.changed_columns, info.time_column, spans)
-        rows.createOrReplaceTempView(BEFORE)
+        rewritten = self._rewritten(version, spans)
+        (rows if rewritten is None else rows.unionByName(rewritten)).createOrReplaceTempView(BEFORE)
+
+    def _rewritten(self, version: int, spans: Spans) -> DataFrame | None:
+        """Return what rows of the spans were before they were rewritten, where that counts; None for none.
+
+        A recalculation reads the source as it is (TDengine A7).
+        """
+        if not self.stream.counts_rewritten or self.plan.kind == "recalculation":
+            return None
+        commits = self.tables.open(self._path).rewrites(self.history.version, version)
+        skipped = self.history.skipped
+        taken = [v for v in commits if not any(after < v <= upto for after, upto in skipped)]
+        if not taken:
+            return None
+        columns = self.stream.changed_columns
+        parts = [self.transport.changes(self._path, after, upto, columns) for after, upto in _runs(taken)]
+        reduce(lambda one, other: one.unionByName(other), parts).createOrReplaceTempView(_RAW)
+        time = f"unix_micros({quoted(self.stream.source.info.time_column)})"
+        within = " OR ".join(f"({time} >= {low}L AND {time} < {high}L)" for low, high in spans)
+        return self.spark.sql(f"SELECT * FROM ({self.stream.rewritten_sql(_RAW, columns)}) WHERE {within}")
 
     def _rows_before(self, spans: Spans) -> str | None:
         """Register the source's rows of the spans as they were before the tick; None for no such rows."""
@@ -233,6 +253,17 @@ class Relations:
             transport = SparkTransport(self.spark, self.tables)
         rows = transport.rows(info.path, version, read.relation.columns, info.time_column, [(lower, upper)])
         rows.createOrReplaceTempView(read.view)
+
+
+def _runs(versions: Sequence[int]) -> list[tuple[int, int]]:
+    """Return versions, which are in order, as ranges ``(after, upto]``."""
+    runs: list[tuple[int, int]] = []
+    for version in versions:
+        if runs and runs[-1][1] == version - 1:
+            runs[-1] = runs[-1][0], version
+        else:
+            runs.append((version - 1, version))
+    return runs
 
 
 def _edge(bound: Bound | None, span: tuple[int, int], end: int) -> int | None:

@@ -171,8 +171,8 @@ class Stream:
 
     @property
     def follows_updates(self) -> bool:
-        """Whether a rewritten row makes its windows fire again."""
-        return self.refires or self.definition.options.follow_updates
+        """Whether a rewritten row makes its windows fire again, for what it was and for what it is."""
+        return (self.refires and not self.counts_rewritten) or self.definition.options.follow_updates
 
     @property
     def fires_early(self) -> bool:
@@ -181,10 +181,20 @@ class Stream:
         return options.at_once or options.at_open or options.max_delay is not None
 
     @property
+    def counts_rewritten(self) -> bool:
+        """Whether a rewritten row counts as one more: what it was stays (classic IGNORE UPDATE 1)."""
+        return self.definition.options.counts_rewritten and not self.exact
+
+    @property
     def fires_open(self) -> bool:
         """Whether rows of windows that are open are computed: what changes or goes in them does so there."""
         options = self.definition.options
         return options.at_once or options.max_delay is not None
+
+    @property
+    def _sees_rewritten(self) -> bool:
+        """Whether what a rewritten row was is taken out of windows that are open as soon as it is."""
+        return self.fires_open and not self.counts_rewritten
 
     @property
     def deletes(self) -> bool:
@@ -225,7 +235,7 @@ class Stream:
     @property
     def keeps_closed(self) -> bool:
         """Whether it must know up to where windows have closed: late rows join windows that are open only."""
-        return self.cut is not None and not self.refires and not self.counts_on
+        return self.cut is not None and not self.refires and self.definition.options.expires_closed
 
     @property
     def detection(self) -> Detection:
@@ -347,22 +357,44 @@ class Stream:
         if self.is_periodic:
             return self._written_net_sql(changed, columns)
         listed = ", ".join(map(quoted, columns))
-        sign = "CASE WHEN _change_type IN ('insert', 'update_postimage') THEN 1 ELSE -1 END"
+        went = "'delete'" if self.counts_rewritten else "'delete', 'update_preimage'"
+        came = "'insert', 'update_postimage'"
+        sign = f"CASE WHEN _change_type IN ({came}) THEN 1 WHEN _change_type IN ({went}) THEN -1 ELSE 0 END"
         version = f"CAST({upto} AS BIGINT)" if self.exact else "_commit_version"
         summed = (
             f"SELECT {listed}, {version} AS _commit_version, CAST(sum({sign}) AS BIGINT) AS _ls_sign, "
             f"bool_or(_change_type IN ('update_preimage', 'update_postimage')) AS updated FROM {changed} "
             f"GROUP BY {listed}, {version} HAVING sum({sign}) <> 0"
         )
-        key = [name for name in self.source.info.key if name in columns]
-        keys = ", ".join(quoted(name) for name in key or [self.source.info.time_column])
+        keys = self._keys(columns)
         replaced = f"updated OR max(_ls_sign) OVER (PARTITION BY _commit_version, {keys}) > 0"
         old = f"WHEN {replaced} THEN 'update_preimage' ELSE 'delete'"
         # A row that took the place of another is told from one that is new.
-        came = f"updated OR min(_ls_sign) OVER (PARTITION BY _commit_version, {keys}) < 0"
-        new = f"CASE WHEN {came} THEN 'update_postimage' ELSE 'insert' END"
+        anew = f"updated OR min(_ls_sign) OVER (PARTITION BY _commit_version, {keys}) < 0"
+        new = f"CASE WHEN {anew} THEN 'update_postimage' ELSE 'insert' END"
         kind = f"CASE WHEN _ls_sign > 0 THEN {new} {old} END"
-        return f"SELECT {listed}, _commit_version, _ls_sign, {kind} AS _change_type FROM ({summed})"
+        net = f"SELECT {listed}, _commit_version, _ls_sign, {kind} AS _change_type FROM ({summed})"
+        return (
+            f"SELECT * FROM ({net}) WHERE _change_type <> 'update_preimage'" if self.counts_rewritten else net
+        )
+
+    def rewritten_sql(self, changed: str, columns: Sequence[str]) -> str:
+        """Return SQL of what rows were before changes wrote them anew: what :meth:`net_sql` leaves out."""
+        listed = ", ".join(map(quoted, columns))
+        kinds = ("insert", "delete", "update_preimage", "update_postimage")
+        inserted, deleted, old, new = (f"count_if(_change_type = '{kind}')" for kind in kinds)
+        summed = (
+            f"SELECT {listed}, _commit_version, {deleted} - {inserted} AS went, {old} AS old, {new} AS new "
+            f"FROM {changed} GROUP BY {listed}, _commit_version"
+        )
+        replaced = f"max(greatest(new, -went)) OVER (PARTITION BY _commit_version, {self._keys(columns)}) > 0"
+        counted = f"SELECT *, CAST(old + IF({replaced}, greatest(went, 0L), 0L) AS INT) AS n FROM ({summed})"
+        return f"SELECT {listed} FROM ({counted}) LATERAL VIEW explode(array_repeat(1, n)) AS _ls_each"
+
+    def _keys(self, columns: Sequence[str]) -> str:
+        """Return SQL of what tells rows apart, among columns that were read."""
+        key = [name for name in self.source.info.key if name in columns]
+        return ", ".join(quoted(name) for name in key or [self.source.info.time_column])
 
     def _written_net_sql(self, changed: str, columns: Sequence[str]) -> str:
         """Return :meth:`net_sql` for PERIOD: an updated row is written, also where its values stay.
@@ -382,13 +414,13 @@ class Stream:
     def changes_sql(self, changed: str) -> str:
         """Return SQL of what detection takes, from the changed rows."""
         old = [
-            *(["update_preimage"] if self.follows_updates or self.fires_open else []),
+            *(["update_preimage"] if self.follows_updates or self._sees_rewritten else []),
             *(["delete"] if self.deletes or self.fires_open else []),
         ]
         taken = ", ".join(f"'{kind}'" for kind in ("insert", "update_postimage", *old))
         kept = "_change_type IN ('insert', 'update_postimage')"
         again = [
-            *(["insert"] if self.refires else []),
+            *(["insert", "update_postimage"] if self.refires else []),
             *(["update_preimage", "update_postimage"] if self.follows_updates else []),
             *(["delete"] if self.deletes else []),
         ]

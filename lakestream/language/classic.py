@@ -468,6 +468,7 @@ def _policies(values: StreamOptions, switches: _Switches, draft: Draft) -> Strea
         at_once=switches.mode == "AT_ONCE" and not by_row,
         opens_ahead=switches.mode in ("AT_ONCE", "MAX_DELAY") and not by_row,
         expires_closed=not by_row,
+        counts_rewritten=switches.update and not (by_row or in_time),
         by_clock=by_clock,
         at_close=not by_clock,
         ignore_disorder=ignores and not by_row,

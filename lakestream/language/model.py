@@ -264,7 +264,8 @@ class StreamOptions:
     ``one_table``: rows of all subtables of the source go into one table, without subtables and tags;
     ``opens_ahead``: a window is open from its first row on, whether the mark has reached it or not;
     ``expires_closed``: a late row has expired where the windows that it falls into have closed, and
-    counts in those that are open, whatever their kind.
+    counts in those that are open, whatever their kind; ``counts_rewritten``: a row that is rewritten
+    counts as one more, beside what it was.
 
     ``drops_late``: one timeline for all groups; a row behind its mark is left out for good, and each
     window fires once, over the rows that were admitted; with ``exact``, late rows are admitted too and
@@ -300,6 +301,7 @@ class StreamOptions:
     one_table: bool = False
     opens_ahead: bool = False
     expires_closed: bool = False
+    counts_rewritten: bool = False
     drops_late: bool = False
     time_column: Fragment | None = None
     by_arrival: bool = False

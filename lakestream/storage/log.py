@@ -96,6 +96,33 @@ def read_commits(path: str, after: int, upto: int) -> list[CommitInfo]:
     return [_parse(version, _read_actions(path, version)) for version in range(after + 1, upto + 1)]
 
 
+class Rewrites:
+    """The commits of a table that took rows away or wrote them anew, as far as it was looked through."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._span: tuple[int, int] | None = None
+        self._versions: list[int] = []
+
+    def within(self, after: int, upto: int) -> list[int]:
+        """Return their versions in ``(after, upto]``, in order; of commits that the log still has."""
+        low, high = self._span or (upto, upto)
+        self._versions = [*self._of(after, low), *self._versions, *self._of(high, upto)]
+        self._span = min(low, after), max(high, upto)
+        return [version for version in self._versions if after < version <= upto]
+
+    def _of(self, after: int, upto: int) -> list[int]:
+        found: list[int] = []
+        for version in range(upto, after, -1):
+            try:
+                commit = _parse(version, _read_actions(self._path, version))
+            except StreamError:
+                break  # it and those before it are gone
+            if commit.data_change and not commit.append_only:
+                found.append(version)
+        return found[::-1]
+
+
 def _read_actions(path: str, version: int) -> list[Action]:
     try:
         content = files.read_bytes(path, commit_name(version))

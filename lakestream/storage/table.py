@@ -11,7 +11,7 @@ from deltalake.exceptions import DeltaError, TableNotFoundError
 
 from lakestream.errors import StorageError
 from lakestream.storage import files
-from lakestream.storage.log import commit_name
+from lakestream.storage.log import Rewrites, commit_name
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -89,6 +89,7 @@ class Table:
         self._stamp = self._stamp_of(self._opened_at)
         self._pinned: dict[int, DeltaTable] = {}
         self._compacted_at = self._opened_at
+        self._rewrites = ("", Rewrites(path))
 
     @classmethod
     def open(cls, path: str) -> Table:
@@ -241,6 +242,16 @@ class Table:
     def has_change_feed(self) -> bool:
         """Whether the change feed is on."""
         return self.properties.get("delta.enableChangeDataFeed", "false").lower() == "true"
+
+    def rewrites(self, after: int, upto: int) -> list[int]:
+        """Return the versions in ``(after, upto]`` that took rows away or wrote them anew, in order.
+
+        Each commit is looked at once; those that the log no longer has are not among them.
+        """
+        with self.guard:
+            if self._rewrites[0] != self.table_id:
+                self._rewrites = (self.table_id, Rewrites(self.path))
+            return self._rewrites[1].within(after, upto)
 
     def transaction_version(self, app: str) -> int | None:
         """Return the last transaction version of an application id at the version seen last."""
