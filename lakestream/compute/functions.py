@@ -35,7 +35,10 @@ class RowOrder:
 
     def key(self, value: exp.Expr) -> exp.Expr:
         """Return the expression by which rows with this value are ordered."""
-        return call("struct", self.time.copy(), *(tie.copy() for tie in self.ties), value.copy())
+        parts = [self.time.copy(), *(tie.copy() for tie in self.ties)]
+        # Arrow takes no struct with two fields of one name.
+        is_there = isinstance(value, exp.Column) and value.name.lower() in {p.name.lower() for p in parts}
+        return call("struct", *parts, exp.alias_(value.copy(), "v") if is_there else value.copy())
 
 
 def call(name: str, *arguments: exp.Expr) -> exp.Anonymous:
@@ -125,7 +128,7 @@ def _spread(name: str, arguments: list[exp.Expr], _order: RowOrder | None) -> ex
     micros = "unix_micros(CAST({} AS TIMESTAMP))"
     return made(
         f"CASE WHEN typeof(_1) = 'timestamp' THEN ({micros.format('_1')} - {micros.format('_2')}) / 1000D "
-        "ELSE CAST(_1 - _2 AS DOUBLE) END",
+        "ELSE CAST(_1 AS DOUBLE) - CAST(_2 AS DOUBLE) END",
         ends,
     )
 

@@ -46,6 +46,10 @@ if TYPE_CHECKING:
 _RAW, _DETECTED = "ls_raw", "ls_before_recalculation"
 
 
+_CLOCK = "_tlocaltime"
+"""The wall clock in a calculation; NOW and TODAY are made of it."""
+
+
 @dataclass(frozen=True)
 class Verification:
     """The result of VERIFY: rows that are equal, rows that should be there, rows there, differences.
@@ -364,7 +368,7 @@ class Verifier:
             types, key = {**PROVENANCE, **types}, (*PROVENANCE,)
         compared = Comparison(self.spark, types, key).run(expected, found)
         differing, listed = compared.differing, compared.listed
-        if self._others_changed():
+        if self._others_changed() or self._rows_are_of_the_clock():
             # What differs may be of what they were; that a row is there twice is not.
             differing = compared.doubled if shape.key else 0
             listed = tuple(item for item in listed if item.expected is None) if differing else ()
@@ -388,8 +392,14 @@ class Verifier:
             for column, projection in zip(
                 self.target.shape.columns, self.stream.calculation.query.selects, strict=False
             )
-            if "_tlocaltime" in projection.sql("spark")
+            if _CLOCK in projection.sql("spark")
         ]
+
+    def _rows_are_of_the_clock(self) -> bool:
+        """Return whether the wall clock decides which rows there are, not only what stands in a column."""
+        query = self.stream.calculation.query
+        in_columns = sum(item.sql("spark").count(_CLOCK) for item in query.selects)
+        return query.sql("spark").count(_CLOCK) > in_columns
 
     def _others_changed(self) -> bool:
         """Return whether a table that is read beside the source has changed since creation."""
