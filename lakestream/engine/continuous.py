@@ -246,12 +246,19 @@ class ContinuousQueries:
         snapshot = _begun(attempt.record)
         if attempt.query is not None and snapshot is not None:
             try:
-                # Triggers before the insert are Python: what they see comes into this process.
-                compute = self.reader.rows if self.writer.triggers.fire_before() else self.reader.result
+                # Triggers are Python: what they see comes into this process.
+                compute = self.reader.rows if self._is_watched(attempt.query) else self.reader.result
                 attempt.rows = compute(attempt.query, snapshot)
             except Exception as error:  # noqa: BLE001 - a defect stops this execution alone
                 attempt.error = as_failure(error)
         return attempt
+
+    def _is_watched(self, query: SeriesQuery) -> bool:
+        if not query.outputs:
+            return False
+        return self.writer.triggers.watch(
+            device for placement in placements(query) for device in placement.devices.values()
+        )
 
     def _finish(self, attempt: _Attempt, started: float) -> TickReport:
         record, written = attempt.record, 0

@@ -11,8 +11,16 @@ from lakestream.engine.names import TBNAME, Names, has_subtables, visible_column
 from lakestream.engine.result import Result
 from lakestream.errors import LakestreamError, Place, StatementError, did_you_mean
 from lakestream.language.expressions import parse_expression, place_in
+from lakestream.language.iotdb.paths import ROOT
 from lakestream.storage.catalog import Column, SubtableInfo
-from lakestream.storage.delta import delete_where, identifier, insert_rows, text_literal, update_where
+from lakestream.storage.delta import (
+    Written,
+    delete_where,
+    identifier,
+    insert_rows,
+    text_literal,
+    update_where,
+)
 from lakestream.storage.types import spark_type
 from lakestream.storage.values import convert, rows_of_values, sql_literal
 
@@ -149,7 +157,7 @@ class Editor:
         count = 0
         for info, tables in parts.values():
             rows = _stacked(tables)
-            insert_rows(info, rows, tables=self.catalog.handles)
+            self._insert(info, rows)
             count += rows.num_rows
         return Result(message=f"inserted {count} row{'s' if count != 1 else ''}")
 
@@ -208,7 +216,12 @@ class Editor:
     def insert_arrow(self, info: TableInfo, rows: pa.Table) -> int:
         """Insert Arrow rows by key in one commit and return its version."""
         self._refuse_output(info)
-        return insert_rows(info, self._with_tags(info, rows), tables=self.catalog.handles)
+        return self._insert(info, self._with_tags(info, rows))
+
+    def _insert(self, info: TableInfo, rows: pa.Table) -> int:
+        # The triggers of the tree hear of all points that a row names, not of those alone that it changes.
+        written = Written(rows, row_by_row=False) if info.database == ROOT else None
+        return insert_rows(info, rows, tables=self.catalog.handles, written=written)
 
     def insert_dicts(self, info: TableInfo, rows: Sequence[Mapping[str, Any]]) -> int:
         """Insert rows given as mappings by key in one commit; columns that a row lacks are NULL."""

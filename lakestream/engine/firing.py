@@ -252,9 +252,10 @@ class Triggers:
 
     # --- BEFORE ---
 
-    def fire_before(self) -> bool:
-        """Return whether there is a trigger that is to see points before they are written."""
-        return bool(self._records("BEFORE_INSERT"))
+    def watch(self, devices: Iterable[Path]) -> bool:
+        """Return whether there is a trigger that may see what is written to one of some devices."""
+        patterns = [self._statement(record).pattern for record in self.definitions.triggers()]
+        return bool(patterns) and any(p.reaches(device) for device in devices for p in patterns)
 
     def before(self, blocks: Sequence[Block]) -> None:
         """Fire BEFORE triggers with points that are about to be written.

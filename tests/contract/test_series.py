@@ -323,6 +323,17 @@ def test_spark_writes_a_large_result_of_a_query(world: World) -> None:
     assert "Spark" in DeltaTable(str(world.root / "root" / "a")).history(1)[0]["engineInfo"]
 
 
+def test_a_large_result_that_a_trigger_watches_is_seen_by_it(world: World) -> None:
+    triggers.tablets.clear()
+    world.sql("INSERT INTO root.sg.a(time, s) VALUES (2025-01-01T00:00:01, 1), (2025-01-01T00:00:02, 3)")
+    world.sql("INSERT INTO root.a.x(time, total, n) VALUES (2025-01-01T00:00:00, 4, 2)")
+    world.sql(watch("t", "AFTER", "root.a.**", "Keeper"))
+    world.sql(BY_DEVICE)
+    world.open(Settings(small_rows=0, trigger_modules=("tests.triggers",)))
+    world.advance(10)
+    assert [points for _, points in kept()][-1:] == [[(START, 4.0, 2.0)]]
+
+
 @pytest.mark.parametrize(
     "query",
     [
@@ -497,6 +508,15 @@ def test_rows_of_a_statement_come_again_with_their_ids_after_a_crash(
     world.open()
     world.advance(0)
     assert kept() == first
+
+
+def test_a_row_of_the_other_dialect_fires_for_the_points_it_names(world: World) -> None:
+    triggers.tablets.clear()
+    world.sql("INSERT INTO root.sg.d(time, a, b) VALUES (1000, 1, 1)")
+    world.sql(watch("t", "AFTER", kind="Keeper"))
+    world.lake.sql("INSERT INTO root.sg (device, ts, a) VALUES ('root.sg.d', '1970-01-01 00:00:01', 1)")
+    world.advance(0)
+    assert [points for _, points in kept()] == [[(at(1), 1.0)]]
 
 
 def test_of_a_write_that_is_too_large_to_be_told_the_changed_points_are_seen(

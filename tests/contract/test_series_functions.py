@@ -1,4 +1,4 @@
-"""Every function of the IoTDB dialect has IoTDB's meaning, by figures, and gives the type it is said to give."""
+"""Every function of the IoTDB dialect has its meaning, by figures, and the type that it is said to give."""
 
 from __future__ import annotations
 
