@@ -484,17 +484,18 @@ class Lake:
         return Result(arrow=(frame if self._limit is None else frame.limit(self._limit + 1)).toArrow())
 
     def _query_frame(self, fragment: model.Fragment) -> DataFrame:
-        from lakestream.engine.query import query_frame
+        from lakestream.engine.instants import to_micros
+        from lakestream.engine.query import Reader
 
-        small = self.settings.small_bytes
-        return query_frame(
+        return Reader(
             self.spark,
             self._catalog,
-            fragment,
             self.database,
-            small,
+            self.settings.small_bytes,
+            self.timezone,
+            to_micros(self.clock.now()),
             self._system_frame,
-        )
+        ).frame(fragment)
 
     def _system_frame(self, spark: SparkSession, name: str) -> DataFrame:
         """Return a table of information_schema; the outbox may be large and stays where it is."""

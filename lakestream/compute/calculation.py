@@ -8,34 +8,51 @@ table a view of itself at the tick's version.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, cast
 
 from sqlglot import exp
 
 from lakestream.compute.functions import RowOrder, aggregates, call, duration_micros, translate
+from lakestream.compute.inner_windows import (
+    TIME_PSEUDO_COLUMNS,
+    Timeline,
+    cut_rows,
+    has_clauses,
+    rewrite_clauses,
+)
 from lakestream.compute.row_functions import Rows, check_calls, rewrite_rows, row_calls
 from lakestream.errors import LakestreamError, NotSupportedError, StatementError
 from lakestream.language.dialect import DURATION_FUNCTION
-from lakestream.language.expressions import column_names, parse_query, place_in, stands_for_columns, starred
+from lakestream.language.expressions import (
+    column_names,
+    conjuncts,
+    parse_query,
+    place_in,
+    stands_for_columns,
+    starred,
+    text_of,
+)
 from lakestream.language.functions import Meaning
 from lakestream.language.meaning import functions_in_spark, intervals_in_spark
-from lakestream.language.model import IntervalTrigger
+from lakestream.language.query_clauses import INNER_WINDOW, SLICE_LIMIT
 from lakestream.language.templates import made
-from lakestream.triggers.grid import grid_of
+from lakestream.language.versions import as_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from lakestream.language.model import Fragment
-    from lakestream.triggers.grid import Grid
+    from lakestream.language.versions import AsOf
+
+    Resolve = Callable[[str | None, str, AsOf | None], "Relation"]
+    """Finds a table by database, name and version."""
 
 WINDOWS, ROWS = "ls_windows", "ls_rows"
 """The relations of every evaluation: the windows to compute, and the rows they may hold."""
 
 ALIAS = "_ls_w"
 """The alias of the windows in a rewritten calculation."""
-
-TIME_PSEUDO_COLUMNS = frozenset({"_c0", "_rowts"})
 
 
 @dataclass(frozen=True)
@@ -46,7 +63,7 @@ class Relation:
     subtable that the name stands for, None for the whole table; ``ties`` are the columns that put rows
     of equal time in order, ``order`` one that the rows of a window have for all of their order; ``types``
     are the columns' Spark types by the lower-case name, ``tags`` the columns that are the same for all rows
-    of a subtable.
+    of a subtable; ``version`` is that of the table which the query asks for, None for the newest one.
     """
 
     key: str
@@ -58,6 +75,7 @@ class Relation:
     order: str | None = None
     types: Mapping[str, str] = field(default_factory=dict, compare=False)
     tags: frozenset[str] = frozenset()
+    version: int | None = None
 
 
 @dataclass(frozen=True)
@@ -87,8 +105,8 @@ class Scope:
     """What a calculation may refer to.
 
     ``groups`` are the group columns of the windows, ``tbname_group`` the number (from 1) of tbname
-    among them; ``resolve`` finds a table by database and name; ``placeholders`` are the names that the
-    trigger kind has.
+    among them; ``resolve`` finds a table by database, name and version; ``placeholders`` are the names that
+    the trigger kind has.
     """
 
     source: Relation
@@ -96,7 +114,7 @@ class Scope:
     tbname_group: int | None
     placeholders: frozenset[str]
     zone: str
-    resolve: Callable[[str | None, str], Relation]
+    resolve: Resolve
 
 
 @dataclass
@@ -141,12 +159,40 @@ _NOW = "timestamp_micros(_tlocaltime div 1000)"
 """What NOW is in a stream: the wall clock of its trigger, which the tick's plan holds."""
 
 
+def compile_query(fragment: Fragment, resolve: Resolve, zone: str, *, now_us: int, views: str) -> Calculation:
+    """Return a query outside of a stream rewritten; its reads are views whose names begin with ``views``.
+
+    ``now_us`` is what NOW is, in microseconds since 1970 UTC. Raises StatementError as
+    :func:`compile_calculation`.
+    """
+    scope = Scope(Relation("", (), ""), (), None, frozenset(), zone, resolve)
+    rewriter = _Rewriter(fragment, scope, views, f"timestamp_micros({now_us}L)")
+    query = parse_query(fragment)
+    if any(starred(item) for item in query.selects):
+        query = rewriter.with_columns(query)
+    rewritten = rewriter.query(query)
+    _keep_names(query, rewritten)
+    return Calculation(rewritten, column_names(query.selects), scope, tuple(rewriter.reads))
+
+
+def _keep_names(written: exp.Query, rewritten: exp.Query) -> None:
+    """Name results that are written otherwise than they were by what was written."""
+    if len(written.selects) != len(rewritten.selects):
+        return
+    for before, after in zip(written.selects, rewritten.selects, strict=True):
+        if not isinstance(after, (exp.Alias, exp.Column, exp.Star)) and before != after:
+            after.replace(exp.alias_(after.copy(), text_of(before), quoted=True))
+
+
 class _Rewriter:
     """One pass over a calculation; collects what it reads."""
 
-    def __init__(self, fragment: Fragment, scope: Scope) -> None:
+    def __init__(self, fragment: Fragment, scope: Scope, views: str = "", now: str = "") -> None:
         self.fragment = fragment
         self.scope = scope
+        self.views = views or "ls_read_"
+        self.orders_windows = bool(views)
+        self.now = now or (_NOW if "_tlocaltime" in scope.placeholders else "")
         self.reads: list[Read] = []
         self.reads_rows = False
         self.used: set[str] = set()
@@ -184,10 +230,9 @@ class _Rewriter:
 
     def query(self, query: exp.Query) -> exp.Query:
         """Rewrite functions first (they need the tables), then tables, then names."""
-        now = made(_NOW, {}) if "_tlocaltime" in self.scope.placeholders else None
-        query = cast(
-            "exp.Query", functions_in_spark(query.copy(), Meaning(self.scope.zone, now), self.fragment)
-        )
+        self._common = {cte.alias_or_name.lower() for cte in query.find_all(exp.CTE)}
+        meaning = Meaning(self.scope.zone, made(self.now, {}) if self.now else None)
+        query = cast("exp.Query", functions_in_spark(query.copy(), meaning, self.fragment))
         for select in list(query.find_all(exp.Select)):
             self._select(select)
         for table in list(query.find_all(exp.Table)):
@@ -207,10 +252,8 @@ class _Rewriter:
         self._bounds(select)
         if calls := row_calls(_own_nodes(select)):
             self._row_functions(select, relation, calls)
-        elif "inner_interval" in select.meta:
-            self._inner_window(select, relation)
-        elif "inner_partition" in select.meta:
-            self._slices(select)
+        elif has_clauses(select):
+            self._clauses(select, relation)
 
     def _row_functions(
         self, select: exp.Select, relation: Relation | None, calls: list[exp.Anonymous]
@@ -226,28 +269,56 @@ class _Rewriter:
         else:
             rows = Rows(_query_order(select), {}, self.fragment)
         group = select.args.get("group")
-        keys = [*select.meta.get("inner_partition", []), *(group.expressions if group else [])]
         check_calls(select, calls, rows)
-        if "inner_interval" in select.meta:
-            self._number(select, relation)
-            keys.append(exp.column("_ls_n"))
-        rewrite_rows(select, calls, keys, rows)
+        keys = cut_rows(self.fragment, select, self._timeline(select, relation))
+        rewrite_rows(select, calls, [*keys, *(group.expressions if group else [])], rows)
 
     def _single_relation(self, select: exp.Select) -> Relation | None:
         source = select.args.get("from_")
-        if source is None or select.args.get("joins") or not isinstance(source.this, exp.Table):
+        if source is None or select.args.get("joins"):
             return None
-        return self._relation(source.this)
+        if isinstance(source.this, exp.Subquery) and isinstance(source.this.this, exp.Select):
+            return self._derived(source.this.this)
+        return self._relation(source.this) if isinstance(source.this, exp.Table) else None
+
+    def _derived(self, select: exp.Select) -> Relation | None:
+        """Return the rows of a query as a relation, where the first time among its results is known."""
+        below = self._single_relation(select)
+        if below is None:
+            return None
+        if any(item.is_star for item in select.selects):
+            return Relation("", below.columns, below.time_column)
+        times = (
+            TIME_PSEUDO_COLUMNS | self.scope.placeholders | {"_wstart", "_wend", below.time_column.lower()}
+        )
+        time = next(
+            (
+                item.alias_or_name
+                for item in select.selects
+                if isinstance(item.unalias(), exp.Column) and item.unalias().name.lower() in times
+            ),
+            None,
+        )
+        return None if time is None else Relation("", column_names(select.selects), time)
 
     def _relation(self, table: exp.Table) -> Relation | None:
-        if table.name.startswith("%%"):
-            return self.scope.source
-        if not table.db and table.name.lower() in self._common:
-            return None
+        version = as_of(table, partial(place_in, self.fragment))
+        if not table.db and (table.name.startswith("%%") or table.name.lower() in self._common):
+            return self._without_version(table, version)
         try:
-            return self.scope.resolve(table.db or None, table.name)
+            return self.scope.resolve(table.db or None, table.name, version)
         except LakestreamError as error:
             raise error.at(place_in(self.fragment, table)) from None
+
+    def _without_version(self, table: exp.Table, version: AsOf | None) -> Relation | None:
+        """Return what a placeholder or a WITH stands for, which has no versions."""
+        if version is not None:
+            raise NotSupportedError(
+                f"a version of {table.name}",
+                hint="tables of the lake have versions",
+                place=place_in(self.fragment, table),
+            )
+        return self.scope.source if table.name.startswith("%%") else None
 
     def _function(self, node: exp.Expr, order: RowOrder | None) -> None:
         if not isinstance(node, exp.Func):
@@ -282,37 +353,48 @@ class _Rewriter:
             time = _TimeColumn(relation.time_column.lower(), frozenset(names))
             table.meta["bounds"] = time_bounds(conditions, time, self.scope.placeholders)
 
-    def _inner_window(self, select: exp.Select, relation: Relation | None) -> None:
-        """TDengine's own ``INTERVAL`` in the calculation: rows numbered by window, grouped by number."""
-        self._number(select, relation)
-        partition = [item.copy() for item in select.meta.get("inner_partition", [])]
-        select.group_by(exp.column("_ls_n"), *partition, copy=False)
+    def _clauses(self, select: exp.Select, relation: Relation | None) -> None:
+        """Rewrite TDengine's own clauses: slices, a window, FILL, and limits of slices."""
+        top = self.orders_windows and select.parent is None
+        rewrite_clauses(self.fragment, select, self._timeline(select, relation), ordered=top)
 
-    def _number(self, select: exp.Select, relation: Relation | None) -> None:
-        """Have the rows numbered by the windows of INTERVAL."""
-        if relation is None:
+    def _timeline(self, select: exp.Select, relation: Relation | None) -> Timeline:
+        """Return what the clauses of a select need to know of its rows."""
+        window, limit = select.args.get(INNER_WINDOW), select.args.get(SLICE_LIMIT)
+        if relation is None and (window is not None or limit is not None):
+            what = window.args["kind"] if window is not None else "SLIMIT"
             raise StatementError(
                 "NO_ROW_ORDER",
-                "INTERVAL in a query needs a single table",
-                place=place_in(self.fragment, select),
+                f"{what} in a query needs a single table with a time column",
+                place=place_in(self.fragment, window or limit or select),
             )
-        grid = grid_of(IntervalTrigger(*select.meta["inner_interval"]), self.scope.zone)
-        time = f"unix_micros(`{relation.time_column}`)"
-        table = select.args["from_"].this
-        table.meta["numbered"] = grid.holding(time, time)
-        select.meta["inner_grid"] = grid
-        for node in list(_own_nodes(select)):
-            if isinstance(node, exp.Column) and not node.table:
-                _inner_placeholder(node, grid)
+        source = select.args["from_"].this if select.args.get("from_") else None
+        return Timeline(
+            source.alias_or_name.lstrip("%") if source is not None else "",
+            relation.time_column if relation else "",
+            relation.ties if relation else (),
+            self.scope.placeholders | {"now"},
+            self.scope.zone,
+            self._span(source, relation),
+        )
 
-    def _slices(self, select: exp.Select) -> None:
-        """PARTITION BY without a window gives the aggregates of each slice (TDengine)."""
-        slices = select.meta["inner_partition"]
-        if not aggregates(select.selects):
-            raise NotSupportedError(
-                "PARTITION BY without an aggregate or INTERVAL", place=place_in(self.fragment, slices[0])
+    def _span(self, source: exp.Expr | None, relation: Relation | None) -> tuple[exp.Expr, ...]:
+        """Return the range of time that the rows of a trigger are of, as conditions on their time."""
+        if not isinstance(source, exp.Table) or source.name.lower() != "%%trows" or relation is None:
+            return ()
+        time = exp.column(relation.time_column, quoted=True)
+        has = self.scope.placeholders.__contains__
+        if has("_twstart"):
+            return (
+                exp.GTE(this=time, expression=exp.column("_twstart")),
+                exp.LT(this=time.copy(), expression=exp.column("_twend")),
             )
-        select.group_by(*(item.copy() for item in slices), copy=False)
+        if has("_tcurrent_ts"):
+            return (
+                exp.GT(this=time, expression=exp.column("_tprev_ts")),
+                exp.LTE(this=time.copy(), expression=exp.column("_tcurrent_ts")),
+            )
+        return ()
 
     # --- tables ---
 
@@ -322,16 +404,12 @@ class _Rewriter:
             return
         is_rows = table.name.lower() == "%%trows"
         body = self._window_rows(relation) if is_rows else self._read(table, relation)
-        numbered = table.meta.get("numbered")
-        if numbered:
-            body = f"SELECT *, {numbered} AS `_ls_n` FROM ({body})"
         alias = table.alias or table.name.lstrip("%")
         if table.name.lower() == "%%tbname" and relation.is_super:
             body = self._restrict_to_group(table, alias, body)
-        subquery = exp.Subquery(
-            this=spark_sql(body), alias=exp.TableAlias(this=exp.to_identifier(alias, quoted=True))
-        )
-        subquery.set("joins", table.args.get("joins"))
+        subquery = exp.Subquery(this=spark_sql(body), alias=_alias(table, alias))
+        for name in ("joins", "laterals", "pivots", "sample"):
+            subquery.set(name, table.args.get(name))
         table.replace(subquery)
 
     def _window_rows(self, relation: Relation) -> str:
@@ -344,7 +422,7 @@ class _Rewriter:
 
     def _read(self, table: exp.Table, relation: Relation) -> str:
         lower, upper = table.meta.get("bounds", (None, None))
-        read = Read(f"ls_read_{len(self.reads)}", relation, lower, upper)
+        read = Read(f"{self.views}{len(self.reads)}", relation, lower, upper)
         self.reads.append(read)
         columns = ", ".join(f"`{name}`" for name in relation.columns)
         body = f"SELECT {columns} FROM {read.view}"
@@ -388,6 +466,12 @@ def _of_columns(item: exp.Expr, relation: Relation) -> list[exp.Expr]:
     return [call(starred(item) or "", exp.column(name, quoted=True)) for name in columns]
 
 
+def _alias(table: exp.Table, name: str) -> exp.TableAlias:
+    """Return the alias of a table, with the names that it gives the columns."""
+    columns = table.args["alias"].args.get("columns") if table.args.get("alias") else None
+    return exp.TableAlias(this=exp.to_identifier(name, quoted=True), columns=columns)
+
+
 def spark_sql(text: str) -> exp.Var:
     """Return Spark SQL made by lakestream itself as a node that is carried through a tree as it is."""
     return exp.Var(this=text)
@@ -424,23 +508,6 @@ def _query_order(select: exp.Select) -> RowOrder | None:
     return RowOrder(exp.column(first, quoted=True), ()) if first and first != "*" else None
 
 
-def _inner_placeholder(node: exp.Column, grid: Grid) -> None:
-    k = "`_ls_n`"
-    low, high = grid.low(k, k), grid.high(k, k)
-    texts = {
-        "_wstart": f"timestamp_micros({low})",
-        "_wend": f"timestamp_micros({high})",
-        "_wduration": f"(({high} - {low}) div 1000L)",
-    }
-    text = texts.get(node.name.lower())
-    if text is None:
-        return
-    replaced: exp.Expr = spark_sql(text)
-    if isinstance(node.parent, exp.Select):
-        replaced = exp.alias_(replaced, node.name.lower(), quoted=True)
-    node.replace(replaced)
-
-
 @dataclass(frozen=True)
 class _TimeColumn:
     """The time column of a table in a select: its name, and the qualifiers that mean this table."""
@@ -467,14 +534,6 @@ def time_bounds(
         is_lower, bound = found
         lower, upper = (bound, upper) if is_lower else (lower, bound)
     return lower, upper
-
-
-def conjuncts(condition: exp.Expr) -> list[exp.Expr]:
-    """Return the AND-ed parts of a condition."""
-    condition = condition.unnest()
-    if isinstance(condition, exp.And):
-        return [*conjuncts(condition.left), *conjuncts(condition.right)]
-    return [condition]
 
 
 def _comparison(part: exp.Expr, time: _TimeColumn, placeholders: frozenset[str]) -> tuple[bool, Bound] | None:

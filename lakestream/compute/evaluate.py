@@ -16,12 +16,13 @@ from typing import TYPE_CHECKING, cast
 
 from sqlglot import exp
 
-from lakestream.compute.calculation import ALIAS, ROWS, WINDOWS, Bound, Calculation, conjuncts
+from lakestream.compute.calculation import ALIAS, ROWS, WINDOWS, Bound, Calculation
 from lakestream.compute.functions import aggregates, is_aggregate_call
 from lakestream.compute.gaps import carried
 from lakestream.compute.hoist import hoist
 from lakestream.compute.panes import partials
 from lakestream.compute.ranges import Ranges
+from lakestream.language.expressions import conjuncts
 from lakestream.triggers.assign import PlacedGrid
 
 if TYPE_CHECKING:

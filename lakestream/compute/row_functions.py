@@ -16,6 +16,7 @@ from sqlglot import exp
 from lakestream.compute.functions import aggregates, duration_micros
 from lakestream.errors import LakestreamError, StatementError
 from lakestream.language.expressions import place_in, text_of
+from lakestream.language.query_clauses import INNER_WINDOW
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -145,7 +146,7 @@ def check_calls(select: exp.Select, calls: Sequence[exp.Anonymous], rows: Rows) 
             _refuse(rows.fragment, other, f"beside {text_of(calls[0])}: they give other rows")
     if select.args.get("having"):
         _refuse(rows.fragment, calls[0], "in a query with HAVING")
-    in_windows = select.args.get("group") or "inner_interval" in select.meta
+    in_windows = select.args.get("group") or select.args.get(INNER_WINDOW)
     outside = next((call for call in calls if call.name.lower() not in _OF_GROUPS), None)
     if in_windows and outside is not None:
         _refuse(rows.fragment, outside, "in a query with a window or GROUP BY")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from lakestream.compute.calculation import Relation
+from lakestream.engine.versions import at_version
 from lakestream.errors import StatementError, did_you_mean
 from lakestream.language.expressions import parse_expression, parse_query
 from lakestream.language.model import (
@@ -20,6 +21,7 @@ from lakestream.language.model import (
 
 if TYPE_CHECKING:
     from lakestream.language.model import StreamDefinition, Trigger
+    from lakestream.language.versions import AsOf
     from lakestream.storage.catalog import Catalog, TableInfo
 
 TBNAME = "tbname"
@@ -45,8 +47,7 @@ def names_used(definition: StreamDefinition) -> frozenset[str] | None:
     fragments += [definition.options.time_column] if definition.options.time_column else []
     fragments += trigger_fragments(definition.trigger)
     query = parse_query(definition.calculation)
-    inner = [part for select in query.find_all(exp.Select) for part in select.meta.get("inner_partition", [])]
-    trees = [query, *inner, *map(parse_expression, fragments)]
+    trees = [query, *map(parse_expression, fragments)]
     if any(_names_all(tree) for tree in trees):
         return None
     return frozenset(name.name.lower() for tree in trees for name in tree.find_all(exp.Identifier))
@@ -95,20 +96,27 @@ def relation_of(info: TableInfo, only: str | None, used: frozenset[str] | None =
 class Names:
     """Finds tables by the names in a statement; a subtable stands for its rows of the super table.
 
-    ``used`` are the names of columns that the statement reads, None for all columns.
+    ``used`` are the names of columns that the statement reads, None for all columns; ``zone`` is the time
+    zone of instants without one of their own.
     """
 
-    def __init__(self, catalog: Catalog, database: str, used: frozenset[str] | None = None) -> None:
+    def __init__(
+        self, catalog: Catalog, database: str, used: frozenset[str] | None = None, zone: str = "UTC"
+    ) -> None:
         self.catalog = catalog
         self.database = database
         self.used = used
+        self.zone = zone
         self.tables: dict[str, TableInfo] = {}
 
-    def relation(self, database: str | None, name: str) -> Relation:
-        """Return what a calculation sees under a name; StatementError TABLE_NOT_FOUND."""
+    def relation(self, database: str | None, name: str, version: AsOf | None = None) -> Relation:
+        """Return what a calculation sees under a name; StatementError TABLE_NOT_FOUND, VERSION_NOT_FOUND."""
         info, only = self.find(database or self.database, name)
-        self.tables[f"{info.database}.{info.name}"] = info
-        return relation_of(info, only, self.used)
+        relation = relation_of(info, only, self.used)
+        if version is not None:
+            relation = at_version(self.catalog.handles, info, relation, version, self.zone)
+        self.tables[relation.key] = info
+        return relation
 
     def find(self, database: str, name: str) -> tuple[TableInfo, str | None]:
         """Return the table of a name, and the subtable where the name is one."""

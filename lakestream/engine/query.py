@@ -1,19 +1,17 @@
-"""SELECT over the lake's tables: Spark SQL, with every table read at its latest version."""
+"""SELECT over the lake's tables: Spark SQL with TDengine's functions and clauses, and versions of tables."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from sqlglot import exp
-
+from lakestream.compute.calculation import Relation, compile_query
 from lakestream.engine.information import INFORMATION_SCHEMA
 from lakestream.engine.names import Names, visible_columns
 from lakestream.engine.planner import table_size
 from lakestream.engine.refused import refused
-from lakestream.engine.stream import quoted, text
 from lakestream.engine.transport import ArrowTransport
-from lakestream.errors import LakestreamError, NotSupportedError
-from lakestream.language.expressions import parse_query, place_in
+from lakestream.errors import NotSupportedError
 from lakestream.storage.delta import capabilities, read_spark
 
 if TYPE_CHECKING:
@@ -21,83 +19,92 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
+    from lakestream.compute.calculation import Calculation
     from lakestream.language.model import Fragment
+    from lakestream.language.versions import AsOf
     from lakestream.storage.catalog import Catalog, TableInfo
 
+_VIEWS = "ls_query_"
 
-def query_frame(
+
+@dataclass(frozen=True)
+class Reader:
+    """What queries read: the lake's tables from a current database, and ``information_schema``.
+
+    Tables up to ``small_bytes`` travel as Arrow; ``system`` gives the tables of ``information_schema`` by
+    name; ``zone`` is the lake's time zone, ``now_us`` what NOW is.
+    """
+
+    spark: SparkSession
+    catalog: Catalog
+    database: str
+    small_bytes: int
+    zone: str
+    now_us: int
+    system: Callable[[SparkSession, str], DataFrame]
+
+    def frame(self, fragment: Fragment) -> DataFrame:
+        """Return a query as a DataFrame, not computed yet.
+
+        Raises StatementError TABLE_NOT_FOUND, VERSION_NOT_FOUND, those of TDengine's clauses, or
+        QUERY_INVALID with what Spark says of it.
+        """
+        names = Names(self.catalog, self.database, zone=self.zone)
+        known: dict[str, DataFrame] = {}
+
+        def resolve(database: str | None, name: str, version: AsOf | None) -> Relation:
+            if (database or "").lower() != INFORMATION_SCHEMA:
+                return names.relation(database, name, version)
+            if version is not None:
+                raise NotSupportedError(f"a version of {INFORMATION_SCHEMA}")
+            key = f"{INFORMATION_SCHEMA}.{name.lower()}"
+            frame = known.setdefault(key, self.system(self.spark, name))
+            return Relation(key, tuple(frame.columns), "")
+
+        query = compile_query(fragment, resolve, self.zone, now_us=self.now_us, views=_VIEWS)
+        columns: set[str] = set()
+        for read in query.reads:
+            columns.update(read.relation.columns)
+            frame = known.get(read.relation.key)
+            if frame is None:
+                frame = self._rows(names.tables[read.relation.key], read.relation)
+            frame.createOrReplaceTempView(read.view)
+        return self._analysed(fragment, query, columns)
+
+    def _rows(self, info: TableInfo, relation: Relation) -> DataFrame:
+        return table_frame(
+            self.spark,
+            self.catalog,
+            info,
+            self.small_bytes,
+            columns=relation.columns,
+            version=relation.version,
+        )
+
+    def _analysed(self, fragment: Fragment, query: Calculation, columns: set[str]) -> DataFrame:
+        try:
+            return self.spark.sql(query.query.sql("spark"))
+        except _spark_error() as error:
+            raise refused("QUERY_INVALID", "the query", fragment, error, columns=columns) from None
+
+
+def table_frame(
     spark: SparkSession,
     catalog: Catalog,
-    fragment: Fragment,
-    database: str,
+    info: TableInfo,
     small_bytes: int,
-    system: Callable[[SparkSession, str], DataFrame],
+    *,
+    columns: tuple[str, ...] | None = None,
+    version: int | None = None,
 ) -> DataFrame:
-    """Return a query over the lake's tables as a DataFrame; tables up to ``small_bytes`` travel as Arrow.
-
-    ``system`` gives the tables of ``information_schema`` by name. Raises StatementError TABLE_NOT_FOUND,
-    NOT_SUPPORTED for TDengine's windows and slices, or QUERY_INVALID with what Spark says of it.
-    """
-    query = parse_query(fragment)
-    _refuse_windows(fragment, query)
-    names = Names(catalog, database)
-    columns: set[str] = set()
-    common = {cte.alias_or_name.lower() for cte in query.find_all(exp.CTE)}
-    for number, table in enumerate(list(query.find_all(exp.Table))):
-        if not table.db and table.name.lower() in common:
-            continue
-        view = f"ls_query_{number}"
-        try:
-            if table.db.lower() == INFORMATION_SCHEMA:
-                system(spark, table.name).createOrReplaceTempView(view)
-                _put(table, f"SELECT * FROM {view}")
-                continue
-            info, only = names.find(table.db or database, table.name)
-        except LakestreamError as error:
-            raise error.at(place_in(fragment, table)) from None
-        table_frame(spark, catalog, info, small_bytes).createOrReplaceTempView(view)
-        _replace(table, view, info, only)
-        columns.update(visible_columns(info))
-    try:
-        return spark.sql(query.sql("spark"))
-    except _spark_error() as error:
-        raise refused("QUERY_INVALID", "the query", fragment, error, columns=columns) from None
-
-
-def _refuse_windows(fragment: Fragment, query: exp.Query) -> None:
-    """Only calculations of streams are rewritten; Spark would never see the window or the slices."""
-    for select in query.find_all(exp.Select):
-        for name, clause in (("inner_interval", "INTERVAL"), ("inner_partition", "PARTITION BY")):
-            if select.meta.get(name):
-                raise NotSupportedError(
-                    f"{clause} in a query outside a stream", hint="GROUP BY", place=place_in(fragment, select)
-                )
-
-
-def table_frame(spark: SparkSession, catalog: Catalog, info: TableInfo, small_bytes: int) -> DataFrame:
-    """Return a table at its latest version, without the provenance columns of outputs."""
+    """Return a table at a version, by default the latest, without the provenance columns of outputs."""
     table = catalog.handles.latest(info.path)
-    columns = visible_columns(info)
-    if capabilities(table).arrow_reads and table_size(table, table.version).bytes <= small_bytes:
+    columns = visible_columns(info) if columns is None else columns
+    version = table.version if version is None else version
+    if capabilities(table).arrow_reads and table_size(table, version).bytes <= small_bytes:
         transport = ArrowTransport(spark, catalog.handles)
-        return transport.rows(info.path, table.version, columns, info.time_column, [(None, None)])
-    return read_spark(spark, info.path, table.version, columns=columns)
-
-
-def _replace(table: exp.Table, view: str, info: TableInfo, only: str | None) -> None:
-    """Put the view in the table's place; a subtable's name stands for its rows."""
-    columns = ", ".join(quoted(name) for name in visible_columns(info))
-    where = "" if only is None else f" WHERE tbname = {text(only)}"
-    _put(table, f"SELECT {columns} FROM {view}{where}")
-
-
-def _put(table: exp.Table, body: str) -> None:
-    alias = table.args.get("alias") or exp.TableAlias(this=exp.to_identifier(table.name, quoted=True))
-    subquery = exp.Subquery(this=exp.Var(this=body), alias=alias)
-    for name in ("joins", "laterals", "sample", "pivots"):
-        if table.args.get(name):
-            subquery.set(name, table.args[name])
-    table.replace(subquery)
+        return transport.rows(info.path, version, columns, info.time_column, [(None, None)])
+    return read_spark(spark, info.path, version, columns=columns)
 
 
 def _spark_error() -> type[Exception]:

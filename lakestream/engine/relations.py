@@ -242,7 +242,8 @@ class Relations:
 
     def _table_read(self, read: Read, span: tuple[int, int]) -> None:
         info = self.stream.tables[read.relation.key]
-        version = self.plan.table_versions[info.path]
+        asked = read.relation.version
+        version = self.plan.table_versions[info.path] if asked is None else asked
         lower, upper = _edge(read.lower, span, 0), _edge(read.upper, span, 1)
         transport = self.transport
         if (

@@ -9,7 +9,6 @@ from sqlglot import exp
 
 from lakestream.compute.calculation import (
     ROWS,
-    TIME_PSEUDO_COLUMNS,
     Calculation,
     Scope,
     compile_calculation,
@@ -17,6 +16,7 @@ from lakestream.compute.calculation import (
 from lakestream.compute.evaluate import Evaluation, Way, choose_way
 from lakestream.compute.gaps import filled
 from lakestream.compute.incremental import Incremental, can_be_incremental
+from lakestream.compute.inner_windows import TIME_PSEUDO_COLUMNS
 from lakestream.engine.names import (
     TBNAME,
     Names,
@@ -783,7 +783,7 @@ def compile_stream(
     """
     database = definition.name.database or ""
     zone = definition.options.zone or zone
-    names = Names(catalog, database, names_used(definition))
+    names = Names(catalog, database, names_used(definition), zone)
     source = _source(definition.source, names, catalog, database)
     info, subtable = source.info, source.subtable
     if definition.options.one_table and has_subtables(info) and subtable is None:

@@ -333,6 +333,7 @@ class Verifier:
             info = self.stream.tables[read.relation.key]
             own = info.path == self.stream.source.info.path
             version = self.position if own else self.catalog.handles.latest(info.path).version
+            version = version if read.relation.version is None else read.relation.version
             rows = read_spark(self.spark, info.path, version or 0, columns=read.relation.columns)
             rows.createOrReplaceTempView(read.view)
         return self._results(retracts=True)
@@ -406,7 +407,7 @@ class Verifier:
         versions = self.record.extra.get("read_versions", {})
         for read in self.stream.calculation.reads:
             info = self.stream.tables[read.relation.key]
-            if info.path == self.stream.source.info.path:
+            if info.path == self.stream.source.info.path or read.relation.version is not None:
                 continue
             if self.catalog.handles.latest(info.path).version != versions.get(read.relation.key):
                 return True

@@ -23,6 +23,7 @@ from lakestream.language.expressions import (
 from lakestream.language.functions import CLOCK, Meaning
 from lakestream.language.meaning import in_spark
 from lakestream.language.names import FILE_FORMATS, check_column_name, check_name
+from lakestream.language.query_clauses import InnerWindow
 from lakestream.language.source import place_of
 
 if TYPE_CHECKING:
@@ -240,13 +241,13 @@ def _refuse_marks(f: Fragment, tree: exp.Expr, where: str) -> None:
 
 
 def _check_inner_columns(f: Fragment, tree: exp.Expr) -> None:
-    if any("inner_interval" in select.meta for select in tree.find_all(exp.Select)):
+    if next(tree.find_all(InnerWindow), None) is not None:
         return
     for column in _bare_columns(tree):
         if column.name.lower() in INNER_WINDOW_COLUMNS:
             raise StatementError(
                 "PLACEHOLDER",
-                f"{column.name} needs a query with a window, INTERVAL(…)",
+                f"{column.name} needs a query with a window, such as INTERVAL(…)",
                 hint="the window of a stream's trigger is _twstart, _twend",
                 place=place_in(f, column),
             )

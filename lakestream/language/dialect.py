@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING, ClassVar
 
 from sqlglot import exp, tokens
 from sqlglot.dialects.spark import Spark
-from sqlglot.errors import ParseError
-from sqlglot.parsers.spark import SparkParser
 from sqlglot.tokenizer_core import Token, TokenType
 
 from lakestream.language.aggregates import OWN_AGGREGATES
 from lakestream.language.functions import CLOCK, OWN
+from lakestream.language.query_clauses import TDengineParser
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from sqlglot.dialects.dialect import DialectType
+    from sqlglot.parsers.spark import SparkParser
 
 DURATION_FUNCTION = "_ls_duration"
 """The function call that a duration literal becomes: ``_ls_duration('5m')``."""
@@ -129,71 +129,6 @@ def _spelt_out(token: Token) -> list[Token]:
         (TokenType.R_PAREN, ")"),
     )
     return [Token(kind, text, token.line, token.col, token.start, token.end) for kind, text in kinds]
-
-
-_WINDOW_HINT = "INTERVAL is; other windows are triggers of a stream, and a query can read its output"
-FOREIGN_CLAUSES = dict.fromkeys(("FILL", "RANGE", "EVERY", "SLIMIT", "SOFFSET"), "") | dict.fromkeys(
-    ("SESSION", "STATE_WINDOW", "EVENT_WINDOW", "COUNT_WINDOW"), _WINDOW_HINT
-)
-"""Clauses of TDengine's queries that a query here does not have, and what to write instead."""
-
-
-class ForeignClauseError(ParseError):
-    """A clause of TDengine's queries that is not built, and where it stands in the text."""
-
-    def __init__(self, clause: str, start: int, end: int) -> None:
-        super().__init__(clause)
-        self.clause, self.start, self.end = clause, start, end
-
-
-class TDengineParser(SparkParser):
-    """Spark's parser, and TDengine's window at the end of a query."""
-
-    # ``unique(c)`` is a function of TDengine, no constraint.
-    FUNC_TOKENS: ClassVar[set[TokenType]] = SparkParser.FUNC_TOKENS | {TokenType.UNIQUE}
-
-    # ``FROM t INTERVAL(5s)`` and ``FROM t PARTITION BY c`` name no alias.
-    TABLE_ALIAS_TOKENS: ClassVar[set[TokenType]] = SparkParser.TABLE_ALIAS_TOKENS - {
-        TokenType.INTERVAL,
-        TokenType.PARTITION,
-        TokenType.PARTITION_BY,
-    }
-
-    def _parse_table_alias(self, alias_tokens=None):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN202
-        self._refuse_foreign_clause()
-        return super()._parse_table_alias(alias_tokens)
-
-    def _parse_query_modifiers(self, this):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN202
-        this = super()._parse_query_modifiers(this)
-        if isinstance(this, exp.Select):
-            if self._parse_inner_window(this):
-                this = super()._parse_query_modifiers(this)
-            self._refuse_foreign_clause()
-        return this
-
-    def _parse_inner_window(self, select: exp.Select) -> bool:
-        """Read ``[PARTITION BY …] [INTERVAL(length[, offset]) [SLIDING(step)]]`` into the select's meta.
-
-        The durations stay expressions here; :mod:`lakestream.language.expressions` makes them values.
-        """
-        groups = self._parse_csv(self._parse_disjunction) if self._match(TokenType.PARTITION_BY) else []
-        if groups:
-            select.meta["inner_partition"] = groups
-        if not self._match_pair(TokenType.INTERVAL, TokenType.L_PAREN):
-            return bool(groups)
-        window = self._parse_csv(self._parse_unary)
-        self._match_r_paren()
-        step = self._parse_wrapped(self._parse_unary) if self._match_text_seq("SLIDING") else None
-        select.meta["inner_window"] = (window, step)
-        return True
-
-    def _refuse_foreign_clause(self) -> None:
-        token, following = self._curr, self._next
-        if not token or not following or token.text.upper() not in FOREIGN_CLAUSES:
-            return
-        is_number = following.token_type is TokenType.NUMBER
-        if following.token_type is TokenType.L_PAREN or is_number or following.text.upper() == "START":
-            raise ForeignClauseError(token.text.upper(), token.start, token.end + 1)
 
 
 NAME = "tdengine"

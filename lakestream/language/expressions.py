@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 import re
+from functools import partial
+from itertools import zip_longest
 from typing import TYPE_CHECKING
 
 from sqlglot import exp
 from sqlglot.errors import ErrorLevel, ParseError, SqlglotError, TokenError
 
 from lakestream.errors import NotSupportedError, StatementError
-from lakestream.language.dialect import (
-    DURATION_FUNCTION,
-    FOREIGN_CLAUSES,
-    ForeignClauseError,
-    SparkFunctions,
-    TDengine,
-    mark_clock,
-)
-from lakestream.language.durations import read_duration
-from lakestream.language.intervals import check_no_gaps, check_offset, check_positive, check_step
-from lakestream.language.model import Duration, Fragment
+from lakestream.language.dialect import DURATION_FUNCTION, SparkFunctions, TDengine, mark_clock
+from lakestream.language.inner_windows import check_slices, duration_of, read_window
+from lakestream.language.model import Fragment
 from lakestream.language.names import free_name, name_of_text
+from lakestream.language.query_clauses import FOREIGN_CLAUSES, ForeignClauseError
 from lakestream.language.source import Source, place_of
 from lakestream.language.words import Kind, read_words
 
@@ -35,6 +30,7 @@ MAX_DEPTH = 150
 """Levels of a tree: deeper ones would exhaust Python's stack when SQL is made of them."""
 
 _DIALECTS = {False: TDengine(), True: SparkFunctions()}
+_VERSION = re.compile(r"[vV][0-9]+|[0-9]{17}")
 
 
 def parse_expression(f: Fragment) -> exp.Expr:
@@ -49,10 +45,10 @@ def parse_expression(f: Fragment) -> exp.Expr:
 def parse_query(f: Fragment) -> exp.Query:
     """Return the tree of a query (SELECT, a set operation, VALUES, each with its WITH).
 
-    As :func:`parse_expression`; ``%%trows`` and ``%%tbname`` in FROM are tables of that name. A window
-    at the end of a select stands in its ``meta``: ``inner_interval``, a tuple of Duration (length,
-    offset, step), and ``inner_partition``, a list of expressions. Raises StatementError: FORBIDDEN
-    when it is a statement of another kind, NOT_SUPPORTED for other clauses of TDengine's queries.
+    As :func:`parse_expression`; ``%%trows`` and ``%%tbname`` in FROM are tables of that name. TDengine's
+    clauses at the end of a select are those of :mod:`lakestream.language.query_clauses`, read by
+    :func:`lakestream.language.inner_windows.read_window`. Raises StatementError: FORBIDDEN when it is a
+    statement of another kind, NOT_SUPPORTED for clauses of TDengine's queries that are not built.
     """
     tree = _parse(f, None)
     if isinstance(tree, exp.Values):
@@ -62,9 +58,8 @@ def parse_query(f: Fragment) -> exp.Query:
     for select in tree.find_all(exp.Select):
         if not select.expressions:
             raise StatementError("SYNTAX", "SELECT names no columns", place=place_of(f))
-        if "inner_window" in select.meta:
-            _read_inner_window(f, select)
-        _refuse_limit_of_slices(f, select)
+        read_window(select, partial(place_in, f))
+        check_slices(select, partial(place_in, f))
     return tree
 
 
@@ -109,6 +104,14 @@ def starred(item: exp.Expr) -> str | None:
     if isinstance(item, exp.Anonymous) and item.name.lower() in ("first_row", "last_row"):
         return item.name.lower() if [*map(type, item.expressions)] == [exp.Star] else None
     return None
+
+
+def conjuncts(condition: exp.Expr) -> list[exp.Expr]:
+    """Return the AND-ed parts of a condition."""
+    condition = condition.unnest()
+    if isinstance(condition, exp.And):
+        return [*conjuncts(condition.left), *conjuncts(condition.right)]
+    return [condition]
 
 
 def place_in(f: Fragment, node: exp.Expr) -> Place:
@@ -160,7 +163,7 @@ def _parse(f: Fragment, kind: type[exp.Expr] | None) -> exp.Expr:
     _check_depth(f, tree)
     for call in tree.find_all(exp.Anonymous):
         if call.name == DURATION_FUNCTION:
-            _duration(f, call, "a query")
+            duration_of(call, "a query", partial(place_in, f))
     return tree
 
 
@@ -184,9 +187,11 @@ def _with_meaning(f: Fragment, tree: exp.Expr) -> exp.Expr:
 
 
 def _refuse_symbols(source: Source) -> None:
-    """Refuse what Spark or sqlglot takes for variables, parameters and time travel."""
-    for word in read_words(source):
-        if word.kind is Kind.SYMBOL and word.text[0] in "${}@?#":
+    """Refuse what Spark or sqlglot takes for variables and parameters; ``table@v3`` is a version."""
+    words = read_words(source)
+    for word, following in zip_longest(words, words[1:]):
+        at_version = word.text == "@" and following is not None and _VERSION.fullmatch(following.text)
+        if word.kind is Kind.SYMBOL and word.text[0] in "${}@?#" and not at_version:
             raise StatementError(
                 "SYNTAX",
                 f"{word.text} has no meaning here",
@@ -250,37 +255,3 @@ def _below(level: list[exp.Expr]) -> list[exp.Expr]:
         else:
             found.append(node)
     return found
-
-
-def _read_inner_window(f: Fragment, select: exp.Select) -> None:
-    window, step = select.meta.pop("inner_window")
-    if not 1 <= len(window) <= 2:
-        raise StatementError("SYNTAX", "INTERVAL takes a length and an offset", place=place_in(f, window[0]))
-    length = _duration(f, window[0], "INTERVAL")
-    offset = _duration(f, window[1], "INTERVAL") if len(window) > 1 else Duration(0, "s")
-    every = _duration(f, step, "SLIDING") if step is not None else length
-    steps = place_in(f, step) if step is not None else place_in(f, window[0])
-    check_positive(length, "INTERVAL", place_in(f, window[0]))
-    check_positive(every, "SLIDING", steps)
-    check_step(length, every, steps)
-    check_no_gaps(length, every, steps)
-    check_offset(length, every, offset, place_in(f, window[-1]))
-    select.meta["inner_interval"] = (length, offset, every)
-
-
-def _refuse_limit_of_slices(f: Fragment, select: exp.Select) -> None:
-    """TDengine counts the rows of each slice of PARTITION BY; Spark those of the result."""
-    limit = select.args.get("limit") or select.args.get("offset")
-    if limit is not None and "inner_partition" in select.meta:
-        raise NotSupportedError(
-            "LIMIT behind PARTITION BY", hint="LIMIT in a query around it", place=place_in(f, limit)
-        )
-
-
-def _duration(f: Fragment, node: exp.Expr, clause: str) -> Duration:
-    place = place_in(f, node)
-    if isinstance(node, exp.Anonymous) and node.name == DURATION_FUNCTION and node.expressions:
-        return read_duration(node.expressions[0].name, place)
-    if isinstance(node, exp.Literal) and not node.is_string:
-        return read_duration(node.name, place)
-    raise StatementError("BAD_DURATION", f"{clause} takes a duration such as 10s", place=place)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
@@ -16,6 +16,9 @@ from lakestream.errors import NotSupportedError, StatementError
 from lakestream.language.model import Duration, Fragment, IntervalTrigger
 from lakestream.triggers.grid import grid_of
 
+if TYPE_CHECKING:
+    from lakestream.language.versions import AsOf
+
 METERS = Relation("main.meters", ("ts", "v", "tbname", "loc"), "ts", is_super=True)
 TABLES = {"meters": METERS, "ref": Relation("main.ref", ("ts", "p"), "ts")}
 PLACEHOLDERS = frozenset({"_twstart", "_twend", "_twduration", "_twrownum", "_tgrpid", "_tlocaltime"})
@@ -23,8 +26,8 @@ HOPPING = grid_of(IntervalTrigger(Duration(10, "s"), Duration(0, "s"), Duration(
 CASES: list[dict[str, Any]] = yaml.safe_load(Path(__file__).with_name("ways.yaml").read_text("utf-8"))
 
 
-def resolve(database: str | None, name: str) -> Relation:
-    del database
+def resolve(database: str | None, name: str, version: AsOf | None) -> Relation:
+    del database, version
     if name not in TABLES:
         raise StatementError("TABLE_NOT_FOUND", f"there is no table {name}")
     return TABLES[name]
@@ -109,11 +112,9 @@ def test_functions_that_do_not_fit_a_window_are_refused_by_name(name: str) -> No
     assert (refused.value.place.line, refused.value.place.column) == (2, 3)
 
 
-def test_slices_are_of_aggregates() -> None:
-    with pytest.raises(NotSupportedError, match="without an aggregate") as refused:
-        compiled("SELECT _twstart, v FROM %%trows PARTITION BY v")
-    assert refused.value.place is not None
-    assert refused.value.place.column == 46
+def test_slices_group_what_aggregates_and_leave_other_rows_as_they_are() -> None:
+    rows = compiled("SELECT _twstart, v FROM %%trows PARTITION BY v").query
+    assert rows.args.get("group") is None
     query = compiled("SELECT _twstart, v, count(*) FROM %%trows PARTITION BY v").query
     assert [key.sql("spark") for key in query.args["group"].expressions] == ["v"]
 

@@ -8,6 +8,7 @@ from sqlglot import exp
 from lakestream.errors import StatementError
 from lakestream.language import parse_expression, parse_query
 from lakestream.language.expressions import place_in
+from lakestream.language.inner_windows import Clause, clause_of
 from lakestream.language.model import Duration, Fragment
 
 
@@ -29,23 +30,54 @@ def test_placeholders_are_unquoted_names() -> None:
 def test_a_window_at_the_end_of_a_query() -> None:
     text = "SELECT _wstart FROM t PARTITION BY tbname INTERVAL(10s, 1s) SLIDING(5s) ORDER BY 1"
     tree = parse_query(Fragment(text))
-    assert tree.meta["inner_interval"] == (Duration(10, "s"), Duration(1, "s"), Duration(5, "s"))
-    assert [column.name for column in tree.meta["inner_partition"]] == ["tbname"]
+    assert inner(tree) == Clause(
+        "INTERVAL", length=Duration(10, "s"), offset=Duration(1, "s"), every=Duration(5, "s")
+    )
+    assert [column.name for column in tree.args["slices"].expressions] == ["tbname"]
     assert tree.args["order"] is not None
 
 
 def test_a_window_without_slices_may_be_limited() -> None:
     tree = parse_query(Fragment("SELECT _wstart FROM t INTERVAL(10s, 1s) SLIDING(5s) ORDER BY 1 LIMIT 9"))
-    assert tree.meta["inner_interval"] == (Duration(10, "s"), Duration(1, "s"), Duration(5, "s"))
+    assert inner(tree) is not None
     assert tree.args["order"] is not None
     assert tree.args["limit"] is not None
 
 
 def test_a_window_of_a_subquery_belongs_to_it() -> None:
     tree = parse_query(Fragment("SELECT max(c) FROM (SELECT count(*) AS c FROM t INTERVAL(1m))"))
-    inner = [select.meta.get("inner_interval") for select in tree.find_all(exp.Select)]
     minute = Duration(1, "m")
-    assert inner == [None, (minute, Duration(0, "s"), minute)]
+    assert [inner(select) for select in tree.find_all(exp.Select)] == [
+        None,
+        Clause("INTERVAL", length=minute, every=minute),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "clause"),
+    [
+        ("SESSION(ts, 5s)", Clause("SESSION", gap=Duration(5, "s"))),
+        ("SESSION(ts, '5s')", Clause("SESSION", gap=Duration(5, "s"))),
+        ("STATE_WINDOW(v)", Clause("STATE_WINDOW")),
+        ("x STATE_WINDOW(v) TRUE_FOR(3s)", Clause("STATE_WINDOW", least=Duration(3, "s"))),
+        ("EVENT_WINDOW START WITH v > 1 END WITH v < 1", Clause("EVENT_WINDOW")),
+        ("EVENT_WINDOW(START WITH v > 1 END WITH v < 1)", Clause("EVENT_WINDOW")),
+        ("WHERE v > 1 COUNT_WINDOW(3)", Clause("COUNT_WINDOW", rows=3, step=3)),
+        ("COUNT_WINDOW(3, 2, v)", Clause("COUNT_WINDOW", rows=3, step=2)),
+        ("INTERVAL(1000)", Clause("INTERVAL", length=Duration(1000, "a"), every=Duration(1000, "a"))),
+    ],
+)
+def test_what_a_window_clause_says(text: str, clause: Clause) -> None:
+    assert inner(parse_query(Fragment(f"SELECT count(*) FROM t {text}"))) == clause
+
+
+def test_limits_of_slices_and_fill() -> None:
+    text = "SELECT count(*) FROM t PARTITION BY v INTERVAL(1s) FILL(VALUE, -1) ORDER BY 1 SLIMIT 2, 3 LIMIT 4"
+    tree = parse_query(Fragment(text))
+    window, limit = tree.args["inner_window"], tree.args["slice_limit"]
+    assert (window.args["fill"], window.args["values"][0].sql("spark")) == ("VALUE", "-1")
+    assert (limit.this.name, limit.args["offset"].name) == ("3", "2")
+    assert tree.args["limit"].expression.name == "4"
 
 
 def test_strings_are_what_they_say() -> None:
@@ -76,15 +108,27 @@ def test_only_a_query_is_a_query() -> None:
         ("INTERVAL(5s) SLIDING(10s)", "BAD_DURATION", 44),
         ("INTERVAL(1n) SLIDING(2n)", "BAD_DURATION", 44),
         ("INTERVAL(10s, 10s)", "BAD_OFFSET", 37),
-        ("INTERVAL(10s, 1s, 1s)", "SYNTAX", 32),
-        ("INTERVAL(10s) FILL(PREV)", "NOT_SUPPORTED", 37),
-        ("SESSION(ts, 5s)", "NOT_SUPPORTED", 23),
-        ("x STATE_WINDOW(v)", "NOT_SUPPORTED", 25),
-        ("EVENT_WINDOW START WITH v > 1 END WITH v < 1", "NOT_SUPPORTED", 23),
-        ("WHERE v > 1 COUNT_WINDOW(3)", "NOT_SUPPORTED", 35),
-        ("PARTITION BY v SLIMIT 1", "NOT_SUPPORTED", 38),
-        ("PARTITION BY v LIMIT 1", "NOT_SUPPORTED", 44),
-        ("PARTITION BY v INTERVAL(1s) LIMIT 1 OFFSET 1", "NOT_SUPPORTED", 57),
+        ("INTERVAL(10s, 1s, 1s)", "SYNTAX", 23),
+        ("INTERVAL(10s, AUTO)", "NOT_SUPPORTED", 37),
+        ("INTERVAL(10s) FILL(NEAR)", "NOT_SUPPORTED", 23),
+        ("INTERVAL(10s) FILL(LATER)", "SYNTAX", 23),
+        ("INTERVAL(10s) FILL(VALUE)", "FILL_VALUE", 23),
+        ("INTERVAL(10s) FILL(PREV, 1)", "FILL_VALUE", 23),
+        ("INTERVAL(10s) FILL(VALUE, v)", "FILL_VALUE", 49),
+        ("SESSION(ts)", "SYNTAX", 23),
+        ("SESSION(ts, 1n)", "BAD_DURATION", 35),
+        ("SESSION(ts, 0s)", "BAD_DURATION", 35),
+        ("SESSION(ts, 5s) FILL(NULL)", "SYNTAX", 23),
+        ("COUNT_WINDOW(3) SLIDING(1s)", "SYNTAX", 23),
+        ("COUNT_WINDOW(0)", "BAD_COUNT", 36),
+        ("COUNT_WINDOW(2, 3)", "BAD_COUNT", 39),
+        ("COUNT_WINDOW(v)", "SYNTAX", 23),
+        ("STATE_WINDOW(v, 1)", "NOT_SUPPORTED", 39),
+        ("STATE_WINDOW(v) TRUE_FOR(COUNT)", "NOT_SUPPORTED", 48),
+        ("INTERVAL(10s) GROUP BY v", "NOT_SUPPORTED", 23),
+        ("EVENT_WINDOW(START WITH v > 1)", "SYNTAX", 52),
+        ("SLIMIT 1", "SYNTAX", 30),
+        ("RANGE('a', 'b')", "NOT_SUPPORTED", 23),
     ],
 )
 def test_a_window_of_a_query_that_cannot_be_is_refused(window: str, code: str, column: int) -> None:
@@ -92,6 +136,11 @@ def test_a_window_of_a_query_that_cannot_be_is_refused(window: str, code: str, c
         parse_query(Fragment(f"SELECT _wstart FROM t {window}"))
     place = refused.value.place
     assert (refused.value.code, place and place.column) == (code, column)
+
+
+def inner(select: exp.Expr) -> Clause | None:
+    window = select.args.get("inner_window")
+    return None if window is None else clause_of(window)
 
 
 def test_names_of_clauses_may_be_names() -> None:
