@@ -194,10 +194,13 @@ class _Rewriter:
         for name in ("where", "laterals"):
             self.select.set(name, None)
         self.select.set("from_", exp.From(this=below.subquery(self.rows.alias, copy=False)))
-        low, high = exp.column(_LOW), exp.column(_HIGH)
         order = self.select.args.get("order")
         for item in [*self.select.selects, *(order.expressions if order else [])]:
-            item.replace(self._with_bounds(_named(item), low, high))
+            # The calls among the results stay the nodes that they are.
+            for column in list(item.find_all(exp.Column)):
+                bound = self._with_bounds(column, exp.column(_LOW), exp.column(_HIGH))
+                is_result = column is item and bound != column
+                column.replace(exp.alias_(bound, column.name.lower(), quoted=True) if is_result else bound)
         return inside
 
     @property
@@ -730,12 +733,6 @@ def _bound(bounds: Sequence[exp.Expr], strictest: str) -> exp.Expr:
 def _titled(item: exp.Expr) -> exp.Expr:
     """Return a result with the name that it has for what refers to it from outside."""
     return exp.alias_(item.unalias(), given_name(item) or text_of(item), quoted=True)
-
-
-def _named(item: exp.Expr) -> exp.Expr:
-    """Return a pseudo column of the window with its own name, any other result as it is."""
-    is_bound = isinstance(item, exp.Column) and item.name.lower() in _BOUNDS
-    return exp.alias_(item.copy(), item.name.lower(), quoted=True) if is_bound else item.copy()
 
 
 def _ordered(node: exp.Expr) -> exp.Ordered:
