@@ -106,7 +106,7 @@ def _show_verification(found: Verification) -> None:
     if found.left_out_columns:
         click.echo(f"not compared, from the wall clock: {', '.join(found.left_out_columns)}")
     if found.left_out_rows:
-        click.echo(f"{counted(found.left_out_rows, 'row')} not compared: other tables have changed since")
+        click.echo(f"{counted(found.left_out_rows, 'row')} left out: {found.left_out_reason}")
     click.echo(f"{found.equal_rows:,} of {found.expected_rows:,} rows equal")
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from lakestream.engine.stream import quoted
 
@@ -18,6 +19,9 @@ _FLOATING = ("double", "float")
 _EXPECTED, _FOUND = "ls_expected", "ls_found"
 _NUMBER = "_ls_number"
 _COLUMN = "c"
+
+Kind = Literal["changed", "missing", "extra", "doubled"]
+"""How a row differs: it is another, is not there, is there for nothing, or is there beside one of its key."""
 
 
 @dataclass(frozen=True)
@@ -35,16 +39,13 @@ class Difference:
 
 @dataclass(frozen=True)
 class Compared:
-    """How many rows are equal, expected, found and differ; ``listed`` are the first 100 that differ.
-
-    ``doubled`` counts, of those that differ, rows beyond the first of a key.
-    """
+    """How many rows are equal, expected, found, differ or were left out; the first 100 that differ."""
 
     equal: int
     expected: int
     found: int
     differing: int
-    doubled: int
+    left_out: int
     listed: tuple[Difference, ...]
 
 
@@ -61,35 +62,41 @@ class Comparison:
     types: dict[str, str]
     key: Sequence[str]
 
-    def run(self, expected: DataFrame, found: DataFrame) -> Compared:
-        """Count the rows that are equal and those that are not."""
+    def run(self, expected: DataFrame, found: DataFrame, left_out: frozenset[Kind] = frozenset()) -> Compared:
+        """Count the rows that are equal and those that are not; kinds of differences may be ``left_out``."""
         self._numbered(expected, "a").createOrReplaceTempView(_EXPECTED)
         self._numbered(found, "b").createOrReplaceTempView(_FOUND)
         on = " AND ".join(f"a_{name} <=> b_{name}" for name in [*self._keys, _NUMBER])
         same = " AND ".join(["a_there", "b_there", *map(self._equal, self._rest)])
+        kind = (
+            f"CASE WHEN {same} THEN 'equal' WHEN b_there IS NULL THEN 'missing' "
+            f"WHEN a_there IS NULL THEN IF(b_{_NUMBER} = 1, 'extra', 'doubled') ELSE 'changed' END"
+        )
         joined = self.spark.sql(
-            f"SELECT *, coalesce({same}, false) AS same FROM {_EXPECTED} FULL OUTER JOIN {_FOUND} ON {on}"
+            f"SELECT *, {kind} AS kind FROM {_EXPECTED} FULL OUTER JOIN {_FOUND} ON {on}"
         ).persist()
         try:
-            return self._counted(joined)
+            return self._counted(joined, left_out)
         finally:
             joined.unpersist()
 
-    def _counted(self, joined: DataFrame) -> Compared:
+    def _counted(self, joined: DataFrame, left_out: frozenset[Kind]) -> Compared:
         from pyspark.sql import functions as F  # noqa: N812
 
-        counts = joined.selectExpr(
-            "count_if(same)",
-            "count(a_there)",
-            "count(b_there)",
-            "count_if(NOT same)",
-            f"count_if(NOT same AND a_there IS NULL AND b_{_NUMBER} > 1)",
-        ).head()
+        counts: Counter[str] = Counter(dict(joined.groupBy("kind").count().collect()))
         order = [F.expr(f"coalesce(a_{name}, b_{name})") for name in [*self._keys, _NUMBER]]
-        listed = joined.where("NOT same").orderBy(*order).limit(SHOWN).collect()
-        assert counts is not None  # a query without GROUP BY has a row
-        equal, expected, there, differing, doubled = map(int, counts)
-        return Compared(equal, expected, there, differing, doubled, tuple(map(self._difference, listed)))
+        shown = joined.where(~F.col("kind").isin("equal", *left_out))
+        listed = shown.orderBy(*order).limit(SHOWN).collect()
+        without = sum(counts[kind] for kind in left_out)
+        both = counts["equal"] + counts["changed"]
+        return Compared(
+            counts["equal"],
+            both + counts["missing"],
+            both + counts["extra"] + counts["doubled"],
+            counts.total() - counts["equal"] - without,
+            without,
+            tuple(map(self._difference, listed)),
+        )
 
     @property
     def _names(self) -> dict[str, str]:

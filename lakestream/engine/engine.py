@@ -26,7 +26,7 @@ from lakestream.engine.planner import Limits, Planner, Position
 from lakestream.engine.readmission import ANEW
 from lakestream.engine.recalculate import PartRun, is_reached
 from lakestream.engine.refused import spark_message
-from lakestream.engine.relations import History
+from lakestream.engine.relations import history_of, skipped_of
 from lakestream.engine.resync import Resync
 from lakestream.engine.retries import Retries, may_pass
 from lakestream.engine.sharing import Member, Sharing, of_one_shape, shape_of
@@ -164,20 +164,6 @@ def compile_record(record: StreamRecord, catalog: Catalog) -> Stream:
         partial_types=record.extra["partials"],
         floor_us=record.extra.get("floor_us"),
     )
-
-
-def history_of(record: StreamRecord, definition: StreamDefinition) -> History:
-    """Return what a stream takes of the rows that were there before it."""
-    until, skipped = record.extra.get("until_us"), skipped_of(record)
-    if "floor_us" in record.extra:
-        return History(record.start_version, True, record.extra["floor_us"], None, skipped)
-    taken = definition.options.wants_history
-    return History(record.start_version, taken, until if taken else None, until, skipped)
-
-
-def skipped_of(record: StreamRecord) -> tuple[tuple[int, int], ...]:
-    """Return the ranges of the source's commits that a stream was told to pass over."""
-    return tuple((after, upto) for after, upto in record.extra.get("skipped", []))
 
 
 @dataclass
@@ -438,6 +424,11 @@ class Engine:
         plans = self._planner(running).replay(running.position, None)
         return lambda: self._replayed(running, plans, GroupState())
 
+    def planner_of(self, record: StreamRecord, stream: Stream) -> Planner:
+        """Return what plans the ticks of a stream."""
+        now = to_micros(self.clock.now())
+        return Planner(record, stream, self.catalog.handles, self._limits(), now)
+
     def newest_of(self, record: StreamRecord) -> int | None:
         """Return the newest event time that a stream has taken in any group, in microseconds; None: none."""
         import pyarrow.compute as pc
@@ -532,8 +523,7 @@ class Engine:
         return planner.by_clock(running.position, "delay", {"windows": due}) if due else None
 
     def _planner(self, running: _Running) -> Planner:
-        now = to_micros(self.clock.now())
-        return Planner(running.record, running.stream, self.catalog.handles, self._limits(), now)
+        return self.planner_of(running.record, running.stream)
 
     def _limits(self) -> Limits:
         settings = self.settings

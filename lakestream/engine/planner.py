@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from lakestream.engine.checks import check_columns, check_source
-from lakestream.engine.instants import newest_time, oldest_time
+from lakestream.engine.instants import latest, newest_time, oldest_time
+from lakestream.engine.relations import history_of
 from lakestream.engine.transport import ARROW, SPARK
 from lakestream.storage.changes import checked_commits
 from lakestream.storage.delta import capabilities, read_commits
@@ -153,6 +154,64 @@ class Planner:
             for versions in _without(after, position.version, self.record.extra.get("skipped", [])):
                 plans += self._replayed_changes(source, versions)
         return plans
+
+    def again(self, after: int | None, upto: int) -> list[TickPlan]:
+        """Return plans that take the commits of ``(after, upto]`` as if each had been taken for itself.
+
+        None: from the stream's creation on. Commits are taken together only where the policies cannot tell:
+        where each one's rows are newer than all rows before, or, of rows that are admitted, always, since
+        these are judged commit by commit. The plans are never written.
+        """
+        source = self.tables.latest(self.stream.source.info.path)
+        plans: list[TickPlan] = []
+        newest: int | None = None
+        start = self.record.start_version
+        history = history_of(self.record, self.stream.definition)
+        if after is None and history.taken and self.stream.assigner is None:
+            transport = self._transport(source, table_size(source, start))
+            extra = {"slice": 0, "cuts": [], "appends_only": True, "transport": transport}
+            plans.append(self._replan("history", (-1, start), extra, (history.start_us, None)))
+        for versions in _without(start if after is None else after, upto, history.skipped):
+            commits: Sequence[CommitInfo] = read_commits(source.path, *versions)
+            while commits:
+                taken, newest = self._taken_again(commits, newest)
+                span = (commits[0].version - 1, commits[taken - 1].version)
+                plans.append(self._replan("changes", span, self._taking(source, commits[:taken])))
+                commits = commits[taken:]
+        return plans
+
+    def changes_again(self, after: int, upto: int) -> TickPlan:
+        """Return the plan of a tick that took the commits of ``(after, upto]``."""
+        source = self.tables.latest(self.stream.source.info.path)
+        taking = self._taking(source, read_commits(source.path, after, upto))
+        return self._replan("changes", (after, upto), taking)
+
+    def recalculation_again(self, version: int) -> TickPlan:
+        """Return the plan of a part of a recalculation that was done at a version of the source."""
+        source = self.tables.open(self.stream.source.info.path)
+        return self.recalculation(version, 0, table_size(source, version))
+
+    def _taken_again(self, commits: Sequence[CommitInfo], newest: int | None) -> tuple[int, int | None]:
+        """Return how many commits are taken together, and the newest time of a row after them."""
+        within = _admitted(commits, self.limits)
+        if self.stream.assigner is not None or self.stream.is_periodic:
+            return len(within), newest
+        for number, commit in enumerate(within):
+            if not commit.data_change:
+                continue
+            ends = commit.times(source_time(self.stream))
+            in_order = commit.append_only and ends is not None and (newest is None or ends[0] > newest)
+            if not in_order and number:
+                return number, newest
+            newest = newest if ends is None else latest(newest, ends[1])
+            if not in_order or self.stream.definition.options.at_open:
+                return number + 1, newest
+        return len(within), newest
+
+    def _replan(
+        self, kind: str, versions: tuple[int, int], extra: dict[str, Any], span: Span = (None, None)
+    ) -> TickPlan:
+        return self._plan(Position(0, versions[0]), kind, versions, extra, span)
 
     def _replayed_changes(self, source: Table, versions: tuple[int, int]) -> list[TickPlan]:
         plans = []

@@ -20,9 +20,10 @@ if TYPE_CHECKING:
     from lakestream.compute.calculation import Bound, Read
     from lakestream.engine.stream import Stream
     from lakestream.engine.transport import Transport
+    from lakestream.language.model import StreamDefinition
     from lakestream.storage.catalog import TableInfo
     from lakestream.storage.delta import Tables
-    from lakestream.storage.registry import TickPlan
+    from lakestream.storage.registry import StreamRecord, TickPlan
 
     Spans = list[tuple[int, int]]
 
@@ -67,6 +68,20 @@ class History:
         if self.until_us is None or plan.kind == "history":
             return True
         return oldest is not None and oldest >= self.until_us
+
+
+def history_of(record: StreamRecord, definition: StreamDefinition) -> History:
+    """Return what a stream takes of the rows that were there before it."""
+    until, skipped = record.extra.get("until_us"), skipped_of(record)
+    if "floor_us" in record.extra:
+        return History(record.start_version, True, record.extra["floor_us"], None, skipped)
+    taken = definition.options.wants_history
+    return History(record.start_version, taken, until if taken else None, until, skipped)
+
+
+def skipped_of(record: StreamRecord) -> tuple[tuple[int, int], ...]:
+    """Return the ranges of the source's commits that a stream was told to pass over."""
+    return tuple((after, upto) for after, upto in record.extra.get("skipped", []))
 
 
 @dataclass

@@ -8,24 +8,37 @@ rows count, which windows fire, what they hold), and compares with the output ta
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from functools import partial
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, TypedDict
 
 from lakestream.compute.calculation import ROWS, WINDOWS
 from lakestream.engine.admission import FLUSH, mark_of_state
 from lakestream.engine.comparison import Comparison, Difference
 from lakestream.engine.create import open_target
 from lakestream.engine.cutting import CUTS
-from lakestream.engine.engine import compile_record, history_of, skipped_of
+from lakestream.engine.engine import compile_record
 from lakestream.engine.extremes import NO_EXTREMES
 from lakestream.engine.readmission import ANEW, Readmission
 from lakestream.engine.recalculate import part_of
-from lakestream.engine.relations import CHANGED, CHANGES, EXTREMES, FIRED, GROUPS, STATE, Relations
+from lakestream.engine.relations import (
+    CHANGED,
+    CHANGES,
+    EXTREMES,
+    FIRED,
+    GROUPS,
+    STATE,
+    Relations,
+    history_of,
+    skipped_of,
+)
+from lakestream.engine.replay import Recorded, Replay, goes_by_ticks
 from lakestream.engine.stages import needs_rows
+from lakestream.engine.standing import EVENT_KEY, EVENT_TYPES, standing_events
 from lakestream.engine.state import GroupState
 from lakestream.engine.stream import quoted
 from lakestream.engine.tick import evaluated_sql
 from lakestream.engine.transport import SPARK
-from lakestream.errors import NotSupportedError
 from lakestream.output.columns import END, PROVENANCE, START
 from lakestream.storage.delta import changes_spark, read_commits, read_spark
 from lakestream.storage.registry import TickPlan
@@ -33,17 +46,28 @@ from lakestream.triggers.cut import NO_SEEDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import Unpack
 
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
+    from lakestream.engine.comparison import Compared, Kind
     from lakestream.engine.engine import Engine
+    from lakestream.engine.replay import Replayed
     from lakestream.engine.stream import Part, Stream
     from lakestream.engine.target import Target
+    from lakestream.notify.outbox import Outbox
     from lakestream.storage.catalog import Catalog
     from lakestream.storage.registry import StreamRecord
 
 _RAW, _DETECTED = "ls_raw", "ls_before_recalculation"
+OTHERS = "other tables changed"
+_WALL_CLOCK = "the wall clock decides on rows"
+_UNRECORDED = "of ticks that are no longer recorded"
+_CLEARED = "events were cleared"
+_EVALUATION = "the batch evaluation"
+_REPLAY = "a replay of the admitted changes"
+_EVENTS = "the events of a replay of the admitted changes"
 
 
 _CLOCK = "_tlocaltime"
@@ -56,7 +80,8 @@ class Verification:
 
     ``differing_rows`` counts them, ``differing`` lists the first 100; ``late_ignored`` counts rows of the
     source that were left out by policy, ``left_out_columns`` names result columns that come from the
-    wall clock, ``left_out_rows`` counts rows that differ where other tables have changed since.
+    wall clock, ``compared_with`` says what the rows were held against. ``left_out_rows`` counts rows of which
+    that cannot be said, ``left_out_reason`` says why.
     """
 
     stream: str
@@ -69,6 +94,8 @@ class Verification:
     late_ignored: int
     left_out_columns: tuple[str, ...]
     left_out_rows: int
+    left_out_reason: str
+    compared_with: str
 
     @property
     def holds(self) -> bool:
@@ -78,14 +105,25 @@ class Verification:
     def summary(self) -> list[tuple[str, str]]:
         """Return the counts as (what, figure)."""
         return [
+            ("compared with", self.compared_with),
             ("equal rows", str(self.equal_rows)),
             ("expected rows", str(self.expected_rows)),
             ("rows in the output", str(self.found_rows)),
             ("differing rows", str(self.differing_rows)),
             ("late rows ignored by policy", str(self.late_ignored)),
             ("columns left out (wall clock)", ", ".join(self.left_out_columns) or "none"),
-            ("rows left out (other tables changed)", str(self.left_out_rows)),
+            (f"rows left out ({self.left_out_reason or OTHERS})", str(self.left_out_rows)),
         ]
+
+
+class _Told(TypedDict):
+    """What a verification says beside the counts of rows."""
+
+    late_ignored: int
+    left_out_columns: tuple[str, ...]
+    left_out_rows: int
+    left_out_reason: str
+    compared_with: str
 
 
 @dataclass
@@ -95,7 +133,7 @@ class Verifier:
     ``position`` is the source's version that the stream stood at, ``late`` its late rows since creation,
     ``recalculated`` are the parts of recalculations that were done, with the source's version of each.
     ``state`` gives the state that follows from the whole history: where deletes count, only commit by
-    commit can it be said which row of a group is its first one.
+    commit can it be said which row of a group is its first one. ``replay`` makes a replay in a folder.
     """
 
     spark: SparkSession
@@ -108,74 +146,82 @@ class Verifier:
     late: int
     recalculated: list[tuple[Part, int]]
     state: Callable[[], GroupState]
+    outbox: Outbox
+    replay: Callable[[str], Replay]
     _first_rows: pa.Table | None = None
 
     @classmethod
     def of(cls, engine: Engine, record: StreamRecord) -> Verifier:
-        """Return what compares a stream's output as it is now; to be asked for between two ticks.
-
-        Raises NotSupportedError for a stream that only notifies: it stores nothing to compare with.
-        """
+        """Return what compares a stream's output as it is now; to be asked for between two ticks."""
         catalog, registry = engine.catalog, engine.registry
         stream = compile_record(record, catalog)
-        if not stream.definition.stores:
-            raise NotSupportedError(
-                "VERIFY of a stream that only notifies",
-                hint="information_schema.ins_stream_events has its events",
-            )
         _, progress = registry.last(record.uuid)
         extra = progress.extra if progress is not None else {}
         taken = progress is not None and "next_slice" not in extra
         target = open_target(stream, record, catalog)
         jobs = registry.recalculations(record.uuid)
+        position = progress.version if progress is not None and taken else None
+        output_version = catalog.handles.latest(target.info.path).version
         return cls(
             spark=engine.spark(),
             catalog=catalog,
             record=record,
             stream=stream,
             target=target,
-            position=progress.version if progress is not None and taken else None,
-            output_version=catalog.handles.latest(target.info.path).version,
+            position=position,
+            output_version=output_version,
             late=extra.get("total_late", 0),
             recalculated=[
                 (part_of(job, n), job.extra["versions"][n]) for job in jobs for n in range(job.part)
             ],
             state=engine.state_of(record) if _needs_state(stream) else GroupState,
+            outbox=engine.outbox,
+            replay=partial(
+                Replay,
+                engine.spark(),
+                record,
+                stream,
+                target,
+                engine.planner_of(record, stream),
+                engine.clock,
+                engine.settings.max_windows_per_tick,
+                Recorded.of(engine, record, stream, position or 0, output_version),
+            ),
         )
 
     def run(self, lower_us: int | None = None, upper_us: int | None = None) -> Verification:
         """Compare the windows that overlap ``[lower_us, upper_us)``, all of them by default."""
-        if self.stream.assigner is not None and not self.stream.exact:
-            raise NotSupportedError(
-                "VERIFY of a stream that leaves late rows out: its windows are those of the rows as they came"
-            )
-        late = 0
-        if self.position is None:
-            expected = self._nothing()
-        else:
-            expected, late = self._evaluated()
-        found = self._found()
         span = self._overlap(lower_us, upper_us)
-        if span:
-            expected, found = expected.where(span), found.where(span)
-        return self._compare(expected, found, late)
+        if self.position is None:
+            return self._compare(self._found().limit(0), self._found(), span)
+        if not self._by_replay:
+            expected, late = self._evaluated()
+            return self._compare(expected, self._found(), span, late=late)
+        with TemporaryDirectory(prefix="lakestream-verify-", ignore_cleanup_errors=True) as folder:
+            replayed = self.replay(folder).run()
+            if not self.stream.definition.stores:
+                return self._compare_events(replayed, lower_us, upper_us)
+            return self._compare(replayed.rows, self._found(), span, late=replayed.late, replayed=replayed)
+
+    @property
+    def _by_replay(self) -> bool:
+        """Whether what the stream writes depends on what came when, and not on its source alone."""
+        options = self.stream.definition.options
+        if options.at_open or options.max_delay is not None or not self.stream.definition.stores:
+            return True
+        if goes_by_ticks(self.stream) or (self.stream.assigner is not None and not self.stream.exact):
+            return True
+        if self.stream.exact:
+            return False
+        if self.stream.cut is not None:
+            return not self._only_followed()
+        # What a row was counts on, or goes from windows that are open, by what came when.
+        return (options.at_once or self.stream.counts_rewritten) and not self._only_added()
 
     # --- the batch evaluation ---
 
     def _evaluated(self) -> tuple[DataFrame, int]:
         """Return the rows that should be there, and how many late rows count for nothing."""
-        options = self.stream.definition.options
-        by_time = {
-            "EVENT_TYPE(WINDOW_OPEN)": options.at_open,
-            "MAX_DELAY": options.max_delay is not None,
-            "TRIGGER FORCE_WINDOW_CLOSE": options.by_clock,
-            "PERIOD": self.stream.is_periodic,
-        }
-        for what, is_so in by_time.items():
-            if is_so:
-                raise NotSupportedError(
-                    f"VERIFY of a stream with {what}: what it wrote depends on when it was written"
-                )
         if self.stream.cut is not None:
             self._cut()
             return self._expected(), 0
@@ -185,18 +231,13 @@ class Verifier:
         if self.stream.deletes and not self.stream.exact:
             self._first_rows = self.state().rows  # before anything is registered: it is found out by ticks
         late = self._detect_exact() if self.stream.exact else self._detect()
-        if options.at_once:
+        if self.stream.definition.options.at_once:
             self.spark.sql(self.stream.early_sql(FIRED, STATE)).createOrReplaceTempView(FIRED)
         return self._expected(), late
 
     def _cut(self) -> None:
         """Register the windows of the source as it is, for streams that follow it."""
         assert self.stream.cut is not None and self.position is not None  # noqa: PT018 - by _evaluated
-        if not (self.stream.exact or self._only_followed()):
-            raise NotSupportedError(
-                "VERIFY of windows that are cut by rows, where changes of the source were left out by policy",
-                hint="STREAM_OPTIONS(EXACT) follows every change",
-            )
         self._as_changes()
         self.spark.sql(self.stream.rows_sql(CHANGED, None, None)).createOrReplaceTempView(ROWS)
         options = self.stream.definition.options
@@ -231,8 +272,13 @@ class Verifier:
         assert self.position is not None
         if not self.stream.follows_source and (self.late or self.stream.expiry is not None):
             return False
+        return self.stream.deletes or self._only_added()
+
+    def _only_added(self) -> bool:
+        """Return whether rows were only added to the source since the stream's creation."""
+        assert self.position is not None
         commits = read_commits(self.stream.source.info.path, self.record.start_version, self.position)
-        return self.stream.deletes or all(commit.append_only or not commit.data_change for commit in commits)
+        return all(commit.append_only or not commit.data_change for commit in commits)
 
     def _at_creation(self, *, taken: bool) -> DataFrame:
         """Return the rows that were there at creation and are the stream's, or those that are not."""
@@ -343,51 +389,102 @@ class Verifier:
         sql = evaluated_sql(self.spark, self.stream, retracts=retracts, settled=settled)
         return self.spark.sql(self.target.shape.select(sql, unique=False))
 
-    def _nothing(self) -> DataFrame:
-        return self._found().limit(0)
-
     def _found(self) -> DataFrame:
         return read_spark(self.spark, self.target.info.path, self.output_version)
 
     def _overlap(self, lower_us: int | None, upper_us: int | None) -> str:
         """Return SQL that holds for rows of the windows to compare; without provenance, by their own time."""
-        start, end = START, END
-        if not self.target.shape.provenance:
-            start = end = quoted(self.target.info.time_column)
-        parts = [] if lower_us is None else [f"unix_micros({end}) {'>' if end == END else '>='} {lower_us}L"]
-        parts += [] if upper_us is None else [f"unix_micros({start}) < {upper_us}L"]
-        return " AND ".join(parts)
+        if self.target.shape.provenance:
+            return _overlap(START, END, lower_us, upper_us)
+        time = quoted(self.target.info.time_column)
+        return _overlap(time, f"{time} + INTERVAL 1 MICROSECOND", lower_us, upper_us)
 
     # --- comparison ---
 
-    def _compare(self, expected: DataFrame, found: DataFrame, late: int) -> Verification:
-        left_out = self._wall_clock_columns()
+    def _compare(
+        self,
+        expected: DataFrame,
+        found: DataFrame,
+        span: str,
+        *,
+        late: int = 0,
+        replayed: Replayed | None = None,
+    ) -> Verification:
+        if span:
+            expected, found = expected.where(span), found.where(span)
+        without = self._wall_clock_columns()
         shape = self.target.shape
-        types = {column.name: column.type for column in shape.columns if column.name not in left_out}
+        types = {column.name: column.type for column in shape.columns if column.name not in without}
         key = shape.key
-        if not key and shape.provenance:
-            types, key = {**PROVENANCE, **types}, (*PROVENANCE,)
-        compared = Comparison(self.spark, types, key).run(expected, found)
-        differing, listed = compared.differing, compared.listed
-        if self._others_changed() or self._rows_are_of_the_clock():
-            # What differs may be of what they were; that a row is there twice is not.
-            differing = compared.doubled if shape.key else 0
-            listed = tuple(item for item in listed if item.expected is None) if differing else ()
+        if not key:
+            types = {**PROVENANCE, **types} if shape.provenance else types
+            key = (*types,)  # a window has several rows, which nothing else tells apart
+        left_out, reason = self._left_out(replayed)
+        compared = Comparison(self.spark, types, key).run(expected, found, left_out)
+        taken_over = 0 if replayed is None else replayed.taken_over
+        return self._verification(
+            compared,
+            (*types,),
+            late_ignored=late,
+            left_out_columns=tuple(without),
+            left_out_rows=compared.left_out + taken_over,
+            left_out_reason=reason,
+            compared_with=_EVALUATION if replayed is None else _REPLAY,
+        )
+
+    def _left_out(self, replayed: Replayed | None) -> tuple[frozenset[Kind], str]:
+        """Return the kinds of differences of which it cannot be said whether they are some, and why."""
+        if replayed is not None and replayed.taken_over:
+            return frozenset(), _UNRECORDED
+        if replayed is not None and replayed.unknown:
+            return frozenset({"extra"}), _UNRECORDED
+        if goes_by_ticks(self.stream):
+            return frozenset(), ""
+        reason = OTHERS if self._others_changed() else _WALL_CLOCK if self._rows_are_of_the_clock() else ""
+        if not reason:
+            return frozenset(), ""
+        # A row that is there twice under one key is wrong whatever the other tables held.
+        keyed: frozenset[Kind] = frozenset({"changed", "missing", "extra"})
+        return keyed if self.target.shape.key else keyed | {"doubled"}, reason
+
+    def _compare_events(self, replayed: Replayed, lower_us: int | None, upper_us: int | None) -> Verification:
+        """Compare what the outbox tells of windows in the end with what it should."""
+        expected = standing_events(replayed.outbox.frame(self.spark), self.record.uuid)
+        found = standing_events(self.outbox.frame(self.spark), self.record.uuid)
+        span = _overlap("window_start", "window_end", lower_us, upper_us)
+        if span:
+            expected, found = expected.where(span), found.where(span)
+        cleared = self.outbox.was_cleared()
+        left_out: frozenset[Kind] = frozenset({"missing"}) if cleared else frozenset()
+        compared = Comparison(self.spark, EVENT_TYPES, EVENT_KEY).run(expected, found, left_out)
+        return self._verification(
+            compared,
+            (*EVENT_TYPES,),
+            late_ignored=replayed.late,
+            left_out_columns=(),
+            left_out_rows=compared.left_out,
+            left_out_reason=_CLEARED if cleared else "",
+            compared_with=_EVENTS,
+        )
+
+    def _verification(
+        self, compared: Compared, columns: tuple[str, ...], **told: Unpack[_Told]
+    ) -> Verification:
         return Verification(
             stream=f"{self.record.database}.{self.record.name}",
-            columns=(*types,),
+            columns=columns,
             equal_rows=compared.equal,
             expected_rows=compared.expected,
             found_rows=compared.found,
-            differing_rows=differing,
-            differing=listed,
-            late_ignored=late,
-            left_out_columns=tuple(left_out),
-            left_out_rows=compared.differing - differing,
+            differing_rows=compared.differing,
+            differing=compared.listed,
+            **told,
         )
 
     def _wall_clock_columns(self) -> list[str]:
-        """Return the result columns that are made of the wall clock."""
+        """Return the result columns that are made of the wall clock, unless its ticks are recorded."""
+        if goes_by_ticks(self.stream):
+            return []
         return [
             column.name
             for column, projection in zip(
@@ -415,7 +512,9 @@ class Verifier:
 
 
 def _needs_state(stream: Stream) -> bool:
-    return stream.assigner is not None or (stream.cut is None and stream.deletes and not stream.exact)
+    if stream.exact:
+        return stream.assigner is not None
+    return stream.assigner is None and stream.cut is None and stream.deletes
 
 
 def _state_at(stream: Stream, version: int) -> str:
@@ -425,3 +524,9 @@ def _state_at(stream: Stream, version: int) -> str:
         f"SELECT gid{groups}, min(first) AS first, max(newest) AS newest FROM {_DETECTED} "
         f"WHERE v <= {version} GROUP BY gid"
     )
+
+
+def _overlap(start: str, end: str, lower_us: int | None, upper_us: int | None) -> str:
+    parts = [] if lower_us is None else [f"unix_micros({end}) > {lower_us}L"]
+    parts += [] if upper_us is None else [f"unix_micros({start}) < {upper_us}L"]
+    return " AND ".join(parts)

@@ -158,6 +158,17 @@ class Outbox:
         old = table.handle.scan(columns=["event_id"], predicate=_old(before_us, waiting))
         return int(old.read_all().num_rows)
 
+    def was_cleared(self) -> bool:
+        """Return whether events have been deleted, or may have been: before where the log begins."""
+        table = self._opened()
+        if table is None:
+            return False
+        try:
+            commits = read_commits(self.path, 0, table.refresh())
+        except StreamError:
+            return True
+        return any(commit.operation == "DELETE" for commit in commits)
+
     def read(self, stream_id: str | None, after: str | None, limit: int) -> list[Sent]:
         """Return the first events behind the id ``after`` (None: the newest ones), oldest first.
 

@@ -240,6 +240,8 @@ class VerificationDocument(BaseModel):
     late_ignored: int
     left_out_columns: list[str]
     left_out_rows: int
+    left_out_reason: str
+    compared_with: str
 
 
 class MessageDocument(BaseModel):

@@ -363,6 +363,10 @@ class Registry:
         """Return what is kept of a stream's ticks (at least the last ``kept_ticks``), in order."""
         return self._progress.of(uuid)
 
+    def plans(self, uuid: str) -> list[TickPlan]:
+        """Return what is kept of the plans of a stream, as :meth:`history` of what its ticks did."""
+        return self._plans.of(uuid)
+
     def clear_history(self) -> int:
         """Let go of all but the last ``kept_ticks`` of each stream; return how many ticks went."""
         self._plans.clear()
@@ -400,6 +404,17 @@ class Registry:
             if tick is not None and (upto is None or tick <= upto):
                 return tick, plain(pa.table(handle.scan()))
         return None
+
+    def oldest_state(self, uuid: str, since: int, upto: int) -> tuple[int, pa.Table] | None:
+        """Return the oldest state there still is of a tick from ``since`` to ``upto``, with its tick."""
+        newest = self.read_state(uuid, upto)
+        if newest is None or newest[0] < since:
+            return None
+        for tick in range(since, newest[0], _STATE_LOOKED_BACK):
+            found = self.read_state(uuid, tick)
+            if found is not None and found[0] >= since:
+                return found
+        return newest
 
     def _state_path(self, uuid: str) -> str:
         return self._layout.system_path(f"state/{uuid}")

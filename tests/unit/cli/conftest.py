@@ -80,6 +80,8 @@ def verification(equal: int, expected: int, *differing: Difference, **changes: A
         "late_ignored": 0,
         "left_out_columns": (),
         "left_out_rows": 0,
+        "left_out_reason": "",
+        "compared_with": "the batch evaluation",
     }
     return Verification(**{**usual, **changes})
 
