@@ -188,7 +188,7 @@ def _apercentile(name: str, arguments: list[exp.Expr], _order: RowOrder | None) 
     _expect(name, arguments, 2, 3)
     known = ("default", "t-digest")
     if len(arguments) == 3 and arguments[2].name.lower() not in known:
-        raise StatementError("BAD_ARGUMENT", f"{name}() knows the algorithms {' and '.join(known)}")
+        raise StatementError("WRONG_ARGUMENTS", f"{name}() knows the algorithms {' and '.join(known)}")
     return _double(call("percentile_approx", arguments[0].copy(), _share(name, arguments[1])))
 
 
@@ -207,7 +207,7 @@ def _share(name: str, node: exp.Expr) -> exp.Expr:
     """Return a percentage as a share of one."""
     is_number = isinstance(node, exp.Literal) and not node.is_string
     if is_number and not 0 <= float(node.name) <= 100:
-        raise StatementError("BAD_ARGUMENT", f"{name}() takes percentages from 0 to 100, not {node.name}")
+        raise StatementError("WRONG_ARGUMENTS", f"{name}() takes percentages from 0 to 100, not {node.name}")
     return exp.Div(this=exp.paren(node), expression=exp.Literal.number("100.0D"))
 
 

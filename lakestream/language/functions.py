@@ -191,8 +191,8 @@ def is_number(node: exp.Expr) -> bool:
 def meaning_of(name: str, arguments: list[exp.Expr], meaning: Meaning) -> exp.Expr:
     """Return what a function of TDengine is in Spark SQL.
 
-    Raises StatementError WRONG_ARGUMENTS (their number), BAD_ARGUMENT (a constant that the function does not
-    take), NON_DETERMINISTIC (the clock, where there is none), and NotSupportedError by the function's name.
+    Raises StatementError WRONG_ARGUMENTS (their number, or a constant that the function does not take),
+    NON_DETERMINISTIC (the clock, where there is none), and NotSupportedError by the function's name.
     """
     if name in REFUSED:
         raise NotSupportedError(f"the function {name}()", hint=REFUSED[name])
@@ -226,7 +226,7 @@ def _expect(name: str, arguments: list[exp.Expr], low: int, high: int | None) ->
 
 
 def _bad(name: str, what: str, hint: str = "") -> StatementError:
-    return StatementError("BAD_ARGUMENT", f"{name}() takes {what}", hint=hint)
+    return StatementError("WRONG_ARGUMENTS", f"{name}() takes {what}", hint=hint)
 
 
 def _integer(name: str, node: exp.Expr, what: str) -> int:

@@ -124,11 +124,11 @@ def read_time(pattern: str) -> str:
 
     Blanks do not count. What the text ends before is that of 1970-01-01 00:00:00; of a field that is there
     twice the last counts (TDengine). ``_zone`` is the time zone where the format has none. A text of another
-    form gives NULL. Raises StatementError BAD_ARGUMENT for a day of the year.
+    form gives NULL. Raises StatementError WRONG_ARGUMENTS for a day of the year.
     """
     pieces = [piece for piece in _pieces(pattern) if not piece[1].isspace()]
     if any(field == "ddd" for field, _ in pieces):
-        raise StatementError("BAD_ARGUMENT", "to_timestamp() reads no day of the year", hint="yyyy-mm-dd")
+        raise StatementError("WRONG_ARGUMENTS", "to_timestamp() reads no day of the year", hint="yyyy-mm-dd")
     parts = [f"({_READ[field]})" if field else f"(?:{re.escape(text)})?" for field, text in pieces]
     opened = "(?:\\s*".join(parts) + ")?" * max(0, len(parts) - 1)
     return _Read(f"^\\s*{opened}", [field for field, _ in pieces if field]).instant()

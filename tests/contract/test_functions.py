@@ -1,15 +1,19 @@
-"""TDengine's functions of one row give what TDengine's manual says, all in two queries."""
+"""TDengine's functions of one row give what its manual says, in two queries; those of windows both ways."""
 
 from __future__ import annotations
 
 import math
+import re
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
 
+from lakestream import Lake, ManualClock, Settings
 from lakestream.errors import LakestreamError
+from lakestream.language.aggregates import OWN_AGGREGATES
 from lakestream.language.expressions import parse_expression
 from lakestream.language.functions import OWN, SAME, Meaning
 from lakestream.language.meaning import in_spark
@@ -61,6 +65,12 @@ def test_refused(expression: str, code: str, word: str) -> None:
     assert caught.value.place is not None
 
 
+def test_the_document_names_every_function() -> None:
+    text = Path("docs/calculations.md").read_text()
+    named = set(re.findall(r"`([a-z0-9_]+)", text))
+    assert {name.split(" ")[-1] for name in OWN | SAME | OWN_AGGREGATES} - named == set()
+
+
 def test_every_function_has_a_figure_or_is_refused() -> None:
     said = " ".join(case[0].lower() for part in ("cases", "refused") for case in DATA[part])
     one_sided = {"leading trim", "trailing trim"}
@@ -69,3 +79,36 @@ def test_every_function_has_a_figure_or_is_refused() -> None:
         "current_user", "st_geomfromtext", "st_astext", "st_intersects", "st_equals", "st_touches",
         "st_covers", "st_containsproperly",
     }  # fmt: skip
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("transport", ["arrow", "spark"])
+def test_picked_rows_and_the_wall_clock_are_verified(
+    tmp_path: Path, spark: SparkSession, transport: str
+) -> None:
+    clock = ManualClock(datetime(2025, 6, 1, tzinfo=UTC))
+    with Lake(tmp_path / "lake", spark=spark, settings=Settings(transport=transport), clock=clock) as lake:
+        lake.sql("CREATE TABLE nt (ts TIMESTAMP, v INT)")
+        picked = "first(ts), last(_c0), first_row(v), last_row(_rowts), now"
+        lake.sql(
+            "CREATE STREAM s INTERVAL(10s) SLIDING(5s) FROM nt INTO o (w, a, b, c, d, at) "
+            f"AS SELECT _twstart, {picked} FROM %%trows"
+        )
+        lake.sql(
+            "CREATE STREAM filtered INTERVAL(10s) SLIDING(10s) FROM nt INTO p (w, n) "
+            "AS SELECT _twstart, count(*) FROM nt WHERE ts > now - 1d"
+        )
+        for second, value in ((1, "NULL"), (7, "3"), (12, "4"), (31, "5")):
+            lake.sql(f"INSERT INTO nt VALUES ('2025-05-31 12:00:{second:02}', {value})")
+            lake.run()
+        clock.advance(timedelta(days=2))
+        found = lake.verify("s")
+        assert found.holds
+        assert (found.equal_rows, found.left_out_columns) == (6, ("at",))
+        # Two days later no row is of the last day: all windows differ, and none of them counts.
+        filtered = lake.verify("filtered")
+        assert filtered.holds
+        assert filtered.left_out_rows == filtered.expected_rows > 0
+        row = lake.sql("SELECT a, b, c, d, at FROM o ORDER BY w LIMIT 1 OFFSET 1").fetchall()[0]
+        assert [str(value)[14:19] for value in (row[0], row[1], row[3])] == ["00:01", "00:07", "00:07"]
+        assert (row[2], str(row[4])[:19]) == (None, "2025-06-01 00:00:00")
