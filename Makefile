@@ -5,7 +5,7 @@ PYTHON ?= python3
 RUN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint format lock conformance faults properties clean bench
+.PHONY: help setup demo test lint format lock conformance faults properties matrix clean bench
 
 help: ## say what there is
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -44,6 +44,9 @@ conformance: setup ## run the conformance cases (CASES=DIR for a folder of your 
 
 properties: setup ## random histories against the reference (ARGS="--count 1000 --seed 7")
 	@$(RUN)/python -m tests.properties $(ARGS)
+
+matrix: setup ## streams by all pairs of kinds, modes and changes (ARGS="--count 1000 --seed 7")
+	@$(RUN)/python -m tests.properties.matrix $(ARGS)
 
 lock: setup ## compile requirements.in into requirements.lock, with hashes
 	@UV=$$(command -v uv || echo $(RUN)/uv); \
