@@ -12,7 +12,7 @@ from lakestream.compute.evaluate import Way
 from lakestream.engine.admission import ERRORS
 from lakestream.engine.names import visible_columns
 from lakestream.errors import StatementError
-from lakestream.language.expressions import parse_query, place_in
+from lakestream.language.expressions import given_name, parse_query, place_in, text_of
 from lakestream.language.model import GROUP_ID
 from lakestream.language.source import place_of
 from lakestream.output.columns import (
@@ -73,9 +73,10 @@ def output_shape(
     DUPLICATE_COLUMN, FIRST_COLUMN_NOT_TIME.
     """
     results = result_names(definition, names)
+    labels = _labels(definition, len(results))
     columns = [
-        OutputColumn(name, _storable(name, kind), f"c{number}")
-        for number, (name, kind) in enumerate(zip(results, result_types, strict=True), 1)
+        OutputColumn(name, _storable(name, kind), f"c{number}", label=label)
+        for number, (name, kind, label) in enumerate(zip(results, result_types, labels, strict=True), 1)
     ]
     if not definition.stores:
         at = OutputColumn(AT, "timestamp", "timestamp_micros(_ls_low)")
@@ -99,6 +100,14 @@ def output_shape(
         key.insert(0, TBNAME)
     _refuse_duplicates(columns)
     return OutputShape(tuple(columns), tuple(key))
+
+
+def _labels(definition: StreamDefinition, count: int) -> list[str]:
+    """Return the texts of the results that the query gives no name, empty for the others."""
+    items = parse_query(definition.calculation).selects
+    if definition.columns or len(items) != count:
+        return [""] * count
+    return ["" if given_name(item) else text_of(item) for item in items]
 
 
 _NESTED_OR_FOREIGN = ("interval", "variant", "map", "array", "struct")
@@ -258,10 +267,10 @@ def _placed(
     converts: bool,
 ) -> list[OutputColumn]:
     """Return results, or tags, as the table's columns hold them: those of their names, or in order."""
-    known = {column.name: column for column in there}
     columns = []
     for number, column in enumerate(ours):
-        found = known.get(column.name) if by_name else next(iter(there[number : number + 1]), None)
+        named = (one for one in there if column.is_called(one.name))
+        found = next(named if by_name else iter(there[number : number + 1]), None)
         if found is None:
             raise _mismatch(info, f"it has no {_kind(column)} for {column.name} {column.type}")
         written = _converted(column, found) if converts else _widened(column, found)
@@ -332,7 +341,7 @@ def _widened(ours: OutputColumn, there: Column) -> OutputColumn | None:
     A tag is what groups are told apart by: its type is the table's (TDengine).
     """
     fits = there.type == ours.type or (not ours.is_tag and there.type in _WIDER.get(ours.type, ()))
-    return replace(ours, type=there.type) if fits and there.name == ours.name else None
+    return replace(ours, name=there.name, type=there.type) if fits and ours.is_called(there.name) else None
 
 
 def _converted(ours: OutputColumn, there: Column) -> OutputColumn | None:

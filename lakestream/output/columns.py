@@ -34,7 +34,8 @@ MAX_SUBTABLE_NAME = 192
 class OutputColumn:
     """A column of the output: its Spark type, SQL over an evaluation's result, comment, and role.
 
-    ``of_group``: its value is that of the row's group.
+    ``of_group``: its value is that of the row's group. ``label`` is the text of a result without a name:
+    what TDengine calls it, where the table can.
     """
 
     name: str
@@ -43,11 +44,20 @@ class OutputColumn:
     comment: str | None = None
     is_tag: bool = False
     of_group: bool = False
+    label: str = ""
+
+    def is_called(self, name: str) -> bool:
+        """Return whether a column of a table that is there is this one by its name."""
+        return name == self.name or (bool(self.label) and _squeezed(name) == _squeezed(self.label))
 
     @property
     def selected(self) -> str:
         """The column as an item of a select list."""
         return f"CAST({self.sql} AS {self.type}) AS `{self.name}`"
+
+
+def _squeezed(text: str) -> str:
+    return "".join(text.lower().split())
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lakestream.engine.target import check_existing, refuse_tag_types
+from lakestream.engine.target import check_existing, output_shape, refuse_tag_types
 from lakestream.errors import StatementError
 from lakestream.language import parse_script
 from lakestream.language.model import CreateStream, StreamDefinition
@@ -137,3 +137,15 @@ def test_types_of_tags_are_for_a_table_that_is_made() -> None:
         refuse_tag_types(there, classic())
     assert refused.value.code == "TAG_TYPE_GIVEN"
     assert refused.value.hint == "TAGS (place)"
+
+
+def test_a_result_without_a_name_goes_into_a_column_of_its_text() -> None:
+    unnamed = _defined(
+        "CREATE STREAM s INTERVAL(1s) SLIDING(1s) FROM m INTO o "
+        "AS SELECT _twstart AS at, AVG(v + 1) FROM %%trows"
+    )
+    shape = output_shape(unnamed, ("at", "avg_v_1"), ["timestamp", "double"], [], "UTC")
+    there = table(TIME, Column("avg(v+1)", "double"))
+    assert check_existing(there, shape, unnamed, []).columns[1].name == "avg(v+1)"
+    with pytest.raises(StatementError, match=r"column 2 is avg\(v\) double there and avg_v_1 double"):
+        check_existing(table(TIME, Column("avg(v)", "double")), shape, unnamed, [])
