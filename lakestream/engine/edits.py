@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from datetime import date
+from datetime import date, datetime
 from typing import TYPE_CHECKING, Any
+from zoneinfo import ZoneInfo
 
 from sqlglot import exp
 
+from lakestream.compute.functions import duration_micros
 from lakestream.engine.names import TBNAME, Names, has_subtables, visible_columns
 from lakestream.engine.result import Result
-from lakestream.errors import LakestreamError, Place, StatementError, did_you_mean
+from lakestream.errors import LakestreamError, NotSupportedError, Place, StatementError, did_you_mean
+from lakestream.language.dialect import DURATION_FUNCTION, NAME
 from lakestream.language.expressions import parse_expression, place_in
 from lakestream.language.iotdb.paths import ROOT
 from lakestream.storage.catalog import Column, SubtableInfo
@@ -21,8 +24,9 @@ from lakestream.storage.delta import (
     text_literal,
     update_where,
 )
+from lakestream.storage.reading import timestamp_literal
 from lakestream.storage.types import spark_type
-from lakestream.storage.values import convert, rows_of_values, sql_literal
+from lakestream.storage.values import convert, parse_time, rows_of_values, sql_literal
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -273,6 +277,10 @@ class Editor:
         shown = {name.lower(): name for name in visible_columns(info)}
 
         def resolve(node: exp.Expr) -> exp.Expr:
+            moment = self._moment(node)
+            if moment is not None:
+                return exp.Var(this=timestamp_literal(moment))
+            _refuse_function(fragment, node)
             if isinstance(node, exp.Column):
                 name = node.name.lower()
                 if name not in shown:
@@ -289,6 +297,23 @@ class Editor:
             return node
 
         return parse_expression(fragment).transform(resolve).sql("postgres")
+
+    def _moment(self, node: exp.Expr) -> int | None:
+        """Return the instant that NOW or TODAY is, or lies a duration from it (µs since 1970 UTC)."""
+        node = node.unnest()
+        name = node.meta.get(NAME)
+        if name == "now":
+            return self.now_us
+        if name == "today":
+            day = datetime.fromtimestamp(self.now_us // 1_000_000, ZoneInfo(self.zone)).date()
+            return parse_time(day.isoformat(), zone=self.zone)
+        if not isinstance(node, (exp.Add, exp.Sub)) or (base := self._moment(node.left)) is None:
+            return None
+        length = node.right.unnest()
+        if not isinstance(length, exp.Anonymous) or length.name != DURATION_FUNCTION:
+            return None
+        micros = duration_micros(length)
+        return base + (micros if isinstance(node, exp.Add) else -micros)
 
     # --- looking ---
 
@@ -340,6 +365,17 @@ def _note(column: Column, info: TableInfo) -> str:
 
 def _number(node: exp.Expr) -> int | float:
     return int(node.name) if node.name.isdigit() else float(node.name)
+
+
+def _refuse_function(fragment: Fragment, node: exp.Expr) -> None:
+    """Refuse what delta-rs, which changes rows, has with another meaning than TDengine."""
+    name = "concat" if isinstance(node, exp.Concat) else node.meta.get(NAME)
+    if name is not None:
+        raise NotSupportedError(
+            f"the function {name.split()[-1]}() in UPDATE and DELETE",
+            hint="compare columns with constants, and times with NOW - 1d",
+            place=place_in(fragment, node),
+        )
 
 
 def _beside_time(node: exp.Expr, info: TableInfo) -> bool:

@@ -158,7 +158,6 @@ def check_expression(f: Fragment, clause: str) -> Fragment:
     _check_harmless(f, tree)
     _check_scalar(f, tree, clause)
     _refuse_marks(f, tree, clause)
-    in_spark(tree, Meaning(), f)
     return f
 
 
@@ -286,6 +285,7 @@ def check_row_expression(f: Fragment, clause: str) -> None:
     tree = parse_expression(f)
     _check_deterministic(f, tree)
     check_expression(f, clause)
+    tree = in_spark(tree, Meaning(), f)
     known = COMMON_PLACEHOLDERS | WINDOW_PLACEHOLDERS | SLIDING_PLACEHOLDERS | PERIOD_PLACEHOLDERS
     for column in _bare_columns(tree):
         if column.name.lower() in known:
@@ -493,6 +493,7 @@ def _projection_names(facts: StreamFacts, f: Fragment, items: Sequence[exp.Expr]
 def _check_notify_where(facts: StreamFacts, f: Fragment, names: list[str]) -> None:
     _check_deterministic(f, parse_expression(f))
     check_expression(f, "NOTIFY … WHERE")
+    in_spark(parse_expression(f), Meaning(), f)
     for column in parse_expression(f).find_all(exp.Column):
         if facts.calculation is None:
             raise StatementError(

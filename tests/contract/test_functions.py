@@ -98,17 +98,37 @@ def test_picked_rows_and_the_wall_clock_are_verified(
             "CREATE STREAM filtered INTERVAL(10s) SLIDING(10s) FROM nt INTO p (w, n) "
             "AS SELECT _twstart, count(*) FROM nt WHERE ts > now - 1d"
         )
-        for second, value in ((1, "NULL"), (7, "3"), (12, "4"), (31, "5")):
+        for second, value, days in ((1, "NULL", 0), (7, "3", 0), (12, "4", 0), (31, "5", 2)):
+            clock.advance(timedelta(days=days))
             lake.sql(f"INSERT INTO nt VALUES ('2025-05-31 12:00:{second:02}', {value})")
             lake.run()
-        clock.advance(timedelta(days=2))
         found = lake.verify("s")
         assert found.holds
         assert (found.equal_rows, found.left_out_columns) == (6, ("at",))
-        # Two days later no row is of the last day: all windows differ, and none of them counts.
+        # The first window counted 3 rows of the last day; two days later there is none for any window.
         filtered = lake.verify("filtered")
         assert filtered.holds
-        assert filtered.left_out_rows == filtered.expected_rows > 0
+        assert (filtered.equal_rows, filtered.left_out_rows) == (2, 1)
+        assert lake.sql("SELECT n FROM p ORDER BY w").fetchall() == [(3,), (0,), (0,)]
         row = lake.sql("SELECT a, b, c, d, at FROM o ORDER BY w LIMIT 1 OFFSET 1").fetchall()[0]
         assert [str(value)[14:19] for value in (row[0], row[1], row[3])] == ["00:01", "00:07", "00:07"]
         assert (row[2], str(row[4])[:19]) == (None, "2025-06-01 00:00:00")
+
+
+def test_rows_are_changed_by_the_clock_and_by_no_function_of_another_meaning(tmp_path: Path) -> None:
+    clock = ManualClock(datetime(2025, 6, 2, 17, tzinfo=UTC))
+    settings = Settings(timezone="Asia/Shanghai")
+    with Lake(tmp_path / "lake", settings=settings, clock=clock) as lake:
+        lake.sql("CREATE TABLE nt (ts TIMESTAMP, v INT, s VARCHAR(9))")
+        lake.sql(
+            "INSERT INTO nt VALUES (now - 30m, 1, 'a') ('2025-06-02 23:59:59', 2, 'b') "
+            "(1748800000000, 3, 'c')"
+        )
+        # There it is one o'clock on 3 June; the second row is of the day before, the third of 2 June, 01:46.
+        assert (
+            "updated 1 row" in lake.sql("UPDATE nt SET v = 9 WHERE ts >= NOW() - 1h AND ts >= today").message
+        )
+        assert "deleted 1 row" in lake.sql("DELETE FROM nt WHERE ts < today() - 22h").message
+        for condition in ("length(s) > 1", "CAST(ts AS BIGINT) > 0", "concat(s, NULL) = 'b'"):
+            with pytest.raises(LakestreamError, match="in UPDATE and DELETE"):
+                lake.sql(f"DELETE FROM nt WHERE {condition}")
