@@ -21,7 +21,8 @@ from lakestream.compute.inner_windows import (
     has_clauses,
     rewrite_clauses,
 )
-from lakestream.compute.row_functions import Rows, check_calls, rewrite_rows, row_calls
+from lakestream.compute.row_calls import Rows, check_calls, row_calls
+from lakestream.compute.row_functions import rewrite_calls
 from lakestream.errors import LakestreamError, NotSupportedError, StatementError
 from lakestream.language.dialect import DURATION_FUNCTION
 from lakestream.language.expressions import (
@@ -34,6 +35,7 @@ from lakestream.language.expressions import (
     text_of,
 )
 from lakestream.language.functions import Meaning
+from lakestream.language.interpolation import INTERPOLATION
 from lakestream.language.meaning import functions_in_spark, intervals_in_spark
 from lakestream.language.query_clauses import INNER_WINDOW, SLICE_LIMIT
 from lakestream.language.templates import made
@@ -252,6 +254,10 @@ class _Rewriter:
         self._bounds(select)
         if calls := row_calls(_own_nodes(select)):
             self._row_functions(select, relation, calls)
+        elif clause := select.args.get(INTERPOLATION):
+            raise StatementError(
+                "SYNTAX", "RANGE and EVERY belong to interp()", place=place_in(self.fragment, clause)
+            )
         elif has_clauses(select):
             self._clauses(select, relation)
 
@@ -264,14 +270,15 @@ class _Rewriter:
                 f"the function {calls[0].name.lower()}() in this stream",
                 place=place_in(self.fragment, calls[0]),
             )
+        known = self.scope.placeholders
         if relation is not None:
-            rows = Rows(_row_order(relation), relation.types, self.fragment)
+            rows = Rows(_row_order(relation), relation.types, known, self.fragment)
         else:
-            rows = Rows(_query_order(select), {}, self.fragment)
+            rows = Rows(_query_order(select), {}, known, self.fragment)
         group = select.args.get("group")
         check_calls(select, calls, rows)
         keys = cut_rows(self.fragment, select, self._timeline(select, relation))
-        rewrite_rows(select, calls, [*keys, *(group.expressions if group else [])], rows)
+        rewrite_calls(select, calls, [*keys, *(group.expressions if group else [])], rows)
 
     def _single_relation(self, select: exp.Select) -> Relation | None:
         source = select.args.get("from_")

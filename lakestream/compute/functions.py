@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 REFUSED = frozenset(
     {
-        "forecast", "fill_forward", "histogram", "interp", "irate", "cols",
+        "forecast", "fill_forward", "cols",
     }
 )  # fmt: skip
 """Functions of TDengine that give several rows, or need rows outside the window."""
@@ -216,9 +216,17 @@ def _double(node: exp.Expr) -> exp.Expr:
 
 
 def _points(value: exp.Expr, order: RowOrder) -> str:
-    """Return SQL for the array of (t µs, v double), in time order, of the rows that have a value."""
-    point = f"struct(unix_micros({order.time.sql('spark')}) AS t, CAST({value.sql('spark')} AS DOUBLE) AS v)"
+    """Return SQL for the array of (t µs, …, v double), in the order of rows, of those that have a value."""
+    ties = "".join(f"{tie.sql('spark')} AS o{number}, " for number, tie in enumerate(order.ties))
+    time = f"unix_micros({order.time.sql('spark')}) AS t"
+    point = f"struct({time}, {ties}CAST({value.sql('spark')} AS DOUBLE) AS v)"
     return f"array_sort(collect_list({point}) FILTER (WHERE {value.sql('spark')} IS NOT NULL))"
+
+
+def _over_points(points: str, result: str) -> exp.Expr:
+    """Return an aggregate of an array of points ``p``, of each time the first (the smallest key)."""
+    firsts = f"transform(array({points}), p -> filter(p, (q, i) -> NOT q.t <=> get(p, i - 1).t))"
+    return _raw(f"element_at(transform({firsts}, p -> {result}), 1)")
 
 
 def _twa(name: str, arguments: list[exp.Expr], order: RowOrder | None) -> exp.Expr:
@@ -231,7 +239,17 @@ def _twa(name: str, arguments: list[exp.Expr], order: RowOrder | None) -> exp.Ex
     )
     span = "(p[size(p) - 1].t - p[0].t)"
     mean = f"CASE WHEN size(p) = 0 THEN NULL WHEN {span} = 0 THEN p[0].v ELSE {area} / {span} END"
-    return _raw(f"element_at(transform(array({points}), p -> {mean}), 1)")
+    return _over_points(points, mean)
+
+
+def _irate(name: str, arguments: list[exp.Expr], order: RowOrder | None) -> exp.Expr:
+    """irate(x): the change a second between the last two values; a counter that fell began anew from 0."""
+    _expect(name, arguments, 1, 1)
+    points = _points(arguments[0], _ordered(name, order))
+    last, before = "p[size(p) - 1]", "p[size(p) - 2]"
+    change = f"IF({last}.v < {before}.v, {last}.v, {last}.v - {before}.v)"
+    rate = f"{change} * 1e6D / ({last}.t - {before}.t)"
+    return _over_points(points, f"CASE size(p) WHEN 0 THEN NULL WHEN 1 THEN 0D ELSE {rate} END")
 
 
 def _leastsquares(name: str, arguments: list[exp.Expr], order: RowOrder | None) -> exp.Expr:
@@ -288,5 +306,6 @@ _RULES: dict[str, _Rule] = {
     "hyperloglog": _of_one(exp.ApproxDistinct),
     "group_concat": _group_concat,
     "twa": _twa,
+    "irate": _irate,
     "leastsquares": _leastsquares,
 }

@@ -16,9 +16,9 @@ AGGREGATES = frozenset(
 """Spark's aggregates that sqlglot has no class of its own for."""
 
 OWN_AGGREGATES = frozenset(
-    {"apercentile", "elapsed", "first_row", "group_concat", "hyperloglog", "last_row", "leastsquares"}
+    {"apercentile", "elapsed", "first_row", "group_concat", "hyperloglog", "irate", "last_row"}
     | {"percentile", "spread", "std", "stddev", "stddev_pop", "stddev_samp", "twa", "var_pop", "var_samp"}
-    | {"variance"}
+    | {"leastsquares", "variance"}
 )
 """Aggregates of TDengine that Spark has not, or has with another meaning."""
 

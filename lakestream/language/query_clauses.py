@@ -15,6 +15,8 @@ from sqlglot.errors import ParseError
 from sqlglot.parsers.spark import SparkParser
 from sqlglot.tokenizer_core import TokenType
 
+from lakestream.language.interpolation import InterpolationParser
+
 if TYPE_CHECKING:
     from sqlglot.tokenizer_core import Token
 
@@ -22,7 +24,7 @@ SLICES, INNER_WINDOW, SLICE_LIMIT = "slices", "inner_window", "slice_limit"
 """The arguments of a select that hold its clauses of TDengine."""
 
 WINDOWS = ("SESSION", "STATE_WINDOW", "EVENT_WINDOW", "COUNT_WINDOW", "INTERVAL")
-FOREIGN_CLAUSES = dict.fromkeys(("RANGE", "EVERY", "SURROUND", "WATERMARK", "WINDOW_OFFSET", "JLIMIT"), "")
+FOREIGN_CLAUSES = dict.fromkeys(("SURROUND", "WATERMARK", "WINDOW_OFFSET", "JLIMIT"), "")
 """Clauses of TDengine's queries that a query here does not have, and what to write instead."""
 
 _BEFORE_A_BRACKET = (*WINDOWS, "FILL", "TRUE_FOR", "SLIDING", *FOREIGN_CLAUSES)
@@ -69,7 +71,7 @@ class ForeignClauseError(ParseError):
         self.clause, self.start, self.end = clause, start, end
 
 
-class TDengineParser(SparkParser):
+class TDengineParser(InterpolationParser):
     """Spark's parser, and TDengine's clauses at the end of a query."""
 
     # ``unique(c)`` is a function of TDengine, no constraint.
@@ -85,7 +87,9 @@ class TDengineParser(SparkParser):
 
     def _parse_table_alias(self, alias_tokens=None):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN202
         at_version = self._curr and self._curr.token_type is TokenType.PARAMETER
-        return None if at_version or self._at_clause() else super()._parse_table_alias(alias_tokens)
+        if at_version or self._at_clause():
+            return None
+        return super()._parse_table_alias(alias_tokens)  # type: ignore[no-untyped-call]
 
     def _parse_version(self) -> exp.Version | None:
         """Read ``VERSION AS OF 3`` and its like, and Delta's ``table@v3`` and ``table@yyyyMMddHHmmssSSS``."""
@@ -100,7 +104,7 @@ class TDengineParser(SparkParser):
     def _parse_query_modifiers(self, this):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN202
         this = super()._parse_query_modifiers(this)
         if isinstance(this, exp.Select):
-            for parse in (self._parse_inner_window, self._parse_slice_limit):
+            for parse in (self._parse_inner_window, self._parse_interpolation, self._parse_slice_limit):
                 if parse(this):
                     this = super()._parse_query_modifiers(this)
             self._refuse_foreign_clause()

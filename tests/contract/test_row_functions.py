@@ -21,6 +21,9 @@ pytestmark = pytest.mark.spark
 CASES: list[dict[str, Any]] = yaml.safe_load(
     Path(__file__).with_name("row_functions.yaml").read_text("utf-8")
 )
+STREAMED = [
+    (number, case) for number, case in enumerate(CASES) if case.get("only") == "stream" or "types" in case
+]
 COLUMNS = ("ts", "v", "d", "b", "s")
 BEGIN = datetime(2025, 1, 1, tzinfo=UTC)
 ROWS = [
@@ -37,41 +40,67 @@ def at(second: float) -> datetime:
     return BEGIN + timedelta(seconds=second)
 
 
-def write(lake: Lake, rows: list[tuple[Any, ...]]) -> None:
-    lake.insert("nt", [dict(zip(COLUMNS, (at(row[0]), *row[1:]), strict=True)) for row in rows])
+def write(lake: Lake, table: str, rows: list[tuple[Any, ...]]) -> None:
+    lake.insert(table, [dict(zip(COLUMNS, (at(row[0]), *row[1:]), strict=True)) for row in rows])
 
 
-def width(case: dict[str, Any]) -> int:
-    return len(case["rows"][0]) if case["rows"] else 2
+def others(case: dict[str, Any]) -> range:
+    """Return the numbers of the columns behind the first one."""
+    return range(1, len(case["rows"][0]) if case["rows"] else 2)
+
+
+def name(value: object) -> str:
+    return str(value["query"])[:70] if isinstance(value, dict) else ""
 
 
 @pytest.fixture(scope="module")
 def lake(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Iterator[Lake]:
-    """Return a lake with a stream per case, of which half saw some rows late, in another order."""
+    """Return a lake with the rows in a table."""
     with Lake(tmp_path_factory.mktemp("lake"), spark=spark, settings=Settings()) as lake:
-        lake.sql("CREATE TABLE nt (ts TIMESTAMP, v INT, d DOUBLE, b BOOL, s VARCHAR(10))")
-        for number, case in enumerate(CASES):
-            columns = ", ".join(["t", *(f"c{n}" for n in range(1, width(case)))])
-            query = case["query"].replace("FROM rows", "FROM %%trows")
-            stream = f"CREATE STREAM s{number} INTERVAL(1m) SLIDING(1m) FROM nt INTO o{number} ({columns})"
-            lake.sql(f"{stream} AS SELECT {query}")
-        write(lake, [row for row in ROWS if row[0] in (0, 20, 50)] + [(60, 0, 0.0, True, "z")])
-        assert not lake.run().failed
-        write(lake, [row for row in ROWS if row[0] in (40, 10)])
-        assert not lake.run().failed
-        write(lake, [row for row in ROWS if row[0] == 30])
-        assert not lake.run().failed
+        for table in ("nt", "six"):
+            lake.sql(f"CREATE TABLE {table} (ts TIMESTAMP, v INT, d DOUBLE, b BOOL, s VARCHAR(10))")
+        write(lake, "six", ROWS)
         yield lake
+
+
+@pytest.fixture(scope="module")
+def streams(lake: Lake) -> Lake:
+    """Return the lake with a stream for each case that has one, which saw most of the rows late."""
+    for number, case in STREAMED:
+        names = [f"c{n} COMPOSITE KEY" if "histogram" in case["query"] else f"c{n}" for n in others(case)]
+        query = case["query"].replace("FROM rows", "FROM %%trows")
+        stream = f"CREATE STREAM s{number} INTERVAL(1m) SLIDING(1m) FROM nt INTO o{number}"
+        lake.sql(f"{stream} ({', '.join(['t', *names])}) AS SELECT {query}")
+    for seconds in ((0, 20, 50), (40, 10), (30,)):
+        write(lake, "nt", [row for row in [*ROWS, (60, 0, 0.0, True, "z")] if row[0] in (60, *seconds)])
+        assert not lake.run().failed
+    return lake
+
+
+def read(lake: Lake, query: str) -> list[list[Any]]:
+    return [list(map(second, row)) for row in lake.sql(query).fetchall()]
 
 
 def second(value: object) -> object:
     return (value - BEGIN).total_seconds() if isinstance(value, datetime) else value
 
 
-@pytest.mark.parametrize("number", range(len(CASES)), ids=lambda number: str(CASES[number]["query"])[:70])
-def test_figures_of_a_stream(number: int, lake: Lake) -> None:
-    found = lake.sql(f"SELECT * FROM o{number} ORDER BY t").fetchall()
-    assert [list(map(second, row)) for row in found] == [
+def in_order(rows: list[list[Any]]) -> list[list[Any]]:
+    return sorted(rows, key=lambda row: (row[0], str(row[1])))
+
+
+def expected(case: dict[str, Any]) -> list[list[Any]]:
+    return [
         [pytest.approx(value) if isinstance(value, float) else value for value in row]
-        for row in CASES[number]["rows"]
+        for row in in_order(case["rows"])
     ]
+
+
+@pytest.mark.parametrize(("number", "case"), STREAMED, ids=name)
+def test_figures_of_a_stream(number: int, case: dict[str, Any], streams: Lake) -> None:
+    assert in_order(read(streams, f"SELECT * FROM o{number}")) == expected(case)
+    if case.get("verified"):
+        assert streams.verify(f"s{number}").holds
+    if "types" in case:
+        types = [row[1] for row in streams.sql(f"DESCRIBE o{number}").fetchall()][1:]
+        assert [*map(str.lower, types)][: len(case["types"])] == case["types"]

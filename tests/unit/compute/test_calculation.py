@@ -104,7 +104,7 @@ def test_a_number_cast_to_timestamp_counts_milliseconds() -> None:
     assert "CAST('2025-01-01' AS TIMESTAMP)" in sql.query.sql("spark")
 
 
-@pytest.mark.parametrize("name", ["interp", "cols", "forecast"])
+@pytest.mark.parametrize("name", ["fill_forward", "cols", "forecast"])
 def test_functions_that_do_not_fit_a_window_are_refused_by_name(name: str) -> None:
     with pytest.raises(NotSupportedError, match=name) as refused:
         compiled(f"SELECT _twstart,\n  {name}(v, 1) FROM %%trows")

@@ -128,7 +128,6 @@ def test_only_a_query_is_a_query() -> None:
         ("INTERVAL(10s) GROUP BY v", "NOT_SUPPORTED", 23),
         ("EVENT_WINDOW(START WITH v > 1)", "SYNTAX", 52),
         ("SLIMIT 1", "SYNTAX", 30),
-        ("RANGE('a', 'b')", "NOT_SUPPORTED", 23),
     ],
 )
 def test_a_window_of_a_query_that_cannot_be_is_refused(window: str, code: str, column: int) -> None:
