@@ -291,7 +291,9 @@ class Cutting:
         windows = self._windows(touched)
         for group in touched:
             old = known[group.gid]
-            start = _start_of_open(windows.get(group.gid, []), old["resume"])
+            resume = old["resume"]
+            is_cut = resume is not None and resume <= old["safe"]
+            start = _start_of_open(windows.get(group.gid, []), resume if is_cut else None)
             ends = [row["high"] for row in windows.get(group.gid, []) if start is None or row["low"] < start]
             found[group.gid] = (
                 start,

@@ -240,10 +240,16 @@ class Stream:
     @property
     def detection(self) -> Detection:
         """How the stream finds out which windows fire, commit by commit."""
-        touches = self.deletes or self.follows_updates
-        opens = self.definition.options.expires_closed
+        touches, options = self.deletes or self.follows_updates, self.definition.options
         return Detection(
-            self.grid, self.group_columns, self.watermark, self.refires, touches, self.expiry, opens
+            self.grid,
+            self.group_columns,
+            self.watermark,
+            self.refires,
+            touches,
+            self.expiry,
+            # Where the clock closes windows, the mark says nothing.
+            "any" if options.by_clock else "not closed" if options.expires_closed else "beyond",
         )
 
     @property

@@ -306,9 +306,24 @@ class Tick:
             self._take_cut(self._cutting.again(part))
             return
         self._state_view()
+        if not self.stream.refires and not self.stream.grid.depends_on_first:
+            self._begin_earlier(part)
         self._fire(self.stream.recalculated_sql(STATE, self.plan.upto, part))
         if self._notices is not None:
             self._notices.closed(again=True)
+
+    def _begin_earlier(self, part: Part) -> None:
+        """Have the groups begin with the first row that the source has of a part, if it was left out."""
+        low = EVER[0] if part.overlap_us is None else part.overlap_us
+        high = EVER[1] if part.to_us is None else part.to_us
+        self.relations.rows_at(self.plan.upto, [(low, high)])
+        early = f"SELECT _ls_gid AS gid, min(_ls_ts) AS early FROM {ROWS} GROUP BY _ls_gid"
+        names = "".join(f", s.{name}" for name in self.stream.group_columns)
+        known = self.spark.sql(
+            f"SELECT s.gid{names}, least(s.first, e.early) AS first, s.newest "
+            f"FROM {STATE} s LEFT JOIN ({early}) e ON s.gid = e.gid"
+        )
+        self.spark.createDataFrame(known.toArrow()).coalesce(1).createOrReplaceTempView(STATE)
 
     def _fire(self, detected: str) -> None:
         """Let the windows of a detection result fire, over the source as it is; the state stays."""

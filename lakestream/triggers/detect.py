@@ -20,7 +20,7 @@ State is two instants a group (first, newest), so it is a function of the histor
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
     from lakestream.triggers.grid import Grid
@@ -61,7 +61,7 @@ class Detection(_Firings):
 
     ``watermark`` and ``expiry`` (None: rows never expire) are in microseconds; ``refires`` says whether
     a written row makes windows that have fired fire again, ``deletes`` whether a deleted one does,
-    ``opens`` whether a late row that does not still opens windows that have not closed.
+    ``opens`` which rows open windows: those beyond the mark, those in windows that are not closed, or any.
     """
 
     grid: Grid
@@ -70,7 +70,7 @@ class Detection(_Firings):
     refires: bool
     deletes: bool = False
     expiry: int | None = None
-    opens: bool = False
+    opens: Literal["beyond", "not closed", "any"] = "beyond"
 
     def sql(self, changes: str, state: str) -> str:
         """Return the SQL that turns changes and state into one row per group and commit.
@@ -102,7 +102,7 @@ class Detection(_Firings):
             closed_before=self.grid.closed(mark_before, "first_before"),
             mark_before=mark_before,
             opens=self._opens(mark_before),
-            earlier="true" if self.refires or not self.opens else "false",
+            earlier="true" if self.refires else "false",
             low=self.grid.low("lowest", "first"),
             high=self.grid.high("highest", "first"),
         )
@@ -127,10 +127,10 @@ class Detection(_Firings):
 
     def _opens(self, mark_before: str) -> str:
         """Return SQL of the first instant of rows that open windows (NULL: none of them does)."""
-        if self.refires:
+        if self.refires or self.opens == "any":
             return "low_ts"
         opens = f"low_ts > {mark_before}"
-        if self.opens:
+        if self.opens == "not closed":
             opens = f"{self.grid.begun('low_ts', 'low_ts')} > {self.grid.closed(mark_before, 'low_ts')}"
         return f"CASE WHEN newest_before IS NULL OR {opens} THEN low_ts END"
 

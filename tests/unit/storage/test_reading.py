@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import shutil
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -21,11 +22,11 @@ from lakestream.storage.delta import (
     timestamp_literal,
     update_where,
 )
+from lakestream.storage.log import Rewrites, commit_name
 from lakestream.storage.types import delta_field
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from lakestream.storage.catalog import Catalog, TableInfo
 
@@ -96,6 +97,19 @@ def test_updates_and_deletes_are_changes(table: Table) -> None:
     assert kinds == [(True, True, False), (False, True, True), (False, True, True)]
     with pytest.raises(StorageError, match="EDIT_FAILED"):
         delete_where(table, "nothing = 1")
+
+
+def test_commits_that_rewrite_are_looked_for_once_and_as_far_as_the_log_goes_back(table: Table) -> None:
+    update_where(table, {"v": "v + 10"}, f"ts = {timestamp_literal(S)}")
+    assert table.rewrites(2, 6) == [6]
+    delete_where(table, "v = 2.0")
+    table.handle.optimize.compact()
+    assert table.rewrites(0, table.version) == [6, 7]
+    assert table.rewrites(6, table.version) == [7]
+    assert table.rewrites(7, table.version) == []
+    (Path(table.path) / commit_name(6)).unlink()
+    assert table.rewrites(0, table.version) == [6, 7]
+    assert Rewrites(table.path).within(0, table.version) == [7]
 
 
 def test_a_column_may_have_any_name(catalog: Catalog) -> None:
