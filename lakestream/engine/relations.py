@@ -39,7 +39,7 @@ CHANGED, BEFORE, EXCLUDED, STATE, CHANGES, FIRED, EXTREMES, UPDATED, GROUPS, PRE
     "ls_groups",
     "ls_present",
 )
-_RAW = "ls_raw"
+_RAW, _REWRITTEN = "ls_raw", "ls_rewritten"
 EMPTY_CHANGES = "CAST(0 AS BIGINT) AS _commit_version, '' AS _change_type, 1L AS _ls_sign"
 """What changed rows have beside the source's columns."""
 
@@ -197,17 +197,41 @@ class Relations:
         """
         if not self.stream.counts_rewritten or self.plan.kind == "recalculation":
             return None
-        commits = self.tables.open(self._path).rewrites(self.history.version, version)
-        skipped = self.history.skipped
+        rewrites, skipped = self.tables.open(self._path).rewrites, self.history.skipped
+        commits = rewrites.within(self.history.version, version)
         taken = [v for v in commits if not any(after < v <= upto for after, upto in skipped)]
+        self._note_times([version for version in taken if version not in rewrites.times], rewrites.times)
+        taken = [version for version in taken if _meets(rewrites.times[version], spans)]
         if not taken:
             return None
-        columns = self.stream.changed_columns
-        parts = [self.transport.changes(self._path, after, upto, columns) for after, upto in _runs(taken)]
-        reduce(lambda one, other: one.unionByName(other), parts).createOrReplaceTempView(_RAW)
-        time = f"unix_micros({quoted(self.stream.source.info.time_column)})"
+        columns, time = self.stream.changed_columns, self._time
+        self._changes_of(taken).createOrReplaceTempView(_REWRITTEN)
         within = " OR ".join(f"({time} >= {low}L AND {time} < {high}L)" for low, high in spans)
-        return self.spark.sql(f"SELECT * FROM ({self.stream.rewritten_sql(_RAW, columns)}) WHERE {within}")
+        return self.spark.sql(
+            f"SELECT * FROM ({self.stream.rewritten_sql(_REWRITTEN, columns)}) WHERE {within}"
+        )
+
+    @property
+    def _time(self) -> str:
+        return f"unix_micros({quoted(self.stream.source.info.time_column)})"
+
+    def _changes_of(self, versions: Sequence[int]) -> DataFrame:
+        columns = self.stream.changed_columns
+        parts = [self.transport.changes(self._path, after, upto, columns) for after, upto in _runs(versions)]
+        return reduce(lambda one, other: one.unionByName(other), parts)
+
+    def _note_times(self, versions: Sequence[int], times: dict[int, tuple[int, int] | None]) -> None:
+        """Note of what time the rows were that commits took away or wrote anew: most are read once only."""
+        if not versions:
+            return
+        self._changes_of(versions).createOrReplaceTempView(_REWRITTEN)
+        found = self.spark.sql(
+            f"SELECT CAST(_commit_version AS BIGINT) AS v, min({self._time}) AS low, "
+            f"max({self._time}) AS high FROM {_REWRITTEN} "
+            f"WHERE _change_type IN ('update_preimage', 'delete') GROUP BY 1"
+        ).toArrow()
+        known = {row["v"]: (row["low"], row["high"]) for row in found.to_pylist() if row["low"] is not None}
+        times |= {version: known.get(version) for version in versions}
 
     def _rows_before(self, spans: Spans) -> str | None:
         """Register the source's rows of the spans as they were before the tick; None for no such rows."""
@@ -269,6 +293,11 @@ class Relations:
             transport = SparkTransport(self.spark, self.tables)
         rows = transport.rows(info.path, version, read.relation.columns, info.time_column, [(lower, upper)])
         rows.createOrReplaceTempView(read.view)
+
+
+def _meets(times: tuple[int, int] | None, spans: Spans) -> bool:
+    """Return whether a first and a last time (µs; None: there is none) may lie in one of the spans."""
+    return times is not None and any(low <= times[1] and times[0] < high for low, high in spans)
 
 
 def _runs(versions: Sequence[int]) -> list[tuple[int, int]]:

@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     Rows: TypeAlias = Any  # an Arrow table (which has no types) or a DataFrame
 
 
+_SHOWN = "ls_shown"
 _FINDING = (UpdateWindows, DetectWindows, AdmitRows, FireInstants, FireByClock)
 """The stages that find out what fires: where that is nothing, the rest is not run."""
 
@@ -448,6 +449,8 @@ class Tick:
 
     def _shown(self) -> str | None:
         """Return SQL of the open windows that MAX_DELAY has shown, where rows of them may have gone."""
+        import pyarrow as pa
+
         options = self.stream.definition.options
         if options.max_delay is None or self.plan.extra.get("appends_only") or self.landed:
             return None
@@ -462,8 +465,10 @@ class Tick:
         found = listed & {*zip(opened["gid"].to_pylist(), opened["low"].to_pylist(), strict=True)}
         if not found:
             return None
-        values = ", ".join(f"({gid}L, {low}L)" for gid, low in sorted(found))
-        return f"SELECT gid, collect_list(low) AS lows FROM VALUES {values} AS t(gid, low) GROUP BY gid"
+        gids, lows = zip(*sorted(found), strict=True)
+        shown = pa.table({"gid": pa.array(gids, pa.int64()), "low": pa.array(lows, pa.int64())})
+        self.spark.createDataFrame(shown).coalesce(1).createOrReplaceTempView(_SHOWN)
+        return f"SELECT gid, collect_list(low) AS lows FROM {_SHOWN} GROUP BY gid"
 
     def _cut(self, *, may_pass: bool) -> None:
         """Cut windows by what rows there are."""

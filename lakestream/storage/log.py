@@ -97,10 +97,15 @@ def read_commits(path: str, after: int, upto: int) -> list[CommitInfo]:
 
 
 class Rewrites:
-    """The commits of a table that took rows away or wrote them anew, as far as it was looked through."""
+    """The commits of a table that took rows away or wrote them anew, as far as it was looked through.
+
+    ``times`` are the first and the last time (µs) of the rows as they were before such a commit, by its
+    version, where that is known; None where it took none away.
+    """
 
     def __init__(self, path: str) -> None:
         self._path = path
+        self.times: dict[int, tuple[int, int] | None] = {}
         self._span: tuple[int, int] | None = None
         self._versions: list[int] = []
 

@@ -243,15 +243,13 @@ class Table:
         """Whether the change feed is on."""
         return self.properties.get("delta.enableChangeDataFeed", "false").lower() == "true"
 
-    def rewrites(self, after: int, upto: int) -> list[int]:
-        """Return the versions in ``(after, upto]`` that took rows away or wrote them anew, in order.
-
-        Each commit is looked at once; those that the log no longer has are not among them.
-        """
+    @property
+    def rewrites(self) -> Rewrites:
+        """What is known of the commits that took rows away or wrote them anew."""
         with self.guard:
             if self._rewrites[0] != self.table_id:
                 self._rewrites = (self.table_id, Rewrites(self.path))
-            return self._rewrites[1].within(after, upto)
+            return self._rewrites[1]
 
     def transaction_version(self, app: str) -> int | None:
         """Return the last transaction version of an application id at the version seen last."""

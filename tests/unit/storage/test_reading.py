@@ -101,14 +101,14 @@ def test_updates_and_deletes_are_changes(table: Table) -> None:
 
 def test_commits_that_rewrite_are_looked_for_once_and_as_far_as_the_log_goes_back(table: Table) -> None:
     update_where(table, {"v": "v + 10"}, f"ts = {timestamp_literal(S)}")
-    assert table.rewrites(2, 6) == [6]
+    assert table.rewrites.within(2, 6) == [6]
     delete_where(table, "v = 2.0")
     table.handle.optimize.compact()
-    assert table.rewrites(0, table.version) == [6, 7]
-    assert table.rewrites(6, table.version) == [7]
-    assert table.rewrites(7, table.version) == []
+    assert table.rewrites.within(0, table.version) == [6, 7]
+    assert table.rewrites.within(6, table.version) == [7]
+    assert table.rewrites.within(7, table.version) == []
     (Path(table.path) / commit_name(6)).unlink()
-    assert table.rewrites(0, table.version) == [6, 7]
+    assert table.rewrites.within(0, table.version) == [6, 7]
     assert Rewrites(table.path).within(0, table.version) == [7]
 
 
