@@ -232,12 +232,11 @@ class Cutting:
         names = "".join(f", any_value({name}) AS {name}" for name in self.stream.group_columns)
         safe, late = ("s.safe", "count_if(kept AND ts <= safe)") if len(self.state) else ("NULL", "0L")
         listed = f", collect_set(at) FILTER (WHERE came) AS {EXPIRED}" if self.stream.keeps_expired else ""
-        joining = "CAST(NULL AS BIGINT)"
+        joining, behind = "CAST(NULL AS BIGINT)", ""
         if self.stream.keeps_closed and len(self.state):
+            # Rows of overlapping windows may be in one that has closed and in one that is open.
+            behind = f", IF(s.{CLOSED} IS NULL, NULL, least(s.{CLOSED}, s.resume)) AS behind"
             joining = "min(ts) FILTER (WHERE kept AND ts <= safe AND coalesce(ts >= behind, true))"
-        behind = (
-            f", least(s.{CLOSED}, s.resume) AS behind" if self.stream.keeps_closed and len(self.state) else ""
-        )
         judged = (
             f"SELECT c.* EXCEPT (ts, kept), {safe} AS safe{behind}, IF({expired}, NULL, c.ts) AS ts, "
             f"c.kept AND NOT ({expired}) AS kept, c.ts AS at, c.kept AND ({expired}) AS came "
