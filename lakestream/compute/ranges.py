@@ -15,6 +15,7 @@ from sqlglot import exp
 from lakestream.compute.calculation import ALIAS
 from lakestream.compute.functions import aggregates
 from lakestream.compute.panes import partials
+from lakestream.triggers.assign import ORDER_OF_ROWS
 from lakestream.triggers.sqltime import floor_div
 
 if TYPE_CHECKING:
@@ -140,7 +141,7 @@ class Ranges:
 
         Rows of one instant count as far as they were there when the window fired.
         """
-        order = "_ls_ts, _ls_c NULLS LAST"
+        order = ORDER_OF_ROWS if self.reach.by_order else "_ls_ts, _ls_c NULLS LAST"
         frame = f"OVER (PARTITION BY _ls_gid, {self._stretch('_ls_ts')} ORDER BY {order})"
         condition = self.calculation.query.args.get("where")
         only = f" FILTER (WHERE {condition.this.sql('spark')})" if condition else ""

@@ -17,7 +17,8 @@ from lakestream.engine.refused import spark_message
 from lakestream.engine.relations import CHANGED, EMPTY_CHANGES, empty_view
 from lakestream.engine.state import GroupState
 from lakestream.engine.stream import quoted
-from lakestream.triggers.assign import ORDER, Move
+from lakestream.storage.delta import POSITION
+from lakestream.triggers.assign import ORDER, ORDER_OF_ROWS, Move
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,7 +42,7 @@ STALE = "stale"
 _MARKS = {0: None, 1: FLUSH, 2: STALE}
 """What the number of that row (_ls_n) says: how the state came to be."""
 
-_HELD = ("_ls_ts", "_ls_v", "_ls_c", "_ls_n", "_ls_due")
+_HELD = ("_ls_ts", "_ls_v", "_ls_c", "_ls_n", "_ls_due", "_ls_p")
 """What the state has of a row beside the source's columns (BIGINT)."""
 
 ERRORS = {
@@ -94,7 +95,8 @@ class Admission:
         """Judge the changed rows; register ``ls_windows`` and ``ls_rows`` of the windows that are over."""
         known = newest_of(self.state)
         self.relations.events(self.stream.changed_columns)
-        self.spark.sql(judged_sql(self.stream, self._arrival(known))).createOrReplaceTempView(JUDGED)
+        judged = judged_sql(self.stream, self._arrival(known), placed=self.stream.keeps_order)
+        self.spark.sql(judged).createOrReplaceTempView(JUDGED)
         commits = self._commits(known)
         newest = commits[-1].newest if commits else self._passed(known)
         move = self._move(known, newest)
@@ -154,7 +156,7 @@ class Admission:
         if rows is None:
             self.spark.sql(empty_held_sql(self.stream)).createOrReplaceTempView(HELD)
             return
-        self.spark.createDataFrame(_without_marker(rows)).coalesce(1).createOrReplaceTempView(HELD)
+        self.spark.createDataFrame(_held(rows)).coalesce(1).createOrReplaceTempView(HELD)
 
     def _mark(self, move: Move) -> None:
         assert self.stream.assigner is not None
@@ -272,27 +274,35 @@ def _marker_at(rows: pa.Table) -> int:
     return int(pc.index(rows["_ls_v"], _MARKER).as_py())
 
 
-def _without_marker(rows: pa.Table) -> pa.Table:
+def _held(rows: pa.Table) -> pa.Table:
+    """Return the rows of a state without its marker; those that an older lakestream held have no place."""
+    import pyarrow as pa
     import pyarrow.compute as pc
 
-    return rows.filter(pc.not_equal(rows["_ls_v"], _MARKER))
+    held = rows.filter(pc.not_equal(rows["_ls_v"], _MARKER))
+    if "_ls_p" in held.column_names:
+        return held
+    return held.append_column("_ls_p", pa.nulls(held.num_rows, pa.int64()))
 
 
 # --- SQL over the relations of a tick ---
 
 
-def judged_sql(stream: Stream, arrival: int | None, columns: Sequence[str] = ()) -> str:
+def judged_sql(
+    stream: Stream, arrival: int | None, columns: Sequence[str] = (), *, placed: bool = False
+) -> str:
     """Return SQL of the written rows with their commit and time; ``arrival`` is the time of all of them.
 
-    ``columns`` are other ones than those that the stream uses.
+    ``columns`` are other ones than those that the stream uses; ``placed``: the rows have their place.
     """
     time = stream.time_us if arrival is None else f"{arrival}L"
     written = CHANGED
     if stream.exact:  # alike rows of a net change come as one, with their number
         written = f"(SELECT *, explode(sequence(1L, _ls_sign)) FROM {CHANGED} WHERE _ls_sign > 0)"
     return (
-        f"SELECT {_columns(stream, columns)}, CAST(_commit_version AS BIGINT) AS _ls_v, {time} AS _ls_ts "
-        f"FROM {written} WHERE _change_type IN ('insert', 'update_postimage'){stream.of_subtable()}"
+        f"SELECT {_columns(stream, columns)}, CAST(_commit_version AS BIGINT) AS _ls_v, {time} AS _ls_ts, "
+        f"{POSITION if placed else _literal(None)} AS _ls_p FROM {written} "
+        f"WHERE _change_type IN ('insert', 'update_postimage'){stream.of_subtable()}"
     )
 
 
@@ -303,10 +313,14 @@ def empty_held_sql(stream: Stream) -> str:
 
 
 def held_again_sql(stream: Stream, rows: str, before: int | None) -> str:
-    """Return SQL of rows of the source as if they had been held since the mark was at ``before`` (µs)."""
+    """Return SQL of rows of the source as if they had been held since the mark was at ``before`` (µs).
+
+    Where the order of rows does not count, it must not show in which commit a row came.
+    """
+    place = "_ls_v, _ls_p" if stream.keeps_order else f"0L AS _ls_v, {_literal(None)} AS _ls_p"
     released = "CAST(NULL AS BIGINT)" if before is None else f"CASE WHEN _ls_ts <= {before}L THEN 0L END"
     return (
-        f"SELECT {_columns(stream)}, _ls_ts, 0L AS _ls_v, {released} AS _ls_c, "
+        f"SELECT {_columns(stream)}, _ls_ts, {place}, {released} AS _ls_c, "
         f"CAST(NULL AS BIGINT) AS _ls_n, CAST(NULL AS BIGINT) AS _ls_due FROM {rows}"
     )
 
@@ -316,14 +330,14 @@ def admitted_sql(stream: Stream, judgement: Judgement) -> str:
     assert stream.assigner is not None
     columns, reached = _columns(stream), judgement.reached()
     condition = f" AND ({stream.condition})" if stream.condition else ""
-    # Under EXACT it must not show in which commit a row came.
-    version = "0L AS _ls_v" if stream.exact else "_ls_v"
+    version = "0L AS _ls_v" if stream.exact and not stream.keeps_order else "_ls_v"
     fresh = (
-        f"SELECT {columns}, _ls_ts, {version}, {reached} AS _ls_c, CAST(NULL AS BIGINT) AS _ls_n, "
+        f"SELECT {columns}, _ls_ts, {version}, _ls_p, {reached} AS _ls_c, CAST(NULL AS BIGINT) AS _ls_n, "
         f"true AS _ls_waited FROM ({_with_mark(judgement.marks)}) "
         f"WHERE _ls_ts IS NOT NULL AND (_ls_mark IS NULL OR _ls_ts >= _ls_mark){condition}"
     )
-    held = f"SELECT {columns}, _ls_ts, _ls_v, coalesce(_ls_c, {reached}), _ls_n, _ls_c IS NULL FROM {HELD}"
+    moved = f"coalesce(_ls_c, {reached})"
+    held = f"SELECT {columns}, _ls_ts, _ls_v, _ls_p, {moved}, _ls_n, _ls_c IS NULL FROM {HELD}"
     groups = "".join(
         f", {group} AS {name}" for group, name in zip(stream.groups, stream.group_columns, strict=True)
     )
@@ -333,7 +347,7 @@ def admitted_sql(stream: Stream, judgement: Judgement) -> str:
     )
     hashed = ", ".join(quoted(name) for name in stream.hashed_columns)
     marked = f"SELECT *, xxhash64({hashed}) AS _ls_h FROM ({fresh} UNION ALL {held})"
-    order = f", struct(_ls_ts, _ls_c, _ls_v, _ls_h) AS {ORDER}" if stream.calculation.orders_rows else ""
+    order = f", struct({ORDER_OF_ROWS}) AS {ORDER}" if stream.calculation.orders_rows else ""
     return f"SELECT *, {stream.group_id()} AS _ls_gid{groups}{looked_at}{order} FROM ({marked})"
 
 

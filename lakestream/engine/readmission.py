@@ -7,6 +7,7 @@ that it may be in and all later ones are made anew from the source as it is, and
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from lakestream.compute.calculation import ROWS
@@ -29,6 +30,7 @@ from lakestream.engine.instants import latest
 from lakestream.engine.relations import CHANGED, EVER
 from lakestream.engine.state import GroupState
 from lakestream.engine.stream import Part
+from lakestream.storage.delta import read_commits
 from lakestream.triggers.assign import Move
 
 if TYPE_CHECKING:
@@ -62,7 +64,8 @@ class Readmission(Admission):
     def run(self) -> Admitted:
         """Admit the changed rows; register ``ls_windows`` and ``ls_rows`` of the windows to be written."""
         self.relations.changes(self.stream.changed_columns)
-        self.spark.sql(judged_sql(self.stream, None)).createOrReplaceTempView(JUDGED)
+        judged = judged_sql(self.stream, None, placed=self.stream.keeps_order)
+        self.spark.sql(judged).createOrReplaceTempView(JUDGED)
         changes = self._changes()
         admitted = self._admitted(changes, newest_of(self.state))
         return replace(admitted, errors=self._without_time(changes))
@@ -96,6 +99,8 @@ class Readmission(Admission):
         """Return whether all rows are new ones beyond the mark: no window was written without them."""
         if self.everything or changes.gone or mark_of_state(self.state) == STALE:
             return False
+        if self._rows_moved or (self.stream.keeps_order and not self.plan.extra.get("appends_only")):
+            return False
         if self.plan.kind == FLUSH or changes.oldest is None or known is None:
             return True
         return mark_of_state(self.state) != FLUSH and changes.oldest > known - self.stream.watermark
@@ -110,7 +115,7 @@ class Readmission(Admission):
 
     def _anew(self, changes: _Changes, known: int | None) -> Admitted:
         """Make the windows anew that are over later than the first change, from the rows they may hold."""
-        whole = self.everything or known is None or mark_of_state(self.state) == STALE
+        whole = self.everything or known is None or mark_of_state(self.state) == STALE or self._rows_moved
         newest = latest(known, changes.newest)
         if whole or (
             changes.newest_gone is not None and newest is not None and changes.newest_gone >= newest
@@ -121,12 +126,21 @@ class Readmission(Admission):
         lower = None if before is None else self._needed_from(before)
         if lower is None:
             before, lower = None, EVER[0]
-        self.relations.rows_at(self.plan.upto, [(lower, EVER[1])])
+        rows_at = self.relations.placed_rows_at if self.stream.keeps_order else self.relations.rows_at
+        rows_at(self.plan.upto, [(lower, EVER[1])])
         self.spark.sql(held_again_sql(self.stream, ROWS, before)).createOrReplaceTempView(HELD)
         self.spark.sql(f"{judged_sql(self.stream, None)} AND false").createOrReplaceTempView(JUDGED)
         self._admit(Move(before, mark, ends=self.plan.kind == FLUSH))
         state = GroupState() if newest is None else self._next(newest)
         return Admitted(state, changes.rows, 0, None, Part(overlap_us=before))
+
+    @cached_property
+    def _rows_moved(self) -> bool:
+        """Whether rows of equal time, which count by their place, may have another order now."""
+        if not self.stream.keeps_order:
+            return False
+        commits = read_commits(self.stream.source.info.path, self.plan.after, self.plan.upto)
+        return any(commit.moves_rows for commit in commits)
 
     def _before(self, changes: _Changes, mark: int) -> int:
         """Return the last instant (µs) by which the windows that are over are as they were."""

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 from lakestream.compute.calculation import ROWS
 from lakestream.engine.names import visible_columns
 from lakestream.engine.stream import quoted
-from lakestream.engine.transport import ARROW, ArrowTransport, SparkTransport
+from lakestream.engine.transport import ARROW, ArrowTransport, SparkTransport, unplaced
+from lakestream.storage.delta import POSITION
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -40,7 +41,10 @@ CHANGED, BEFORE, EXCLUDED, STATE, CHANGES, FIRED, EXTREMES, UPDATED, GROUPS, PRE
     "ls_present",
 )
 _RAW, _REWRITTEN = "ls_raw", "ls_rewritten"
-EMPTY_CHANGES = "CAST(0 AS BIGINT) AS _commit_version, '' AS _change_type, 1L AS _ls_sign"
+EMPTY_CHANGES = (
+    "CAST(0 AS BIGINT) AS _commit_version, '' AS _change_type, 1L AS _ls_sign, "
+    f"CAST(NULL AS BIGINT) AS {POSITION}"
+)
 """What changed rows have beside the source's columns."""
 
 EVER = (-62_135_596_800_000_000, 253_402_300_800_000_000)
@@ -123,6 +127,8 @@ class Relations:
             rows = self.transport.rows(self._path, plan.upto, columns, info.time_column, [span])
             version = f"CAST({plan.upto} AS BIGINT) AS _commit_version"
             changed = rows.selectExpr("*", version, "'insert' AS _change_type")
+        elif plan.extra.get("appends_only") and self.stream.keeps_order:
+            changed = self.transport.arrivals(self._path, plan.after, plan.upto, columns)
         elif plan.extra.get("appends_only"):
             versions = not self.stream.follows_source and plan.upto - plan.after > 1
             kept = self.transport.appended(self._path, plan.after, plan.upto, columns, versions=versions)
@@ -131,6 +137,8 @@ class Relations:
             self.transport.changes(self._path, plan.after, plan.upto, columns).createOrReplaceTempView(_RAW)
             changed = self.spark.sql(self.stream.net_sql(_RAW, plan.upto, columns))
             changed = self.transport.keep(changed).frame
+            if self.stream.keeps_order:
+                changed = unplaced(changed)
         if "_ls_sign" not in changed.columns:
             changed = changed.selectExpr("*", "1L AS _ls_sign")
         taken = self._without_untaken(changed)
@@ -156,10 +164,16 @@ class Relations:
         return self.spark.sql(f"SELECT c.* FROM {CHANGED} c LEFT ANTI JOIN {EXCLUDED} e ON {same}")
 
     def events(self, columns: Sequence[str]) -> None:
-        """Register the changed rows of the plan as they were written, each with its commit."""
+        """Register the changed rows of the plan as they were written, each with its commit.
+
+        Where the order of rows counts, each with its place besides.
+        """
         plan, info = self.plan, self.stream.source.info
         if plan.after == plan.upto:
             empty_view(self.spark, info, CHANGED, EMPTY_CHANGES)
+        elif self.stream.keeps_order:
+            rows = self.transport.arrivals(self._path, plan.after, plan.upto, columns)
+            rows.createOrReplaceTempView(CHANGED)
         elif plan.extra.get("appends_only"):
             versions = plan.upto - plan.after > 1
             added = self.transport.appended(self._path, plan.after, plan.upto, columns, versions=versions)
@@ -181,6 +195,17 @@ class Relations:
         """Register the stream's rows of the spans as they are at a version of the source."""
         self._read(version, spans)
         self.spark.sql(self.stream.rows_sql(None, BEFORE, self._excluded(spans))).createOrReplaceTempView(
+            ROWS
+        )
+
+    def placed_rows_at(self, version: int, spans: Spans) -> None:
+        """Register what :meth:`rows_at` does, each row with its commit and place."""
+        info = self.stream.source.info
+        rows = self.transport.placed_rows(
+            self._path, version, self.stream.changed_columns, info.time_column, spans
+        )
+        rows.createOrReplaceTempView(BEFORE)
+        self.spark.sql(self.stream.placed_rows_sql(BEFORE, self._excluded(spans))).createOrReplaceTempView(
             ROWS
         )
 

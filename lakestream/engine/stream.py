@@ -14,6 +14,7 @@ from lakestream.compute.calculation import (
     compile_calculation,
 )
 from lakestream.compute.evaluate import Evaluation, Way, choose_way
+from lakestream.compute.functions import aggregates
 from lakestream.compute.gaps import filled
 from lakestream.compute.incremental import Incremental, can_be_incremental
 from lakestream.compute.inner_windows import TIME_PSEUDO_COLUMNS
@@ -51,6 +52,7 @@ from lakestream.language.model import (
     StateTrigger,
 )
 from lakestream.language.source import place_of
+from lakestream.storage.delta import POSITION
 from lakestream.triggers.assign import ORDER, Assigner, PlacedGrid, assigner_of
 from lakestream.triggers.cut import Cut, SpanGrid, cut_of
 from lakestream.triggers.detect import Detection, NetDetection
@@ -168,6 +170,18 @@ class Stream:
         if self.assigner is not None:
             return False
         return self.refires and self.definition.options.expired_time is None
+
+    @property
+    def keeps_order(self) -> bool:
+        """Whether it shows in which order rows of equal time came: it is then found out.
+
+        By a window's rows or bounds, or as the window's rows are output as they are.
+        """
+        query = self.calculation.query
+        gives_rows = not (query.args.get("group") or aggregates(query.selects))
+        return self.assigner is not None and (
+            self.assigner.goes_by_order or self.calculation.orders_rows or gives_rows
+        )
 
     @property
     def follows_updates(self) -> bool:
@@ -625,6 +639,26 @@ class Stream:
                 f"FROM ({rows}) WHERE {self.admitted()}"
             )
         return " UNION ALL ".join(parts)
+
+    def placed_rows_sql(self, placed: str, excluded: str | None) -> str:
+        """Return what :meth:`rows_sql` does of rows with their commit and place, which is in _ls_p.
+
+        Of alike rows, as many as are excluded go, those of the first places.
+        """
+        columns = ", ".join(quoted(name) for name in self.changed_columns)
+        rows = placed
+        if excluded is not None:
+            same = " AND ".join(f"r.{quoted(name)} <=> e.{quoted(name)}" for name in self.changed_columns)
+            rows = (
+                f"(SELECT r.* FROM (SELECT *, row_number() OVER (PARTITION BY {columns} "
+                f"ORDER BY _commit_version, {POSITION}) AS _ls_alike FROM {placed}) r LEFT JOIN "
+                f"(SELECT {columns}, count(1) AS n FROM {excluded} GROUP BY {columns}) e ON {same} "
+                f"WHERE r._ls_alike > coalesce(e.n, 0L))"
+            )
+        return (
+            f"SELECT {columns}, {self.group_id()} AS _ls_gid, unix_micros({self.source.time}) AS _ls_ts, "
+            f"_commit_version AS _ls_v, {POSITION} AS _ls_p FROM {rows} WHERE {self.admitted()}"
+        )
 
     def windows_sql(self, fired: str, clock_us: int, *, opens: bool = True) -> str:
         """Return SQL of the windows to compute with their placeholders, from a detection result.

@@ -9,9 +9,14 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from lakestream.storage.delta import (
+    POSITION,
     appended_spark,
+    arrivals_arrow,
+    arrivals_spark,
     changes_arrow,
     changes_spark,
+    placed_rows_arrow,
+    placed_rows_spark,
     read_arrow,
     read_spark,
 )
@@ -71,10 +76,20 @@ class Transport(Protocol):
         """Return the rows of commits that only added some; without ``versions`` all as of the last one."""
         ...
 
+    def arrivals(self, path: str, after: int, upto: int, columns: Sequence[str]) -> DataFrame:
+        """Return the rows that commits wrote with their place, NULL where the files do not tell."""
+        ...
+
     def rows(
         self, path: str, version: int, columns: Sequence[str], time: str, spans: Sequence[Span]
     ) -> DataFrame:
         """Return the rows at a version whose time lies in one of the spans; a table may have no ``time``."""
+        ...
+
+    def placed_rows(
+        self, path: str, version: int, columns: Sequence[str], time: str, spans: Sequence[tuple[int, int]]
+    ) -> DataFrame:
+        """Return such rows of a table with a time, with the commit and place of each."""
         ...
 
     def keep(self, result: DataFrame) -> Kept:
@@ -112,6 +127,22 @@ class ArrowTransport:
         del versions
         rows = changes_arrow(self._tables.open(path), after, upto, columns)
         return Kept(lambda: self.frame(rows), rows)
+
+    def arrivals(self, path: str, after: int, upto: int, columns: Sequence[str]) -> DataFrame:
+        """Read the files of the commits, else the change feed."""
+        rows = arrivals_arrow(self._tables.open(path), after, upto, columns)
+        if rows is None:
+            return unplaced(self.changes(path, after, upto, columns))
+        return self.frame(rows)
+
+    def placed_rows(
+        self, path: str, version: int, columns: Sequence[str], time: str, spans: Sequence[tuple[int, int]]
+    ) -> DataFrame:
+        """Read the files that may hold rows of the spans; Spark where they do not tell."""
+        rows = placed_rows_arrow(self._tables.open(path), version, columns, time, spans)
+        if rows is None:
+            return SparkTransport(self._spark, self._tables).placed_rows(path, version, columns, time, spans)
+        return self.frame(rows)
 
     def rows(
         self, path: str, version: int, columns: Sequence[str], time: str, spans: Sequence[Span]
@@ -155,6 +186,18 @@ class SparkTransport:
         table = self._tables.open(path)
         return Kept(lambda: appended_spark(self._spark, table, after, upto, columns, versions=versions))
 
+    def arrivals(self, path: str, after: int, upto: int, columns: Sequence[str]) -> DataFrame:
+        """Read the files of the commits by Spark, else the change feed."""
+        rows = arrivals_spark(self._spark, self._tables.open(path), after, upto, columns)
+        return unplaced(self.changes(path, after, upto, columns)) if rows is None else rows
+
+    def placed_rows(
+        self, path: str, version: int, columns: Sequence[str], time: str, spans: Sequence[tuple[int, int]]
+    ) -> DataFrame:
+        """Read from the earliest to the latest instant of the spans by Spark."""
+        whole = (min(low for low, _ in spans), max(high for _, high in spans))
+        return placed_rows_spark(self._spark, self._tables.open(path), version, columns, time, whole)
+
     def rows(
         self, path: str, version: int, columns: Sequence[str], time: str, spans: Sequence[Span]
     ) -> DataFrame:
@@ -184,6 +227,11 @@ class SparkTransport:
     def hand_over(self, result: DataFrame) -> pa.Table | DataFrame:
         """Leave the rows in Spark, which writes them itself."""
         return result
+
+
+def unplaced(changes: DataFrame) -> DataFrame:
+    """Return changed rows without a place, of which the one that sorts first by its values comes first."""
+    return changes.selectExpr("*", f"CAST(NULL AS BIGINT) AS {POSITION}")
 
 
 def _known(values: Sequence[int | None]) -> list[int]:

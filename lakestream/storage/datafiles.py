@@ -49,8 +49,12 @@ def has_plain_files(table: Table) -> bool:
     Which rows of a file are deleted is another question.
     """
     mapped = table.properties.get("delta.columnMapping.mode", "none") != "none"
-    elsewhere = files.is_uri(table.path) or bool(_GLOB & set(table.path))
-    return not (mapped or elsewhere or table.partition_columns)
+    return not (mapped or is_elsewhere(table) or table.partition_columns)
+
+
+def is_elsewhere(table: Table) -> bool:
+    """Return whether Spark cannot be given the paths of a table's files as they are."""
+    return files.is_uri(table.path) or bool(_GLOB & set(table.path))
 
 
 def _micros(values: pa.ChunkedArray) -> pa.ChunkedArray:

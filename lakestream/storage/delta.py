@@ -3,6 +3,13 @@
 from __future__ import annotations
 
 from lakestream.storage.appended import appended_spark
+from lakestream.storage.arrivals import (
+    POSITION,
+    arrivals_arrow,
+    arrivals_spark,
+    placed_rows_arrow,
+    placed_rows_spark,
+)
 from lakestream.storage.changes import changes_arrow, changes_spark
 from lakestream.storage.commit import CommitResult, CommitTag, commit
 from lakestream.storage.datafiles import rows_between
@@ -21,6 +28,7 @@ from lakestream.storage.upkeep import Rules, Upkeep, compact, keep_up, retention
 from lakestream.storage.written import Written, written_of
 
 __all__ = [
+    "POSITION",
     "Capabilities",
     "CommitInfo",
     "CommitResult",
@@ -33,6 +41,8 @@ __all__ = [
     "align",
     "append",
     "appended_spark",
+    "arrivals_arrow",
+    "arrivals_spark",
     "capabilities",
     "changes_arrow",
     "changes_spark",
@@ -44,6 +54,8 @@ __all__ = [
     "insert_rows",
     "keep_up",
     "lies_behind",
+    "placed_rows_arrow",
+    "placed_rows_spark",
     "read_arrow",
     "read_commits",
     "read_spark",

@@ -41,6 +41,18 @@ class AddedFile:
 
 
 @dataclass(frozen=True)
+class WrittenFile:
+    """A file of rows that a commit wrote: its path (decoded), and the partition's values as texts.
+
+    ``is_change_data``: its rows tell what became of them, in ``_change_type``.
+    """
+
+    path: str
+    partition: dict[str, str | None]
+    is_change_data: bool
+
+
+@dataclass(frozen=True)
 class CommitInfo:
     """What one commit did.
 
@@ -49,7 +61,9 @@ class CommitInfo:
     changes are exactly the rows of the added files. ``schema_changed`` marks a commit that wrote the
     table's metadata (its schema, as JSON, is ``schema_json``); ``change_feed`` says whether the change
     feed was on after it, None when it left that alone. ``transactions`` are its (app, version) ids,
-    ``files`` the data files put in, with or without data change.
+    ``files`` the data files put in, with or without data change; ``removed`` are the paths of those taken
+    out. ``written`` are the files of the rows that were written, in the order of the log; None where a
+    deletion vector says which rows of a file they are.
     """
 
     version: int
@@ -69,6 +83,16 @@ class CommitInfo:
     timestamp_ms: int
     transactions: tuple[tuple[str, int], ...]
     files: tuple[AddedFile, ...]
+    removed: tuple[str, ...]
+    written: tuple[WrittenFile, ...] | None
+
+    @property
+    def moves_rows(self) -> bool:
+        """Return whether rows that were there may lie in another order than before.
+
+        Where one file takes the place of one, they lie as they did.
+        """
+        return bool(self.removed and self.files) and (len(self.removed), len(self.files)) != (1, 1)
 
     def times(self, column: str) -> tuple[int, int] | None:
         """Return the oldest and the newest time (µs) in the rows that were added.
@@ -169,6 +193,19 @@ def _parse(version: int, actions: list[Action]) -> CommitInfo:
         timestamp_ms=_timestamp(info),
         transactions=tuple((a["txn"]["appId"], a["txn"]["version"]) for a in actions if "txn" in a),
         files=added,
+        removed=tuple(unquote(remove["path"]) for remove in removes),
+        written=_written(actions),
+    )
+
+
+def _written(actions: list[Action]) -> tuple[WrittenFile, ...] | None:
+    """Return the files that the feed of a commit is made of (Delta PROTOCOL.md, "Change Data Files")."""
+    changed = [a["cdc"] for a in actions if "cdc" in a]
+    files = changed or [a["add"] for a in actions if "add" in a and a["add"].get("dataChange", True)]
+    if any(file.get("deletionVector") for file in files):
+        return None
+    return tuple(
+        WrittenFile(unquote(file["path"]), file.get("partitionValues") or {}, bool(changed)) for file in files
     )
 
 

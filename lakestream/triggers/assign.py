@@ -6,8 +6,9 @@ final. It fires once; its rows go unless a later window needs them.
 
 Rows come with their group (_ls_gid), time (_ls_ts, BIGINT µs), commit (_ls_v), the commit that moved the
 mark to or past them (_ls_c, NULL: none yet), whether none had before this tick (_ls_waited), a hash
-(_ls_h), and what the trigger looks at (_ls_x1, _ls_x2). Rows of equal time are taken in the order (_ls_c,
-_ls_v, _ls_h): it does not depend on how commits were taken together into ticks.
+(_ls_h), and what the trigger looks at (_ls_x1, _ls_x2). Rows of equal time are taken in the order in which
+they came, by commit and place in it (_ls_p, NULL: not known): it does not depend on how commits were taken
+together into ticks.
 """
 
 from __future__ import annotations
@@ -36,7 +37,10 @@ if TYPE_CHECKING:
 ORDER = "_ls_order"
 """The name under which a calculation finds what puts the rows of a window in order."""
 
-_ORDERED = "ORDER BY _ls_ts, _ls_c, _ls_v, _ls_h"
+ORDER_OF_ROWS = "_ls_ts, _ls_c, _ls_v, _ls_p, _ls_h"
+"""The columns that put the rows of a group in order."""
+
+_ORDERED = f"ORDER BY {ORDER_OF_ROWS}"
 _RELEASED = "PARTITION BY _ls_gid, _ls_c IS NULL"
 _IN_ORDER = f"OVER ({_RELEASED} {_ORDERED})"
 _SO_FAR = f"OVER ({_RELEASED} {_ORDERED} ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)"
@@ -64,10 +68,14 @@ class Move:
 
 @dataclass(frozen=True)
 class Reach:
-    """How far windows reach around their row, in µs; without ``delay`` the row's instant is the last one."""
+    """How far windows reach around their row, in µs; without ``delay`` the row's instant is the last one.
+
+    ``by_order``: of the rows of that instant, it holds those that came before its own.
+    """
 
     length: int
     delay: int
+    by_order: bool = False
 
     @property
     def span(self) -> int:
@@ -109,6 +117,11 @@ class Assigner(ABC):
         ``marked`` is a relation of :meth:`marked_sql`. Adds _ls_k (the window, unique within its group and
         tick), _ls_low and _ls_high (its first and last instant as its functions tell them, BIGINT µs).
         """
+
+    @property
+    def goes_by_order(self) -> bool:
+        """Whether the order of rows of equal time tells what windows hold."""
+        return False
 
     def needed_from(self, before: int) -> str | None:
         """Return SQL of the first instant of the rows that windows may hold that are over after ``before``.
@@ -171,16 +184,23 @@ class GridAssigner(Assigner):
 class SlideAssigner(Assigner):
     """A window for each row with x1: the rows of ``[t - length, t]``, or up to before ``t + delay``.
 
-    A window without delay holds of the rows of its own instant those that were there when it fired.
+    A window without delay holds of the rows of its own instant those that were there when it fired;
+    ``by_arrival``: a row fires when it comes, before those that come behind it.
     """
 
     length: int = 0
     delay: int = 0
+    by_arrival: bool = False
 
     @property
     def reach(self) -> Reach:
         """From the length before a row to the delay after it."""
-        return Reach(self.length, self.delay)
+        return Reach(self.length, self.delay, self.goes_by_order)
+
+    @property
+    def goes_by_order(self) -> bool:
+        """Whether rows of one instant fire one after the other."""
+        return self.by_arrival and not self.delay
 
     def needed_from(self, before: int) -> str:
         """Return SQL of the start of a window that would end just then."""
@@ -200,19 +220,20 @@ class SlideAssigner(Assigner):
         """Return the SQL: windows and rows meet in stretches of time as long as a window."""
         del move
         last = f"_ls_ts + {self.delay - 1}L" if self.delay else "_ls_ts"
+        came = f"struct({ORDER_OF_ROWS})" if self.goes_by_order else "_ls_c"
         windows = (
-            f"SELECT _ls_gid, row_number() OVER (PARTITION BY _ls_gid {_ORDERED}) AS _ls_k, _ls_ts, _ls_c, "
-            f"_ls_ts - {self.length}L AS low, {last} AS last FROM {marked} WHERE _ls_fires"
+            f"SELECT _ls_gid, row_number() OVER (PARTITION BY _ls_gid {_ORDERED}) AS _ls_k, _ls_ts, "
+            f"{came} AS came, _ls_ts - {self.length}L AS low, {last} AS last FROM {marked} WHERE _ls_fires"
         )
         span = self.reach.span
         stretched = (
             f"SELECT *, explode(sequence({floor_div('low', span)}, {floor_div('last', span)})) "
             f"AS stretch FROM ({windows})"
         )
-        rows = f"SELECT *, {floor_div('_ls_ts', span)} AS _ls_stretch FROM {marked}"
-        known = "" if self.delay else " AND (r._ls_ts < w._ls_ts OR r._ls_c <= w._ls_c)"
+        rows = f"SELECT *, {floor_div('_ls_ts', span)} AS _ls_stretch, {came} AS _ls_came FROM {marked}"
+        known = "" if self.delay else " AND (r._ls_ts < w._ls_ts OR r._ls_came <= w.came)"
         return (
-            f"SELECT r.* EXCEPT (_ls_stretch), w._ls_k, w.low AS _ls_low, "
+            f"SELECT r.* EXCEPT (_ls_stretch, _ls_came), w._ls_k, w.low AS _ls_low, "
             f"w._ls_ts + {self.delay}L AS _ls_high FROM ({stretched}) w JOIN ({rows}) r "
             f"ON r._ls_gid = w._ls_gid AND r._ls_stretch = w.stretch "
             f"WHERE r._ls_ts BETWEEN w.low AND w.last{known}"
@@ -271,6 +292,11 @@ class LatestAssigner(Assigner):
     count: int = 1
     step: int = 1
 
+    @property
+    def goes_by_order(self) -> bool:
+        """Rows are counted one after the other."""
+        return True
+
     def marked_sql(self, rows: str, move: Move) -> str:
         """Return the SQL; a row's windows that are over end with the rows _ls_a * step to _ls_b * step."""
         base = "coalesce(max(_ls_n) OVER (PARTITION BY _ls_gid), 0L)"
@@ -310,6 +336,11 @@ class LatestAssigner(Assigner):
 @dataclass(frozen=True)
 class SpanAssigner(Assigner):
     """From a row with x1 to the first later one with x2; without x2, up to before the next one with x1."""
+
+    @property
+    def goes_by_order(self) -> bool:
+        """Rows are looked at one after the other."""
+        return True
 
     def marked_sql(self, rows: str, move: Move) -> str:
         """Return the SQL; spans are numbered in _ls_k, NULL for rows of none."""
@@ -364,11 +395,14 @@ def assigner_of(
     """Return the assigner of a trigger; ``expressions`` are SQL of what it looks at in a row, in its order.
 
     ``zone`` is the time zone that windows and sessions are aligned in. ``by_arrival``: the clock ends a
-    session, so a row that arrives just when it does is one of the next session.
+    session, so a row that arrives just when it does is one of the next session; a row of a sliding window
+    triggers when it arrives.
     """
     listed = tuple(f"coalesce({sql}, false)" for sql in expressions)
     if isinstance(trigger, SlideTrigger):
-        return SlideAssigner(listed or ("true",), trigger.length.micros, trigger.delay.micros)
+        return SlideAssigner(
+            listed or ("true",), trigger.length.micros, trigger.delay.micros, by_arrival=by_arrival
+        )
     if isinstance(trigger, LatestTrigger):
         return LatestAssigner(count=trigger.count, step=trigger.step)
     if isinstance(trigger, SpanTrigger):

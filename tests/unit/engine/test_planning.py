@@ -39,6 +39,8 @@ def commit(version: int, rows: int | None = 1, size: int = 1) -> CommitInfo:
         timestamp_ms=0,
         transactions=(),
         files=(),
+        removed=(),
+        written=(),
     )
 
 
