@@ -341,7 +341,11 @@ class _Rewriter:
             node.replace(replaced)
 
     def _pseudo_column(self, node: exp.Expr, relation: Relation | None) -> None:
-        if isinstance(node, exp.Column) and node.name.lower() in TIME_PSEUDO_COLUMNS and relation:
+        if not isinstance(node, exp.Column) or relation is None:
+            return
+        if relation.order is not None and node.name == relation.order:
+            self.orders_rows = True
+        if node.name.lower() in TIME_PSEUDO_COLUMNS:
             node.set("this", exp.to_identifier(relation.time_column, quoted=True))
 
     def _bounds(self, select: exp.Select) -> None:

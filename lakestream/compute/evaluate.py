@@ -23,7 +23,7 @@ from lakestream.compute.hoist import hoist
 from lakestream.compute.panes import partials
 from lakestream.compute.ranges import Ranges
 from lakestream.language.expressions import conjuncts
-from lakestream.triggers.assign import PlacedGrid
+from lakestream.triggers.assign import ORDER_OF_ROWS, PlacedGrid
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -335,7 +335,12 @@ class Evaluation:
             sql += f" GROUP BY {', '.join([passed, *own, *keys])}"
         if having:
             sql += f" {having.sql('spark')}"
-        return f"{sql} QUALIFY {_of_window(qualify.this)}" if qualify else sql
+        if qualify:
+            sql += f" QUALIFY {_of_window(qualify.this)}"
+        if not (group or aggregates(query.selects)):
+            # They are output as they came: who reads them in order of their commits sees that.
+            sql += f" ORDER BY {ALIAS}._ls_high, {ALIAS}._ls_gid, {ALIAS}._ls_k, {ORDER_OF_ROWS}"
+        return sql
 
     # --- lateral and each ---
 

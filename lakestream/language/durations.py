@@ -39,6 +39,31 @@ def read_duration(text: str, place: Place) -> Duration:
     return _bounded(match[1], unit, place)
 
 
+_PARTS = {"ns": 1, "us": 1_000, "µs": 1_000, "μs": 1_000, "ms": 10**6, "s": 10**9} | {
+    "m": 60 * 10**9,
+    "h": 3_600 * 10**9,
+}
+_PART = re.compile(r"([0-9]{1,15})(?:\.([0-9]{1,9}))?(ns|us|µs|μs|ms|s|m|h)")
+_COMPOUND = re.compile(rf"(?:{_PART.pattern})+")
+
+
+def read_compound(text: str) -> int:
+    """Return the microseconds of a duration as Go writes it (eKuiper): ``1h30m``, ``1.5s``.
+
+    Raises StatementError(BAD_DURATION); nanoseconds that make no whole microsecond are left out.
+    """
+    if len(text) > 60 or not _COMPOUND.fullmatch(text):
+        raise StatementError(
+            "BAD_DURATION", f"{_short(text)} is no duration", hint="such as '500ms', '5s', '1m30s'"
+        )
+    nanos = 0
+    for whole, fraction, unit in _PART.findall(text):
+        nanos += int(whole) * _PARTS[unit] + int(f"0{fraction}") * _PARTS[unit] // 10 ** len(fraction)
+    if nanos // 1_000 > _MAX_MICROS:
+        raise StatementError("BAD_DURATION", f"{_short(text)} is too long", hint="at most 9999 years")
+    return nanos // 1_000
+
+
 def _short(text: str) -> str:
     return text if len(text) <= 40 else f"{text[:40]}…"
 

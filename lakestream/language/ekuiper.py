@@ -2,7 +2,8 @@
 
 It compiles to the same definition as the others: the window becomes the trigger, FILTER the rows that it
 sees, and what is left of the SELECT the calculation over the rows of a window. ``window_start()`` stands
-for ``_twstart`` there, ``window_end()`` and ``event_time()`` for ``_twend``.
+for ``_twstart`` there, ``window_end()`` for ``_twend``; ``event_time()`` of a group is the window's end, of
+a row the row's own time.
 """
 
 from __future__ import annotations
@@ -15,9 +16,15 @@ from sqlglot import exp
 
 from lakestream.errors import did_you_mean
 from lakestream.language.aggregates import is_aggregate
-from lakestream.language.checks import check_expression, check_row_expression
+from lakestream.language.checks import (
+    COMMON_PLACEHOLDERS,
+    WINDOW_PLACEHOLDERS,
+    check_expression,
+    check_row_expression,
+)
 from lakestream.language.clauses import read_into
 from lakestream.language.draft import Draft
+from lakestream.language.ekuiper_functions import OF_WINDOWS, ORDER, REFUSED, query_as_written, translated
 from lakestream.language.ekuiper_options import SourceOptions, read_source_options
 from lakestream.language.expressions import parse_expression, parse_query
 from lakestream.language.model import (
@@ -36,8 +43,9 @@ from lakestream.language.triggers import ReadTrigger
 from lakestream.language.words import Kind
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
+    from lakestream.language.model import TableName
     from lakestream.language.reader import Reader
     from lakestream.language.words import Word
 
@@ -45,22 +53,11 @@ _UNITS = {"DD": "d", "HH": "h", "MI": "m", "SS": "s", "MS": "a"}
 _MAX_MICROS = 36_500 * MICROS["d"]
 _MAX_COUNT = 2**31 - 1
 _MAX_OVERLAP = 10_000
-_PSEUDO = {"WINDOW_START": "_twstart", "WINDOW_END": "_twend", "EVENT_TIME": "_twend"}
-_FUNCTIONS = {
-    "STDDEV": "stddev_pop",
-    "STDDEVS": "stddev_samp",
-    "VAR": "var_pop",
-    "VARS": "var_samp",
-}
-"""Functions of eKuiper that have another name in the calculation."""
+_PSEUDO = {"WINDOW_START": "_twstart", "WINDOW_END": "_twend", "EVENT_TIME": "_tevent"}
 
-_UNBUILT = frozenset(
-    {"collect", "merge_agg", "deduplicate", "last_value", "lag", "latest", "changed_col", "changed_cols"}
-    | {"had_changed", "acc_sum", "acc_max", "acc_min", "acc_count", "acc_avg", "last_hit_time"}
-    | {"last_hit_count", "last_agg_hit_time", "last_agg_hit_count", "row_number", "unnest"}
-    | {"percentile", "percentile_cont", "percentile_disc", "rule_id", "rule_start", "window_trigger"}
-)
-"""Functions that lakestream knows of and does not have in a window."""
+_PLACEHOLDERS = WINDOW_PLACEHOLDERS | COMMON_PLACEHOLDERS
+_EVENT_TIME = "_tevent"
+"""What stands for ``event_time()`` until it is known whether rows or groups are output."""
 
 
 def is_ekuiper(reader: Reader) -> bool:
@@ -72,18 +69,18 @@ def is_ekuiper(reader: Reader) -> bool:
     return reader.sees("INTO") and not calls.isdisjoint(_WINDOWS)
 
 
-def read_ekuiper(reader: Reader) -> Draft:
+def read_ekuiper(reader: Reader, name: TableName) -> Draft:
     """Take what follows the stream's name. Raises StatementError and NotSupportedError."""
     reader.source.spark = True
     draft = Draft(ReadTrigger("", reader.peek()))
     if reader.sees_symbol("("):
         raise reader.unsupported("a stream of messages", hint="CREATE TABLE name (column type, …)")
     source = read_source_options(reader) if reader.sees("WITH") else SourceOptions()
+    draft.options.values = source.applied(reader, draft.options.values)
     draft.words["INTO"] = reader.peek()
     read_into(reader, draft)
     reader.expect("AS")
-    query = _read_query(reader, draft)
-    draft.options.values = source.applied(reader, draft.options.values)
+    query = _read_query(reader, draft, name)
     draft.calculation = _calculation(reader, draft, query)
     draft.tags = ()
     return draft
@@ -98,6 +95,8 @@ class _Query:
 
     start: Word
     listed: Fragment
+    stream: TableName
+    alias: str = ""
     where: Fragment | None = None
     keys: list[Fragment] = field(default_factory=list)
     having: Fragment | None = None
@@ -107,17 +106,18 @@ class _Query:
 _AFTER_KEYS = ("FILTER", "OVER", "HAVING", "ORDER", "LIMIT")
 
 
-def _read_query(reader: Reader, draft: Draft) -> _Query:
+def _read_query(reader: Reader, draft: Draft, name: TableName) -> _Query:
     start = reader.peek()
     reader.expect("SELECT")
     if reader.sees("DISTINCT"):
         raise reader.unsupported("SELECT DISTINCT in a stream with a window")
-    query = _Query(start, reader.until(lambda: reader.sees("FROM"), "the columns of the query"))
+    query = _Query(start, reader.until(lambda: reader.sees("FROM"), "the columns of the query"), name)
     draft.words["FROM"] = reader.peek()
     reader.expect("FROM")
     if reader.sees_symbol("("):
         raise reader.error("TRIGGER_TABLE", "the query reads a table by name", hint="not another query")
     draft.source = reader.table_name("the table of events")
+    query.alias = _alias(reader)
     if reader.sees_symbol(",") or reader.sees("JOIN") or reader.sees("INNER") or reader.sees("LEFT"):
         raise reader.unsupported("a join within a window")
     if reader.accept("WHERE"):
@@ -126,7 +126,7 @@ def _read_query(reader: Reader, draft: Draft) -> _Query:
         )
         check_expression(query.where, "WHERE")
     if reader.accept("PARTITION", "BY"):
-        _partition(reader, draft, lambda: reader.sees_symbol(",") or reader.sees("GROUP"))
+        _partition(reader, draft, query, lambda: reader.sees_symbol(",") or reader.sees("GROUP"))
     if not reader.accept("GROUP", "BY"):
         if reader.done or any(map(reader.sees, _AFTER_KEYS)):
             raise _window_missing(reader)
@@ -134,6 +134,20 @@ def _read_query(reader: Reader, draft: Draft) -> _Query:
     _group_items(reader, draft, query)
     _behind_groups(reader, query)
     return query
+
+
+_BEHIND_TABLE = ("WHERE", "PARTITION", "GROUP", "JOIN", "INNER", "LEFT", "RIGHT", "FULL", "CROSS")
+
+
+def _alias(reader: Reader) -> str:
+    """Take ``[AS] alias`` behind the table; empty for none."""
+    if reader.accept("AS"):
+        return reader.identifier("an alias of the table")[0]
+    word = reader.peek()
+    behind = (*_BEHIND_TABLE, *_AFTER_KEYS)
+    if word.kind not in (Kind.WORD, Kind.NAME) or any(map(reader.sees, behind)):
+        return ""
+    return reader.identifier("an alias of the table")[0]
 
 
 def _behind_groups(reader: Reader, query: _Query) -> None:
@@ -165,13 +179,15 @@ def _misplaced(reader: Reader) -> Exception:
     return reader.unexpected("the end of the query", _AFTER_KEYS)
 
 
-def _partition(reader: Reader, draft: Draft, ends: Callable[[], bool]) -> None:
+def _partition(reader: Reader, draft: Draft, query: _Query, ends: Callable[[], bool]) -> None:
     if draft.partition_by:
         raise reader.error("CLAUSE_TWICE", "PARTITION BY is given twice")
     draft.words["PARTITION BY"] = reader.peek()
     keys: list[GroupKey] = []
     while not keys or reader.accept_symbol(","):
-        expression = reader.until(ends, "a column of PARTITION BY")
+        expression = _over_event(
+            reader, draft, query, reader.until(ends, "a column of PARTITION BY"), "PARTITION BY"
+        )
         keys.append(GroupKey(expression, f"key_{len(keys) + 1}"))
     draft.partition_by = tuple(keys)
 
@@ -186,7 +202,8 @@ def _group_items(reader: Reader, draft: Draft, query: _Query) -> None:
                 raise reader.error("TWO_WINDOWS", "GROUP BY names two windows", hint="one window a stream")
             found = word
             draft.trigger = _window(reader)
-            _behind_window(reader, draft)
+            _translate_states(reader, draft, query)
+            _behind_window(reader, draft, query)
         else:
             query.keys.append(reader.until(lambda: _ends_key(reader), "a column of GROUP BY"))
             check_expression(query.keys[-1], "GROUP BY")
@@ -212,27 +229,36 @@ def _is_window(reader: Reader) -> bool:
     return name in _WINDOWS
 
 
-def _behind_window(reader: Reader, draft: Draft) -> None:
+def _translate_states(reader: Reader, draft: Draft, query: _Query) -> None:
+    """Give the conditions of a STATEWINDOW their meaning over the table's columns."""
+    states = draft.trigger.value
+    if isinstance(states, SpanTrigger):
+        conditions = [states.begin, *([states.end] if states.end else [])]
+        meant = [_over_event(reader, draft, query, one, draft.trigger.name) for one in conditions]
+        draft.trigger.value = SpanTrigger(*meant)
+
+
+def _behind_window(reader: Reader, draft: Draft, query: _Query) -> None:
     """Take ``[FILTER (WHERE …)] [OVER ([PARTITION BY …] [WHEN …])]``."""
     if reader.accept("FILTER"):
         reader.expect_symbol("(")
         reader.expect("WHERE")
         condition = reader.until(lambda: reader.sees_symbol(")"), "a condition")
         reader.expect_symbol(")")
-        _check_condition(reader, condition, "FILTER")
+        condition = _over_event(reader, draft, query, condition, "FILTER")
         draft.options.values = replace(draft.options.values, pre_filter=condition)
     if reader.sees("OVER"):
-        _over(reader, draft)
+        _over(reader, draft, query)
     if reader.sees("FILTER") or reader.sees("OVER"):
         raise _misplaced(reader)
 
 
-def _over(reader: Reader, draft: Draft) -> None:
+def _over(reader: Reader, draft: Draft, query: _Query) -> None:
     word = reader.peek()
     reader.expect("OVER")
     reader.expect_symbol("(")
     if reader.accept("PARTITION", "BY"):
-        _partition(reader, draft, lambda: any((*map(reader.sees_symbol, ",)"), reader.sees("WHEN"))))
+        _partition(reader, draft, query, lambda: any((*map(reader.sees_symbol, ",)"), reader.sees("WHEN"))))
     elif not reader.sees("WHEN"):
         raise reader.unexpected("WHEN or PARTITION BY", ("WHEN", "PARTITION"))
     if reader.accept("WHEN"):
@@ -244,7 +270,7 @@ def _over(reader: Reader, draft: Draft) -> None:
                 hint="only SLIDINGWINDOW is triggered by rows; FILTER (WHERE …) filters what a window holds",
             )
         when = reader.until(lambda: reader.sees_symbol(")"), "a condition")
-        _check_condition(reader, when, "OVER (WHEN …)")
+        when = _over_event(reader, draft, query, when, "OVER (WHEN …)")
         draft.trigger.value = replace(draft.trigger.value, when=when)
     reader.expect_symbol(")")
 
@@ -378,23 +404,40 @@ def _state(reader: Reader, name: str, word: Word) -> Trigger:
 
 
 def _condition(reader: Reader, name: str) -> Fragment:
-    condition = reader.until(lambda: reader.sees_symbol(",") or reader.sees_symbol(")"), "a condition")
-    _check_condition(reader, condition, name)
-    return condition
+    del name
+    return reader.until(lambda: reader.sees_symbol(",") or reader.sees_symbol(")"), "a condition")
 
 
-def _check_condition(reader: Reader, condition: Fragment, clause: str) -> None:
-    """Check a condition over one event. Raises StatementError; NotSupportedError for what is not built."""
-    words = _words_of(reader, condition)
-    for word, following in pairwise(words):
+def _over_event(reader: Reader, draft: Draft, query: _Query, f: Fragment, clause: str) -> Fragment:
+    """Return an expression over one event as it is over the table's columns.
+
+    Raises StatementError; NotSupportedError for functions that are not built, or not over one event.
+    """
+    for word, following in pairwise(_words_of(reader, f)):
         if word.kind is Kind.WORD and following.is_symbol("("):
-            _refuse_unbuilt(reader, word, clause)
-    check_row_expression(condition, clause)
+            _refuse_unbuilt(reader, word, clause, OF_WINDOWS)
+    written = replace(f, sql=_names_translated(reader, draft, query, f))
+    if _EVENT_TIME in written.sql:
+        written = replace(written, sql=written.sql.replace(_EVENT_TIME, _time_of_event(reader, draft, f)))
+    meant = translated(written, draft.options.values.zone)
+    check_row_expression(meant, clause)
+    return meant
 
 
-def _refuse_unbuilt(reader: Reader, call: Word, where: str) -> None:
+def _time_of_event(reader: Reader, draft: Draft, f: Fragment) -> str:
+    """Return what event_time() is over the table's columns."""
+    options = draft.options.values
+    if options.by_arrival:
+        raise reader.unsupported(
+            "event_time() in a condition over events in processing time", word=_words_of(reader, f)[0]
+        )
+    column = "_rowts" if options.time_column is None else options.time_column.sql
+    return f"CAST({column} AS TIMESTAMP)"
+
+
+def _refuse_unbuilt(reader: Reader, call: Word, where: str, more: frozenset[str] = frozenset()) -> None:
     name = call.text.lower()
-    if name in _UNBUILT:
+    if name in REFUSED or name in more:
         raise reader.unsupported(f"the function {name}() in {where}", word=call)
 
 
@@ -425,12 +468,17 @@ def _calculation(reader: Reader, draft: Draft, query: _Query) -> Fragment:
     """Return the query over the rows of a window, with the names of its columns in the draft."""
     place = reader.source.fragment(query.start.start, query.start.end)
     head = reader.source.text[query.start.start : _offset(reader, query.start)]
-    names = _column_names(reader, query, _items(place, f"{head}{query.listed.sql}"))
-    listed = _translated(reader, draft, query.listed)
+    written = replace(place, sql=f"{head}{query.listed.sql} FROM %%trows")
+    names = _column_names(reader, query, query_as_written(written).selects)
+    listed = _listed(reader, draft, query, place, head)
     items = _items(place, f"{head}{listed}")
-    keys = [_translated(reader, draft, key) for key in query.keys]
+    keys = [_key(reader, draft, query, key, items) for key in query.keys]
+    of_rows = not keys and not any(map(_aggregates, items))
+    listed = _with_event_time(listed, of_rows=of_rows)
+    items = _items(place, f"{head}{listed}")
+    _refuse_row_number(reader, query, of_rows=of_rows)
     picked = [item.sql("spark") for item in items]
-    if keys or any(map(_aggregates, items)):
+    if not of_rows:
         picked = [_of_first_row(item, keys) for item in items]
     if any(map(_is_star, items)):
         listed = ", ".join(map(_called, items, picked, names))
@@ -440,10 +488,10 @@ def _calculation(reader: Reader, draft: Draft, query: _Query) -> Fragment:
         if picked != [item.sql("spark") for item in items]:
             listed = ", ".join(picked)
     text = f"{head}{listed} FROM %%trows"
-    text += f" WHERE {_translated(reader, draft, query.where)}" if query.where else ""
+    text += _where(reader, draft, query, items)
     text += f" GROUP BY {', '.join(keys)}" if keys else ""
     text += _thinned(reader, draft, query, keys, items)
-    text += f" {_translated(reader, draft, query.rest)}" if query.rest else ""
+    text += _rest(reader, draft, query, of_rows=of_rows, has_keys=bool(keys))
     return replace(place, sql=text)
 
 
@@ -452,13 +500,85 @@ def _items(place: Fragment, select: str) -> list[exp.Expr]:
     return list(parse_query(replace(place, sql=f"{select} FROM %%trows")).selects)
 
 
+def _listed(reader: Reader, draft: Draft, query: _Query, place: Fragment, head: str) -> str:
+    """Return the list of results with eKuiper's functions as Spark's, as it was written if there are none."""
+    listed = _names_translated(reader, draft, query, query.listed)
+    written = replace(place, sql=f"{head}{listed} FROM %%trows")
+    meant = translated(written, draft.options.values.zone, is_list=True)
+    if meant is written:
+        return listed
+    return ", ".join(item.sql("spark") for item in parse_query(meant).selects)
+
+
+def _key(reader: Reader, draft: Draft, query: _Query, key: Fragment, items: Sequence[exp.Expr]) -> str:
+    """Return what a key of GROUP BY is over the rows: an alias stands for its column."""
+    written = _translated(reader, draft, query, key)
+    node = parse_expression(replace(key, sql=written))
+    meanings = _meanings(items)
+    if isinstance(node, exp.Column) and not node.table and node.name.lower() in meanings:
+        return str(meanings[node.name.lower()].sql("spark"))
+    return written
+
+
+def _meanings(items: Sequence[exp.Expr]) -> dict[str, exp.Expr]:
+    """Return what the query's own names stand for."""
+    return {item.alias.lower(): item.this for item in items if isinstance(item, exp.Alias)}
+
+
+def _where(reader: Reader, draft: Draft, query: _Query, items: Sequence[exp.Expr]) -> str:
+    """Return the WHERE over the rows of a window; empty for none. Names that it gives to columns count."""
+    where = _with_event_time(_translated(reader, draft, query, query.where), of_rows=True)
+    if not where:
+        return ""
+    meanings = {
+        name: meant
+        for name, meant in _meanings(items).items()
+        if not _aggregates(meant) and name not in {c.name.lower() for c in meant.find_all(exp.Column)}
+    }
+    condition = parse_expression(_made(where))
+    meant = _with_meanings(condition.copy(), meanings)
+    return f" WHERE {where if meant == condition else meant.sql('spark')}"
+
+
+def _with_event_time(text: str, *, of_rows: bool) -> str:
+    """Return a text in which event_time() is the row's own time, or of a group the end of the window."""
+    return text.replace(_EVENT_TIME, f"timestamp_micros({ORDER}['_ls_ts'])" if of_rows else "_twend")
+
+
+def _refuse_row_number(reader: Reader, query: _Query, *, of_rows: bool) -> None:
+    if of_rows:
+        return
+    for word, following in pairwise(_words_of(reader, query.listed)):
+        if word.is_word("row_number") and following.is_symbol("("):
+            raise reader.unsupported("row_number() of groups", word=word, hint="it numbers a window's rows")
+
+
+_BEFORE_REST = "SELECT 1 FROM %%trows "
+
+
+def _rest(reader: Reader, draft: Draft, query: _Query, *, of_rows: bool, has_keys: bool) -> str:
+    """Return ORDER BY and LIMIT, in which rows that are alike come in the order of the window."""
+    if query.rest is None:
+        return ""
+    rest = _with_event_time(_names_translated(reader, draft, query, query.rest), of_rows=of_rows)
+    written = replace(query.rest, sql=f"{_BEFORE_REST}{rest}")
+    tree = parse_query(translated(written, draft.options.values.zone, is_list=True))
+    if not of_rows and not has_keys:
+        return f" {rest}"
+    came = ORDER if of_rows else f"min({ORDER})"
+    order, limit = tree.args.get("order"), tree.args.get("limit")
+    listed = [item.sql("spark") for item in order.expressions] if order else []
+    ends = f" {limit.sql('spark').strip()}" if limit else ""
+    return f" ORDER BY {', '.join([*listed, came])}{ends}"
+
+
 def _thinned(reader: Reader, draft: Draft, query: _Query, keys: list[str], items: list[exp.Expr]) -> str:
     """Return the clause that HAVING becomes: it judges groups, or without any the window as a whole."""
-    having = _translated(reader, draft, query.having)
+    having = _with_event_time(_translated(reader, draft, query, query.having), of_rows=False)
     aggregated = any(map(_aggregates, items))
     if having:
-        condition = parse_expression(Fragment(having))
-        meanings = {item.alias.lower(): item.this for item in items if isinstance(item, exp.Alias)}
+        condition = parse_expression(_made(having))
+        meanings = _meanings(items)
         judged = _of_first_row(_with_meanings(condition.copy(), meanings), keys)
         having = having if judged == condition.sql("spark") else judged
     if having and not keys and not aggregated:
@@ -487,7 +607,7 @@ def _over_window(condition: str) -> str:
         is_first = isinstance(call, exp.Anonymous) and call.name.lower() == "first_row"
         return exp.Window(this=node) if is_first or is_aggregate(call) else node
 
-    judged = parse_expression(Fragment(condition)).transform(over)
+    judged = parse_expression(_made(condition)).transform(over)
     if judged.find(exp.Window) is None:
         # Spark takes no QUALIFY without a window function: here is one that holds for every row.
         return f"({judged.sql('spark')}) AND count(1) OVER () > 0"
@@ -499,41 +619,50 @@ def _offset(reader: Reader, start: Word) -> int:
     return reader.words[reader.words.index(start) + 1].start
 
 
-def _translated(reader: Reader, draft: Draft, fragment: Fragment | None) -> str:
-    """Return a fragment as the calculation has it, in which columns are those of the window's rows.
-
-    eKuiper's functions stand there under lakestream's names, as long as they were if that fits, and blanks
-    in the place of the table's own name before a column. Raises NotSupportedError for functions that are
-    not built.
-    """
+def _translated(reader: Reader, draft: Draft, query: _Query, fragment: Fragment | None) -> str:
+    """Return an expression as the calculation has it; empty for none."""
     if fragment is None:
         return ""
+    written = replace(fragment, sql=_names_translated(reader, draft, query, fragment))
+    return translated(written, draft.options.values.zone).sql
+
+
+def _names_translated(reader: Reader, draft: Draft, query: _Query, fragment: Fragment) -> str:
+    """Return a fragment in which columns are those of the window's rows, each at its place.
+
+    Blanks stand in the place of the table's own name before a column, a placeholder in that of a function
+    of the window. Raises NotSupportedError for functions that are not built.
+    """
     words = _words_of(reader, fragment)
     parts, at = [], words[0].start
     for number, word in enumerate(words):
         if word.start < at:
             continue
-        meant, end = _meaning(reader, draft, words[number : number + 3])
+        meant, end = _meaning(reader, draft, query, words[number : number + 3])
         if meant is not None:
             parts += [reader.source.text[at : word.start], meant.ljust(end - word.start)]
             at = end
     return "".join([*parts, reader.source.text[at : words[-1].end]])
 
 
-def _meaning(reader: Reader, draft: Draft, words: list[Word]) -> tuple[str | None, int]:
+def _meaning(reader: Reader, draft: Draft, query: _Query, words: list[Word]) -> tuple[str | None, int]:
     """Return what stands for the first of some words, None for itself, and where that ends."""
     word, following = words[0], words[1] if len(words) > 1 else None
     if word.kind not in (Kind.WORD, Kind.NAME) or following is None:
         return None, word.end
-    if following.is_symbol(".") and draft.source and word.text.lower() == draft.source.name.lower():
+    tables = {query.alias.lower(), draft.source.name.lower() if draft.source else ""}
+    if following.is_symbol(".") and word.text.lower() in tables:
         return "", following.end
     if word.kind is Kind.NAME or not following.is_symbol("("):
         return None, word.end
     _refuse_unbuilt(reader, word, "a window")
     name = word.text.upper()
-    if name in _PSEUDO and len(words) > 2 and words[2].is_symbol(")"):
-        return _PSEUDO[name], words[2].end
-    return _FUNCTIONS.get(name), word.end
+    if len(words) > 2 and words[2].is_symbol(")"):
+        if name in _PSEUDO:
+            return _PSEUDO[name], words[2].end
+        if name == "RULE_ID":
+            return exp.Literal.string(query.stream.name).sql("spark"), words[2].end
+    return None, word.end
 
 
 def _words_of(reader: Reader, fragment: Fragment) -> list[Word]:
@@ -553,6 +682,11 @@ def _column_names(reader: Reader, query: _Query, items: list[exp.Expr]) -> tuple
         reader.refuse_duplicate(name, taken, query.start)
         names.append(name)
     return tuple(names)
+
+
+def _made(sql: str) -> Fragment:
+    """Return a fragment of SQL that was made here, in which functions are Spark's."""
+    return Fragment(sql, spark=True)
 
 
 def _is_star(item: exp.Expr) -> bool:
@@ -584,13 +718,13 @@ def _aggregates(node: exp.Expr) -> bool:
 
 def _of_first_row(item: exp.Expr, keys: list[str]) -> str:
     """Return an item in which a plain column has the value of the group's first row."""
-    known = {parse_expression(Fragment(key)) for key in keys}
+    known = {parse_expression(_made(key)) for key in keys}
 
     def first(node: exp.Expr) -> exp.Expr:
         if node in known or is_aggregate(node) or isinstance(node, exp.Literal | exp.Star):
             return node
         if isinstance(node, exp.Column):
-            return node if node.name.startswith("_tw") else exp.func("first_row", node.copy())
+            return node if node.name in _PLACEHOLDERS else exp.func("first_row", node.copy())
         if isinstance(node, exp.Alias | exp.Filter | exp.Identifier | exp.DataType):
             for name, child in list(node.args.items()):
                 if name == "this" and isinstance(child, exp.Expr):

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
-from zoneinfo import ZoneInfo
 
 from lakestream.errors import StatementError, did_you_mean
-from lakestream.language.durations import read_duration
+from lakestream.language.durations import read_compound, read_duration
+from lakestream.language.model import Duration
 from lakestream.language.names import check_column_name
 from lakestream.language.words import Kind
+from lakestream.language.zones import zone_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from lakestream.language.model import Duration, Fragment, StreamOptions
+    from lakestream.errors import Place
+    from lakestream.language.model import Fragment, StreamOptions
     from lakestream.language.reader import Reader
     from lakestream.language.words import Word
 
@@ -98,26 +100,40 @@ def _timezone(reader: Reader, options: SourceOptions) -> None:
     word = reader.peek()
     name = reader.string("a time zone in quotes")
     try:
-        options.zone = ZoneInfo(name).key
-    except (KeyError, OSError, ValueError):
+        options.zone = zone_name(name)
+    except ValueError:
         raise reader.error(
-            "BAD_TIMEZONE", f"there is no time zone {name!r}", word=word, hint="such as 'Asia/Shanghai'"
+            "BAD_TIMEZONE",
+            f"there is no time zone {name!r}",
+            word=word,
+            hint="such as 'Asia/Shanghai' or '+08:00'",
         ) from None
 
 
 def _tolerance(reader: Reader, options: SourceOptions) -> None:
+    """Take a duration as lakestream's or as Go's (eKuiper): ``'5s'``, ``'1m30s'``, milliseconds."""
     word = reader.peek()
     text = reader.take().text if word.kind is Kind.NUMBER else reader.string("a duration such as '5s'")
-    written = f"{text[:-2]}a" if text.endswith("ms") else text
     try:
-        tolerance = read_duration(written, reader.place(word))
+        tolerance = _duration(text, reader.place(word))
     except StatementError as error:
         raise reader.error(
-            error.code, f"LATE_TOLERANCE: {error.message}", word=word, hint="such as '500ms', '5s', '1m'"
+            error.code, f"LATE_TOLERANCE: {error.message}", word=word, hint="such as '500ms', '5s', '1m30s'"
         ) from None
     if tolerance.unit in "ny":
         raise reader.error("BAD_DURATION", "LATE_TOLERANCE takes no months or years", word=word)
     options.tolerance = tolerance
+
+
+def _duration(text: str, place: Place) -> Duration:
+    written = f"{text[:-2]}a" if text.endswith("ms") else text
+    try:
+        return read_duration(written, place)
+    except StatementError as error:
+        try:
+            return Duration(read_compound(text), "u")
+        except StatementError:
+            raise error from None
 
 
 def _characteristic(reader: Reader, options: SourceOptions) -> None:

@@ -22,6 +22,7 @@ from lakestream.language.words import Kind, read_words
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from sqlglot.dialects.dialect import Dialect
     from sqlglot.tokenizer_core import Token
 
     from lakestream.errors import Place
@@ -61,6 +62,11 @@ def parse_query(f: Fragment) -> exp.Query:
         read_window(select, partial(place_in, f))
         check_slices(select, partial(place_in, f))
     return tree
+
+
+def parse_in(f: Fragment, dialect: Dialect, kind: type[exp.Expr] | None) -> exp.Expr:
+    """Return the tree of a fragment in a dialect of its own; ``kind`` as sqlglot takes it, None: a query."""
+    return _parse(f, kind, dialect)
 
 
 def given_name(item: exp.Expr) -> str:
@@ -125,10 +131,10 @@ def place_in(f: Fragment, node: exp.Expr) -> Place:
     return Source.of_fragment(f).place(leftmost["start"], leftmost["end"] + 1)
 
 
-def _parse(f: Fragment, kind: type[exp.Expr] | None) -> exp.Expr:
+def _parse(f: Fragment, kind: type[exp.Expr] | None, dialect: Dialect | None = None) -> exp.Expr:
     source = Source.of_fragment(f)
     _refuse_symbols(source)
-    parser = _DIALECTS[f.spark].parser(error_level=ErrorLevel.IMMEDIATE)
+    parser = (dialect or _DIALECTS[f.spark]).parser(error_level=ErrorLevel.IMMEDIATE)
     try:
         tokens = _located_tokens(f.sql)
         trees = parser.parse_into(kind, tokens, f.sql) if kind else parser.parse(tokens, f.sql)

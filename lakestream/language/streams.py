@@ -34,7 +34,7 @@ def create_stream(reader: Reader, *, or_replace: bool = False) -> CreateStream:
     if_not_exists = not or_replace and reader.if_not_exists()
     name = reader.table_name("a stream's name")
     if is_ekuiper(reader):
-        draft = read_ekuiper(reader)
+        draft = read_ekuiper(reader, name)
     elif reader.peek().kind is Kind.WORD and reader.peek().text.upper() in CLASSIC_WORDS:
         draft = read_classic(reader)
     else:

@@ -7,10 +7,10 @@ import re
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal, InvalidOperation
 from typing import TYPE_CHECKING, Any
-from zoneinfo import ZoneInfo
 
 from lakestream.errors import StatementError
 from lakestream.language.model import Now, Value
+from lakestream.language.zones import zone_of
 from lakestream.storage.reading import text_literal, timestamp_literal
 from lakestream.storage.types import arrow_type
 
@@ -72,7 +72,7 @@ def _named_columns(info: TableInfo, columns: Sequence[str], fixed: Mapping[str, 
         if name in fixed:
             raise StatementError("COLUMN_NOT_FOUND", f"{name} is a tag: its value belongs to the subtable")
     named = [info.column(name) for name in columns]
-    if info.time_column and info.time_column not in columns:
+    if (info.key or info.external) and info.time_column and info.time_column not in columns:
         raise StatementError("BAD_VALUE", f"the columns lack {info.time_column}, the time of a row")
     return named
 
@@ -160,7 +160,7 @@ def _moment(text: str, zone: str) -> int:
     day, clock, fraction, offset = parts.groups()
     moment = datetime.fromisoformat(f"{day}T{clock or '00:00'}{(offset or '').upper()}")
     if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=ZoneInfo(zone))
+        moment = moment.replace(tzinfo=zone_of(zone))
     digits = (fraction or "").ljust(9, "0")
     if digits[6:] != "000":
         raise _UnfitError("times are kept in microseconds")

@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from math import gcd
 from typing import TYPE_CHECKING
-from zoneinfo import ZoneInfo
 
 from lakestream.language.model import MICROS, IntervalTrigger, SlidingTrigger
+from lakestream.language.zones import zone_of
 from lakestream.triggers.sqltime import (
     DAY,
     floor_div,
@@ -522,7 +522,7 @@ def _interval_grid(trigger: IntervalTrigger, zone: str) -> Grid:
 
 def _local_midnight(zone: str) -> int:
     """Return the instant of midnight of 1970-01-01 in a zone, in microseconds since 1970 UTC."""
-    return int(datetime(1970, 1, 1, tzinfo=ZoneInfo(zone)).timestamp()) * MICROS["s"]
+    return int(datetime(1970, 1, 1, tzinfo=zone_of(zone)).timestamp()) * MICROS["s"]
 
 
 def _sliding_grid(trigger: SlidingTrigger, zone: str) -> Grid:

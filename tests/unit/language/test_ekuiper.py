@@ -99,7 +99,39 @@ def test_partition_by_gives_keys_windows_of_their_own(select: str) -> None:
         ),
         (
             "SELECT k, stddev(x) AS d FROM t GROUP BY k, TUMBLINGWINDOW(ss, 1) ORDER BY d LIMIT 1",
-            "SELECT k, stddev_pop(x) AS d FROM %%trows GROUP BY k ORDER BY d LIMIT 1",
+            "SELECT k, stddev_pop(x) AS d FROM %%trows GROUP BY k ORDER BY d, min(_ls_order) LIMIT 1",
+        ),
+        (
+            "SELECT x FROM t GROUP BY COUNTWINDOW(2) LIMIT 1",
+            "SELECT x FROM %%trows ORDER BY _ls_order LIMIT 1",
+        ),
+        (
+            "SELECT a.x FROM t AS a WHERE a.x > 1 GROUP BY COUNTWINDOW(2) HAVING count(a.y) > 1",
+            "SELECT x FROM %%trows WHERE x > 1 QUALIFY count(y) OVER () > 1",
+        ),
+        (
+            "SELECT k + 1 AS g, count(*) AS c FROM t a GROUP BY g, COUNTWINDOW(2)",
+            "SELECT k + 1 AS g, count(*) AS c FROM %%trows GROUP BY k + 1",
+        ),
+        (
+            "SELECT x * 2 AS y FROM t WHERE y > 3 GROUP BY COUNTWINDOW(2)",
+            "SELECT x * 2 AS y FROM %%trows WHERE (x * 2) > 3",
+        ),
+        (
+            "SELECT event_time() AS e, rule_id() AS r FROM t GROUP BY COUNTWINDOW(2)",
+            "SELECT timestamp_micros(_ls_order['_ls_ts']) AS e, 's' AS r FROM %%trows",
+        ),
+        (
+            "SELECT k, event_time() AS e FROM t GROUP BY k, COUNTWINDOW(2)",
+            "SELECT k, _twend AS e FROM %%trows GROUP BY k",
+        ),
+        (
+            "SELECT last_value(x, false) AS v FROM t GROUP BY COUNTWINDOW(2)",
+            "SELECT max_by(x, _ls_order) AS v FROM %%trows HAVING (count(1) > 0)",
+        ),
+        (
+            "SELECT x, row_number() AS n FROM t GROUP BY COUNTWINDOW(2)",
+            "SELECT x, row_number() OVER (ORDER BY _ls_order) AS n FROM %%trows",
         ),
         (
             "SELECT k, x AS first, window_end() AS we FROM t GROUP BY k, TUMBLINGWINDOW(ss, 1)",
