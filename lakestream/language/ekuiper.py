@@ -549,7 +549,7 @@ def _refuse_row_number(reader: Reader, query: _Query, *, of_rows: bool) -> None:
     if of_rows:
         return
     for word, following in pairwise(_words_of(reader, query.listed)):
-        if word.is_word("row_number") and following.is_symbol("("):
+        if word.is_word("ROW_NUMBER") and following.is_symbol("("):
             raise reader.unsupported("row_number() of groups", word=word, hint="it numbers a window's rows")
 
 
