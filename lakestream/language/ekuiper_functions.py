@@ -14,9 +14,10 @@ from sqlglot import exp
 from sqlglot.parsers.spark import SparkParser
 
 from lakestream.errors import NotSupportedError, StatementError
-from lakestream.language.dialect import SparkFunctions, TDengineParser
+from lakestream.language.dialect import SparkFunctions
 from lakestream.language.durations import read_compound
 from lakestream.language.expressions import parse_in, place_in
+from lakestream.language.query_clauses import TDengineParser
 
 if TYPE_CHECKING:
     from collections.abc import Callable
