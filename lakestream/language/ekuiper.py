@@ -71,7 +71,7 @@ def is_ekuiper(reader: Reader) -> bool:
 
 def read_ekuiper(reader: Reader, name: TableName) -> Draft:
     """Take what follows the stream's name. Raises StatementError and NotSupportedError."""
-    reader.source.spark = True
+    reader.source = reader.source.with_spark_functions()
     draft = Draft(ReadTrigger("", reader.peek()))
     if reader.sees_symbol("("):
         raise reader.unsupported("a stream of messages", hint="CREATE TABLE name (column type, …)")

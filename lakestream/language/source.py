@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
+from copy import copy
 from functools import cached_property
 
 from lakestream.errors import Place, StatementError
@@ -34,6 +35,12 @@ class Source:
     def of_fragment(cls, fragment: Fragment) -> Source:
         """Return the source of a fragment, with places in the statement that it was cut from."""
         return cls(fragment.sql, line=fragment.line, column=fragment.column, whole=fragment.statement)
+
+    def with_spark_functions(self) -> Source:
+        """Return the same text, of which functions are Spark's in each fragment."""
+        same = copy(self)
+        same.spark = True
+        return same
 
     @cached_property
     def _starts(self) -> list[int]:

@@ -96,3 +96,13 @@ def test_deep_nesting_is_an_error_of_the_statement(text: str) -> None:
 def test_a_lone_surrogate_is_refused() -> None:
     with pytest.raises(StatementError, match=r"U\+D800"):
         parse_script("SELECT '\ud800'")
+
+
+def test_functions_are_of_the_statement_they_stand_in() -> None:
+    script = (
+        "CREATE STREAM e INTO o AS SELECT log(x, 10) AS y FROM ev GROUP BY TUMBLINGWINDOW(ss, 10); "
+        "CREATE STREAM t INTERVAL(1s) SLIDING(1s) FROM ev INTO p AS SELECT _twstart, log(x, 10) AS y FROM ev"
+    )
+    statements: list[Any] = [*parse_script(script)]
+    fragments = [statement.definition.calculation for statement in statements]
+    assert [fragment.spark for fragment in fragments] == [True, False]
