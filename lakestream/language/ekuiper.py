@@ -64,9 +64,15 @@ def is_ekuiper(reader: Reader) -> bool:
     """Tell by what follows the stream's name: WITH, columns, or one of eKuiper's windows further on."""
     if reader.sees("WITH") or reader.sees_symbol("("):
         return True
-    pairs = zip(reader.words[reader.at :], reader.words[reader.at + 1 :], strict=False)
-    calls = {word.text.upper() for word, then in pairs if word.kind is Kind.WORD and then.is_symbol("(")}
-    return reader.sees("INTO") and not calls.isdisjoint(_WINDOWS)
+    return (reader.sees("INTO") or reader.sees("AS")) and window_called(reader) is not None
+
+
+def window_called(reader: Reader) -> Word | None:
+    """Return the first word of what is still to be read that calls one of eKuiper's windows."""
+    for word, then in pairwise(reader.words[reader.at :]):
+        if word.kind is Kind.WORD and then.is_symbol("(") and word.text.upper() in _WINDOWS:
+            return word
+    return None
 
 
 def read_ekuiper(reader: Reader, name: TableName) -> Draft:
@@ -78,6 +84,8 @@ def read_ekuiper(reader: Reader, name: TableName) -> Draft:
     source = read_source_options(reader) if reader.sees("WITH") else SourceOptions()
     draft.options.values = source.applied(reader, draft.options.values)
     draft.words["INTO"] = reader.peek()
+    if reader.sees("AS"):
+        raise reader.error("INTO_MISSING", "INTO with the output table is missing", hint="… INTO table AS …")
     read_into(reader, draft)
     reader.expect("AS")
     query = _read_query(reader, draft, name)

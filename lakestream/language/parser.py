@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from lakestream.language import streams, tables
 from lakestream.language.checks import check_query
+from lakestream.language.ekuiper import window_called
 from lakestream.language.model import Query
 from lakestream.language.reader import Reader
 from lakestream.language.source import Source
@@ -77,7 +78,20 @@ def split_words(words: list[Word]) -> list[list[Word]]:
     return [statement for statement in statements if statement]
 
 
+_RULE = "CREATE STREAM name WITH (TIMESTAMP = 'column') INTO table AS SELECT … GROUP BY …WINDOW(…)"
+
+
+def _refuse_rules(reader: Reader) -> None:
+    """Refuse what is a rule in eKuiper: a stream here."""
+    if reader.sees("CREATE", "RULE"):
+        raise reader.unsupported("CREATE RULE", hint=_RULE)
+    window = window_called(reader) if reader.sees("SELECT") else None
+    if window is not None:
+        raise reader.unsupported(f"{window.text} in a query outside of a stream", word=window, hint=_RULE)
+
+
 def _statement(reader: Reader) -> Statement:
+    _refuse_rules(reader)
     if any(reader.sees(word) for word in _QUERIES) or reader.sees_symbol("("):
         return Query(check_query(reader.rest("a query")))
     for words in _UNBUILT:
