@@ -236,6 +236,8 @@ class _Rewriter:
         meaning = Meaning(self.scope.zone, made(self.now, {}) if self.now else None)
         query = cast("exp.Query", functions_in_spark(query.copy(), meaning, self.fragment))
         for select in list(query.find_all(exp.Select)):
+            if any(starred(item) for item in select.selects):
+                self.with_columns(select)
             self._select(select)
         for table in list(query.find_all(exp.Table)):
             self._table(table)

@@ -38,7 +38,7 @@ class RowOrder:
         parts = [self.time.copy(), *(tie.copy() for tie in self.ties)]
         # Arrow takes no struct with two fields of one name.
         is_there = isinstance(value, exp.Column) and value.name.lower() in {p.name.lower() for p in parts}
-        return call("struct", *parts, exp.alias_(value.copy(), "v") if is_there else value.copy())
+        return call("struct", *parts, exp.alias_(value.copy(), "_ls_v") if is_there else value.copy())
 
 
 def call(name: str, *arguments: exp.Expr) -> exp.Anonymous:
