@@ -1,4 +1,4 @@
-"""TDengine's functions that give several rows: their figures in streams, before and after late rows."""
+"""TDengine's functions that give several rows: their figures in queries, and in streams after late rows."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ CASES: list[dict[str, Any]] = yaml.safe_load(
 STREAMED = [
     (number, case) for number, case in enumerate(CASES) if case.get("only") == "stream" or "types" in case
 ]
+QUERIED = [case for case in CASES if case.get("only") != "stream"]
 COLUMNS = ("ts", "v", "d", "b", "s")
 BEGIN = datetime(2025, 1, 1, tzinfo=UTC)
 ROWS = [
@@ -104,3 +105,9 @@ def test_figures_of_a_stream(number: int, case: dict[str, Any], streams: Lake) -
     if "types" in case:
         types = [row[1] for row in streams.sql(f"DESCRIBE o{number}").fetchall()][1:]
         assert [*map(str.lower, types)][: len(case["types"])] == case["types"]
+
+
+@pytest.mark.parametrize("case", QUERIED, ids=name)
+def test_figures_of_a_query(case: dict[str, Any], lake: Lake) -> None:
+    query = case["query"].replace("FROM rows", "FROM six")
+    assert in_order(read(lake, f"SELECT {query}")) == expected(case)
