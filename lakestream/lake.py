@@ -729,6 +729,10 @@ class Lake:
         """Return the recalculations of a stream in the order they were asked for, done ones too."""
         return self._registry.recalculations(self._stream_named(stream).uuid)
 
+    def _show_snodes(self, _statement: model.ShowSnodes) -> Result:
+        """There are none to make: streams are evaluated by whoever runs the lake (TDengine's columns)."""
+        return Result(("id", "endpoint", "create_time"), [])
+
     def _show_streams(self, statement: model.ShowStreams) -> Result:
         columns = (
             "database",
@@ -1050,6 +1054,7 @@ class Lake:
         model.UseDatabase: _use,
         model.ShowDatabases: _show_databases,
         model.ShowTables: _show_tables,
+        model.ShowSnodes: _show_snodes,
         model.ShowStreams: _show_streams,
         model.Describe: _describe,
         model.Query: _query,

@@ -556,6 +556,11 @@ class ShowTables:
 
 
 @dataclass(frozen=True)
+class ShowSnodes:
+    """``SHOW SNODES``."""
+
+
+@dataclass(frozen=True)
 class ShowStreams:
     """``SHOW [db.]STREAMS``."""
 
@@ -654,6 +659,7 @@ Statement = (
     | Delete
     | Describe
     | ShowTables
+    | ShowSnodes
     | ShowStreams
     | CreateStream
     | DropStream

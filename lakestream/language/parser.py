@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from lakestream.language import streams, tables
 from lakestream.language.checks import check_query
 from lakestream.language.ekuiper import window_called
+from lakestream.language.foreign import foreign_statement
 from lakestream.language.model import Query
 from lakestream.language.reader import Reader
 from lakestream.language.source import Source
@@ -47,17 +48,6 @@ _STATEMENTS: dict[tuple[str, ...], Callable[[Reader], Statement]] = {
     ("USE",): tables.use,
 }
 _QUERIES = ("SELECT", "WITH", "VALUES")
-_UNBUILT: tuple[tuple[str, ...], ...] = (
-    ("ALTER", "STREAM"),
-    ("CREATE", "SNODE"),
-    ("DROP", "SNODE"),
-    ("CREATE", "VIEW"),
-    ("CREATE", "VTABLE"),
-    ("ALTER", "DATABASE"),
-    ("MERGE",),
-    ("TRUNCATE",),
-    ("EXPLAIN",),
-)
 _FIRST_WORDS = sorted({words[0] for words in _STATEMENTS} | set(_QUERIES))
 
 
@@ -94,9 +84,8 @@ def _statement(reader: Reader) -> Statement:
     _refuse_rules(reader)
     if any(reader.sees(word) for word in _QUERIES) or reader.sees_symbol("("):
         return Query(check_query(reader.rest("a query")))
-    for words in _UNBUILT:
-        if reader.sees(*words) and not reader.sees("EXPLAIN", "STREAM"):
-            raise reader.unsupported(" ".join(words))
+    if error := foreign_statement(reader):
+        raise error
     for words, read in _STATEMENTS.items():
         if reader.accept(*words):
             statement = read(reader)

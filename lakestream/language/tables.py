@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from lakestream.errors import did_you_mean
 from lakestream.language.checks import check_expression, check_query
+from lakestream.language.foreign import foreign_show
 from lakestream.language.model import (
     AddColumn,
     ColumnDefinition,
@@ -21,6 +22,7 @@ from lakestream.language.model import (
     InsertTarget,
     SetTag,
     ShowDatabases,
+    ShowSnodes,
     ShowStreams,
     ShowTables,
     SubtableSpec,
@@ -259,14 +261,10 @@ def show(reader: Reader) -> Statement:
                 "SHOW STREAMS LIKE", hint="SELECT … FROM information_schema.ins_streams WHERE …"
             )
         return ShowStreams(database)
-    if reader.peek().kind is Kind.WORD and reader.peek().text.upper() in (
-        "SNODES",
-        "SNODE",
-        "CREATE",
-        "TAGS",
-        "VIEWS",
-    ):
-        raise reader.unsupported(f"SHOW {reader.peek().text.upper()}")
+    if database is None and (reader.accept("SNODES") or reader.accept("SNODE")):
+        return ShowSnodes()
+    if error := foreign_show(reader):
+        raise error
     raise reader.unexpected("DATABASES, TABLES, STABLES or STREAMS", _SHOWN)
 
 
