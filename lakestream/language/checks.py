@@ -6,6 +6,7 @@ The catalog's part (which tables and columns there are, and their types) is chec
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from sqlglot import exp
@@ -21,6 +22,7 @@ from lakestream.language.expressions import (
     stands_for_columns,
 )
 from lakestream.language.functions import CLOCK, Meaning
+from lakestream.language.kept import refuse_dropped
 from lakestream.language.meaning import in_spark
 from lakestream.language.names import FILE_FORMATS, check_column_name, check_name
 from lakestream.language.query_clauses import InnerWindow
@@ -171,6 +173,7 @@ def refuse_functions(f: Fragment, names: frozenset[str], where: str) -> None:
 
 
 def _check_harmless(f: Fragment, tree: exp.Expr) -> None:
+    refuse_dropped(tree, partial(place_in, f))
     for node in tree.walk():
         if isinstance(node, _FORBIDDEN_NODES):
             raise _forbidden(f, node, f"{type(node).__name__.upper()} is not allowed in a query")

@@ -13,6 +13,7 @@ from sqlglot.errors import ErrorLevel, ParseError, SqlglotError, TokenError
 from lakestream.errors import NotSupportedError, StatementError
 from lakestream.language.dialect import DURATION_FUNCTION, SparkFunctions, TDengine, mark_clock
 from lakestream.language.inner_windows import check_slices, duration_of, read_window
+from lakestream.language.kept import keep_meaning
 from lakestream.language.model import Fragment
 from lakestream.language.names import free_name, name_of_text
 from lakestream.language.query_clauses import FOREIGN_CLAUSES, ForeignClauseError
@@ -141,7 +142,7 @@ def _parse(f: Fragment, kind: type[exp.Expr] | None, dialect: Dialect | None = N
     except ForeignClauseError as error:
         raise NotSupportedError(
             f"{error.clause} in a query",
-            hint=FOREIGN_CLAUSES[error.clause],
+            hint=FOREIGN_CLAUSES.get(error.clause, ""),
             place=source.place(error.start, error.end),
         ) from None
     except ParseError as error:
@@ -163,7 +164,7 @@ def _parse(f: Fragment, kind: type[exp.Expr] | None, dialect: Dialect | None = N
         raise StatementError("SYNTAX", "the text is not understood", place=place_of(f)) from error
     if len(trees) != 1 or trees[0] is None:
         raise StatementError("SYNTAX", "one expression or query may stand here", place=place_of(f))
-    tree = _with_meaning(f, trees[0])
+    tree = keep_meaning(_with_meaning(f, trees[0]))
     if not f.spark:
         mark_clock(tree)
     _check_depth(f, tree)

@@ -1,4 +1,4 @@
-"""Statements of TDengine and Spark that lakestream knows by name and does not have, with what to do instead."""
+"""Statements of TDengine and Spark that are known by name and not built, and what to do instead."""
 
 from __future__ import annotations
 

@@ -173,6 +173,9 @@ class TDengineParser(InterpolationParser):
         return True
 
     def _refuse_foreign_clause(self) -> None:
+        token, following = self._curr, self._next
         if self._at_clause():
-            token = self._curr
             raise ForeignClauseError(token.text.upper(), token.start, token.end + 1)
+        if token and following and following.text.upper() in ("ASOF", "WINDOW"):
+            words = f"{token.text} {following.text} JOIN".upper()
+            raise ForeignClauseError(words, token.start, following.end + 1)
