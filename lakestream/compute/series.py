@@ -220,6 +220,7 @@ class SeriesQuery:
             return []
         found = expansions(self.select, having, self._series)
         for output in found:
+            _check_condition(output, type_of(output), "HAVING")
             for operand in output.operands:
                 self._use(operand)
         return found
@@ -477,6 +478,8 @@ class SeriesQuery:
             return ""
         operands = tuple(self._where_operand(where, path) for path in where.paths)
         condition = Output("", where, operands)
+        if all(operand.series for operand in operands):
+            _check_condition(condition, Typing(condition, mixed="DOUBLE").of(where.tree()), "WHERE")
         return self._rendered(condition, where.tree(), lambda number: self._where_value(operands[number]))
 
     def _where_operand(self, where: Expression, path: Path) -> Operand:
@@ -532,6 +535,11 @@ class SeriesQuery:
             shift = int(node.expression.expressions[0].name)
             return self._micros(expression, node.this) + (shift if isinstance(node, exp.Add) else -shift)
         raise expression.error("TIME_CONDITION", "time is compared with an instant, or now() ± a duration")
+
+
+def _check_condition(condition: Output, kind: str, clause: str) -> None:
+    if kind != "BOOLEAN":
+        raise condition.expression.error("SERIES_TYPE", f"{clause} takes a condition, not {kind}")
 
 
 def _case(node: exp.Case, kind: str, sql: Callable[[exp.Expr], str]) -> str:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
-from lakestream.language.iotdb.expressions import END_TIME, TIME, arguments_of, call_of, number_of
+from lakestream.language.iotdb.expressions import END_TIME, KEEP, TIME, arguments_of, call_of, number_of
 from lakestream.language.iotdb.functions import AGGREGATES, ONE_TYPE, SAME, SCALARS
 
 if TYPE_CHECKING:
@@ -20,7 +20,8 @@ NUMBERS = frozenset({"INT32", "INT64", "FLOAT", "DOUBLE"})
 """The types of numbers."""
 _TEXTS = frozenset({"TEXT", "STRING"})
 _SIGNS: dict[type[exp.Expr], str] = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/", exp.Mod: "%"}
-_TAKES = {"numbers": NUMBERS, "texts": _TEXTS, "truth": frozenset({"BOOLEAN"})}
+_COMPARISONS = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE)
+_KINDS = {"numbers": NUMBERS, "texts": _TEXTS, "truth": frozenset({"BOOLEAN"})}
 _WANTED = {"numbers": "numbers", "texts": "texts", "truth": "a condition"}
 
 
@@ -44,10 +45,11 @@ def _type_of_results(types: Sequence[str]) -> str | None:
 
 
 class Typing:
-    """The types of the parts of one expression."""
+    """The types of the parts of one expression; ``mixed`` is that of series of several types at once."""
 
-    def __init__(self, output: Output) -> None:
+    def __init__(self, output: Output, mixed: str = "TEXT") -> None:
         self.output = output
+        self.mixed = mixed
 
     def of(self, node: exp.Expr) -> str:
         """Return the IoTDB type of a part of the tree. Raises StatementError SERIES_TYPE."""
@@ -63,8 +65,37 @@ class Typing:
             exp.Neg: lambda node: self._number(node.this, "-"),
             exp.Case: self._case,
             exp.Anonymous: self._call,
+            exp.Between: lambda node: self._comparison([node.this, node.args["low"], node.args["high"]]),
+            exp.In: lambda node: self._comparison([node.this, *node.expressions]),
+            exp.Not: lambda node: self._condition([node.this]),
             **dict.fromkeys(_SIGNS, self._arithmetic),
+            **dict.fromkeys(_COMPARISONS, lambda node: self._comparison([node.this, node.expression])),
+            **dict.fromkeys((exp.And, exp.Or), lambda node: self._condition([node.this, node.expression])),
+            **dict.fromkeys((exp.Like, exp.RegexpLike), lambda node: self._match(node.this)),
         }
+
+    def _comparison(self, parts: list[exp.Expr]) -> str:
+        """Hold the sides of a comparison to one kind; times are compared with instants, however written."""
+        if any(column.name in (TIME, KEEP) for part in parts for column in part.find_all(exp.Column)):
+            return "BOOLEAN"
+        kinds = [self.of(part) for part in parts if not isinstance(part, exp.Null)]
+        sides = {next((side for side, types in _KINDS.items() if kind in types), "") for kind in kinds} - {""}
+        if len(sides) > 1:
+            raise self._refused(f"{' and '.join(dict.fromkeys(kinds))} cannot be compared")
+        return "BOOLEAN"
+
+    def _condition(self, parts: list[exp.Expr]) -> str:
+        for part in parts:
+            kind = self.of(part)
+            if kind != "BOOLEAN" and not isinstance(part, exp.Null):
+                raise self._refused(f"AND, OR and NOT take conditions, not {kind}")
+        return "BOOLEAN"
+
+    def _match(self, part: exp.Expr) -> str:
+        kind = self.of(part)
+        if kind not in _TEXTS:
+            raise self._refused(f"LIKE and REGEXP take texts, not {kind}")
+        return "BOOLEAN"
 
     def _arithmetic(self, node: exp.Binary) -> str:
         for part in (node.this, node.expression):
@@ -76,8 +107,7 @@ class Typing:
         if number is None:
             return "INT64" if node.name == TIME else "TIMESTAMP" if node.name == END_TIME else "BOOLEAN"
         types = self.output.operands[number].types
-        # Series of several types are shown as text.
-        return next(iter(types)) if len(types) == 1 else "TEXT"
+        return next(iter(types)) if len(types) == 1 else self.mixed
 
     def _number(self, node: exp.Expr, sign: str) -> str:
         kind = self.of(node)
@@ -117,7 +147,7 @@ class Typing:
         if name == "substring":
             checked = 1
         for argument, kind in zip(arguments[:checked], kinds, strict=False):
-            if kind not in _TAKES[function.takes]:
+            if kind not in _KINDS[function.takes]:
                 shown = self._shown(argument, kind)
                 raise self._refused(f"{name} takes {_WANTED[function.takes]}, {shown}")
         return kinds[0]

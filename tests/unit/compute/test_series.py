@@ -30,7 +30,13 @@ def query(text: str, *series: str) -> SeriesQuery:
 
 @pytest.mark.parametrize(
     "condition",
-    ["s NOT LIKE 'a%'", "s NOT REGEXP 'a'", "s NOT IN (1)", "s NOT BETWEEN 1 AND 2", "s IS NOT NULL"],
+    [
+        "cast(s AS TEXT) NOT LIKE 'a%'",
+        "cast(s AS TEXT) NOT REGEXP 'a'",
+        "s NOT IN (1)",
+        "s NOT BETWEEN 1 AND 2",
+        "s IS NOT NULL",
+    ],
 )
 def test_a_negated_condition_is_negated(condition: str) -> None:
     assert "(NOT (" in query(f"SELECT s FROM root.sg.d WHERE {condition}", "root.sg.d.s").sql
@@ -52,3 +58,20 @@ def test_a_placeholder_in_the_device_alone_needs_a_target_for_every_column() -> 
     ]
     with pytest.raises(StatementError, match="1 targets for 2 columns"):
         by_time(select_of("SELECT s INTO root.o.::(t) FROM root.sg.*"), sources)
+
+
+@pytest.mark.parametrize(
+    ("condition", "message"),
+    [
+        ("s = '1'", "DOUBLE and TEXT cannot be compared"),
+        ("s IN (1, 'a')", "DOUBLE and TEXT cannot be compared"),
+        ("s BETWEEN 1 AND true", "DOUBLE and BOOLEAN cannot be compared"),
+        ("s LIKE '1%'", "LIKE and REGEXP take texts, not DOUBLE"),
+        ("s > 1 AND s", "AND, OR and NOT take conditions, not DOUBLE"),
+        ("s + 1", "WHERE takes a condition, not DOUBLE"),
+    ],
+)
+def test_a_condition_that_points_cannot_be_held_to_is_refused(condition: str, message: str) -> None:
+    with pytest.raises(StatementError, match=message) as refused:
+        query(f"SELECT s FROM root.sg.d WHERE {condition}", "root.sg.d.s")
+    assert refused.value.code == "SERIES_TYPE"
