@@ -323,7 +323,8 @@ class Cutting:
             resume if resume is not None and not self.stream.cut.counts else safe
         )
         lost = row["high_gone"] is not None and row["high_gone"] >= newest
-        goes_on = safe + 1 if counts_on or resume is None else resume
+        # What is open may begin beyond the mark, and rows before it that are not late come in between.
+        goes_on = safe + 1 if counts_on or resume is None else min(resume, safe + 1)
         start, closed = joined.get(row["gid"], (None, old.get(CLOSED)))
         moves = late or lost or start is not None or closed != old.get(CLOSED)
         if not moves and (row["top"] is None or row["top"] < goes_on):
