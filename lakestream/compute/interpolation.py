@@ -114,6 +114,13 @@ def _range(select: exp.Select, calls: Sequence[Call], rows: Rows) -> _Range:
             hint=f"one of {', '.join(FILLS)}",
             place=place(clause),
         )
+    for column in clause.find_all(exp.Column):
+        if column.name.lower() not in rows.known and not column.name.startswith("%%"):
+            raise StatementError(
+                "SYNTAX",
+                f"RANGE and FILL take constants and placeholders, not the column {column.name}",
+                place=place(column),
+            )
     first, *rest = clause.expressions
     near = rest[-1] if rest and _is_duration(rest[-1]) else None
     ends = [first, *(rest[:-1] if near is not None else rest)]
