@@ -107,7 +107,8 @@ def _show_verification(found: Verification) -> None:
         click.echo(f"not compared, from the wall clock: {', '.join(found.left_out_columns)}")
     if found.left_out_rows:
         click.echo(f"{counted(found.left_out_rows, 'row')} left out: {found.left_out_reason}")
-    click.echo(f"{found.equal_rows:,} of {found.expected_rows:,} rows equal")
+    basis = f", compared with {found.compared_with}" if found.by_replay else ""
+    click.echo(f"{found.equal_rows:,} of {found.expected_rows:,} rows equal{basis}")
 
 
 @command("start")

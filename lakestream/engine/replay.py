@@ -19,7 +19,7 @@ from lakestream.engine.stages import CLOCK_KINDS, PERIOD
 from lakestream.engine.state import GroupState
 from lakestream.engine.tick import Tick, output_app
 from lakestream.engine.transport import SPARK
-from lakestream.errors import StreamError
+from lakestream.errors import StorageError, StreamError
 from lakestream.notify.outbox import Outbox
 from lakestream.storage.catalog import Catalog
 from lakestream.storage.delta import CommitTag, Tables, commit, read_commits, read_spark
@@ -53,7 +53,7 @@ class Replayed:
 
     ``late`` counts rows of the source that were left out by policy, ``taken_over`` rows of ticks of which no
     record is left: they are expected as they were written. ``unknown``: there were ticks of which no record
-    is left, so that a row that nothing explains may be theirs.
+    is left, so that a row that nothing explains may be theirs; ``untold``: so may an event.
     """
 
     rows: DataFrame
@@ -61,6 +61,7 @@ class Replayed:
     late: int
     taken_over: int
     unknown: bool
+    untold: bool
 
 
 @dataclass(frozen=True)
@@ -87,7 +88,8 @@ class Recorded:
         _, progress = registry.last(record.uuid)
         tick = progress.tick if progress is not None else 0
         plans = [plan for plan in registry.plans(record.uuid) if plan.tick <= tick]
-        known = tuple(plan for plan in plans if plan.after >= record.start_version)
+        start = record.start_version
+        known = tuple(plan for plan in plans if plan.after >= start or plan.kind == "history")
         kept = None
         since = known[0].tick - 1 if known else tick
         if since and _goes_by_state(record, stream):
@@ -183,8 +185,7 @@ class Replay:
     def run(self) -> Replayed:
         """Take all commits again, and between them what the clock did and what was recalculated."""
         written = self._written()
-        begin = self._beginning(written)
-        taken_over = 0 if begin.output is None else self._take_over(begin.output)
+        begin, taken_over = self._begun(written)
         self._state, self._at = begin.state, begin.at
         for step in self._steps(begin, written):
             if isinstance(step, _Again):
@@ -194,13 +195,15 @@ class Replay:
                 self._until(step.after)
                 self._take(step)
         self._until(self.recorded.position)
-        path = self._own.info.path
+        path, since = self._own.info.path, self.recorded.since
+        unknown = since > 0 and self.stream.definition.options.max_delay is not None
         return Replayed(
             read_spark(self.spark, path, self._tables.latest(path).version),
             self._outbox,
             self._late,
             taken_over,
-            self.recorded.since > 0 and self.stream.definition.options.max_delay is not None,
+            unknown,
+            unknown or begin.tick > 0,
         )
 
     # --- where it begins ---
@@ -218,6 +221,20 @@ class Replay:
             return _Beginning(recorded.since, at, state, self._output_after(recorded.since, written))
         tick, at, state = recorded.kept or (recorded.tick, recorded.position, GroupState())
         return _Beginning(tick, at, state, self._output_after(tick, written))
+
+    def _begun(self, written: Sequence[_Commit]) -> tuple[_Beginning, int]:
+        """Return the beginning, and how many rows were taken over; all there are where that is not kept."""
+        from pyspark.errors import PySparkException
+
+        begin = self._beginning(written)
+        if begin.output is None:
+            return begin, 0
+        try:
+            return begin, self._take_over(begin.output)
+        except (StorageError, PySparkException):
+            recorded = self.recorded
+            last = _Beginning(recorded.tick, recorded.position, output=recorded.output_version)
+            return last, self._take_over(recorded.output_version)
 
     def _output_after(self, tick: int, written: Sequence[_Commit]) -> int:
         """Return the output's version after a tick, as its commits tell."""

@@ -102,6 +102,11 @@ class Verification:
         """Return whether no row differs."""
         return self.differing_rows == 0
 
+    @property
+    def by_replay(self) -> bool:
+        """Return whether it was compared with something else than the batch evaluation."""
+        return self.compared_with != _EVALUATION
+
     def summary(self) -> list[tuple[str, str]]:
         """Return the counts as (what, figure)."""
         return [
@@ -454,8 +459,12 @@ class Verifier:
         span = _overlap("window_start", "window_end", lower_us, upper_us)
         if span:
             expected, found = expected.where(span), found.where(span)
-        cleared = self.outbox.was_cleared()
-        left_out: frozenset[Kind] = frozenset({"missing"}) if cleared else frozenset()
+        reasons: dict[Kind, str] = {}
+        if self.outbox.was_cleared():
+            reasons["missing"] = _CLEARED
+        if replayed.untold:
+            reasons["extra"] = _UNRECORDED
+        left_out = frozenset(reasons)
         compared = Comparison(self.spark, EVENT_TYPES, EVENT_KEY).run(expected, found, left_out)
         return self._verification(
             compared,
@@ -463,7 +472,7 @@ class Verifier:
             late_ignored=replayed.late,
             left_out_columns=(),
             left_out_rows=compared.left_out,
-            left_out_reason=_CLEARED if cleared else "",
+            left_out_reason=", ".join(reasons.values()),
             compared_with=_EVENTS,
         )
 
