@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lakestream.engine.admission import FLUSH
@@ -21,9 +22,7 @@ from lakestream.engine.tick import Tick, output_app
 from lakestream.engine.transport import SPARK
 from lakestream.errors import StorageError, StreamError
 from lakestream.notify.outbox import Outbox
-from lakestream.storage.catalog import Catalog
-from lakestream.storage.delta import CommitTag, Tables, commit, read_commits, read_spark
-from lakestream.storage.layout import SYSTEM_FOLDER, Layout
+from lakestream.storage.delta import CommitTag, Tables, commit, create_alike, read_commits, read_spark
 from lakestream.storage.registry import TickPlan
 
 if TYPE_CHECKING:
@@ -31,7 +30,6 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from lakestream.clock import Clock
     from lakestream.engine.engine import Engine
     from lakestream.engine.planner import Planner
     from lakestream.engine.stream import Part, Stream
@@ -154,7 +152,6 @@ class Replay:
     stream: Stream
     target: Target
     planner: Planner
-    clock: Clock
     max_windows: int
     recorded: Recorded
     folder: str
@@ -168,19 +165,10 @@ class Replay:
 
     def __post_init__(self) -> None:
         """Make the table that is written to, alike to the output."""
-        layout, info = Layout(self.folder), self.target.info
-        made = Catalog(layout, self.clock, self._tables).create_table(
-            SYSTEM_FOLDER,
-            "replayed",
-            info.columns,
-            kind="output",
-            time_column=info.time_column,
-            key=info.key,
-            hidden=info.hidden,
-            writer=self.record.uuid,
-        )
-        self._own = replace(self.target, info=made, errors=None)
-        self._outbox = Outbox(layout.system_path("outbox"))
+        info, path = self.target.info, str(Path(self.folder, "output"))
+        create_alike(self.spark, self._tables.open(info.path), path)
+        self._own = replace(self.target, info=replace(info, path=path), errors=None)
+        self._outbox = Outbox(str(Path(self.folder, "outbox")))
 
     def run(self) -> Replayed:
         """Take all commits again, and between them what the clock did and what was recalculated."""

@@ -188,7 +188,6 @@ class Verifier:
                 stream,
                 target,
                 engine.planner_of(record, stream),
-                engine.clock,
                 engine.settings.max_windows_per_tick,
                 Recorded.of(engine, record, stream, position or 0, output_version),
             ),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from lakestream.storage.alike import create_alike
 from lakestream.storage.appended import appended_spark
 from lakestream.storage.arrivals import (
     POSITION,
@@ -49,6 +50,7 @@ __all__ = [
     "commit",
     "compact",
     "create",
+    "create_alike",
     "delete_where",
     "identifier",
     "insert_rows",
