@@ -1,0 +1,22 @@
+"""Streams by pairs of the dimensions' values: each is refused where it is to be, or its output is right.
+
+The histories that have nearly every pair, and all others, go by ``make matrix``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.properties.matrix import PAIRWISE, told, tried
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+
+def test_no_stream_is_red(spark: SparkSession) -> None:
+    for name, steps, verdicts in tried(spark, PAIRWISE, range(1)):
+        assert not told(name, steps, verdicts), told(name, steps, verdicts)
