@@ -455,7 +455,7 @@ class Lake:
 
     def _insert_query(self, statement: model.InsertQuery) -> Result:
         info = self._catalog.table(self._in(statement.table), statement.table.name)
-        rows = self._query_frame(statement.query).toArrow()
+        rows = self._computed(self._query_frame(statement.query), statement.query)
         names = list(statement.columns) or [
             column.name for column in info.columns if column.name not in info.hidden
         ]
@@ -481,7 +481,13 @@ class Lake:
     def _query(self, statement: model.Query) -> Result:
         frame = self._query_frame(statement.query)
         # One row more tells whether there are more.
-        return Result(arrow=(frame if self._limit is None else frame.limit(self._limit + 1)).toArrow())
+        few = frame if self._limit is None else frame.limit(self._limit + 1)
+        return Result(arrow=self._computed(few, statement.query))
+
+    def _computed(self, frame: DataFrame, fragment: model.Fragment) -> pa.Table:
+        from lakestream.engine.query import computed
+
+        return computed(frame, fragment)
 
     def _query_frame(self, fragment: model.Fragment) -> DataFrame:
         from lakestream.engine.instants import to_micros

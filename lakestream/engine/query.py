@@ -9,7 +9,7 @@ from lakestream.compute.calculation import Relation, compile_query
 from lakestream.engine.information import INFORMATION_SCHEMA
 from lakestream.engine.names import Names, visible_columns
 from lakestream.engine.planner import table_size
-from lakestream.engine.refused import refused
+from lakestream.engine.refused import failed, refused
 from lakestream.engine.transport import ArrowTransport
 from lakestream.errors import NotSupportedError
 from lakestream.storage.delta import capabilities, read_spark
@@ -17,6 +17,7 @@ from lakestream.storage.delta import capabilities, read_spark
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
     from lakestream.compute.calculation import Calculation
@@ -86,6 +87,19 @@ class Reader:
             return self.spark.sql(query.query.sql("spark"))
         except _spark_error() as error:
             raise refused("QUERY_INVALID", "the query", fragment, error, columns=columns) from None
+
+
+def computed(frame: DataFrame, fragment: Fragment) -> pa.Table:
+    """Return the rows of a query; QUERY_INVALID with what Spark says where a value cannot be computed."""
+    from py4j.protocol import Py4JJavaError
+
+    try:
+        return frame.toArrow()
+    except (_spark_error(), Py4JJavaError) as error:
+        failure = failed("QUERY_INVALID", "the query", fragment, error)
+        if failure is None:
+            raise
+        raise failure from None
 
 
 def table_frame(

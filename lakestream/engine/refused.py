@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
+from lakestream.engine.misplaced import misplaced, part_of, plain_sentence
 from lakestream.errors import StatementError, did_you_mean
 from lakestream.language.expressions import parse_expression, parse_query, place_in
 from lakestream.language.source import place_of
@@ -22,6 +23,7 @@ _UNKNOWN = {
 }
 """Spark's conditions for a name that it does not know: what it names, and the parameter with the name."""
 
+_CONDITION = re.compile(r"\[([A-Z][A-Z0-9_]+(?:\.[A-Z0-9_]+)*)\] ([^\n]*)")
 _PART = re.compile(r"`((?:[^`]|``)*)`")
 
 
@@ -47,9 +49,9 @@ def refused(
     """
     unknown = _unknown(error)
     if unknown is None:
-        return StatementError(
-            code, f"{what} cannot be evaluated: {spark_message(error)}", place=place_of(fragment)
-        )
+        sentence, part = _explained(fragment, error)
+        place = place_of(fragment) if part is None or rewritten else place_in(fragment, part)
+        return StatementError(code, f"{what} cannot be evaluated: {sentence}", place=place)
     kind, name = unknown
     node = None if rewritten else _named(fragment, kind, name)
     return StatementError(
@@ -58,6 +60,35 @@ def refused(
         hint=did_you_mean(name, columns) if kind == "column" else "",
         place=place_of(fragment) if node is None else place_in(fragment, node),
     )
+
+
+def failed(code: str, what: str, fragment: Fragment, error: Exception) -> StatementError | None:
+    """Return the error for a query that fails over its rows; None where Spark names no condition for it."""
+    named = _CONDITION.findall(str(error))
+    if not named:
+        return None
+    condition, sentence = named[-1]
+    found = misplaced(condition, {}, _tree(fragment))
+    said, part = found if found is not None else (plain_sentence(sentence), None)
+    place = place_of(fragment) if part is None else place_in(fragment, part)
+    return StatementError(code, f"{what} cannot be evaluated: {said}", place=place)
+
+
+def _explained(fragment: Fragment, error: Exception) -> tuple[str, exp.Expr | None]:
+    """Return what Spark says of a fragment in a sentence, and the part that it is about."""
+    from pyspark.errors import PySparkException
+
+    said = plain_sentence(spark_message(error))
+    if not isinstance(error, PySparkException):
+        return said, None
+    tree = _tree(fragment)
+    parameters = error.getMessageParameters() or {}
+    found = misplaced(error.getCondition() or "", parameters, tree)
+    return found if found is not None else (said, part_of(tree, parameters))
+
+
+def _tree(fragment: Fragment) -> exp.Expr:
+    return parse_query(fragment) if _is_query(fragment) else parse_expression(fragment)
 
 
 def _unknown(error: Exception) -> tuple[str, str] | None:
@@ -78,7 +109,7 @@ def _unknown(error: Exception) -> tuple[str, str] | None:
 
 def _named(fragment: Fragment, kind: str, name: str) -> exp.Expr | None:
     """Return the first column or function of the fragment with a name; None where none has it."""
-    tree = parse_query(fragment) if _is_query(fragment) else parse_expression(fragment)
+    tree = _tree(fragment)
     wanted, sort = name.lower().split(".")[-1], exp.Column if kind == "column" else exp.Anonymous
     return next((node for node in tree.find_all(sort) if node.name.lower() == wanted), None)
 
