@@ -496,10 +496,10 @@ class Cutting:
         return {low for low, _ in shown} | (group.opened - {row["low"] for row in found})
 
     def _opened_still(self, group: _Touched, found: list[dict[str, Any]]) -> set[int]:
-        """Return the starts of windows whose opening was computed, and that are still open."""
+        """Return the starts of windows whose opening was computed and that are there: it is not again."""
         if not self.stream.definition.options.at_open:
             return set()
-        return {row["low"] for row in found if not row["closed"] and row["low"] in group.opened}
+        return {row["low"] for row in found if row["counts"] and row["low"] in group.opened}
 
     def _firing(
         self, group: _Touched, found: Iterable[dict[str, Any]], shown: Collection[Window]
