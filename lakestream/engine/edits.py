@@ -262,7 +262,9 @@ class Editor:
     def _predicate(self, where: Fragment | None, info: TableInfo, only: str | None) -> str | None:
         parts = [] if only is None else [f"{identifier(TBNAME)} = {text_literal(only)}"]
         if where is not None:
-            parts.append(f"({self._expression(where, info)})")
+            condition = self._expression(where, info)
+            # To delta-rs a condition that comes to NULL before there is a row holds for every row.
+            parts.append(f"coalesce({condition}, false)" if _makes_null(where) else f"({condition})")
         return " AND ".join(parts) or None
 
     def _assigned(self, fragment: Fragment, info: TableInfo, column: Column) -> str:
@@ -280,7 +282,7 @@ class Editor:
             moment = self._moment(node)
             if moment is not None:
                 return exp.Var(this=timestamp_literal(moment))
-            _refuse_function(fragment, node)
+            _refuse_function(fragment, node, info)
             if isinstance(node, exp.Column):
                 name = node.name.lower()
                 if name not in shown:
@@ -296,7 +298,7 @@ class Editor:
                 return exp.Var(this=sql_literal(self._converted(node.name, column), column))
             return node
 
-        return parse_expression(fragment).transform(resolve).sql("postgres")
+        return parse_expression(fragment).transform(resolve).transform(_in_brackets).sql("postgres")
 
     def _moment(self, node: exp.Expr) -> int | None:
         """Return the instant that NOW or TODAY is, or lies a duration from it (µs since 1970 UTC)."""
@@ -367,15 +369,45 @@ def _number(node: exp.Expr) -> int | float:
     return int(node.name) if node.name.isdigit() else float(node.name)
 
 
-def _refuse_function(fragment: Fragment, node: exp.Expr) -> None:
-    """Refuse what delta-rs, which changes rows, has with another meaning than TDengine."""
-    name = "concat" if isinstance(node, exp.Concat) else node.meta.get(NAME)
-    if name is not None:
-        raise NotSupportedError(
-            f"the function {name.split()[-1]}() in UPDATE and DELETE",
-            hint="compare columns with constants, and times with NOW - 1d",
-            place=place_in(fragment, node),
-        )
+def _makes_null(condition: Fragment) -> bool:
+    """Return whether a condition may come to NULL by what stands in it, whatever the row."""
+    found = parse_expression(condition).find_all(exp.Null, exp.Nullif, exp.Case, exp.If)
+    return any(not (isinstance(node, exp.Null) and isinstance(node.parent, exp.Is)) for node in found)
+
+
+def _in_brackets(node: exp.Expr) -> exp.Expr:
+    """Put brackets around CONCAT, which is written with ||: delta-rs takes = before that."""
+    return exp.paren(node, copy=True) if isinstance(node, exp.Concat) else node
+
+
+_ALIKE = frozenset({"ceil", "floor", "sqrt"})
+"""Functions of TDengine that delta-rs, which changes rows, has with the same meaning."""
+
+
+def _refuse_function(fragment: Fragment, node: exp.Expr, info: TableInfo) -> None:
+    """Refuse what delta-rs has with another meaning than TDengine."""
+    name = node.meta.get(NAME)
+    if name is None or name in _ALIKE or _is_between_numbers(node, info):
+        return
+    raise NotSupportedError(
+        f"the function {name.split()[-1]}() in UPDATE and DELETE",
+        hint="compare columns with constants, and times with NOW - 1d",
+        place=place_in(fragment, node),
+    )
+
+
+def _is_between_numbers(node: exp.Expr, info: TableInfo) -> bool:
+    """Return whether it is a CAST of a number, or a column of numbers, to a number: that is cut off alike."""
+    if not isinstance(node, exp.Cast) or not node.to.is_type(*exp.DataType.NUMERIC_TYPES):
+        return False
+    operand = node.this.unnest()
+    if isinstance(operand, exp.Column):
+        kinds = {column.name.lower(): column.type for column in info.columns}
+        return kinds.get(operand.name.lower(), "").partition("(")[0] in _NUMBERS
+    return isinstance(operand, exp.Literal) and not operand.is_string
+
+
+_NUMBERS = frozenset({"tinyint", "smallint", "int", "bigint", "float", "double", "decimal"})
 
 
 def _beside_time(node: exp.Expr, info: TableInfo) -> bool:

@@ -133,9 +133,13 @@ def test_rows_are_changed_by_the_clock_and_by_no_function_of_another_meaning(tmp
             "updated 1 row" in lake.sql("UPDATE nt SET v = 9 WHERE ts >= NOW() - 1h AND ts >= today").message
         )
         assert "deleted 1 row" in lake.sql("DELETE FROM nt WHERE ts < today() - 22h").message
-        for condition in ("length(s) > 1", "CAST(ts AS BIGINT) > 0", "concat(s, NULL) = 'b'"):
+        for condition in ("length(s) > 1", "CAST(ts AS BIGINT) > 0", "CAST(s AS INT) = 0"):
             with pytest.raises(LakestreamError, match="in UPDATE and DELETE"):
                 lake.sql(f"DELETE FROM nt WHERE {condition}")
+        for nothing in ("concat(s, NULL) = 'a'", "s = NULL", "v > NULL", "v NOT IN (1, NULL)", "NULL"):
+            assert "deleted 0 rows" in lake.sql(f"DELETE FROM nt WHERE {nothing}").message
+        lake.sql("UPDATE nt SET v = CAST(v AS DOUBLE) / 2, s = concat(upper(s), '!') WHERE sqrt(v) = 3")
+        assert lake.sql("SELECT v, s FROM nt WHERE s LIKE '%!'").fetchall() == [(4, "A!")]
 
 
 MANUAL = frozenset(
