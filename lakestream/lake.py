@@ -617,14 +617,19 @@ class Lake:
                     place=_place(definition.name),
                 )
         both = (definition.options, definition_of(record).options)
-        fires_once = {
-            "a stream that leaves late rows out": any(options.drops_late for options in both),
-            "a stream with FORCE_WINDOW_CLOSE": any(options.by_clock for options in both),
+        refused = {
+            "of a stream with FORCE_WINDOW_CLOSE: each of its windows fires once": any(
+                options.by_clock for options in both
+            ),
+            "by a stream that does otherwise with late rows (eKuiper's leave them out)": len(
+                {options.drops_late for options in both}
+            )
+            > 1,
         }
-        for what, is_so in fires_once.items():
+        for what, is_so in refused.items():
             if is_so:
                 raise NotSupportedError(
-                    f"CREATE OR REPLACE of {what}: each of its windows fires once",
+                    f"CREATE OR REPLACE {what}",
                     hint=f"DROP STREAM {name}, then CREATE STREAM",
                     place=_place(definition.name),
                 )
@@ -642,7 +647,10 @@ class Lake:
         )
         self._notifier.begin(record, definition.notification)
         self._request(self._registry.stream(record.database, record.name), None)
-        told = [("recomputed", "", "all windows, by the next run")]
+        by_arrival = definition.options.by_arrival
+        told = [
+            ("recomputed", "", "none: it goes on from now" if by_arrival else "all windows, by the next run")
+        ]
         return Result(("clause", "before", "after"), [*changed, *told])
 
     def _drop_stream(self, statement: model.DropStream) -> Result:
@@ -705,15 +713,19 @@ class Lake:
             return self._request(self._stream_named(stream), None if start is None else (start, end))
 
     def _request(self, record: StreamRecord, bounds: tuple[str, str | None] | None) -> Recalculation:
+        from lakestream.engine.create import require_provenance
         from lakestream.engine.engine import definition_of
         from lakestream.engine.instants import to_micros
         from lakestream.engine.recalculate import request_recalculation
 
         definition = definition_of(record)
-        if definition.options.drops_late and bounds is not None:
+        if definition.options.by_arrival and bounds is not None:
             raise NotSupportedError(
-                "RECALCULATE of a stream that leaves late rows out: each of its windows fires once"
+                "RECALCULATE of a stream in processing time: its rows have no event time to go by"
             )
+        if definition.options.drops_late and bounds is not None:
+            _, target, _ = self._engine.next_plan(record)
+            require_provenance("RECALCULATE STREAM", target.info, target.shape)
         by_clock = definition.options.by_clock or isinstance(definition.trigger, model.PeriodTrigger)
         if by_clock and (bounds is not None or definition.options.by_clock):
             kind = "PERIOD" if isinstance(definition.trigger, model.PeriodTrigger) else "FORCE_WINDOW_CLOSE"

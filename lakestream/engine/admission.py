@@ -159,10 +159,14 @@ class Admission:
         self.spark.createDataFrame(_held(rows)).coalesce(1).createOrReplaceTempView(HELD)
 
     def _mark(self, move: Move) -> None:
-        assert self.stream.assigner is not None
-        marked = self.spark.sql(self.stream.assigner.marked_sql(f"SELECT * FROM {ADMITTED}", move))
+        """Find out which windows are over, and register their rows."""
+        marked = self.spark.sql(self._marked_sql(move))
         self.relations.transport.keep(marked).frame.createOrReplaceTempView(MARKED)
         register_windows(self.spark, self.stream, move, self.plan.clock_us)
+
+    def _marked_sql(self, move: Move) -> str:
+        assert self.stream.assigner is not None
+        return self.stream.assigner.marked_sql(f"SELECT * FROM {ADMITTED}", move)
 
     def _next(self, newest: int | None) -> GroupState:
         """Return the rows that stay, and the newest time as a row of its own."""
@@ -416,20 +420,39 @@ def _columns(stream: Stream, columns: Sequence[str] = ()) -> str:
     return ", ".join(quoted(name) for name in columns or stream.changed_columns)
 
 
-def register_windows(spark: SparkSession, stream: Stream, move: Move, clock_us: int) -> None:
-    """Register the rows of the windows that are over, and the windows with their placeholders."""
+def register_windows(
+    spark: SparkSession, stream: Stream, move: Move, clock_us: int, part: Part | None = None
+) -> None:
+    """Register the rows of the windows that are over (of a part), and the windows with their placeholders."""
     assert stream.assigner is not None
     local = f", {clock_us * 1000}L AS _tlocaltime" if "_tlocaltime" in stream.calculation.used else ""
     spark.sql(
         f"SELECT *, timestamp_micros(_ls_low) AS _twstart, timestamp_micros(_ls_high) AS _twend, "
         f"(_ls_high - _ls_low) div 1000L AS _twduration{local}, _ls_gid AS _tgrpid "
-        f"FROM ({stream.assigner.members_sql(MARKED, move)})"
+        f"FROM ({stream.assigner.members_sql(MARKED, move)}){_within(part)}"
     ).createOrReplaceTempView(ROWS)
     told = ["_twstart", "_twend", "_twduration", "_tgrpid", *(["_tlocaltime"] if local else [])]
     columns = ["_ls_gid", "_ls_k", *stream.group_columns, "_ls_low", "_ls_high", *told]
     spark.sql(f"SELECT DISTINCT {', '.join(columns)}, 0L AS _ls_c FROM {ROWS}").createOrReplaceTempView(
         WINDOWS
     )
+
+
+def _within(part: Part | None) -> str:
+    """Return SQL that leaves out the rows of windows that are not of a part of event time."""
+    found = [] if part is None else bounds_of(part, "_ls_low", "_ls_high")
+    return f" WHERE {' AND '.join(found)}" if found else ""
+
+
+def bounds_of(part: Part, low: str, high: str) -> list[str]:
+    """Return SQL conditions of the windows of a part of event time; low and high are SQL, in µs."""
+    bounds = {
+        f"{high} >": part.overlap_us,
+        f"{low} >=": part.from_us,
+        f"{low} <": part.to_us,
+        f"{high} <=": part.over_us,
+    }
+    return [f"{bound} {at}L" for bound, at in bounds.items() if at is not None]
 
 
 def register_empty(spark: SparkSession, stream: Stream) -> None:

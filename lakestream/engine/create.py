@@ -60,6 +60,13 @@ if TYPE_CHECKING:
 
 DEFINITION_VERSION = 1
 
+REPLACED = "replaced"
+"""Where a registration says that a stream that leaves late rows out had another definition.
+
+Empty until the new one is begun with; then the tick and the source's version that this was at, the output's
+version by then, and the parts of recalculations that were done.
+"""
+
 
 def create_stream(
     spark: SparkSession,
@@ -123,7 +130,8 @@ def replace_stream(
     """Give a stream another definition over the same source and output; its state and place go.
 
     Whoever calls it has the windows recalculated from the source as it is. The output table is made anew
-    where its columns are others. Raises StatementError as :func:`create_stream`, and leaves all as it was.
+    where its columns are others. Raises StatementError as :func:`create_stream`, NotSupportedError for a
+    table that does not say which window a row is of where old rows are to go, and leaves all as it was.
     """
     zone = record.extra["zone"]
     others = _Others(registry, record.uuid)
@@ -136,6 +144,8 @@ def replace_stream(
         try:
             there = check_existing(info, checked.shape, definition, checked.group_types)
             _refuse_without_provenance(definition, info, there)
+            if definition.options.drops_late and not definition.options.by_arrival:
+                require_provenance("CREATE OR REPLACE STREAM", info, there)
         except StatementError:
             if record.extra["shared_output"]:
                 raise
@@ -143,7 +153,10 @@ def replace_stream(
             create_output(catalog, definition, checked.shape, record.uuid)
     taken = definition.options.wants_history
     until = _untaken_until(checked.stream, catalog) if taken else record.extra.get("until_us")
-    kept = {name: value for name, value in record.extra.items() if name not in ("floor_us", "skipped")}
+    gone = ("skipped",) if definition.options.drops_late else ("floor_us", "skipped")
+    kept = {name: value for name, value in record.extra.items() if name not in gone}
+    if definition.options.drops_late:
+        kept[REPLACED] = {}
     registry.remove_state(record.uuid)
     registry.update(
         record.uuid,
@@ -596,6 +609,15 @@ def _refuse_without_provenance(definition: StreamDefinition, info: TableInfo, sh
             )
 
 
+def require_provenance(what: str, info: TableInfo, shape: OutputShape) -> None:
+    """Raise NotSupportedError for rows of windows that are to go, where they do not say whose they are."""
+    if not shape.provenance:
+        raise NotSupportedError(
+            f"{what} with rows in {info.database}.{info.name}, which do not say which window they are of",
+            hint="write into a new table",
+        )
+
+
 def _is_exact(definition: StreamDefinition, *, by_default: bool) -> bool:
     """Return whether a stream is EXACT: by its option, or by default where it names no other policy."""
     options = definition.options
@@ -651,8 +673,8 @@ def _refuse_source_without_feed(stream: Stream, catalog: Catalog) -> None:
 def _untaken_until(stream: Stream, catalog: Catalog) -> int | None:
     """Return the instant before which the rows there already are not the stream's, None for no such."""
     options = stream.definition.options
-    if options.drops_late and not options.exact:
-        return None  # rows come from commits alone
+    if options.by_arrival or not stream.source.info.time_column:
+        return None
     if options.wants_history:
         return parse_instant(options.history_start, stream.zone) if options.history_start else None
     info = stream.source.info

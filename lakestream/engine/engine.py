@@ -23,7 +23,7 @@ from lakestream.engine.delays import Delays, closed_by_clock, next_close, open_w
 from lakestream.engine.faults import reach
 from lakestream.engine.instants import from_micros, to_micros
 from lakestream.engine.planner import Limits, Planner, Position
-from lakestream.engine.readmission import ANEW
+from lakestream.engine.readmission import ANEW, anew
 from lakestream.engine.recalculate import PartRun, is_reached
 from lakestream.engine.refused import spark_message
 from lakestream.engine.relations import history_of, skipped_of
@@ -349,6 +349,8 @@ class Engine:
         Raises StatementError FLUSH_WITHOUT_EFFECT for a stream whose windows do not wait for a mark alone,
         StreamError when the stream fails meanwhile.
         """
+        self._resynchronise()
+        record = self.registry.stream(record.database, record.name)
         reports: list[TickReport] = []
         while True:
             running = self._load(record, *self.registry.last(record.uuid))
@@ -489,8 +491,10 @@ class Engine:
         look.sources.setdefault(path, source.mark)
         if running.period is not None:
             return self._period(running, running.period, source)
-        plan = self._planner(running).following(running.position, source)
-        return plan or self._by_clock(running)
+        planner = self._planner(running)
+        if _is_stale(running.stream, running.state):
+            return planner.by_clock(running.position, ANEW, {})
+        return planner.following(running.position, source) or self._by_clock(running)
 
     def _period(self, running: _Running, period: Period, source: Table) -> TickPlan | None:
         """Plan the instant of PERIOD that is due; those before it that were missed are counted."""
@@ -510,8 +514,6 @@ class Engine:
     def _by_clock(self, running: _Running) -> TickPlan | None:
         """Plan what is due because time has passed, None for nothing."""
         planner = self._planner(running)
-        if running.stream.assigner is not None and mark_of_state(running.state) == STALE:
-            return planner.by_clock(running.position, ANEW, {})
         if running.stream.definition.options.by_arrival:
             due_us = due_of(running.state)
             is_due = due_us is not None and due_us <= planner.clock_us
@@ -700,6 +702,8 @@ class Engine:
         loaded = GroupState.loaded(saved[1], **keeps) if saved else None
         version, state = loaded or (None, GroupState())
         plans = self._planner(running).replay(position, version)
+        if saved is not None and saved[0] < position.tick and _is_stale(running.stream, state):
+            plans.insert(0, anew(running.record.uuid, 0, version or 0))
         if last is not None and last.tick == position.tick and (saved is None or saved[0] < last.tick):
             if running.stream.definition.options.by_arrival:
                 plans = [last]
@@ -933,6 +937,11 @@ class Engine:
     def _lag(self, running: _Running, plan: TickPlan) -> int:
         """Return how many commits of the source there are behind a tick, as far as was seen."""
         return max(0, self.catalog.handles.open(running.stream.source.info.path).version - plan.upto)
+
+
+def _is_stale(stream: Stream, state: GroupState) -> bool:
+    """Return whether all windows of a stream that admits rows are to be made anew before all else."""
+    return stream.assigner is not None and mark_of_state(state) == STALE
 
 
 def _due_us(running: _Running, now_us: int) -> int | None:

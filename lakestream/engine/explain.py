@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from lakestream.engine.create import REPLACED
 from lakestream.engine.instants import from_micros
+from lakestream.engine.readmission import ANEW
 from lakestream.engine.recalculate import part_of, whole_of
 from lakestream.engine.stages import CLOCK, DELAY, PERIOD, stages
 from lakestream.engine.transport import ARROW
@@ -23,6 +25,7 @@ _NAMES = {
     "UpdateWindows": "update windows",
     "DetectWindows": "detect windows",
     "AdmitRows": "admit rows",
+    "AdmitAgain": "admit again",
     "CountWritten": "count written rows",
     "FireInstants": "fire",
     "FireByClock": "fire by the clock",
@@ -44,7 +47,7 @@ def explain_stream(engine: Engine, record: StreamRecord) -> list[tuple[str, str]
     jobs = [job for job in engine.registry.recalculations(record.uuid) if job.is_open]
     coming = [
         _next(stream, record, plan, latest, engine.next_instant(record)),
-        *(_recalculation(record, job, latest) for job in jobs),
+        *(coming for job in jobs for coming in _recalculation(stream, record, job, latest)),
         *_by_clock(stream, record, latest),
     ]
     lines: list[tuple[str, str]] = []
@@ -69,10 +72,15 @@ def _next(
     return "nothing is new; of a small append", _imagined(record, "changes", latest, latest + 1), None
 
 
-def _recalculation(record: StreamRecord, job: Recalculation, latest: int) -> Coming:
+def _recalculation(stream: Stream, record: StreamRecord, job: Recalculation, latest: int) -> list[Coming]:
+    if job.resync and stream.assigner is not None:
+        # One tick makes all windows anew, where it is not for place and state alone.
+        replaced = record.extra.get(REPLACED) == {} and not stream.definition.options.by_arrival
+        again = stream.exact or replaced
+        return [("all windows", _imagined(record, ANEW, latest, latest), None)] if again else []
     part = part_of(job, job.part) if "cuts" in job.extra else whole_of(job)
     name = f"recalculation, part {job.part + 1} of {job.parts or 'as many as it takes'}"
-    return name, _imagined(record, "recalculation", latest, latest), part
+    return [(name, _imagined(record, "recalculation", latest, latest), part)]
 
 
 def _by_clock(stream: Stream, record: StreamRecord, latest: int) -> list[Coming]:

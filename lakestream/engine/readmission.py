@@ -1,16 +1,17 @@
-"""EXACT for streams that admit rows: nothing is late, and what changes behind the mark is corrected.
+"""Streams that admit rows made anew from the source as it is: for EXACT, in a recalculation, or replaced.
 
-Rows newer than the mark are admitted as ever. When one at or behind it comes, changes or goes, the windows
-that it may be in and all later ones are made anew from the source as it is, and take the place of theirs.
+Under EXACT nothing is late, and what changes behind the mark is corrected: rows newer than the mark are
+admitted as ever. When one at or behind it comes, changes or goes, the windows that it may be in and all
+later ones are made anew, and take the place of theirs.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from lakestream.compute.calculation import ROWS
+from lakestream.compute.calculation import ROWS, WINDOWS
 from lakestream.engine.admission import (
     ADMITTED,
     FLUSH,
@@ -21,23 +22,34 @@ from lakestream.engine.admission import (
     Admitted,
     Judgement,
     admitted_sql,
+    bounds_of,
     held_again_sql,
     judged_sql,
     mark_of_state,
     newest_of,
+    register_windows,
 )
 from lakestream.engine.instants import latest
 from lakestream.engine.relations import CHANGED, EVER
 from lakestream.engine.state import GroupState
 from lakestream.engine.stream import Part
+from lakestream.engine.transport import SPARK
 from lakestream.storage.delta import read_commits
+from lakestream.storage.registry import TickPlan
 from lakestream.triggers.assign import Move
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
     import pyarrow as pa
 
 ANEW = "anew"
 """The kind of a tick that makes all windows anew from the source as it is."""
+
+
+def anew(uuid: str, tick: int, version: int) -> TickPlan:
+    """Return the plan of a tick that was one of that kind, at a version of the source."""
+    return TickPlan(uuid, tick, ANEW, version, version, 0, extra={"transport": SPARK})
 
 
 @dataclass(frozen=True)
@@ -57,7 +69,7 @@ class _Changes:
 
 @dataclass
 class Readmission(Admission):
-    """One tick's rows of an EXACT stream; ``everything``: all windows are made anew, whatever has changed."""
+    """One tick's rows where all of the source count; ``everything``: all windows are made anew."""
 
     everything: bool = False
 
@@ -122,7 +134,16 @@ class Readmission(Admission):
         ):
             whole, newest = True, self._newest_there()
         mark = 0 if newest is None else newest - self.stream.watermark
-        before = None if whole else self._before(changes, mark)
+        before = self._hold(None if whole else self._before(changes, mark))
+        self._admit(Move(before, mark, ends=self.plan.kind == FLUSH))
+        state = GroupState() if newest is None else self._next(newest)
+        return Admitted(state, changes.rows, 0, None, Part(overlap_us=before))
+
+    def _hold(self, before: int | None) -> int | None:
+        """Register what windows that are over after ``before`` (µs) may hold as if it had been held since.
+
+        Returns None where it takes all rows there are to find out.
+        """
         lower = None if before is None else self._needed_from(before)
         if lower is None:
             before, lower = None, EVER[0]
@@ -130,9 +151,7 @@ class Readmission(Admission):
         rows_at(self.plan.upto, [(lower, EVER[1])])
         self.spark.sql(held_again_sql(self.stream, ROWS, before)).createOrReplaceTempView(HELD)
         self.spark.sql(f"{judged_sql(self.stream, None)} AND false").createOrReplaceTempView(JUDGED)
-        self._admit(Move(before, mark, ends=self.plan.kind == FLUSH))
-        state = GroupState() if newest is None else self._next(newest)
-        return Admitted(state, changes.rows, 0, None, Part(overlap_us=before))
+        return before
 
     @cached_property
     def _rows_moved(self) -> bool:
@@ -160,3 +179,61 @@ class Readmission(Admission):
         unfiltered.rows_at(self.plan.upto, [EVER])
         found: int | None = self.spark.sql(f"SELECT max(_ls_ts) AS at FROM {ROWS}").toArrow()["at"][0].as_py()
         return found
+
+
+@dataclass
+class Renewal(Readmission):
+    """A recalculation: the windows of ``part`` that are over, from the source as it is; the state stays.
+
+    ``written`` gives first and last instant (µs) of the output's windows of a part of event time.
+    """
+
+    part: Part = field(default_factory=Part)
+    written: Callable[[Part], Iterable[tuple[int, int]]] = field(default=lambda _: ())
+
+    def run(self) -> Admitted:
+        """Register ``ls_windows`` and ``ls_rows`` of the windows to be written in the place of others."""
+        newest, assigner = newest_of(self.state), self.stream.assigner
+        assert newest is not None and assigner is not None  # noqa: PT018 - by the tick
+        ends = mark_of_state(self.state) == FLUSH
+        mark = newest - self.stream.watermark
+        over = self.part = replace(self.part, over_us=None if ends else mark)
+        if assigner.includes_end and over.overlap_us is not None and not assigner.is_cut_by_rows:
+            over = self.part = replace(over, overlap_us=over.overlap_us - 1)
+        self.relations.changes(self.stream.changed_columns)
+        move = Move(self._hold(over.overlap_us), mark, ends=ends)
+        self._admit(move)
+        if assigner.is_cut_by_rows:
+            over = self._whole(over, 1 if assigner.includes_end else 0)
+        register_windows(self.spark, self.stream, move, self.plan.clock_us, over)
+        return Admitted(self.state, 0, 0, None, over)
+
+    def _marked_sql(self, move: Move) -> str:
+        """Return the SQL; of windows around rows only those of the part are made."""
+        assert self.stream.assigner is not None
+        sql, reach = super()._marked_sql(move), self.stream.assigner.reach
+        if reach is None:
+            return sql
+        of_part = bounds_of(self.part, f"_ls_ts - {reach.length}L", f"_ls_ts + {reach.delay}L")
+        fires = " AND ".join(["_ls_fires", *of_part])
+        return f"SELECT * EXCEPT (_ls_fires), {fires} AS _ls_fires FROM ({sql})"
+
+    def _whole(self, part: Part, end: int) -> Part:
+        """Return the part with all that the windows that overlap it were or have become.
+
+        ``end``: microseconds by which a window reaches past its last instant.
+        """
+        found = self.spark.sql(f"SELECT DISTINCT _ls_low, _ls_high FROM {WINDOWS}").toArrow()
+        are = zip(found["_ls_low"].to_pylist(), found["_ls_high"].to_pylist(), strict=True)
+        were = self.written(Part(over_us=part.over_us))
+        runs: list[tuple[int, int]] = []
+        for low, last in sorted({*are, *were}):
+            high = max(last + end, low + 1)
+            if runs and low < runs[-1][1]:
+                runs[-1] = runs[-1][0], max(runs[-1][1], high)
+            else:
+                runs.append((low, high))
+        start = EVER[0] if part.overlap_us is None else part.overlap_us
+        met = [run for run in runs if run[1] > start and (part.to_us is None or run[0] < part.to_us)]
+        low, high = (met[0][0], met[-1][1]) if met else (start, start)
+        return Part(from_us=low, to_us=high, over_us=part.over_us)

@@ -13,7 +13,7 @@ from uuid import uuid4
 
 from lakestream.engine.faults import reach
 from lakestream.engine.instants import parse_instant
-from lakestream.engine.planner import Size
+from lakestream.engine.planner import Size, table_size
 from lakestream.engine.stream import Part
 from lakestream.errors import StatementError
 from lakestream.language.model import CountTrigger
@@ -194,12 +194,16 @@ class PartRun:
 
     def _cut(self) -> tuple[int, list[int]]:
         """Return the rows to read, and the instants that divide the range into parts of bounded size."""
+        source = self.tables.open(self.stream.source.info.path)
+        if self.stream.assigner is not None:
+            return table_size(
+                source, self.version
+            ).rows, []  # one part: which rows it holds, all of them tell
         if self.stream.cut is not None:
             return 0, []  # one part: its windows are known only when they are cut
         low, high = self._range()
         if low is None or high is None or high <= low:
             return 0, []
-        source = self.tables.open(self.stream.source.info.path)
         rows = rows_between(source, self.stream.source.info.time_column, low, high)
         windows = len(self.state) * ((high - low) // self.stream.step_us + 1)
         parts = max(-(-rows // self.rows_a_part), -(-windows // self.windows_a_part), 1)

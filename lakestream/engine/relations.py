@@ -193,6 +193,7 @@ class Relations:
 
     def rows_at(self, version: int, spans: Spans) -> None:
         """Register the stream's rows of the spans as they are at a version of the source."""
+        spans = self._of_table(spans)
         self._read(version, spans)
         self.spark.sql(self.stream.rows_sql(None, BEFORE, self._excluded(spans))).createOrReplaceTempView(
             ROWS
@@ -200,9 +201,9 @@ class Relations:
 
     def placed_rows_at(self, version: int, spans: Spans) -> None:
         """Register what :meth:`rows_at` does, each row with its commit and place."""
-        info = self.stream.source.info
+        spans = self._of_table(spans)
         rows = self.transport.placed_rows(
-            self._path, version, self.stream.changed_columns, info.time_column, spans
+            self._path, version, self.stream.changed_columns, self._file_time, spans
         )
         rows.createOrReplaceTempView(BEFORE)
         self.spark.sql(self.stream.placed_rows_sql(BEFORE, self._excluded(spans))).createOrReplaceTempView(
@@ -210,10 +211,19 @@ class Relations:
         )
 
     def _read(self, version: int, spans: Spans) -> None:
-        info = self.stream.source.info
-        rows = self.transport.rows(self._path, version, self.stream.changed_columns, info.time_column, spans)
+        read = spans if self._file_time else [(None, None)]
+        rows = self.transport.rows(self._path, version, self.stream.changed_columns, self._file_time, read)
         rewritten = self._rewritten(version, spans)
         (rows if rewritten is None else rows.unionByName(rewritten)).createOrReplaceTempView(BEFORE)
+
+    @property
+    def _file_time(self) -> str:
+        """The time column by which the source's files are found, empty where rows go by another time."""
+        return self.stream.source.info.time_column if self.stream.goes_by_table_time else ""
+
+    def _of_table(self, spans: Spans) -> Spans:
+        """Return spans as those of the source's own time; of another one nothing follows for it."""
+        return spans if self._file_time else [EVER]
 
     def _rewritten(self, version: int, spans: Spans) -> DataFrame | None:
         """Return what rows of the spans were before they were rewritten, where that counts; None for none.

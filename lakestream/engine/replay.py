@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lakestream.engine.admission import FLUSH
+from lakestream.engine.create import REPLACED
+from lakestream.engine.readmission import anew
 from lakestream.engine.recalculate import app_of, part_of
 from lakestream.engine.relations import history_of
 from lakestream.engine.stages import CLOCK_KINDS, PERIOD
@@ -87,6 +89,8 @@ class Recorded:
         tick = progress.tick if progress is not None else 0
         plans = [plan for plan in registry.plans(record.uuid) if plan.tick <= tick]
         start = record.start_version
+        replaced = record.extra.get(REPLACED) or {"tick": 0}
+        plans = [plan for plan in plans if plan.tick > replaced["tick"]]
         known = tuple(plan for plan in plans if plan.after >= start or plan.kind == "history")
         kept = None
         since = known[0].tick - 1 if known else tick
@@ -104,12 +108,16 @@ class Recorded:
 
 @dataclass(frozen=True)
 class _Beginning:
-    """What a replay goes on from: a tick, the source's version (None: creation), a state and an output."""
+    """What a replay goes on from: a tick, the source's version (None: creation), a state and an output.
+
+    ``anew``: that tick, if it has been, made all windows anew.
+    """
 
     tick: int = 0
     at: int | None = None
     state: GroupState = field(default_factory=GroupState)
     output: int | None = None
+    anew: bool = False
 
 
 @dataclass(frozen=True)
@@ -175,6 +183,8 @@ class Replay:
         written = self._written()
         begin, taken_over = self._begun(written)
         self._state, self._at = begin.state, begin.at
+        if begin.anew and begin.tick <= self.recorded.tick:
+            self._take(anew(self.stream.uuid, begin.tick, begin.at or 0))
         for step in self._steps(begin, written):
             if isinstance(step, _Again):
                 self._until(step.upto)
@@ -199,6 +209,11 @@ class Replay:
     def _beginning(self, written: Sequence[_Commit]) -> _Beginning:
         """Return the creation, or the last tick of which there is no record where the ticks decide."""
         recorded, by_state = self.recorded, _goes_by_state(self.record, self.stream)
+        replaced = self.record.extra.get(REPLACED)
+        if replaced and not self.stream.definition.options.by_arrival:
+            return _Beginning(replaced["tick"] + 1, replaced["version"], anew=True)
+        if replaced and recorded.since <= replaced["tick"]:
+            return _Beginning(replaced["tick"], replaced["version"], output=replaced["output"])
         if recorded.since == 0 or not (by_state or goes_by_ticks(self.stream)):
             return _Beginning()
         if not by_state:
@@ -261,8 +276,9 @@ class Replay:
             place = max(place, places.get((app, plan.tick), 0))
             if plan.tick > begin.tick:
                 steps.append((plan.upto, place, 0, plan))
+        done = (self.record.extra.get(REPLACED) or {"parts": {}})["parts"]
         for job in self.recorded.jobs:
-            for number in range(job.part):
+            for number in range(done.get(job.id, 0), job.part):
                 version, at = job.extra["versions"][number], places.get((app_of(job), number + 1), _LAST)
                 if version >= self.record.start_version and at > (begin.output or 0):
                     steps.append((version, at, 1, _Again(part_of(job, number), version)))

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from lakestream.compute.calculation import ROWS
 from lakestream.engine.admission import stale_state
-from lakestream.engine.create import open_target
+from lakestream.engine.create import REPLACED, open_target
 from lakestream.engine.cutting import Cutting
 from lakestream.engine.relations import CHANGED, CHANGES, EVER, STATE, History, Relations
 from lakestream.engine.state import GroupState
@@ -27,7 +27,9 @@ class Resync:
     """Puts a stream at the latest version of its source; its windows are then recalculated.
 
     What a stream without FILL_HISTORY must leave out is no longer known row by row: from here on it takes
-    the rows that are later than the newest one there was when it was created.
+    the rows that are later than the newest one there was when it was created. One that leaves late rows out
+    and has another definition now goes on from nothing: its next tick makes all windows anew, of the rows
+    that came since its creation; by arrival there are only those that come.
     """
 
     spark: SparkSession
@@ -51,9 +53,8 @@ class Resync:
             self.record.uuid,
             status="Running",
             last_error=None,
-            start_version=version,
             source_id=source.table_id,
-            extra={**self.record.extra, "floor_us": self._floor},
+            **self._begun(tick, version, source.table_id),
         )
         known = progress.extra if progress else {}
         totals = {name: value for name, value in known.items() if name.startswith("total_")}
@@ -62,13 +63,32 @@ class Resync:
         )
         return version
 
+    def _begun(self, tick: int, version: int, source_id: str) -> dict[str, Any]:
+        """Return what the registration says from now on of where the stream's rows begin."""
+        extra = {name: value for name, value in self.record.extra.items() if name != REPLACED}
+        if self._is_replaced:
+            output = self.catalog.find_table(*self.record.output.split(".", 1))
+            parts = {job.id: job.part for job in self.registry.recalculations(self.record.uuid)}
+            there = self.catalog.handles.latest(output.path).version if output is not None else 0
+            extra[REPLACED] = {"tick": tick, "version": version, "output": there, "parts": parts}
+            if source_id == self.record.source_id and not self.stream.definition.options.by_arrival:
+                return {"extra": extra}
+        return {"start_version": version, "extra": {**extra, "floor_us": self._floor}}
+
+    @property
+    def _is_replaced(self) -> bool:
+        """Whether it leaves late rows out, and another definition is to be begun with."""
+        return self.record.extra.get(REPLACED) == {}
+
     @property
     def _floor(self) -> int | None:
         known: int | None = self.record.extra.get("floor_us", self.record.extra.get("until_us"))
         return known
 
     def _state(self, version: int) -> GroupState:
-        if self.stream.assigner is not None and self.stream.exact:
+        if self._is_replaced and self.stream.definition.options.by_arrival:
+            return GroupState()
+        if self.stream.assigner is not None and (self.stream.exact or self._is_replaced):
             return stale_state()
         if self.stream.assigner is not None:
             # It goes on with the rows it holds: they are those of no version of the source.

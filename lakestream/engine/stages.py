@@ -91,6 +91,18 @@ class AdmitRows:
 
 
 @dataclass(frozen=True)
+class AdmitAgain:
+    """Find the windows of a part of event time that are over, of all rows that the source has."""
+
+    rule: str
+    part: str
+    table: str
+
+    def __str__(self) -> str:
+        return f"{self.rule}: all windows {self.part} anew from {self.table}, late rows included"
+
+
+@dataclass(frozen=True)
 class CountWritten:
     """Count by group the rows that were written since the instant before, which are its %%trows."""
 
@@ -201,6 +213,7 @@ Stage = (
     | UpdateWindows
     | DetectWindows
     | AdmitRows
+    | AdmitAgain
     | CountWritten
     | FireInstants
     | FireByClock
@@ -219,14 +232,14 @@ def stages(stream: Stream, target: Target, plan: TickPlan, part: Part | None = N
     """
     writing = _write(stream, target, plan, part)
     computing = (_compute(stream), writing)
+    errors = () if target.errors is None else (WriteErrors(_named(target.errors)),)
+    if stream.assigner is not None:
+        return (_admit(stream, plan, part), _compute(stream), *errors, writing)
     if part is not None:
         return (FireAgain(_rule(stream), _extent(part)), _rows(stream), *computing)
     if stream.is_periodic:
         counting = (_changes(stream, plan), CountWritten(_rule(stream)))
         return (*counting, _instants(stream), *computing) if plan.kind == PERIOD else counting
-    if stream.assigner is not None:
-        errors = () if target.errors is None else (WriteErrors(_named(target.errors)),)
-        return (AdmitRows(_rule(stream), _taken(stream, plan)), _compute(stream), *errors, writing)
     if plan.kind in CLOCK_KINDS:
         return (FireByClock(_rule(stream), closes=plan.kind == CLOCK), _rows(stream), *computing)
     if by_update(stream, target, plan):
@@ -234,6 +247,12 @@ def stages(stream: Stream, target: Target, plan: TickPlan, part: Part | None = N
         return (*updating, _rows(stream, late_only=True), _compute(stream, late_only=True), writing)
     detecting = DetectWindows(_rule(stream), passes(stream, target, plan))
     return (_changes(stream, plan), detecting, _rows(stream), *computing)
+
+
+def _admit(stream: Stream, plan: TickPlan, part: Part | None) -> AdmitRows | AdmitAgain:
+    if part is not None:
+        return AdmitAgain(_rule(stream), _extent(part), _named(stream.source.info))
+    return AdmitRows(_rule(stream), _taken(stream, plan))
 
 
 def _changes(stream: Stream, plan: TickPlan) -> ReadChanges:
@@ -278,7 +297,7 @@ def _compute(stream: Stream, *, late_only: bool = False) -> Compute:
 
 def _write(stream: Stream, target: Target, plan: TickPlan, part: Part | None) -> Write:
     how = "append" if target.appends else "replace rows of equal key"
-    if part is not None:
+    if part is not None or plan.kind == ANEW:
         how = "replace all rows of the windows"
     elif stream.assigner is not None:
         how = "rewrite from the first window that changed" if stream.exact else "append"

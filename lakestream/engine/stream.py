@@ -101,12 +101,13 @@ class Source:
 class Part:
     """A part of event time: windows that begin in ``[from_us, to_us)`` and end after ``overlap_us``.
 
-    Microseconds, None for no bound.
+    ``over_us``: and at or before that. Microseconds, None for no bound.
     """
 
     overlap_us: int | None = None
     from_us: int | None = None
     to_us: int | None = None
+    over_us: int | None = None
 
 
 @dataclass(frozen=True)
@@ -182,6 +183,16 @@ class Stream:
         return self.assigner is not None and (
             self.assigner.goes_by_order or self.calculation.orders_rows or gives_rows
         )
+
+    @property
+    def row_us(self) -> str:
+        """SQL of a row's time in microseconds."""
+        return self.time_us or f"unix_micros({self.source.time})"
+
+    @property
+    def goes_by_table_time(self) -> bool:
+        """Whether a row's time is that of the source's own time column, by which its files are found."""
+        return not self.time_us or self.time_us == _timestamp_us(self.source.info.time_column)
 
     @property
     def follows_updates(self) -> bool:
@@ -358,7 +369,7 @@ class Stream:
 
     def admitted(self) -> str:
         """Return SQL that holds for rows that the trigger sees: PRE_FILTER, the subtable, a time."""
-        parts = [f"{self.source.time} IS NOT NULL"]
+        parts = [f"{self.row_us if self.time_us else self.source.time} IS NOT NULL"]
         if self.floor_us is not None:
             parts.append(f"unix_micros({self.source.time}) >= {self.floor_us}L")
         if self.source.subtable is not None:
@@ -625,7 +636,7 @@ class Stream:
         that the stream never takes (written before it was created).
         """
         columns = ", ".join(quoted(name) for name in self.changed_columns)
-        marks = f"{self.group_id()} AS _ls_gid, unix_micros({self.source.time}) AS _ls_ts"
+        marks = f"{self.group_id()} AS _ls_gid, {self.row_us} AS _ls_ts"
         parts = []
         if changed is not None:
             taken = "CAST(_commit_version AS BIGINT) AS _ls_v, CAST(_ls_sign AS BIGINT) AS _ls_sign"
@@ -656,7 +667,7 @@ class Stream:
                 f"WHERE r._ls_alike > coalesce(e.n, 0L))"
             )
         return (
-            f"SELECT {columns}, {self.group_id()} AS _ls_gid, unix_micros({self.source.time}) AS _ls_ts, "
+            f"SELECT {columns}, {self.group_id()} AS _ls_gid, {self.row_us} AS _ls_ts, "
             f"_commit_version AS _ls_v, {POSITION} AS _ls_p FROM {rows} WHERE {self.admitted()}"
         )
 
@@ -906,6 +917,10 @@ def _assigner(definition: StreamDefinition, source: Source, zone: str) -> Assign
     return assigner_of(trigger, zone, found, by_arrival=definition.options.by_arrival)
 
 
+def _timestamp_us(name: str) -> str:
+    return f"unix_micros(CAST({quoted(name)} AS TIMESTAMP))"
+
+
 def _time_us(options: StreamOptions, source: Source, zone: str) -> str:
     """Return SQL of a row's time; texts are read as times, integers as milliseconds (eKuiper).
 
@@ -929,7 +944,7 @@ def _time_us(options: StreamOptions, source: Source, zone: str) -> str:
     name = source.info.time_column if fragment is None else _row_expression(fragment, source, zone).strip("`")
     kind, column = source.info.column(name).type, quoted(name)
     if kind in ("timestamp", "timestamp_ntz", "date"):
-        return f"unix_micros(CAST({column} AS TIMESTAMP))"
+        return _timestamp_us(name)
     if kind in ("string", "varchar"):
         return f"unix_micros(try_cast({column} AS TIMESTAMP))"
     if kind in ("bigint", "int"):

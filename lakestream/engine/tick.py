@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from lakestream.compute.calculation import ROWS, WINDOWS
 from lakestream.compute.evaluate import BATCH, Way
-from lakestream.engine.admission import Admission, failed_windows
+from lakestream.engine.admission import Admission, failed_windows, newest_of
 from lakestream.engine.cutting import Cutting, Found
 from lakestream.engine.extremes import Extremes
 from lakestream.engine.faults import reach
@@ -15,10 +16,11 @@ from lakestream.engine.isolation import Isolation
 from lakestream.engine.notices import Notices
 from lakestream.engine.passing import Passed, Passing, known_sums
 from lakestream.engine.previous import PREVIOUS, register_previous
-from lakestream.engine.readmission import ANEW, Readmission
+from lakestream.engine.readmission import ANEW, Readmission, Renewal
 from lakestream.engine.relations import CHANGED, CHANGES, EVER, EXTREMES, FIRED, STATE, UPDATED, Relations
 from lakestream.engine.stages import (
     DELAY,
+    AdmitAgain,
     AdmitRows,
     Compute,
     CountWritten,
@@ -38,7 +40,7 @@ from lakestream.engine.stream import quoted
 from lakestream.engine.transport import ARROW, Kept, SparkTransport, fits_here, frame_of, merge_spans
 from lakestream.engine.updated import Updated, check_windows, count_of, late_spans, least, picked
 from lakestream.engine.updating import Updating
-from lakestream.engine.write import write_errors, write_part, write_result
+from lakestream.engine.write import windows_of_part, write_errors, write_part, write_result
 from lakestream.output.columns import GROUP, START
 from lakestream.storage.delta import capabilities, read_arrow, rows_between
 
@@ -61,7 +63,7 @@ if TYPE_CHECKING:
 
 
 _SHOWN = "ls_shown"
-_FINDING = (UpdateWindows, DetectWindows, AdmitRows, FireInstants, FireByClock)
+_FINDING = (UpdateWindows, DetectWindows, AdmitRows, AdmitAgain, FireInstants, FireByClock)
 """The stages that find out what fires: where that is nothing, the rest is not run."""
 
 
@@ -150,6 +152,7 @@ class Tick:
             UpdateWindows: self._update,
             DetectWindows: self._detect,
             AdmitRows: self._admit,
+            AdmitAgain: lambda _: self._admit_again(part),
             CountWritten: self._count_written,
             FireInstants: self._fire_instants,
             FireByClock: self._fire_by_clock,
@@ -214,20 +217,35 @@ class Tick:
         if admitted.errors is not None:
             self._errors.append(admitted.errors)
 
+    def _admit_again(self, part: Part | None) -> None:
+        """Find the windows of a part that are over, from the source as it is; the state stays."""
+        assert part is not None  # by stages()
+        if newest_of(self.state) is None:
+            return
+        written = partial(windows_of_part, self.tables.open(self.target.info.path))
+        given = (self.spark, self.relations, self.stream, self.plan, self.state)
+        renewed = Renewal(*given, part=part, written=written).run()
+        self._settled, self._spans, self._part = True, [EVER], renewed.replaces
+
     def _write_errors(self, _stage: WriteErrors) -> None:
         """Write the rows that were left out, and the windows that failed."""
         rows = _joined(self._errors)
         if rows is not None:
             assert self.target.errors is not None  # by stages()
             table = self.tables.open(self.target.errors.path)
-            write_errors(table, rows, errors_app(self.stream.uuid), self.plan, self.epoch)
+            write_errors(table, rows, self._errors_app, self.plan, self.epoch)
+
+    @property
+    def _errors_app(self) -> str:
+        """The series of the tick's commits to the error table: a recalculation has its own."""
+        ticks = self._app == output_app(self.stream.uuid)
+        return errors_app(self.stream.uuid) if ticks else f"{self._app}:errors"
 
     @property
     def _admission(self) -> Admission:
         given = (self.spark, self.relations, self.stream, self.plan, self.state)
-        if not self.stream.exact:
-            return Admission(*given)
-        return Readmission(*given, everything=self.plan.kind == ANEW)
+        anew = self.plan.kind == ANEW
+        return Readmission(*given, everything=anew) if self.stream.exact or anew else Admission(*given)
 
     def _settle_failures(self) -> pa.Table | None:
         """Compute the results now; windows whose calculation fails are left out, and returned as errors."""

@@ -117,6 +117,13 @@ def rows_of_part(table: Table, part: Part) -> pa.Table:
     return read_arrow(table, None, where=_part_predicate(part))
 
 
+def windows_of_part(table: Table, part: Part) -> list[tuple[int, int]]:
+    """Return first and last instant (µs) of the output's windows of a part of event time, of all groups."""
+    table.refresh()
+    rows = read_arrow(table, None, columns=[START, END], where=_part_predicate(part))
+    return [*{*zip(_micros(rows, START), _micros(rows, END), strict=True)}]
+
+
 def write_errors(table: Table, rows: pa.Table, app: str, plan: TickPlan, epoch: int) -> None:
     """Append rows to a stream's error table, once for each tick."""
     commit(table, rows, _tag(app, plan, epoch))
@@ -145,6 +152,8 @@ def _part_predicate(part: Part) -> str:
         parts.append(f"{START} >= {timestamp_literal(part.from_us)}")
     if part.to_us is not None:
         parts.append(f"{START} < {timestamp_literal(part.to_us)}")
+    if part.over_us is not None:
+        parts.append(f"{END} <= {timestamp_literal(part.over_us)}")
     return " AND ".join(parts)
 
 

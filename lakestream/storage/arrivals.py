@@ -247,7 +247,7 @@ def placed_rows_arrow(
 ) -> pa.Table | None:
     """Return the rows at a version whose ``time`` lies in one of the spans (µs), with commit and place.
 
-    None where the files do not tell (deletion vectors, renamed columns).
+    An empty ``time``: all rows. None where the files do not tell (deletion vectors, renamed columns).
     """
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -255,16 +255,18 @@ def placed_rows_arrow(
     table = opened(table)
     if _is_mapped(table) or "deletionVectors" in table.features:
         return None
-    found = [set(data_files(table, version, time, *span)["path"].to_pylist()) for span in spans]
+    found = [set(data_files(table, version, time, *span)["path"].to_pylist()) for span in spans if time]
     paths = {unquote(path) for names in found for path in names}
     schema = _schema(table, columns)
-    asked = schema if time in columns else schema.append(_schema(table, [time]).field(0))
+    asked = schema if not time or time in columns else schema.append(_schema(table, [time]).field(0))
     parts = [_with_place(asked.empty_table(), 0, 0, "insert")]
     for placed in _files_in_order(table, version):
-        if placed.file.path in paths:
+        if not time or placed.file.path in paths:
             rows, _ = _read(table, placed, asked)
             parts.append(_with_place(rows, placed.version, placed.number, "insert"))
     rows = pa.concat_tables(parts)
+    if not time:
+        return rows.select([*columns, COMMIT_VERSION, POSITION])
     micros = rows[time].cast(pa.timestamp("us", "UTC")).cast(pa.int64())
     inside = [pc.and_(pc.greater_equal(micros, low), pc.less(micros, high)) for low, high in spans]
     return rows.filter(reduce(pc.or_, inside)).select([*columns, COMMIT_VERSION, POSITION])
@@ -278,16 +280,19 @@ def placed_rows_spark(
     time: str,
     span: tuple[int, int],
 ) -> DataFrame:
-    """Return the rows at a version of one span of ``time`` (µs), read by Spark, with commit and place."""
+    """Return the rows at a version of one span of ``time`` (µs), read by Spark, with commit and place.
+
+    An empty ``time``: all rows.
+    """
     table = opened(table)
-    asked = [*dict.fromkeys([*columns, time])]
+    asked = [*dict.fromkeys([*columns, *([time] if time else [])])]
     placed = _files_in_order(table, version)
     if _is_mapped(table) or is_elsewhere(table) or "deletionVectors" in table.features or not placed:
         rows = _with_places(_numbered(spark, table, version, asked), placed)
     else:
         rows = _rows_of_files(spark, table, placed, asked, [])
     at = f"unix_micros(CAST({_quoted(time)} AS TIMESTAMP))"
-    inside = rows.where(f"{at} >= {span[0]}L AND {at} < {span[1]}L")
+    inside = rows.where(f"{at} >= {span[0]}L AND {at} < {span[1]}L") if time else rows
     return inside.select(*map(_quoted, columns), COMMIT_VERSION, POSITION)
 
 

@@ -137,6 +137,16 @@ class Assigner(ABC):
         return None
 
     @property
+    def includes_end(self) -> bool:
+        """Whether a window may hold rows of its last instant."""
+        return False
+
+    @property
+    def is_cut_by_rows(self) -> bool:
+        """Whether one more row may make a window longer, or one of two."""
+        return False
+
+    @property
     def columns(self) -> tuple[str, ...]:
         """The names of the expressions in the relations of rows."""
         return tuple(f"_ls_x{number}" for number, _ in enumerate(self.expressions, 1))
@@ -198,6 +208,11 @@ class SlideAssigner(Assigner):
         return Reach(self.length, self.delay, self.goes_by_order)
 
     @property
+    def includes_end(self) -> bool:
+        """Without a delay its row's instant is the last one."""
+        return not self.delay
+
+    @property
     def goes_by_order(self) -> bool:
         """Whether rows of one instant fire one after the other."""
         return self.by_arrival and not self.delay
@@ -252,6 +267,11 @@ class SessionAssigner(Assigner):
     timeout: int = 0
     longest: Grid | None = None
 
+    @property
+    def is_cut_by_rows(self) -> bool:
+        """A row in a gap joins what was on both sides of it."""
+        return True
+
     def marked_sql(self, rows: str, move: Move) -> str:
         """Return the SQL; the steps of a run of rows are taken two at a time, from its first one on."""
         assert self.longest is not None
@@ -297,6 +317,11 @@ class LatestAssigner(Assigner):
         """Rows are counted one after the other."""
         return True
 
+    @property
+    def includes_end(self) -> bool:
+        """It is of its last row's instant."""
+        return True
+
     def marked_sql(self, rows: str, move: Move) -> str:
         """Return the SQL; a row's windows that are over end with the rows _ls_a * step to _ls_b * step."""
         base = "coalesce(max(_ls_n) OVER (PARTITION BY _ls_gid), 0L)"
@@ -340,6 +365,16 @@ class SpanAssigner(Assigner):
     @property
     def goes_by_order(self) -> bool:
         """Rows are looked at one after the other."""
+        return True
+
+    @property
+    def includes_end(self) -> bool:
+        """The row with x2 is the last one; without x2 it ends where the next span begins."""
+        return len(self.expressions) > 1
+
+    @property
+    def is_cut_by_rows(self) -> bool:
+        """A row with x1 or x2 ends or begins one."""
         return True
 
     def marked_sql(self, rows: str, move: Move) -> str:

@@ -189,3 +189,23 @@ def test_a_tick_of_an_instant_is_said_before_it_is_due(lake: Lake, done: list[li
     done.clear()
     lake.run()
     assert said == [stage for stage, _ in done[0]]
+
+
+def test_admitted_rows_made_anew_are_said_too(lake: Lake, done: list[list[tuple[str, str]]]) -> None:
+    dialect, statement, _, _ = KINDS["admitted"]
+    lake.sql(statement, dialect=dialect)
+    write(lake, 1)
+    write(lake, 25)
+    lake.run()
+    lake.sql("RECALCULATE STREAM s FROM '2025-01-01 00:00:00' TO '2025-01-01 00:00:10'")
+    _, again = explained(lake)
+    assert "before 2025-01-01T00:00:10" in dict(again)["admit again"]
+    done.clear()
+    lake.run()
+    assert again in done
+    lake.sql(statement.replace("CREATE", "CREATE OR REPLACE").replace("(ss, 10)", "(ss, 5)"), dialect=dialect)
+    _, anew = explained(lake)
+    assert "all windows anew" in dict(anew)["admit rows"]
+    done.clear()
+    lake.run()
+    assert anew in done
