@@ -452,7 +452,11 @@ def bounds_of(part: Part, low: str, high: str) -> list[str]:
         f"{low} <": part.to_us,
         f"{high} <=": part.over_us,
     }
-    return [f"{bound} {at}L" for bound, at in bounds.items() if at is not None]
+    found = [f"{bound} {at}L" for bound, at in bounds.items() if at is not None]
+    of_groups = " OR ".join(
+        f"(_ls_gid = {gid}L AND {low} >= {first}L AND {low} < {last}L)" for gid, first, last in part.groups
+    )
+    return [*found, *([f"({of_groups})"] if of_groups else [])]
 
 
 def register_empty(spark: SparkSession, stream: Stream) -> None:

@@ -185,11 +185,11 @@ class Readmission(Admission):
 class Renewal(Readmission):
     """A recalculation: the windows of ``part`` that are over, from the source as it is; the state stays.
 
-    ``written`` gives first and last instant (µs) of the output's windows of a part of event time.
+    ``written`` gives group, first and last instant (µs) of the output's windows of a part of event time.
     """
 
     part: Part = field(default_factory=Part)
-    written: Callable[[Part], Iterable[tuple[int, int]]] = field(default=lambda _: ())
+    written: Callable[[Part], Iterable[tuple[int, int, int]]] = field(default=lambda _: ())
 
     def run(self) -> Admitted:
         """Register ``ls_windows`` and ``ls_rows`` of the windows to be written in the place of others."""
@@ -223,17 +223,38 @@ class Renewal(Readmission):
 
         ``end``: microseconds by which a window reaches past its last instant.
         """
-        found = self.spark.sql(f"SELECT DISTINCT _ls_low, _ls_high FROM {WINDOWS}").toArrow()
-        are = zip(found["_ls_low"].to_pylist(), found["_ls_high"].to_pylist(), strict=True)
-        were = self.written(Part(over_us=part.over_us))
-        runs: list[tuple[int, int]] = []
-        for low, last in sorted({*are, *were}):
-            high = max(last + end, low + 1)
-            if runs and low < runs[-1][1]:
-                runs[-1] = runs[-1][0], max(runs[-1][1], high)
-            else:
-                runs.append((low, high))
+        sql = f"SELECT DISTINCT _ls_gid, _ls_low, _ls_high FROM {WINDOWS}"
+        are = {
+            tuple(column) for column in zip(*self.spark.sql(sql).toArrow().to_pydict().values(), strict=True)
+        }
+        windows = {*are, *self.written(Part(over_us=part.over_us))}
         start = EVER[0] if part.overlap_us is None else part.overlap_us
-        met = [run for run in runs if run[1] > start and (part.to_us is None or run[0] < part.to_us)]
-        low, high = (met[0][0], met[-1][1]) if met else (start, start)
+        met = _met(windows, end, start, part.to_us)
+        if not met:
+            return Part(from_us=start, to_us=start)
+        if len(met) <= _MAX_GROUPS:
+            return Part(over_us=part.over_us, groups=tuple(met))
+        [(_, low, high)] = _met({(0, low, high) for _, low, high in windows}, end, start, part.to_us)
         return Part(from_us=low, to_us=high, over_us=part.over_us)
+
+
+_MAX_GROUPS = 300
+"""Groups that a part lists one by one; beyond that it reaches to where no group has a window."""
+
+
+def _met(
+    windows: Iterable[tuple[int, int, int]], end: int, start: int, to_us: int | None
+) -> list[tuple[int, int, int]]:
+    """Return by group from where to where the windows reach that hang together with those of a range (µs)."""
+    runs: list[tuple[int, int, int]] = []
+    for gid, low, last in sorted(windows):
+        high = max(last + end, low + 1)
+        if runs and runs[-1][0] == gid and low < runs[-1][2]:
+            runs[-1] = gid, runs[-1][1], max(runs[-1][2], high)
+        else:
+            runs.append((gid, low, high))
+    met: dict[int, tuple[int, int]] = {}
+    for gid, low, high in runs:
+        if high > start and (to_us is None or low < to_us):
+            met[gid] = met.get(gid, (low, high))[0], high
+    return [(gid, low, high) for gid, (low, high) in met.items()]

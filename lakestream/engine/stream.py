@@ -101,13 +101,15 @@ class Source:
 class Part:
     """A part of event time: windows that begin in ``[from_us, to_us)`` and end after ``overlap_us``.
 
-    ``over_us``: and at or before that. Microseconds, None for no bound.
+    ``over_us``: and at or before that. Microseconds, None for no bound. ``groups``: of these groups only,
+    those that begin from an instant on and before another one (group, both in µs).
     """
 
     overlap_us: int | None = None
     from_us: int | None = None
     to_us: int | None = None
     over_us: int | None = None
+    groups: tuple[tuple[int, int, int], ...] = ()
 
 
 @dataclass(frozen=True)

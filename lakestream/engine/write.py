@@ -117,11 +117,11 @@ def rows_of_part(table: Table, part: Part) -> pa.Table:
     return read_arrow(table, None, where=_part_predicate(part))
 
 
-def windows_of_part(table: Table, part: Part) -> list[tuple[int, int]]:
-    """Return first and last instant (µs) of the output's windows of a part of event time, of all groups."""
+def windows_of_part(table: Table, part: Part) -> set[tuple[int, int, int]]:
+    """Return group, first and last instant (µs) of the output's windows of a part of event time."""
     table.refresh()
-    rows = read_arrow(table, None, columns=[START, END], where=_part_predicate(part))
-    return [*{*zip(_micros(rows, START), _micros(rows, END), strict=True)}]
+    rows = read_arrow(table, None, columns=[GROUP, START, END], where=_part_predicate(part))
+    return {*zip(rows[GROUP].to_pylist(), _micros(rows, START), _micros(rows, END), strict=True)}
 
 
 def write_errors(table: Table, rows: pa.Table, app: str, plan: TickPlan, epoch: int) -> None:
@@ -154,7 +154,11 @@ def _part_predicate(part: Part) -> str:
         parts.append(f"{START} < {timestamp_literal(part.to_us)}")
     if part.over_us is not None:
         parts.append(f"{END} <= {timestamp_literal(part.over_us)}")
-    return " AND ".join(parts)
+    of_groups = " OR ".join(
+        f"({GROUP} = {gid} AND {START} >= {timestamp_literal(low)} AND {START} < {timestamp_literal(high)})"
+        for gid, low, high in part.groups
+    )
+    return " AND ".join([*parts, *([f"({of_groups})"] if of_groups else [])])
 
 
 def _windows_there(table: Table, target: Target, part: Part) -> pa.Table | None:
