@@ -197,15 +197,20 @@ class WriteErrors:
 
 @dataclass(frozen=True)
 class Write:
-    """Write the result rows in one idempotent commit; what is ``told`` goes into the outbox before that."""
+    """Write the result rows in one idempotent commit; what is ``told`` goes into the outbox before that.
+
+    ``rewrites``: windows that had fired before may be among them.
+    """
 
     table: str
     how: str
+    rewrites: bool = False
     told: str = ""
 
     def __str__(self) -> str:
+        late = ", late windows rewritten" if self.rewrites else ""
         events = f"; before it {self.told}" if self.told else ""
-        return f"{self.how} in {self.table}, one commit{events}"
+        return f"{self.how} in {self.table}{late}, one commit{events}"
 
 
 Stage = (
@@ -301,9 +306,9 @@ def _write(stream: Stream, target: Target, plan: TickPlan, part: Part | None) ->
         how = "replace all rows of the windows"
     elif stream.assigner is not None:
         how = "rewrite from the first window that changed" if stream.exact else "append"
-    elif not (stream.is_periodic or plan.kind in CLOCK_KINDS):
-        how = f"{how}, late windows rewritten,"
-    return Write(_named(target.info), how, _told(stream, plan))
+    by_rows = part is None and stream.assigner is None and not stream.is_periodic
+    rewrites = by_rows and plan.kind not in CLOCK_KINDS
+    return Write(_named(target.info), how, rewrites, _told(stream, plan))
 
 
 def _named(info: TableInfo) -> str:
