@@ -37,7 +37,7 @@ TDENGINE = {
     "closed": f"TRIGGER FORCE_WINDOW_CLOSE INTO closed {CLASSIC} INTERVAL(10s)",
     "classic": f"IGNORE EXPIRED 1 INTO classic {CLASSIC} SESSION(ts, 3s)",
 }
-FIGURES = "SELECT g, count(*) AS n, avg(v) AS a FROM e GROUP BY g"
+FIGURES = "SELECT g, min(ts) AS since, count(*) AS n, avg(v) AS a FROM e GROUP BY g"
 BY_EVENT = "WITH (TIMESTAMP='ts', LATE_TOLERANCE='2s')"
 EKUIPER = {
     "tumbling": f"{BY_EVENT} INTO tumbling AS {FIGURES}, TUMBLINGWINDOW(ss, 10)",
