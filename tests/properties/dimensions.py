@@ -39,6 +39,15 @@ OF_HISTORIES: dict[str, tuple[str, ...]] = {
     "key": ("time", "composite"),
     "process": ("steady", "restarts", "by spark", "many commits", "crashes"),
 }
+_NEW_POLICIES = (
+    "default",
+    "ignore disorder",
+    "expired time",
+    "delete recalc",
+    "expired and deletes",
+    "exact",
+)
+
 OF_STREAMS: dict[str, tuple[str, ...]] = {
     "syntax": ("new", "classic"),
     "trigger": (
@@ -66,12 +75,7 @@ OF_STREAMS: dict[str, tuple[str, ...]] = {
     ),
     "watermark": ("0s", "4s"),
     "policy": (
-        "default",
-        "ignore disorder",
-        "expired time",
-        "delete recalc",
-        "expired and deletes",
-        "exact",
+        *_NEW_POLICIES,
         "ignore 00",
         "ignore 01",
         "ignore 10",
@@ -92,14 +96,7 @@ DIMENSIONS = {**OF_HISTORIES, **OF_STREAMS}
 NEW_ALONE = {
     "trigger": ("sliding", "period"),
     "emission": ("open", "open and close"),
-    "policy": (
-        "default",
-        "ignore disorder",
-        "expired time",
-        "delete recalc",
-        "expired and deletes",
-        "exact",
-    ),
+    "policy": _NEW_POLICIES,
     "empty windows": ("kept",),
 }
 CLASSIC_ALONE = {
