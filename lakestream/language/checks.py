@@ -27,6 +27,7 @@ from lakestream.language.meaning import in_spark
 from lakestream.language.names import FILE_FORMATS, check_column_name, check_name
 from lakestream.language.query_clauses import InnerWindow
 from lakestream.language.source import place_of
+from lakestream.language.written import refuse_unwritten
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -173,7 +174,13 @@ def refuse_functions(f: Fragment, names: frozenset[str], where: str) -> None:
 
 
 def _check_harmless(f: Fragment, tree: exp.Expr) -> None:
+    """Refuse what a query may not do, and what would be left out of it."""
+    _check_reach(f, tree)
     refuse_dropped(tree, partial(place_in, f))
+    refuse_unwritten(f, tree, partial(place_in, f))
+
+
+def _check_reach(f: Fragment, tree: exp.Expr) -> None:
     for node in tree.walk():
         if isinstance(node, _FORBIDDEN_NODES):
             raise _forbidden(f, node, f"{type(node).__name__.upper()} is not allowed in a query")

@@ -18,6 +18,8 @@ from sqlglot.tokenizer_core import TokenType
 from lakestream.language.interpolation import InterpolationParser
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from sqlglot.tokenizer_core import Token
 
 SLICES, INNER_WINDOW, SLICE_LIMIT = "slices", "inner_window", "slice_limit"
@@ -71,8 +73,32 @@ class ForeignClauseError(ParseError):
         self.clause, self.start, self.end = clause, start, end
 
 
+_WITH_FORMATS = ("DATE_FORMAT", "FROM_UNIXTIME", "TO_DATE", "TO_TIMESTAMP", "UNIX_TIMESTAMP")
+
+
+def _as_written(name: str) -> Callable[[list[exp.Expr]], exp.Expr]:
+    """Return what reads a call with a format of times, which is Spark's and stays as it is written."""
+    read = SparkParser.FUNCTIONS[name]
+
+    def call(arguments: list[exp.Expr]) -> exp.Expr:
+        has_format = len(arguments) == 2
+        return exp.Anonymous(this=name, expressions=arguments) if has_format else read(arguments)
+
+    return call
+
+
+def _parse_json(arguments: list[exp.Expr]) -> exp.Expr:
+    """Read PARSE_JSON, in whose place sqlglot writes its argument."""
+    return exp.Anonymous(this="PARSE_JSON", expressions=arguments)
+
+
 class TDengineParser(InterpolationParser):
     """Spark's parser, and TDengine's clauses at the end of a query."""
+
+    FUNCTIONS: ClassVar[dict[str, Callable[..., exp.Expr]]] = SparkParser.FUNCTIONS | {
+        **{name: _as_written(name) for name in _WITH_FORMATS},
+        **dict.fromkeys(("PARSE_JSON", "JSON_PARSE"), _parse_json),
+    }
 
     # ``unique(c)`` is a function of TDengine, no constraint.
     FUNC_TOKENS: ClassVar[set[TokenType]] = SparkParser.FUNC_TOKENS | {TokenType.UNIQUE}
