@@ -23,6 +23,7 @@ from lakestream.compute.hoist import hoist
 from lakestream.compute.panes import partials
 from lakestream.compute.ranges import Ranges
 from lakestream.language.expressions import conjuncts
+from lakestream.language.query_clauses import said
 from lakestream.triggers.assign import ORDER_OF_ROWS, PlacedGrid
 
 if TYPE_CHECKING:
@@ -448,16 +449,28 @@ def choose_way(
     return Way.JOINED if _bounded_by_window(calculation, grid) else Way.LATERAL
 
 
+def _says_only(query: exp.Query, clauses: set[str]) -> bool:
+    """Return whether a query is a select of these clauses from one relation as it is, and says nothing else.
+
+    What is evaluated otherwise than as it is written goes by what it knows, so that nothing is left out.
+    """
+    if not isinstance(query, exp.Select) or not said(query) <= clauses:
+        return False
+    source, group = query.args.get("from_"), query.args.get("group")
+    if group is not None and said(group) != {"expressions"}:
+        return False
+    if source is None or not isinstance(source.this, exp.Subquery):
+        return False
+    alias = source.this.args.get("alias")
+    return said(source.this) <= {"this", "alias"} and (alias is None or said(alias) <= {"this"})
+
+
 def _plain_select(query: exp.Query) -> bool:
     """Return whether it is ``SELECT … FROM rows [WHERE …] [GROUP BY …] [HAVING …]`` and nothing else.
 
     Only QUALIFY may judge all rows of the window: aggregates over () and nothing else.
     """
-    others = ("distinct", "order", "limit", "offset", "windows", "joins", "laterals", "with_")
-    if not isinstance(query, exp.Select) or any(query.args.get(name) for name in others):
-        return False
-    source = query.args.get("from_")
-    if source is None or not isinstance(source.this, exp.Subquery):
+    if not _says_only(query, {"expressions", "from_", "where", "group", "having", "qualify"}):
         return False
     # The rows themselves are carried as text made here: any query in the tree is one of the statement's.
     looks_around = any(not node.find_ancestor(exp.Qualify) for node in query.find_all(exp.Window))
@@ -466,28 +479,9 @@ def _plain_select(query: exp.Query) -> bool:
 
 def _plain_aggregate(query: exp.Query) -> bool:
     """Return whether it is ``SELECT aggregates FROM one relation [WHERE …]`` and nothing else."""
-    if not isinstance(query, exp.Select):
+    if not _says_only(query, {"expressions", "from_", "where"}):
         return False
-    others = (
-        "group",
-        "having",
-        "distinct",
-        "order",
-        "limit",
-        "offset",
-        "windows",
-        "qualify",
-        "joins",
-        "laterals",
-    )
-    if any(query.args.get(name) for name in others) or query.args.get("with_"):
-        return False
-    source = query.args.get("from_")
-    if (
-        source is None
-        or not isinstance(source.this, exp.Subquery)
-        or not isinstance(source.this.this, exp.Var)
-    ):
+    if not isinstance(query.args["from_"].this.this, exp.Var):
         return False
     where = query.args.get("where")
     if where is not None and list(where.find_all(exp.Query)):

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from lakestream.compute.functions import aggregates, call
+from lakestream.compute.row_calls import hide
 from lakestream.errors import NotSupportedError, StatementError
 from lakestream.language.expressions import conjuncts, given_name, place_in, text_of
 from lakestream.language.inner_windows import clause_of
@@ -523,10 +524,7 @@ class _Rewriter:
         order = self.select.args.get("order")
         by = self._by_results(order.expressions) if order else self._time_order
         below = self._numbered(self._read(), self.keys, by)
-        for star in self.select.selects:
-            if star.is_star:
-                hidden = [exp.to_identifier(name) for name in (_ROW, *([_SLICE] if self.limit else []))]
-                (star if isinstance(star, exp.Star) else star.this).set("except_", hidden)
+        hide(self.select, [_ROW, *([_SLICE] if self.limit else [])])
         _pop(self.select)
         for name in ("where", "laterals"):
             self.select.set(name, None)

@@ -54,6 +54,8 @@ class Ranges:
         query = self.calculation.query
         if not self.calculation.used <= set(_PLACEHOLDERS) or partials(self._found) is None:
             return False
+        if query.args.get("qualify"):
+            return False
         keys = query.args["group"].expressions if query.args.get("group") else []
         if not aggregates(query.selects) or not all(_plain(key) in self._names for key in keys):
             return False

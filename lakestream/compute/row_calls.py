@@ -11,7 +11,7 @@ from lakestream.compute.functions import aggregates
 from lakestream.errors import StatementError
 from lakestream.language.expressions import place_in, text_of
 from lakestream.language.interpolation import INTERPOLATION
-from lakestream.language.query_clauses import INNER_WINDOW
+from lakestream.language.query_clauses import INNER_WINDOW, group_keys
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -165,6 +165,8 @@ def check_calls(select: exp.Select, calls: Sequence[exp.Anonymous], rows: Rows) 
         refuse(rows.fragment, calls[0], "in a query with RANGE or EVERY")
     if select.args.get("having"):
         refuse(rows.fragment, calls[0], "in a query with HAVING")
+    if group_keys(select) is None:
+        refuse(rows.fragment, calls[0], "in a query with ROLLUP, CUBE, GROUPING SETS or GROUP BY ALL")
     in_windows = select.args.get("group") or select.args.get(INNER_WINDOW)
     outside = next((call for call in calls if not FORMS[call.name.lower()].in_windows), None)
     if in_windows and outside is not None:

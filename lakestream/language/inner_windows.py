@@ -15,7 +15,7 @@ from lakestream.language.dialect import DURATION_FUNCTION
 from lakestream.language.durations import read_duration
 from lakestream.language.intervals import check_no_gaps, check_offset, check_positive, check_step
 from lakestream.language.model import Duration
-from lakestream.language.query_clauses import INNER_WINDOW, SLICES, InnerWindow
+from lakestream.language.query_clauses import INNER_WINDOW, SLICES, InnerWindow, group_keys
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -208,6 +208,12 @@ def check_slices(select: exp.Select, place: PlaceOf) -> None:
         )
     if slices is None or not select.args.get("group"):
         return
+    if group_keys(select) is None:
+        raise NotSupportedError(
+            "ROLLUP, CUBE, GROUPING SETS and GROUP BY ALL behind PARTITION BY",
+            hint="a query around it",
+            place=place(slices),
+        )
     node = limit or select.args.get("limit") or select.args.get("offset")
     if node is not None:
         raise NotSupportedError(

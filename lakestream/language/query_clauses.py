@@ -65,6 +65,20 @@ class InnerWindow(exp.Expression):
     }
 
 
+def said(node: exp.Expr) -> set[str]:
+    """Return the names of the arguments with which a node says something."""
+    return {name for name, value in node.args.items() if value not in (None, [], False)}
+
+
+def group_keys(select: exp.Select) -> list[exp.Expr] | None:
+    """Return what a select groups by; None where that is more than a list: ROLLUP and its like, and ALL."""
+    group = select.args.get("group")
+    if group is None:
+        return []
+    sets = any(isinstance(key, (exp.Rollup, exp.Cube, exp.GroupingSets)) for key in group.expressions)
+    return None if sets or not said(group) <= {"expressions"} else list(group.expressions)
+
+
 class ForeignClauseError(ParseError):
     """A clause of TDengine's queries that is not built, and where it stands in the text."""
 
