@@ -17,7 +17,6 @@ from lakestream.engine.state import CLOSED, EXPIRED
 from lakestream.engine.transport import merge_spans
 from lakestream.language.model import WINDOW_CLOSE, WINDOW_OPEN
 from lakestream.notify.events import WINDOW_INVALIDATION
-from lakestream.output.columns import END, GROUP, START
 from lakestream.storage.delta import read_arrow
 from lakestream.triggers.cut import DETAILS, NO_SEEDS
 
@@ -368,11 +367,11 @@ class Cutting:
 
     def _written(self, late: list[_Touched], lower: int | None) -> dict[int, list[Window]]:
         table = self.tables.open(self.target.info.path)
-        found = read_arrow(table, columns=[GROUP, START, END], lower=lower, time_column=START)
+        places = self.target.shape.places
+        found = read_arrow(table, columns=[*places.types], lower=lower, time_column=places.start)
         wanted = {group.gid for group in late}
         windows: dict[int, set[Window]] = defaultdict(set)
-        low, high = (found[name].cast("int64").to_pylist() for name in (START, END))
-        for gid, start, end in zip(found[GROUP].to_pylist(), low, high, strict=True):
+        for gid, start, end in places.extents(found):
             if gid in wanted:
                 windows[gid].add((start, end))
         return {gid: sorted(listed) for gid, listed in windows.items()}

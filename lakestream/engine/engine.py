@@ -290,9 +290,8 @@ class Engine:
             done = {name for name, version in dropped.items() if version <= running.position.version}
             if not done:
                 continue
-            delete_output(
-                self.catalog.handles.open(running.target.info.path), running.stream, running.state, done
-            )
+            table = self.catalog.handles.open(running.target.info.path)
+            delete_output(table, running.target, running.stream, running.state, done)
             left = {name: version for name, version in dropped.items() if name not in done}
             self.registry.update(record.uuid, extra={**record.extra, "dropped": left})
 

@@ -57,6 +57,7 @@ def event_rules(stream: Stream, shape: OutputShape) -> EventRules:
         columns=columns,
         table=table,
         subtables=definition.stores and bool(stream.groups),
+        places=shape.places,
         calculates=definition.calculates,
         at_open=options.at_open,
         at_close=options.at_close or options.by_clock,
@@ -285,9 +286,9 @@ class Notices:
     def _were(self, output: Table, again: pa.Table | None, part: Part | None) -> str | None:
         """Register the output's rows of the windows that may have been told of before; None for no such."""
         if part is not None:
-            rows = rows_of_part(output, part)
+            rows = rows_of_part(output, self.target, part)
         elif again is not None and again.num_rows:
-            rows = rows_of_windows(output, again)
+            rows = rows_of_windows(output, self.target, again)
         else:
             return None
         rows = rows.select(list(self.target.shape.names))

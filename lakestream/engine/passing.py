@@ -38,7 +38,7 @@ def passes(stream: Stream, target: Target, plan: TickPlan) -> bool:
         and plan.kind in ("changes", "history")
         and stream.definition.notification is None
         and target.unique
-        and target.shape.provenance
+        and target.shape.provenance is not None
         and options.at_close
         and not (options.at_open or options.at_once or options.max_delay)
     )

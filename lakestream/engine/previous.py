@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from lakestream.compute.calculation import WINDOWS
 from lakestream.engine.stream import quoted
-from lakestream.output.columns import GROUP, START
 from lakestream.storage.delta import read_arrow
 
 if TYPE_CHECKING:
@@ -33,10 +32,11 @@ def register_previous(spark: SparkSession, tables: Tables, stream: Stream, targe
     numbers = stream.calculation.carried
     names = [target.shape.columns[number - 1].name for number in numbers]
     spark.createDataFrame(_rows(tables, target, names, starts)).createOrReplaceTempView(_ROWS)
+    places = target.shape.places
     values = ", ".join(f"r.{quoted(name)} AS c{number}" for name, number in zip(names, numbers, strict=True))
     spark.sql(
         f"SELECT s._ls_gid, {values} FROM {_STARTS} s "
-        f"JOIN {_ROWS} r ON r.{GROUP} = s._ls_gid AND unix_micros(r.{START}) = s.low"
+        f"JOIN {_ROWS} r ON r.{places.group} = s._ls_gid AND unix_micros(r.{places.start}) = s.low"
     ).createOrReplaceTempView(PREVIOUS)
 
 
@@ -47,4 +47,6 @@ def _rows(tables: Tables, target: Target, names: list[str], starts: pa.Table) ->
     ends = pc.min_max(starts["low"]).as_py()
     lower, upper = ends["min"] or 0, ends["max"] or 0
     table = tables.latest(target.info.path)
-    return read_arrow(table, columns=[GROUP, START, *names], lower=lower, upper=upper + 1, time_column=START)
+    places = target.shape.places
+    columns = [places.group, places.start, *names]
+    return read_arrow(table, columns=columns, lower=lower, upper=upper + 1, time_column=places.start)

@@ -16,8 +16,7 @@ from lakestream.language.expressions import given_name, parse_query, place_in, t
 from lakestream.language.model import GROUP_ID
 from lakestream.language.source import place_of
 from lakestream.output.columns import (
-    GROUP,
-    PROVENANCE,
+    FLAT,
     TBNAME,
     OutputColumn,
     OutputShape,
@@ -80,7 +79,7 @@ def output_shape(
     ]
     if not definition.stores:
         at = OutputColumn(AT, "timestamp", "timestamp_micros(_ls_low)")
-        return OutputShape((at, *columns), (AT, GROUP))
+        return OutputShape((at, *columns), (AT, FLAT.group))
     if definition.options.drops_late:
         # Each window fires once, so no row ever replaces another one.
         _refuse_duplicates(columns)
@@ -160,7 +159,7 @@ def _tags_of_keys(definition: StreamDefinition, group_types: Sequence[str]) -> l
 def _refuse_duplicates(columns: Sequence[OutputColumn]) -> None:
     seen: set[str] = set()
     for column in columns:
-        if column.name.lower() in seen or column.name.lower() in PROVENANCE:
+        if column.name.lower() in seen or column.name.lower() in FLAT.types:
             raise StatementError(
                 "DUPLICATE_COLUMN",
                 f"the output would have two columns called {column.name}",
@@ -176,7 +175,8 @@ def create_output(
     columns = [
         Column(column.name, column.type, column.comment, is_tag=column.is_tag) for column in shape.columns
     ]
-    columns += [Column(name, kind) for name, kind in PROVENANCE.items()]
+    provenance = shape.places.types
+    columns += [Column(name, kind) for name, kind in provenance.items()]
     output = definition.output
     times = [column.name for column in shape.columns if column.type == "timestamp"]
     return catalog.create_table(
@@ -186,7 +186,7 @@ def create_output(
         kind="output",
         time_column=times[0] if times else "",
         key=shape.key,
-        hidden=tuple(PROVENANCE),
+        hidden=tuple(provenance),
         writer=writer,
     )
 
@@ -248,7 +248,7 @@ def check_existing(
         *_placed(info, ours, there, by_name=by_name, converts=converts),
         *_placed(info, tags, tags_there, by_name=tags_by_name, converts=converts),
     ]
-    provenance = set(PROVENANCE) <= set(visible_columns(info)) | set(info.hidden)
+    provenance = FLAT if set(FLAT.types) <= set(visible_columns(info)) | set(info.hidden) else None
     names = {column.name: written.name for column, written in zip([*ours, *tags], columns, strict=True)}
     return OutputShape(tuple(columns), tuple(names.get(name, name) for name in shape.key), provenance)
 

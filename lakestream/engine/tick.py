@@ -41,7 +41,6 @@ from lakestream.engine.transport import ARROW, Kept, SparkTransport, fits_here, 
 from lakestream.engine.updated import Updated, check_windows, count_of, late_spans, least, picked
 from lakestream.engine.updating import Updating
 from lakestream.engine.write import windows_of_part, write_errors, write_part, write_result
-from lakestream.output.columns import GROUP, START
 from lakestream.storage.delta import capabilities, read_arrow, rows_between
 
 if TYPE_CHECKING:
@@ -222,7 +221,7 @@ class Tick:
         assert part is not None  # by stages()
         if newest_of(self.state) is None:
             return
-        written = partial(windows_of_part, self.tables.open(self.target.info.path))
+        written = partial(windows_of_part, self.tables.open(self.target.info.path), self.target)
         given = (self.spark, self.relations, self.stream, self.plan, self.state)
         renewed = Renewal(*given, part=part, written=written).run()
         self._settled, self._spans, self._part = True, [EVER], renewed.replaces
@@ -472,15 +471,17 @@ class Tick:
         options = self.stream.definition.options
         if options.max_delay is None or self.plan.extra.get("appends_only") or self.landed:
             return None
-        if not self.target.shape.provenance or not len(self.state):
+        provenance = self.target.shape.provenance
+        if not provenance or not len(self.state):
             return None
         opened = self.spark.sql(self.stream.open_sql(STATE)).toArrow()
         if not opened.num_rows:
             return None
         output = self.tables.open(self.target.info.path)
-        there = read_arrow(output, columns=[GROUP, START], lower=least(opened["low"]), time_column=START)
-        listed = {*zip(there[GROUP].to_pylist(), there[START].cast("int64").to_pylist(), strict=True)}
-        found = listed & {*zip(opened["gid"].to_pylist(), opened["low"].to_pylist(), strict=True)}
+        columns = [provenance.group, provenance.start]
+        there = read_arrow(output, columns=columns, lower=least(opened["low"]), time_column=provenance.start)
+        open_now = {*zip(opened["gid"].to_pylist(), opened["low"].to_pylist(), strict=True)}
+        found = open_now.intersection(provenance.windows(there))
         if not found:
             return None
         gids, lows = zip(*sorted(found), strict=True)
@@ -692,7 +693,7 @@ class Tick:
         if replaced is not None and replaced.num_rows:
             # Rows between the replaced ones may have to be written again with them.
             starts = pc.min_max(replaced["low"]).as_py()
-            rows += rows_between(output, START, starts["min"], starts["max"] + 1)
+            rows += rows_between(output, self.target.shape.places.start, starts["min"], starts["max"] + 1)
         return fits_here(rows, len(self.target.shape.names))
 
     def _no_rows(self) -> DataFrame:

@@ -39,7 +39,6 @@ from lakestream.engine.state import GroupState
 from lakestream.engine.stream import quoted
 from lakestream.engine.tick import evaluated_sql
 from lakestream.engine.transport import SPARK
-from lakestream.output.columns import END, PROVENANCE, START
 from lakestream.storage.delta import changes_spark, read_commits, read_spark
 from lakestream.storage.registry import TickPlan
 from lakestream.triggers.cut import NO_SEEDS
@@ -398,8 +397,9 @@ class Verifier:
 
     def _overlap(self, lower_us: int | None, upper_us: int | None) -> str:
         """Return SQL that holds for rows of the windows to compare; without provenance, by their own time."""
-        if self.target.shape.provenance:
-            return _overlap(START, END, lower_us, upper_us)
+        provenance = self.target.shape.provenance
+        if provenance:
+            return _overlap(provenance.start, provenance.end, lower_us, upper_us)
         time = quoted(self.target.info.time_column)
         return _overlap(time, f"{time} + INTERVAL 1 MICROSECOND", lower_us, upper_us)
 
@@ -421,7 +421,7 @@ class Verifier:
         types = {column.name: column.type for column in shape.columns if column.name not in without}
         key = shape.key
         if not key:
-            types = {**PROVENANCE, **types} if shape.provenance else types
+            types = {**shape.provenance.types, **types} if shape.provenance else types
             key = (*types,)  # a window has several rows, which nothing else tells apart
         left_out, reason = self._left_out(replayed)
         compared = Comparison(self.spark, types, key).run(expected, found, left_out)

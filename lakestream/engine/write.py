@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from lakestream.engine.faults import reach
 from lakestream.engine.stream import quoted
-from lakestream.output.columns import END, GROUP, START
+from lakestream.output.columns import Provenance, micros
 from lakestream.storage.delta import (
     CommitTag,
     align,
@@ -82,7 +82,7 @@ def write_part(
     """
     tag = _tag(app, plan, epoch)
     if target.appends:
-        return _replace_part(table, rows, part, tag)
+        return _replace_part(table, target, rows, part, tag)
     kept: pa.Table = rows if hasattr(rows, "num_rows") else rows.toArrow()
     again = _windows_there(table, target, part)
     if kept.num_rows == 0 and again is None:
@@ -90,13 +90,15 @@ def write_part(
     return _write_arrow(table, target, kept, again, tag)
 
 
-def _replace_part(table: Table, rows: pa.Table | DataFrame, part: Part, tag: CommitTag) -> Written:
+def _replace_part(
+    table: Table, target: Target, rows: pa.Table | DataFrame, part: Part, tag: CommitTag
+) -> Written:
     by_arrow = hasattr(rows, "num_rows")
     kept: Any = rows if by_arrow else rows.persist()
     try:
         count = int(kept.num_rows if by_arrow else kept.count())
         reach("C6a")
-        result = commit(table, kept, tag, replace=_part_predicate(part))
+        result = commit(table, kept, tag, replace=_part_predicate(target.shape.places, part))
         reach("C6b")
     finally:
         if not by_arrow:
@@ -104,24 +106,25 @@ def _replace_part(table: Table, rows: pa.Table | DataFrame, part: Part, tag: Com
     return Written(count, result.version)
 
 
-def rows_of_windows(table: Table, windows: pa.Table) -> pa.Table:
+def rows_of_windows(table: Table, target: Target, windows: pa.Table) -> pa.Table:
     """Return the output's rows of windows (gid, low µs); where they are many, of the span that they cover."""
     listed = [*zip(windows["gid"].to_pylist(), windows["low"].to_pylist(), strict=True)]
     table.refresh()
-    return read_arrow(table, None, where=_windows_predicate(listed))
+    return read_arrow(table, None, where=_windows_predicate(target.shape.places, listed))
 
 
-def rows_of_part(table: Table, part: Part) -> pa.Table:
+def rows_of_part(table: Table, target: Target, part: Part) -> pa.Table:
     """Return the output's rows of the windows of a part of event time."""
     table.refresh()
-    return read_arrow(table, None, where=_part_predicate(part))
+    return read_arrow(table, None, where=_part_predicate(target.shape.places, part))
 
 
-def windows_of_part(table: Table, part: Part) -> set[tuple[int, int, int]]:
+def windows_of_part(table: Table, target: Target, part: Part) -> set[tuple[int, int, int]]:
     """Return group, first and last instant (µs) of the output's windows of a part of event time."""
     table.refresh()
-    rows = read_arrow(table, None, columns=[GROUP, START, END], where=_part_predicate(part))
-    return {*zip(rows[GROUP].to_pylist(), _micros(rows, START), _micros(rows, END), strict=True)}
+    places = target.shape.places
+    rows = read_arrow(table, None, columns=[*places.types], where=_part_predicate(places, part))
+    return {*places.extents(rows)}
 
 
 def write_errors(table: Table, rows: pa.Table, app: str, plan: TickPlan, epoch: int) -> None:
@@ -129,14 +132,16 @@ def write_errors(table: Table, rows: pa.Table, app: str, plan: TickPlan, epoch: 
     commit(table, rows, _tag(app, plan, epoch))
 
 
-def delete_output(table: Table, stream: Stream, state: GroupState, subtables: Collection[str]) -> None:
+def delete_output(
+    table: Table, target: Target, stream: Stream, state: GroupState, subtables: Collection[str]
+) -> None:
     """Delete the output rows of the groups that subtables of the source stand for (DELETE_OUTPUT_TABLE)."""
     keys = stream.definition.partition_by
     column = next(f"_ls_g{number}" for number, key in enumerate(keys, 1) if key.is_tbname)
     rows = state.rows.select(["gid", column]).to_pylist() if state.rows is not None else []
     gids = sorted(row["gid"] for row in rows if row[column] in subtables)
     if gids:
-        delete_where(table, f"{GROUP} IN ({', '.join(map(str, gids))})")
+        delete_where(table, f"{target.shape.places.group} IN ({', '.join(map(str, gids))})")
 
 
 def _tag(app: str, plan: TickPlan, epoch: int) -> CommitTag:
@@ -144,18 +149,19 @@ def _tag(app: str, plan: TickPlan, epoch: int) -> CommitTag:
     return CommitTag(app, plan.tick, metadata)
 
 
-def _part_predicate(part: Part) -> str:
-    parts = [f"{START} IS NOT NULL"]
+def _part_predicate(places: Provenance, part: Part) -> str:
+    group, start, end = places.group, places.start, places.end
+    parts = [f"{start} IS NOT NULL"]
     if part.overlap_us is not None:
-        parts.append(f"{END} > {timestamp_literal(part.overlap_us)}")
+        parts.append(f"{end} > {timestamp_literal(part.overlap_us)}")
     if part.from_us is not None:
-        parts.append(f"{START} >= {timestamp_literal(part.from_us)}")
+        parts.append(f"{start} >= {timestamp_literal(part.from_us)}")
     if part.to_us is not None:
-        parts.append(f"{START} < {timestamp_literal(part.to_us)}")
+        parts.append(f"{start} < {timestamp_literal(part.to_us)}")
     if part.over_us is not None:
-        parts.append(f"{END} <= {timestamp_literal(part.over_us)}")
+        parts.append(f"{end} <= {timestamp_literal(part.over_us)}")
     of_groups = " OR ".join(
-        f"({GROUP} = {gid} AND {START} >= {timestamp_literal(low)} AND {START} < {timestamp_literal(high)})"
+        f"({group} = {gid} AND {start} >= {timestamp_literal(low)} AND {start} < {timestamp_literal(high)})"
         for gid, low, high in part.groups
     )
     return " AND ".join([*parts, *([f"({of_groups})"] if of_groups else [])])
@@ -165,11 +171,14 @@ def _windows_there(table: Table, target: Target, part: Part) -> pa.Table | None:
     """Return the windows of a part that the output has rows of; None where rows do not say."""
     import pyarrow as pa
 
-    if not target.shape.provenance:
+    provenance = target.shape.provenance
+    if not provenance:
         return None
     table.refresh()
-    old = read_arrow(table, None, columns=[GROUP, START], where=_part_predicate(part))
-    return pa.table({"gid": old[GROUP], "low": pa.array(_micros(old, START), pa.int64())})
+    columns = [provenance.group, provenance.start]
+    old = read_arrow(table, None, columns=columns, where=_part_predicate(provenance, part))
+    lows = (low for _, low in provenance.windows(old))
+    return pa.table({"gid": old[provenance.group], "low": pa.array(lows, pa.int64())})
 
 
 def _write_arrow(
@@ -190,39 +199,31 @@ def _write_arrow(
 def _replacement(table: Table, target: Target, rows: pa.Table, again: pa.Table | None) -> str | None:
     """Return the predicate of what goes: rows of refired windows, and of equal keys; None to append."""
     parts = []
-    if again is not None and target.shape.provenance:
+    provenance = target.shape.provenance
+    if again is not None and provenance:
         windows = [*zip(again["gid"].to_pylist(), again["low"].to_pylist(), strict=True)]
-        parts.append(_windows_predicate(windows))
-    if not target.appends or (again is not None and not target.shape.provenance):
+        parts.append(_windows_predicate(provenance, windows))
+    if not target.appends or (again is not None and not provenance):
         if not parts and not _meets_keys(table, target, rows):
             return None
         parts.append(_keys_predicate(target, rows))
-    elif parts:
-        parts.append(_windows_predicate(_windows_of(rows)))
+    elif provenance and parts:
+        parts.append(_windows_predicate(provenance, provenance.windows(rows)))
     return " OR ".join(f"({part})" for part in parts if part) or None
 
 
-def _windows_of(rows: pa.Table) -> list[tuple[int, int]]:
-    return [*zip(rows[GROUP].to_pylist(), _micros(rows, START), strict=True)]
-
-
-def _micros(rows: pa.Table, column: str) -> list[int]:
-    import pyarrow as pa
-
-    return [int(value) for value in rows[column].cast(pa.timestamp("us", "UTC")).cast(pa.int64()).to_pylist()]
-
-
-def _windows_predicate(windows: Sequence[tuple[int, int]]) -> str:
+def _windows_predicate(places: Provenance, windows: Sequence[tuple[int, int]]) -> str:
     if not windows:
         return ""
+    group, start = places.group, places.start
     if len(windows) > MAX_LITERALS:
         starts = [low for _, low in windows]
-        return f"{START} >= {timestamp_literal(min(starts))} AND {START} <= {timestamp_literal(max(starts))}"
+        return f"{start} >= {timestamp_literal(min(starts))} AND {start} <= {timestamp_literal(max(starts))}"
     by_group: dict[int, set[int]] = {}
     for gid, low in windows:
         by_group.setdefault(gid, set()).add(low)
     return " OR ".join(
-        f"({GROUP} = {gid} AND {START} IN ({', '.join(timestamp_literal(low) for low in sorted(lows))}))"
+        f"({group} = {gid} AND {start} IN ({', '.join(timestamp_literal(low) for low in sorted(lows))}))"
         for gid, lows in by_group.items()
     )
 
@@ -232,14 +233,14 @@ def _keys_predicate(target: Target, rows: pa.Table) -> str:
     if rows.num_rows == 0:
         return ""
     time = target.info.time_column
-    times = _micros(rows, time)
+    times = micros(rows, time)
     name = identifier(time)
     if rows.num_rows > MAX_LITERALS:
         return f"{name} >= {timestamp_literal(min(times))} AND {name} <= {timestamp_literal(max(times))}"
     others = [column for column in target.shape.key if column != time]
     by_rest: dict[tuple[Any, ...], set[int]] = {}
-    for at, micros in enumerate(times):
-        by_rest.setdefault(tuple(rows[column][at].as_py() for column in others), set()).add(micros)
+    for at, instant in enumerate(times):
+        by_rest.setdefault(tuple(rows[column][at].as_py() for column in others), set()).add(instant)
     return " OR ".join(
         "("
         + " AND ".join(
@@ -266,7 +267,7 @@ def _meets_keys(table: Table, target: Target, rows: pa.Table) -> bool:
     """Return whether a row of the output has the key of one of the rows."""
     if rows.num_rows == 0:
         return False
-    times = _micros(rows, target.info.time_column)
+    times = micros(rows, target.info.time_column)
     table.refresh()
     old = read_arrow(
         table,
@@ -282,7 +283,7 @@ def _meets_keys(table: Table, target: Target, rows: pa.Table) -> bool:
 def _keys(rows: pa.Table, target: Target) -> list[tuple[Any, ...]]:
     """Return the key of each row, times in microseconds."""
     columns = [
-        _micros(rows, name) if name == target.info.time_column else rows[name].to_pylist()
+        micros(rows, name) if name == target.info.time_column else rows[name].to_pylist()
         for name in target.shape.key
     ]
     return [*zip(*columns, strict=True)]
@@ -343,10 +344,10 @@ def _outlasts(old: _Extent | None, new: _Extent | None) -> bool:
 
 def _extents(rows: pa.Table, target: Target) -> list[_Extent | None]:
     """Return the window of each row, None where the table's rows do not say."""
-    if not target.shape.provenance:
+    provenance = target.shape.provenance
+    if not provenance:
         return [None] * rows.num_rows
-    places = zip(_micros(rows, END), rows[GROUP].to_pylist(), _micros(rows, START), strict=True)
-    return [_Extent(*place) for place in places]
+    return [_Extent(high, gid, low) for gid, low, high in provenance.extents(rows)]
 
 
 # --- large results: the same by Spark, always by a range of time ---
@@ -384,12 +385,14 @@ def _rewritten_by_spark(
         for column, low, high in ranges
     )
     old = spark.read.format("delta").option("versionAsOf", table.refresh()).load(table.path).where(predicate)
-    if again is not None and target.shape.provenance:
-        gone = spark.createDataFrame(again).selectExpr(f"gid AS {GROUP}", f"timestamp_micros(low) AS {START}")
-        old = old.join(gone, [GROUP, START], "left_anti")
+    provenance = target.shape.provenance
+    if again is not None and provenance:
+        group, start = provenance.group, provenance.start
+        gone = spark.createDataFrame(again).selectExpr(f"gid AS {group}", f"timestamp_micros(low) AS {start}")
+        old = old.join(gone, [group, start], "left_anti")
     key = [*target.shape.key]
-    if target.shape.provenance and not target.appends:
-        written = rows.alias("n").join(old.alias("o"), _outlasts_sql(key), "left_anti")
+    if provenance and not target.appends:
+        written = rows.alias("n").join(old.alias("o"), _outlasts_sql(provenance, key), "left_anti")
         return written.unionByName(_unwritten(old, written, key), allowMissingColumns=True), predicate
     return rows.unionByName(_unwritten(old, rows, key), allowMissingColumns=True), predicate
 
@@ -398,26 +401,27 @@ def _unwritten(old: DataFrame, rows: DataFrame, key: list[str]) -> DataFrame:
     return old.join(rows.select(*key), key, "left_anti")
 
 
-def _outlasts_sql(key: list[str]) -> Column:
+def _outlasts_sql(places: Provenance, key: list[str]) -> Column:
     """Return what :func:`_outlasts` says of a row n to be written and one o that is there."""
     from pyspark.sql.functions import expr
 
     same = [f"n.{quoted(name)} <=> o.{quoted(name)}" for name in key]
-    order = f"struct(o.{END}, o.{GROUP}, o.{START}) > struct(n.{END}, n.{GROUP}, n.{START})"
-    other = f"NOT (o.{GROUP} = n.{GROUP} AND o.{START} = n.{START})"
+    group, start, end = places.group, places.start, places.end
+    order = f"struct(o.{end}, o.{group}, o.{start}) > struct(n.{end}, n.{group}, n.{start})"
+    other = f"NOT (o.{group} = n.{group} AND o.{start} = n.{start})"
     return expr(" AND ".join([*same, other, order]))
 
 
 def _replaced_ranges(target: Target, rows: DataFrame, again: pa.Table | None) -> list[tuple[str, int, int]]:
     """Return (column, first µs, last µs) of where replaced rows lie: windows that go, keys written anew."""
-    by_window = target.shape.provenance
-    column = START if target.appends and by_window else target.info.time_column
+    provenance = target.shape.provenance
+    column = provenance.start if target.appends and provenance else target.info.time_column
     low, high = rows.selectExpr(f"unix_micros(min(`{column}`))", f"unix_micros(max(`{column}`))").head() or (
         None,
         None,
     )
     ranges = [] if low is None or high is None else [(column, low, high)]
-    if again is not None and again.num_rows and by_window:
+    if again is not None and again.num_rows and provenance:
         starts = again["low"].to_pylist()
-        ranges.append((START, min(starts), max(starts)))
+        ranges.append((provenance.start, min(starts), max(starts)))
     return ranges

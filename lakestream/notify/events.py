@@ -25,10 +25,10 @@ from lakestream.language.model import (
     SlidingTrigger,
     StateTrigger,
 )
-from lakestream.output.columns import END, GROUP, START
 
 if TYPE_CHECKING:
     from lakestream.language.model import Trigger
+    from lakestream.output.columns import Provenance
 
 WINDOW_INVALIDATION = "WINDOW_INVALIDATION"
 TABLE, ROW, PASSES = "_ls_table", "_ls_row", "_ls_passes"
@@ -75,10 +75,10 @@ class ResultColumn:
 class EventRules:
     """What a stream tells of, as far as SQL needs to know it.
 
-    ``table`` is SQL of the output table's name over the group columns (NULL for a stream that stores
-    nothing); ``at_open`` and ``at_close``: the events that carry a result; ``only_with_rows``: windows
-    without rows do not count; ``where`` and ``where_nothing`` are SQL of the condition over a result's
-    columns and for an event without a result.
+    ``places`` says how rows of the output hold their windows; ``table`` is SQL of the output table's name
+    over the group columns (NULL for a stream that stores nothing); ``at_open`` and ``at_close``: the events
+    that carry a result; ``only_with_rows``: windows without rows do not count; ``where`` and
+    ``where_nothing`` are SQL of the condition over a result's columns and for an event without a result.
     """
 
     uuid: str
@@ -88,6 +88,7 @@ class EventRules:
     columns: tuple[ResultColumn, ...]
     table: str
     subtables: bool
+    places: Provenance
     calculates: bool
     at_open: bool
     at_close: bool
@@ -150,11 +151,12 @@ class EventRules:
         passing = (
             "" if all_rows else f", array_sort(collect_list({row}) FILTER (WHERE {self.where})) AS passing"
         )
+        group, start, end = self.places.group, self.places.start, self.places.end
         name = "any_value(tbname)" if self.subtables else "CAST(NULL AS STRING)"
         return (
-            f"SELECT {GROUP} AS gid, unix_micros({START}) AS low, max(unix_micros({END})) AS high, "
+            f"SELECT {group} AS gid, unix_micros({start}) AS low, max(unix_micros({end})) AS high, "
             f"{name} AS table_name, array_sort(collect_list({row})) AS rows{passing} "
-            f"FROM {view} GROUP BY {GROUP}, {START}"
+            f"FROM {view} GROUP BY {group}, {start}"
         )
 
     def _judged(self, *, known: bool) -> str:

@@ -19,15 +19,54 @@ from lakestream.language.meaning import in_spark
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from lakestream.language.model import Fragment, StreamDefinition
+    import pyarrow as pa
 
-GROUP, START, END = "_ls_group", "_ls_start", "_ls_end"
-PROVENANCE = {GROUP: "bigint", START: "timestamp", END: "timestamp"}
-"""Columns that say which group and window a row comes from: name and Spark type."""
+    from lakestream.language.model import Fragment, StreamDefinition
 
 TBNAME = "tbname"
 MAX_SUBTABLE_NAME = 192
 """Characters of a subtable's name; a longer one is cut (TDengine)."""
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """How the rows of an output say which group and window they come from: the columns that hold it."""
+
+    group: str
+    start: str
+    end: str
+
+    @property
+    def types(self) -> dict[str, str]:
+        """The columns in the table's order, with their Spark types."""
+        return {self.group: "bigint", self.start: "timestamp", self.end: "timestamp"}
+
+    @property
+    def selected(self) -> str:
+        """The columns as items of a select list over an evaluation's result."""
+        times = f"timestamp_micros(_ls_low) AS {self.start}, timestamp_micros(_ls_high) AS {self.end}"
+        return f"_ls_gid AS {self.group}, {times}"
+
+    def windows(self, rows: pa.Table) -> list[tuple[int, int]]:
+        """Return what names the window of each row: its group and its start in µs."""
+        return [*zip(rows[self.group].to_pylist(), micros(rows, self.start), strict=True)]
+
+    def extents(self, rows: pa.Table) -> list[tuple[int, int, int]]:
+        """Return the group of each row, and the start and end of its window in µs."""
+        ends = micros(rows, self.end)
+        return [(*window, end) for window, end in zip(self.windows(rows), ends, strict=True)]
+
+
+FLAT = Provenance("_ls_group", "_ls_start", "_ls_end")
+"""Each in a column of its own."""
+
+
+def micros(rows: pa.Table, column: str) -> list[int]:
+    """Return the times of a column in microseconds since 1970 UTC, None for NULL."""
+    import pyarrow as pa
+
+    values: list[int] = rows[column].cast(pa.timestamp("us", "UTC")).cast(pa.int64()).to_pylist()
+    return values
 
 
 @dataclass(frozen=True)
@@ -64,12 +103,19 @@ def _squeezed(text: str) -> str:
 class OutputShape:
     """All columns of an output. ``key`` names those that tell its rows apart; empty: each is one of its own.
 
-    ``provenance`` is False for a table that the user made, which has no columns for it.
+    ``provenance`` is None for a table that the user made, which has no columns for it.
     """
 
     columns: tuple[OutputColumn, ...]
     key: tuple[str, ...]
-    provenance: bool = True
+    provenance: Provenance | None = FLAT
+
+    @property
+    def places(self) -> Provenance:
+        """The provenance of an output that has it. Raises ValueError for one that has not."""
+        if self.provenance is None:
+            raise ValueError("the output does not say which windows its rows come from")
+        return self.provenance
 
     def listed(self, *, with_groups: bool = False) -> str:
         """Return the select list of the rows to write, over the relation of an evaluation's result.
@@ -81,10 +127,7 @@ class OutputShape:
             f"{known[column.name]} AS `{column.name}`" if column.name in known else column.selected
             for column in self.columns
         )
-        if self.provenance:
-            listed += f", _ls_gid AS {GROUP}, timestamp_micros(_ls_low) AS {START}"
-            listed += f", timestamp_micros(_ls_high) AS {END}"
-        return listed
+        return f"{listed}, {self.provenance.selected}" if self.provenance else listed
 
     @property
     def held_by_groups(self) -> dict[str, str]:
@@ -101,7 +144,7 @@ class OutputShape:
     def types(self) -> dict[str, str]:
         """The Spark types of all columns that are written."""
         own = {column.name: column.type for column in self.columns}
-        return {**own, **PROVENANCE} if self.provenance else own
+        return {**own, **self.provenance.types} if self.provenance else own
 
     @property
     def nothing(self) -> str:

@@ -19,6 +19,7 @@ from lakestream.language.model import (
 from lakestream.notify.events import WINDOW_INVALIDATION, EventRules
 from lakestream.notify.outbox import COLUMNS
 from lakestream.notify.rows import outbox_rows
+from lakestream.output.columns import FLAT
 
 LOW, HIGH = 1_735_689_600_000_000, 1_735_689_610_000_000
 INTERVAL = IntervalTrigger(Duration(10, "s"), Duration(0, "s"), Duration(10, "s"))
@@ -33,6 +34,7 @@ def rules(**changes: Any) -> EventRules:
         "columns": (),
         "table": "NULL",
         "subtables": False,
+        "places": FLAT,
         "calculates": True,
         "at_open": False,
         "at_close": True,
