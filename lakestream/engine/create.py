@@ -251,6 +251,7 @@ def open_target(stream: Stream, record: StreamRecord, catalog: Catalog) -> Targe
     info = catalog.find_table(database, name) or create_output(catalog, stream.definition, shape, record.uuid)
     try:
         shape = check_existing(info, shape, stream.definition, record.extra["group_types"])
+        _refuse_without_provenance(stream.definition, info, shape)
     except StatementError as error:
         raise StreamError("OUTPUT_CHANGED", error.message, hint=error.hint) from None
     if not stream.definition.stores:

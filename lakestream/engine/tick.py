@@ -15,6 +15,7 @@ from lakestream.engine.faults import reach
 from lakestream.engine.isolation import Isolation
 from lakestream.engine.notices import Notices
 from lakestream.engine.passing import Passed, Passing, known_sums
+from lakestream.engine.planner import table_size
 from lakestream.engine.previous import PREVIOUS, register_previous
 from lakestream.engine.readmission import ANEW, Readmission, Renewal
 from lakestream.engine.relations import CHANGED, CHANGES, EVER, EXTREMES, FIRED, STATE, UPDATED, Relations
@@ -55,7 +56,7 @@ if TYPE_CHECKING:
     from lakestream.engine.target import Target
     from lakestream.engine.transport import Transport
     from lakestream.notify.outbox import Outbox
-    from lakestream.storage.delta import Tables
+    from lakestream.storage.delta import Table, Tables
     from lakestream.storage.registry import TickPlan
 
     Rows: TypeAlias = Any  # an Arrow table (which has no types) or a DataFrame
@@ -679,8 +680,6 @@ class Tick:
     @property
     def _goes_as_arrow(self) -> bool:
         """Whether delta-rs writes the result: it is ten times as fast as Spark, if the rows fit here."""
-        import pyarrow.compute as pc
-
         output = self.tables.open(self.target.info.path)
         if not capabilities(output).arrow_writes:
             return False
@@ -691,10 +690,18 @@ class Tick:
         replaced = _joined(self._replaced)
         rows = self.outcome.windows
         if replaced is not None and replaced.num_rows:
-            # Rows between the replaced ones may have to be written again with them.
-            starts = pc.min_max(replaced["low"]).as_py()
-            rows += rows_between(output, self.target.shape.places.start, starts["min"], starts["max"] + 1)
+            rows += self._rows_near(output, replaced)
         return fits_here(rows, len(self.target.shape.names))
+
+    def _rows_near(self, output: Table, replaced: pa.Table) -> int:
+        """Return about how many rows of the output may have to be written again with replaced windows."""
+        import pyarrow.compute as pc
+
+        provenance = self.target.shape.provenance
+        if provenance is None:
+            return table_size(output, output.version).rows  # they do not say where they lie
+        starts = pc.min_max(replaced["low"]).as_py()
+        return rows_between(output, provenance.start, starts["min"], starts["max"] + 1)
 
     def _no_rows(self) -> DataFrame:
         """Return the output's columns without a row: only old rows go."""
