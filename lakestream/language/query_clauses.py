@@ -20,6 +20,7 @@ from lakestream.language.interpolation import InterpolationParser
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from sqlglot.dialects.dialect import Dialect
     from sqlglot.tokenizer_core import Token
 
 SLICES, INNER_WINDOW, SLICE_LIMIT = "slices", "inner_window", "slice_limit"
@@ -90,13 +91,14 @@ class ForeignClauseError(ParseError):
 _WITH_FORMATS = ("DATE_FORMAT", "FROM_UNIXTIME", "TO_DATE", "TO_TIMESTAMP", "UNIX_TIMESTAMP")
 
 
-def _as_written(name: str) -> Callable[[list[exp.Expr]], exp.Expr]:
+def _as_written(name: str) -> Callable[..., exp.Expr]:
     """Return what reads a call with a format of times, which is Spark's and stays as it is written."""
     read = SparkParser.FUNCTIONS[name]
 
-    def call(arguments: list[exp.Expr]) -> exp.Expr:
+    def call(arguments: list[exp.Expr], **dialect: Dialect) -> exp.Expr:
         has_format = len(arguments) == 2
-        return exp.Anonymous(this=name, expressions=arguments) if has_format else read(arguments)
+        # Without a dialect, what reads it raises TypeError where it needs one: sqlglot then gives it.
+        return exp.Anonymous(this=name, expressions=arguments) if has_format else read(arguments, **dialect)
 
     return call
 

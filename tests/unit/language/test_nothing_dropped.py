@@ -7,10 +7,12 @@ more turns a test red until it is said what Spark SQL has of it.
 from __future__ import annotations
 
 import logging
+from itertools import product
 from typing import TYPE_CHECKING
 
 import pytest
-from sqlglot import exp
+from sqlglot import ParseError, exp, parse_one
+from sqlglot.parsers.spark import SparkParser
 
 from lakestream.errors import LakestreamError, NotSupportedError
 from lakestream.language.checks import check_query
@@ -360,3 +362,20 @@ def test_formats_of_times_are_as_they_are_written() -> None:
 
 def test_json_is_read_and_no_text_of_it() -> None:
     assert checked("SELECT parse_json(v) FROM t") == "SELECT PARSE_JSON(v) FROM t"
+
+
+def test_what_spark_reads_of_a_function_is_read_here() -> None:
+    """With each number of arguments: not all of sqlglot's readers take them in the same way."""
+    refused = []
+    for name, number in product(sorted(SparkParser.FUNCTIONS), range(4)):
+        query = f"SELECT {name}({', '.join('abc'[:number])}) FROM t"
+        try:
+            parse_one(query, dialect="spark")
+        except (ParseError, ValueError, IndexError):
+            continue
+        try:
+            parse_query(Fragment(query))
+        except LakestreamError as error:
+            if error.code == "SYNTAX":
+                refused.append(query)
+    assert not refused
