@@ -123,6 +123,13 @@ class NotSupportedError(StatementError):
         super().__init__("NOT_SUPPORTED", f"{what} is not supported", hint=hint, place=place)
 
 
+class ConfirmationNeededError(StatementError):
+    """A question that nobody was there to answer, or that was not answered with yes."""
+
+    def __init__(self, question: str, *, hint: str) -> None:
+        super().__init__("CONFIRMATION_NEEDED", question, hint=hint)
+
+
 class LakeError(LakestreamError):
     """A lake that cannot be opened or used as asked (exit status 66)."""
 

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 from lakestream.clock import SystemClock
 from lakestream.engine.result import Result
 from lakestream.errors import (
+    ConfirmationNeededError,
     LakestreamError,
     NotSupportedError,
     Place,
@@ -39,7 +40,7 @@ from lakestream.storage.registry import Registry
 from lakestream.storage.table import Tables
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from datetime import datetime
     from os import PathLike
     from types import TracebackType
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
     from lakestream.engine.agenda import Alarm
     from lakestream.engine.edits import Editor
     from lakestream.engine.engine import Engine, TickReport
+    from lakestream.engine.frames import ArrowStream
     from lakestream.engine.maintenance import Maintained
     from lakestream.engine.notifier import Notifier
     from lakestream.engine.observe import Event, Lineage, Outline, Outlines, Run
@@ -273,7 +275,8 @@ class Lake:
                 if error.place is not None and not error.place.text:
                     error.place = replace(error.place, text=redacted_text(text))
                 raise
-        return result if limit is None else result.first(limit)
+        shown = result if limit is None else result.first(limit)
+        return shown.within(lambda: self.spark)
 
     def _run_statement(self, statement: model.Statement | TreeStatement) -> Result:
         if isinstance(statement, TreeStatement):
@@ -383,8 +386,7 @@ class Lake:
             question = f"{location} has no change data feed; switch it on (delta.enableChangeDataFeed)?"
             if self._confirm is None or not self._confirm(question):
                 self._catalog.drop_table(database, name)
-                raise StatementError(
-                    "CONFIRMATION_NEEDED",
+                raise ConfirmationNeededError(
                     f"{location} has no change data feed, which streams need",
                     hint="answer yes, run with --yes, or switch it on yourself",
                 )
@@ -522,21 +524,26 @@ class Lake:
 
         return table_frame(self.spark, self._catalog, self._named(name), self.settings.small_bytes)
 
-    def insert(self, table: str, rows: Sequence[Mapping[str, Any]] | pa.Table) -> int:
-        """Insert rows (mappings by column, or an Arrow table) by key in one commit; return its version.
+    def insert(self, table: str, rows: ArrowStream | Iterable[Mapping[str, Any]]) -> int:
+        """Insert rows (mappings by column, or a frame) by key in one commit; return its version.
 
-        A row whose key is there already replaces the old one. A name that begins with ``root.`` is a device
-        of the tree of time series: the rows are its points, each at its ``ts``. Times may be datetimes, text
-        or milliseconds. Raises StatementError TABLE_NOT_FOUND, COLUMN_NOT_FOUND or BAD_VALUE.
+        A frame is anything with an Arrow stream: of pandas, Polars, DuckDB, PyArrow, Spark. A row whose key
+        is there already replaces the old one. A name that begins with ``root.`` is a device of the tree of
+        time series: the rows are its points, each at its ``ts``. Times may be datetimes, dates, text (without
+        a zone in the lake's) or milliseconds since 1970 UTC. Raises StatementError TABLE_NOT_FOUND,
+        COLUMN_NOT_FOUND, DUPLICATE_COLUMN or BAD_VALUE.
         """
+        from lakestream.engine.frames import rows_given
+
+        given = rows_given(rows)
         with self._writing("insert"):
             if table.startswith(f"{ROOT}."):
-                return self._tree.insert(table, rows)
+                return self._tree.insert(table, given)
             info = self._named(table)
             editor = self._editor()
-            if hasattr(rows, "num_rows"):
-                return editor.insert_arrow(info, rows)
-            return editor.insert_dicts(info, rows)
+            if isinstance(given, list):
+                return editor.insert_dicts(info, given)
+            return editor.insert_frame(info, given)
 
     def _named(self, name: str) -> TableInfo:
         database, _, table = name.rpartition(".")

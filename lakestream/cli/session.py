@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
-from lakestream.errors import LakeError, LakestreamError
+from lakestream.errors import ConfirmationNeededError, LakeError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -113,11 +113,11 @@ class Session:
             click.echo(message, err=True)
 
     def confirm(self, question: str) -> bool:
-        """Ask on the terminal; --yes answers. Raises CONFIRMATION_NEEDED when nobody can be asked."""
+        """Ask on the terminal; --yes answers. Raises ConfirmationNeededError when nobody can be asked."""
         if self.yes:
             return True
         if not is_terminal(sys.stdin):
-            raise LakestreamError("CONFIRMATION_NEEDED", question, hint="say yes with --yes")
+            raise ConfirmationNeededError(question, hint="say yes with --yes")
         return click.confirm(question, err=True)
 
 

@@ -9,6 +9,7 @@ from zoneinfo import ZoneInfo
 from sqlglot import exp
 
 from lakestream.compute.functions import duration_micros
+from lakestream.engine.frames import fitted
 from lakestream.engine.names import TBNAME, Names, has_subtables, visible_columns
 from lakestream.engine.result import Result
 from lakestream.errors import LakestreamError, NotSupportedError, Place, StatementError, did_you_mean
@@ -221,6 +222,11 @@ class Editor:
         """Insert Arrow rows by key in one commit and return its version."""
         self._refuse_output(info)
         return self._insert(info, self._with_tags(info, rows))
+
+    def insert_frame(self, info: TableInfo, rows: pa.Table) -> int:
+        """Insert the rows of a user's frame by key in one commit; columns that it lacks are NULL."""
+        schema = self.catalog.handles.latest(info.path).schema
+        return self.insert_arrow(info, fitted(info, rows, schema, self.zone))
 
     def _insert(self, info: TableInfo, rows: pa.Table) -> int:
         # The triggers of the tree hear of all points that a row names, not of those alone that it changes.

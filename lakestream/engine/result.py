@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import sys
+from html import escape
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+from lakestream.errors import PrerequisiteError
 
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    import pandas as pd
+    import polars as pl
     import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
 
 SHOWN_ROWS = 100
 
@@ -16,7 +22,8 @@ SHOWN_ROWS = 100
 class Result:
     """Rows of a statement. Times come as datetimes in UTC; ``message`` is for statements without rows.
 
-    ``truncated``: there were more rows than were asked for.
+    ``truncated``: there were more rows than were asked for; ``spark`` gives the session of :meth:`to_spark`.
+    The rows are an Arrow stream for whatever takes one (DuckDB, Polars, :meth:`lakestream.Lake.insert`).
     """
 
     def __init__(
@@ -27,12 +34,14 @@ class Result:
         arrow: pa.Table | None = None,
         message: str = "",
         truncated: bool = False,
+        spark: Callable[[], SparkSession] | None = None,
     ) -> None:
         self.columns = tuple(columns) if arrow is None else tuple(arrow.column_names)
         self.message = message
         self.truncated = truncated
         self._rows = list(rows)
         self._arrow = arrow
+        self._spark = spark
 
     @property
     def arrow(self) -> pa.Table | None:
@@ -46,6 +55,12 @@ class Result:
             return Result(self.columns, self._rows[:limit], message=self.message, truncated=more)
         more = self._arrow.num_rows > limit
         return Result(arrow=self._arrow.slice(0, limit), message=self.message, truncated=more)
+
+    def within(self, spark: Callable[[], SparkSession]) -> Result:
+        """Return the same result with the session that :meth:`to_spark` uses; started on first need."""
+        made = Result(self.columns, self._rows, arrow=self._arrow, message=self.message, spark=spark)
+        made.truncated = self.truncated
+        return made
 
     def fetchall(self) -> list[tuple[Any, ...]]:
         """Return all rows as tuples, in the order of ``columns``."""
@@ -61,6 +76,46 @@ class Result:
             return self._arrow
         values = [list(column) for column in zip(*self._rows, strict=True)] or [[] for _ in self.columns]
         return pa.table(dict(zip(self.columns, values, strict=True)))
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """Return the rows as a capsule of an Arrow stream."""
+        return self.to_arrow().__arrow_c_stream__(requested_schema)
+
+    def to_pandas(self) -> pd.DataFrame:
+        """Return the rows as a pandas DataFrame; times stay in microseconds, UTC."""
+        return self.to_arrow().to_pandas()
+
+    def to_polars(self) -> pl.DataFrame:
+        """Return the rows as a Polars DataFrame. Raises PrerequisiteError PACKAGE_MISSING."""
+        try:
+            import polars as pl
+        except ModuleNotFoundError:
+            raise PrerequisiteError(
+                "PACKAGE_MISSING",
+                "to_polars() needs polars, which is not installed",
+                hint="pip install polars",
+            ) from None
+        return pl.DataFrame(self.to_arrow())
+
+    def to_spark(self) -> DataFrame:
+        """Return the rows as a DataFrame of the lake's Spark session, which is started on first need.
+
+        Raises ValueError for a result that no lake gave.
+        """
+        if self._spark is None:
+            raise ValueError("to_spark() needs the session of the lake that gave the result")
+        return self._spark().createDataFrame(self.to_arrow())
+
+    def _repr_html_(self) -> str:
+        """Return the first rows as a table for notebooks, or the message."""
+        if not self.columns:
+            return f"<p>{escape(self.message)}</p>"
+        rows = self.fetchall()
+        head = "".join(f"<th>{escape(name)}</th>" for name in self.columns)
+        body = "".join(f"<tr>{''.join(map(_html_cell, row))}</tr>" for row in rows[:SHOWN_ROWS])
+        more = len(rows) - SHOWN_ROWS
+        note = f"<p>{more:,} more rows</p>" if more > 0 else ""
+        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{note}"
 
     def show(self, limit: int = SHOWN_ROWS) -> None:
         """Print the first rows as a table on standard output, or the message."""
@@ -78,3 +133,7 @@ class Result:
         console.print(table)
         if len(rows) > limit:
             console.print(f"{len(rows) - limit:,} more rows")
+
+
+def _html_cell(value: object) -> str:
+    return f"<td>{'' if value is None else escape(str(value))}</td>"

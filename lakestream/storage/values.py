@@ -52,7 +52,7 @@ def rows_of_values(
     import pyarrow as pa
 
     fixed = constants or {}
-    named = _named_columns(info, columns, fixed)
+    named = named_columns(info, columns, fixed)
     _check_counts(info, named, rows)
     data: dict[str, pa.Array] = {}
     for position, column in enumerate(named):
@@ -63,7 +63,11 @@ def rows_of_values(
     return pa.table(data)
 
 
-def _named_columns(info: TableInfo, columns: Sequence[str], fixed: Mapping[str, Any]) -> list[Column]:
+def named_columns(info: TableInfo, columns: Sequence[str], fixed: Mapping[str, Any]) -> list[Column]:
+    """Return the columns that rows fill, all but the hidden and ``fixed`` ones when none is named.
+
+    Raises StatementError COLUMN_NOT_FOUND, DUPLICATE_COLUMN, or BAD_VALUE where the time is not among them.
+    """
     if not columns:
         return [c for c in info.columns if c.name not in fixed and c.name not in info.hidden]
     for name in columns:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 FAILURES = [
     (errors.StatementError("SYNTAX", "bad", place=errors.Place(1, 3, 2, "SELECT")), 2, "SYNTAX"),
     (errors.NotSupportedError("SESSION"), 2, "NOT_SUPPORTED"),
+    (errors.ConfirmationNeededError("Drop it?", hint="--yes"), 2, "CONFIRMATION_NEEDED"),
     (errors.StreamError("CHANGES_LOST", "gone"), 1, "CHANGES_LOST"),
     (errors.LakeError("LAKE_TOO_NEW", "new"), 66, "LAKE_TOO_NEW"),
     (errors.PrerequisiteError("JAVA_MISSING", "none"), 69, "JAVA_MISSING"),
