@@ -610,11 +610,7 @@ class Stream:
         """Return SQL of a detection result with all windows of a part of event time that have fired."""
         groups = "".join(f", {name}" for name in self.group_columns)
         grid = self.grid
-        lower = [f"{grid.ended('first', 'first')} + 1"]
-        if part.overlap_us is not None:
-            lower.append(f"{grid.ended(f'{part.overlap_us}L', 'first')} + 1")
-        if part.from_us is not None:
-            lower.append(f"{grid.begun(f'{part.from_us - 1}L', 'first')} + 1")
+        lower = [f"{grid.ended('first', 'first')} + 1", *self._first_numbers(part, "first")]
         mark, options = f"(newest - {self.watermark}L)", self.definition.options
         upper = [grid.closed(mark, "first")]
         if self.fires_early:
@@ -629,6 +625,45 @@ class Stream:
             f"array(struct(a, b)) AS again, {none} AS gone, first AS first_gone, 0L AS rows, 0L AS late, "
             f"b - a + 1 AS windows, {grid.low('a', 'first')} AS low, {grid.high('b', 'first')} AS high "
             f"FROM (SELECT *, {a} AS a, {b} AS b FROM {state} WHERE first IS NOT NULL) WHERE a <= b"
+        )
+
+    def _first_numbers(self, part: Part, first: str) -> list[str]:
+        """Return SQL of the numbers that no window of a part goes below."""
+        grid, numbers = self.grid, []
+        if part.overlap_us is not None:
+            numbers.append(f"{grid.ended(f'{part.overlap_us}L', first)} + 1")
+        if part.from_us is not None:
+            numbers.append(f"{grid.begun(f'{part.from_us - 1}L', first)} + 1")
+        return numbers
+
+    @property
+    def begins_again(self) -> bool:
+        """Whether a recalculation may find that its groups begin earlier, with rows that were left out."""
+        return not self.refires and not self.grid.depends_on_first
+
+    def first_of_part_sql(self, part: Part) -> str | None:
+        """Return SQL of a part's first window: number, first instant, and that of the window before it (µs).
+
+        None for a part without a beginning. Not for grids that depend on the first row.
+        """
+        numbers = self._first_numbers(part, "0L")
+        if not numbers:
+            return None
+        first = f"greatest({', '.join(numbers)})" if len(numbers) > 1 else numbers[0]
+        low, before = self.grid.low("k", "0L"), self.grid.low("(k - 1)", "0L")
+        return f"SELECT k, {low} AS low, {before} AS before FROM (SELECT {first} AS k)"
+
+    def begun_sql(self, state: str, rows: str, begun: str) -> str:
+        """Return SQL of the groups' state with the earliest of what they began with.
+
+        ``rows`` are the rows of a part, ``begun`` gives the groups that had begun when it starts: gid BIGINT,
+        early BIGINT (µs).
+        """
+        early = f"SELECT _ls_gid AS gid, _ls_ts AS early FROM {rows} UNION ALL {begun}"
+        names = "".join(f", s.{name}" for name in self.group_columns)
+        return (
+            f"SELECT s.gid{names}, least(s.first, e.early) AS first, s.newest FROM {state} s LEFT JOIN "
+            f"(SELECT gid, min(early) AS early FROM ({early}) GROUP BY gid) e ON s.gid = e.gid"
         )
 
     def rows_sql(self, changed: str | None, before: str | None, excluded: str | None) -> str:

@@ -37,7 +37,7 @@ from lakestream.engine.stages import (
     stages,
 )
 from lakestream.engine.state import GroupState, summary_of, summary_sql
-from lakestream.engine.stream import quoted
+from lakestream.engine.stream import Part, quoted
 from lakestream.engine.transport import ARROW, Kept, SparkTransport, fits_here, frame_of, merge_spans
 from lakestream.engine.updated import Updated, check_windows, count_of, late_spans, least, picked
 from lakestream.engine.updating import Updating
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 
     from lakestream.engine.relations import History
     from lakestream.engine.stages import Stage
-    from lakestream.engine.stream import Part, Stream
+    from lakestream.engine.stream import Stream
     from lakestream.engine.target import Target
     from lakestream.engine.transport import Transport
     from lakestream.notify.outbox import Outbox
@@ -325,24 +325,35 @@ class Tick:
             self._take_cut(self._cutting.again(part))
             return
         self._state_view()
-        if not self.stream.refires and not self.stream.grid.depends_on_first:
+        if self.stream.begins_again:
             self._begin_earlier(part)
         self._fire(self.stream.recalculated_sql(STATE, self.plan.upto, part))
         if self._notices is not None:
             self._notices.closed(again=True)
 
     def _begin_earlier(self, part: Part) -> None:
-        """Have the groups begin with the first row that the source has of a part, if it was left out."""
-        low = EVER[0] if part.overlap_us is None else part.overlap_us
-        high = EVER[1] if part.to_us is None else part.to_us
-        self.relations.rows_at(self.plan.upto, [(low, high)])
-        early = f"SELECT _ls_gid AS gid, min(_ls_ts) AS early FROM {ROWS} GROUP BY _ls_gid"
-        names = "".join(f", s.{name}" for name in self.stream.group_columns)
-        known = self.spark.sql(
-            f"SELECT s.gid{names}, least(s.first, e.early) AS first, s.newest "
-            f"FROM {STATE} s LEFT JOIN ({early}) e ON s.gid = e.gid"
-        )
+        """Have the groups begin with what the source or the output has first of a part, if it was left out.
+
+        Where the output has the window before it, they had begun: only that tells of what is left out there.
+        """
+        first = self.stream.first_of_part_sql(part)
+        low, begun = EVER[0], []
+        if first is not None:
+            _, (low,), (before,) = (column.to_pylist() for column in self.spark.sql(first).toArrow().columns)
+            begun = sorted(self._windows_between(before, low))
+        values = ", ".join(f"({gid}L, {low - 1}L)" for gid in begun)
+        listed = f"VALUES {values}" if values else "SELECT 0L, 0L WHERE false"
+        self.relations.rows_at(self.plan.upto, [(low, EVER[1] if part.to_us is None else part.to_us)])
+        known = self.spark.sql(self.stream.begun_sql(STATE, ROWS, listed))
         self.spark.createDataFrame(known.toArrow()).coalesce(1).createOrReplaceTempView(STATE)
+
+    def _windows_between(self, from_us: int, to_us: int) -> set[int]:
+        """Return the groups of which the output has a window that begins in ``[from_us, to_us)``."""
+        if not self.target.shape.provenance:
+            return set()
+        table = self.tables.open(self.target.info.path)
+        part = Part(from_us=from_us, to_us=to_us)
+        return {gid for gid, _, _ in windows_of_part(table, self.target, part)}
 
     def _fire(self, detected: str) -> None:
         """Let the windows of a detection result fire, over the source as it is; the state stays."""

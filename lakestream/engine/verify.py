@@ -24,6 +24,7 @@ from lakestream.engine.recalculate import part_of
 from lakestream.engine.relations import (
     CHANGED,
     CHANGES,
+    EVER,
     EXTREMES,
     FIRED,
     GROUPS,
@@ -59,7 +60,7 @@ if TYPE_CHECKING:
     from lakestream.storage.catalog import Catalog
     from lakestream.storage.registry import StreamRecord
 
-_RAW, _DETECTED = "ls_raw", "ls_before_recalculation"
+_RAW, _DETECTED, _RECALCULATED = "ls_raw", "ls_before_recalculation", "ls_recalculated"
 OTHERS = "other tables changed"
 _WALL_CLOCK = "the wall clock decides on rows"
 _UNRECORDED = "of ticks that are no longer recorded"
@@ -263,12 +264,17 @@ class Verifier:
     def _admit(self) -> None:
         """Register the windows of admitted rows, over the source as it is."""
         assert self.position is not None  # by run
-        kind = FLUSH if mark_of_state(self.state()) == FLUSH else ANEW
+        relations = self._relations(FLUSH if mark_of_state(self.state()) == FLUSH else ANEW)
+        again = Readmission(self.spark, relations, self.stream, relations.plan, GroupState(), everything=True)
+        again.run()
+
+    def _relations(self, kind: str) -> Relations:
+        """Return the relations of a tick at the stream's place."""
+        assert self.position is not None  # by run
         extra = {"transport": SPARK}
         plan = TickPlan(self.stream.uuid, 0, kind, self.position, self.position, 0, {}, extra=extra)
         history = history_of(self.record, self.stream.definition)
-        relations = Relations.of(self.spark, self.catalog.handles, self.stream, plan, history)
-        Readmission(self.spark, relations, self.stream, plan, GroupState(), everything=True).run()
+        return Relations.of(self.spark, self.catalog.handles, self.stream, plan, history)
 
     def _only_followed(self) -> bool:
         """Return whether the stream left nothing out: every late row counted, and none was taken back."""
@@ -321,11 +327,32 @@ class Verifier:
             detected = detected.localCheckpoint()
         detected.createOrReplaceTempView(_DETECTED)
         late = 0 if self.stream.refires else self._count(f"SELECT coalesce(sum(late), 0) FROM {_DETECTED}")
+        recalculated = detected.limit(0)
         for part, at in self.recalculated:
-            again = self.spark.sql(self.stream.recalculated_sql(f"({_state_at(self.stream, at)})", at, part))
-            detected = detected.unionByName(again)
-        detected.createOrReplaceTempView(FIRED)
+            state = self._state_of_part(part, at)
+            again = self.spark.sql(self.stream.recalculated_sql(f"({state})", at, part))
+            recalculated = recalculated.unionByName(again)
+            if self.stream.begins_again:
+                recalculated = recalculated.localCheckpoint()
+                detected.unionByName(recalculated).createOrReplaceTempView(_DETECTED)
+        recalculated.createOrReplaceTempView(_RECALCULATED)
+        detected.unionByName(recalculated).createOrReplaceTempView(FIRED)
         return late
+
+    def _state_of_part(self, part: Part, at: int) -> str:
+        """Return SQL of the state that a part was recalculated by: groups may have begun earlier."""
+        state = _state_at(self.stream, at)
+        if not self.stream.begins_again:
+            return state
+        first, low, begun = self.stream.first_of_part_sql(part), EVER[0], "SELECT 0L, 0L WHERE false"
+        if first is not None:
+            (number,), (low,), _ = (column.to_pylist() for column in self.spark.sql(first).toArrow().columns)
+            begun = (
+                f"SELECT gid, {low - 1}L FROM {_DETECTED} WHERE v <= {at} "
+                f"AND exists(concat(fires, again), r -> {number - 1}L BETWEEN r.a AND r.b)"
+            )
+        self._relations("recalculation").rows_at(at, [(low, EVER[1] if part.to_us is None else part.to_us)])
+        return self.stream.begun_sql(f"({state})", ROWS, begun)
 
     def _not_skipped(self) -> str:
         skipped = skipped_of(self.record)
@@ -371,10 +398,14 @@ class Verifier:
     def _expected(self) -> DataFrame:
         windows = self.stream.windows_sql(FIRED, 0)
         if self._first_rows is not None:
-            # Deletes may have moved a group's first row: windows before it are gone.
+            # Deletes may have moved a group's first row: windows before it are gone, unless recalculated.
             self.spark.createDataFrame(self._first_rows).coalesce(1).createOrReplaceTempView(GROUPS)
-            after = f"JOIN {GROUPS} g ON g.gid = w._ls_gid WHERE w._ls_high > g.first"
-            windows = f"SELECT w.* FROM ({windows}) w {after}"
+            again = self.stream.detection.windows_sql(_RECALCULATED)
+            windows = (
+                f"SELECT w.* FROM ({windows}) w JOIN {GROUPS} g ON g.gid = w._ls_gid "
+                f"LEFT JOIN ({again}) r ON r.gid = w._ls_gid AND r.k = w._ls_k "
+                f"WHERE w._ls_high > g.first OR r.k IS NOT NULL"
+            )
         self.spark.sql(windows).createOrReplaceTempView(WINDOWS)
         if needs_rows(self.stream):
             self.spark.sql(self.stream.rows_sql(CHANGED, None, None)).createOrReplaceTempView(ROWS)
