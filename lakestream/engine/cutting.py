@@ -199,10 +199,15 @@ class Cutting:
         self._register(touched, self._mark, lambda group: group.newest)
         found = self._windows(touched)
         fired = [
-            (group, (row["low"], row["high"]))
+            (group, window)
             for group in touched
-            for row in found.get(group.gid, ())
-            if (group.gid, row["low"]) in windows and not row["closed"] and self._shows(row)
+            for window in sorted(
+                _one_of_each_start(
+                    (row["low"], row["high"])
+                    for row in found.get(group.gid, ())
+                    if (group.gid, row["low"]) in windows and not row["closed"] and self._shows(row)
+                )
+            )
         ]
         spans = merge_spans(sorted({window for _, window in fired}))
         return Found(*self._tables(fired, [], [], opens=False), spans, 0, 0, self._events([]))
@@ -509,7 +514,7 @@ class Cutting:
         """
         options = self.stream.definition.options
         known = shown if options.max_delay is not None else ()
-        return {
+        firing = (
             (row["low"], row["high"])
             for row in found
             if (
@@ -519,7 +524,8 @@ class Cutting:
             )
             or (row["counts"] and options.at_open and row["low"] not in group.opened)
             or (not row["closed"] and self._shows(row) and _overlaps((row["low"], row["high"]), known))
-        }
+        )
+        return _one_of_each_start(firing)
 
     def _shows(self, row: dict[str, Any]) -> bool:
         """Return whether a window that is open may be computed: in the classic syntax not without its end."""
@@ -671,6 +677,11 @@ class Cutting:
 
 def _rows(table: pa.Table | None) -> list[dict[str, Any]]:
     return [] if table is None else list(table.to_pylist())
+
+
+def _one_of_each_start(windows: Iterable[Window]) -> set[Window]:
+    """Return of windows that begin with rows of one time the last: it is the one that stands."""
+    return set(dict(sorted(windows)).items())
 
 
 def _overlaps(window: Window, others: Collection[Window]) -> bool:
