@@ -305,7 +305,7 @@ class Timeline:
         if self.newest is None:
             return
         if stream.is_by_time:
-            self.by_time(rows, fresh, again)
+            self.by_time(rows, [*fresh, *self.opening(left)], again)
         else:
             self.by_rows(rows, left, again)
 
@@ -320,6 +320,13 @@ class Timeline:
         )
 
     # windows that follow from time
+
+    def opening(self, left: list[Row]) -> list[int]:
+        """Return from when on windows are there because of late rows: those that had not closed (classic)."""
+        if not self.stream.classic or self.before is None or not left:
+            return []
+        start = grid(self.stream.trigger, self.before, self.before)[0][0]
+        return [self.before] if any(row["ts"] >= start for row in left) else []
 
     def by_time(self, rows: list[Row], fresh: list[int], again: list[int]) -> None:
         """Fire what is due, and compute again what changes touch."""
