@@ -427,23 +427,27 @@ class Timeline:
         if self.newest is None:
             return {}
         trigger = self.stream.trigger
-        # The classic syntax shows rows within the watermark too, and no event window without its end.
+        # In the classic syntax rows within the watermark open windows too, and an event window is not shown
+        # without its end.
         ahead = self.stream.classic and self.stream.emission in ("at once", "max delay")
         last = self.newest if ahead else self.mark
         if self.stream.is_by_time:
             spans = grid(trigger, self.first, last) if self.first is not None and last is not None else []
             opened = [span for span in spans if span[0] <= (last or 0) and span not in self.shown]
             return {span: self.within(span, rows) for span in opened}
+        if last is None:
+            return {}
+        upto = self.newest if self.stream.emission in ("at once", "max delay") else last
         cutting = [
             row
             for row in rows
-            if last is not None
-            and row["ts"] <= last
+            if row["ts"] <= upto
             and key_of(row) not in self.ignored
             and (self.opened is None or row["ts"] >= self.opened)
         ]
         pieces = [p for p in cut(trigger, cutting) if p.closed or not (ahead and isinstance(trigger, Event))]
-        return {p.span: self.content(p.span, rows) for p in pieces if p.span not in self.shown}
+        pieces = [p for p in pieces if p.span[0] <= last and p.span not in self.shown]
+        return {p.span: self.content(p.span, rows) for p in pieces}
 
 
 def overlap(one: Span, other: Span) -> bool:
