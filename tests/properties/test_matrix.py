@@ -20,3 +20,10 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow]
 def test_no_stream_is_red(spark: SparkSession) -> None:
     for name, steps, verdicts in tried(spark, PAIRWISE, range(1)):
         assert not told(name, steps, verdicts), told(name, steps, verdicts)
+
+
+@pytest.mark.parametrize(("history", "stream"), [(1, 8), (4, 5), (6, 0), (7, 7), (7, 11)])
+def test_what_was_red_is_so_no_more(spark: SparkSession, history: int, stream: int) -> None:
+    """Groups that begin before a recalculated part, rows within the watermark, windows of one start."""
+    for name, steps, verdicts in tried(spark, PAIRWISE, range(history, history + 1), (stream,)):
+        assert not told(name, steps, verdicts), told(name, steps, verdicts)
