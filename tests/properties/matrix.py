@@ -44,7 +44,7 @@ OUTCOMES = ("refused", "equal", "open", "red")
 def tried(
     spark: SparkSession, seed: str, numbers: range, only: Sequence[int] = range(EACH)
 ) -> Iterator[tuple[str, list[Step], list[Verdict]]]:
-    """Try histories of a seed; yield the name of each, its steps, and what became of ``only`` these streams."""
+    """Try histories of a seed; yield name, steps, and what became of ``only`` these streams."""
     chosen = islice(covering(Random(seed), EACH), numbers.stop)
     for number, (history, streams) in enumerate(chosen):
         if number in numbers:
