@@ -121,7 +121,7 @@ def test_stop_start_and_drop(lake: str) -> None:
     assert lakestream("--lake", lake, "start", "main.daily").returncode == 0
     assert status() == "Running"
     unconfirmed = lakestream("--lake", lake, "drop", "daily")
-    assert (unconfirmed.returncode, status()) == (1, "Running")
+    assert (unconfirmed.returncode, status()) == (2, "Running")
     missing = lakestream("--lake", lake, "drop", "dayly", "--yes")
     assert missing.returncode == 2
     assert "daily" in missing.stderr
