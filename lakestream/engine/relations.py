@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import reduce
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from lakestream.compute.calculation import ROWS
 from lakestream.engine.names import visible_columns
@@ -13,13 +13,13 @@ from lakestream.engine.transport import ARROW, ArrowTransport, SparkTransport, u
 from lakestream.storage.delta import POSITION
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
     from lakestream.compute.calculation import Bound, Read
-    from lakestream.engine.stream import Stream
+    from lakestream.engine.stream import Part, Stream
     from lakestream.engine.transport import Transport
     from lakestream.language.model import StreamDefinition
     from lakestream.storage.catalog import TableInfo
@@ -49,6 +49,14 @@ EMPTY_CHANGES = (
 
 EVER = (-62_135_596_800_000_000, 253_402_300_800_000_000)
 """The years 1 to 9999 in microseconds, which are the timestamps of Spark and Delta."""
+
+
+class FirstWindow(NamedTuple):
+    """The first window of a part: its number, its first instant, that of the window before it (µs)."""
+
+    number: int
+    low_us: int
+    before_us: int
 
 
 @dataclass(frozen=True)
@@ -198,6 +206,21 @@ class Relations:
         self.spark.sql(self.stream.rows_sql(None, BEFORE, self._excluded(spans))).createOrReplaceTempView(
             ROWS
         )
+
+    def begun_sql(self, version: int, state: str, part: Part, begun: Callable[[FirstWindow], str]) -> str:
+        """Register the rows of a part to be recalculated; return SQL of the state, begun as they say.
+
+        ``state`` is SQL of the groups' state, ``begun`` gives that of the groups (gid BIGINT) that had begun
+        before the part's first window: of what is left out in front of it no row tells.
+        """
+        sql = self.stream.first_of_part_sql(part)
+        low, early = EVER[0], f"SELECT _ls_gid AS gid, _ls_ts AS early FROM {ROWS}"
+        if sql is not None:
+            first = FirstWindow(*(column[0].as_py() for column in self.spark.sql(sql).toArrow()))
+            low = first.low_us
+            early = f"{early} UNION ALL SELECT gid, {low - 1}L FROM ({begun(first)}) AS begun(gid)"
+        self.rows_at(version, [(low, EVER[1] if part.to_us is None else part.to_us)])
+        return self.stream.begun_sql(state, early)
 
     def placed_rows_at(self, version: int, spans: Spans) -> None:
         """Register what :meth:`rows_at` does, each row with its commit and place."""

@@ -58,9 +58,14 @@ class Result:
 
     def within(self, spark: Callable[[], SparkSession]) -> Result:
         """Return the same result with the session that :meth:`to_spark` uses; started on first need."""
-        made = Result(self.columns, self._rows, arrow=self._arrow, message=self.message, spark=spark)
-        made.truncated = self.truncated
-        return made
+        return Result(
+            self.columns,
+            self._rows,
+            arrow=self._arrow,
+            message=self.message,
+            truncated=self.truncated,
+            spark=spark,
+        )
 
     def fetchall(self) -> list[tuple[Any, ...]]:
         """Return all rows as tuples, in the order of ``columns``."""

@@ -653,13 +653,8 @@ class Stream:
         low, before = self.grid.low("k", "0L"), self.grid.low("(k - 1)", "0L")
         return f"SELECT k, {low} AS low, {before} AS before FROM (SELECT {first} AS k)"
 
-    def begun_sql(self, state: str, rows: str, begun: str) -> str:
-        """Return SQL of the groups' state with the earliest of what they began with.
-
-        ``rows`` are the rows of a part, ``begun`` gives the groups that had begun when it starts: gid BIGINT,
-        early BIGINT (µs).
-        """
-        early = f"SELECT _ls_gid AS gid, _ls_ts AS early FROM {rows} UNION ALL {begun}"
+    def begun_sql(self, state: str, early: str) -> str:
+        """Return SQL of the groups' state, begun with the earliest of ``early`` (gid, early BIGINT µs)."""
         names = "".join(f", s.{name}" for name in self.group_columns)
         return (
             f"SELECT s.gid{names}, least(s.first, e.early) AS first, s.newest FROM {state} s LEFT JOIN "

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
-    from lakestream.engine.relations import History
+    from lakestream.engine.relations import FirstWindow, History
     from lakestream.engine.stages import Stage
     from lakestream.engine.stream import Stream
     from lakestream.engine.target import Target
@@ -336,24 +336,18 @@ class Tick:
 
         Where the output has the window before it, they had begun: only that tells of what is left out there.
         """
-        first = self.stream.first_of_part_sql(part)
-        low, begun = EVER[0], []
-        if first is not None:
-            _, (low,), (before,) = (column.to_pylist() for column in self.spark.sql(first).toArrow().columns)
-            begun = sorted(self._windows_between(before, low))
-        values = ", ".join(f"({gid}L, {low - 1}L)" for gid in begun)
-        listed = f"VALUES {values}" if values else "SELECT 0L, 0L WHERE false"
-        self.relations.rows_at(self.plan.upto, [(low, EVER[1] if part.to_us is None else part.to_us)])
-        known = self.spark.sql(self.stream.begun_sql(STATE, ROWS, listed))
+        known = self.spark.sql(self.relations.begun_sql(self.plan.upto, STATE, part, self._begun_before))
         self.spark.createDataFrame(known.toArrow()).coalesce(1).createOrReplaceTempView(STATE)
 
-    def _windows_between(self, from_us: int, to_us: int) -> set[int]:
-        """Return the groups of which the output has a window that begins in ``[from_us, to_us)``."""
-        if not self.target.shape.provenance:
-            return set()
-        table = self.tables.open(self.target.info.path)
-        part = Part(from_us=from_us, to_us=to_us)
-        return {gid for gid, _, _ in windows_of_part(table, self.target, part)}
+    def _begun_before(self, first: FirstWindow) -> str:
+        """Return SQL of the groups of which the output has the window before a part's first one."""
+        groups: set[int] = set()
+        if self.target.shape.provenance:
+            table = self.tables.open(self.target.info.path)
+            part = Part(from_us=first.before_us, to_us=first.low_us)
+            groups = {gid for gid, _, _ in windows_of_part(table, self.target, part)}
+        listed = ", ".join(f"({gid}L)" for gid in sorted(groups))
+        return f"VALUES {listed}" if listed else "SELECT 0L WHERE false"
 
     def _fire(self, detected: str) -> None:
         """Let the windows of a detection result fire, over the source as it is; the state stays."""

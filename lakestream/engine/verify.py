@@ -24,7 +24,6 @@ from lakestream.engine.recalculate import part_of
 from lakestream.engine.relations import (
     CHANGED,
     CHANGES,
-    EVER,
     EXTREMES,
     FIRED,
     GROUPS,
@@ -53,6 +52,7 @@ if TYPE_CHECKING:
 
     from lakestream.engine.comparison import Compared, Kind
     from lakestream.engine.engine import Engine
+    from lakestream.engine.relations import FirstWindow
     from lakestream.engine.replay import Replayed
     from lakestream.engine.stream import Part, Stream
     from lakestream.engine.target import Target
@@ -344,15 +344,12 @@ class Verifier:
         state = _state_at(self.stream, at)
         if not self.stream.begins_again:
             return state
-        first, low, begun = self.stream.first_of_part_sql(part), EVER[0], "SELECT 0L, 0L WHERE false"
-        if first is not None:
-            (number,), (low,), _ = (column.to_pylist() for column in self.spark.sql(first).toArrow().columns)
-            begun = (
-                f"SELECT gid, {low - 1}L FROM {_DETECTED} WHERE v <= {at} "
-                f"AND exists(concat(fires, again), r -> {number - 1}L BETWEEN r.a AND r.b)"
-            )
-        self._relations("recalculation").rows_at(at, [(low, EVER[1] if part.to_us is None else part.to_us)])
-        return self.stream.begun_sql(f"({state})", ROWS, begun)
+
+        def begun(first: FirstWindow) -> str:
+            fired = f"r -> {first.number - 1}L BETWEEN r.a AND r.b"
+            return f"SELECT gid FROM {_DETECTED} WHERE v <= {at} AND exists(concat(fires, again), {fired})"
+
+        return self._relations("recalculation").begun_sql(at, f"({state})", part, begun)
 
     def _not_skipped(self) -> str:
         skipped = skipped_of(self.record)
