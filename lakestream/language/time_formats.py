@@ -38,20 +38,23 @@ _FIELD = re.compile(
     "|".join(sorted((*_NUMBERS, *map(re.escape, _HALVES), *_NAMED), key=len, reverse=True)), re.IGNORECASE
 )
 
+_QUOTED, _ESCAPED = re.compile(r'"((?:\\.|[^"\\])*)"', re.DOTALL), re.compile(r"\\(.)", re.DOTALL)
+"""A literal text of a format, and what a backslash in it takes as it is."""
+
 
 def _pieces(pattern: str) -> Iterator[tuple[str, str]]:
     """Yield (field, as written) and ("", literal text) of a format, from left to right."""
     at = 0
     while at < len(pattern):
         char = pattern[at]
-        end = pattern.find('"', at + 1) if char == '"' else -1
+        words = _QUOTED.match(pattern, at)
         found = _FIELD.match(pattern, at)
         if char == "\\" and at + 1 < len(pattern):
             yield "", pattern[at + 1]
             at += 2
-        elif end > 0:
-            yield "", pattern[at + 1 : end]
-            at = end + 1
+        elif words:
+            yield "", _ESCAPED.sub(r"\1", words[1])
+            at = words.end()
         elif found and _is_field(found[0]):
             yield found[0].lower(), found[0]
             at = found.end()
