@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from lakestream.storage.registry import TickPlan
 
 EVENTS, RESULTS, WERE = "ls_events", "ls_results", "ls_were"
+_OPEN_BEFORE, _BEGUN = "ls_open_before", "ls_begun"
 
 
 def event_rules(stream: Stream, shape: OutputShape) -> EventRules:
@@ -131,11 +132,7 @@ class Notices:
         if not self.stream.definition.options.by_clock:
             found.append(self._closings())
         if not isinstance(self.stream.definition.trigger, SlidingTrigger):
-            found.append(self._gone())
-            if self._wants_openings:
-                found.append(self._openings())
-            if self.stream.exact:
-                found.append(self._receded())
+            found += [self._gone(), *self._opened_and_left()]
         if found:
             self._register(self.spark.sql(" UNION ALL ".join(found)))
 
@@ -183,11 +180,21 @@ class Notices:
             f"FROM (SELECT gid{self._groups()}, first_gone, {gone} AS k FROM {FIRED})"
         )
 
+    def _opened_and_left(self) -> list[str]:
+        """Return SQL of the windows that opened, and of those that were open and are no more."""
+        if self.stream.definition.options.ignore_nodata:
+            return self._by_their_rows() if self._wants_openings else []
+        found = [self._openings()] if self._wants_openings else []
+        if self.stream.deletes:
+            found.append(self._left())
+        if self.stream.exact and self._wants_openings:
+            found.append(self._reopened())
+        return found
+
     def _openings(self) -> str:
         """Return SQL of the windows whose start the mark has reached in the tick.
 
-        So do those that an earlier first row of a group brings. Where windows without rows do not count,
-        only those with a row have opened, also when it came late.
+        So do those that an earlier first row of a group brings.
         """
         base, base_before, begun, begun_before, *_ = self._bounds()
         ranges = (
@@ -195,33 +202,51 @@ class Notices:
             f"struct(greatest({base}, {begun_before}) + 1 AS a, {begun} AS b), "
             f"struct({base} + 1 AS a, least({base_before}, {begun}) AS b)) END"
         )
-        opened = self._ranged(ranges, "first")
-        told = f"SELECT gid{self._groups()}, low, high, {_kind(WINDOW_OPEN)}"
-        if not self.stream.definition.options.ignore_nodata:
-            return f"{told} FROM ({opened})"
-        self._read_rows(opened)
-        has_rows = f"{ROWS} r ON r._ls_gid = o.gid AND r._ls_ts >= o.low AND r._ls_ts < o.high"
-        late = f"SELECT gid{self._groups()}, low, high, {_kind(WINDOW_OPEN, 'true')}"
-        return (
-            f"{told} FROM (SELECT o.* FROM ({opened}) o LEFT SEMI JOIN {has_rows} AND r._ls_ts <= o.mark) "
-            f"UNION ALL {late} FROM ({self._closings()}) WHERE again"
-        )
+        return self._happening(WINDOW_OPEN, self._ranged(ranges))
 
-    def _receded(self) -> str:
-        """Return SQL of what a mark did that went back: windows are no more, or open again."""
-        base, base_before, begun, begun_before, closed, closed_before = self._bounds()
-        lowest = f"greatest({closed_before}, coalesce({begun}, {base_before}))"
-        gone = f"array(struct({lowest} + 1 AS a, {begun_before} AS b))"
-        again = (
+    def _left(self) -> str:
+        """Return SQL of open windows that are no more: the mark, or a group's first row, passed them by."""
+        base, base_before, begun, begun_before, _, closed_before = self._bounds()
+        lowest = f"greatest({base_before}, {closed_before})"
+        ranges = (
+            f"array(struct(greatest({lowest}, {begun}) + 1 AS a, {begun_before} AS b), "
+            f"struct({lowest} + 1 AS a, least({begun_before}, {base}) AS b))"
+        )
+        return self._happening(WINDOW_INVALIDATION, self._ranged(ranges, "_before"))
+
+    def _reopened(self) -> str:
+        """Return SQL of the windows that had closed and are open again: the mark went back."""
+        base, _, begun, _, closed, closed_before = self._bounds()
+        ranges = (
             f"array(struct(greatest({base}, {closed}) + 1 AS a, "
             f"CASE WHEN first_before IS NOT NULL THEN least({begun}, {closed_before}) END AS b))"
         )
-        told = [f"SELECT gid{self._groups()}, low, high, {_kind(WINDOW_INVALIDATION, 'true')}"]
-        told[0] += f" FROM ({self._ranged(gone, 'first_before')})"
-        if self._wants_openings:
-            opens = f"SELECT gid{self._groups()}, low, high, {_kind(WINDOW_OPEN)}"
-            told.append(f"{opens} FROM ({self._ranged(again, 'first')})")
-        return " UNION ALL ".join(told)
+        return self._happening(WINDOW_OPEN, self._ranged(ranges))
+
+    def _by_their_rows(self) -> list[str]:
+        """Return SQL of what opened and what is no more, where windows without rows do not count.
+
+        A window opens when the mark has reached a row of it, or by a late row; it goes with its last row.
+        """
+        base, base_before, begun, begun_before, closed, closed_before = self._bounds()
+        were = f"array(struct(greatest({base_before}, {closed_before}) + 1 AS a, {begun_before} AS b))"
+        stays_closed = f"CASE WHEN {closed_before} IS NOT NULL THEN least({closed}, {closed_before}) END"
+        begins = (
+            f"array(struct(greatest({base}, {stays_closed}) + 1 AS a, {begun} AS b), "
+            f"struct({base} + 1 AS a, least({base_before}, {begun}) AS b))"
+        )
+        before = self.plan.upto if self.plan.kind == "history" else self.plan.after
+        self._keep_with_rows(_OPEN_BEFORE, self._ranged(were, "_before"), before)
+        self._keep_with_rows(_BEGUN, self._ranged(begins), self.plan.upto)
+        late = f"SELECT * FROM ({self._closings()}) WHERE again"
+        return [
+            self._happening(WINDOW_OPEN, _without(_BEGUN, _OPEN_BEFORE)),
+            self._happening(WINDOW_OPEN, _without(f"({late})", _BEGUN), "true"),
+            self._happening(WINDOW_INVALIDATION, _without(_OPEN_BEFORE, _BEGUN)),
+        ]
+
+    def _happening(self, kind: str, windows: str, again: str = "false") -> str:
+        return f"SELECT gid{self._groups()}, low, high, {_kind(kind, again)} FROM ({windows})"
 
     def _bounds(self) -> tuple[str, ...]:
         """Return SQL of window numbers, each now and before: before the first, last begun, last closed."""
@@ -231,10 +256,10 @@ class Notices:
         begun = [grid.begun(mark, first) for mark, first in marks]
         return (*bases, *begun, *(grid.closed(mark, first) for mark, first in marks))
 
-    def _ranged(self, ranges: str, first: str) -> str:
+    def _ranged(self, ranges: str, when: str = "") -> str:
         """Return SQL of the windows of ranges over groups as they are now and were before the tick.
 
-        They are (gid, group columns, low, high, mark); windows are numbered from a group's ``first``.
+        They are (gid, group columns, low, high, mark); ``when``: of the groups now, or "_before".
         """
         groups = "".join(f", any_value(f.{name}) AS {name}" for name in self.stream.group_columns)
         moved = (
@@ -243,17 +268,21 @@ class Notices:
             f"FROM {FIRED} f LEFT JOIN {STATE} s ON s.gid = f.gid GROUP BY f.gid"
         )
         numbers = f"flatten(transform(filter({ranges}, r -> r.a <= r.b), r -> sequence(r.a, r.b)))"
-        grid = self.stream.grid
+        grid, first = self.stream.grid, f"first{when}"
         return (
             f"SELECT gid{self._groups()}, {grid.low('k', first)} AS low, {grid.high('k', first)} AS high, "
-            f"newest - {self.stream.watermark}L AS mark "
+            f"newest{when} - {self.stream.watermark}L AS mark "
             f"FROM (SELECT DISTINCT *, explode({numbers}) AS k FROM ({moved}) WHERE {first} IS NOT NULL)"
         )
 
-    def _read_rows(self, opened: str) -> None:
-        span = self.spark.sql(f"SELECT min(low) AS low, max(high) AS high FROM ({opened})").head()
+    def _keep_with_rows(self, view: str, windows: str, version: int) -> None:
+        """Register those of the windows that have a row up to the mark at a version of the source."""
+        span = self.spark.sql(f"SELECT min(low) AS low, max(high) AS high FROM ({windows})").head()
         low, high = (0, 0) if span is None or span["low"] is None else (span["low"], span["high"])
-        self.relations.rows_at(self.plan.upto, [(low, high)])
+        self.relations.rows_at(version, [(low, high)])
+        within = "r._ls_gid = w.gid AND r._ls_ts >= w.low AND r._ls_ts < w.high AND r._ls_ts <= w.mark"
+        kept = self.spark.sql(f"SELECT w.* FROM ({windows}) w LEFT SEMI JOIN {ROWS} r ON {within}")
+        self.spark.createDataFrame(kept.toArrow()).coalesce(1).createOrReplaceTempView(view)
 
     # --- into the outbox ---
 
@@ -297,6 +326,11 @@ class Notices:
 
     def _no_rows(self) -> DataFrame:
         return self.spark.sql(f"{self.target.shape.nothing} WHERE false")
+
+
+def _without(windows: str, others: str) -> str:
+    """Return SQL of windows that are none of the others."""
+    return f"SELECT a.* FROM {windows} a LEFT ANTI JOIN {others} b ON b.gid = a.gid AND b.low = a.low"
 
 
 def _kind(kind: str, again: str = "false") -> str:

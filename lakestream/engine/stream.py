@@ -219,9 +219,18 @@ class Stream:
         return options.at_once or options.max_delay is not None
 
     @property
+    def _watches_open(self) -> bool:
+        """Whether what goes from windows that are open shows there at once, also where it is not followed.
+
+        It may cut a window that is cut by rows, or be the last row of one that is told of if it has rows.
+        """
+        tells = self.definition.notification is not None and self.definition.options.ignore_nodata
+        return self.fires_open or self.cut is not None or tells
+
+    @property
     def _sees_rewritten(self) -> bool:
         """Whether what a rewritten row was is taken out of windows that are open as soon as it is."""
-        return self.fires_open and not self.counts_rewritten
+        return self._watches_open and not self.counts_rewritten
 
     @property
     def deletes(self) -> bool:
@@ -448,7 +457,7 @@ class Stream:
         """Return SQL of what detection takes, from the changed rows."""
         old = [
             *(["update_preimage"] if self.follows_updates or self._sees_rewritten else []),
-            *(["delete"] if self.deletes or self.fires_open else []),
+            *(["delete"] if self.deletes or self._watches_open else []),
         ]
         taken = ", ".join(f"'{kind}'" for kind in ("insert", "update_postimage", *old))
         kept = "_change_type IN ('insert', 'update_postimage')"
@@ -1036,11 +1045,19 @@ def _columns_seen(fragment: Fragment, source: Source) -> str:
 def _row_expression(fragment: Fragment, source: Source, zone: str) -> str:
     """Return an expression over the trigger table's rows (PARTITION BY, PRE_FILTER) as Spark SQL."""
     known = {name.lower(): name for name in source.columns}
+    tables = {"", source.info.name.lower(), (source.subtable or "").lower()}
 
     def resolve(node: exp.Expr) -> exp.Expr:
         if not isinstance(node, exp.Column):
             return node
         name = node.name.lower()
+        if node.table.lower() not in tables:
+            raise StatementError(
+                "COLUMN_NOT_FOUND",
+                f"{node.table}.{node.name} is no column of {source.info.database}.{source.info.name}",
+                hint=node.name,
+                place=place_in(fragment, node),
+            )
         if name == TBNAME:
             return exp.Var(this=source.tbname())
         if name in TIME_PSEUDO_COLUMNS:

@@ -3,7 +3,7 @@
 Source of the rules: TDengine, "Stream processing: notifications". The relations:
 
 * ``events``: gid BIGINT, group columns, low and high BIGINT µs (the window), kind STRING, again BOOLEAN
-  (the window was told of before), extra STRING (further fields as a JSON object, or NULL);
+  (the window had fired before), extra STRING (further fields as a JSON object, or NULL);
 * ``results`` and ``were``: rows of the stream's output with their provenance, as they are now and as they
   were before.
 """
@@ -199,7 +199,7 @@ class EventRules:
         if self.only_with_rows:
             known = (
                 f" AND (kind NOT IN ('{WINDOW_CLOSE}', '{ON_TIME}') OR rows IS NOT NULL) "
-                f"AND (kind <> '{WINDOW_INVALIDATION}' OR old_rows IS NOT NULL)"
+                f"AND (kind <> '{WINDOW_INVALIDATION}' OR NOT again OR old_rows IS NOT NULL)"
             )
         return (
             f"SELECT * FROM judged WHERE kind IN ({wanted}) AND ({' OR '.join(f'({n})' for n in news)}) "

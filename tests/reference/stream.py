@@ -506,7 +506,8 @@ def refuse_undetermined(stream: Stream, history: History) -> None:
     deletes = any(change.new is None for event in history if not isinstance(event, Run) for change in event)
     if not deletes or stream.exact or stream.follows_deletes or stream.emission == "periodic":
         return
-    if not stream.is_by_time or stream.emission != "close":
+    # At a closing a window holds what there is, and what is cut as it comes is cut as it goes.
+    if stream.emission != "close" or isinstance(stream.trigger, Count | Period | EachRow):
         raise Undetermined("a delete that triggers nothing, in a window that is open or was shown before")
 
 
