@@ -104,6 +104,12 @@ def test_rows_before_the_stream_are_its_own_once_they_change() -> None:
     assert written(SESSION, changed, [old]) == [(1, 2, 2, 10)]
 
 
-def test_what_no_document_says_is_not_guessed() -> None:
+def test_a_delete_that_triggers_nothing_cuts_the_open_session() -> None:
+    cut = [came(row(1, 1), row(3, 2), row(6, 4)), [Change(row(3, 2), None)]]
+    assert written(SESSION, cut) == [(1, 1, 1, 1)]
+
+
+@pytest.mark.parametrize("of", [{"emission": "at once"}, {"trigger": Count(2, 2)}])
+def test_what_no_document_says_is_not_guessed(of: dict[str, Any]) -> None:
     with pytest.raises(Undetermined):
-        written(SESSION, [came(row(1)), [Change(row(1), None)]])
+        written(replace(SESSION, **of), [came(row(1, 1)), [Change(row(1, 1), None)]])
