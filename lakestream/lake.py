@@ -33,6 +33,7 @@ from lakestream.language.targets import redacted_text
 from lakestream.notify.deliveries import Deliveries
 from lakestream.notify.outbox import Outbox
 from lakestream.storage.catalog import Catalog
+from lakestream.storage.feed import switch_feed_on
 from lakestream.storage.layout import Layout
 from lakestream.storage.leases import TREE
 from lakestream.storage.lock import writer_lock
@@ -372,26 +373,33 @@ class Lake:
         return self._editor().create_table(statement, self._in(statement.name))
 
     def _attach(self, statement: model.CreateTable, location: str) -> Result:
-        """Give a Delta table that is there a name; its change feed is switched on after asking."""
+        """Give a Delta table that is there a name; its change feed is switched on after asking.
+
+        The name is kept last: a statement that is refused leaves nothing.
+        """
         database, name = self._in(statement.name), statement.name.name
-        info = self._catalog.register_external(
+        info = self._catalog.external(
             database,
             name,
             location,
             time_column=statement.time_column,
             if_not_exists=statement.if_not_exists,
         )
+        self._require_feed(info)
+        self._catalog.register_external(info)
+        return Result(message=f"attached {info.path} as {database}.{name}")
+
+    def _require_feed(self, info: TableInfo) -> None:
         table = self._catalog.handles.latest(info.path)
-        if not table.has_change_feed:
-            question = f"{location} has no change data feed; switch it on (delta.enableChangeDataFeed)?"
-            if self._confirm is None or not self._confirm(question):
-                self._catalog.drop_table(database, name)
-                raise ConfirmationNeededError(
-                    f"{location} has no change data feed, which streams need",
-                    hint="answer yes, run with --yes, or switch it on yourself",
-                )
-            table.handle.alter.set_table_properties({"delta.enableChangeDataFeed": "true"})
-        return Result(message=f"attached {location} as {database}.{name}")
+        if table.has_change_feed:
+            return
+        question = f"{info.path} has no change data feed; switch it on (delta.enableChangeDataFeed)?"
+        if self._confirm is None or not self._confirm(question):
+            raise ConfirmationNeededError(
+                f"{info.path} has no change data feed, which streams need",
+                hint="answer yes, run with --yes, or switch it on yourself",
+            )
+        switch_feed_on(table, lambda: self.spark)
 
     def _create_subtables(self, statement: model.CreateSubtables) -> Result:
         return self._editor().create_subtables(statement, self.database)
@@ -726,6 +734,8 @@ class Lake:
         from lakestream.engine.recalculate import request_recalculation
 
         definition = definition_of(record)
+        if bounds is None:
+            self._refuse_unfit(record)
         if definition.options.by_arrival and bounds is not None:
             raise NotSupportedError(
                 "RECALCULATE of a stream in processing time: its rows have no event time to go by"
@@ -749,6 +759,17 @@ class Lake:
             now_us=to_micros(self._meter.now()),
             progress=lambda: self._engine.newest_of(record),
         )
+
+    def _refuse_unfit(self, record: StreamRecord) -> None:
+        """Refuse to begin anew with a source that the stream cannot be computed from, by its named state."""
+        from lakestream.engine.checks import named_state
+        from lakestream.engine.create import refuse_unfit
+        from lakestream.engine.engine import compile_record
+
+        try:
+            refuse_unfit(self.spark, self._catalog, record, compile_record(record, self._catalog))
+        except LakestreamError as error:
+            raise named_state(record, error) from error
 
     def recalculations(self, stream: str) -> list[Recalculation]:
         """Return the recalculations of a stream in the order they were asked for, done ones too."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
@@ -19,7 +20,7 @@ from lakestream.engine.names import TBNAME, has_subtables, trigger_fragments, vi
 from lakestream.engine.notices import event_rules
 from lakestream.engine.refused import refused
 from lakestream.engine.relations import CHANGED, EMPTY_CHANGES, FIRED, empty_view
-from lakestream.engine.stream import compile_stream
+from lakestream.engine.stream import compile_stream, quoted, text
 from lakestream.engine.target import (
     UNIQUE_TIMES,
     Target,
@@ -210,7 +211,7 @@ def _checked(
     _refuse_composite_key(stream)
     _refuse_unfillable(stream)
     _refuse_cycle(stream, registry)
-    _refuse_source_without_feed(stream, catalog)
+    _refuse_without_feed(stream, catalog)
     stream, result_types, group_types = analyse(spark, stream)
     shape = _at_calculation(
         definition,
@@ -661,14 +662,40 @@ def _refuse_cycle(stream: Stream, registry: Registry | _Others) -> None:
         )
 
 
-def _refuse_source_without_feed(stream: Stream, catalog: Catalog) -> None:
+def _refuse_without_feed(stream: Stream, catalog: Catalog) -> None:
     info = stream.source.info
     if not catalog.handles.latest(info.path).has_change_feed:
         raise StatementError(
             "CHANGE_FEED_OFF",
             f"{info.database}.{info.name} has no change data feed",
-            hint="attach it again with CREATE TABLE … LOCATION, which offers to switch the feed on",
+            hint=_way_to_feed(info),
         )
+
+
+def refuse_unfit(spark: SparkSession, catalog: Catalog, record: StreamRecord, stream: Stream) -> None:
+    """Refuse a registered stream whose source, as it is now, has no feed or gives other results.
+
+    Raises StatementError CHANGE_FEED_OFF, StreamError SOURCE_SCHEMA_CHANGED.
+    """
+    _refuse_without_feed(stream, catalog)
+    try:
+        _, *found = analyse(spark, stream)
+    except StatementError as error:
+        raise StreamError("SOURCE_SCHEMA_CHANGED", error.message) from error
+    known = [record.extra["result_types"], record.extra["group_types"]]
+    for now, before in zip(chain(*found), chain(*known), strict=True):
+        if now != before:
+            raise StreamError(
+                "SOURCE_SCHEMA_CHANGED",
+                f"{stream.source.info.path} gives a column of type {now} where the stream has {before}",
+            )
+
+
+def _way_to_feed(info: TableInfo) -> str:
+    if not info.external:
+        return "switch delta.enableChangeDataFeed on"
+    name = f"{quoted(info.database)}.{quoted(info.name)}"
+    return f"CREATE TABLE IF NOT EXISTS {name} LOCATION {text(info.path)} switches it on, after asking"
 
 
 def _untaken_until(stream: Stream, catalog: Catalog) -> int | None:

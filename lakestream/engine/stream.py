@@ -27,7 +27,7 @@ from lakestream.engine.names import (
     trigger_fragments,
     visible_columns,
 )
-from lakestream.errors import NotSupportedError, StatementError, did_you_mean
+from lakestream.errors import NotSupportedError, Place, StatementError, did_you_mean
 from lakestream.language.checks import (
     COMMON_PLACEHOLDERS,
     PERIOD_PLACEHOLDERS,
@@ -884,8 +884,10 @@ def compile_stream(
     if not info.time_column and not definition.options.drops_late:
         raise StatementError(
             "NO_TIME_COLUMN",
-            f"{info.database}.{info.name} has no timestamp column",
-            hint="windows of event time need one",
+            f"{info.database}.{info.name} has no time column, and a stream's trigger table needs one",
+            hint="CREATE TABLE … LOCATION … TIMESTAMP BY says which column is the time; "
+            "a query may join tables without one",
+            place=_place(definition.source),
         )
     trigger = definition.trigger
     overlaps = isinstance(trigger, CountTrigger) and trigger.step < trigger.count
@@ -942,6 +944,10 @@ def _source(name: TableName, names: Names, catalog: Catalog, database: str) -> S
     info, subtable = names.find(name.database or database, name.name)
     names.tables[f"{info.database}.{info.name}"] = info
     return Source(info, subtable)
+
+
+def _place(name: TableName) -> Place:
+    return Place(name.line, name.column, len(name.name))
 
 
 def _placeholders(trigger: Trigger) -> frozenset[str]:

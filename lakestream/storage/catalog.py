@@ -18,7 +18,7 @@ from deltalake import QueryBuilder
 from lakestream.errors import StatementError, StorageError, did_you_mean
 from lakestream.storage import edits, files
 from lakestream.storage.keyed import KeyedTable, rows_of
-from lakestream.storage.layout import SYSTEM_FOLDER, refuse_percent, segment_name
+from lakestream.storage.layout import SYSTEM_FOLDER, absolute, segment_name
 from lakestream.storage.reading import identifier, text_literal
 from lakestream.storage.table import Table, Tables
 from lakestream.storage.types import delta_field, spark_type_of
@@ -300,40 +300,52 @@ class Catalog:
             raise StatementError("TABLE_EXISTS", f"there is a subtable {database}.{name}")
         return None
 
-    def register_external(
+    def external(
         self,
         database: str,
         name: str,
-        path: str,
+        location: str,
         *,
         time_column: str | None = None,
         if_not_exists: bool = False,
     ) -> TableInfo:
-        """Give a Delta table outside the lake a name here; nothing is written to it.
+        """Return what a Delta table outside the lake is under a name here; nothing is written.
 
-        Its event time is ``time_column``, by default its first timestamp column. INSERT does not upsert
-        into it. Raises StatementError TABLE_EXISTS, COLUMN_NOT_FOUND or NO_TIME_COLUMN.
+        A relative location is one from the current folder. The event time is ``time_column``, by default
+        the first timestamp column; a table may have none. INSERT does not upsert into it. With
+        ``if_not_exists`` the name may be there for the same location. Raises StatementError TABLE_EXISTS,
+        COLUMN_NOT_FOUND, LOCATION_IN_LAKE or LOCATION_TAKEN; StorageError TABLE_NOT_FOUND, TABLE_UNREADABLE.
         """
         self.require_database(database)
+        path = absolute(location)
         existing = self._existing(database, name, if_not_exists=if_not_exists)
         if existing is not None:
-            return existing
-        refuse_percent(path)
-        handle = self.handles.latest(path)
-        info = _described(database, name, handle, None, external=True)
-        if time_column is not None:
-            info.column(time_column)
-            info = replace(info, time_column=time_column)
-        if not info.time_column:
-            raise StatementError(
-                "NO_TIME_COLUMN",
-                f"the table at {path} has no timestamp column",
-                hint="TIMESTAMP BY column names one",
-            )
-        row = {"id": _id(database, name), "database": database, "name": name, "path": path}
+            return _same_place(existing, path)
+        self.layout.refuse_inside(path)
+        self._refuse_named(path)
+        info = _described(database, name, self.handles.latest(path), None, external=True)
+        if time_column is None:
+            return info
+        return replace(info, time_column=info.column(time_column).name)
+
+    def _refuse_named(self, path: str) -> None:
+        """Refuse a second name: streams tell by names what they read and write."""
+        for row in self._external.rows().values():
+            if absolute(row["path"]) == path:
+                raise StatementError(
+                    "LOCATION_TAKEN",
+                    f"the table at {path} is there as {row['database']}.{row['name']}",
+                    hint="use that name, or drop it first: DROP TABLE leaves the table as it is",
+                )
+
+    def register_external(self, info: TableInfo) -> None:
+        """Keep the name of a table as :meth:`external` gave it; does nothing to one that is kept."""
+        key = _id(info.database, info.name)
+        if key in self._external.rows():
+            return
+        row = {"id": key, "database": info.database, "name": info.name, "path": info.path}
         self._external.put([{**row, "description": _description(info)}])
-        self._described.pop(path, None)
-        return self.table(database, name)
+        self._described.pop(info.path, None)
 
     def drop_table(self, database: str, name: str, *, if_exists: bool = False) -> bool:
         """Drop a table with its data and subtables; an external one only loses its name here."""
@@ -456,6 +468,15 @@ class Catalog:
         with table.guard:
             rows = rows_of(QueryBuilder().register("rows", table.handle).execute(query))
         return [SubtableInfo(row.pop(TBNAME), stable.name, _without_moments(row)) for row in rows]
+
+
+def _same_place(known: TableInfo, path: str) -> TableInfo:
+    """Return a table that is there; TABLE_EXISTS where it is not the one at a path outside the lake."""
+    if not known.external or absolute(known.path) != path:
+        raise StatementError(
+            "TABLE_EXISTS", f"there is a table {known.database}.{known.name}, which lies at {known.path}"
+        )
+    return known
 
 
 def _id(database: str, name: str) -> str:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
-from urllib.parse import quote, unquote
+from urllib.parse import quote, unquote, urlsplit
+from urllib.request import url2pathname
 
 from lakestream.errors import LakeError, StatementError, StorageError
 from lakestream.storage import files
@@ -58,6 +60,19 @@ def refuse_percent(path: str) -> None:
         raise LakeError("BAD_PATH", f"the path {path} has a % in it", hint="take a path without %")
 
 
+def absolute(location: str) -> str:
+    """Return a folder as an absolute path without links, a URI without a closing slash.
+
+    ``file:`` URIs are folders, and ``s3a`` is ``s3``. Raises LakeError BAD_PATH.
+    """
+    if location.startswith("file:"):
+        location = url2pathname(urlsplit(location).path)
+    refuse_percent(location)
+    if not files.is_uri(location):
+        return str(Path(location).expanduser().resolve())
+    return re.sub("^s3a://", "s3://", location).rstrip("/")
+
+
 def _marker(timezone: str) -> bytes:
     return json.dumps({"format": FORMAT_VERSION, "timezone": timezone}).encode()
 
@@ -67,7 +82,7 @@ class Layout:
 
     def __init__(self, root: str) -> None:
         self.is_local = not files.is_uri(root)
-        self.root = str(Path(root).expanduser().resolve()) if self.is_local else root.rstrip("/")
+        self.root = absolute(root) if self.is_local else root.rstrip("/")
         refuse_percent(self.root)
 
     def __repr__(self) -> str:
@@ -126,6 +141,16 @@ class Layout:
                 "LAKE_TOO_NEW",
                 f"the lake at {self.root} has format {found}, this lakestream reads up to {FORMAT_VERSION}",
                 hint="install a newer lakestream",
+            )
+
+    def refuse_inside(self, path: str) -> None:
+        """Raise StatementError LOCATION_IN_LAKE for an absolute location in the lake's folder, or around it."""
+        own, other = f"{absolute(self.root)}/", f"{path.rstrip('/')}/"
+        if own.startswith(other) or other.startswith(own):
+            raise StatementError(
+                "LOCATION_IN_LAKE",
+                f"{path} lies in the lake at {self.root}, or the lake in it",
+                hint="tables of the lake have names; LOCATION names tables outside",
             )
 
     def _inside(self, path: str) -> str:

@@ -139,8 +139,9 @@ def test_a_table_that_fails_does_not_stop_the_others(root: Path, spark: SparkSes
 
 
 def test_tables_outside_are_left_alone(root: Path, spark: SparkSession) -> None:
+    shutil.copytree(root / "main/m", root.parent / "outside")
     with opened(root, spark) as lake:
-        lake.sql(f"CREATE TABLE other LOCATION '{root}/main/m'")
+        lake.sql(f"CREATE TABLE other LOCATION '{root.parent}/outside'")
         outside = by_table(lake.maintain())["main.other"]
         assert outside.left_out is not None
         assert outside.files_before == 0

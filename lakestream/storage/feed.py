@@ -1,0 +1,56 @@
+"""The change feed of a table that others made, switched on."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lakestream.errors import StorageError
+from lakestream.storage.edits import retried
+from lakestream.storage.table import capabilities, first_line
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyspark.sql import SparkSession
+
+    from lakestream.storage.table import Table
+
+FEED = {"delta.enableChangeDataFeed": "true"}
+
+
+def switch_feed_on(table: Table, spark: Callable[[], SparkSession]) -> None:
+    """Switch a table's change feed on, by Spark where delta-rs cannot write a table of its features.
+
+    Raises StorageError FEED_NOT_SWITCHED, which names the features that stood in the way.
+    """
+    able = capabilities(table)
+    with table.guard:
+        try:
+            if able.arrow_writes:
+                _by_arrow(table)
+            else:
+                _by_spark(spark(), table.path)
+        except Exception as error:
+            # Spark and delta-rs have no common kind of error, and raise bare ones of their own beside.
+            features = f" (it has {', '.join(able.reasons)})" if able.reasons else ""
+            raise StorageError(
+                "FEED_NOT_SWITCHED",
+                f"the change feed of {table.path}{features} was not switched on: {first_line(error)}",
+                hint="ALTER TABLE … SET TBLPROPERTIES (delta.enableChangeDataFeed = true), by whoever may write it",
+            ) from error
+        table.refresh()
+
+
+@retried
+def _by_arrow(table: Table) -> None:
+    table.refresh()
+    table.handle.alter.set_table_properties(FEED)
+
+
+def _by_spark(spark: SparkSession, path: str) -> None:
+    """Change the table's properties in a session of its own: no other takes a table by its path."""
+    session = spark.newSession()
+    session.conf.set("spark.sql.variable.substitute", "false")
+    quoted = path.replace("`", "``")
+    properties = ", ".join(f"'{name}' = '{value}'" for name, value in FEED.items())
+    session.sql(f"ALTER TABLE delta.`{quoted}` SET TBLPROPERTIES ({properties})")

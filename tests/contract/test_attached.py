@@ -1,0 +1,200 @@
+"""Delta tables of others: what a name for one needs, and what is left when there is to be none."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable, write_deltalake
+
+from lakestream import Lake
+from lakestream.clock import ManualClock
+from lakestream.errors import LakestreamError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+START = datetime(2025, 1, 1, tzinfo=UTC)
+FEED = {"delta.enableChangeDataFeed": "true"}
+STREAM = (
+    "CREATE STREAM {name} INTERVAL(10s) SLIDING(10s) FROM {table} "
+    "STREAM_OPTIONS(FILL_HISTORY | EXACT) INTO {name}_out AS "
+    "SELECT _twstart AS w, count(*) AS n, sum(v) AS s FROM %%trows"
+)
+
+
+@pytest.fixture
+def lake(tmp_path: Path, spark: SparkSession) -> Iterator[Lake]:
+    with Lake(tmp_path / "lake", clock=ManualClock(START), spark=spark) as lake:
+        yield lake
+
+
+def readings(*seconds: float, **more: pa.Array) -> pa.Table:
+    """Return rows of (at, v): the value is the second."""
+    at = pa.array([START + timedelta(seconds=second) for second in seconds], pa.timestamp("us", "UTC"))
+    return pa.table({"at": at, "v": pa.array([int(second) for second in seconds], pa.int64()), **more})
+
+
+def written(path: Path, rows: pa.Table, *, feed: bool = True) -> Path:
+    write_deltalake(path, rows, mode="append", configuration=FEED if feed else None)
+    return path
+
+
+def refused(code: str, act: Callable[[], Any]) -> LakestreamError:
+    with pytest.raises(LakestreamError) as caught:
+        act()
+    assert caught.value.code == code, caught.value
+    return caught.value
+
+
+# --- all or nothing ---
+
+
+def test_a_refused_feed_leaves_no_name(lake: Lake, tmp_path: Path) -> None:
+    path = written(tmp_path / "t", readings(1), feed=False)
+    statement = f"CREATE TABLE t LOCATION '{path}'"
+    for answer in (None, lambda _: False):
+        lake._confirm = answer
+        refused("CONFIRMATION_NEEDED", lambda: lake.sql(statement))
+        assert lake.sql("SHOW TABLES").fetchall() == []
+        assert DeltaTable(path).version() == 0
+
+    def nobody(question: str) -> bool:
+        raise LakestreamError("CONFIRMATION_NEEDED", question)
+
+    lake._confirm = nobody
+    refused("CONFIRMATION_NEEDED", lambda: lake.sql(statement))
+    lake._confirm = lambda _: True
+    lake.sql(statement)
+    assert DeltaTable(path).metadata().configuration == FEED
+
+
+def test_a_feed_that_cannot_be_switched_on_leaves_no_name(
+    lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = written(tmp_path / "t", readings(1), feed=False)
+    lake._confirm = lambda _: True
+
+    def failing(*_: object) -> None:
+        raise OSError("no permission")
+
+    monkeypatch.setattr("lakestream.storage.feed._by_arrow", failing)
+    error = refused("FEED_NOT_SWITCHED", lambda: lake.sql(f"CREATE TABLE t LOCATION '{path}'"))
+    assert "no permission" in error.message
+    assert lake.sql("SHOW TABLES").fetchall() == []
+
+
+def test_the_hint_of_a_missing_feed_leads_to_one(lake: Lake, tmp_path: Path) -> None:
+    path = written(tmp_path / "t", readings(1, 12))
+    lake.sql(f"CREATE TABLE t LOCATION '{path}'")
+    DeltaTable(path).alter.set_table_properties({"delta.enableChangeDataFeed": "false"})
+    stream = STREAM.format(name="s", table="t")
+    hint = refused("CHANGE_FEED_OFF", lambda: lake.sql(stream)).hint
+    lake._confirm = lambda _: True
+    lake.sql(hint.rpartition(" switches ")[0])
+    lake.sql(stream)
+    lake.run()
+    assert lake.sql("SELECT n, s FROM s_out").fetchall() == [(1, 1)]
+
+
+def test_if_not_exists_means_the_same_table(lake: Lake, tmp_path: Path) -> None:
+    one, other = (written(tmp_path / name, readings(1)) for name in ("one", "other"))
+    lake.sql(f"CREATE TABLE t LOCATION '{one}'")
+    lake.sql(f"CREATE TABLE IF NOT EXISTS t LOCATION '{one}/'")
+    error = refused("TABLE_EXISTS", lambda: lake.sql(f"CREATE TABLE IF NOT EXISTS t LOCATION '{other}'"))
+    assert str(one) in error.message
+    lake.sql("CREATE TABLE own (ts TIMESTAMP, v INT)")
+    refused("TABLE_EXISTS", lambda: lake.sql(f"CREATE TABLE IF NOT EXISTS own LOCATION '{other}'"))
+
+
+def test_a_resynchronisation_is_refused_while_its_source_does_not_fit(lake: Lake, tmp_path: Path) -> None:
+    path = written(tmp_path / "t", readings(1, 12))
+    lake.sql(f"CREATE TABLE t LOCATION '{path}'")
+    lake.sql(STREAM.format(name="s", table="t"))
+    lake.run()
+
+    def rewritten(rows: pa.Table) -> None:
+        write_deltalake(path, rows, mode="overwrite", schema_mode="overwrite", configuration=FEED)
+
+    rewritten(readings(1, 12, w=pa.array([1, 2])).drop_columns("v"))
+    lake.run()
+    assert lake.streams()[0].status == "Failed"
+    error = refused("SOURCE_SCHEMA_CHANGED", lambda: lake.sql("RECALCULATE STREAM s RESYNC"))
+    assert "v" in error.message
+    rewritten(readings(1, 12).set_column(1, "v", pa.array(["1", "2"])))
+    assert "double" in refused("SOURCE_SCHEMA_CHANGED", lambda: lake.recalculate("s", resync=True)).message
+    rewritten(readings(3, 14))
+    DeltaTable(path).alter.set_table_properties({"delta.enableChangeDataFeed": "false"})
+    refused("CHANGE_FEED_OFF", lambda: lake.sql("RECALCULATE STREAM s RESYNC"))
+    assert lake.recalculations("s") == []
+    DeltaTable(path).alter.set_table_properties(FEED)
+    lake.sql("RECALCULATE STREAM s RESYNC")
+    lake.run()
+    assert lake.sql("SELECT n, s FROM s_out ORDER BY w").fetchall() == [(1, 3)]
+
+
+# --- places ---
+
+
+def test_a_location_has_one_name(lake: Lake, tmp_path: Path) -> None:
+    path = written(tmp_path / "t", readings(1))
+    lake.sql(f"CREATE TABLE t LOCATION '{path}'")
+    lake.sql("CREATE DATABASE d")
+    (tmp_path / "link").symlink_to(path)
+    for place in (path, f"{path}/", f"{tmp_path}/x/../t", tmp_path / "link", path.as_uri()):
+        error = refused("LOCATION_TAKEN", lambda p=place: lake.sql(f"CREATE TABLE d.u LOCATION '{p}'"))  # type: ignore[misc]
+        assert "main.t" in error.message
+    lake.sql("DROP TABLE t")
+    lake.sql(f"CREATE TABLE d.u LOCATION '{path}'")
+
+
+def test_what_lies_in_the_lake_has_no_other_name(lake: Lake, tmp_path: Path) -> None:
+    lake.sql("CREATE TABLE own (ts TIMESTAMP, v INT)")
+    (tmp_path / "link").symlink_to(tmp_path / "lake")
+    for place in ("lake/main/own", "lake/_lakestream/outbox", "lake", "link/main/own", ""):
+        refused("LOCATION_IN_LAKE", lambda p=place: lake.sql(f"CREATE TABLE o LOCATION '{tmp_path / p}'"))  # type: ignore[misc]
+    assert lake.sql("SHOW TABLES").fetchall() == [("own", None)]
+
+
+def test_a_relative_location_is_kept_as_what_it_was(
+    lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written(tmp_path / "t", readings(1))
+    monkeypatch.chdir(tmp_path)
+    assert lake.sql("CREATE TABLE t LOCATION './t'").message == f"attached {tmp_path / 't'} as main.t"
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    assert lake.sql("SELECT v FROM t").fetchall() == [(1,)]
+
+
+# --- tables without a time ---
+
+
+def test_a_table_without_a_time_is_joined_and_triggers_nothing(lake: Lake, tmp_path: Path) -> None:
+    rows = pa.table({"v": pa.array([1, 2], pa.int64()), "name": ["one", "two"]})
+    sites = written(tmp_path / "sites", rows)
+    path = written(tmp_path / "t", readings(1, 2, 12))
+    lake.sql(f"CREATE TABLE sites LOCATION '{sites}'")
+    lake.sql(f"CREATE TABLE t LOCATION '{path}'")
+    assert lake.sql("SELECT name FROM sites ORDER BY v").fetchall() == [("one",), ("two",)]
+    assert lake.sql("DESCRIBE sites").fetchall()
+    error = refused("NO_TIME_COLUMN", lambda: lake.sql(STREAM.format(name="x", table="sites")))
+    assert error.place is not None
+    assert (error.place.line, error.place.column) == (1, STREAM.index("{table}") - len("{name}") + 2)
+    lake.sql(
+        "CREATE STREAM s INTERVAL(10s) SLIDING(10s) FROM t STREAM_OPTIONS(FILL_HISTORY) INTO s_out AS "
+        "SELECT _twstart AS w, min(s.name) AS a, max(s.name) AS z, count(*) AS n "
+        "FROM t r JOIN sites s ON r.v = s.v WHERE r.at >= _twstart AND r.at < _twend"
+    )
+    lake.run()
+    assert lake.sql("SELECT a, z, n FROM s_out").fetchall() == [("one", "two", 2)]
+    lake.sql("INSERT INTO sites VALUES (12, 'twelve')")
+    lake.sql("UPDATE sites SET name = 'II' WHERE v = 2")
+    lake.sql("DELETE FROM sites WHERE v = 1")
+    assert lake.sql("SELECT name FROM sites ORDER BY v").fetchall() == [("II",), ("twelve",)]
