@@ -36,7 +36,7 @@ def switch_feed_on(table: Table, spark: Callable[[], SparkSession]) -> None:
             raise StorageError(
                 "FEED_NOT_SWITCHED",
                 f"the change feed of {table.path}{features} was not switched on: {first_line(error)}",
-                hint="ALTER TABLE … SET TBLPROPERTIES (delta.enableChangeDataFeed = true), by whoever may write it",
+                hint="whoever writes the table can: SET TBLPROPERTIES (delta.enableChangeDataFeed = true)",
             ) from error
         table.refresh()
 

@@ -144,7 +144,7 @@ class Layout:
             )
 
     def refuse_inside(self, path: str) -> None:
-        """Raise StatementError LOCATION_IN_LAKE for an absolute location in the lake's folder, or around it."""
+        """Raise StatementError LOCATION_IN_LAKE for an absolute location in the lake, or around it."""
         own, other = f"{absolute(self.root)}/", f"{path.rstrip('/')}/"
         if own.startswith(other) or other.startswith(own):
             raise StatementError(
