@@ -191,12 +191,36 @@ class Lake:
 
     @property
     def spark(self) -> SparkSession:
-        """The Spark session that computes; started on first need."""
+        """The Spark session to work with beside statements; started on first need.
+
+        The tables that the lake has now are there as ``database.table``, where Spark's catalog is not a
+        metastore. Statements run in a session of their own.
+        """
+        from lakestream.storage.published import publish
+
+        publish(self._shared, self._catalog.paths())
+        return self._shared
+
+    @property
+    def _shared(self) -> SparkSession:
+        """The session that users have: frames that leave the lake are of it."""
         if self._spark is None:
             from lakestream.storage.session import adopt_session, spark_session
 
             self._spark = adopt_session(self._given) if self._given else spark_session(self.settings)
         return self._spark
+
+    @property
+    def _session(self) -> SparkSession:
+        """The session of statements and ticks."""
+        from lakestream.storage.session import statement_session
+
+        return statement_session(self._shared)
+
+    def another(self, confirm: Callable[[str], bool] | None = None) -> Lake:
+        """Open the lake once more, with a Spark session of its own, for another thread."""
+        session = self._shared.newSession()
+        return Lake(self.root, settings=self.settings, create=False, spark=session, confirm=confirm)
 
     def _check_spark(self) -> None:
         """Raise SparkGoneError when Spark has ended since it was started."""
@@ -250,7 +274,7 @@ class Lake:
                 self._registry,
                 self.clock,
                 self.settings,
-                lambda: self.spark,
+                lambda: self._session,
                 self._meter,
                 epoch=to_micros(self._meter.now()),
                 outbox=self._outbox,
@@ -277,7 +301,7 @@ class Lake:
                     error.place = replace(error.place, text=redacted_text(text))
                 raise
         shown = result if limit is None else result.first(limit)
-        return shown.within(lambda: self.spark)
+        return shown.within(lambda: self._shared)
 
     def _run_statement(self, statement: model.Statement | TreeStatement) -> Result:
         if isinstance(statement, TreeStatement):
@@ -298,7 +322,7 @@ class Lake:
             self.clock,
             self._meter,
             self.settings,
-            lambda: self.spark,
+            lambda: self._session,
             zone,
             current=lambda: self.database,
         )
@@ -504,7 +528,7 @@ class Lake:
         from lakestream.engine.query import Reader
 
         return Reader(
-            self.spark,
+            self._session,
             self._catalog,
             self.database,
             self.settings.small_bytes,
@@ -530,7 +554,7 @@ class Lake:
         """Return a table (``t`` or ``db.t``) at its latest version as a Spark DataFrame."""
         from lakestream.engine.query import table_frame
 
-        return table_frame(self.spark, self._catalog, self._named(name), self.settings.small_bytes)
+        return table_frame(self._shared, self._catalog, self._named(name), self.settings.small_bytes)
 
     def insert(self, table: str, rows: ArrowStream | Iterable[Mapping[str, Any]]) -> int:
         """Insert rows (mappings by column, or a frame) by key in one commit; return its version.
@@ -583,7 +607,7 @@ class Lake:
         check_targets(definition.notification, self.settings.notify_hosts)
         try:
             record = create_stream(
-                self.spark,
+                self._session,
                 self._catalog,
                 self._registry,
                 definition,
@@ -652,7 +676,7 @@ class Lake:
             self._engine_.forget(record.uuid)
         exact = self.settings.exact
         replace_stream(
-            self.spark,
+            self._session,
             self._catalog,
             self._registry,
             record,
@@ -879,7 +903,7 @@ class Lake:
         rows = newest_rows(table, info, limit, _MOST_BYTES)
         if rows is not None:
             return rows
-        frame = table_frame(self.spark, self._catalog, info, self.settings.small_bytes)
+        frame = table_frame(self._session, self._catalog, info, self.settings.small_bytes)
         if info.time_column:
             frame = frame.orderBy(frame[info.time_column].desc())
         return frame.limit(limit).toArrow()
@@ -1046,7 +1070,7 @@ class Lake:
             self.settings,
             self.clock,
             self._meter,
-            lambda: self.spark,
+            lambda: self._session,
             lambda: self._writing("maintain"),
             dry_run,
         )

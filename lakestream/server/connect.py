@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import threading
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from lakestream.errors import LakestreamError
+
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from lakestream.lake import Lake
     from lakestream.settings import Settings
 
 _PLUGIN = "org.apache.spark.sql.connect.SparkConnectPlugin"
@@ -25,3 +32,29 @@ def with_connect(settings: Settings) -> Settings:
     if settings.server_token is not None:
         conf["spark.connect.authenticate.token"] = settings.server_token.get_secret_value()
     return settings.model_copy(update={"spark_conf": {**conf, **settings.spark_conf}})
+
+
+@contextmanager
+def naming(lake: Lake, seconds: float) -> Iterator[None]:
+    """Keep the names that clients see the lake's tables by, in a thread with a look every ``seconds``.
+
+    The lake is that thread's own.
+    """
+    ended = threading.Event()
+
+    def follow() -> None:
+        while True:
+            try:
+                lake.spark  # noqa: B018 - to ask for it gives the names
+            except LakestreamError:
+                pass  # a table that cannot be looked at now: the rounds say so
+            except Exception:  # noqa: BLE001 - Spark is gone, which ends the rounds
+                return
+            if ended.wait(seconds):
+                return
+
+    threading.Thread(target=follow, name="names", daemon=True).start()
+    try:
+        yield
+    finally:
+        ended.set()

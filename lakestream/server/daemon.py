@@ -17,7 +17,7 @@ from lakestream.clock import SystemClock
 from lakestream.errors import BusyError, ConfigError, LakestreamError
 from lakestream.lake import Lake
 from lakestream.server.app import Service, create_app
-from lakestream.server.connect import with_connect
+from lakestream.server.connect import naming, with_connect
 from lakestream.server.feed import Feed
 from lakestream.server.listener import Listener
 from lakestream.server.live import Live, Rates
@@ -131,20 +131,15 @@ def _run(
     clock, live = SystemClock(), Live()
     rates, url = Rates(clock.monotonic), _url(listening)
     with Lake(layout.root, settings=with_connect(settings), create=False) as lake:
-        spark = lake.spark
-
-        def another(confirm: Callable[[str], bool] | None = None) -> Lake:
-            """Open the lake once more, with a Spark session of its own."""
-            session = spark.newSession()
-            return Lake(layout.root, settings=settings, create=False, spark=session, confirm=confirm)
-
-        reader, feed = Reader(another(), rates, lambda: lake.alarms), Feed(another(), live)
+        reader, feed = Reader(lake.another(), rates, lambda: lake.alarms), Feed(lake.another(), live)
         metrics = Metrics(reader.statuses, reader.waiting, lambda: clock.now().timestamp())
         listener = Listener(f"serving {layout.root} at {url}", say, clock, live, rates, metrics, feed)
-        with closing(Statements(another)) as statements:
+        with closing(Statements(lake.another)) as statements:
             service = Service(reader, statements, live, metrics.text, listener.is_well)
             with ExitStack() as held:
                 held.enter_context(_answering(service, settings, listening, feed))
+                if settings.connect_port:
+                    held.enter_context(naming(lake.another(), lake.settings.poll_seconds))
                 leases = None
                 if ownership is not None:
                     ownership.announce(url, clock)
@@ -152,7 +147,7 @@ def _run(
                     leases = held.enter_context(sharing(layout, url, clock, say))
                     lake.share(leases)
                 held.enter_context(
-                    daily(settings.maintenance_at, lake.timezone, lambda: maintain(another, leases, say))
+                    daily(settings.maintenance_at, lake.timezone, lambda: maintain(lake.another, leases, say))
                 )
                 watch(lake, listener, poll_seconds=lake.settings.poll_seconds)
 

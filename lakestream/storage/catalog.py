@@ -185,6 +185,12 @@ class Catalog:
             {*own, *(row["name"] for row in self._external.rows().values() if row["database"] == database)}
         )
 
+    def paths(self) -> dict[tuple[str, str], str]:
+        """Return where every table lies, by database and name, without opening any."""
+        external = {(row["database"], row["name"]): row["path"] for row in self._external.rows().values()}
+        every = [(database, name) for database in self.databases() for name in self.table_names(database)]
+        return {key: external.get(key) or self._path(*key) for key in every}
+
     def tables(self, database: str) -> list[TableInfo]:
         """Return a database's tables, by name."""
         return [self.table(database, name) for name in self.table_names(database)]

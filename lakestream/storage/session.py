@@ -15,6 +15,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
 
 from lakestream.errors import ConfigError, PrerequisiteError, SparkGoneError
 from lakestream.java import check_java
@@ -33,12 +34,17 @@ _MEANING = {
     "spark.sql.session.timeZone": "UTC",
     # A cast that fails and a division by zero give NULL, as in TDengine; Spark 4 would raise.
     "spark.sql.ansi.enabled": "false",
-    # ${env:SECRET} in a statement must stay text, and text.`/etc/passwd` must stay a missing table.
+    # ${env:SECRET} in a statement must stay text.
     "spark.sql.variable.substitute": "false",
-    "spark.sql.runSQLOnFiles": "false",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
 }
 """Settings of the session (not of the machine) that results depend on."""
+
+_STATEMENTS = {
+    # text.`/etc/passwd` must stay a missing table.
+    "spark.sql.runSQLOnFiles": "false",
+}
+"""What is set for statements alone: who has the session itself may read what it can."""
 
 _OWN = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
@@ -89,8 +95,25 @@ def adopt_session(spark: SparkSession) -> SparkSession:
     _refuse_silent_loss({key: spark.conf.get(key, "false") or "false" for key in _REFUSED})
     if all(spark.conf.get(key, None) == value for key, value in _MEANING.items()):
         return spark
+    return _child(spark, _MEANING)
+
+
+def statement_session(spark: SparkSession) -> SparkSession:
+    """Return the session in which statements run beside an adopted one, the same for each call.
+
+    Its temporary views are its own, and a statement in it reads no files by path.
+    """
+    if spark not in _FOR_STATEMENTS:
+        _FOR_STATEMENTS[spark] = _child(spark, _MEANING | _STATEMENTS)
+    return _FOR_STATEMENTS[spark]
+
+
+_FOR_STATEMENTS: WeakKeyDictionary[SparkSession, SparkSession] = WeakKeyDictionary()
+
+
+def _child(spark: SparkSession, settings: Mapping[str, str]) -> SparkSession:
     child = spark.newSession()
-    for key, value in _MEANING.items():
+    for key, value in settings.items():
         child.conf.set(key, value)
     return child
 

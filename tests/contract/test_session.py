@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 import pytest
 from pyspark.errors import AnalysisException
 
+from lakestream import Lake
 from lakestream.errors import ConfigError
-from lakestream.storage.session import adopt_session, spark_session
+from lakestream.storage.session import adopt_session, spark_session, statement_session
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -36,14 +37,63 @@ def test_bad_values_are_null_as_in_tdengine(spark: SparkSession) -> None:
     assert spark.sql("SELECT CAST('x' AS INT), 1 / 0, 1 % 0").collect()[0] == (None, None, None)
 
 
-def test_delta_is_read_by_path_through_the_reader_only(spark: SparkSession, tmp_path: Path) -> None:
+def test_files_are_read_by_path_outside_of_statements_only(spark: SparkSession, tmp_path: Path) -> None:
     path = str(tmp_path / "t")
     spark.range(3).write.format("delta").save(path)
-    assert spark.read.format("delta").load(path).count() == 3
+    assert spark.sql(f"SELECT * FROM delta.`{path}`").count() == 3
+    ours = statement_session(spark)
+    assert ours is statement_session(spark)
+    assert ours.read.format("delta").load(path).count() == 3
     with pytest.raises(AnalysisException, match="TABLE_OR_VIEW_NOT_FOUND"):
-        spark.sql(f"SELECT * FROM delta.`{path}`")
+        ours.sql(f"SELECT * FROM delta.`{path}`")
     with pytest.raises(AnalysisException, match="TABLE_OR_VIEW_NOT_FOUND"):
-        spark.sql("SELECT * FROM text.`/etc/passwd`")
+        ours.sql("SELECT * FROM text.`/etc/passwd`")
+
+
+def test_tables_of_the_lake_have_names_in_spark(spark: SparkSession, tmp_path: Path) -> None:
+    lake = Lake(tmp_path / "lake", spark=spark)
+    lake.sql("CREATE TABLE t (ts TIMESTAMP, n INT); CREATE TABLE `t 1` (ts TIMESTAMP, n INT)")
+    lake.insert("t", [{"ts": 0, "n": 7}])
+    assert lake.spark.sql("SELECT n FROM main.t").collect() == [(7,)]
+    # Whoever has another session of this Spark, a client of Spark Connect for one, sees them too.
+    assert spark.newSession().table("main.t").count() == 1
+    lake.insert("t", [{"ts": 1, "n": 8}])
+    assert lake.spark.table("main.t").count() == 2
+    lake.sql("CREATE DATABASE d; CREATE TABLE d.u (ts TIMESTAMP, n INT); DROP TABLE t")
+    assert {table.name for table in lake.spark.catalog.listTables("d")} == {"u"}
+    assert not lake.spark.catalog.tableExists("main.t")
+    assert lake.spark.catalog.listTables("main") == []  # Spark's catalog takes no names with blanks
+
+
+def test_names_are_those_of_the_lake_that_is_asked(spark: SparkSession, tmp_path: Path) -> None:
+    for number in range(2):
+        lake = Lake(tmp_path / f"lake{number}", spark=spark)
+        lake.sql("CREATE TABLE t (ts TIMESTAMP, n INT)")
+        lake.insert("t", [{"ts": 0, "n": number}])
+        assert lake.spark.sql("SELECT n FROM main.t").collect() == [(number,)]
+        assert (tmp_path / f"lake{number}" / "main" / "t" / "_delta_log").exists()
+
+
+def test_a_name_that_somebody_else_has_given_stays_theirs(spark: SparkSession, tmp_path: Path) -> None:
+    spark.sql("CREATE SCHEMA theirs")
+    try:
+        spark.range(3).write.format("delta").save(str(tmp_path / "own"))
+        spark.catalog.createTable("theirs.t", path=str(tmp_path / "own"), source="delta")
+        lake = Lake(tmp_path / "lake", spark=spark)
+        lake.sql("CREATE DATABASE theirs; CREATE TABLE theirs.t (ts TIMESTAMP, n INT)")
+        assert lake.spark.table("theirs.t").count() == 3
+        lake.sql("DROP TABLE theirs.t")
+        assert lake.spark.table("theirs.t").count() == 3
+    finally:
+        spark.sql("DROP SCHEMA theirs CASCADE")
+
+
+def test_frames_that_leave_the_lake_are_of_its_spark(spark: SparkSession, tmp_path: Path) -> None:
+    lake = Lake(tmp_path / "lake", spark=spark)
+    lake.sql("CREATE TABLE t (ts TIMESTAMP, n INT)")
+    lake.table("t").createOrReplaceTempView("seen")
+    assert lake.spark.sql("SELECT * FROM seen").count() == 0
+    assert lake.sql("SHOW TABLES").to_spark().sparkSession is lake.spark
 
 
 def test_variables_stay_text(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:

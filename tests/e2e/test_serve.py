@@ -188,6 +188,9 @@ def attached(port: int) -> int:
     script = (
         "import sys; from pyspark.sql import SparkSession\n"
         f"spark = SparkSession.builder.remote('sc://localhost:{port}/;token={TOKEN}').getOrCreate()\n"
+        "import time; began = time.monotonic()\n"
+        "while not spark.catalog.tableExists('main.power') and time.monotonic() < began + 60: time.sleep(1)\n"
+        "assert spark.sql('SELECT * FROM main.power').columns[0] == 'ts'\n"
         "print(spark.range(3).count())"
     )
     ran = subprocess.run(

@@ -1,0 +1,49 @@
+"""The tables of a lake by name in Spark's own catalog, for whoever works with Spark beside the statements.
+
+Only where that catalog is kept in memory and by Delta: in a metastore, names are its owner's to give.
+"""
+
+from __future__ import annotations
+
+import threading
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pyspark.sql import SparkSession
+
+_KEPT_HERE = {
+    "spark.sql.catalogImplementation": "in-memory",
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+}
+_GUARD = threading.Lock()
+_PUBLISHED: dict[tuple[str, str], str] = {}
+"""Where the tables that have a name lie: a process has one Spark, which has one catalog."""
+
+
+def publish(spark: SparkSession, tables: Mapping[tuple[str, str], str]) -> None:
+    """Give tables, by database and name, the names ``database.name`` in Spark's catalog, and no others.
+
+    All sessions of this Spark see them, clients of Spark Connect too; with several lakes in a process the
+    names are those of the last one. A name that somebody else has given stays theirs, and there is none
+    for a table that Spark cannot read, or whose name is of other characters than letters, digits and ``_``.
+    """
+    from pyspark.errors import PySparkException
+
+    if any(spark.conf.get(key, None) != value for key, value in _KEPT_HERE.items()):
+        return
+    with _GUARD:
+        for name in [name for name, path in _PUBLISHED.items() if tables.get(name) != path]:
+            spark.sql(f"DROP TABLE IF EXISTS {_quoted(*name)}")  # the name alone: the table is external
+            del _PUBLISHED[name]
+        for name in tables.keys() - _PUBLISHED.keys():
+            with suppress(PySparkException):
+                spark.sql(f"CREATE SCHEMA IF NOT EXISTS {_quoted(name[0])}")
+                spark.catalog.createTable(_quoted(*name), path=tables[name], source="delta")
+                _PUBLISHED[name] = tables[name]
+
+
+def _quoted(*names: str) -> str:
+    return ".".join("`" + name.replace("`", "``") + "`" for name in names)
