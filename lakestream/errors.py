@@ -55,7 +55,8 @@ class LakestreamError(Exception):
     """Base of every error that lakestream raises on purpose.
 
     Attributes: ``code`` (stable, upper snake case), ``message``, ``hint`` (what would be right, may
-    be empty), ``place`` (for statements), ``exit_status`` (of the command line).
+    be empty), ``place`` (for statements), ``exit_status`` (of the command line), ``script`` (for a file of
+    statements: the lines of those that ``ran``, ``failed`` and were ``not_run``).
     """
 
     exit_status = 1
@@ -66,6 +67,7 @@ class LakestreamError(Exception):
         self.message = message
         self.hint = hint
         self.place = place
+        self.script: dict[str, list[int]] | None = None
 
     def at(self, place: Place) -> LakestreamError:
         """Add the place when the error has none yet, and return the error itself."""
@@ -104,6 +106,8 @@ class LakestreamError(Exception):
                 "column": self.place.column,
                 "length": self.place.length,
             }
+        if self.script is not None:
+            data["script"] = self.script
         return data
 
     def __str__(self) -> str:

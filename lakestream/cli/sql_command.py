@@ -14,9 +14,12 @@ from lakestream.cli.session import Session, command, is_terminal
 from lakestream.errors import LakestreamError, Place, StatementError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from lakestream.cli.remote import RemoteLake
     from lakestream.engine.result import Result
     from lakestream.lake import Lake
+    from lakestream.language import ScriptPart
 
 _BLANK = re.compile(r"(?>[\s;\ufeff]|--[^\r\n]*+|/\*(?>.*?\*/))*+", re.DOTALL)
 """A script of nothing but blanks, semicolons and comments; never backtracks."""
@@ -53,7 +56,10 @@ def sql(session: Session, statement: str | None, file: str | None, dialect: str)
     if _BLANK.fullmatch(text):
         raise StatementError("EMPTY_STATEMENT", "there is no statement", hint="for example: SHOW TABLES")
     with session.statements() as lake:
-        run_text(session, lake, text, dialect=dialect, file=file)
+        if file is None:
+            run_text(session, lake, text, dialect=dialect)
+        else:
+            run_file(session, lake, text, dialect=dialect, file=file)
 
 
 def read_script(file: str | None) -> str:
@@ -85,17 +91,51 @@ def decode(content: bytes, name: str) -> str:
         ) from None
 
 
-def run_text(
-    session: Session, lake: Lake | RemoteLake, text: str, *, dialect: str, file: str | None = None
-) -> None:
-    """Run all statements of the text and show the result of the last; errors name the file."""
+def run_text(session: Session, lake: Lake | RemoteLake, text: str, *, dialect: str) -> None:
+    """Run all statements of the text and show the result of the last."""
+    show_result(session, lake.sql(text, dialect=dialect))
+
+
+def run_file(session: Session, lake: Lake | RemoteLake, text: str, *, dialect: str, file: str) -> None:
+    """Run the statements of a file one by one, say of each that it ran, and show the result of the last.
+
+    An error names the file, and the lines of the statements that ran and that did not.
+    """
+    from lakestream.language import script_parts
+
     try:
-        result = lake.sql(text, dialect=dialect)
-        show_result(session, result)
+        parts = script_parts(text, dialect=dialect)
+        result = _run_parts(session, lake, parts, dialect)
     except LakestreamError as error:
-        if file is not None and file != "-":
-            error.in_file(file)
+        if error.script is None:
+            session.say("nothing was run: a file is read to its end first")
+        raise error.in_file(file) if file != "-" else error from error.__cause__
+    show_result(session, result)
+
+
+def _run_parts(
+    session: Session, lake: Lake | RemoteLake, parts: Sequence[ScriptPart], dialect: str
+) -> Result:
+    """Run statements and return the result of the last; whatever ends them before, it is said where."""
+    done = 0
+    try:
+        for done, part in enumerate(parts):  # noqa: B007 - where it stands is told
+            result = lake.sql(part.text, dialect=dialect)
+            if part is not parts[-1]:
+                session.say(f"line {part.line}: {result.message or counted(len(result.fetchall()), 'row')}")
+    except BaseException as error:
+        lines = [part.line for part in parts]
+        script = {"ran": lines[:done], "failed": [lines[done]], "not_run": lines[done + 1 :]}
+        session.say("; ".join(f"{what.replace('_', ' ')}: {_lines(of)}" for what, of in script.items()))
+        if isinstance(error, LakestreamError):
+            error.script = script
         raise
+    return result
+
+
+def _lines(lines: list[int]) -> str:
+    listed = ", ".join(map(str, lines))
+    return f"line{'s' if len(lines) > 1 else ''} {listed}" if lines else "none"
 
 
 def show_result(session: Session, result: Result) -> None:

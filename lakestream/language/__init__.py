@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lakestream.errors import Place, StatementError
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
 
     from lakestream.language.iotdb.values import TreeStatement
     from lakestream.language.model import Fragment, Statement
+    from lakestream.language.source import Source
 
 DIALECTS = ("tdengine", "iotdb", "ekuiper")
 """The dialects that statements can be written in."""
@@ -52,6 +54,35 @@ def _read(text: str, dialect: str, file: str | None) -> list[Statement | TreeSta
     return [*parser.parse_script(text, dialect=dialect, file=file)]
 
 
+@dataclass(frozen=True)
+class ScriptPart:
+    """A statement of a script: the line it begins in, and its text behind blanks that keep its places."""
+
+    line: int
+    text: str
+
+
+def script_parts(text: str, *, dialect: str = "tdengine") -> list[ScriptPart]:
+    """Return the statements of a script to be run one by one, once all of it could be read.
+
+    Raises what :func:`parse_script` raises.
+    """
+    parse_script(text, dialect=dialect)
+    from lakestream.language.iotdb.literals import WORD_CHARACTERS
+    from lakestream.language.parser import split_words
+    from lakestream.language.source import Source
+    from lakestream.language.words import read_words
+
+    source = Source(text)
+    words = split_words(read_words(source, WORD_CHARACTERS if dialect == "iotdb" else None))
+    return [_part(source, statement[0].start, statement[-1].end) for statement in words]
+
+
+def _part(source: Source, start: int, end: int) -> ScriptPart:
+    line, column = source.position(start)
+    return ScriptPart(line, "\n" * (line - 1) + " " * (column - 1) + source.text[start:end])
+
+
 def parse_statement(text: str, *, dialect: str = "tdengine") -> Statement | TreeStatement:
     """Return the one statement of a text. Raises StatementError, STATEMENT_COUNT for none or several."""
     statements = parse_script(text, dialect=dialect)
@@ -84,4 +115,12 @@ def _check_dialect(dialect: str) -> None:
         )
 
 
-__all__ = ["DIALECTS", "parse_expression", "parse_query", "parse_script", "parse_statement"]
+__all__ = [
+    "DIALECTS",
+    "ScriptPart",
+    "parse_expression",
+    "parse_query",
+    "parse_script",
+    "parse_statement",
+    "script_parts",
+]

@@ -96,6 +96,7 @@ class FakeLake:
         self.results: dict[str, Result] = {}
         self.default = Result(message="done")
         self.error: BaseException | None = None
+        self.errors: dict[str, Exception] = {}
         self.asked: list[Any] = []
         self.statuses: list[StreamStatus] = []
         self.maintained: list[Maintained] = []
@@ -122,6 +123,8 @@ class FakeLake:
 
     def sql(self, text: str, dialect: str = "tdengine") -> Result:
         self._answer("sql", text, dialect)
+        if text in self.errors:
+            raise self.errors[text]
         return self.results.get(text, self.default)
 
     def explain(self, stream: str) -> Result:

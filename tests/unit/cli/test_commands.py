@@ -147,6 +147,52 @@ def test_an_error_in_a_file_names_the_file(
     assert f"--> {script}: line 1, column 1" in call("sql", "-f", str(script)).stderr
 
 
+SCRIPT = """-- two tables
+USE a;
+
+/* and */ USE b; USE c;
+SHOW TABLES;
+USE d
+"""
+
+
+def test_a_file_says_which_statements_ran(
+    call: Callable[..., Outcome], lake: FakeLake, tmp_path: Path
+) -> None:
+    (tmp_path / "a.sql").write_text(SCRIPT)
+    lake.results = {f"{chr(10) * 4}SHOW TABLES": Result(("name",), [("t",)])}
+    outcome = call("sql", "-f", str(tmp_path / "a.sql"))
+    assert outcome.stderr == "line 2: done\nline 4: done\nline 4: done\nline 5: 1 row\n"
+    assert outcome.stdout == "done\n"
+    # Each statement stands where it stands in the file, so that what it raises points there.
+    assert [asked[1] for asked in lake.asked if asked[0] == "sql"][2] == "\n" * 3 + " " * 17 + "USE c"
+
+
+def test_a_file_says_which_statements_did_not_run(
+    call: Callable[..., Outcome], lake: FakeLake, tmp_path: Path
+) -> None:
+    from lakestream.errors import StatementError
+
+    (tmp_path / "a.sql").write_text(SCRIPT)
+    lake.errors = {f"{chr(10) * 3}{' ' * 17}USE c": StatementError("DATABASE_NOT_FOUND", "no c")}
+    outcome = call("sql", "-f", str(tmp_path / "a.sql"))
+    assert outcome.exit_code == 2
+    told = "line 2: done\nline 4: done\nran: lines 2, 4; failed: line 4; not run: lines 5, 6\nerror["
+    assert outcome.stderr.startswith(told)
+    outcome = call("--output", "json", "sql", "-f", str(tmp_path / "a.sql"))
+    assert json.loads(outcome.stderr)["script"] == {"ran": [2, 4], "failed": [4], "not_run": [5, 6]}
+
+
+def test_nothing_of_a_file_that_cannot_be_read_runs(
+    call: Callable[..., Outcome], lake: FakeLake, tmp_path: Path
+) -> None:
+    (tmp_path / "a.sql").write_text("USE a;\nUSE;\n")
+    outcome = call("sql", "-f", str(tmp_path / "a.sql"))
+    assert outcome.stderr.startswith("nothing was run: a file is read to its end first\nerror[SYNTAX]")
+    assert f"--> {tmp_path / 'a.sql'}: line 2" in outcome.stderr
+    assert not [asked for asked in lake.asked if asked[0] == "sql"]
+
+
 def test_drop_asks_on_a_terminal_only(
     call: Callable[..., Outcome], lake: FakeLake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
