@@ -61,6 +61,7 @@ if TYPE_CHECKING:
     from lakestream.engine.verify import Verification
     from lakestream.settings import Settings
     from lakestream.storage.catalog import TableInfo
+    from lakestream.storage.jars import Watch
     from lakestream.storage.leases import Leases
     from lakestream.storage.registry import Failure, Progress, Recalculation, StreamRecord
 
@@ -124,8 +125,9 @@ class Lake:
 
     ``clock`` is the wall clock (the machine's by default); ``spark`` a session to use instead of one of
     its own; ``create`` makes the lake when there is none; ``confirm`` is asked before a table outside
-    the lake is changed. One process at a time writes to a local lake: statements and rounds of ticks wait
-    for one another across processes, by a lock. In an object store conditional writes do instead.
+    the lake is changed; ``watch`` shows that Spark's jars are being fetched. One process at a time writes
+    to a local lake: statements and rounds of ticks wait for one another across processes, by a lock. In an
+    object store conditional writes do instead.
 
     ``alarms`` tells when the clock makes something due, by the id of the stream or continuous query, as
     the last round left it: another object whenever it may have changed.
@@ -142,6 +144,7 @@ class Lake:
         create: bool = True,
         settings: Settings | None = None,
         confirm: Callable[[str], bool] | None = None,
+        watch: Watch | None = None,
     ) -> None:
         self.clock: Clock = clock or SystemClock()
         self.database = DEFAULT_DATABASE
@@ -150,6 +153,7 @@ class Lake:
         self._given = spark
         self._spark: SparkSession | None = None
         self._confirm = confirm
+        self._watch = watch
         self._limit: int | None = None
         self._meter = SystemClock()
         self._layout = Layout(str(root))
@@ -205,9 +209,13 @@ class Lake:
     def _shared(self) -> SparkSession:
         """The session that users have: frames that leave the lake are of it."""
         if self._spark is None:
+            from lakestream.storage.jars import say_so
             from lakestream.storage.session import adopt_session, spark_session
 
-            self._spark = adopt_session(self._given) if self._given else spark_session(self.settings)
+            if self._given is not None:
+                self._spark = adopt_session(self._given)
+            else:
+                self._spark = spark_session(self.settings, self._watch or say_so)
         return self._spark
 
     @property

@@ -1,14 +1,16 @@
-"""What a long ``run`` shows on a terminal: per stream its rows, rows per second and lag."""
+"""What is shown on a terminal: of a long ``run`` each stream's rows, of the first start of Spark its jars."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Self
 
-from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, Progress, ProgressColumn, Task, TaskID, TextColumn, TimeElapsedColumn
+from rich.text import Text
 
 from lakestream.cli.output import console, counted
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from types import TracebackType
 
     from lakestream.engine.engine import TickReport
@@ -65,6 +67,46 @@ class TickProgress:
             total=max(1, done + report.lag),
             told=describe(self._rows[name], self._seconds[name], report.lag),
         )
+
+
+class FetchProgress:
+    """A bar on stderr while Spark's jars are fetched, with the bytes so far; gone when closed."""
+
+    def __init__(self, fetched: Callable[[], int]) -> None:
+        self._progress = Progress(
+            TextColumn("fetching"),
+            BarColumn(bar_width=24),
+            _Fetched(fetched),
+            TimeElapsedColumn(),
+            console=console(err=True),
+            transient=True,
+        )
+        # How much there is to fetch nobody tells.
+        self._progress.add_task("", total=None)
+
+    def __enter__(self) -> Self:
+        """Begin to draw."""
+        self._progress.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Wipe what was drawn."""
+        self._progress.stop()
+
+
+class _Fetched(ProgressColumn):
+    """The bytes so far, asked for whenever the bar is drawn."""
+
+    max_refresh = 0.5
+
+    def __init__(self, fetched: Callable[[], int]) -> None:
+        super().__init__()
+        self._fetched = fetched
+
+    def render(self, task: Task) -> Text:  # noqa: ARG002 (rich's signature)
+        return Text(f"{self._fetched() / 1e6:.1f} MB")
 
 
 def describe(rows: int, seconds: float, lag: int) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
@@ -86,7 +86,19 @@ class Session:
         # Without --profile and --set the lake reads its settings itself, when it first needs them:
         # pydantic alone would take half of the time that `status` has.
         settings = self.settings() if self.profile or self.values else None
-        return Lake(self.location(), create=create, confirm=self.confirm, settings=settings)
+        return Lake(
+            self.location(), create=create, confirm=self.confirm, settings=settings, watch=self._fetching
+        )
+
+    def _fetching(self, folder: Path, fetched: Callable[[], int]) -> AbstractContextManager[object]:
+        """Show that Spark's jars are being fetched: a bar on a terminal, else a line; nothing beside JSON."""
+        if self.json:
+            return nullcontext()
+        from lakestream.cli.progress import FetchProgress
+        from lakestream.storage.jars import say_so
+
+        say_so(folder, fetched)
+        return FetchProgress(fetched) if is_terminal(sys.stderr) else nullcontext()
 
     @contextmanager
     def statements(self) -> Iterator[Lake | RemoteLake]:

@@ -14,6 +14,8 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext, suppress
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
@@ -29,13 +31,22 @@ _HOW = (
 )
 _TIMEOUT_SECONDS = 900
 
+Watch = Callable[[Path, Callable[[], int]], AbstractContextManager[object]]
+"""Who shows that jars are being fetched: told where to and, whenever asked, how many bytes are there."""
 
-def find_jars(folder: Path | None) -> list[Path]:
+
+def say_so(folder: Path, _fetched: Callable[[], int]) -> AbstractContextManager[object]:
+    """Say in a line on standard error that jars are being fetched."""
+    sys.stderr.write(f"Spark is used for the first time: fetching the Delta jars, once, into {folder}\n")
+    return nullcontext()
+
+
+def find_jars(folder: Path | None, watch: Watch = say_so) -> list[Path]:
     """Return the Delta jars: of ``folder`` when given, else of the checkout or the user's cache.
 
-    When neither has them they are resolved into the cache, once. Raises PrerequisiteError: JARS_MISSING (the
-    given folder lacks them), JARS_UNREACHABLE (no network), JARS_NOT_STORED (no room), SPARK_MISSING,
-    JAVA_MISSING, JAVA_TOO_OLD.
+    When neither has them they are resolved into the cache, once, which ``watch`` shows. Raises
+    PrerequisiteError: JARS_MISSING (the given folder lacks them), JARS_UNREACHABLE (no network),
+    JARS_NOT_STORED (no room), SPARK_MISSING, JAVA_MISSING, JAVA_TOO_OLD.
     """
     if folder is not None:
         found = jars_in(folder)
@@ -50,7 +61,7 @@ def find_jars(folder: Path | None) -> list[Path]:
         found = jars_in(candidate)
         if found:
             return found
-    return resolve_jars(cache_folder())
+    return resolve_jars(cache_folder(), watch)
 
 
 def jars_in(folder: Path) -> list[Path]:
@@ -67,13 +78,15 @@ def cache_folder() -> Path:
     return cache / "lakestream" / "jars" / f"delta-{_version('delta-spark')}-spark-{_version('pyspark')}"
 
 
-def resolve_jars(folder: Path) -> list[Path]:
+def resolve_jars(folder: Path, watch: Watch = say_so) -> list[Path]:
     """Fetch the Delta jars with what they need beside Spark's own into ``folder``, all or nothing."""
     check_java()
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".jars-") as scratch:
-            fetched = _fetch(Path(scratch) / "ivy")
+            ivy = Path(scratch) / "ivy"
+            with watch(folder, lambda: _size_of(ivy)):
+                fetched = _fetch(ivy)
             kept = Path(scratch) / "jars"
             kept.mkdir()
             for jar in _beside_spark(fetched):
@@ -87,6 +100,15 @@ def resolve_jars(folder: Path) -> list[Path]:
             hint="make room (100 MB) and see that the folder can be written",
         ) from error
     return jars_in(folder)
+
+
+def _size_of(folder: Path) -> int:
+    """Return the bytes of a folder's files while others write there."""
+    total = 0
+    for file in folder.rglob("*.jar*"):
+        with suppress(FileNotFoundError):
+            total += file.stat().st_size
+    return total
 
 
 def _delta_artifact() -> str:

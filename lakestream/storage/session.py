@@ -19,15 +19,16 @@ from weakref import WeakKeyDictionary
 
 from lakestream.errors import ConfigError, PrerequisiteError, SparkGoneError
 from lakestream.java import check_java
-from lakestream.storage.jars import check_spark, find_jars
+from lakestream.storage.jars import check_spark, find_jars, say_so
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from pyspark import SparkConf
     from pyspark.sql import SparkSession
 
     from lakestream.settings import Settings
+    from lakestream.storage.jars import Watch
 
 _MEANING = {
     # Instants are instants: text is read and shown in UTC wherever the process runs.
@@ -67,12 +68,12 @@ _OWN = {
 _REFUSED = ("spark.sql.files.ignoreMissingFiles", "spark.sql.files.ignoreCorruptFiles")
 
 
-def spark_session(settings: Settings) -> SparkSession:
+def spark_session(settings: Settings, watch: Watch = say_so) -> SparkSession:
     """Return a Spark session for lakestream, starting Spark when none is active in this process.
 
     An active session (a notebook's, a Databricks cluster's) is used through a child session, so that its own
-    settings stay as they are. Raises PrerequisiteError (SPARK_MISSING, JAVA_MISSING, JAVA_TOO_OLD, JARS_…,
-    SPARK_NOT_STARTED) and ConfigError UNSAFE_SPARK_CONF.
+    settings stay as they are. ``watch`` shows that jars are fetched. Raises PrerequisiteError
+    (SPARK_MISSING, JAVA_MISSING, JAVA_TOO_OLD, JARS_…, SPARK_NOT_STARTED) and ConfigError UNSAFE_SPARK_CONF.
     """
     check_spark()
     from pyspark import SparkContext
@@ -83,7 +84,7 @@ def spark_session(settings: Settings) -> SparkSession:
     running = SparkContext._active_spark_context is not None  # noqa: SLF001 - nothing public tells
     if active is None and (running or "DATABRICKS_RUNTIME_VERSION" in os.environ):
         active = SparkSession.builder.getOrCreate()
-    return adopt_session(active) if active is not None else _start(settings)
+    return adopt_session(active) if active is not None else _start(settings, watch)
 
 
 def adopt_session(spark: SparkSession) -> SparkSession:
@@ -138,7 +139,7 @@ def check_spark_lives(wait_seconds: float = 0) -> None:
         )
 
 
-def _start(settings: Settings) -> SparkSession:
+def _start(settings: Settings, watch: Watch) -> SparkSession:
     _refuse_silent_loss(settings.spark_conf)
     check_java()
     from py4j.protocol import Py4JError
@@ -155,7 +156,9 @@ def _start(settings: Settings) -> SparkSession:
     if settings.master.startswith("local"):
         # Spark looks its own host up by name before it reads its settings; not every container has one.
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    conf = SparkConf(loadDefaults=False).setAll(list(_configuration(settings, scratch).items()))
+    conf = SparkConf(loadDefaults=False).setAll(
+        list(_configuration(settings, scratch, find_jars(settings.jars, watch)).items())
+    )
     try:
         _launch(conf, log)
         spark = SparkSession.builder.config(conf=conf).getOrCreate()
@@ -201,8 +204,7 @@ def _refuse_silent_loss(conf: Mapping[str, str]) -> None:
             )
 
 
-def _configuration(settings: Settings, scratch: Path) -> dict[str, str]:
-    jars = find_jars(settings.jars)
+def _configuration(settings: Settings, scratch: Path, jars: Sequence[Path]) -> dict[str, str]:
     local = settings.master.startswith("local")
     cores = _local_cores(settings.master)
     log4j = (Path(__file__).parent / "log4j2.properties").as_uri()

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from contextlib import contextmanager
 from importlib.metadata import PackageNotFoundError
 from typing import TYPE_CHECKING
 
@@ -9,6 +10,7 @@ from lakestream.errors import PrerequisiteError
 from lakestream.storage import jars
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
 DELTA = "io.delta_delta-spark_4.2_2.13-4.4.0.jar"
@@ -55,6 +57,29 @@ def test_without_a_network_the_message_says_so(tmp_path: Path, monkeypatch: pyte
     assert "no network" in caught.value.message
     assert not (tmp_path / "jars").exists()
     assert not list(tmp_path.glob(".jars-*"))
+
+
+def test_fetching_is_told_of_with_the_bytes_so_far(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    seen = []
+
+    def fetch(ivy: Path) -> list[Path]:
+        (ivy / "jars").mkdir(parents=True)
+        (ivy / "jars" / DELTA).write_bytes(b"12345")
+        return [ivy / "jars" / DELTA]
+
+    @contextmanager
+    def watch(folder: Path, fetched: Callable[[], int]) -> Iterator[None]:
+        before = fetched()
+        yield
+        seen.append((folder, before, fetched()))
+
+    monkeypatch.setattr(jars, "_fetch", fetch)
+    assert [jar.name for jar in jars.resolve_jars(tmp_path / "a", watch)] == [DELTA]
+    assert seen == [(tmp_path / "a", 0, 5)]
+    jars.resolve_jars(tmp_path / "b")
+    assert f"fetching the Delta jars, once, into {tmp_path / 'b'}" in capsys.readouterr().err
 
 
 def test_without_spark_the_message_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,6 +7,7 @@ import pytest
 from lakestream.errors import ConfigError
 from lakestream.settings import Settings
 from lakestream.storage import session
+from lakestream.storage.jars import find_jars
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -19,7 +20,7 @@ def jars(tmp_path: Path) -> Path:
 
 
 def configuration(settings: Settings, tmp_path: Path) -> dict[str, str]:
-    return session._configuration(settings, tmp_path)
+    return session._configuration(settings, tmp_path, find_jars(settings.jars))
 
 
 def test_java_options_of_the_user_are_added_to_the_zone(jars: Path, tmp_path: Path) -> None:

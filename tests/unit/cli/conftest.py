@@ -105,7 +105,9 @@ class FakeLake:
         self.confirm: Callable[[str], bool] | None = None
         self.closed = False
 
-    def open(self, path: str, *, create: bool = True, confirm: Any = None, settings: Any = None) -> Self:
+    def open(
+        self, path: str, *, create: bool = True, confirm: Any = None, settings: Any = None, **_: Any
+    ) -> Self:
         self.asked.append(("open", path, create, settings))
         self.confirm = confirm
         return self

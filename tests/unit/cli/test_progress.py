@@ -11,11 +11,13 @@ import pytest
 from rich.console import Console
 
 from lakestream.cli import progress
+from lakestream.cli.session import Session
 from lakestream.errors import BusyError
 from tests.unit.cli.conftest import report
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from click.testing import Result as Outcome
 
@@ -88,3 +90,18 @@ def test_a_watch_says_every_tick_and_error(
 
 def test_describe() -> None:
     assert progress.describe(1, 0.0, 1) == "1 row  - rows/s  lag 1 commit"
+
+
+def test_the_bar_of_the_jars_shows_the_bytes_so_far(screen: io.StringIO) -> None:
+    with progress.FetchProgress(lambda: 12_300_000):
+        pass
+    assert "12.3 MB" in screen.getvalue()
+
+
+@pytest.mark.parametrize("json", [False, True])
+def test_fetching_is_a_line_where_nobody_looks(
+    json: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with Session(json=json)._fetching(tmp_path, lambda: 0):
+        pass
+    assert ("fetching the Delta jars" in capsys.readouterr().err) is not json
