@@ -431,7 +431,7 @@ class Lake:
                 f"{info.path} has no change data feed, which streams need",
                 hint="answer yes, run with --yes, or switch it on yourself",
             )
-        switch_feed_on(table, lambda: self.spark)
+        switch_feed_on(table, lambda: self._shared)
 
     def _create_subtables(self, statement: model.CreateSubtables) -> Result:
         return self._editor().create_subtables(statement, self.database)
@@ -799,7 +799,7 @@ class Lake:
         from lakestream.engine.engine import compile_record
 
         try:
-            refuse_unfit(self.spark, self._catalog, record, compile_record(record, self._catalog))
+            refuse_unfit(self._session, self._catalog, record, compile_record(record, self._catalog))
         except LakestreamError as error:
             raise named_state(record, error) from error
 
