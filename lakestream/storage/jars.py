@@ -37,7 +37,7 @@ Watch = Callable[[Path, Callable[[], int]], AbstractContextManager[object]]
 
 def say_so(folder: Path, _fetched: Callable[[], int]) -> AbstractContextManager[object]:
     """Say in a line on standard error that jars are being fetched."""
-    sys.stderr.write(f"Spark is used for the first time: fetching the Delta jars, once, into {folder}\n")
+    sys.stderr.write(f"fetching the Delta jars, once, into {folder}: Spark needs them\n")
     return nullcontext()
 
 
