@@ -79,7 +79,7 @@ def spark_session(settings: Settings, watch: Watch = say_so) -> SparkSession:
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
-    active = SparkSession.getActiveSession()
+    active = _beside(SparkSession.getActiveSession())
     # A thread of its own has no active session; the process may have one all the same.
     running = SparkContext._active_spark_context is not None  # noqa: SLF001 - nothing public tells
     if active is None and (running or "DATABRICKS_RUNTIME_VERSION" in os.environ):
@@ -110,6 +110,11 @@ def statement_session(spark: SparkSession) -> SparkSession:
 
 
 _FOR_STATEMENTS: WeakKeyDictionary[SparkSession, SparkSession] = WeakKeyDictionary()
+
+
+def _beside(active: SparkSession | None) -> SparkSession | None:
+    """Return the session beside which the active one runs statements: it becomes that by making frames."""
+    return next((users for users, own in _FOR_STATEMENTS.items() if own is active), active)
 
 
 def _child(spark: SparkSession, settings: Mapping[str, str]) -> SparkSession:

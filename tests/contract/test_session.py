@@ -25,6 +25,8 @@ pytestmark = pytest.mark.spark
 def test_the_process_has_one_session(spark: SparkSession, settings: Settings) -> None:
     assert spark_session(settings) is spark
     assert adopt_session(spark) is spark
+    statement_session(spark).createDataFrame([(1,)], "n INT")  # which makes that session the active one
+    assert spark_session(settings) is spark
 
 
 def test_instants_are_utc(spark: SparkSession) -> None:
@@ -51,7 +53,7 @@ def test_files_are_read_by_path_outside_of_statements_only(spark: SparkSession, 
 
 
 def test_tables_of_the_lake_have_names_in_spark(spark: SparkSession, tmp_path: Path) -> None:
-    lake = Lake(tmp_path / "lake", spark=spark)
+    lake = Lake(tmp_path / "lake", spark=spark.newSession())
     lake.sql("CREATE TABLE t (ts TIMESTAMP, n INT); CREATE TABLE `t 1` (ts TIMESTAMP, n INT)")
     lake.insert("t", [{"ts": 0, "n": 7}])
     assert lake.spark.sql("SELECT n FROM main.t").collect() == [(7,)]
@@ -60,9 +62,22 @@ def test_tables_of_the_lake_have_names_in_spark(spark: SparkSession, tmp_path: P
     lake.insert("t", [{"ts": 1, "n": 8}])
     assert lake.spark.table("main.t").count() == 2
     lake.sql("CREATE DATABASE d; CREATE TABLE d.u (ts TIMESTAMP, n INT); DROP TABLE t")
-    assert [row.tableName for row in lake.spark.sql("SHOW TABLES IN d").collect()] == ["u"]
+    assert _named(lake, "d") == ["u"]
     assert not lake.spark.catalog.tableExists("main.t")
-    assert lake.spark.sql("SHOW TABLES IN main").collect() == []  # Spark's catalog takes no names with blanks
+    assert _named(lake, "main") == []  # Spark's catalog takes no names with blanks
+
+
+def _named(lake: Lake, database: str) -> list[str]:
+    return [row.tableName for row in lake.spark.sql(f"SHOW TABLES IN {database}").collect()]
+
+
+def test_views_of_streams_are_not_among_a_users(spark: SparkSession, tmp_path: Path) -> None:
+    lake = Lake(tmp_path / "lake", spark=spark.newSession())
+    lake.sql("CREATE TABLE t (ts TIMESTAMP, n INT)")
+    lake.sql("CREATE STREAM s INTERVAL(1m) SLIDING(1m) FROM t INTO o AS SELECT _twstart, sum(n) FROM t")
+    lake.insert("t", [{"ts": 0, "n": 7}, {"ts": 60_000, "n": 7}])
+    lake.run()
+    assert _named(lake, "main") == ["o", "t"]
 
 
 def test_names_are_those_of_the_lake_that_is_asked(spark: SparkSession, tmp_path: Path) -> None:
