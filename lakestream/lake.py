@@ -410,13 +410,17 @@ class Lake:
         The name is kept last: a statement that is refused leaves nothing.
         """
         database, name = self._in(statement.name), statement.name.name
-        info = self._catalog.external(
-            database,
-            name,
-            location,
-            time_column=statement.time_column,
-            if_not_exists=statement.if_not_exists,
-        )
+        try:
+            info = self._catalog.external(
+                database,
+                name,
+                location,
+                time_column=statement.time_column,
+                time_unit=statement.time_unit,
+                if_not_exists=statement.if_not_exists,
+            )
+        except StatementError as error:
+            raise (error.at(statement.time_place) if statement.time_place else error) from None
         self._require_feed(info)
         self._catalog.register_external(info)
         return Result(message=f"attached {info.path} as {database}.{name}")

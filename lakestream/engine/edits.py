@@ -176,7 +176,7 @@ class Editor:
                 subtable = self._made_for(target, database)
             info = self.catalog.table(database, subtable.stable)
             constants = {TBNAME: subtable.name, **subtable.tags}
-        self._refuse_output(info)
+        self._refuse_unwritable(info)
         try:
             rows = rows_of_values(
                 info, target.columns, target.rows, now_us=self.now_us, zone=self.zone, constants=constants
@@ -193,7 +193,8 @@ class Editor:
         self.catalog.create_subtables(database, [subtable])
         return subtable
 
-    def _refuse_output(self, info: TableInfo) -> None:
+    def _refuse_unwritable(self, info: TableInfo) -> None:
+        _refuse_read_time(info)
         if info.writer is not None and info.kind == "output":
             raise StatementError(
                 "TABLE_IS_OUTPUT",
@@ -220,7 +221,7 @@ class Editor:
 
     def insert_arrow(self, info: TableInfo, rows: pa.Table) -> int:
         """Insert Arrow rows by key in one commit and return its version."""
-        self._refuse_output(info)
+        self._refuse_unwritable(info)
         return self._insert(info, self._with_tags(info, rows))
 
     def insert_frame(self, info: TableInfo, rows: pa.Table) -> int:
@@ -243,6 +244,7 @@ class Editor:
     def delete(self, statement: model.Delete, database: str) -> Result:
         """DELETE FROM … WHERE …: one commit."""
         info, only = self._find(statement.table, database)
+        _refuse_read_time(info)
         count = delete_where(
             self.catalog.handles.latest(info.path), self._predicate(statement.where, info, only)
         )
@@ -251,6 +253,7 @@ class Editor:
     def update(self, statement: model.Update, database: str) -> Result:
         """UPDATE … SET … WHERE …: one commit."""
         info, only = self._find(statement.table, database)
+        _refuse_read_time(info)
         assignments = {
             info.column(name).name: self._assigned(fragment, info, info.column(name))
             for name, fragment in statement.assignments
@@ -346,6 +349,15 @@ class Editor:
             if has_subtables(info):
                 rows += [(sub.name, info.name) for sub in self.catalog.subtables(database, info.name)]
         return Result(("table_name", "stable_name"), sorted(rows, key=lambda row: row[0]))
+
+
+def _refuse_read_time(info: TableInfo) -> None:
+    """Refuse to write where statements see another time than the table has."""
+    if info.read_time is not None:
+        raise NotSupportedError(
+            f"writing into {info.database}.{info.name}, whose time is a {info.read_time.kind}",
+            hint="whoever made the table writes it",
+        )
 
 
 def _written(value: Any) -> Any:  # noqa: ANN401 - any value of a row

@@ -10,6 +10,8 @@ from lakestream.storage.delta import read_arrow
 from lakestream.storage.values import convert, parse_time
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from lakestream.language.model import Now
     from lakestream.storage.delta import Table
 
@@ -69,10 +71,17 @@ def _extreme_time(table: Table, column: str, which: str) -> int | None:
     files = pa.table(table.handle.get_add_actions(flatten=True))
     if files.num_rows == 0:
         return None
-    name = f"{which}.{column}"
-    if name in files.column_names and files[name].null_count == 0:
-        values = files[name]
-    else:
+    values = _told(table, files, f"{which}.{column}", column)
+    if values is None or values.null_count:
         values = read_arrow(table, None, columns=[column])[column]
     found = pc.min_max(values)[which].cast(pa.timestamp("us", "UTC"))
     return None if found.as_py() is None else int(found.value)
+
+
+def _told(table: Table, files: pa.Table, name: str, column: str) -> pa.ChunkedArray | None:
+    """Return what the statistics of the files tell of the times at one end, NULL where they do not."""
+    if name not in files.column_names:
+        return None
+    if table.time is None or table.time.column != column:
+        return files[name]
+    return table.time.arrow(files[name]) if table.time.keeps_order else None

@@ -13,7 +13,7 @@ from lakestream.engine.engine import definition_of
 from lakestream.engine.instants import to_micros
 from lakestream.engine.names import visible_columns
 from lakestream.language.shown import trigger_text
-from lakestream.storage.datafiles import data_files
+from lakestream.storage.datafiles import data_files, file_times
 from lakestream.storage.delta import capabilities, read_arrow
 
 if TYPE_CHECKING:
@@ -158,8 +158,6 @@ def newest_rows(table: Table, info: TableInfo, limit: int, most_bytes: int) -> p
 
 def _lower_bound(table: Table, time: str, rows: int, most_bytes: int) -> tuple[int, bool] | None:
     """Return a time (µs) behind which at least so many rows lie, and whether these are all there are."""
-    import pyarrow as pa
-
     files = data_files(table, table.version, time, None, None)
     least = f"min.{time}"
     if files.num_rows == 0:
@@ -167,7 +165,7 @@ def _lower_bound(table: Table, time: str, rows: int, most_bytes: int) -> tuple[i
     if least not in files.column_names or files[least].null_count or files["num_records"].null_count:
         return None
     files = files.sort_by([(least, "descending")])
-    starts = files[least].cast(pa.timestamp("us", "UTC")).cast(pa.int64()).to_pylist()
+    starts = file_times(table, time, files[least], -1).to_pylist()
     count = size = 0
     for number, start in enumerate(starts):
         count += files["num_records"][number].as_py()

@@ -118,7 +118,7 @@ def table_frame(
     if capabilities(table).arrow_reads and table_size(table, version).bytes <= small_bytes:
         transport = ArrowTransport(spark, catalog.handles)
         return transport.rows(info.path, version, columns, info.time_column, [(None, None)])
-    return read_spark(spark, info.path, version, columns=columns)
+    return read_spark(spark, table, version, columns=columns)
 
 
 def _spark_error() -> type[Exception]:

@@ -235,6 +235,11 @@ def check_existing(
 
     Raises StatementError OUTPUT_MISMATCH that names the first difference.
     """
+    if info.read_time is not None:
+        raise StatementError(
+            "OUTPUT_MISMATCH",
+            f"{info.database}.{info.name} has {info.time_column} as a {info.read_time.kind}",
+        )
     converts, by_name = definition.options.converts, bool(definition.columns)
     known = [column for column in info.columns if column.name not in info.hidden]
     there = [column for column in known if not column.is_tag]

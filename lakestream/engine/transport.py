@@ -179,7 +179,7 @@ class SparkTransport:
 
     def changes(self, path: str, after: int, upto: int, columns: Sequence[str]) -> DataFrame:
         """Read the change feed by Spark."""
-        return changes_spark(self._spark, path, after, upto, columns)
+        return changes_spark(self._spark, self._tables.open(path), after, upto, columns)
 
     def appended(self, path: str, after: int, upto: int, columns: Sequence[str], *, versions: bool) -> Kept:
         """Read the added data files by Spark."""

@@ -294,7 +294,7 @@ class Verifier:
         info, history = self.stream.source.info, history_of(self.record, self.stream.definition)
         rows = read_spark(
             self.spark,
-            info.path,
+            self.catalog.handles.open(info.path),
             self.record.start_version,
             columns=self.stream.changed_columns,
             lower=history.start_us if taken else None,
@@ -311,9 +311,9 @@ class Verifier:
             "*", version, "1L AS _ls_sign", "'insert' AS _change_type"
         )
         if self.position > self.record.start_version:
-            path = self.stream.source.info.path
+            source = self.catalog.handles.open(self.stream.source.info.path)
             changes_spark(
-                self.spark, path, self.record.start_version, self.position, self.stream.changed_columns
+                self.spark, source, self.record.start_version, self.position, self.stream.changed_columns
             ).where(self._not_skipped()).createOrReplaceTempView(_RAW)
             rows = rows.unionByName(
                 self.spark.sql(self.stream.net_sql(_RAW, self.position, self.stream.changed_columns))
@@ -364,10 +364,11 @@ class Verifier:
         """Register the stream's rows of the source as it is at the stream's place as if they were new."""
         assert self.position is not None
         info = self.stream.source.info
-        rows = read_spark(self.spark, info.path, self.position, columns=self.stream.changed_columns)
+        source = self.catalog.handles.open(info.path)
+        rows = read_spark(self.spark, source, self.position, columns=self.stream.changed_columns)
         history = history_of(self.record, self.stream.definition)
         for after, upto in history.skipped:
-            written = changes_spark(self.spark, info.path, after, upto, self.stream.changed_columns)
+            written = changes_spark(self.spark, source, after, upto, self.stream.changed_columns)
             written = written.where("_change_type IN ('insert', 'update_postimage')")
             rows = rows.exceptAll(written.select(*rows.columns))
         if not history.taken and history.until_us is not None:
@@ -409,9 +410,10 @@ class Verifier:
         for read in self.stream.calculation.reads:
             info = self.stream.tables[read.relation.key]
             own = info.path == self.stream.source.info.path
-            version = self.position if own else self.catalog.handles.latest(info.path).version
+            table = self.catalog.handles.latest(info.path)
+            version = self.position if own else table.version
             version = version if read.relation.version is None else read.relation.version
-            rows = read_spark(self.spark, info.path, version or 0, columns=read.relation.columns)
+            rows = read_spark(self.spark, table, version or 0, columns=read.relation.columns)
             rows.createOrReplaceTempView(read.view)
         return self._results(retracts=True)
 

@@ -8,6 +8,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from lakestream.errors import Place
+
+TIME_UNITS = {"SECONDS": 1_000_000, "MILLISECONDS": 1_000, "MICROSECONDS": 1}
+"""Microseconds of what a number counts, as ``TIMESTAMP BY column unit`` names it."""
 
 MICROS = {
     "u": 1,
@@ -441,8 +448,9 @@ class CreateTable:
     """``CREATE TABLE``/``CREATE STABLE … TAGS (…)``; with ``location``, a Delta table that exists.
 
     For a LOCATION the columns may be empty: they come from the table. ``time_column`` names its event
-    time then (``TIMESTAMP BY col``), None for the first timestamp column. Not ``keyed``: every row that
-    is inserted is a row of its own, and no column need be a time.
+    time then (``TIMESTAMP BY col``), None for the first timestamp column; ``time_unit`` what it counts
+    (``MILLISECONDS``). Not ``keyed``: every row that is inserted is a row of its own, and no column need
+    be a time.
     """
 
     name: TableName
@@ -452,6 +460,8 @@ class CreateTable:
     location: str | None = None
     time_column: str | None = None
     keyed: bool = True
+    time_unit: str | None = None
+    time_place: Place | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from lakestream.errors import did_you_mean
 from lakestream.language.checks import check_expression, check_query
 from lakestream.language.foreign import foreign_show
 from lakestream.language.model import (
+    TIME_UNITS,
     AddColumn,
     ColumnDefinition,
     CreateDatabase,
@@ -163,8 +164,13 @@ def _located(reader: Reader, name: TableName, *, if_not_exists: bool) -> CreateT
     location = reader.string("the location of a Delta table in quotes")
     if not location.strip():
         raise reader.error("BAD_LOCATION", "the location is empty", word=word)
-    time = reader.column_name() if reader.accept("TIMESTAMP", "BY") else None
-    return CreateTable(name, (), (), if_not_exists, location, time)
+    if not reader.accept("TIMESTAMP", "BY"):
+        return CreateTable(name, (), (), if_not_exists, location)
+    word = reader.peek()
+    time = reader.column_name()
+    unit = next((unit for unit in TIME_UNITS if reader.accept(unit)), None)
+    place = reader.place(word)
+    return CreateTable(name, (), (), if_not_exists, location, time, time_unit=unit, time_place=place)
 
 
 def _using(reader: Reader, name: TableName) -> SubtableSpec:

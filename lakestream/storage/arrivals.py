@@ -20,6 +20,7 @@ from lakestream.storage.changes import CHANGE_TYPE, COMMIT_VERSION, checked_comm
 from lakestream.storage.datafiles import data_files, is_elsewhere
 from lakestream.storage.log import CommitInfo, WrittenFile, commit_name, read_commits
 from lakestream.storage.reading import align, opened, plain
+from lakestream.storage.times import timed_arrow, timed_spark
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -61,7 +62,8 @@ def arrivals_arrow(table: Table | str, after: int, upto: int, columns: Sequence[
         return None
     schema = _schema(table, columns)
     parts = [_rows_of(table, one, schema) for one in placed]
-    return pa.concat_tables(parts) if parts else _with_place(schema.empty_table(), 0, 0, "insert")
+    rows = pa.concat_tables(parts) if parts else _with_place(schema.empty_table(), 0, 0, "insert")
+    return timed_arrow(table.time, rows)
 
 
 def arrivals_spark(
@@ -81,7 +83,7 @@ def arrivals_spark(
             rows = _rows_of_files(spark, table, own, columns, [CHANGE_TYPE] if changed else [])
             rows = rows.selectExpr(*map(_quoted, columns), COMMIT_VERSION, POSITION, kind)
             parts.append(rows.where(f"{CHANGE_TYPE} IN {_WRITTEN}"))
-    return parts[0].unionByName(parts[1]) if len(parts) > 1 else parts[0]
+    return timed_spark(table.time, parts[0].unionByName(parts[1]) if len(parts) > 1 else parts[0])
 
 
 def _written(commits: Iterable[CommitInfo]) -> list[_Placed] | None:
@@ -264,7 +266,7 @@ def placed_rows_arrow(
         if not time or placed.file.path in paths:
             rows, _ = _read(table, placed, asked)
             parts.append(_with_place(rows, placed.version, placed.number, "insert"))
-    rows = pa.concat_tables(parts)
+    rows = timed_arrow(table.time, pa.concat_tables(parts))
     if not time:
         return rows.select([*columns, COMMIT_VERSION, POSITION])
     micros = rows[time].cast(pa.timestamp("us", "UTC")).cast(pa.int64())
@@ -291,6 +293,7 @@ def placed_rows_spark(
         rows = _with_places(_numbered(spark, table, version, asked), placed)
     else:
         rows = _rows_of_files(spark, table, placed, asked, [])
+    rows = timed_spark(table.time, rows)
     at = f"unix_micros(CAST({_quoted(time)} AS TIMESTAMP))"
     inside = rows.where(f"{at} >= {span[0]}L AND {at} < {span[1]}L") if time else rows
     return inside.select(*map(_quoted, columns), COMMIT_VERSION, POSITION)

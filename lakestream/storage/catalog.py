@@ -21,6 +21,7 @@ from lakestream.storage.keyed import KeyedTable, rows_of
 from lakestream.storage.layout import SYSTEM_FOLDER, absolute, segment_name
 from lakestream.storage.reading import identifier, text_literal
 from lakestream.storage.table import Table, Tables
+from lakestream.storage.times import read_time
 from lakestream.storage.types import delta_field, spark_type_of
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
     from lakestream.clock import Clock
     from lakestream.storage.layout import Layout
+    from lakestream.storage.times import ReadTime
 
 PROPERTY = "lakestream.table"
 TBNAME = "tbname"
@@ -69,6 +71,8 @@ class TableInfo:
     hidden: tuple[str, ...] = ()
     external: bool = False
     writer: str | None = None
+    read_time: ReadTime | None = None
+    """How the event time is read where it is something else than a timestamp; no statement writes there."""
 
     @property
     def tags(self) -> tuple[Column, ...]:
@@ -214,6 +218,9 @@ class Catalog:
         if known is None or known[0] != handle.version:
             text = external["description"] if external else handle.properties.get(PROPERTY)
             info = _described(database, name, handle, text, external=bool(external))
+            if external is not None:
+                info = _with_kept_time(info, self.layout.timezone(), json.loads(external["description"]))
+                self.handles.read_time(path, info.read_time)
             known = self._described[path] = (handle.version, info)
         return known[1]
 
@@ -313,14 +320,17 @@ class Catalog:
         location: str,
         *,
         time_column: str | None = None,
+        time_unit: str | None = None,
         if_not_exists: bool = False,
     ) -> TableInfo:
         """Return what a Delta table outside the lake is under a name here; nothing is written.
 
         A relative location is one from the current folder. The event time is ``time_column``, by default
-        the first timestamp column; a table may have none. INSERT does not upsert into it. With
+        the first timestamp column; a table may have none. One of integers counts ``time_unit`` (a name of
+        ``TIME_UNITS``), dates and times without a zone are in the lake's. INSERT does not upsert. With
         ``if_not_exists`` the name may be there for the same location. Raises StatementError TABLE_EXISTS,
-        COLUMN_NOT_FOUND, LOCATION_IN_LAKE or LOCATION_TAKEN; StorageError TABLE_NOT_FOUND, TABLE_UNREADABLE.
+        COLUMN_NOT_FOUND, TIME_COLUMN_TYPE, LOCATION_IN_LAKE or LOCATION_TAKEN; StorageError TABLE_NOT_FOUND,
+        TABLE_UNREADABLE.
         """
         self.require_database(database)
         path = absolute(location)
@@ -330,9 +340,9 @@ class Catalog:
         self.layout.refuse_inside(path)
         self._refuse_named(path)
         info = _described(database, name, self.handles.latest(path), None, external=True)
-        if time_column is None:
-            return info
-        return replace(info, time_column=info.column(time_column).name)
+        if time_column is not None:
+            info = replace(info, time_column=info.column(time_column).name)
+        return _with_time(info, self.layout.timezone(), time_unit)
 
     def _refuse_named(self, path: str) -> None:
         """Refuse a second name: streams tell by names what they read and write."""
@@ -571,8 +581,31 @@ def _description(info: TableInfo) -> str:
             "composite": [column.name for column in info.columns if column.composite_key],
             "hidden": info.hidden,
             "writer": info.writer,
+            **({"unit": info.read_time.unit} if info.read_time and info.read_time.unit else {}),
         }
     )
+
+
+def _with_time(info: TableInfo, zone: str, unit: str | None) -> TableInfo:
+    """Return a table whose event time is a timestamp to all who read it; TIME_COLUMN_TYPE for no time."""
+    if not info.time_column:
+        return info
+    time = read_time(info.time_column, info.column(info.time_column).type, zone, unit)
+    if time is None:
+        return info
+    columns = tuple(
+        replace(column, type="timestamp") if column.name == info.time_column else column
+        for column in info.columns
+    )
+    return replace(info, columns=columns, read_time=time)
+
+
+def _with_kept_time(info: TableInfo, zone: str, kept: Mapping[str, Any]) -> TableInfo:
+    """Return a table with the time it was attached by; without one where its owner changed that column."""
+    try:
+        return _with_time(info, zone, kept.get("unit"))
+    except StatementError:
+        return replace(info, time_column="")
 
 
 def _described(database: str, name: str, handle: Table, text: str | None, *, external: bool) -> TableInfo:

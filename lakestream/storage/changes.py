@@ -10,6 +10,7 @@ from lakestream.errors import StreamError
 from lakestream.storage.log import CommitInfo, read_commits
 from lakestream.storage.reading import identifier, opened, plain
 from lakestream.storage.table import Table, first_line
+from lakestream.storage.times import timed_arrow, timed_spark
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -42,6 +43,7 @@ def changes_arrow(table: Table | str, after: int, upto: int, columns: Sequence[s
     except Exception as error:
         # delta-rs raises DeltaError, and a bare Exception for a data file that is gone.
         raise _lost(table.path, after, upto, error) from error
+    rows = timed_arrow(table.time, rows)
     rows = rows.set_column(len(columns), COMMIT_VERSION, rows[COMMIT_VERSION].cast(pa.int64()))
     _check_versions(table.path, commits, rows)
     return rows
@@ -58,7 +60,7 @@ def changes_spark(
     table = opened(table)
     commits = checked_commits(table, after, upto)
     parts = [_feed(spark, table.path, *span, columns) for span in _spans_of_one_schema(commits, after, upto)]
-    return functools.reduce(lambda left, right: left.unionAll(right), parts)
+    return timed_spark(table.time, functools.reduce(lambda left, right: left.unionAll(right), parts))
 
 
 def _feed(spark: SparkSession, path: str, after: int, upto: int, columns: Sequence[str]) -> DataFrame:
@@ -146,4 +148,4 @@ def _empty(table: Table, columns: Sequence[str]) -> pa.Table:
     schema = table.schema
     fields = [schema.field(name) for name in columns]
     extra = [pa.field(COMMIT_VERSION, pa.int64()), pa.field(CHANGE_TYPE, pa.string())]
-    return pa.schema([*fields, *extra]).empty_table()
+    return timed_arrow(table.time, pa.schema([*fields, *extra]).empty_table())

@@ -29,9 +29,10 @@ def data_files(table: Table, version: int, time: str, lower: int | None, upper: 
         return found
     inside = pa.array([True] * found.num_rows, pa.bool_())
     if lower is not None:
-        inside = pc.and_kleene(inside, pc.greater_equal(_micros(found[greatest]), lower - TIME_CUT_US))
+        last = file_times(table, time, found[greatest], 1)
+        inside = pc.and_kleene(inside, pc.greater_equal(last, lower - TIME_CUT_US))
     if upper is not None:
-        inside = pc.and_kleene(inside, pc.less(_micros(found[least]), upper))
+        inside = pc.and_kleene(inside, pc.less(file_times(table, time, found[least], -1), upper))
     return found.filter(pc.fill_null(inside, True))
 
 
@@ -57,7 +58,10 @@ def is_elsewhere(table: Table) -> bool:
     return files.is_uri(table.path) or bool(_GLOB & set(table.path))
 
 
-def _micros(values: pa.ChunkedArray) -> pa.ChunkedArray:
+def file_times(table: Table, time: str, values: pa.ChunkedArray, sign: int) -> pa.ChunkedArray:
+    """Return least (``sign`` -1) or greatest times of files, by their statistics, in µs since 1970 UTC."""
     import pyarrow as pa
 
+    if table.time is not None and table.time.column == time:
+        return table.time.widened(values, sign)
     return values.cast(pa.timestamp("us", "UTC")).cast(pa.int64())

@@ -11,9 +11,10 @@ from lakestream.storage import files
 from lakestream.storage.datafiles import data_files, has_plain_files
 from lakestream.storage.log import TIME_CUT_US
 from lakestream.storage.table import Table, first_line
+from lakestream.storage.times import timed_arrow, timed_spark
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
@@ -68,24 +69,34 @@ def read_arrow(
     Strings come as plain strings, timestamps in microseconds, UTC. Raises StorageError
     VERSION_NOT_FOUND or READ_FAILED (a data file is gone).
     """
+    import pyarrow.compute as pc
+
     table = opened(table)
     if time_column is None and (lower is not None or upper is not None):
         raise ValueError("lower and upper bound a time_column, and none was named")
     wanted = (
         list(columns) if columns is not None else [field.name for field in table.at(version).schema().fields]
     )
-    conditions = _range(time_column, lower, upper) if time_column is not None else []
+    conditions = _range(table, time_column, lower, upper) if time_column is not None else []
     asked = wanted if time_column is None or time_column in wanted else [*wanted, time_column]
     if where:
         conditions.append(f"({where})")
     rows = _scan(table, version, asked, " AND ".join(conditions) or None)
     if time_column is not None and lower is not None:
-        rows = _from(rows, time_column, lower)
+        rows = _within(rows, time_column, lower, pc.greater_equal)
+    if time_column is not None and upper is not None and _is_read_as_time(table, time_column):
+        rows = _within(rows, time_column, upper, pc.less)
     return rows.select(wanted)
 
 
-def _range(column: str, lower: int | None, upper: int | None) -> list[str]:
+def _is_read_as_time(table: Table, column: str) -> bool:
+    return table.time is not None and table.time.column == column
+
+
+def _range(table: Table, column: str, lower: int | None, upper: int | None) -> list[str]:
     name = identifier(column)
+    if _is_read_as_time(table, column):
+        return _bounds(table, name, lower, upper)
     bounds = (
         [] if lower is None or lower < _OLDEST else [f"{name} >= {timestamp_literal(lower - TIME_CUT_US)}"]
     )
@@ -98,7 +109,7 @@ def _scan(table: Table, version: int | None, columns: list[str], predicate: str 
     try:
         with table.guard:
             reader = table.at(version).scan(columns=columns, predicate=predicate)
-        return plain(pa.table(reader))
+        return timed_arrow(table.time, plain(pa.table(reader)))
     except LakestreamError:
         raise
     except Exception as error:
@@ -106,12 +117,20 @@ def _scan(table: Table, version: int | None, columns: list[str], predicate: str 
         raise StorageError("READ_FAILED", f"{table.path} cannot be read: {first_line(error)}") from error
 
 
-def _from(rows: pa.Table, column: str, lower: int) -> pa.Table:
-    import pyarrow as pa
-    import pyarrow.compute as pc
+def _bounds(table: Table, name: str, lower: int | None, upper: int | None) -> list[str]:
+    """Return conditions by which files of a range are found where the time is read as another kind."""
+    assert table.time is not None
+    within = [at if at is not None and _OLDEST < at < _NEWEST else None for at in (lower, upper)]
+    return table.time.bounds(name, *within)
 
-    bound = pa.scalar(lower, pa.int64()).cast(pa.timestamp("us")).cast(rows[column].type)
-    return rows.filter(pc.greater_equal(rows[column], bound))
+
+def _within(
+    rows: pa.Table, column: str, micros: int, compare: Callable[[pa.ChunkedArray, pa.Scalar], pa.ChunkedArray]
+) -> pa.Table:
+    import pyarrow as pa
+
+    bound = pa.scalar(micros, pa.int64()).cast(pa.timestamp("us")).cast(rows[column].type)
+    return rows.filter(compare(rows[column], bound))
 
 
 def plain(rows: pa.Table) -> pa.Table:
@@ -178,7 +197,7 @@ def read_spark(
     table = opened(table)
     names = _files_of_range(table, version, time_column, lower, upper)
     if names is None:
-        frame = spark.read.format("delta").option("versionAsOf", version).load(table.path)
+        frame = timed_spark(table.time, _pruned(spark, table, version, time_column, lower, upper))
     else:
         frame = rows_of_files(
             spark, table, names, [field.name for field in table.at(version).schema().fields]
@@ -188,6 +207,23 @@ def read_spark(
     if time_column is not None and upper is not None:
         frame = frame.filter(F.col(_quoted(time_column)) < F.timestamp_micros(F.lit(upper)))
     return frame if columns is None else frame.select(*map(_quoted, columns))
+
+
+def _pruned(
+    spark: SparkSession,
+    table: Table,
+    version: int,
+    time_column: str | None,
+    lower: int | None,
+    upper: int | None,
+) -> DataFrame:
+    """Return the rows as they are, without files that no row of a range of another kind of time is in."""
+    frame = spark.read.format("delta").option("versionAsOf", version).load(table.path)
+    if time_column is None or not _is_read_as_time(table, time_column):
+        return frame
+    for condition in _bounds(table, _quoted(time_column), lower, upper):
+        frame = frame.where(condition)
+    return frame
 
 
 def _files_of_range(
@@ -216,7 +252,8 @@ def rows_of_files(
     schema = StructType.fromJson(json.loads(table.handle.schema().to_json()))
     chosen = StructType([schema[name] for name in columns])
     paths = [files.join(table.path, name) for name in names]
-    return spark.read.schema(chosen).parquet(*paths) if paths else spark.createDataFrame([], chosen)
+    rows = spark.read.schema(chosen).parquet(*paths) if paths else spark.createDataFrame([], chosen)
+    return timed_spark(table.time, rows)
 
 
 def _is_plain(name: str) -> bool:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from datetime import UTC, date, datetime, timedelta
+from typing import TYPE_CHECKING, Any, Literal
+from zoneinfo import ZoneInfo
 
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from lakestream import Lake
+from lakestream import Lake, Settings
 from lakestream.clock import ManualClock
 from lakestream.errors import LakestreamError
 
@@ -198,3 +199,143 @@ def test_a_table_without_a_time_is_joined_and_triggers_nothing(lake: Lake, tmp_p
     lake.sql("UPDATE sites SET name = 'II' WHERE v = 2")
     lake.sql("DELETE FROM sites WHERE v = 1")
     assert lake.sql("SELECT name FROM sites ORDER BY v").fetchall() == [("II",), ("twelve",)]
+
+
+# --- times of other kinds ---
+
+ZONE = ZoneInfo("Europe/Berlin")
+KINDS: dict[str, tuple[str, pa.DataType, Callable[[datetime], object]]] = {
+    "date": ("", pa.date32(), lambda at: at.date()),
+    "timestamp_ntz": ("", pa.timestamp("us"), lambda at: at.astimezone(ZONE).replace(tzinfo=None)),
+    "seconds": ("SECONDS", pa.int32(), lambda at: int(at.timestamp())),
+    "milliseconds": ("MILLISECONDS", pa.int64(), lambda at: int(at.timestamp() * 1_000)),
+}
+
+
+@pytest.mark.parametrize(
+    ("kind", "transport"),
+    [("date", "arrow"), ("timestamp_ntz", "arrow"), ("seconds", "spark"), ("milliseconds", "spark")],
+)
+def test_times_of_other_kinds_work_to_the_end(
+    tmp_path: Path, spark: SparkSession, kind: str, transport: Literal["arrow", "spark"]
+) -> None:
+    unit, arrow, of = KINDS[kind]
+    hours = timedelta(hours=13)
+
+    def rows(*numbers: int) -> pa.Table:
+        at = pa.array([of(START + number * hours) for number in numbers], arrow)
+        return pa.table({"at": at, "v": pa.array(numbers, pa.int64())})
+
+    path = written(tmp_path / "t", rows(0, 1, 2, 3))
+    settings = Settings(transport=transport, max_commits_per_tick=1, timezone=ZONE.key)
+    with Lake(tmp_path / "lake", clock=ManualClock(START), spark=spark, settings=settings) as lake:
+        lake.sql(f"CREATE TABLE t LOCATION '{path}' TIMESTAMP BY at {unit}")
+        lake.sql(STREAM.format(name="s", table="t").replace("10s", "1d"))
+        lake.run()
+        written(path, rows(4, 5, 6, 1))
+        DeltaTable(path).delete("v = 2")
+        DeltaTable(path).update(predicate="v = 3", new_values={"v": 30})
+        written(path, rows(40))
+        lake.run()
+        by_day: dict[date, list[int]] = {}
+        for number, value in ((0, 0), (1, 1), (3, 30), (4, 4), (5, 5), (6, 6), (1, 1)):
+            at = START + number * hours
+            day = at.date() if kind == "date" else at.astimezone(ZONE).date()
+            by_day.setdefault(day, []).append(value)
+        expected = [
+            (datetime(day.year, day.month, day.day, tzinfo=ZONE).astimezone(UTC), len(values), sum(values))
+            for day, values in sorted(by_day.items())
+        ]
+        assert lake.sql("SELECT w, n, s FROM s_out WHERE n > 0 ORDER BY w").fetchall() == expected
+        assert lake.verify("s").holds
+        asked = "SELECT v FROM t WHERE at >= '2025-01-01 23:00:00' AND at < '2025-01-02 23:00:00' ORDER BY v"
+        first = lake.sql(asked).fetchall()
+        assert first == [(value,) for value in sorted(by_day[date(2025, 1, 2)])]
+        for statement in (
+            "DELETE FROM t WHERE v = 1",
+            "UPDATE t SET v = 2 WHERE v = 1",
+            "INSERT INTO t VALUES ('2025-01-01', 1)",
+            "INSERT INTO t SELECT at, v FROM t",
+        ):
+            refused("NOT_SUPPORTED", lambda one=statement: lake.sql(one))  # type: ignore[misc]
+        refused("NOT_SUPPORTED", lambda: lake.insert("t", [{"at": 0, "v": 1}]))
+
+
+@pytest.mark.parametrize(
+    ("kind", "transport"),
+    [("date", "arrow"), ("date", "spark"), ("timestamp_ntz", "spark"), ("milliseconds", "arrow")],
+)
+def test_windows_and_joins_go_by_times_of_other_kinds(
+    tmp_path: Path, spark: SparkSession, kind: str, transport: Literal["arrow", "spark"]
+) -> None:
+    unit, arrow, of = KINDS[kind]
+
+    def rows(*days: int) -> pa.Table:
+        at = pa.array([of(START + timedelta(days=day)) for day in days], arrow)
+        return pa.table({"at": at, "v": pa.array(days, pa.int64())})
+
+    def put(name: str, *days: int) -> Path:
+        # Tables are mostly partitioned by a date, which the files do not hold.
+        parts = ["at"] if kind == "date" else None
+        path = tmp_path / name
+        write_deltalake(path, rows(*days), mode="append", configuration=FEED, partition_by=parts)
+        return path
+
+    settings = Settings(transport=transport, timezone=ZONE.key)
+    with Lake(tmp_path / "lake", clock=ManualClock(START), spark=spark, settings=settings) as lake:
+        for name, days in (("t", (0, 1, 4)), ("u", (0, 4, 5, 9))):
+            lake.sql(f"CREATE TABLE {name} LOCATION '{put(name, *days)}' TIMESTAMP BY at {unit}")
+        shown = "STREAM_OPTIONS(FILL_HISTORY | EXACT) INTO {0}_out AS SELECT _twstart AS w, {1}"
+        lake.sql("CREATE STREAM a SESSION(at, 1d) FROM t " + shown.format("a", "count(*) AS n FROM %%trows"))
+        joined = "sum(u.v) AS s FROM t r JOIN u ON r.at = u.at WHERE r.at >= _twstart AND r.at < _twend"
+        lake.sql("CREATE STREAM b INTERVAL(1d) SLIDING(1d) FROM t " + shown.format("b", joined))
+        lake.run()
+        put("t", 5, 9, 20)
+        DeltaTable(tmp_path / "t").delete("v = 1")
+        lake.run()
+        put("u", 20)
+        lake.sql("RECALCULATE STREAM b FROM '2025-01-01' TO '2025-01-09'; RECALCULATE STREAM a RESYNC")
+        put("t", 40)
+        lake.run()
+
+        def output(name: str) -> list[tuple[int, int]]:
+            found = lake.sql(f"SELECT w, {'n' if name == 'a' else 's'} FROM {name}_out ORDER BY w").fetchall()
+            return [(round((w - START) / timedelta(days=1)), value) for w, value in found if value]
+
+        assert output("a") == [(0, 1), (4, 2), (9, 1), (20, 1)]
+        assert output("b") == [(4, 4), (5, 5), (9, 9), (20, 20)]
+        assert lake.verify("a").holds
+        assert lake.verify("b").holds
+        into = STREAM.format(name="c", table="t").replace("c_out", "u")
+        refused("OUTPUT_MISMATCH", lambda: lake.sql(into))
+
+
+def test_a_time_that_its_owner_made_something_else_is_none(lake: Lake, tmp_path: Path) -> None:
+    rows = readings(1, 12)
+    days = rows.set_column(0, "at", pa.array([date(2025, 1, 1), date(2025, 1, 2)]))
+    path, other = written(tmp_path / "t", days), written(tmp_path / "other", rows)
+    lake.sql(f"CREATE TABLE t LOCATION '{path}' TIMESTAMP BY at; CREATE TABLE other LOCATION '{other}'")
+    for name in ("t", "other"):
+        lake.sql(STREAM.format(name=f"{name}s", table=name).replace("10s", "1d"))
+    lake.run()
+    changed = rows.set_column(0, "at", pa.array(["x", "y"]))
+    write_deltalake(path, changed, mode="overwrite", schema_mode="overwrite", configuration=FEED)
+    written(other, readings(86_400 * 2))
+    lake.run()
+    assert [(one.name, one.status) for one in lake.streams()] == [("others", "Running"), ("ts", "Failed")]
+    assert lake.sql("SELECT n FROM others_out WHERE n > 0").fetchall() == [(2,)]
+    assert lake.sql("SELECT at FROM t ORDER BY at").fetchall() == [("x",), ("y",)]
+    write_deltalake(path, days, mode="overwrite", schema_mode="overwrite", configuration=FEED)
+    lake.sql("RECALCULATE STREAM ts RESYNC")
+    lake.run()
+    assert lake.sql("SELECT n FROM ts_out").fetchall() == [(1,)]
+
+
+def test_what_is_no_time_is_refused_where_it_stands(lake: Lake, tmp_path: Path) -> None:
+    path = written(tmp_path / "t", readings(1, name=pa.array(["x"])))
+    for column, unit in (("name", ""), ("v", ""), ("at", "SECONDS")):
+        statement = f"CREATE TABLE t LOCATION '{path}' TIMESTAMP BY {column} {unit}"
+        error = refused("TIME_COLUMN_TYPE", lambda s=statement: lake.sql(s))  # type: ignore[misc]
+        assert error.place is not None
+        assert error.place.column == statement.index(f"BY {column}") + 4
+    assert lake.sql("SHOW TABLES").fetchall() == []
