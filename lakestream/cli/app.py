@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import click
 
 from lakestream import __version__
+from lakestream.cli.attach_command import attach
 from lakestream.cli.doctor_command import doctor
 from lakestream.cli.failures import status_of, wants_json
 from lakestream.cli.job_commands import job
@@ -78,6 +79,7 @@ def cli() -> None:
 cli.params.extend(global_options(root=True))
 for _command in (
     init,
+    attach,
     sql,
     run,
     serve,

@@ -14,6 +14,7 @@ from lakestream.errors import LakestreamError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
+    from lakestream.engine.inspection import Inspection
     from lakestream.lake import StreamStatus
     from lakestream.settings import Settings
     from lakestream.storage.catalog import Catalog, TableInfo
@@ -144,7 +145,9 @@ def _check_keys(title: str, info: TableInfo, table: Table) -> Iterator[Check]:
 
     if info.kind == "output" or not info.key or not capabilities(table).arrow_reads:
         return
-    repeated = count_repeated_keys(table, info.key)
+    from lakestream.engine.inspection import repeated_rows
+
+    repeated = repeated_rows(table, info.key)
     if repeated:
         yield Check(
             title,
@@ -154,15 +157,99 @@ def _check_keys(title: str, info: TableInfo, table: Table) -> Iterator[Check]:
         )
 
 
-def count_repeated_keys(table: Table, key: tuple[str, ...]) -> int:
-    """Return how many keys have more than one row at the version seen last, without a JVM."""
-    from deltalake import QueryBuilder
+def described(found: Inspection) -> Iterator[Check]:
+    """Say what a Delta table is, what lakestream can do with it, and what streams over it need."""
+    yield Check(
+        "table",
+        "ok",
+        f"{found.path}, version {found.version}: {counted(found.rows, 'row')}, "
+        f"{found.bytes / 1e6:,.1f} MB in {counted(found.files, 'file')}",
+    )
+    yield Check("columns", "ok", ", ".join(f"{name} {kind}" for name, kind in found.columns))
+    if found.partitioned_by:
+        yield Check("parts", "ok", f"partitioned by {', '.join(found.partitioned_by)}")
+    yield Check("features", "ok", ", ".join(found.features) or "none")
+    yield _way("reads", found.readable, found.slow)
+    yield _way("writes", found.writable, found.slow)
+    yield _time_of(found)
+    yield _feed_of(found)
+    yield _history_of(found)
 
-    columns = ", ".join('"' + column.replace('"', '""') + '"' for column in key)
-    repeated = f"SELECT {columns} FROM t GROUP BY {columns} HAVING count(*) > 1"  # noqa: S608 (quoted names)
-    builder = QueryBuilder().register("t", table.handle)
-    batch = builder.execute(f"SELECT count(*) AS n FROM ({repeated})").read_all()  # noqa: S608
-    return int(batch.column("n")[0].as_py())
+
+def _way(name: str, quick: bool, slow: tuple[str, ...]) -> Check:
+    how = "without Spark where little is to be done" if quick else f"by Spark, for {', '.join(slow)}"
+    return Check(name, "ok", how)
+
+
+def _time_of(found: Inspection) -> Check:
+    if found.time is None:
+        hint = "TIMESTAMP BY column MILLISECONDS names a number that is one"
+        return Check("time", "warning", "no time column: no stream can be triggered by it", hint=hint)
+    time = f"{found.time} in {found.unit.lower()}" if found.unit else found.time
+    others = f"; there are {', '.join(found.times[1:])} too" if found.times[1:] else ""
+    if found.null_times:
+        left_out = f"{time} is NULL in {counted(found.null_times, 'row')}{others}"
+        return Check("time", "warning", left_out, hint="streams leave such rows out")
+    return Check("time", "ok", f"{time}{others}")
+
+
+def _feed_of(found: Inspection) -> Check:
+    if found.has_change_feed:
+        return Check("feed", "ok", "the change data feed is on")
+    return Check(
+        "feed",
+        "wrong",
+        "the change data feed is off: streams cannot read what changes",
+        hint="lakestream attach switches it on, by a commit to the table, for which you need to write there; "
+        "or whoever does sets the table property delta.enableChangeDataFeed = true",
+    )
+
+
+def _history_of(found: Inspection) -> Check:
+    """Say what a stream that begins with the rows that are there would read and write."""
+    if found.windows is None:
+        return Check("history", "ok", f"{counted(found.rows, 'row')} to read; no statistics tell their times")
+    groups = f" for each {found.group}" if found.group else ""
+    windows = counted(found.windows, "window")
+    cost = f"{counted(found.rows, 'row')} to read, {windows} of {found.window}{groups} to write"
+    return Check("history", "ok", cost)
+
+
+def check_table(layout: Layout, name: str, *, keys: bool) -> Iterator[Check]:
+    """Check a table of the lake, ``t`` or ``db.t``; ``keys`` reads it to look for what is there twice.
+
+    Raises StatementError DATABASE_NOT_FOUND or TABLE_NOT_FOUND.
+    """
+    from lakestream.clock import SystemClock
+    from lakestream.engine.inspection import inspect
+    from lakestream.storage.catalog import Catalog
+
+    catalog = Catalog(layout, SystemClock())
+    database, _, own = name.rpartition(".")
+    info = catalog.table(database or "main", own)
+    table = catalog.handle(info)
+    unit = info.read_time.unit if info.read_time else None
+    found = inspect(table, info.time_column or None, unit)
+    yield from described(found)
+    if keys:
+        yield _repeated(info, table, found)
+
+
+def _repeated(info: TableInfo, table: Table, found: Inspection) -> Check:
+    """Look for keys in several rows, or in a table without a key for rows that are equal."""
+    from lakestream.engine.inspection import repeated_rows
+
+    simple = all(not kind.startswith(("{", "struct", "array", "map")) for _, kind in found.columns)
+    of = info.key or tuple(name for name, _ in found.columns)
+    if not found.readable or not (info.key or simple):
+        return Check("repeated", "ok", "not looked for: only Spark could")
+    repeated = repeated_rows(table, of)
+    what = f"keys ({', '.join(info.key)})" if info.key else "rows"
+    if not repeated:
+        return Check("repeated", "ok", f"no {what} in more than one row" if info.key else "no equal rows")
+    return Check(
+        "repeated", "warning", f"{repeated:,} {what} are there more than once", hint="each row counts"
+    )
 
 
 def check_streams(streams: Iterable[StreamStatus]) -> Iterator[Check]:

@@ -6,7 +6,7 @@ import sys
 
 import click
 
-from lakestream.cli.doctor import Check, Verdict, check_lake, check_machine, check_streams
+from lakestream.cli.doctor import Check, Verdict, check_lake, check_machine, check_streams, check_table
 from lakestream.cli.output import cell, print_json, wants_colour
 from lakestream.cli.session import Session, command
 from lakestream.errors import LakestreamError
@@ -15,10 +15,11 @@ _COLOURS = {"ok": "green", "warning": "yellow", "wrong": "red"}
 
 
 @command("doctor")
+@click.argument("table", required=False)
 @click.option("--skip-keys", is_flag=True, help="Do not read the tables to look for repeated keys.")
 @click.pass_obj
-def doctor(session: Session, skip_keys: bool) -> int:
-    """Check Java, jars, versions, tables and streams.
+def doctor(session: Session, table: str | None, skip_keys: bool) -> int:
+    """Check Java, jars, tables and streams; or say all of TABLE.
 
     Leaves with status 1 when something is wrong; warnings do not count.
     """
@@ -29,6 +30,10 @@ def doctor(session: Session, skip_keys: bool) -> int:
         if not session.json:
             _show(check)
 
+    if table is not None:
+        for check in check_table(session.layout(), table, keys=not skip_keys):
+            note(check)
+        return _verdict(session, checks)
     for check in check_machine(session.settings):
         note(check)
     try:
@@ -41,6 +46,10 @@ def doctor(session: Session, skip_keys: bool) -> int:
         # Without a lake the machine alone was asked about.
         verdict: Verdict = "warning" if error.code == "LAKE_NOT_GIVEN" else "wrong"
         note(Check("lake", verdict, f"{error.code}: {error.message}", error.hint))
+    return _verdict(session, checks)
+
+
+def _verdict(session: Session, checks: list[Check]) -> int:
     healthy = all(check.verdict != "wrong" for check in checks)
     if session.json:
         print_json({"healthy": healthy, "checks": checks})

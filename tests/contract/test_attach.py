@@ -1,0 +1,205 @@
+"""A Delta table of others becomes one of the lake by ``attach``, and its first stream runs as it stands."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+from click.testing import CliRunner
+from deltalake import DeltaTable, write_deltalake
+
+from lakestream import Lake
+from lakestream.cli import cli
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from click.testing import Result as Outcome
+    from pyspark.sql import SparkSession
+
+START = datetime(2025, 1, 1, tzinfo=UTC)
+
+
+def write(path: Path, times: list[datetime | None] | None = None, **columns: list[Any]) -> None:
+    count = len(next(iter(columns.values())))
+    at = [START + timedelta(minutes=20 * row) for row in range(count)] if times is None else times
+    write_deltalake(
+        str(path), pa.table({**columns, "at": pa.array(at, pa.timestamp("us", "UTC"))}), mode="append"
+    )
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    return Lake(tmp_path / "lake")
+
+
+def call(lake: Lake, *arguments: str) -> Outcome:
+    return CliRunner().invoke(cli, ["--lake", lake.root, *arguments])
+
+
+def attached(lake: Lake, path: Path, *arguments: str) -> dict[str, Any]:
+    outcome = call(lake, "--yes", "--output", "json", "attach", str(path), *arguments)
+    assert outcome.exit_code == 0, outcome.output
+    told: dict[str, Any] = json.loads(outcome.stdout)
+    return told
+
+
+def test_nothing_is_done_without_a_yes(lake: Lake, tmp_path: Path) -> None:
+    write(tmp_path / "sensors", site=["a", "b"])
+    outcome = call(lake, "attach", str(tmp_path / "sensors"))
+    assert outcome.exit_code == 2
+    assert "time     at\n" in outcome.stdout
+    assert "CONFIRMATION_NEEDED" in outcome.stderr
+    assert "switch its change data feed on" in outcome.stderr
+    assert DeltaTable(str(tmp_path / "sensors")).version() == 0
+    assert lake.sql("SHOW TABLES").fetchall() == []
+
+
+@pytest.mark.parametrize("name", ["sensors", "sen'sors 1", "größe"])
+def test_a_yes_attaches_the_table(lake: Lake, tmp_path: Path, name: str) -> None:
+    write(tmp_path / name, site=["a", "b"] * 3, celsius=[0.5 * row for row in range(6)])
+    outcome = call(lake, "--yes", "attach", str(tmp_path / name))
+    assert outcome.exit_code == 0, outcome.output
+    assert "A first stream, which can be run as it stands:" in outcome.stdout
+    assert len(lake.sql("SHOW TABLES").fetchall()) == 1
+    assert DeltaTable(str(tmp_path / name)).metadata().configuration["delta.enableChangeDataFeed"] == "true"
+
+
+def test_what_is_no_delta_table_is_refused(lake: Lake, tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    for path in ("folder", "nowhere"):
+        outcome = call(lake, "--yes", "attach", str(tmp_path / path))
+        assert (outcome.exit_code, "error[TABLE_NOT_FOUND]" in outcome.stderr) == (74, True)
+
+
+COLUMNS: dict[str, tuple[dict[str, list[Any]], str | None, str | None]] = {
+    "a site and a measure": ({"site": ["a", "b", "a", "b"], "v": [1.0, 2.0, 3.0, 4.0]}, "site", "v"),
+    "a column of names is no group": ({"id": ["a", "b", "c", "d"], "v": [1.0, 2.0, 3.0, 4.0]}, None, "v"),
+    "numbers of rows are no measure": ({"id": [1, 2, 3, 4], "n": [5, 5, 6, 6]}, None, "n"),
+    "a fraction before a whole number": ({"n": [1, 1, 2, 2], "v": [1.5, 2.5, 3.5, 4.5]}, None, "v"),
+    "nothing but times": ({"flag": [True, False, True, False]}, None, None),
+    "odd names": ({"my `site`": ["a", "b", "a", "b"], "°C": [1.0, 2.0, 3.0, 4.0]}, "my `site`", "°C"),
+}
+
+
+@pytest.mark.parametrize(("columns", "group", "number"), COLUMNS.values(), ids=COLUMNS)
+def test_columns_of_the_first_stream_are_chosen_by_looking(
+    lake: Lake, tmp_path: Path, columns: dict[str, list[Any]], group: str | None, number: str | None
+) -> None:
+    write(tmp_path / "t", **columns)
+    told = attached(lake, tmp_path / "t")
+    assert (told["table"]["group"], told["table"]["number"]) == (group, number)
+
+
+def test_a_time_without_nulls_is_taken_first(lake: Lake, tmp_path: Path) -> None:
+    zone = pa.timestamp("us", "UTC")
+    some, every = pa.array([None, START], zone), pa.array([START, START], zone)
+    write_deltalake(str(tmp_path / "t"), pa.table({"shipped": some, "ordered": every}))
+    assert attached(lake, tmp_path / "t")["table"]["times"] == ["ordered", "shipped"]
+
+
+NAIVE = [datetime(2025, 1, 1), datetime(2025, 1, 2)]  # noqa: DTZ001 - what has no zone
+KINDS: dict[str, tuple[pa.Array, str | None, str]] = {
+    "no zone": (pa.array(NAIVE, pa.timestamp("us")), None, "1h"),
+    "days": (pa.array([at.date() for at in NAIVE]), None, "1d"),
+    "seconds": (pa.array([1_735_689_600, 1_735_776_000], pa.int32()), "SECONDS", "1h"),
+    "milliseconds": (pa.array([1_735_689_600_000, 1_735_776_000_000]), "MILLISECONDS", "1h"),
+    "microseconds": (pa.array([1_735_689_600_000_000, 1_735_776_000_000_000]), "MICROSECONDS", "1h"),
+}
+
+
+@pytest.mark.parametrize(("values", "unit", "window"), KINDS.values(), ids=KINDS)
+def test_a_time_of_another_kind_is_found(
+    lake: Lake, tmp_path: Path, values: pa.Array, unit: str | None, window: str
+) -> None:
+    write_deltalake(str(tmp_path / "t"), pa.table({"id": pa.array([7, 8]), "at": values}))
+    told = attached(lake, tmp_path / "t")
+    assert (told["table"]["times"], told["table"]["unit"]) == (["at"], unit)
+    assert f"INTERVAL({window})" in told["stream"]
+    assert lake.sql("DESCRIBE t").fetchall()[1][1].upper() == "TIMESTAMP"
+
+
+def test_a_number_is_a_time_where_that_is_said(lake: Lake, tmp_path: Path) -> None:
+    write_deltalake(str(tmp_path / "t"), pa.table({"n": pa.array([7, 8])}))
+    assert attached(lake, tmp_path / "t", "--name", "u")["stream"] is None
+    lake.sql("DROP TABLE u")
+    outcome = call(lake, "--yes", "attach", str(tmp_path / "t"), "--time", "n")
+    assert (outcome.exit_code, "error[TIME_COLUMN_TYPE]" in outcome.stderr) == (2, True)
+    assert "FROM `t`" in attached(lake, tmp_path / "t", "--time", "n", "--unit", "seconds")["stream"]
+
+
+def test_what_the_statement_would_refuse_is_not_asked_about(lake: Lake, tmp_path: Path) -> None:
+    write(tmp_path / "t", v=[1.0])
+    lake.sql("CREATE TABLE u (ts TIMESTAMP, n INT)")
+    for code, arguments in (
+        ("TABLE_EXISTS", ("--name", "u")),
+        ("COLUMN_NOT_FOUND", ("--time", "no")),
+        ("TIME_COLUMN_TYPE", ("--time", "v")),
+    ):
+        outcome = call(lake, "attach", str(tmp_path / "t"), *arguments)
+        assert (outcome.exit_code, f"error[{code}]" in outcome.stderr) == (2, True), outcome.stderr
+    outcome = call(lake, "attach", f"{lake.root}/main/u", "--name", "v")
+    assert "error[LOCATION_IN_LAKE]" in outcome.stderr
+
+
+@pytest.mark.parametrize(("days", "window"), [(0.1, "1m"), (0.5, "1h"), (8, "1h"), (9, "1d"), (4_000, "1d")])
+def test_windows_are_some_hundred_at_most(lake: Lake, tmp_path: Path, days: float, window: str) -> None:
+    write(tmp_path / "t", [START, START + timedelta(days=days)], v=[1.0, 2.0])
+    assert f"INTERVAL({window})" in attached(lake, tmp_path / "t")["stream"]
+
+
+@pytest.mark.spark
+def test_the_first_stream_runs_as_it_stands(lake: Lake, tmp_path: Path, spark: SparkSession) -> None:
+    write(tmp_path / "sensors", site=["a", "b"] * 6, celsius=[0.5 * row for row in range(12)])
+    stream = attached(lake, tmp_path / "sensors")["stream"]
+    with Lake(lake.root, spark=spark) as opened:
+        opened.sql(stream)
+        assert not opened.run().failed
+        verification = opened.verify("sensors_per_hour_stream")
+        assert verification.holds
+        assert verification.equal_rows > 0
+
+
+# --- doctor TABLE ---
+
+
+def checks(lake: Lake, *arguments: str) -> tuple[int, dict[str, tuple[str, str]]]:
+    outcome = call(lake, "--output", "json", "doctor", *arguments)
+    told = json.loads(outcome.stdout)["checks"]
+    return outcome.exit_code, {check["name"]: (check["verdict"], check["found"]) for check in told}
+
+
+def test_the_doctor_says_what_a_table_can_be_used_for(lake: Lake, tmp_path: Path) -> None:
+    write(tmp_path / "t", site=["a", "a", "b", "b"], v=[1.0, 1.0, 2.0, 3.0])
+    write(tmp_path / "t", [START, None], site=["a", "a"], v=[1.0, 1.0])
+    attached(lake, tmp_path / "t")
+    status, found = checks(lake, "t")
+    assert status == 0
+    assert found["time"] == ("warning", "at is NULL in 1 row")
+    assert found["feed"][0] == found["reads"][0] == found["writes"][0] == "ok"
+    assert "6 rows to read, 61 windows of 1m for each site" in found["history"][1]
+    assert found["repeated"] == ("warning", "1 rows are there more than once")
+    assert "repeated" not in checks(lake, "main.t", "--skip-keys")[1]
+
+
+def test_the_doctor_finds_a_feed_that_is_off(lake: Lake, tmp_path: Path) -> None:
+    write(tmp_path / "t", v=[1.0])
+    attached(lake, tmp_path / "t")
+    off = {"delta.enableChangeDataFeed": "false"}
+    DeltaTable(str(tmp_path / "t")).alter.set_table_properties(off)
+    status, found = checks(lake, "t")
+    assert (status, found["feed"][0]) == (1, "wrong")
+
+
+def test_the_doctor_looks_at_keys_of_tables_of_the_lake(lake: Lake) -> None:
+    lake.sql("CREATE TABLE t (ts TIMESTAMP, n INT)")
+    lake.insert("t", [{"ts": 0, "n": 1}])
+    assert checks(lake, "t")[1]["repeated"] == ("ok", "no keys (ts) in more than one row")
+
+
+def test_the_doctor_knows_no_such_table(lake: Lake) -> None:
+    outcome = call(lake, "doctor", "t")
+    assert (outcome.exit_code, "error[TABLE_NOT_FOUND]" in outcome.stderr) == (2, True)
