@@ -7,6 +7,7 @@ table a view of itself at the tick's version.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, cast
@@ -37,6 +38,7 @@ from lakestream.language.expressions import (
 from lakestream.language.functions import Meaning
 from lakestream.language.interpolation import INTERPOLATION
 from lakestream.language.meaning import functions_in_spark, intervals_in_spark
+from lakestream.language.names import quoted
 from lakestream.language.query_clauses import INNER_WINDOW, SLICE_LIMIT
 from lakestream.language.templates import made
 from lakestream.language.versions import as_of
@@ -429,7 +431,7 @@ class _Rewriter:
         self.reads_rows = True
         # Only where it is asked for: a star means the table's own columns.
         ordered = [relation.order] if relation.order and self.orders_rows else []
-        columns = ", ".join(f"`{name}`" for name in (*relation.columns, *ordered))
+        columns = ", ".join(map(quoted, (*relation.columns, *ordered)))
         own = f"ls_trows._ls_gid = {ALIAS}._ls_gid AND ls_trows._ls_k = {ALIAS}._ls_k"
         return f"SELECT {columns} FROM ls_trows WHERE {own}"
 
@@ -437,7 +439,7 @@ class _Rewriter:
         lower, upper = table.meta.get("bounds", (None, None))
         read = Read(f"{self.views}{len(self.reads)}", relation, lower, upper)
         self.reads.append(read)
-        columns = ", ".join(f"`{name}`" for name in relation.columns)
+        columns = ", ".join(map(quoted, relation.columns))
         body = f"SELECT {columns} FROM {read.view}"
         if table.name.lower() != "%%tbname" and relation.only is not None:
             body += f" WHERE tbname = {exp.Literal.string(relation.only).sql('spark')}"
@@ -497,11 +499,17 @@ def _own_nodes(select: exp.Select) -> Iterator[exp.Expr]:
             yield node
 
 
+_UNORDERED = re.compile(r"\bmap<|\bvariant\b")
+"""What a type holds that Spark cannot order values by."""
+
+
 def _row_order(relation: Relation) -> RowOrder:
-    if relation.order is not None:
-        return RowOrder(exp.column(relation.order, quoted=True), ())
-    ties = tuple(exp.column(name, quoted=True) for name in relation.ties)
-    return RowOrder(exp.column(relation.time_column, quoted=True), ties)
+    ties = () if relation.order is not None else relation.ties
+    return RowOrder(
+        exp.column(relation.order or relation.time_column, quoted=True),
+        tuple(exp.column(name, quoted=True) for name in ties),
+        frozenset(name for name, kind in relation.types.items() if _UNORDERED.search(kind)),
+    )
 
 
 def _query_order(select: exp.Select) -> RowOrder | None:

@@ -23,6 +23,7 @@ from lakestream.compute.hoist import hoist
 from lakestream.compute.panes import partials
 from lakestream.compute.ranges import Ranges
 from lakestream.language.expressions import conjuncts
+from lakestream.language.names import quoted
 from lakestream.language.query_clauses import said
 from lakestream.triggers.assign import ORDER_OF_ROWS, PlacedGrid
 
@@ -291,7 +292,7 @@ class Evaluation:
         select = self.calculation.query
         read = self.calculation.reads[0]
         equalities, rest = _split_condition(select.args["where"].this)
-        time = f"unix_micros(`{read.relation.time_column}`)"
+        time = f"unix_micros({quoted(read.relation.time_column)})"
         source = select.args["from_"].this
         alias = source.alias
         numbered = self._numbered(f"({source.this.sql('spark')})", time)

@@ -32,13 +32,23 @@ class RowOrder:
 
     time: exp.Expr
     ties: tuple[exp.Expr, ...]
+    unordered: frozenset[str] = frozenset()
+    """The columns (in lower case) whose values Spark cannot order, such as maps; their texts decide."""
 
     def key(self, value: exp.Expr) -> exp.Expr:
         """Return the expression by which rows with this value are ordered."""
         parts = [self.time.copy(), *(tie.copy() for tie in self.ties)]
+        name = value.name.lower() if isinstance(value, exp.Column) else None
+        if name in self.unordered:
+            return call("struct", *parts, _as_text(value))
         # Arrow takes no struct with two fields of one name.
-        is_there = isinstance(value, exp.Column) and value.name.lower() in {p.name.lower() for p in parts}
+        is_there = name in {p.name.lower() for p in parts}
         return call("struct", *parts, exp.alias_(value.copy(), "_ls_v") if is_there else value.copy())
+
+
+def _as_text(value: exp.Expr) -> exp.Expr:
+    options = call("map", exp.Literal.string("ignoreNullFields"), exp.Literal.string("false"))
+    return exp.alias_(call("to_json", value.copy(), options), "_ls_v")
 
 
 def call(name: str, *arguments: exp.Expr) -> exp.Anonymous:

@@ -16,8 +16,9 @@ from lakestream.engine.instants import from_micros, latest
 from lakestream.engine.refused import spark_message
 from lakestream.engine.relations import CHANGED, EMPTY_CHANGES, empty_view
 from lakestream.engine.state import GroupState
-from lakestream.engine.stream import quoted
+from lakestream.language.names import quoted
 from lakestream.storage.delta import POSITION
+from lakestream.storage.reading import arrow_frame
 from lakestream.triggers.assign import ORDER, ORDER_OF_ROWS, Move
 
 if TYPE_CHECKING:
@@ -156,7 +157,7 @@ class Admission:
         if rows is None:
             self.spark.sql(empty_held_sql(self.stream)).createOrReplaceTempView(HELD)
             return
-        self.spark.createDataFrame(_held(rows)).coalesce(1).createOrReplaceTempView(HELD)
+        arrow_frame(self.spark, _held(rows)).coalesce(1).createOrReplaceTempView(HELD)
 
     def _mark(self, move: Move) -> None:
         """Find out which windows are over, and register their rows."""

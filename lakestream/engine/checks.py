@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from lakestream.engine.names import TBNAME, names_used
 from lakestream.errors import StatementError, StorageError, StreamError
 from lakestream.storage.delta import read_commits
+from lakestream.storage.types import ddl
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -89,15 +90,11 @@ def _difference(before: dict[str, Any], now: dict[str, Any] | None) -> str | Non
     if now is None:
         return "is gone"
     if before["type"] != now["type"]:
-        return f"became {_shown(now['type'])} instead of {_shown(before['type'])}"
+        return f"became {ddl(now['type'])} instead of {ddl(before['type'])}"
     ids = [field.get("metadata", {}).get(_COLUMN_ID) for field in (before, now)]
     if None not in ids and ids[0] != ids[1]:
         return "was dropped and made again"
     return None
-
-
-def _shown(kind: object) -> str:
-    return kind if isinstance(kind, str) else json.dumps(kind)
 
 
 # --- the output ---

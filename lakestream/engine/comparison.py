@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from lakestream.engine.stream import quoted
+from lakestream.language.names import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -114,9 +114,15 @@ class Comparison:
     def _floats(self, name: str) -> bool:
         return self.types[name] in _FLOATING
 
+    def _ordered(self, name: str) -> str:
+        """Return SQL of a column's value, or of its text where Spark puts none in order: of maps."""
+        if "map<" not in self.types[name]:
+            return quoted(name)
+        return f"to_json({quoted(name)}, map('ignoreNullFields', 'false'))"
+
     def _numbered(self, rows: DataFrame, side: str) -> DataFrame:
         """Return rows with their number among those of their key; near values are in the same order."""
-        listed = [f"{quoted(name)} AS {own}" for own, name in self._names.items()]
+        listed = [f"{self._ordered(name)} AS {own}" for own, name in self._names.items()]
         floating = [own for own in self._rest if self._floats(self._names[own])]
         exact = [own for own in self._rest if own not in floating]
         order = [*exact, *(f"CAST({own} AS FLOAT)" for own in floating), *floating]

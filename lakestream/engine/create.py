@@ -20,7 +20,7 @@ from lakestream.engine.names import TBNAME, has_subtables, trigger_fragments, vi
 from lakestream.engine.notices import event_rules
 from lakestream.engine.refused import refused
 from lakestream.engine.relations import CHANGED, EMPTY_CHANGES, FIRED, empty_view
-from lakestream.engine.stream import compile_stream, quoted, text
+from lakestream.engine.stream import compile_stream, text
 from lakestream.engine.target import (
     UNIQUE_TIMES,
     Target,
@@ -39,19 +39,23 @@ from lakestream.language.model import (
     WINDOW_CLOSE,
     CountTrigger,
     EventTrigger,
+    GroupKey,
     PeriodTrigger,
     SessionTrigger,
     SlideTrigger,
     SpanTrigger,
     StateTrigger,
 )
+from lakestream.language.names import quoted
 from lakestream.language.source import place_of
 from lakestream.storage.registry import StreamRecord
+from lakestream.storage.types import shown_type, types_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from pyspark.sql import SparkSession
+    from sqlglot import exp
 
     from lakestream.engine.stream import Stream
     from lakestream.language.model import Fragment, StreamDefinition
@@ -316,7 +320,7 @@ def _analyse_admitted(
 ) -> tuple[Stream, list[str], list[str]]:
     """As :func:`analyse`, for a stream that leaves late rows out."""
     register_empty(spark, stream)
-    stream = _with_whole_means(spark, stream)
+    stream = _without_combining(spark, stream)
     try:
         kinds = _types(spark, stream.evaluation().sql())
     except _analysis_error() as error:
@@ -324,15 +328,14 @@ def _analyse_admitted(
     return stream, [kinds[name] for name in stream.evaluation().columns], group_types
 
 
-def _with_whole_means(spark: SparkSession, stream: Stream) -> Stream:
-    """Return the stream without combined aggregates where they would round: the mean of decimals is one."""
+def _without_combining(spark: SparkSession, stream: Stream) -> Stream:
+    """Return the stream without combined aggregates where they would not give the same as whole ones."""
+    if stream.way is not Way.RANGED:
+        return stream
     query = stream.calculation.query
     having = query.args.get("having")
-    means = averaged(aggregates([*query.selects, *([having.this] if having else [])]))
-    if stream.way is not Way.RANGED or not means:
-        return stream
-    kinds = spark.sql(f"SELECT {', '.join(means)} FROM {MARKED}").dtypes
-    return replace(stream, way=Way.BY_ROW) if any(k.startswith("decimal") for _, k in kinds) else stream
+    found = aggregates([*query.selects, *([having.this] if having else [])])
+    return replace(stream, way=Way.BY_ROW) if _combined_types(spark, found, MARKED) is None else stream
 
 
 _CONDITIONS: dict[type, str] = {
@@ -490,30 +493,39 @@ def _window_of(definition: StreamDefinition) -> str:
 
 
 def _partial_types(spark: SparkSession, stream: Stream) -> dict[str, str] | None:
-    """Return the types of the partial aggregates; None where they would not give the same as whole ones.
-
-    The mean of decimals is a decimal: partial ones would round differently.
-    """
+    """Return the types of the partial aggregates; None where they would not give the same as whole ones."""
     found = distinct_aggregates(stream.calculation) if stream.way is Way.GROUPED else []
-    parts, means = partials(found), averaged(found)
+    return _combined_types(spark, found, ROWS)
+
+
+def _combined_types(spark: SparkSession, found: Sequence[exp.Expr], rows: str) -> dict[str, str] | None:
+    """Return the types of the partial aggregates of some, None where these cannot be combined.
+
+    The mean of decimals is a decimal: partial ones would round differently. Values that Spark does not
+    order, such as maps, are picked by whole aggregates only.
+    """
+    means = averaged(found)
     if means:
-        kinds = spark.sql(f"SELECT {', '.join(means)} FROM {ROWS}").dtypes
+        kinds = spark.sql(f"SELECT {', '.join(means)} FROM {rows}").dtypes
         if any(kind.startswith("decimal") for _, kind in kinds):
             return None
-    columns = [column for part in parts or [] for column in part.columns]
+    columns = [column for part in partials(found) or [] for column in part.columns]
     if not columns:
         return {}
     listed = ", ".join(f"{column.over_rows} AS {column.name}" for column in columns)
-    return dict(spark.sql(f"SELECT {listed} FROM {ROWS}").dtypes)
+    try:
+        return types_of(spark.sql(f"SELECT {listed} FROM {rows}"))
+    except _analysis_error():
+        return None
 
 
 def _types(spark: SparkSession, sql: str) -> dict[str, str]:
-    return dict(spark.sql(sql).dtypes)
+    return types_of(spark.sql(sql))
 
 
 def _types_of_each(spark: SparkSession, stream: Stream, failure: Exception) -> dict[str, str]:
     """Evaluate for one window of NULLs; the error of the calculation is the first way's if that fails too."""
-    names = {name: f"CAST(NULL AS {kind})" for name, kind in spark.table(WINDOWS).dtypes}
+    names = {name: f"CAST(NULL AS {kind})" for name, kind in types_of(spark.table(WINDOWS)).items()}
     names["_twrownum"] = "0L"
     try:
         return _types(spark, stream.evaluation().each_sql([names]))
@@ -554,14 +566,34 @@ def _register_empty(spark: SparkSession, stream: Stream) -> None:
 
 
 def _group_types(spark: SparkSession, stream: Stream) -> list[str]:
-    definition = stream.definition
-    sql = stream.changes_sql(CHANGED) if stream.assigner is None else stream.grouped_sql(CHANGED)
+    """Return the types of the groups; nothing but what stands in PARTITION BY is evaluated.
+
+    Raises StatementError EXPRESSION_INVALID, GROUP_TYPE (a value of several parts).
+    """
+    keys = stream.definition.partition_by
+    if not keys:
+        return []
+    listed = ", ".join(
+        f"{group} AS {name}" for name, group in zip(stream.group_columns, stream.groups, strict=True)
+    )
     try:
-        kinds = dict(spark.sql(sql).dtypes)
+        kinds = types_of(spark.sql(f"SELECT {listed} FROM {CHANGED}"))
     except _analysis_error() as error:
-        first = definition.partition_by[0].expression
-        raise refused("EXPRESSION_INVALID", "PARTITION BY", first, error) from None
-    return [kinds[name] for name in stream.group_columns]
+        raise refused("EXPRESSION_INVALID", "PARTITION BY", keys[0].expression, error) from None
+    for key, kind in zip(keys, kinds.values(), strict=True):
+        _refuse_group_type(key, kind)
+    return list(kinds.values())
+
+
+def _refuse_group_type(key: GroupKey, kind: str) -> None:
+    if not kind.startswith(("array<", "map<", "struct<", "variant")):
+        return
+    raise StatementError(
+        "GROUP_TYPE",
+        f"PARTITION BY {key.expression.sql} is of type {shown_type(kind)}",
+        hint=f"a part of it with a name, or its text: PARTITION BY to_json({key.expression.sql}) AS name",
+        place=place_of(key.expression),
+    )
 
 
 def _at_calculation(definition: StreamDefinition, make: _MakeShape) -> OutputShape:

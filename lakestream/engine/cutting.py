@@ -18,6 +18,7 @@ from lakestream.engine.transport import merge_spans
 from lakestream.language.model import WINDOW_CLOSE, WINDOW_OPEN
 from lakestream.notify.events import WINDOW_INVALIDATION
 from lakestream.storage.delta import read_arrow
+from lakestream.storage.reading import arrow_frame
 from lakestream.triggers.cut import DETAILS, NO_SEEDS
 
 if TYPE_CHECKING:
@@ -452,7 +453,7 @@ class Cutting:
                 EXPIRED: pa.array([list(group.expired) for group in touched], pa.list_(integer)),
             }
         )
-        self.spark.createDataFrame(cuts).coalesce(1).createOrReplaceTempView(CUTS)
+        arrow_frame(self.spark, cuts).coalesce(1).createOrReplaceTempView(CUTS)
 
     def _windows(self, touched: list[_Touched]) -> dict[int, list[dict[str, Any]]]:
         assert self.stream.cut is not None

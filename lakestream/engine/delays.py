@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from lakestream.engine.relations import STATE
 from lakestream.engine.state import DELAYS
 from lakestream.language.model import IntervalTrigger
+from lakestream.storage.reading import arrow_frame
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -91,7 +92,7 @@ def open_windows(spark: SparkSession, stream: Stream, state: GroupState) -> list
             for low in (row[several] if several else [row["resume"]])
             if low is not None
         ]
-    spark.createDataFrame(state.rows).coalesce(1).createOrReplaceTempView(STATE)
+    arrow_frame(spark, state.rows).coalesce(1).createOrReplaceTempView(STATE)
     found = spark.sql(stream.open_sql(STATE)).toArrow()
     return [*zip(found["gid"].to_pylist(), found["k"].to_pylist(), strict=True)]
 

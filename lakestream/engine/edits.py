@@ -26,7 +26,7 @@ from lakestream.storage.delta import (
     update_where,
 )
 from lakestream.storage.reading import timestamp_literal
-from lakestream.storage.types import spark_type
+from lakestream.storage.types import shown_type, spark_type
 from lakestream.storage.values import convert, parse_time, rows_of_values, sql_literal
 
 if TYPE_CHECKING:
@@ -332,7 +332,7 @@ class Editor:
         """DESCRIBE: column, type, note, comment; provenance is not shown."""
         info, _ = self._find(statement.table, database)
         rows = [
-            (column.name, column.type.upper(), _note(column, info), column.comment or "")
+            (column.name, shown_type(column.type), _note(column, info), column.comment or "")
             for column in info.columns
             if column.name not in info.hidden
         ]

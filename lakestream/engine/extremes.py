@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from lakestream.compute.calculation import ROWS
 from lakestream.engine.relations import CHANGES, EVER, EXTREMES, STATE, Relations
 from lakestream.engine.transport import SparkTransport, merge_spans
+from lakestream.storage.reading import arrow_frame
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -38,12 +39,12 @@ class Extremes:
         if suspects is None or suspects.num_rows == 0:
             self.spark.sql(NO_EXTREMES).createOrReplaceTempView(EXTREMES)
             return False
-        self.spark.createDataFrame(suspects).coalesce(1).createOrReplaceTempView(_SUSPECTS)
+        arrow_frame(self.spark, suspects).coalesce(1).createOrReplaceTempView(_SUSPECTS)
         found = self._ends(self.relations, self._near(suspects, both=both))
         if found["first"].null_count or (both and found["newest"].null_count):
             spark_way = replace(self.relations, transport=SparkTransport(self.spark, self.relations.tables))
             found = self._ends(spark_way, [EVER], reach=EVER[1] - EVER[0])
-        self.spark.createDataFrame(found).coalesce(1).createOrReplaceTempView(EXTREMES)
+        arrow_frame(self.spark, found).coalesce(1).createOrReplaceTempView(EXTREMES)
         return True
 
     @property

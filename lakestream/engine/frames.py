@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from lakestream.errors import StatementError
+from lakestream.storage.reading import plain_column
 from lakestream.storage.table import first_line
 from lakestream.storage.values import named_columns, parse_time
 
@@ -61,18 +62,17 @@ def _table_of(stream: ArrowStream) -> pa.Table:
         raise StatementError("BAD_VALUE", f"this {kind} is no Arrow table: {first_line(error)}") from error
     kept = [at for at, name in enumerate(table.column_names) if not _NAMELESS_INDEX.fullmatch(name)]
     names = [table.column_names[at] for at in kept]
-    return pa.Table.from_arrays([_plain(table.column(at)) for at in kept], names=names)
+    columns = [_plain_of(table.column_names[at], table.column(at)) for at in kept]
+    return pa.Table.from_arrays(columns, names=names)
 
 
-def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Return a column without its dictionary, and texts as the plain strings that everything takes."""
+def _plain_of(name: str, column: pa.ChunkedArray) -> pa.ChunkedArray:
     import pyarrow as pa
 
-    if not pa.types.is_dictionary(column.type):
-        return column.cast(pa.string()) if pa.types.is_string_view(column.type) else column
-    values = column.type.value_type
-    kind = pa.string() if pa.types.is_string_view(values) else values
-    return pa.chunked_array([c.dictionary.cast(kind).take(c.indices) for c in column.chunks], kind)
+    try:
+        return plain_column(column)
+    except pa.ArrowException as error:
+        raise StatementError("BAD_VALUE", f"column {name} cannot be taken: {first_line(error)}") from error
 
 
 def fitted(info: TableInfo, rows: pa.Table, schema: pa.Schema, zone: str) -> pa.Table:

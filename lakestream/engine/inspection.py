@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from deltalake import QueryBuilder
 
-from lakestream.engine.stream import quoted
 from lakestream.errors import StatementError, did_you_mean
 from lakestream.language.model import TIME_UNITS
+from lakestream.language.names import quoted
 from lakestream.storage.reading import identifier
 from lakestream.storage.table import capabilities
 from lakestream.storage.times import read_time

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from lakestream.compute.calculation import ROWS, WINDOWS
 from lakestream.compute.evaluate import Way
+from lakestream.storage.reading import arrow_frame
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -85,7 +86,7 @@ class Isolation:
 
     def _register(self, windows: pa.Table) -> None:
         """Register only these windows and their rows."""
-        chosen = self.spark.createDataFrame(windows.select(["_ls_gid", "_ls_k"]))
+        chosen = arrow_frame(self.spark, windows.select(["_ls_gid", "_ls_k"]))
         for view, whole in ((ROWS, _ALL_ROWS), (WINDOWS, _ALL_WINDOWS)):
             self.spark.table(whole).join(chosen, ["_ls_gid", "_ls_k"], "left_semi").createOrReplaceTempView(
                 view

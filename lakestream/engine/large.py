@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from lakestream.engine.faults import reach
 from lakestream.engine.points import by_columns, missing_series, type_of_spark
-from lakestream.engine.stream import quoted
 from lakestream.language.iotdb.paths import ROOT
+from lakestream.language.names import quoted
 from lakestream.storage.delta import commit, lies_behind, read_spark, timestamp_literal
 from lakestream.storage.tree import DEVICE, TIME
 

@@ -17,7 +17,6 @@ from sqlglot import exp
 from lakestream.engine.names import visible_columns
 from lakestream.engine.planner import Size, size_of, table_size
 from lakestream.engine.refused import refused, spark_message
-from lakestream.engine.stream import quoted
 from lakestream.engine.transport import ArrowTransport, SparkTransport
 from lakestream.errors import LakestreamError, NotSupportedError, Place, StatementError, StreamError
 from lakestream.language.expressions import parse_expression, place_in
@@ -26,6 +25,7 @@ from lakestream.language.iotdb.literals import written_device
 from lakestream.language.iotdb.paths import ROOT, Path, Series, node_of
 from lakestream.language.iotdb.types import SERIES_TYPES, SPARK_TYPES
 from lakestream.language.meaning import in_spark
+from lakestream.language.names import quoted
 from lakestream.language.source import place_of
 from lakestream.storage.delta import capabilities, read_commits
 from lakestream.storage.reading import plain, rows_of_files

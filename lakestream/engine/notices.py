@@ -19,6 +19,7 @@ from lakestream.language.model import ON_TIME, WINDOW_CLOSE, WINDOW_OPEN, Slidin
 from lakestream.notify.events import WINDOW_INVALIDATION, EventRules, ResultColumn, text
 from lakestream.notify.rows import closings, outbox_rows
 from lakestream.output.columns import subtable_sql
+from lakestream.storage.reading import arrow_frame
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -120,7 +121,7 @@ class Notices:
 
     def take(self, events: pa.Table) -> None:
         """Take events that were found out one by one."""
-        self._register(self.spark.createDataFrame(events))
+        self._register(arrow_frame(self.spark, events))
 
     def updated(self, rows: pa.Table) -> None:
         """Take windows that close for the first time, as the rules' ``closings_sql`` gives them."""
@@ -282,7 +283,7 @@ class Notices:
         self.relations.rows_at(version, [(low, high)])
         within = "r._ls_gid = w.gid AND r._ls_ts >= w.low AND r._ls_ts < w.high AND r._ls_ts <= w.mark"
         kept = self.spark.sql(f"SELECT w.* FROM ({windows}) w LEFT SEMI JOIN {ROWS} r ON {within}")
-        self.spark.createDataFrame(kept.toArrow()).coalesce(1).createOrReplaceTempView(view)
+        arrow_frame(self.spark, kept.toArrow()).coalesce(1).createOrReplaceTempView(view)
 
     # --- into the outbox ---
 
@@ -321,7 +322,7 @@ class Notices:
         else:
             return None
         rows = rows.select(list(self.target.shape.names))
-        self.spark.createDataFrame(rows).createOrReplaceTempView(WERE)
+        arrow_frame(self.spark, rows).createOrReplaceTempView(WERE)
         return WERE
 
     def _no_rows(self) -> DataFrame:

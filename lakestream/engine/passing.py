@@ -13,6 +13,7 @@ from lakestream.compute.evaluate import Way
 from lakestream.engine.relations import EVER
 from lakestream.engine.state import CLOSED, EXPIRED, none_listed
 from lakestream.engine.transport import merge_spans
+from lakestream.storage.reading import arrow_frame
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -124,7 +125,7 @@ class Passing:
         if groups is None or groups.num_rows == 0:
             return None
         self._read(groups)
-        self.spark.createDataFrame(groups).coalesce(1).createOrReplaceTempView(_GROUPS)
+        arrow_frame(self.spark, groups).coalesce(1).createOrReplaceTempView(_GROUPS)
         windows = self.spark.sql(self._sql()).toArrow()
         if not _told_by_time(windows):
             return None

@@ -9,8 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lakestream.compute.calculation import WINDOWS
-from lakestream.engine.stream import quoted
+from lakestream.language.names import quoted
 from lakestream.storage.delta import read_arrow
+from lakestream.storage.reading import arrow_frame
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -28,10 +29,10 @@ def register_previous(spark: SparkSession, tables: Tables, stream: Stream, targe
     """Register the values before the registered windows, by group: _ls_gid, and c1, c2, … as carried."""
     low = stream.grid.low("(min(_ls_k) - 1)", "NULL")
     starts = spark.sql(f"SELECT _ls_gid, {low} AS low FROM {WINDOWS} GROUP BY _ls_gid").toArrow()
-    spark.createDataFrame(starts).coalesce(1).createOrReplaceTempView(_STARTS)
+    arrow_frame(spark, starts).coalesce(1).createOrReplaceTempView(_STARTS)
     numbers = stream.calculation.carried
     names = [target.shape.columns[number - 1].name for number in numbers]
-    spark.createDataFrame(_rows(tables, target, names, starts)).createOrReplaceTempView(_ROWS)
+    arrow_frame(spark, _rows(tables, target, names, starts)).createOrReplaceTempView(_ROWS)
     places = target.shape.places
     values = ", ".join(f"r.{quoted(name)} AS c{number}" for name, number in zip(names, numbers, strict=True))
     spark.sql(

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from lakestream.compute.calculation import ROWS
 from lakestream.engine.names import visible_columns
-from lakestream.engine.stream import quoted
 from lakestream.engine.transport import ARROW, ArrowTransport, SparkTransport, unplaced
+from lakestream.language.names import quoted
 from lakestream.storage.delta import POSITION
 
 if TYPE_CHECKING:

@@ -109,7 +109,9 @@ class Result:
         """
         if self._spark is None:
             raise ValueError("to_spark() needs the session of the lake that gave the result")
-        return self._spark().createDataFrame(self.to_arrow())
+        from lakestream.storage.reading import arrow_frame
+
+        return arrow_frame(self._spark(), self.to_arrow())
 
     def _repr_html_(self) -> str:
         """Return the first rows as a table for notebooks, or the message."""

@@ -13,10 +13,10 @@ from lakestream.compute.targets import by_device, by_time
 from lakestream.engine.instants import instant_micros
 from lakestream.engine.points import AT, OF, Block, block_of, missing_series, type_of_arrow
 from lakestream.engine.refused import spark_message
-from lakestream.engine.stream import quoted
 from lakestream.engine.transport import ArrowTransport
 from lakestream.errors import LakestreamError, StatementError
 from lakestream.language.iotdb.paths import ROOT
+from lakestream.language.names import quoted
 from lakestream.language.source import place_of
 from lakestream.storage.datafiles import rows_between
 from lakestream.storage.delta import capabilities, read_spark

@@ -16,6 +16,7 @@ from lakestream.engine.relations import CHANGED, STATE
 from lakestream.engine.stages import by_update
 from lakestream.engine.state import nullable
 from lakestream.engine.transport import ARROW, ArrowTransport
+from lakestream.storage.reading import arrow_frame
 from lakestream.triggers.grid import ColumnGrid, FixedGrid
 
 if TYPE_CHECKING:
@@ -154,7 +155,7 @@ class Sharing:
         if not found:
             return None
         states = pa.concat_tables([nullable(state) for state in found], promote_options="default")
-        self.spark.createDataFrame(states.combine_chunks()).coalesce(1).createOrReplaceTempView(STATE)
+        arrow_frame(self.spark, states.combine_chunks()).coalesce(1).createOrReplaceTempView(STATE)
         return STATE
 
     def _rows(self, members: Sequence[Member]) -> str:

@@ -146,7 +146,7 @@ def summary_of(fired: pa.Table, groups: Sequence[str]) -> pa.Table:
         count = pc.list_value_length(fired[name]).cast("int64")
         fired = fired.set_column(fired.schema.get_field_index(name), name, count)
     wanted = [
-        *((name, "first") for name in groups),
+        *((name, "one") for name in groups),
         ("first", "min"),
         ("newest", "max"),
         *((name, "sum") for name in ("rows", "late", "windows", "again", "gone")),
@@ -188,7 +188,7 @@ def update_summary_of(updated: pa.Table, groups: Sequence[str]) -> pa.Table:
         rows = rows.append_column(name, updated[f"_ls_{name}"])
     rows = rows.append_column("rows", updated["_ls_fresh"])
     wanted = [
-        *((name, "first") for name in groups),
+        *((name, "one") for name in groups),
         *((name, "max") for name in _SAME),
         ("rows", "sum"),
         ("late", "sum"),

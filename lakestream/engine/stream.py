@@ -51,6 +51,7 @@ from lakestream.language.model import (
     SlidingTrigger,
     StateTrigger,
 )
+from lakestream.language.names import quoted
 from lakestream.language.source import place_of
 from lakestream.storage.delta import POSITION
 from lakestream.triggers.assign import ORDER, Assigner, PlacedGrid, assigner_of
@@ -498,9 +499,15 @@ class Stream:
         return f"SELECT {columns}{self._group_list()}, _ls_ts FROM {ROWS}"
 
     def late_sql(self, updated: str, upto: int) -> str:
-        """Return SQL of a detection result with the windows that changed late by an incremental one."""
+        """Return SQL of a detection result with the windows that changed late by an incremental one.
+
+        Those before the first one that there was fire too, without rows unless only the others count.
+        """
         groups = "".join(f", any_value({name}) AS {name}" for name in self.group_columns)
-        opened = "struct(max(_ls_base) + 1 AS a, least(max(_ls_base_before), max(_ls_closed_before)) AS b)"
+        last = "least(max(_ls_base_before), max(_ls_closed_before))"
+        if self.definition.options.ignore_nodata:
+            last = "CAST(NULL AS BIGINT)"
+        opened = f"struct(max(_ls_base) + 1 AS a, {last} AS b)"
         return (
             f"SELECT _ls_gid AS gid{groups}, CAST({upto} AS BIGINT) AS v, max(_ls_first) AS first, "
             f"filter(array({opened}), r -> r.a <= r.b) AS fires, "
@@ -774,11 +781,6 @@ class Stream:
 
     # --- rows that are admitted ---
 
-    def grouped_sql(self, changed: str) -> str:
-        """Return SQL of the groups of changed rows that the trigger sees."""
-        condition = f" WHERE ({self.condition})" if self.condition else ""
-        return f"SELECT {self.group_id()} AS gid{self._group_list()} FROM {changed}{condition}"
-
     @property
     def time_name(self) -> str:
         """The name of the column that a row's time comes from."""
@@ -839,11 +841,6 @@ class Stream:
             f"timestamp_micros(low) AS _twstart, timestamp_micros({last}) AS _twend, "
             f"({last} - low) div 1000L AS _twduration{local}, gid AS _tgrpid{passed} FROM {fired}"
         )
-
-
-def quoted(name: str) -> str:
-    """Return a column's name as Spark SQL takes it."""
-    return "`" + name.replace("`", "``") + "`"
 
 
 def text(value: str) -> str:
@@ -1039,13 +1036,22 @@ def _cut(trigger: RowTrigger, source: Source, zone: str, *, tells: bool) -> Cut:
 def _columns_seen(fragment: Fragment, source: Source) -> str:
     """Return SQL of the columns that a condition looks at in a row, as a JSON object."""
     known = {name.lower(): name for name in source.columns}
-    names = dict.fromkeys(
-        known[column.name.lower()]
-        for column in parse_expression(fragment).find_all(exp.Column)
-        if column.name.lower() in known
-    )
+    seen = [_path(column, source)[1][0] for column in parse_expression(fragment).find_all(exp.Column)]
+    names = dict.fromkeys(known[name.lower()] for name in seen if name.lower() in known)
     listed = ", ".join(f"{text(name)}, {quoted(name)}" for name in names)
     return f"to_json(named_struct({listed}), map('ignoreNullFields', 'false'))" if names else "'{}'"
+
+
+def _path(node: exp.Column, source: Source) -> tuple[str, list[str]]:
+    """Return the table that a column is said to be of, its name, and those of the fields in it.
+
+    So ``t.customer.id`` is of t, and ``customer.id`` of no table (an empty text).
+    """
+    nested = {column.name.lower() for column in source.info.columns if "<" in column.type}
+    qualifier, names = "", [part.name for part in node.parts]
+    while len(names) > 1 and names[0].lower() not in nested:
+        qualifier = names.pop(0)
+    return qualifier, names
 
 
 def _row_expression(fragment: Fragment, source: Source, zone: str) -> str:
@@ -1056,12 +1062,13 @@ def _row_expression(fragment: Fragment, source: Source, zone: str) -> str:
     def resolve(node: exp.Expr) -> exp.Expr:
         if not isinstance(node, exp.Column):
             return node
-        name = node.name.lower()
-        if node.table.lower() not in tables:
+        qualifier, (written, *fields) = _path(node, source)
+        name = written.lower()
+        if qualifier.lower() not in tables:
             raise StatementError(
                 "COLUMN_NOT_FOUND",
-                f"{node.table}.{node.name} is no column of {source.info.database}.{source.info.name}",
-                hint=node.name,
+                f"{qualifier}.{written} is no column of {source.info.database}.{source.info.name}",
+                hint=written,
                 place=place_in(fragment, node),
             )
         if name == TBNAME:
@@ -1071,11 +1078,14 @@ def _row_expression(fragment: Fragment, source: Source, zone: str) -> str:
         if name not in known:
             raise StatementError(
                 "COLUMN_NOT_FOUND",
-                f"{source.info.database}.{source.info.name} has no column {node.name}",
-                hint=did_you_mean(node.name, source.columns),
+                f"{source.info.database}.{source.info.name} has no column {written}",
+                hint=did_you_mean(written, source.columns),
                 place=place_in(fragment, node),
             )
-        return exp.column(known[name], quoted=True)
+        found: exp.Expr = exp.column(known[name], quoted=True)
+        for field in fields:
+            found = exp.Dot(this=found, expression=exp.to_identifier(field, quoted=True))
+        return found
 
     tree = in_spark(parse_expression(fragment), Meaning(zone), fragment)
     return str(tree.transform(resolve).sql("spark"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from lakestream.engine.stream import Stream
-    from lakestream.language.model import StreamDefinition
+    from lakestream.language.model import Fragment, StreamDefinition
     from lakestream.storage.catalog import Catalog, TableInfo
 
 AT = "_ls_at"
@@ -69,8 +70,9 @@ def output_shape(
     """Return the columns that a stream's output has; types are Spark's.
 
     ``zone`` is the lake's time zone. Raises StatementError COLUMN_COUNT, COLUMN_NAME_MISSING,
-    DUPLICATE_COLUMN, FIRST_COLUMN_NOT_TIME.
+    DUPLICATE_COLUMN, FIRST_COLUMN_NOT_TIME, TYPE_NOT_STORABLE, NON_DETERMINISTIC.
     """
+    _refuse_unsorted(definition.calculation)
     results = result_names(definition, names)
     labels = _labels(definition, len(results))
     columns = [
@@ -109,20 +111,34 @@ def _labels(definition: StreamDefinition, count: int) -> list[str]:
     return ["" if given_name(item) else text_of(item) for item in items]
 
 
-_NESTED_OR_FOREIGN = ("interval", "variant", "map", "array", "struct")
-"""What the types of results begin with that no column of a lake's table has."""
+_FOREIGN = re.compile(r"\b(?:interval|variant|void)\b(?![:`])")
+"""What no column of a lake's table has in its type, wherever it stands there; not a field of that name."""
 
 
 def _storable(name: str, kind: str) -> str:
     if kind == "void":
         return "string"
-    if kind.startswith(_NESTED_OR_FOREIGN):
+    if _FOREIGN.search(kind):
         raise StatementError(
             "TYPE_NOT_STORABLE",
             f"the result column {name} is of type {kind}, which a table cannot hold",
-            hint="convert it: an interval to a number of milliseconds, what is nested with CAST(… AS STRING)",
+            hint="convert it: an interval to a number of milliseconds, another one with CAST(… AS STRING)",
         )
     return kind
+
+
+def _refuse_unsorted(fragment: Fragment) -> None:
+    """Refuse arrays of a window's values as they come: a row that is read elsewhere would change them."""
+    for item in parse_query(fragment).selects:
+        inner = item.unalias()
+        inner = inner.this if isinstance(inner, exp.Filter) else inner
+        if isinstance(inner, (exp.ArrayAgg, exp.ArrayUniqueAgg)):
+            raise StatementError(
+                "NON_DETERMINISTIC",
+                f"{item.unalias().sql('spark')} has no order, a stream must give the same each time",
+                hint="array_sort(…) around it",
+                place=place_in(fragment, item),
+            )
 
 
 def _tags(definition: StreamDefinition, group_types: Sequence[str], zone: str) -> list[OutputColumn]:

@@ -37,12 +37,15 @@ from lakestream.engine.stages import (
     stages,
 )
 from lakestream.engine.state import GroupState, summary_of, summary_sql
-from lakestream.engine.stream import Part, quoted
+from lakestream.engine.stream import Part
 from lakestream.engine.transport import ARROW, Kept, SparkTransport, fits_here, frame_of, merge_spans
 from lakestream.engine.updated import Updated, check_windows, count_of, late_spans, least, picked
 from lakestream.engine.updating import Updating
 from lakestream.engine.write import windows_of_part, write_errors, write_part, write_result
+from lakestream.language.names import quoted
 from lakestream.storage.delta import capabilities, read_arrow, rows_between
+from lakestream.storage.reading import arrow_frame
+from lakestream.storage.types import types_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -195,7 +198,7 @@ class Tick:
         self.outcome.windows = fired.num_rows
         if not fired.num_rows:
             return
-        self.spark.createDataFrame(fired).createOrReplaceTempView(FIRED)
+        arrow_frame(self.spark, fired).createOrReplaceTempView(FIRED)
         self.spark.sql(self.stream.windows_sql(FIRED, 0)).createOrReplaceTempView(WINDOWS)
         if self._notices is not None:
             self._notices.fired(FIRED)
@@ -337,7 +340,7 @@ class Tick:
         Where the output has the window before it, they had begun: only that tells of what is left out there.
         """
         known = self.spark.sql(self.relations.begun_sql(self.plan.upto, STATE, part, self._begun_before))
-        self.spark.createDataFrame(known.toArrow()).coalesce(1).createOrReplaceTempView(STATE)
+        arrow_frame(self.spark, known.toArrow()).coalesce(1).createOrReplaceTempView(STATE)
 
     def _begun_before(self, first: FirstWindow) -> str:
         """Return SQL of the groups of which the output has the window before a part's first one."""
@@ -423,7 +426,7 @@ class Tick:
 
     def _take_late(self, told: pa.Table, late: pa.Table) -> None:
         """Have the windows that changed after they had fired computed again, from the source as it is."""
-        self.spark.createDataFrame(told).coalesce(1).createOrReplaceTempView(UPDATED)
+        arrow_frame(self.spark, told).coalesce(1).createOrReplaceTempView(UPDATED)
         self.spark.sql(self.stream.late_sql(UPDATED, self.plan.upto)).createOrReplaceTempView(FIRED)
         self._spans = merge_spans(late_spans(late))
         self._settled = True
@@ -492,7 +495,7 @@ class Tick:
             return None
         gids, lows = zip(*sorted(found), strict=True)
         shown = pa.table({"gid": pa.array(gids, pa.int64()), "low": pa.array(lows, pa.int64())})
-        self.spark.createDataFrame(shown).coalesce(1).createOrReplaceTempView(_SHOWN)
+        arrow_frame(self.spark, shown).coalesce(1).createOrReplaceTempView(_SHOWN)
         return f"SELECT gid, collect_list(low) AS lows FROM {_SHOWN} GROUP BY gid"
 
     def _cut(self, *, may_pass: bool) -> None:
@@ -552,13 +555,13 @@ class Tick:
             return
         if self._notices is not None:
             self._notices.take(found.events)
-        self.spark.createDataFrame(found.fired).createOrReplaceTempView(FIRED)
+        arrow_frame(self.spark, found.fired).createOrReplaceTempView(FIRED)
         self._settled, self._spans = True, found.spans
         self._replaced = [found.gone] if found.gone.num_rows else []
 
     def _state_view(self) -> None:
         if self.state.rows is not None and len(self.state):
-            self.spark.createDataFrame(self.state.rows).coalesce(1).createOrReplaceTempView(STATE)
+            arrow_frame(self.spark, self.state.rows).coalesce(1).createOrReplaceTempView(STATE)
             return
         self.spark.sql(self.stream.empty_state_sql(CHANGES)).createOrReplaceTempView(STATE)
 
@@ -764,19 +767,19 @@ def _each_window(spark: SparkSession, stream: Stream, *, retracts: bool, settled
 
     evaluation = stream.evaluation(retracts=retracts, settled=settled)
     windows = spark.sql(evaluation.fired_sql())
-    names = windows.columns
-    listed = ", ".join(_as_literal(name, kind) for name, kind in windows.dtypes)
+    kinds = types_of(windows)
+    listed = ", ".join(_as_literal(name, kind) for name, kind in kinds.items())
     windows.createOrReplaceTempView("ls_each")
     literals = [
-        dict(zip(names, row, strict=True)) for row in spark.sql(f"SELECT {listed} FROM ls_each").collect()
+        dict(zip(kinds, row, strict=True)) for row in spark.sql(f"SELECT {listed} FROM ls_each").collect()
     ]
     if not literals:
-        nothing = {name: f"CAST(NULL AS {kind})" for name, kind in windows.dtypes}
+        nothing = {name: f"CAST(NULL AS {kind})" for name, kind in kinds.items()}
         return spark.sql(evaluation.each_sql([nothing])).limit(0)
     batches = [literals[at : at + BATCH] for at in range(0, len(literals), BATCH)]
     # One batch after the other: joins of all of them at once would hold as many broadcasts in memory.
     results = [spark.sql(evaluation.each_sql(batch)).toArrow() for batch in batches]
-    return spark.createDataFrame(pa.concat_tables(results)).coalesce(1)
+    return arrow_frame(spark, pa.concat_tables(results)).coalesce(1)
 
 
 def _as_literal(name: str, kind: str) -> str:

@@ -20,6 +20,7 @@ from lakestream.storage.delta import (
     read_arrow,
     read_spark,
 )
+from lakestream.storage.reading import arrow_frame
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -47,7 +48,7 @@ def frame_of(spark: SparkSession, rows: Rows) -> DataFrame:
     """Return rows that are here, or in Spark already, as a DataFrame."""
     import pyarrow as pa
 
-    return spark.createDataFrame(rows) if isinstance(rows, pa.Table) else rows
+    return arrow_frame(spark, rows) if isinstance(rows, pa.Table) else rows
 
 
 class Kept:
@@ -116,7 +117,7 @@ class ArrowTransport:
 
     def frame(self, rows: pa.Table) -> DataFrame:
         """Return Arrow rows as a DataFrame of one partition."""
-        return self._spark.createDataFrame(rows).coalesce(1)
+        return arrow_frame(self._spark, rows).coalesce(1)
 
     def changes(self, path: str, after: int, upto: int, columns: Sequence[str]) -> DataFrame:
         """Read the change feed by delta-rs."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from lakestream.engine.stream import quoted
 from lakestream.errors import StreamError
+from lakestream.language.names import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -85,6 +85,17 @@ def windows_passed(groups: pa.Table) -> int:
     return int(pc.sum(pc.max_element_wise(passed, 0)).as_py() or 0)
 
 
+def windows_opened(groups: pa.Table, start: str) -> int:
+    """Return how many windows of groups lie before the first one that they had: what an early row opens.
+
+    ``start`` names the column with the last window that ended before the group's first row.
+    """
+    import pyarrow.compute as pc
+
+    last = pc.min_element_wise(groups[f"{start}_before"], groups["closed_before"])
+    return int(pc.sum(pc.max_element_wise(pc.subtract(last, groups[start]), 0)).as_py() or 0)
+
+
 def most_windows(groups: pa.Table, step_us: int, overlap: int) -> int:
     """Return how many windows the changed rows of judged groups are in at most."""
     import pyarrow.compute as pc
@@ -101,8 +112,8 @@ def check_windows(count: int, most: int) -> None:
         raise StreamError(
             "TOO_MANY_WINDOWS",
             f"one tick would make {count:,} windows fire, more than {most:,}",
-            hint="a row far in the future? delete it and resynchronise (RECALCULATE STREAM … RESYNC), "
-            "or raise the setting max_windows_per_tick",
+            hint="a row far in the future, or in the past? delete it and resynchronise "
+            "(RECALCULATE STREAM … RESYNC), or raise the setting max_windows_per_tick",
         )
 
 

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from lakestream.compute.incremental import GROUP_TOLD, RESULT
 from lakestream.engine.relations import CHANGED, GROUPS, PRESENT, STATE, UPDATED
 from lakestream.engine.state import GroupState, summary_in_steps, update_summary_of
-from lakestream.engine.stream import quoted
 from lakestream.engine.transport import ArrowTransport, SparkTransport, fits_here, frame_of, merge_spans
 from lakestream.engine.updated import (
     TOLD,
@@ -25,10 +24,13 @@ from lakestream.engine.updated import (
     least,
     most_windows,
     picked,
+    windows_opened,
     windows_passed,
     with_groups,
 )
+from lakestream.language.names import quoted
 from lakestream.storage.delta import capabilities, rows_between
+from lakestream.storage.reading import arrow_frame
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -78,7 +80,7 @@ class Updating:
 
     def _open_windows(self, groups: pa.Table) -> pa.Table | None:
         """Compute the open windows of groups from the source as it was before the tick."""
-        self.spark.createDataFrame(groups).coalesce(1).createOrReplaceTempView(STATE)
+        arrow_frame(self.spark, groups).coalesce(1).createOrReplaceTempView(STATE)
         spans = self._open_spans()
         if not spans:
             return None
@@ -113,7 +115,7 @@ class Updating:
         """
         known = state.merged()
         if known is not None:
-            self.spark.createDataFrame(known).coalesce(1).createOrReplaceTempView(STATE)
+            arrow_frame(self.spark, known).coalesce(1).createOrReplaceTempView(STATE)
         view = None if known is None else STATE
         opened = bool(state.opened is not None and state.opened.num_rows)
         in_steps = isinstance(self.relations.transport, SparkTransport)
@@ -126,7 +128,7 @@ class Updating:
         """
         if self.rules is None:
             return self._told_apart(rows)
-        self.spark.createDataFrame(rows).createOrReplaceTempView(UPDATED)
+        arrow_frame(self.spark, rows).createOrReplaceTempView(UPDATED)
         sql = self.rules.closings_sql(f"SELECT * FROM {UPDATED}")
         return self._told_apart(self.spark.sql(sql).toArrow())
 
@@ -141,7 +143,7 @@ class Updating:
     def _told_apart(self, rows: pa.Table) -> Updated:
         """Return the result of one update query as what is due, what is kept and what is told."""
         summary = update_summary_of(rows, self.stream.group_columns)
-        self._check_passed(summary)
+        self._check_passed(summary, "base")
         fired = rows.filter(rows[RESULT])
         due = fired.select(list(self.target.shape.names))
         told = rows.filter(is_told(rows))
@@ -153,8 +155,8 @@ class Updating:
         incremental = self._incremental
         fresh, held = self.stream.fresh_sql(CHANGED), self.target.shape.of_groups()
         groups = self.spark.sql(incremental.groups_sql(fresh, state, held)).toArrow()
-        self._check_passed(groups)
-        self.spark.createDataFrame(groups).createOrReplaceTempView(GROUPS)
+        self._check_passed(groups, "start")
+        arrow_frame(self.spark, groups).createOrReplaceTempView(GROUPS)
         selected, clock = self.target.shape.listed(with_groups=True), self.plan.clock_us
         windows = self.spark.sql(
             incremental.windows_sql(fresh, state, GROUPS, selected, [*held], opened=opened, clock_us=clock)
@@ -213,6 +215,6 @@ class Updating:
         gaps = columns_of(self._results_of(self.spark.sql(sql)), names)
         return (found, gaps), windows_passed(groups)
 
-    def _check_passed(self, groups: pa.Table) -> None:
+    def _check_passed(self, groups: pa.Table, start: str) -> None:
         if not self._incremental.only_with_rows:
-            check_windows(windows_passed(groups), self.max_windows)
+            check_windows(windows_passed(groups) + windows_opened(groups, start), self.max_windows)

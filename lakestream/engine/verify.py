@@ -36,10 +36,11 @@ from lakestream.engine.replay import Recorded, Replay, goes_by_ticks
 from lakestream.engine.stages import needs_rows
 from lakestream.engine.standing import EVENT_KEY, EVENT_TYPES, standing_events
 from lakestream.engine.state import GroupState
-from lakestream.engine.stream import quoted
 from lakestream.engine.tick import evaluated_sql
 from lakestream.engine.transport import SPARK
+from lakestream.language.names import quoted
 from lakestream.storage.delta import changes_spark, read_commits, read_spark
+from lakestream.storage.reading import arrow_frame
 from lakestream.storage.registry import TickPlan
 from lakestream.triggers.cut import NO_SEEDS
 
@@ -397,7 +398,7 @@ class Verifier:
         windows = self.stream.windows_sql(FIRED, 0)
         if self._first_rows is not None:
             # Deletes may have moved a group's first row: windows before it are gone, unless recalculated.
-            self.spark.createDataFrame(self._first_rows).coalesce(1).createOrReplaceTempView(GROUPS)
+            arrow_frame(self.spark, self._first_rows).coalesce(1).createOrReplaceTempView(GROUPS)
             again = self.stream.detection.windows_sql(_RECALCULATED)
             windows = (
                 f"SELECT w.* FROM ({windows}) w JOIN {GROUPS} g ON g.gid = w._ls_gid "

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lakestream.engine.faults import reach
-from lakestream.engine.stream import quoted
+from lakestream.language.names import quoted
 from lakestream.output.columns import Provenance, micros
 from lakestream.storage.delta import (
     CommitTag,
@@ -19,9 +19,10 @@ from lakestream.storage.delta import (
     text_literal,
     timestamp_literal,
 )
+from lakestream.storage.reading import arrow_frame, instant_literal
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
     import pyarrow as pa
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -95,10 +96,12 @@ def _replace_part(
 ) -> Written:
     by_arrow = hasattr(rows, "num_rows")
     kept: Any = rows if by_arrow else rows.persist()
+    literal = instant_literal if by_arrow else timestamp_literal  # Spark takes its own only
+    predicate = _part_predicate(target.shape.places, part, literal)
     try:
         count = int(kept.num_rows if by_arrow else kept.count())
         reach("C6a")
-        result = commit(table, kept, tag, replace=_part_predicate(target.shape.places, part))
+        result = commit(table, kept, tag, replace=predicate)
         reach("C6b")
     finally:
         if not by_arrow:
@@ -149,19 +152,20 @@ def _tag(app: str, plan: TickPlan, epoch: int) -> CommitTag:
     return CommitTag(app, plan.tick, metadata)
 
 
-def _part_predicate(places: Provenance, part: Part) -> str:
+def _part_predicate(places: Provenance, part: Part, literal: Callable[[int], str] = instant_literal) -> str:
+    """Return the predicate of the rows of a part's windows; ``literal`` writes an instant."""
     group, start, end = places.group, places.start, places.end
     parts = [f"{start} IS NOT NULL"]
     if part.overlap_us is not None:
-        parts.append(f"{end} > {timestamp_literal(part.overlap_us)}")
+        parts.append(f"{end} > {literal(part.overlap_us)}")
     if part.from_us is not None:
-        parts.append(f"{start} >= {timestamp_literal(part.from_us)}")
+        parts.append(f"{start} >= {literal(part.from_us)}")
     if part.to_us is not None:
-        parts.append(f"{start} < {timestamp_literal(part.to_us)}")
+        parts.append(f"{start} < {literal(part.to_us)}")
     if part.over_us is not None:
-        parts.append(f"{end} <= {timestamp_literal(part.over_us)}")
+        parts.append(f"{end} <= {literal(part.over_us)}")
     of_groups = " OR ".join(
-        f"({group} = {gid} AND {start} >= {timestamp_literal(low)} AND {start} < {timestamp_literal(high)})"
+        f"({group} = {gid} AND {start} >= {literal(low)} AND {start} < {literal(high)})"
         for gid, low, high in part.groups
     )
     return " AND ".join([*parts, *([f"({of_groups})"] if of_groups else [])])
@@ -218,12 +222,12 @@ def _windows_predicate(places: Provenance, windows: Sequence[tuple[int, int]]) -
     group, start = places.group, places.start
     if len(windows) > MAX_LITERALS:
         starts = [low for _, low in windows]
-        return f"{start} >= {timestamp_literal(min(starts))} AND {start} <= {timestamp_literal(max(starts))}"
+        return f"{start} >= {instant_literal(min(starts))} AND {start} <= {instant_literal(max(starts))}"
     by_group: dict[int, set[int]] = {}
     for gid, low in windows:
         by_group.setdefault(gid, set()).add(low)
     return " OR ".join(
-        f"({group} = {gid} AND {start} IN ({', '.join(timestamp_literal(low) for low in sorted(lows))}))"
+        f"({group} = {gid} AND {start} IN ({', '.join(instant_literal(low) for low in sorted(lows))}))"
         for gid, lows in by_group.items()
     )
 
@@ -236,7 +240,7 @@ def _keys_predicate(target: Target, rows: pa.Table) -> str:
     times = micros(rows, time)
     name = identifier(time)
     if rows.num_rows > MAX_LITERALS:
-        return f"{name} >= {timestamp_literal(min(times))} AND {name} <= {timestamp_literal(max(times))}"
+        return f"{name} >= {instant_literal(min(times))} AND {name} <= {instant_literal(max(times))}"
     others = [column for column in target.shape.key if column != time]
     by_rest: dict[tuple[Any, ...], set[int]] = {}
     for at, instant in enumerate(times):
@@ -245,7 +249,7 @@ def _keys_predicate(target: Target, rows: pa.Table) -> str:
         "("
         + " AND ".join(
             [
-                f"{name} IN ({', '.join(timestamp_literal(value) for value in sorted(lows))})",
+                f"{name} IN ({', '.join(instant_literal(value) for value in sorted(lows))})",
                 *(_equals(column, value) for column, value in zip(others, rest, strict=True)),
             ]
         )
@@ -381,14 +385,14 @@ def _rewritten_by_spark(
     if not ranges:
         return rows, None
     predicate = " OR ".join(
-        f"(`{column}` >= {timestamp_literal(low)} AND `{column}` <= {timestamp_literal(high)})"
+        f"({quoted(column)} >= {timestamp_literal(low)} AND {quoted(column)} <= {timestamp_literal(high)})"
         for column, low, high in ranges
     )
     old = spark.read.format("delta").option("versionAsOf", table.refresh()).load(table.path).where(predicate)
     provenance = target.shape.provenance
     if again is not None and provenance:
         group, start = provenance.group, provenance.start
-        gone = spark.createDataFrame(again).selectExpr(f"gid AS {group}", f"timestamp_micros(low) AS {start}")
+        gone = arrow_frame(spark, again).selectExpr(f"gid AS {group}", f"timestamp_micros(low) AS {start}")
         old = old.join(gone, [group, start], "left_anti")
     key = [*target.shape.key]
     if provenance and not target.appends:
@@ -416,10 +420,8 @@ def _replaced_ranges(target: Target, rows: DataFrame, again: pa.Table | None) ->
     """Return (column, first µs, last µs) of where replaced rows lie: windows that go, keys written anew."""
     provenance = target.shape.provenance
     column = provenance.start if target.appends and provenance else target.info.time_column
-    low, high = rows.selectExpr(f"unix_micros(min(`{column}`))", f"unix_micros(max(`{column}`))").head() or (
-        None,
-        None,
-    )
+    ends = [f"unix_micros({end}({quoted(column)}))" for end in ("min", "max")]
+    low, high = rows.selectExpr(*ends).head() or (None, None)
     ranges = [] if low is None or high is None else [(column, low, high)]
     if again is not None and again.num_rows and provenance:
         starts = again["low"].to_pylist()

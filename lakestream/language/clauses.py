@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lakestream.language.model import GroupKey, TagDefinition
+from lakestream.language.names import stored_name
 from lakestream.language.notification import read_notify
 from lakestream.language.options import read_options
 from lakestream.language.tables import type_name
@@ -77,7 +78,10 @@ def read_group_keys(reader: Reader, draft: Draft, one: Callable[[Reader], GroupK
 def _group_key(reader: Reader) -> GroupKey:
     first = reader.peek()
     begin = reader.at
-    expression = reader.until(lambda: _ends_key(reader), "a column of PARTITION BY")
+    # A key has to stand here: a column may be called like the clause TAGS.
+    is_column = reader.sees("TAGS")
+    ends = lambda: _ends_key(reader) and not (is_column and reader.at == begin)  # noqa: E731
+    expression = reader.until(ends, "a column of PARTITION BY")
     words = reader.words[begin : reader.at]
     alias = reader.column_name("an alias") if _has_alias(reader) and reader.accept("AS") else None
     plain = _plain_column(words)
@@ -90,7 +94,7 @@ def _group_key(reader: Reader) -> GroupKey:
             word=first,
             hint=f"PARTITION BY {expression.sql} AS name",
         )
-    return GroupKey(expression, alias or plain or "")
+    return GroupKey(expression, alias or stored_name(plain or ""))
 
 
 def _plain_column(words: list[Word]) -> str | None:

@@ -72,12 +72,26 @@ def check_column_name(name: str, place: Place) -> str:
 
     Names beginning with ``_ls_`` are the hidden columns of output tables.
     """
+    return _accept(name, _column_reason(name), place)
+
+
+def _column_reason(name: str) -> str:
     reason = _reason(name)
     if not reason and _COLUMN_REFUSED.search(name):
         reason = "Delta Lake allows no blank and none of , ; { } ( ) = in a column's name"
     if not reason and name.lower().startswith("_ls_"):
         reason = "names beginning with _ls_ are lakestream's own"
-    return _accept(name, reason, place)
+    return reason
+
+
+def stored_name(name: str) -> str:
+    """Return what a column of that name, which another table has, is called in a table of a lake."""
+    return name_of_text(name) if _column_reason(name) else name
+
+
+def quoted(name: str) -> str:
+    """Return a column's name as Spark SQL takes it."""
+    return "`" + name.replace("`", "``") + "`"
 
 
 def name_of_text(text: str) -> str:

@@ -167,7 +167,7 @@ def _located(reader: Reader, name: TableName, *, if_not_exists: bool) -> CreateT
     if not reader.accept("TIMESTAMP", "BY"):
         return CreateTable(name, (), (), if_not_exists, location)
     word = reader.peek()
-    time = reader.column_name()
+    time, _ = reader.identifier("a column's name")
     unit = next((unit for unit in TIME_UNITS if reader.accept(unit)), None)
     place = reader.place(word)
     return CreateTable(name, (), (), if_not_exists, location, time, time_unit=unit, time_place=place)

@@ -15,6 +15,7 @@ from lakestream.errors import StatementError, did_you_mean
 from lakestream.language.expressions import parse_expression, place_in
 from lakestream.language.functions import Meaning
 from lakestream.language.meaning import in_spark
+from lakestream.language.names import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -92,7 +93,7 @@ class OutputColumn:
     @property
     def selected(self) -> str:
         """The column as an item of a select list."""
-        return f"CAST({self.sql} AS {self.type}) AS `{self.name}`"
+        return f"CAST({self.sql} AS {self.type}) AS {quoted(self.name)}"
 
 
 def _squeezed(text: str) -> str:
@@ -124,7 +125,7 @@ class OutputShape:
         """
         known = {name: held for held, name in self.held_by_groups.items()} if with_groups else {}
         listed = ", ".join(
-            f"{known[column.name]} AS `{column.name}`" if column.name in known else column.selected
+            f"{known[column.name]} AS {quoted(column.name)}" if column.name in known else column.selected
             for column in self.columns
         )
         return f"{listed}, {self.provenance.selected}" if self.provenance else listed
@@ -149,7 +150,7 @@ class OutputShape:
     @property
     def nothing(self) -> str:
         """SQL of one row of NULLs with all columns that are written."""
-        listed = ", ".join(f"CAST(NULL AS {kind}) AS `{name}`" for name, kind in self.types.items())
+        listed = ", ".join(f"CAST(NULL AS {kind}) AS {quoted(name)}" for name, kind in self.types.items())
         return f"SELECT {listed}"
 
     @property
@@ -169,10 +170,10 @@ class OutputShape:
         first = self.columns[0]
         order = "_ls_high AS _ls_order, _ls_gid AS _ls_then"
         rows = f"SELECT {listed}, {order} FROM ({evaluated}) WHERE {first.sql} IS NOT NULL"
-        names = ", ".join(f"`{name}`" for name in self.names)
+        names = ", ".join(map(quoted, self.names))
         if unique:
             return f"SELECT {names} FROM ({rows})"
-        key = ", ".join(f"`{name}`" for name in self.key)
+        key = ", ".join(map(quoted, self.key))
         latest = f"row_number() OVER (PARTITION BY {key} ORDER BY _ls_order DESC, _ls_then DESC)"
         return f"SELECT {names} FROM (SELECT *, {latest} AS _ls_rank FROM ({rows})) WHERE _ls_rank = 1"
 

@@ -15,6 +15,7 @@ from urllib.parse import unquote
 from weakref import WeakKeyDictionary
 
 from lakestream.errors import StreamError
+from lakestream.language.names import quoted
 from lakestream.storage import files
 from lakestream.storage.changes import CHANGE_TYPE, COMMIT_VERSION, checked_commits
 from lakestream.storage.datafiles import data_files, is_elsewhere
@@ -81,7 +82,7 @@ def arrivals_spark(
             _refuse_lost(table, own)
             kind = CHANGE_TYPE if changed else f"'insert' AS {CHANGE_TYPE}"
             rows = _rows_of_files(spark, table, own, columns, [CHANGE_TYPE] if changed else [])
-            rows = rows.selectExpr(*map(_quoted, columns), COMMIT_VERSION, POSITION, kind)
+            rows = rows.selectExpr(*map(quoted, columns), COMMIT_VERSION, POSITION, kind)
             parts.append(rows.where(f"{CHANGE_TYPE} IN {_WRITTEN}"))
     return timed_spark(table.time, parts[0].unionByName(parts[1]) if len(parts) > 1 else parts[0])
 
@@ -206,9 +207,9 @@ def _rows_of_files(
     paths = [files.join(table.path, one.file.path) for one in placed]
     rows = spark.read.schema(chosen).parquet(*paths).select("*", "_metadata.file_name", "_metadata.row_index")
     typed = [
-        F.col(_quoted(name)).cast(schema[name].dataType).alias(name)
+        F.col(quoted(name)).cast(schema[name].dataType).alias(name)
         if name in by_partition
-        else F.col(_quoted(name))
+        else F.col(quoted(name))
         for name in columns
     ]
     return _with_places(rows, placed, by_partition).select(*typed, *more, COMMIT_VERSION, POSITION)
@@ -294,18 +295,18 @@ def placed_rows_spark(
     else:
         rows = _rows_of_files(spark, table, placed, asked, [])
     rows = timed_spark(table.time, rows)
-    at = f"unix_micros(CAST({_quoted(time)} AS TIMESTAMP))"
+    at = f"unix_micros(CAST({quoted(time)} AS TIMESTAMP))"
     inside = rows.where(f"{at} >= {span[0]}L AND {at} < {span[1]}L") if time else rows
-    return inside.select(*map(_quoted, columns), COMMIT_VERSION, POSITION)
+    return inside.select(*map(quoted, columns), COMMIT_VERSION, POSITION)
 
 
 def _numbered(spark: SparkSession, table: Table, version: int, columns: Sequence[str]) -> DataFrame:
     """Return all rows as Delta reads them, each with its number in its file: it reads a file in order."""
     rows = spark.read.format("delta").option("versionAsOf", version).load(table.path)
     metadata = ["_metadata.file_name", "_metadata.file_block_start AS _ls_block"]
-    read = rows.selectExpr(*map(_quoted, columns), *metadata, "monotonically_increasing_id() AS _ls_read")
+    read = rows.selectExpr(*map(quoted, columns), *metadata, "monotonically_increasing_id() AS _ls_read")
     number = "row_number() OVER (PARTITION BY file_name ORDER BY _ls_block, _ls_read)"
-    return read.selectExpr(*map(_quoted, columns), "file_name", f"{number} - 1L AS row_index")
+    return read.selectExpr(*map(quoted, columns), "file_name", f"{number} - 1L AS row_index")
 
 
 def _files_in_order(table: Table, version: int) -> list[_Placed]:
@@ -385,7 +386,3 @@ def _log_begins(table: Table, version: int) -> int:
         else:
             low = middle + 1
     return low
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"

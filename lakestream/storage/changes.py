@@ -7,6 +7,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from lakestream.errors import StreamError
+from lakestream.language.names import quoted
 from lakestream.storage.log import CommitInfo, read_commits
 from lakestream.storage.reading import identifier, opened, plain
 from lakestream.storage.table import Table, first_line
@@ -72,7 +73,7 @@ def _feed(spark: SparkSession, path: str, after: int, upto: int, columns: Sequen
         .load(path)
     )
     names = [*columns, COMMIT_VERSION, CHANGE_TYPE]
-    return feed.select(*("`" + name.replace("`", "``") + "`" for name in names))
+    return feed.select(*map(quoted, names))
 
 
 def _spans_of_one_schema(commits: Sequence[CommitInfo], after: int, upto: int) -> list[tuple[int, int]]:

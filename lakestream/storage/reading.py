@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from lakestream.errors import LakestreamError, StorageError
+from lakestream.language.names import quoted
 from lakestream.storage import files
 from lakestream.storage.datafiles import data_files, has_plain_files
 from lakestream.storage.log import TIME_CUT_US
@@ -14,7 +15,7 @@ from lakestream.storage.table import Table, first_line
 from lakestream.storage.times import timed_arrow, timed_spark
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
@@ -23,8 +24,8 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 _FEW_FILES = 1_000
 
-_OLDEST, _NEWEST = -9_000_000_000_000_000, 253_402_300_799_999_999
-"""Bounds beyond are none: delta-rs compares with no instant before 1677, and there is none after 9999."""
+_OLDEST, _NEWEST = -9_000_000_000_000_000, 9_000_000_000_000_000
+"""What delta-rs compares with lies between: it counts nanoseconds, which reach from 1677 to 2262."""
 
 
 def opened(table: Table | str) -> Table:
@@ -40,6 +41,17 @@ def timestamp_literal(micros: int) -> str:
     """
     moment = (_EPOCH + timedelta(microseconds=micros)).replace(tzinfo=None)
     return f"'{moment.isoformat(timespec='microseconds')}Z'"
+
+
+def instant_literal(micros: int) -> str:
+    """Return microseconds since 1970 UTC as a literal of delta-rs's SQL, whatever the year.
+
+    What its nanoseconds reach is as in :func:`timestamp_literal`, by which files are skipped.
+    """
+    literal = timestamp_literal(micros)
+    if _OLDEST <= micros <= _NEWEST:
+        return literal
+    return f"arrow_cast({literal}, 'Timestamp(Microsecond, Some(\"UTC\"))')"
 
 
 def text_literal(text: str) -> str:
@@ -69,8 +81,6 @@ def read_arrow(
     Strings come as plain strings, timestamps in microseconds, UTC. Raises StorageError
     VERSION_NOT_FOUND or READ_FAILED (a data file is gone).
     """
-    import pyarrow.compute as pc
-
     table = opened(table)
     if time_column is None and (lower is not None or upper is not None):
         raise ValueError("lower and upper bound a time_column, and none was named")
@@ -82,10 +92,8 @@ def read_arrow(
     if where:
         conditions.append(f"({where})")
     rows = _scan(table, version, asked, " AND ".join(conditions) or None)
-    if time_column is not None and lower is not None:
-        rows = _within(rows, time_column, lower, pc.greater_equal)
-    if time_column is not None and upper is not None and _is_read_as_time(table, time_column):
-        rows = _within(rows, time_column, upper, pc.less)
+    if time_column is not None:
+        rows = _within(rows, time_column, lower, upper)
     return rows.select(wanted)
 
 
@@ -94,13 +102,15 @@ def _is_read_as_time(table: Table, column: str) -> bool:
 
 
 def _range(table: Table, column: str, lower: int | None, upper: int | None) -> list[str]:
-    name = identifier(column)
+    """Return what delta-rs skips files by: the bounds, or wider ones where it cannot compare with them."""
+    name, bounds = identifier(column), list[str]()
     if _is_read_as_time(table, column):
         return _bounds(table, name, lower, upper)
-    bounds = (
-        [] if lower is None or lower < _OLDEST else [f"{name} >= {timestamp_literal(lower - TIME_CUT_US)}"]
-    )
-    return bounds if upper is None or upper > _NEWEST else [*bounds, f"{name} < {timestamp_literal(upper)}"]
+    if lower is not None and lower >= _OLDEST:
+        bounds.append(f"{name} >= {timestamp_literal(min(lower, _NEWEST) - TIME_CUT_US)}")
+    if upper is not None and upper <= _NEWEST:
+        bounds.append(f"{name} < {timestamp_literal(max(upper, _OLDEST))}")
+    return bounds
 
 
 def _scan(table: Table, version: int | None, columns: list[str], predicate: str | None) -> pa.Table:
@@ -124,21 +134,37 @@ def _bounds(table: Table, name: str, lower: int | None, upper: int | None) -> li
     return table.time.bounds(name, *within)
 
 
-def _within(
-    rows: pa.Table, column: str, micros: int, compare: Callable[[pa.ChunkedArray, pa.Scalar], pa.ChunkedArray]
-) -> pa.Table:
+def _within(rows: pa.Table, column: str, lower: int | None, upper: int | None) -> pa.Table:
     import pyarrow as pa
+    import pyarrow.compute as pc
 
-    bound = pa.scalar(micros, pa.int64()).cast(pa.timestamp("us")).cast(rows[column].type)
-    return rows.filter(compare(rows[column], bound))
+    for bound, holds in ((lower, pc.greater_equal), (upper, pc.less)):
+        if bound is not None:
+            instant = pa.scalar(bound, pa.int64()).cast(pa.timestamp("us")).cast(rows[column].type)
+            rows = rows.filter(holds(rows[column], instant))
+    return rows
 
 
 def plain(rows: pa.Table) -> pa.Table:
-    """Return rows with plain strings and binaries, which Spark's Arrow reader needs, and no metadata."""
+    """Return rows with the types that Spark's Arrow reader knows, and no metadata.
+
+    Dictionaries, views and large types become plain ones, in lists, maps and structs too; timestamps are
+    in microseconds.
+    """
     import pyarrow as pa
 
-    fields = [pa.field(field.name, _plain_type(field.type)) for field in rows.schema]
-    return rows.cast(pa.schema(fields))
+    return pa.table([plain_column(column) for column in rows.columns], rows.column_names)
+
+
+def plain_column(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return a column as :func:`plain` does; raises pyarrow.ArrowInvalid where a value would be lost."""
+    import pyarrow as pa
+
+    kind = _plain_type(column.type)
+    if not pa.types.is_dictionary(column.type):
+        return column.cast(kind)
+    # Arrow casts no dictionary of views.
+    return pa.chunked_array([c.dictionary.cast(kind).take(c.indices) for c in column.chunks], kind)
 
 
 def align(rows: pa.Table, schema: pa.Schema) -> pa.Table:
@@ -165,9 +191,17 @@ def align(rows: pa.Table, schema: pa.Schema) -> pa.Table:
     return pa.Table.from_arrays(columns, schema=schema)
 
 
-def _plain_type(kind: pa.DataType) -> pa.DataType:
+def _plain_type(kind: pa.DataType) -> pa.DataType:  # noqa: PLR0911 (one for each shape of a type)
     import pyarrow as pa
 
+    if pa.types.is_dictionary(kind):
+        return _plain_type(kind.value_type)
+    if pa.types.is_struct(kind):
+        return pa.struct([_plain_field(field) for field in kind])
+    if pa.types.is_map(kind):
+        return pa.map_(_plain_field(kind.key_field), _plain_field(kind.item_field))
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        return pa.list_(_plain_field(kind.value_field))
     if pa.types.is_string_view(kind) or pa.types.is_large_string(kind):
         return pa.string()
     if pa.types.is_binary_view(kind) or pa.types.is_large_binary(kind):
@@ -175,6 +209,17 @@ def _plain_type(kind: pa.DataType) -> pa.DataType:
     if pa.types.is_timestamp(kind):
         return pa.timestamp("us", tz="UTC" if kind.tz else None)
     return kind
+
+
+def _plain_field(field: pa.Field) -> pa.Field:
+    return field.with_type(_plain_type(field.type)).remove_metadata()
+
+
+def arrow_frame(spark: SparkSession, rows: pa.Table) -> DataFrame:
+    """Return Arrow rows as a DataFrame: times without a zone stay so, which Spark would take for instants."""
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    return spark.createDataFrame(rows, from_arrow_schema(rows.schema, prefer_timestamp_ntz=True))
 
 
 def read_spark(
@@ -203,10 +248,10 @@ def read_spark(
             spark, table, names, [field.name for field in table.at(version).schema().fields]
         )
     if time_column is not None and lower is not None:
-        frame = frame.filter(F.col(_quoted(time_column)) >= F.timestamp_micros(F.lit(lower)))
+        frame = frame.filter(F.col(quoted(time_column)) >= F.timestamp_micros(F.lit(lower)))
     if time_column is not None and upper is not None:
-        frame = frame.filter(F.col(_quoted(time_column)) < F.timestamp_micros(F.lit(upper)))
-    return frame if columns is None else frame.select(*map(_quoted, columns))
+        frame = frame.filter(F.col(quoted(time_column)) < F.timestamp_micros(F.lit(upper)))
+    return frame if columns is None else frame.select(*map(quoted, columns))
 
 
 def _pruned(
@@ -221,7 +266,7 @@ def _pruned(
     frame = spark.read.format("delta").option("versionAsOf", version).load(table.path)
     if time_column is None or not _is_read_as_time(table, time_column):
         return frame
-    for condition in _bounds(table, _quoted(time_column), lower, upper):
+    for condition in _bounds(table, quoted(time_column), lower, upper):
         frame = frame.where(condition)
     return frame
 
@@ -259,7 +304,3 @@ def rows_of_files(
 def _is_plain(name: str) -> bool:
     """Return whether a path of the log is one in the table's folder, with nothing to decode."""
     return "%" not in name and ":" not in name and not name.startswith("/")
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"

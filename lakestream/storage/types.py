@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import deque
 from typing import TYPE_CHECKING
 
 from lakestream.errors import NotSupportedError, StatementError, did_you_mean
@@ -11,6 +12,7 @@ from lakestream.errors import NotSupportedError, StatementError, did_you_mean
 if TYPE_CHECKING:
     import pyarrow as pa
     from deltalake import Field
+    from pyspark.sql import DataFrame
 
 _SIMPLE = {
     "timestamp": "timestamp",
@@ -45,6 +47,10 @@ _DELTA = {
     "bigint": "long",
 }
 _SPARK = {delta: spark for spark, delta in _DELTA.items()}
+_NESTED = frozenset({"array", "map", "struct"})
+_SPACED = {":": ": ", ",": ", "}
+_PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_TOKEN = re.compile(r"`(?:[^`]|``)*`|[<>,:]|(?:\([^)]*\)|[^<>,:`(])+")
 _DECIMAL = re.compile(r"^(?:decimal|numeric)\s*\(\s*(\d+)\s*(?:,\s*(\d+)\s*)?\)$")
 _WITH_LENGTH = re.compile(r"^(varchar|nchar|binary|varbinary)\s*\(\s*(\d+)\s*\)$")
 _MAX_PRECISION = 38
@@ -80,25 +86,95 @@ def _decimal(written: str, precision: int, scale: int) -> str:
 
 
 def delta_field(name: str, spark: str, comment: str | None = None) -> Field:
-    """Return the Delta field of a column, nullable, with its comment where Spark reads it."""
-    from deltalake import Field
-    from deltalake.schema import PrimitiveType
+    """Return the Delta field of a column of a Spark SQL type, with its comment where Spark reads it.
 
-    return Field(
-        name, PrimitiveType(_DELTA.get(spark, spark)), metadata={"comment": comment} if comment else None
-    )
+    All is nullable, fields of structs and elements too.
+    """
+    from deltalake import Field
+
+    return Field.from_json(json.dumps(_field(name, _kind(deque(_TOKEN.findall(spark))), comment)))
 
 
 def spark_type_of(field: Field) -> str:
-    """Return the Spark SQL type of a Delta field; nested types as Delta's JSON."""
-    delta = json.loads(field.type.to_json())
-    if isinstance(delta, str):
-        return _SPARK.get(delta, delta.replace(" ", ""))
-    return json.dumps(delta)
+    """Return the Spark SQL type of a Delta field, as :func:`ddl` writes it: names of fields are logical."""
+    return ddl(json.loads(field.type.to_json()))
+
+
+def ddl(kind: object) -> str:
+    """Return the Spark SQL type of a type in the JSON that Delta and Spark share; nothing says NOT NULL.
+
+    >>> ddl({"type": "array", "elementType": "long", "containsNull": True})
+    'array<bigint>'
+    """
+    if not isinstance(kind, dict):
+        return _SPARK.get(str(kind), str(kind).replace(", ", ","))
+    if kind["type"] == "array":
+        return f"array<{ddl(kind['elementType'])}>"
+    if kind["type"] == "map":
+        return f"map<{ddl(kind['keyType'])},{ddl(kind['valueType'])}>"
+    if kind["type"] == "udt":
+        return ddl(kind["sqlType"])
+    fields = (f"{_name(field['name'])}:{ddl(field['type'])}" for field in kind["fields"])
+    return f"struct<{','.join(fields)}>"
+
+
+def shown_type(spark: str) -> str:
+    """Return a Spark SQL type as it is shown: in upper case, but for the names of fields.
+
+    >>> shown_type("struct<id:bigint,`a b`:array<string>>")
+    'STRUCT<id: BIGINT, `a b`: ARRAY<STRING>>'
+    """
+    words = _TOKEN.findall(spark)
+    followed = zip(words, [*words[1:], ""], strict=True)
+    return "".join(_SPACED.get(word, word if after == ":" else word.upper()) for word, after in followed)
+
+
+def types_of(frame: DataFrame) -> dict[str, str]:
+    """Return the Spark SQL types of a frame's columns; unlike its dtypes they parse, whatever is in them."""
+    return {field["name"]: ddl(field["type"]) for field in frame.schema.jsonValue()["fields"]}
+
+
+def _name(name: str) -> str:
+    return name if _PLAIN_NAME.fullmatch(name) else "`" + name.replace("`", "``") + "`"
+
+
+def _kind(tokens: deque[str]) -> object:
+    """Take a type off the tokens of a Spark SQL type, and return its JSON; the inverse of :func:`ddl`."""
+    word = tokens.popleft()
+    if word not in _NESTED:
+        return _DELTA.get(word, word)
+    parts = _parts(tokens, named=word == "struct")
+    if word == "array":
+        return {"type": word, "elementType": parts[0][1], "containsNull": True}
+    if word == "map":
+        return {"type": word, "keyType": parts[0][1], "valueType": parts[1][1], "valueContainsNull": True}
+    return {"type": word, "fields": [_field(name, kind) for name, kind in parts]}
+
+
+def _parts(tokens: deque[str], *, named: bool) -> list[tuple[str, object]]:
+    """Take what stands between < and >: types, each with its name where it has one."""
+    parts = []
+    while tokens.popleft() != ">":  # of the first <, then of each comma
+        if tokens[0] == ">":  # struct<>
+            continue
+        name = tokens.popleft() if named else ""
+        if named:
+            tokens.popleft()
+        parts.append((name[1:-1].replace("``", "`") if name.startswith("`") else name, _kind(tokens)))
+    return parts
+
+
+def _field(name: str, kind: object, comment: str | None = None) -> dict[str, object]:
+    return {
+        "name": name,
+        "type": kind,
+        "nullable": True,
+        "metadata": {"comment": comment} if comment else {},
+    }
 
 
 def arrow_type(spark: str) -> pa.DataType:
-    """Return the Arrow type of a simple Spark SQL type: timestamps in microseconds, UTC."""
+    """Return the Arrow type of a Spark SQL type: timestamps in microseconds, UTC."""
     import pyarrow as pa
 
     return pa.schema([pa.field(delta_field("c", spark))]).field(0).type

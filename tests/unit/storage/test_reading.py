@@ -23,6 +23,7 @@ from lakestream.storage.delta import (
     update_where,
 )
 from lakestream.storage.log import Rewrites, commit_name
+from lakestream.storage.reading import plain
 from lakestream.storage.types import delta_field
 
 if TYPE_CHECKING:
@@ -191,3 +192,31 @@ def test_a_table_replaced_at_its_path_is_another(table: Table, rows: Callable[..
     shutil.rmtree(table.path)
     with pytest.raises(StorageError, match="TABLE_NOT_FOUND"):
         table.refresh()
+
+
+def test_views_and_dictionaries_are_plain_wherever_they_stand() -> None:
+    words = pa.array(["a", None], pa.string_view())
+    coded = pa.DictionaryArray.from_arrays(pa.array([1, 0, None], pa.uint16()), words)
+    rows = pa.table(
+        {
+            "coded": coded,
+            "seen": pa.array([b"x", None, b""], pa.binary_view()),
+            "listed": pa.array([["a"], None, []], pa.large_list(pa.string_view())),
+            "nested": pa.array([[["a"]], None, []], pa.list_(pa.list_(pa.large_string()))),
+            "mapped": pa.array([[("k", b"v")], None, []], pa.map_(pa.string_view(), pa.binary_view())),
+            "made": pa.array([{"a b": ["x"]}, None, {}], pa.struct({"a b": pa.list_(pa.string_view())})),
+            "none": pa.nulls(3),
+        }
+    )
+    found = plain(rows)
+    assert found.to_pylist() == rows.to_pylist()
+    assert [str(kind).replace("element", "item") for kind in found.schema.types] == [
+        "string",
+        "binary",
+        "list<item: string>",
+        "list<item: list<item: string>>",
+        "map<string, binary>",
+        "struct<a b: list<item: string>>",
+        "null",
+    ]
+    assert plain(rows.slice(3)).schema == found.schema
