@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from lakestream.engine.relations import CHANGES, EVER, STATE
 from lakestream.engine.state import CLOSED, EXPIRED
 from lakestream.engine.transport import merge_spans
+from lakestream.engine.write import read_windows
 from lakestream.language.model import WINDOW_CLOSE, WINDOW_OPEN
 from lakestream.notify.events import WINDOW_INVALIDATION
-from lakestream.storage.delta import read_arrow
 from lakestream.storage.reading import arrow_frame
 from lakestream.triggers.cut import DETAILS, NO_SEEDS
 
@@ -374,7 +374,7 @@ class Cutting:
     def _written(self, late: list[_Touched], lower: int | None) -> dict[int, list[Window]]:
         table = self.tables.open(self.target.info.path)
         places = self.target.shape.places
-        found = read_arrow(table, columns=[*places.types], lower=lower, time_column=places.start)
+        found = read_windows(table, places, lower)
         wanted = {group.gid for group in late}
         windows: dict[int, set[Window]] = defaultdict(set)
         for gid, start, end in places.extents(found):

@@ -49,7 +49,8 @@ def event_rules(stream: Stream, shape: OutputShape) -> EventRules:
     )
     table = "CAST(NULL AS STRING)"
     if definition.stores:
-        table = subtable_sql(definition, stream.zone) if stream.groups else text(definition.output.name)
+        by_group = shape.has_subtables
+        table = subtable_sql(definition, stream.zone) if by_group else text(definition.output.name)
     where, where_nothing = _conditions(stream, columns)
     return EventRules(
         uuid=stream.uuid,
@@ -58,7 +59,7 @@ def event_rules(stream: Stream, shape: OutputShape) -> EventRules:
         wanted=notification.events,
         columns=columns,
         table=table,
-        subtables=definition.stores and bool(stream.groups),
+        subtables=shape.has_subtables,
         places=shape.places,
         calculates=definition.calculates,
         at_open=options.at_open,

@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lakestream.compute.calculation import WINDOWS
+from lakestream.engine.write import read_windows
 from lakestream.language.names import quoted
-from lakestream.storage.delta import read_arrow
 from lakestream.storage.reading import arrow_frame
 
 if TYPE_CHECKING:
@@ -49,5 +49,4 @@ def _rows(tables: Tables, target: Target, names: list[str], starts: pa.Table) ->
     lower, upper = ends["min"] or 0, ends["max"] or 0
     table = tables.latest(target.info.path)
     places = target.shape.places
-    columns = [places.group, places.start, *names]
-    return read_arrow(table, columns=columns, lower=lower, upper=upper + 1, time_column=places.start)
+    return read_windows(table, places, lower, upper + 1, columns=names)

@@ -11,9 +11,9 @@ from sqlglot import exp
 from lakestream.compute.calculation import ALIAS
 from lakestream.compute.evaluate import Way
 from lakestream.engine.admission import ERRORS
-from lakestream.engine.names import visible_columns
 from lakestream.errors import StatementError
 from lakestream.language.expressions import given_name, parse_query, place_in, text_of
+from lakestream.language.grouping import asks_for_subtables, selected_groups
 from lakestream.language.model import GROUP_ID
 from lakestream.language.source import place_of
 from lakestream.output.columns import (
@@ -23,6 +23,8 @@ from lakestream.output.columns import (
     OutputShape,
     default_tag_name,
     group_expression,
+    provenance_beside,
+    provenance_of,
     result_names,
     subtable_sql,
     subtables_are_groups,
@@ -84,8 +86,7 @@ def output_shape(
         return OutputShape((at, *columns), (AT, FLAT.group))
     if definition.options.drops_late:
         # Each window fires once, so no row ever replaces another one.
-        _refuse_duplicates(columns)
-        return OutputShape(tuple(columns), ())
+        return _shape(columns, ())
     if columns[0].type != "timestamp":
         fragment = definition.calculation
         raise StatementError(
@@ -95,12 +96,26 @@ def output_shape(
             place=place_in(fragment, parse_query(fragment).selects[0]),
         )
     key = [columns[0].name, *([columns[1].name] if definition.composite_key else [])]
-    if definition.partition_by and not definition.options.one_table:
-        columns.append(OutputColumn(TBNAME, "string", subtable_sql(definition, zone), of_group=True))
-        columns.extend(_tags(definition, group_types, zone))
-        key.insert(0, TBNAME)
+    if not definition.partition_by or definition.options.one_table:
+        return _shape(columns, key)
+    groups = _tags(definition, group_types, zone)
+    if asks_for_subtables(definition.partition_by, definition.subtable, definition.tags):
+        return _shape([*columns, _subtable(definition, zone), *groups], [TBNAME, *key])
+    query = parse_query(definition.calculation)
+    selected = selected_groups(definition.partition_by, query, results)
+    added = [replace(column, is_tag=False) for column in groups if column.name not in selected]
+    own = [selected.get(column.name, column.name) for column in groups]
+    return _shape([*columns, *added], [*own, *key])
+
+
+def _subtable(definition: StreamDefinition, zone: str) -> OutputColumn:
+    return OutputColumn(TBNAME, "string", subtable_sql(definition, zone), of_group=True)
+
+
+def _shape(columns: Sequence[OutputColumn], key: Sequence[str]) -> OutputShape:
+    """Return the shape of a new output of the user's."""
     _refuse_duplicates(columns)
-    return OutputShape(tuple(columns), tuple(key))
+    return OutputShape(tuple(columns), tuple(key), provenance_beside(column.name for column in columns))
 
 
 def _labels(definition: StreamDefinition, count: int) -> list[str]:
@@ -258,6 +273,8 @@ def check_existing(
         )
     converts, by_name = definition.options.converts, bool(definition.columns)
     known = [column for column in info.columns if column.name not in info.hidden]
+    if any(column.name == TBNAME for column in known):
+        shape = _with_subtables(definition, shape)
     there = [column for column in known if not column.is_tag]
     ours = [column for column in shape.columns if not column.is_tag]
     tags = [column for column in shape.columns if column.is_tag]
@@ -269,9 +286,21 @@ def check_existing(
         *_placed(info, ours, there, by_name=by_name, converts=converts),
         *_placed(info, tags, tags_there, by_name=tags_by_name, converts=converts),
     ]
-    provenance = FLAT if set(FLAT.types) <= set(visible_columns(info)) | set(info.hidden) else None
+    provenance = provenance_of([column.name for column in info.columns], info.hidden)
     names = {column.name: written.name for column, written in zip([*ours, *tags], columns, strict=True)}
     return OutputShape(tuple(columns), tuple(names.get(name, name) for name in shape.key), provenance)
+
+
+def _with_subtables(definition: StreamDefinition, shape: OutputShape) -> OutputShape:
+    """Return the shape as a table with subtables has it: those of earlier versions had for any groups."""
+    columns, zone = list(shape.columns), "UTC"  # names that are made from a hash have no times in them
+    groups = [column for column in columns if column.of_group]
+    if not groups or any(column.name == TBNAME for column in columns):
+        return shape
+    results = [column for column in columns if not column.of_group]
+    key = [name for name in shape.key if name not in {column.name for column in groups}]
+    tags = [replace(column, is_tag=True) for column in groups]
+    return replace(shape, columns=(*results, _subtable(definition, zone), *tags), key=(TBNAME, *key))
 
 
 def _names_tags(definition: StreamDefinition) -> bool:

@@ -41,9 +41,9 @@ from lakestream.engine.stream import Part
 from lakestream.engine.transport import ARROW, Kept, SparkTransport, fits_here, frame_of, merge_spans
 from lakestream.engine.updated import Updated, check_windows, count_of, late_spans, least, picked
 from lakestream.engine.updating import Updating
-from lakestream.engine.write import windows_of_part, write_errors, write_part, write_result
+from lakestream.engine.write import read_windows, windows_of_part, write_errors, write_part, write_result
 from lakestream.language.names import quoted
-from lakestream.storage.delta import capabilities, read_arrow, rows_between
+from lakestream.storage.delta import capabilities, rows_between
 from lakestream.storage.reading import arrow_frame
 from lakestream.storage.types import types_of
 
@@ -487,8 +487,7 @@ class Tick:
         if not opened.num_rows:
             return None
         output = self.tables.open(self.target.info.path)
-        columns = [provenance.group, provenance.start]
-        there = read_arrow(output, columns=columns, lower=least(opened["low"]), time_column=provenance.start)
+        there = read_windows(output, provenance, least(opened["low"]))
         open_now = {*zip(opened["gid"].to_pylist(), opened["low"].to_pylist(), strict=True)}
         found = open_now.intersection(provenance.windows(there))
         if not found:
@@ -709,7 +708,7 @@ class Tick:
         if provenance is None:
             return table_size(output, output.version).rows  # they do not say where they lie
         starts = pc.min_max(replaced["low"]).as_py()
-        return rows_between(output, provenance.start, starts["min"], starts["max"] + 1)
+        return rows_between(output, provenance.start_in_statistics, starts["min"], starts["max"] + 1)
 
     def _no_rows(self) -> DataFrame:
         """Return the output's columns without a row: only old rows go."""

@@ -17,6 +17,7 @@ from lakestream.storage.delta import (
     read_arrow,
     read_commits,
     text_literal,
+    time_range,
     timestamp_literal,
 )
 from lakestream.storage.reading import arrow_frame, instant_literal
@@ -109,6 +110,22 @@ def _replace_part(
     return Written(count, result.version)
 
 
+def read_windows(
+    table: Table,
+    places: Provenance,
+    lower: int | None,
+    upper: int | None = None,
+    *,
+    columns: Sequence[str] = (),
+) -> pa.Table:
+    """Return provenance, and more columns, of rows whose windows start in ``[lower, upper)`` (µs).
+
+    Rows of windows that start up to a millisecond before may be among them.
+    """
+    where = " AND ".join(time_range(places.start, lower, upper))
+    return read_arrow(table, columns=[*places.types, *columns], where=where or None)
+
+
 def rows_of_windows(table: Table, target: Target, windows: pa.Table) -> pa.Table:
     """Return the output's rows of windows (gid, low µs); where they are many, of the span that they cover."""
     listed = [*zip(windows["gid"].to_pylist(), windows["low"].to_pylist(), strict=True)]
@@ -179,10 +196,9 @@ def _windows_there(table: Table, target: Target, part: Part) -> pa.Table | None:
     if not provenance:
         return None
     table.refresh()
-    columns = [provenance.group, provenance.start]
-    old = read_arrow(table, None, columns=columns, where=_part_predicate(provenance, part))
-    lows = (low for _, low in provenance.windows(old))
-    return pa.table({"gid": old[provenance.group], "low": pa.array(lows, pa.int64())})
+    old = read_arrow(table, None, columns=[*provenance.types], where=_part_predicate(provenance, part))
+    gids, lows = zip(*provenance.windows(old), strict=True) if old.num_rows else ((), ())
+    return pa.table({"gid": pa.array(gids, pa.int64()), "low": pa.array(lows, pa.int64())})
 
 
 def _write_arrow(
@@ -237,7 +253,7 @@ def _keys_predicate(target: Target, rows: pa.Table) -> str:
     if rows.num_rows == 0:
         return ""
     time = target.info.time_column
-    times = micros(rows, time)
+    times = micros(rows[time])
     name = identifier(time)
     if rows.num_rows > MAX_LITERALS:
         return f"{name} >= {instant_literal(min(times))} AND {name} <= {instant_literal(max(times))}"
@@ -271,7 +287,7 @@ def _meets_keys(table: Table, target: Target, rows: pa.Table) -> bool:
     """Return whether a row of the output has the key of one of the rows."""
     if rows.num_rows == 0:
         return False
-    times = micros(rows, target.info.time_column)
+    times = micros(rows[target.info.time_column])
     table.refresh()
     old = read_arrow(
         table,
@@ -287,7 +303,7 @@ def _meets_keys(table: Table, target: Target, rows: pa.Table) -> bool:
 def _keys(rows: pa.Table, target: Target) -> list[tuple[Any, ...]]:
     """Return the key of each row, times in microseconds."""
     columns = [
-        micros(rows, name) if name == target.info.time_column else rows[name].to_pylist()
+        micros(rows[name]) if name == target.info.time_column else rows[name].to_pylist()
         for name in target.shape.key
     ]
     return [*zip(*columns, strict=True)]
@@ -385,15 +401,13 @@ def _rewritten_by_spark(
     if not ranges:
         return rows, None
     predicate = " OR ".join(
-        f"({quoted(column)} >= {timestamp_literal(low)} AND {quoted(column)} <= {timestamp_literal(high)})"
-        for column, low, high in ranges
+        f"({time} >= {timestamp_literal(low)} AND {time} <= {timestamp_literal(high)})"
+        for time, low, high in ranges
     )
     old = spark.read.format("delta").option("versionAsOf", table.refresh()).load(table.path).where(predicate)
     provenance = target.shape.provenance
     if again is not None and provenance:
-        group, start = provenance.group, provenance.start
-        gone = arrow_frame(spark, again).selectExpr(f"gid AS {group}", f"timestamp_micros(low) AS {start}")
-        old = old.join(gone, [group, start], "left_anti")
+        old = old.alias("o").join(arrow_frame(spark, again).alias("g"), _goes_sql(provenance), "left_anti")
     key = [*target.shape.key]
     if provenance and not target.appends:
         written = rows.alias("n").join(old.alias("o"), _outlasts_sql(provenance, key), "left_anti")
@@ -402,27 +416,42 @@ def _rewritten_by_spark(
 
 
 def _unwritten(old: DataFrame, rows: DataFrame, key: list[str]) -> DataFrame:
-    return old.join(rows.select(*key), key, "left_anti")
+    from pyspark.sql.functions import expr
+
+    return old.alias("o").join(rows.select(*key).alias("n"), expr(_same_sql(key)), "left_anti")
+
+
+def _same_sql(key: list[str]) -> str:
+    """Return what holds for rows n and o of one key; a group may be NULL."""
+    return " AND ".join(f"n.{quoted(name)} <=> o.{quoted(name)}" for name in key)
+
+
+def _goes_sql(places: Provenance) -> Column:
+    """Return what holds for a row o of a window g that goes."""
+    from pyspark.sql.functions import expr
+
+    return expr(f"o.{places.group} = g.gid AND o.{places.start} = timestamp_micros(g.low)")
 
 
 def _outlasts_sql(places: Provenance, key: list[str]) -> Column:
     """Return what :func:`_outlasts` says of a row n to be written and one o that is there."""
     from pyspark.sql.functions import expr
 
-    same = [f"n.{quoted(name)} <=> o.{quoted(name)}" for name in key]
     group, start, end = places.group, places.start, places.end
     order = f"struct(o.{end}, o.{group}, o.{start}) > struct(n.{end}, n.{group}, n.{start})"
     other = f"NOT (o.{group} = n.{group} AND o.{start} = n.{start})"
-    return expr(" AND ".join([*same, other, order]))
+    return expr(" AND ".join([_same_sql(key), other, order]))
 
 
 def _replaced_ranges(target: Target, rows: DataFrame, again: pa.Table | None) -> list[tuple[str, int, int]]:
-    """Return (column, first µs, last µs) of where replaced rows lie: windows that go, keys written anew."""
+    """Return (SQL of a time, first µs, last µs) of where replaced rows lie: windows that go, keys anew."""
     provenance = target.shape.provenance
-    column = provenance.start if target.appends and provenance else target.info.time_column
-    ends = [f"unix_micros({end}({quoted(column)}))" for end in ("min", "max")]
-    low, high = rows.selectExpr(*ends).head() or (None, None)
-    ranges = [] if low is None or high is None else [(column, low, high)]
+    time = provenance.start if target.appends and provenance else quoted(target.info.time_column)
+    low, high = rows.selectExpr(*(f"unix_micros({end}({time}))" for end in ("min", "max"))).head() or (
+        None,
+        None,
+    )
+    ranges = [] if low is None or high is None else [(time, low, high)]
     if again is not None and again.num_rows and provenance:
         starts = again["low"].to_pylist()
         ranges.append((provenance.start, min(starts), max(starts)))

@@ -22,6 +22,7 @@ from lakestream.language.expressions import (
     stands_for_columns,
 )
 from lakestream.language.functions import CLOCK, Meaning
+from lakestream.language.grouping import asks_for_subtables, selected_groups
 from lakestream.language.kept import refuse_dropped
 from lakestream.language.meaning import in_spark
 from lakestream.language.names import FILE_FORMATS, check_column_name, check_name
@@ -30,7 +31,7 @@ from lakestream.language.source import place_of
 from lakestream.language.written import refuse_unwritten
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     from lakestream.language.model import Fragment, GroupKey, TableName, TagDefinition
 
@@ -484,14 +485,16 @@ def _check_projections(facts: StreamFacts, f: Fragment, tree: exp.Query) -> list
                 place=place_of(f),
             )
         return list(facts.columns)
-    return _projection_names(facts, f, items)
+    return _projection_names(facts, f, tree)
 
 
-def _projection_names(facts: StreamFacts, f: Fragment, items: Sequence[exp.Expr]) -> list[str]:
+def _projection_names(facts: StreamFacts, f: Fragment, tree: exp.Query) -> list[str]:
+    names = column_names(tree.selects)
     tags = [tag.name for tag in facts.tags] or [key.name for key in facts.partition_by]
     taken = {tag.lower() for tag in tags}
-    names = column_names(items)
-    for item, name in zip(items, names, strict=True):
+    if not asks_for_subtables(facts.partition_by, facts.subtable, facts.tags):
+        taken -= {key.lower() for key in selected_groups(facts.partition_by, tree, names)}
+    for item, name in zip(tree.selects, names, strict=True):
         place = place_in(f, item)
         check_column_name(name, place)
         if name.lower() in taken:

@@ -7,6 +7,7 @@ for tbname; OUTPUT_SUBTABLE); the provenance columns are lakestream's own.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import chain, count
 from typing import TYPE_CHECKING
 
 from sqlglot import exp
@@ -18,7 +19,7 @@ from lakestream.language.meaning import in_spark
 from lakestream.language.names import quoted
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
     import pyarrow as pa
 
@@ -31,43 +32,101 @@ MAX_SUBTABLE_NAME = 192
 
 @dataclass(frozen=True)
 class Provenance:
-    """How the rows of an output say which group and window they come from: the columns that hold it."""
+    """How the rows of an output say which group and window they come from.
 
-    group: str
-    start: str
-    end: str
+    ``column`` is a struct of start, end and group; None: each is in a column of its own, as outputs of
+    earlier versions have them.
+    """
+
+    column: str | None
+
+    @property
+    def start(self) -> str:
+        """SQL of the window's start, of Spark and delta-rs alike; a relation's name may stand before it."""
+        return self._sql("start")
+
+    @property
+    def end(self) -> str:
+        """SQL of the window's end, as that of its start."""
+        return self._sql("end")
+
+    @property
+    def group(self) -> str:
+        """SQL of the group's number, as that of the start."""
+        return self._sql("group")
+
+    @property
+    def start_in_statistics(self) -> str:
+        """The window's start by the name that it has in the statistics of a table's files."""
+        return f"{self.column}.start" if self.column else self.start
 
     @property
     def types(self) -> dict[str, str]:
         """The columns in the table's order, with their Spark types."""
+        if self.column:
+            return {self.column: _STRUCT}
         return {self.group: "bigint", self.start: "timestamp", self.end: "timestamp"}
 
     @property
     def selected(self) -> str:
         """The columns as items of a select list over an evaluation's result."""
-        times = f"timestamp_micros(_ls_low) AS {self.start}, timestamp_micros(_ls_high) AS {self.end}"
-        return f"_ls_gid AS {self.group}, {times}"
+        start, end = "timestamp_micros(_ls_low)", "timestamp_micros(_ls_high)"
+        if self.column:
+            return f"named_struct('start', {start}, 'end', {end}, 'group', _ls_gid) AS {self.column}"
+        return f"_ls_gid AS {self.group}, {start} AS {self.start}, {end} AS {self.end}"
 
     def windows(self, rows: pa.Table) -> list[tuple[int, int]]:
         """Return what names the window of each row: its group and its start in µs."""
-        return [*zip(rows[self.group].to_pylist(), micros(rows, self.start), strict=True)]
+        groups = self._values(rows, "group").to_pylist()
+        return [*zip(groups, micros(self._values(rows, "start")), strict=True)]
 
     def extents(self, rows: pa.Table) -> list[tuple[int, int, int]]:
         """Return the group of each row, and the start and end of its window in µs."""
-        ends = micros(rows, self.end)
+        ends = micros(self._values(rows, "end"))
         return [(*window, end) for window, end in zip(self.windows(rows), ends, strict=True)]
 
+    def _sql(self, field: str) -> str:
+        # Of a struct's fields, window.start is not parsed by delta-rs.
+        return f"{self.column}['{field}']" if self.column else f"_ls_{field}"
 
-FLAT = Provenance("_ls_group", "_ls_start", "_ls_end")
+    def _values(self, rows: pa.Table, field: str) -> pa.ChunkedArray:
+        import pyarrow.compute as pc
+
+        return pc.struct_field(rows[self.column], field) if self.column else rows[self._sql(field)]
+
+
+FLAT = Provenance(None)
 """Each in a column of its own."""
 
+_STRUCT = "struct<start:timestamp,end:timestamp,group:bigint>"
 
-def micros(rows: pa.Table, column: str) -> list[int]:
-    """Return the times of a column in microseconds since 1970 UTC, None for NULL."""
+
+def provenance_beside(names: Iterable[str]) -> Provenance:
+    """Return the provenance of a new output, in a column ``window`` or, where that is taken, ``window_1``, ….
+
+    ``names`` are those of its other columns, which differ from it in more than case.
+    """
+    taken = {name.lower() for name in names}
+    candidates = chain(["window"], (f"window_{number}" for number in count(1)))
+    return Provenance(next(name for name in candidates if name not in taken))
+
+
+def provenance_of(names: Collection[str], hidden: Collection[str]) -> Provenance | None:
+    """Return where the rows of a table that is there say which windows they come from; None: nowhere.
+
+    ``names`` are those of its columns, ``hidden`` those that its description says are not the user's.
+    """
+    if set(FLAT.types) <= set(names):
+        return FLAT
+    return Provenance(next(iter(hidden))) if len(hidden) == 1 else None
+
+
+def micros(values: pa.ChunkedArray) -> list[int]:
+    """Return times in microseconds since 1970 UTC, None for NULL."""
     import pyarrow as pa
 
-    values: list[int] = rows[column].cast(pa.timestamp("us", "UTC")).cast(pa.int64()).to_pylist()
-    return values
+    found: list[int] = values.cast(pa.timestamp("us", "UTC")).cast(pa.int64()).to_pylist()
+    return found
 
 
 @dataclass(frozen=True)
@@ -117,6 +176,11 @@ class OutputShape:
         if self.provenance is None:
             raise ValueError("the output does not say which windows its rows come from")
         return self.provenance
+
+    @property
+    def has_subtables(self) -> bool:
+        """Return whether a row says the name of its group's subtable."""
+        return any(column.name == TBNAME and column.of_group for column in self.columns)
 
     def listed(self, *, with_groups: bool = False) -> str:
         """Return the select list of the rows to write, over the relation of an evaluation's result.

@@ -22,6 +22,7 @@ from lakestream.storage.reading import (
     read_arrow,
     read_spark,
     text_literal,
+    time_range,
     timestamp_literal,
 )
 from lakestream.storage.table import Capabilities, Table, Tables, capabilities
@@ -64,6 +65,7 @@ __all__ = [
     "retention",
     "rows_between",
     "text_literal",
+    "time_range",
     "timestamp_literal",
     "update_where",
     "written_of",

@@ -102,14 +102,23 @@ def _is_read_as_time(table: Table, column: str) -> bool:
 
 
 def _range(table: Table, column: str, lower: int | None, upper: int | None) -> list[str]:
-    """Return what delta-rs skips files by: the bounds, or wider ones where it cannot compare with them."""
-    name, bounds = identifier(column), list[str]()
+    name = identifier(column)
     if _is_read_as_time(table, column):
         return _bounds(table, name, lower, upper)
+    return time_range(name, lower, upper)
+
+
+def time_range(time: str, lower: int | None, upper: int | None) -> list[str]:
+    """Return conditions in delta-rs's SQL that hold for times of ``[lower, upper)`` (µs since 1970 UTC).
+
+    ``time`` is SQL. They hold for a millisecond more at the lower end, by which statistics may be cut, and
+    for more where delta-rs cannot compare with a bound.
+    """
+    bounds = []
     if lower is not None and lower >= _OLDEST:
-        bounds.append(f"{name} >= {timestamp_literal(min(lower, _NEWEST) - TIME_CUT_US)}")
+        bounds.append(f"{time} >= {timestamp_literal(min(lower, _NEWEST) - TIME_CUT_US)}")
     if upper is not None and upper <= _NEWEST:
-        bounds.append(f"{name} < {timestamp_literal(max(upper, _OLDEST))}")
+        bounds.append(f"{time} < {timestamp_literal(max(upper, _OLDEST))}")
     return bounds
 
 

@@ -7,6 +7,7 @@ import pytest
 from lakestream.engine.target import check_existing, output_shape, refuse_tag_types
 from lakestream.errors import StatementError
 from lakestream.language import parse_script
+from lakestream.language.expressions import column_names, parse_query
 from lakestream.language.model import CreateStream, StreamDefinition
 from lakestream.output.columns import OutputColumn, OutputShape
 from lakestream.storage.catalog import Column, TableInfo
@@ -149,3 +150,45 @@ def test_a_result_without_a_name_goes_into_a_column_of_its_text() -> None:
     assert check_existing(there, shape, unnamed, []).columns[1].name == "avg(v+1)"
     with pytest.raises(StatementError, match=r"column 2 is avg\(v\) double there and avg_v_1 double"):
         check_existing(table(TIME, Column("avg(v)", "double")), shape, unnamed, [])
+
+
+def grouped(by: str, query: str) -> StreamDefinition:
+    stream = f"CREATE STREAM s INTERVAL(1s) SLIDING(1s) FROM m PARTITION BY {by} INTO o"
+    return _defined(f"{stream} AS SELECT _twstart AS at, {query}")
+
+
+@pytest.mark.parametrize(
+    ("by", "result", "columns", "key"),
+    [
+        ("place", "count(*) AS n", ("at", "n", "place", "window"), ("place", "at")),
+        ("place", "%%1 AS Place", ("at", "Place", "window"), ("Place", "at")),
+        ("place, v > 1 AS big", "place", ("at", "place", "big", "window"), ("place", "big", "at")),
+        ("place", "first(v) AS window", ("at", "window", "place", "window_1"), ("place", "at")),
+        ("tbname", "count(*) AS n", ("at", "n", "tbname", "tag_tbname", "window"), ("tbname", "at")),
+    ],
+)
+def test_what_groups_are_called_in_the_output(
+    by: str, result: str, columns: tuple[str, ...], key: tuple[str, ...]
+) -> None:
+    defined = grouped(by, f"{result} FROM %%trows")
+    names = column_names(parse_query(defined.calculation).selects)
+    kinds = ["string"] * len(defined.partition_by)
+    shape = output_shape(defined, names, ["timestamp", "bigint"], kinds, "UTC")
+    assert (*[column.name for column in shape.columns], *shape.places.types) == columns
+    assert shape.key == key
+
+
+@pytest.mark.parametrize(
+    ("by", "query"),
+    [
+        ("place", "first(v) AS place FROM %%trows"),
+        ("place", "place FROM elsewhere"),
+        ("place", "place FROM (SELECT 1 AS place FROM %%trows)"),
+        ("v > 1 AS place", "place FROM %%trows"),
+        ("tbname, place", "place FROM %%trows"),
+    ],
+)
+def test_a_result_that_is_called_as_a_group_and_is_none_is_refused(by: str, query: str) -> None:
+    with pytest.raises(StatementError, match="column place is there twice") as refused:
+        grouped(by, query)
+    assert refused.value.code == "DUPLICATE_COLUMN"
