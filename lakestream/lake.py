@@ -652,7 +652,7 @@ class Lake:
         from lakestream.engine.create import replace_stream
         from lakestream.engine.engine import definition_of
         from lakestream.engine.notifier import check_targets
-        from lakestream.language.differences import differences
+        from lakestream.language.differences import LAYOUT, differences
 
         definition = definition.within(self.database)
         check_targets(definition.notification, self.settings.notify_hosts)
@@ -660,7 +660,7 @@ class Lake:
         name = f"{record.database}.{record.name}"
         if not changed:
             return Result(message=f"{name} says the same already: nothing is computed anew")
-        for clause in ("FROM", "INTO"):
+        for clause in ("FROM", "INTO", LAYOUT):
             if clause in {changed_clause for changed_clause, _, _ in changed}:
                 raise NotSupportedError(
                     f"CREATE OR REPLACE STREAM with another {clause}",

@@ -40,6 +40,7 @@ from lakestream.language.model import (
     CountTrigger,
     EventTrigger,
     GroupKey,
+    OutputLayout,
     PeriodTrigger,
     SessionTrigger,
     SlideTrigger,
@@ -52,7 +53,7 @@ from lakestream.storage.registry import StreamRecord
 from lakestream.storage.types import shown_type, types_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from pyspark.sql import SparkSession
     from sqlglot import exp
@@ -94,7 +95,7 @@ def create_stream(
     checked = _checked(spark, catalog, registry, definition, zone, uuid, exact_by_default=exact_by_default)
     stream = checked.stream
     find_errors(catalog, definition)  # before anything is made
-    output, shared = _output(catalog, registry, definition, checked, uuid)
+    output, shared = _output(spark, catalog, registry, definition, checked, uuid)
     errors_table(catalog, definition, uuid)
     table = catalog.handles.latest(stream.source.info.path)
     record = StreamRecord(
@@ -155,7 +156,7 @@ def replace_stream(
             if record.extra["shared_output"]:
                 raise
             catalog.drop_table(database, name)
-            create_output(catalog, definition, checked.shape, record.uuid)
+            create_output(catalog, definition, checked.shape, record.uuid, lambda: spark)
     taken = definition.options.wants_history
     until = _untaken_until(checked.stream, catalog) if taken else record.extra.get("until_us")
     gone = ("skipped",) if definition.options.drops_late else ("floor_us", "skipped")
@@ -243,7 +244,9 @@ def _hash(definition: StreamDefinition) -> str:
     return hashlib.sha256(definition.text.encode()).hexdigest()
 
 
-def open_target(stream: Stream, record: StreamRecord, catalog: Catalog) -> Target:
+def open_target(
+    stream: Stream, record: StreamRecord, catalog: Catalog, spark: Callable[[], SparkSession]
+) -> Target:
     """Return the output of a registered stream; it is made again when it was dropped (TDengine A8)."""
     shape = output_shape(
         stream.definition,
@@ -253,7 +256,9 @@ def open_target(stream: Stream, record: StreamRecord, catalog: Catalog) -> Targe
         stream.zone,
     )
     database, name = record.output.split(".", 1)
-    info = catalog.find_table(database, name) or create_output(catalog, stream.definition, shape, record.uuid)
+    info = catalog.find_table(database, name) or create_output(
+        catalog, stream.definition, shape, record.uuid, spark
+    )
     try:
         shape = check_existing(info, shape, stream.definition, record.extra["group_types"])
         _refuse_without_provenance(stream.definition, info, shape)
@@ -604,13 +609,19 @@ def _at_calculation(definition: StreamDefinition, make: _MakeShape) -> OutputSha
 
 
 def _output(
-    catalog: Catalog, registry: Registry, definition: StreamDefinition, checked: _Checked, uuid: str
+    spark: SparkSession,
+    catalog: Catalog,
+    registry: Registry,
+    definition: StreamDefinition,
+    checked: _Checked,
+    uuid: str,
 ) -> tuple[TableInfo, bool]:
     """Return the output table, and whether it may hold rows that are not this stream's."""
     database = definition.output.database or definition.name.database or ""
     info = catalog.find_table(database, definition.output.name)
     if info is None:
-        return create_output(catalog, definition, checked.shape, uuid), False
+        return create_output(catalog, definition, checked.shape, uuid, lambda: spark), False
+    _refuse_layout_of_another(definition, info)
     for other in registry.streams():
         if other.output == f"{database}.{definition.output.name}":
             raise StatementError(
@@ -622,6 +633,16 @@ def _output(
     there = check_existing(info, checked.shape, definition, checked.group_types)
     _refuse_without_provenance(definition, info, there)
     return info, True
+
+
+def _refuse_layout_of_another(definition: StreamDefinition, info: TableInfo) -> None:
+    """Refuse to say how a table lies that is there."""
+    if definition.layout != OutputLayout():
+        raise StatementError(
+            "OUTPUT_LAYOUT",
+            f"{info.database}.{info.name} is there already, and lies as it does",
+            hint="leave PARTITIONED BY, CLUSTER BY and LOCATION out, or write into a new table",
+        )
 
 
 def _refuse_without_provenance(definition: StreamDefinition, info: TableInfo, shape: OutputShape) -> None:
@@ -743,6 +764,4 @@ def _untaken_until(stream: Stream, catalog: Catalog) -> int | None:
 
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     _MakeShape = Callable[[], OutputShape]

@@ -648,7 +648,7 @@ class Engine:
         ):
             return known
         stream = compile_record(record, self.catalog)
-        target = open_target(stream, record, self.catalog)
+        target = open_target(stream, record, self.catalog, self.spark)
         position = _position(record, stream, progress)
         pending = plan if plan is not None and plan.tick > position.tick else None
         taken = pending.upto if pending is not None else position.version
@@ -794,7 +794,7 @@ class Engine:
         except StorageError as error:
             if error.code != "TABLE_NOT_FOUND":
                 raise
-            running.target = open_target(running.stream, running.record, self.catalog)
+            running.target = open_target(running.stream, running.record, self.catalog, self.spark)
             table = self.catalog.handles.latest(running.target.info.path)
         check_output(running.mark, table)
         return table

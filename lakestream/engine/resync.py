@@ -105,7 +105,7 @@ class Resync:
         relations.changes(self.stream.changed_columns)
         self.spark.sql(self.stream.changes_sql(CHANGED)).createOrReplaceTempView(CHANGES)
         self.spark.sql(self.stream.empty_state_sql(CHANGES)).createOrReplaceTempView(STATE)
-        target = open_target(self.stream, self.record, self.catalog)
+        target = open_target(self.stream, self.record, self.catalog, lambda: self.spark)
         tables = self.catalog.handles
         cutting = Cutting(self.spark, tables, relations, self.stream, target, GroupState(), version)
         found = cutting.run(cutting.summed()).groups

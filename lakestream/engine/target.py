@@ -11,10 +11,11 @@ from sqlglot import exp
 from lakestream.compute.calculation import ALIAS
 from lakestream.compute.evaluate import Way
 from lakestream.engine.admission import ERRORS
-from lakestream.errors import StatementError
+from lakestream.errors import StatementError, StorageError, did_you_mean
 from lakestream.language.expressions import given_name, parse_query, place_in, text_of
 from lakestream.language.grouping import asks_for_subtables, selected_groups
 from lakestream.language.model import GROUP_ID
+from lakestream.language.names import quoted
 from lakestream.language.source import place_of
 from lakestream.output.columns import (
     FLAT,
@@ -29,14 +30,18 @@ from lakestream.output.columns import (
     subtable_sql,
     subtables_are_groups,
 )
+from lakestream.storage.altering import alter
 from lakestream.storage.catalog import Column
+from lakestream.storage.table import first_line
 from lakestream.storage.types import spark_type
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
+
+    from pyspark.sql import SparkSession
 
     from lakestream.engine.stream import Stream
-    from lakestream.language.model import Fragment, StreamDefinition
+    from lakestream.language.model import Fragment, OutputLayout, StreamDefinition
     from lakestream.storage.catalog import Catalog, TableInfo
 
 AT = "_ls_at"
@@ -86,7 +91,7 @@ def output_shape(
         return OutputShape((at, *columns), (AT, FLAT.group))
     if definition.options.drops_late:
         # Each window fires once, so no row ever replaces another one.
-        return _shape(columns, ())
+        return _shape(definition, columns, ())
     if columns[0].type != "timestamp":
         fragment = definition.calculation
         raise StatementError(
@@ -97,24 +102,25 @@ def output_shape(
         )
     key = [columns[0].name, *([columns[1].name] if definition.composite_key else [])]
     if not definition.partition_by or definition.options.one_table:
-        return _shape(columns, key)
+        return _shape(definition, columns, key)
     groups = _tags(definition, group_types, zone)
     if asks_for_subtables(definition.partition_by, definition.subtable, definition.tags):
-        return _shape([*columns, _subtable(definition, zone), *groups], [TBNAME, *key])
+        return _shape(definition, [*columns, _subtable(definition, zone), *groups], [TBNAME, *key])
     query = parse_query(definition.calculation)
     selected = selected_groups(definition.partition_by, query, results)
     added = [replace(column, is_tag=False) for column in groups if column.name not in selected]
     own = [selected.get(column.name, column.name) for column in groups]
-    return _shape([*columns, *added], [*own, *key])
+    return _shape(definition, [*columns, *added], [*own, *key])
 
 
 def _subtable(definition: StreamDefinition, zone: str) -> OutputColumn:
     return OutputColumn(TBNAME, "string", subtable_sql(definition, zone), of_group=True)
 
 
-def _shape(columns: Sequence[OutputColumn], key: Sequence[str]) -> OutputShape:
+def _shape(definition: StreamDefinition, columns: Sequence[OutputColumn], key: Sequence[str]) -> OutputShape:
     """Return the shape of a new output of the user's."""
     _refuse_duplicates(columns)
+    _refuse_layout(definition.layout, [column.name for column in columns])
     return OutputShape(tuple(columns), tuple(key), provenance_beside(column.name for column in columns))
 
 
@@ -199,10 +205,26 @@ def _refuse_duplicates(columns: Sequence[OutputColumn]) -> None:
         seen.add(column.name.lower())
 
 
+def _refuse_layout(layout: OutputLayout, names: Sequence[str]) -> None:
+    """Refuse to lay an output out by what is no column of it."""
+    for name in layout.named:
+        if layout.clause is not None and name.lower() not in {known.lower() for known in names}:
+            raise StatementError(
+                "COLUMN_NOT_FOUND",
+                f"{layout.clause.sql}: {name} is no column of the output",
+                hint=did_you_mean(name, names),
+                place=place_of(layout.clause),
+            )
+
+
 def create_output(
-    catalog: Catalog, definition: StreamDefinition, shape: OutputShape, writer: str
+    catalog: Catalog,
+    definition: StreamDefinition,
+    shape: OutputShape,
+    writer: str,
+    spark: Callable[[], SparkSession],
 ) -> TableInfo:
-    """Make the output table of a stream."""
+    """Make the output table of a stream; raises StorageError CREATE_FAILED and leaves nothing then."""
     columns = [
         Column(column.name, column.type, column.comment, is_tag=column.is_tag) for column in shape.columns
     ]
@@ -210,7 +232,8 @@ def create_output(
     columns += [Column(name, kind) for name, kind in provenance.items()]
     output = definition.output
     times = [column.name for column in shape.columns if column.type == "timestamp"]
-    return catalog.create_table(
+    layout = definition.layout
+    info = catalog.create_table(
         output.database or definition.name.database or "",
         output.name if definition.stores else writer,
         columns,
@@ -219,7 +242,30 @@ def create_output(
         key=shape.key,
         hidden=tuple(provenance),
         writer=writer,
+        partitioned_by=_spelled(shape, layout.partitioned_by),
+        location=layout.location,
     )
+    if layout.clustered_by:
+        _cluster(catalog, info, spark(), _spelled(shape, layout.clustered_by))
+    return info
+
+
+def _spelled(shape: OutputShape, names: Sequence[str]) -> list[str]:
+    """Return columns as the output spells them."""
+    spelled = {column.name.lower(): column.name for column in shape.columns}
+    return [spelled[name.lower()] for name in names]
+
+
+def _cluster(catalog: Catalog, info: TableInfo, spark: SparkSession, names: Sequence[str]) -> None:
+    """Cluster an output that was just made (Delta's liquid clustering, which only Spark sets up)."""
+    try:
+        alter(spark, info.path, f"CLUSTER BY ({', '.join(map(quoted, names))})")
+    except Exception as error:
+        # Spark and Delta have no common kind of error.
+        catalog.drop_table(info.database, info.name)
+        what = f"{info.database}.{info.name} was not clustered by {', '.join(names)}: {first_line(error)}"
+        raise StorageError("CREATE_FAILED", what) from error
+    catalog.handles.forget(info.path)
 
 
 def errors_table(catalog: Catalog, definition: StreamDefinition, writer: str) -> TableInfo | None:

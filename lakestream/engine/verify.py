@@ -164,7 +164,7 @@ class Verifier:
         _, progress = registry.last(record.uuid)
         extra = progress.extra if progress is not None else {}
         taken = progress is not None and "next_slice" not in extra
-        target = open_target(stream, record, catalog)
+        target = open_target(stream, record, catalog, engine.spark)
         jobs = registry.recalculations(record.uuid)
         position = progress.version if progress is not None and taken else None
         output_version = catalog.handles.latest(target.info.path).version

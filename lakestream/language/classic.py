@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from lakestream.language.checks import refuse_functions
-from lakestream.language.clauses import read_group_keys, read_into, read_output_columns
+from lakestream.language.clauses import read_group_keys, read_into, read_layout, read_output_columns
 from lakestream.language.draft import Draft
 from lakestream.language.expressions import given_name, parse_query
 from lakestream.language.intervals import check_no_gaps
@@ -205,6 +205,8 @@ def _read_output(reader: Reader, draft: Draft) -> None:
         draft.words["columns"] = reader.peek()
         read_output_columns(reader, draft)
     while not reader.sees("AS"):
+        if read_layout(reader, draft):
+            continue
         word = reader.peek()
         name = word.text.upper()
         if name not in ("TAGS", "SUBTABLE"):

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from lakestream.language.model import GroupKey, TagDefinition
+from lakestream.language.model import LAYOUT_CLAUSES, Fragment, GroupKey, TagDefinition
 from lakestream.language.names import stored_name
 from lakestream.language.notification import read_notify
 from lakestream.language.options import read_options
-from lakestream.language.tables import type_name
+from lakestream.language.tables import read_location, type_name
 from lakestream.language.words import Kind
 
 if TYPE_CHECKING:
@@ -18,7 +19,10 @@ if TYPE_CHECKING:
     from lakestream.language.reader import Reader
     from lakestream.language.words import Word
 
-_CLAUSES = ("FROM", "PARTITION BY", "STREAM_OPTIONS", "NOTIFY", "INTO", "OUTPUT_SUBTABLE", "TAGS", "AS")
+_CLAUSES = (
+    *("FROM", "PARTITION BY", "STREAM_OPTIONS", "NOTIFY"),
+    *("INTO", *LAYOUT_CLAUSES, "OUTPUT_SUBTABLE", "TAGS", "AS"),
+)
 
 
 def read_clauses(reader: Reader, draft: Draft) -> None:
@@ -33,12 +37,10 @@ def read_clauses(reader: Reader, draft: Draft) -> None:
 
 
 def _next_clause(reader: Reader) -> str:
-    if reader.sees("PARTITION", "BY"):
-        return "PARTITION BY"
     if reader.sees_symbol("("):
         return "columns"
     for clause in _CLAUSES:
-        if reader.sees(clause):
+        if reader.sees(*clause.split()):
             return clause
     if reader.sees("TRUE_FOR"):
         raise reader.error("TRUE_FOR", "TRUE_FOR goes with STATE_WINDOW and EVENT_WINDOW, directly behind it")
@@ -105,7 +107,11 @@ def _plain_column(words: list[Word]) -> str | None:
 
 
 def _ends_key(reader: Reader) -> bool:
-    return reader.sees_symbol(",") or reader.sees("AS") or any(reader.sees(clause) for clause in _CLAUSES)
+    return (
+        reader.sees_symbol(",")
+        or reader.sees("AS")
+        or any(reader.sees(*clause.split()) for clause in _CLAUSES)
+    )
 
 
 def _has_alias(reader: Reader) -> bool:
@@ -124,6 +130,41 @@ def read_into(reader: Reader, draft: Draft) -> None:
     """Take ``INTO table``."""
     reader.expect("INTO")
     draft.output = reader.table_name("the output table")
+
+
+def read_layout(reader: Reader, draft: Draft) -> bool:
+    """Take a clause of where and how the output lies, if one stands here; return whether one did."""
+    for clause in LAYOUT_CLAUSES:
+        if reader.sees(*clause.split()):
+            if clause in draft.words:
+                raise reader.error("CLAUSE_TWICE", f"{clause} is given twice")
+            draft.words[clause] = reader.peek()
+            _READERS[clause](reader, draft)
+            return True
+    return False
+
+
+def _laid_out(reader: Reader, draft: Draft) -> None:
+    """Take ``PARTITIONED BY (column, …)`` or ``CLUSTER BY (column, …)``."""
+    word = reader.take()
+    reader.expect("BY")
+    if draft.layout.named:
+        raise reader.error(
+            "PARTITIONED_AND_CLUSTERED", "a table is partitioned or clustered, not both (Delta)", word=word
+        )
+    line, column = reader.source.position(word.start)
+    clause = Fragment(f"{word.text.upper()} BY", line, column, reader.source.text)
+    names = reader.distinct_names("a column of the output")
+    layout = replace(draft.layout, clause=clause)
+    is_clustered = word.is_word("CLUSTER")
+    draft.layout = (
+        replace(layout, clustered_by=names) if is_clustered else replace(layout, partitioned_by=names)
+    )
+
+
+def _location(reader: Reader, draft: Draft) -> None:
+    reader.expect("LOCATION")
+    draft.layout = replace(draft.layout, location=read_location(reader))
 
 
 def _subtable(reader: Reader, draft: Draft) -> None:
@@ -184,6 +225,9 @@ _READERS = {
     "STREAM_OPTIONS": _stream_options,
     "NOTIFY": lambda reader, draft: read_notify(reader, draft, _CLAUSES),
     "INTO": read_into,
+    "PARTITIONED BY": _laid_out,
+    "CLUSTER BY": _laid_out,
+    "LOCATION": _location,
     "OUTPUT_SUBTABLE": _subtable,
     "columns": read_output_columns,
     "TAGS": _tags,

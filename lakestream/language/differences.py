@@ -11,6 +11,8 @@ from lakestream.language.targets import redacted_text
 if TYPE_CHECKING:
     from lakestream.language.model import StreamDefinition
 
+LAYOUT = "PARTITIONED BY, CLUSTER BY or LOCATION"
+
 _CLAUSES = {
     "trigger": "trigger",
     "source": "FROM",
@@ -20,6 +22,7 @@ _CLAUSES = {
     "subtable": "OUTPUT_SUBTABLE",
     "columns": "columns",
     "composite_key": "COMPOSITE KEY",
+    "layout": LAYOUT,
     "tags": "TAGS",
     "calculation": "AS",
     "notification": "NOTIFY",

@@ -9,10 +9,12 @@ from lakestream.language.checks import StreamFacts, check_stream
 from lakestream.language.expressions import given_name, parse_query, text_of
 from lakestream.language.model import (
     CLOCK,
+    LAYOUT_CLAUSES,
     RESULTS,
     Fragment,
     GroupKey,
     Notification,
+    OutputLayout,
     StreamDefinition,
     TableName,
     TagDefinition,
@@ -40,6 +42,7 @@ class Draft:
     columns: tuple[str, ...] = ()
     composite_key: bool = False
     tags: tuple[TagDefinition, ...] | None = None
+    layout: OutputLayout = field(default_factory=OutputLayout)
     calculation: Fragment | None = None
     notification: Notification | None = None
     words: dict[str, Word] = field(default_factory=dict)
@@ -88,6 +91,7 @@ def definition(reader: Reader, name: TableName, draft: Draft) -> StreamDefinitio
         text=reader.source.text[first.start : last.end],
         notification=replace(draft.notification, labels=labels) if draft.notification else None,
         calculates=draft.calculation is not None,
+        layout=draft.layout,
     )
 
 
@@ -163,7 +167,7 @@ def _check_without_output(reader: Reader, draft: Draft) -> None:
         error.hint += ", or STREAM_OPTIONS(CALC_NOTIFY_ONLY) NOTIFY(…) to send the results only"
         raise error
     words = {**draft.words, **draft.options.words}
-    for clause in ("OUTPUT_SUBTABLE", "TAGS", "DELETE_OUTPUT_TABLE"):
+    for clause in (*LAYOUT_CLAUSES, "OUTPUT_SUBTABLE", "TAGS", "DELETE_OUTPUT_TABLE"):
         if clause in words:
             raise reader.error(
                 "INTO_MISSING", f"{clause} is about the output table: INTO is missing", word=words[clause]

@@ -22,7 +22,7 @@ from lakestream.language.checks import (
     check_expression,
     check_row_expression,
 )
-from lakestream.language.clauses import read_into
+from lakestream.language.clauses import read_into, read_layout
 from lakestream.language.draft import Draft
 from lakestream.language.ekuiper_functions import OF_WINDOWS, ORDER, REFUSED, query_as_written, translated
 from lakestream.language.ekuiper_options import SourceOptions, read_source_options
@@ -87,6 +87,8 @@ def read_ekuiper(reader: Reader, name: TableName) -> Draft:
     if reader.sees("AS"):
         raise reader.error("INTO_MISSING", "INTO with the output table is missing", hint="… INTO table AS …")
     read_into(reader, draft)
+    while read_layout(reader, draft):
+        pass
     reader.expect("AS")
     query = _read_query(reader, draft, name)
     draft.calculation = _calculation(reader, draft, query)

@@ -61,6 +61,28 @@ class TableName:
         return self if self.database else TableName(database, self.name, self.line, self.column)
 
 
+LAYOUT_CLAUSES = ("PARTITIONED BY", "CLUSTER BY", "LOCATION")
+"""Clauses of how a new output lies, in every syntax of streams (Delta, Spark)."""
+
+
+@dataclass(frozen=True)
+class OutputLayout:
+    """How a new output lies in storage: PARTITIONED BY or CLUSTER BY columns, and LOCATION (Delta, Spark).
+
+    ``location`` is None inside the lake; ``clause`` is where the columns are named.
+    """
+
+    partitioned_by: tuple[str, ...] = ()
+    clustered_by: tuple[str, ...] = ()
+    location: str | None = None
+    clause: Fragment | None = field(default=None, compare=False)
+
+    @property
+    def named(self) -> tuple[str, ...]:
+        """The columns that it names."""
+        return self.partitioned_by or self.clustered_by
+
+
 @dataclass(frozen=True)
 class Duration:
     """A whole number of a unit: b ns, u us, a ms, s, m, h, d, w, n month, y year (TDengine)."""
@@ -371,6 +393,7 @@ class StreamDefinition:
     text: str
     notification: Notification | None = None
     calculates: bool = True
+    layout: OutputLayout = OutputLayout()
 
     @property
     def stores(self) -> bool:

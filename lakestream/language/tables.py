@@ -159,11 +159,17 @@ def create_table(reader: Reader, *, stable: bool) -> CreateTable | CreateSubtabl
     return CreateTable(name, columns, tags, if_not_exists, keyed=keyed or bool(tags))
 
 
-def _located(reader: Reader, name: TableName, *, if_not_exists: bool) -> CreateTable:
+def read_location(reader: Reader) -> str:
+    """Take the location of a Delta table; raises StatementError BAD_LOCATION for an empty one."""
     word = reader.peek()
     location = reader.string("the location of a Delta table in quotes")
     if not location.strip():
         raise reader.error("BAD_LOCATION", "the location is empty", word=word)
+    return location
+
+
+def _located(reader: Reader, name: TableName, *, if_not_exists: bool) -> CreateTable:
+    location = read_location(reader)
     if not reader.accept("TIMESTAMP", "BY"):
         return CreateTable(name, (), (), if_not_exists, location)
     word = reader.peek()

@@ -273,11 +273,15 @@ class Catalog:
         writer: str | None = None,
         if_not_exists: bool = False,
         comment: str | None = None,
+        partitioned_by: Sequence[str] = (),
+        location: str | None = None,
     ) -> TableInfo:
         """Make a table of the lake and return it; with ``if_not_exists`` the one that is there.
 
-        A super table's columns are given whole, ``tbname`` and tags included. Raises StatementError
-        TABLE_EXISTS (names that differ in case only count as equal), DUPLICATE_COLUMN, BAD_NAME.
+        A super table's columns are given whole, ``tbname`` and tags included. A ``location`` lies outside
+        the lake, where no table is. Raises StatementError TABLE_EXISTS (names that differ in case only
+        count as equal), DUPLICATE_COLUMN, BAD_NAME, LOCATION_IN_LAKE, LOCATION_TAKEN; StorageError
+        TABLE_EXISTS, CREATE_FAILED.
         """
         if database != SYSTEM_FOLDER:
             self.require_database(database)
@@ -285,12 +289,17 @@ class Catalog:
             if existing is not None:
                 return existing
         _check_columns(columns)
-        path = self._path(database, name)
+        path = self._path(database, name) if location is None else self._outside(location)
         info = TableInfo(
-            database, name, path, kind, tuple(columns), time_column, tuple(key), tuple(hidden), writer=writer
+            *(database, name, path, kind, tuple(columns), time_column, tuple(key), tuple(hidden)),
+            external=location is not None,
+            writer=writer,
         )
         fields = [delta_field(column.name, column.type, column.comment) for column in columns]
-        edits.create(path, fields, properties={PROPERTY: _description(info)}, comment=comment)
+        properties = {PROPERTY: _description(info)}
+        edits.create(path, fields, properties=properties, comment=comment, partitioned_by=partitioned_by)
+        if info.external:
+            self.register_external(info)
         self.handles.forget(path)
         self._described.pop(path, None)
         return self.find_table(database, name) or info
@@ -333,19 +342,22 @@ class Catalog:
         TABLE_UNREADABLE.
         """
         self.require_database(database)
-        path = absolute(location)
         existing = self._existing(database, name, if_not_exists=if_not_exists)
         if existing is not None:
-            return _same_place(existing, path)
-        self.layout.refuse_inside(path)
-        self._refuse_named(path)
+            return _same_place(existing, absolute(location))
+        path = self._outside(location)
         info = _described(database, name, self.handles.latest(path), None, external=True)
         if time_column is not None:
             info = replace(info, time_column=info.column(time_column).name)
         return _with_time(info, self.layout.timezone(), time_unit)
 
-    def _refuse_named(self, path: str) -> None:
-        """Refuse a second name: streams tell by names what they read and write."""
+    def _outside(self, location: str) -> str:
+        """Return a location in full; refuse one in the lake, and a second name for one.
+
+        Streams tell by names what they read and write.
+        """
+        path = absolute(location)
+        self.layout.refuse_inside(path)
         for row in self._external.rows().values():
             if absolute(row["path"]) == path:
                 raise StatementError(
@@ -353,6 +365,7 @@ class Catalog:
                     f"the table at {path} is there as {row['database']}.{row['name']}",
                     hint="use that name, or drop it first: DROP TABLE leaves the table as it is",
                 )
+        return path
 
     def register_external(self, info: TableInfo) -> None:
         """Keep the name of a table as :meth:`external` gave it; does nothing to one that is kept."""

@@ -48,6 +48,7 @@ def create(
     *,
     properties: Mapping[str, str] | None = None,
     comment: str | None = None,
+    partitioned_by: Sequence[str] = (),
 ) -> Table:
     """Make an empty Delta table with a change feed and return its handle.
 
@@ -60,6 +61,7 @@ def create(
             Schema(list(fields)),
             description=comment,
             configuration=configuration,
+            partition_by=[*partitioned_by],
             raise_if_key_not_exists=False,
         )
     except (DeltaError, OSError) as error:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lakestream.errors import StorageError
+from lakestream.storage.altering import alter
 from lakestream.storage.edits import retried
 from lakestream.storage.table import capabilities, first_line
 
@@ -29,7 +30,8 @@ def switch_feed_on(table: Table, spark: Callable[[], SparkSession]) -> None:
             if able.arrow_writes:
                 _by_arrow(table)
             else:
-                _by_spark(spark(), table.path)
+                properties = ", ".join(f"'{name}' = '{value}'" for name, value in FEED.items())
+                alter(spark(), table.path, f"SET TBLPROPERTIES ({properties})")
         except Exception as error:
             # Spark and delta-rs have no common kind of error, and raise bare ones of their own beside.
             features = f" (it has {', '.join(able.reasons)})" if able.reasons else ""
@@ -45,12 +47,3 @@ def switch_feed_on(table: Table, spark: Callable[[], SparkSession]) -> None:
 def _by_arrow(table: Table) -> None:
     table.refresh()
     table.handle.alter.set_table_properties(FEED)
-
-
-def _by_spark(spark: SparkSession, path: str) -> None:
-    """Change the table's properties in a session of its own: no other takes a table by its path."""
-    session = spark.newSession()
-    session.conf.set("spark.sql.variable.substitute", "false")
-    quoted = path.replace("`", "``")
-    properties = ", ".join(f"'{name}' = '{value}'" for name, value in FEED.items())
-    session.sql(f"ALTER TABLE delta.`{quoted}` SET TBLPROPERTIES ({properties})")

@@ -228,7 +228,9 @@ def arrow_frame(spark: SparkSession, rows: pa.Table) -> DataFrame:
     """Return Arrow rows as a DataFrame: times without a zone stay so, which Spark would take for instants."""
     from pyspark.sql.pandas.types import from_arrow_schema
 
-    return spark.createDataFrame(rows, from_arrow_schema(rows.schema, prefer_timestamp_ntz=True))
+    # PySpark takes no nested column that has not even an empty chunk.
+    chunks = rows if rows.num_rows else rows.schema.empty_table()
+    return spark.createDataFrame(chunks, from_arrow_schema(rows.schema, prefer_timestamp_ntz=True))
 
 
 def read_spark(

@@ -148,7 +148,7 @@ def test_an_output_of_an_earlier_version_keeps_its_subtables(
         lake.sql("CREATE TABLE t (ts TIMESTAMP, v INT, site VARCHAR(10))")
         with monkeypatch.context() as before:
             before.setattr("lakestream.engine.target.provenance_beside", lambda _names: FLAT)
-            before.setattr("lakestream.engine.target._has_subtables", lambda _definition: True)
+            before.setattr("lakestream.engine.target.asks_for_subtables", lambda *_: True)
             lake.sql(GROUPED.format(""))
             lake.insert("t", [{"ts": f"2025-01-01 00:00:{at:02}", "v": 1, "site": "a"} for at in (1, 12)])
             lake.run()
