@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lakestream.settings import PREFIX, Settings
-from tests.small import INTERPRETED, LONG_LIVED, QUICK_START
+from tests.small import FEW_TABLES, INTERPRETED, LONG_LIVED, QUICK_START
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,8 +23,8 @@ os.environ["JDK_JAVA_OPTIONS"] = QUICK_START
 @pytest.fixture(scope="session")
 def settings() -> Settings:
     """Two cores, and memory for the metadata that Spark keeps of a thousand tables."""
-    few_tables = {"spark.driver.extraJavaOptions": f"-Ddelta.log.cacheSize=50 {LONG_LIVED}"}
-    return Settings(master="local[2]", driver_memory="2g", spark_conf={**INTERPRETED, **few_tables})
+    options = {key: f"{value} {LONG_LIVED}" for key, value in FEW_TABLES.items()}
+    return Settings(master="local[2]", driver_memory="2g", spark_conf={**INTERPRETED, **options})
 
 
 @pytest.fixture(scope="session")

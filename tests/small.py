@@ -8,5 +8,8 @@ INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.facto
 QUICK_START = "-XX:TieredStopAtLevel=1"
 """For a JVM that lives for seconds: it ends before the second compiler has paid for itself."""
 
+FEW_TABLES = {"spark.driver.extraJavaOptions": "-Ddelta.log.cacheSize=50"}
+"""For a process that sees a thousand tables: Delta keeps the log of each, with its plans, for an hour."""
+
 LONG_LIVED = "-XX:TieredStopAtLevel=4"
 """For the JVM of a test process, which lives for minutes: both compilers."""

@@ -14,7 +14,7 @@ from lakestream.settings import PREFIX
 from lakestream.storage.session import spark_session
 from tests.properties.machine import ExactMachine, Machine, PolicyMachine, run_histories
 from tests.properties.profiles import number
-from tests.small import INTERPRETED
+from tests.small import FEW_TABLES, INTERPRETED
 
 STEPS = 15
 
@@ -23,7 +23,9 @@ def main(name: str, count: int, folder: Path) -> int:
     """Run the histories of the seed called ``name``; write the script of one that fails."""
     for variable in [known for known in os.environ if known.startswith(PREFIX)]:
         del os.environ[variable]
-    spark = spark_session(Settings(master="local[1]", driver_memory="1g", spark_conf=INTERPRETED))
+    spark = spark_session(
+        Settings(master="local[1]", driver_memory="2g", spark_conf={**INTERPRETED, **FEW_TABLES})
+    )
     halves: list[tuple[type[Machine], int]] = [
         (ExactMachine, count - count // 2),
         (PolicyMachine, count // 2),

@@ -22,7 +22,7 @@ from lakestream.storage.session import spark_session
 from tests.properties.dimensions import covering, sentence
 from tests.properties.drawn import Drawn, shown
 from tests.properties.many_streams import World
-from tests.small import INTERPRETED
+from tests.small import FEW_TABLES, INTERPRETED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -63,7 +63,9 @@ def batch(seed: str, numbers: range) -> int:
     """Try histories in this process; print what is red and the numbers of each outcome."""
     for variable in [known for known in os.environ if known.startswith(PREFIX)]:
         del os.environ[variable]
-    spark = spark_session(Settings(master="local[1]", driver_memory="1g", spark_conf=INTERPRETED))
+    spark = spark_session(
+        Settings(master="local[1]", driver_memory="2g", spark_conf={**INTERPRETED, **FEW_TABLES})
+    )
     for name, steps, verdicts in tried(spark, seed, numbers):
         counted = Counter(verdict.outcome for verdict in verdicts)
         sys.stdout.write(told(name, steps, verdicts))
