@@ -40,9 +40,11 @@ class Drawn:
 
     random: Random
     of: Mapping[str, str]
+    commits: int = COMMITS
     rows: dict[tuple[Any, ...], Row] = field(default_factory=dict)
     newest: int = 5
     clock: int = 0
+    changed: bool = False
     steps: list[Step] = field(default_factory=list)
 
     def draw(self) -> list[Step]:
@@ -52,8 +54,8 @@ class Drawn:
         if before:
             self.arrive()
         self.steps.append(Step("create"))
-        for number in range(COMMITS):
-            if self.of["change"] != "none" and number > 2 and random.random() < 0.4 and self.rows:
+        for number in range(self.commits):
+            if self.changes_at(number):
                 self.change()
             else:
                 self.arrive()
@@ -63,6 +65,12 @@ class Drawn:
         self.clock += AT_THE_END
         self.run()
         return self.steps
+
+    def changes_at(self, number: int) -> bool:
+        """Draw whether rows change in a commit, where they do; in the last one at the latest."""
+        if self.of["change"] == "none" or number <= self.commits // 3 or not self.rows:
+            return False
+        return self.random.random() < 0.4 or (number == self.commits - 1 and not self.changed)
 
     def run(self) -> None:
         """Run, by a new process perhaps."""
@@ -109,7 +117,7 @@ class Drawn:
 
     def change(self) -> None:
         """Let rows change."""
-        random, kind = self.random, self.of["change"]
+        random, kind, self.changed = self.random, self.of["change"], True
         chosen = random.sample(sorted(self.rows, key=str), min(len(self.rows), random.randint(1, 2)))
         changes = []
         for key in chosen:

@@ -20,7 +20,7 @@ from lakestream import Settings
 from lakestream.settings import PREFIX
 from lakestream.storage.session import spark_session
 from tests.properties.dimensions import covering, sentence
-from tests.properties.drawn import Drawn, shown
+from tests.properties.drawn import COMMITS, Drawn, shown
 from tests.properties.many_streams import World
 from tests.small import FEW_TABLES, INTERPRETED
 
@@ -42,13 +42,17 @@ OUTCOMES = ("refused", "equal", "open", "red")
 
 
 def tried(
-    spark: SparkSession, seed: str, numbers: range, only: Sequence[int] = range(EACH)
+    spark: SparkSession,
+    seed: str,
+    numbers: range,
+    only: Sequence[int] = range(EACH),
+    commits: int = COMMITS,
 ) -> Iterator[tuple[str, list[Step], list[Verdict]]]:
     """Try histories of a seed; yield name, steps, and what became of ``only`` these streams."""
     chosen = islice(covering(Random(seed), EACH), numbers.stop)
     for number, (history, streams) in enumerate(chosen):
         if number in numbers:
-            steps = Drawn(Random(f"{seed} {number}"), history).draw()
+            steps = Drawn(Random(f"{seed} {number}"), history, commits).draw()
             yield f"{seed}:{number}", steps, World(spark, history, steps).run([streams[at] for at in only])
 
 
