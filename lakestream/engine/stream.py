@@ -550,6 +550,8 @@ class Stream:
                     f"CASE WHEN first_before IS NOT NULL THEN {earlier} END AS b)"
                 ),
             ]
+            if self.deletes:
+                gone = f"concat(gone, {self._left_open_range(mark, mark_before)})"
         fires = "fires" if options.at_close else "slice(fires, 1, 0)"
         if more:
             fires = f"concat({fires}, filter(array({', '.join(more)}), r -> r.a <= r.b))"
@@ -575,6 +577,16 @@ class Stream:
             f"SELECT f.*{known}, s.first AS known_first, s.newest AS known_newest, {lows} AS lows "
             f"FROM {fired} f LEFT JOIN {state} s ON f.gid = s.gid{joined})))"
         )
+
+    def _left_open_range(self, mark: str, mark_before: str) -> str:
+        """Return SQL of the ranges of open windows that the mark, or the group's first row, has left."""
+        grid, first = self.grid, "first_before"
+        lowest = f"greatest({grid.closed(mark_before, first)}, {grid.ended(first, first)})"
+        begun = grid.begun(mark_before, first)
+        behind = f"struct(greatest({lowest}, {grid.begun(mark, 'first')}) + 1 AS a, {begun} AS b)"
+        before = f"struct({lowest} + 1 AS a, least({begun}, {grid.ended('first', 'first')}) AS b)"
+        # Of a group without rows both are the same.
+        return f"filter(array_distinct(array({behind}, {before})), r -> r.a <= r.b)"
 
     def _open_range(self, newest: str, first: str) -> str:
         """Return SQL of the range of a group's windows that have begun and that the mark has not closed."""
