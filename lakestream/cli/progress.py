@@ -16,27 +16,11 @@ if TYPE_CHECKING:
     from lakestream.engine.engine import TickReport
 
 
-class TickProgress:
-    """Bars on stderr, one per stream, fed with the report of every tick; gone when closed.
+class _Drawn:
+    """What is drawn on stderr until it is closed, and wiped then."""
 
-    A bar counts source commits: those done against those done and still waiting.
-    """
-
-    def __init__(self) -> None:
-        self._bars: dict[str, TaskID] = {}
-        self._rows: dict[str, int] = {}
-        self._seconds: dict[str, float] = {}
-        self._commits: dict[str, int] = {}
-        self._progress = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(bar_width=24),
-            TextColumn("{task.fields[told]}", justify="right"),
-            TimeElapsedColumn(),
-            console=console(err=True),
-            transient=True,
-        )
-        # Until the first tick there is only Spark to wait for.
-        self._waiting: TaskID | None = self._progress.add_task("starting", total=None, told="")
+    def __init__(self, *columns: ProgressColumn) -> None:
+        self._progress = Progress(*columns, TimeElapsedColumn(), console=console(err=True), transient=True)
 
     def __enter__(self) -> Self:
         """Begin to draw."""
@@ -48,6 +32,23 @@ class TickProgress:
     ) -> None:
         """Wipe what was drawn."""
         self._progress.stop()
+
+
+class TickProgress(_Drawn):
+    """Bars on stderr, one per stream, fed with the report of every tick; gone when closed.
+
+    A bar counts source commits: those done against those done and still waiting.
+    """
+
+    def __init__(self) -> None:
+        self._bars: dict[str, TaskID] = {}
+        self._rows: dict[str, int] = {}
+        self._seconds: dict[str, float] = {}
+        self._commits: dict[str, int] = {}
+        told = TextColumn("{task.fields[told]}", justify="right")
+        super().__init__(TextColumn("{task.description}"), BarColumn(bar_width=24), told)
+        # Until the first tick there is only Spark to wait for.
+        self._waiting: TaskID | None = self._progress.add_task("starting", total=None, told="")
 
     def on_tick(self, report: TickReport) -> None:
         """Move the bar of the report's stream."""
@@ -69,31 +70,13 @@ class TickProgress:
         )
 
 
-class FetchProgress:
+class FetchProgress(_Drawn):
     """A bar on stderr while Spark's jars are fetched, with the bytes so far; gone when closed."""
 
     def __init__(self, fetched: Callable[[], int]) -> None:
-        self._progress = Progress(
-            TextColumn("fetching"),
-            BarColumn(bar_width=24),
-            _Fetched(fetched),
-            TimeElapsedColumn(),
-            console=console(err=True),
-            transient=True,
-        )
+        super().__init__(TextColumn("fetching"), BarColumn(bar_width=24), _Fetched(fetched))
         # How much there is to fetch nobody tells.
         self._progress.add_task("", total=None)
-
-    def __enter__(self) -> Self:
-        """Begin to draw."""
-        self._progress.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Wipe what was drawn."""
-        self._progress.stop()
 
 
 class _Fetched(ProgressColumn):
