@@ -208,13 +208,7 @@ class Notices:
 
     def _left(self) -> str:
         """Return SQL of open windows that are no more: the mark, or a group's first row, passed them by."""
-        base, base_before, begun, begun_before, _, closed_before = self._bounds()
-        lowest = f"greatest({base_before}, {closed_before})"
-        ranges = (
-            f"array(struct(greatest({lowest}, {begun}) + 1 AS a, {begun_before} AS b), "
-            f"struct({lowest} + 1 AS a, least({begun_before}, {base}) AS b))"
-        )
-        return self._happening(WINDOW_INVALIDATION, self._ranged(ranges, "_before"))
+        return self._happening(WINDOW_INVALIDATION, self._ranged(self.stream.left_open_ranges(), "_before"))
 
     def _reopened(self) -> str:
         """Return SQL of the windows that had closed and are open again: the mark went back."""

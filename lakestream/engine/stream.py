@@ -551,7 +551,7 @@ class Stream:
                 ),
             ]
             if self.deletes:
-                gone = f"concat(gone, {self._left_open_range(mark, mark_before)})"
+                gone = f"concat(gone, {self.left_open_ranges()})"
         fires = "fires" if options.at_close else "slice(fires, 1, 0)"
         if more:
             fires = f"concat({fires}, filter(array({', '.join(more)}), r -> r.a <= r.b))"
@@ -578,9 +578,13 @@ class Stream:
             f"FROM {fired} f LEFT JOIN {state} s ON f.gid = s.gid{joined})))"
         )
 
-    def _left_open_range(self, mark: str, mark_before: str) -> str:
-        """Return SQL of the ranges of open windows that the mark, or the group's first row, has left."""
+    def left_open_ranges(self) -> str:
+        """Return SQL of the ranges of open windows that the mark, or the group's first row, has left.
+
+        It is over (first, newest) of groups as they are now, and with ``_before`` as they were.
+        """
         grid, first = self.grid, "first_before"
+        mark, mark_before = (f"(newest{when} - {self.watermark}L)" for when in ("", "_before"))
         lowest = f"greatest({grid.closed(mark_before, first)}, {grid.ended(first, first)})"
         begun = grid.begun(mark_before, first)
         behind = f"struct(greatest({lowest}, {grid.begun(mark, 'first')}) + 1 AS a, {begun} AS b)"
