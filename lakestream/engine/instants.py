@@ -82,6 +82,7 @@ def _told(table: Table, files: pa.Table, name: str, column: str) -> pa.ChunkedAr
     """Return what the statistics of the files tell of the times at one end, NULL where they do not."""
     if name not in files.column_names:
         return None
-    if table.time is None or table.time.column != column:
+    time = table.time_of(column)
+    if time is None:
         return files[name]
-    return table.time.arrow(files[name]) if table.time.keeps_order else None
+    return time.arrow(files[name]) if time.keeps_order else None

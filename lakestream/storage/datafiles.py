@@ -62,6 +62,7 @@ def file_times(table: Table, time: str, values: pa.ChunkedArray, sign: int) -> p
     """Return least (``sign`` -1) or greatest times of files, by their statistics, in µs since 1970 UTC."""
     import pyarrow as pa
 
-    if table.time is not None and table.time.column == time:
-        return table.time.widened(values, sign)
+    read = table.time_of(time)
+    if read is not None:
+        return read.widened(values, sign)
     return values.cast(pa.timestamp("us", "UTC")).cast(pa.int64())

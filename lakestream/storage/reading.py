@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
+    from lakestream.storage.times import ReadTime
+
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 _FEW_FILES = 1_000
@@ -97,15 +99,9 @@ def read_arrow(
     return rows.select(wanted)
 
 
-def _is_read_as_time(table: Table, column: str) -> bool:
-    return table.time is not None and table.time.column == column
-
-
 def _range(table: Table, column: str, lower: int | None, upper: int | None) -> list[str]:
-    name = identifier(column)
-    if _is_read_as_time(table, column):
-        return _bounds(table, name, lower, upper)
-    return time_range(name, lower, upper)
+    time, name = table.time_of(column), identifier(column)
+    return time_range(name, lower, upper) if time is None else _bounds(time, name, lower, upper)
 
 
 def time_range(time: str, lower: int | None, upper: int | None) -> list[str]:
@@ -136,11 +132,10 @@ def _scan(table: Table, version: int | None, columns: list[str], predicate: str 
         raise StorageError("READ_FAILED", f"{table.path} cannot be read: {first_line(error)}") from error
 
 
-def _bounds(table: Table, name: str, lower: int | None, upper: int | None) -> list[str]:
+def _bounds(time: ReadTime, name: str, lower: int | None, upper: int | None) -> list[str]:
     """Return conditions by which files of a range are found where the time is read as another kind."""
-    assert table.time is not None
     within = [at if at is not None and _OLDEST < at < _NEWEST else None for at in (lower, upper)]
-    return table.time.bounds(name, *within)
+    return time.bounds(name, *within)
 
 
 def _within(rows: pa.Table, column: str, lower: int | None, upper: int | None) -> pa.Table:
@@ -275,9 +270,10 @@ def _pruned(
 ) -> DataFrame:
     """Return the rows as they are, without files that no row of a range of another kind of time is in."""
     frame = spark.read.format("delta").option("versionAsOf", version).load(table.path)
-    if time_column is None or not _is_read_as_time(table, time_column):
+    time = table.time_of(time_column) if time_column is not None else None
+    if time is None or time_column is None:
         return frame
-    for condition in _bounds(table, quoted(time_column), lower, upper):
+    for condition in _bounds(time, quoted(time_column), lower, upper):
         frame = frame.where(condition)
     return frame
 

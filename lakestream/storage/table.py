@@ -95,6 +95,10 @@ class Table:
         self.time: ReadTime | None = None
         """How the event time is read where the table has it as something else than a timestamp."""
 
+    def time_of(self, column: str) -> ReadTime | None:
+        """Return how a column is read as the event time, None for one that is read as it is."""
+        return self.time if self.time is not None and self.time.column == column else None
+
     @classmethod
     def open(cls, path: str) -> Table:
         """Open the table at its latest version.
