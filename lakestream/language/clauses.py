@@ -28,12 +28,14 @@ _CLAUSES = (
 def read_clauses(reader: Reader, draft: Draft) -> None:
     """Take all clauses behind the trigger, in whatever order they stand."""
     while not reader.done:
-        clause = _next_clause(reader)
-        word = reader.peek()
-        if clause in draft.words:
-            raise reader.error("CLAUSE_TWICE", f"{clause} is given twice")
-        draft.words[clause] = word
-        _READERS[clause](reader, draft)
+        _read_clause(reader, draft, _next_clause(reader))
+
+
+def _read_clause(reader: Reader, draft: Draft, clause: str) -> None:
+    if clause in draft.words:
+        raise reader.error("CLAUSE_TWICE", f"{clause} is given twice")
+    draft.words[clause] = reader.peek()
+    _READERS[clause](reader, draft)
 
 
 def _next_clause(reader: Reader) -> str:
@@ -136,10 +138,7 @@ def read_layout(reader: Reader, draft: Draft) -> bool:
     """Take a clause of where and how the output lies, if one stands here; return whether one did."""
     for clause in LAYOUT_CLAUSES:
         if reader.sees(*clause.split()):
-            if clause in draft.words:
-                raise reader.error("CLAUSE_TWICE", f"{clause} is given twice")
-            draft.words[clause] = reader.peek()
-            _READERS[clause](reader, draft)
+            _read_clause(reader, draft, clause)
             return True
     return False
 
