@@ -9,8 +9,9 @@ import click
 
 from lakestream.cli.doctor import described
 from lakestream.cli.output import cell, print_json
-from lakestream.cli.session import Session, command, quoted_name
+from lakestream.cli.session import Session, command
 from lakestream.errors import ConfirmationNeededError
+from lakestream.language.names import quoted
 
 if TYPE_CHECKING:
     from lakestream.engine.inspection import Inspection
@@ -82,6 +83,6 @@ def _ask(session: Session, found: Inspection, table: str) -> None:
 
 
 def _statement(found: Inspection, table: str) -> str:
-    by = f" TIMESTAMP BY {quoted_name(found.time)} {found.unit or ''}" if found.time else ""
+    by = f" TIMESTAMP BY {quoted(found.time)} {found.unit or ''}" if found.time else ""
     location = found.path.replace("\\", "\\\\").replace("'", "\\'")
-    return f"CREATE TABLE {quoted_name(table)} LOCATION '{location}'{by}"
+    return f"CREATE TABLE {quoted(table)} LOCATION '{location}'{by}"

@@ -222,11 +222,12 @@ def check_table(layout: Layout, name: str, *, keys: bool) -> Iterator[Check]:
     """
     from lakestream.clock import SystemClock
     from lakestream.engine.inspection import inspect
+    from lakestream.lake import DEFAULT_DATABASE
     from lakestream.storage.catalog import Catalog
 
     catalog = Catalog(layout, SystemClock())
     database, _, own = name.rpartition(".")
-    info = catalog.table(database or "main", own)
+    info = catalog.table(database or DEFAULT_DATABASE, own)
     table = catalog.handle(info)
     unit = info.read_time.unit if info.read_time else None
     found = inspect(table, info.time_column or None, unit)
@@ -239,7 +240,7 @@ def _repeated(info: TableInfo, table: Table, found: Inspection) -> Check:
     """Look for keys in several rows, or in a table without a key for rows that are equal."""
     from lakestream.engine.inspection import repeated_rows
 
-    simple = all(not kind.startswith(("{", "struct", "array", "map")) for _, kind in found.columns)
+    simple = all(not kind.startswith(("struct", "array", "map")) for _, kind in found.columns)
     of = info.key or tuple(name for name, _ in found.columns)
     if not found.readable or not (info.key or simple):
         return Check("repeated", "ok", "not looked for: only Spark could")

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 import click
 
 from lakestream.cli.output import print_json, print_table
-from lakestream.cli.session import Session, command, quoted_name
+from lakestream.cli.session import Session, command
 from lakestream.cli.sql_command import show_result
+from lakestream.language.names import quoted
 
 if TYPE_CHECKING:
     from lakestream.lake import StreamStatus
@@ -85,6 +86,6 @@ def show(session: Session, what: str, database: str | None) -> None:
     """List streams, tables, super tables or databases."""
     if database and what == "databases":
         raise click.UsageError("--database goes with streams, tables and stables")
-    of = f"{quoted_name(database)}." if database else ""
+    of = f"{quoted(database)}." if database else ""
     with session.open() as lake:
         show_result(session, lake.sql(f"SHOW {of}{what.upper()}"))

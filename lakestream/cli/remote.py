@@ -10,7 +10,7 @@ from urllib.error import HTTPError, URLError
 from urllib.parse import quote
 from urllib.request import ProxyHandler, Request, build_opener
 
-from lakestream.cli.session import quoted
+from lakestream.cli.session import quoted_stream
 from lakestream.engine.result import Result
 from lakestream.errors import BusyError, LakestreamError, Place
 from lakestream.language.model import TableName
@@ -86,7 +86,7 @@ class RemoteLake:
 
     def explain(self, stream: str) -> Result:
         """Return the stages of a stream's next tick, as ``Lake.explain`` does."""
-        return self.sql(f"EXPLAIN STREAM {quoted(stream)}")
+        return self.sql(f"EXPLAIN STREAM {quoted_stream(stream)}")
 
     def streams(self) -> list[TableName]:
         """Return the names of all streams. Raises BusyError DAEMON_UNREACHABLE."""

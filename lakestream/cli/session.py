@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 import click
 
 from lakestream.errors import ConfirmationNeededError, LakeError
+from lakestream.language.names import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -233,22 +234,13 @@ def command(name: str) -> Callable[[Callable[..., Any]], click.Command]:
     return click.command(name, cls=LakestreamCommand)
 
 
-def quoted_name(name: str) -> str:
-    """Return a name as a quoted identifier of a statement.
-
-    >>> quoted_name("day`s")
-    '`day``s`'
-    """
-    return "`" + name.replace("`", "``") + "`"
-
-
-def quoted(stream: str) -> str:
+def quoted_stream(stream: str) -> str:
     """Return a stream's name, ``s`` or ``db.s``, as quoted identifiers of a statement.
 
-    >>> quoted("main.daily")
+    >>> quoted_stream("main.daily")
     '`main`.`daily`'
     """
-    return ".".join(quoted_name(part) for part in stream.split(".", 1))
+    return ".".join(map(quoted, stream.split(".", 1)))
 
 
 def _listed(_ctx: click.Context, _param: click.Parameter, value: str) -> tuple[str, ...] | None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from lakestream.cli.output import counted, print_json, print_table
-from lakestream.cli.session import Session, command, quoted, streams_option
+from lakestream.cli.session import Session, command, quoted_stream, streams_option
 from lakestream.cli.sql_command import show_result
 from lakestream.errors import LakestreamError
 
@@ -116,7 +116,7 @@ def _show_verification(found: Verification) -> None:
 @click.pass_obj
 def start(session: Session, stream: str) -> None:
     """Start a stream that was stopped or has failed."""
-    _run(session, f"START STREAM {quoted(stream)}")
+    _run(session, f"START STREAM {quoted_stream(stream)}")
 
 
 @command("stop")
@@ -124,7 +124,7 @@ def start(session: Session, stream: str) -> None:
 @click.pass_obj
 def stop(session: Session, stream: str) -> None:
     """Stop a stream until it is started again."""
-    _run(session, f"STOP STREAM {quoted(stream)}")
+    _run(session, f"STOP STREAM {quoted_stream(stream)}")
 
 
 @command("drop")
@@ -135,7 +135,7 @@ def drop(session: Session, stream: str) -> int:
     if not session.confirm(f"Drop the stream {stream}?"):
         session.say("nothing was dropped")
         return 1
-    _run(session, f"DROP STREAM {quoted(stream)}")
+    _run(session, f"DROP STREAM {quoted_stream(stream)}")
     return 0
 
 

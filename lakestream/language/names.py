@@ -90,7 +90,11 @@ def stored_name(name: str) -> str:
 
 
 def quoted(name: str) -> str:
-    """Return a column's name as Spark SQL takes it."""
+    """Return a name as Spark SQL and lakestream's statements take it, whatever is in it.
+
+    >>> quoted("day`s")
+    '`day``s`'
+    """
     return "`" + name.replace("`", "``") + "`"
 
 

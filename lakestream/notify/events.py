@@ -25,6 +25,7 @@ from lakestream.language.model import (
     SlidingTrigger,
     StateTrigger,
 )
+from lakestream.language.names import quoted
 
 if TYPE_CHECKING:
     from lakestream.language.model import Trigger
@@ -67,8 +68,8 @@ class ResultColumn:
     @property
     def json_sql(self) -> str:
         """The value as messages have it: times are milliseconds since 1970 UTC."""
-        quoted = "`" + self.name.replace("`", "``") + "`"
-        return f"unix_millis({quoted})" if self.type == "timestamp" else quoted
+        value = quoted(self.name)
+        return f"unix_millis({value})" if self.type == "timestamp" else value
 
 
 @dataclass(frozen=True)

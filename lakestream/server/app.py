@@ -17,6 +17,7 @@ from lakestream import __version__
 from lakestream.engine.instants import from_micros
 from lakestream.engine.result import Result
 from lakestream.errors import BusyError, LakestreamError, PrerequisiteError, StatementError
+from lakestream.language.names import quoted
 from lakestream.server.documents import (
     ColumnDocument,
     ErrorDocument,
@@ -228,12 +229,12 @@ def _add_statements(app: FastAPI, service: Service) -> None:
     @app.post("/api/streams/{database}/{name}/start")
     async def start(database: Name, name: Name) -> MessageDocument:
         """Start a stream that was stopped or has failed."""
-        return await message(f"START STREAM {_quoted(database)}.{_quoted(name)}")
+        return await message(f"START STREAM {quoted(database)}.{quoted(name)}")
 
     @app.post("/api/streams/{database}/{name}/stop")
     async def stop(database: Name, name: Name) -> MessageDocument:
         """Stop a stream until it is started again."""
-        return await message(f"STOP STREAM {_quoted(database)}.{_quoted(name)}")
+        return await message(f"STOP STREAM {quoted(database)}.{quoted(name)}")
 
     @app.post("/api/streams/{database}/{name}/recalculate")
     async def recalculate(database: Name, name: Name, asked: RecalculateRequest) -> QueuedDocument:
@@ -251,10 +252,6 @@ def _add_statements(app: FastAPI, service: Service) -> None:
         stream = f"{database}.{name}"
         found = await statements.run(lambda lake: lake.verify(stream, asked.start, asked.end))
         return verification_document(found)
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
 
 
 # --- live ---

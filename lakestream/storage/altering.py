@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from lakestream.language.names import quoted
+from lakestream.storage.session import child_session
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -13,7 +16,5 @@ def alter(spark: SparkSession, path: str, change: str) -> None:
 
     ``change`` is Spark SQL, with names and literals quoted.
     """
-    session = spark.newSession()
-    session.conf.set("spark.sql.variable.substitute", "false")
-    quoted = path.replace("`", "``")
-    session.sql(f"ALTER TABLE delta.`{quoted}` {change}")
+    session = child_session(spark, {"spark.sql.variable.substitute": "false"})
+    session.sql(f"ALTER TABLE delta.{quoted(path)} {change}")

@@ -9,6 +9,8 @@ import threading
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from lakestream.language.names import quoted
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -46,4 +48,4 @@ def publish(spark: SparkSession, tables: Mapping[tuple[str, str], str]) -> None:
 
 
 def _quoted(*names: str) -> str:
-    return ".".join("`" + name.replace("`", "``") + "`" for name in names)
+    return ".".join(map(quoted, names))

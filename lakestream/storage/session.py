@@ -96,7 +96,7 @@ def adopt_session(spark: SparkSession) -> SparkSession:
     _refuse_silent_loss({key: spark.conf.get(key, "false") or "false" for key in _REFUSED})
     if all(spark.conf.get(key, None) == value for key, value in _MEANING.items()):
         return spark
-    return _child(spark, _MEANING)
+    return child_session(spark, _MEANING)
 
 
 def statement_session(spark: SparkSession) -> SparkSession:
@@ -105,7 +105,7 @@ def statement_session(spark: SparkSession) -> SparkSession:
     Its temporary views are its own, and a statement in it reads no files by path.
     """
     if spark not in _FOR_STATEMENTS:
-        _FOR_STATEMENTS[spark] = _child(spark, _MEANING | _STATEMENTS)
+        _FOR_STATEMENTS[spark] = child_session(spark, _MEANING | _STATEMENTS)
     return _FOR_STATEMENTS[spark]
 
 
@@ -117,7 +117,8 @@ def _beside(active: SparkSession | None) -> SparkSession | None:
     return next((users for users, own in _FOR_STATEMENTS.items() if own is active), active)
 
 
-def _child(spark: SparkSession, settings: Mapping[str, str]) -> SparkSession:
+def child_session(spark: SparkSession, settings: Mapping[str, str]) -> SparkSession:
+    """Return another session of the same Spark, with settings of its own."""
     child = spark.newSession()
     for key, value in settings.items():
         child.conf.set(key, value)

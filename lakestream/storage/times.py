@@ -12,6 +12,7 @@ from zoneinfo import ZoneInfo
 
 from lakestream.errors import StatementError
 from lakestream.language.model import TIME_UNITS
+from lakestream.language.names import quoted
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -50,7 +51,7 @@ class ReadTime:
 
     def sql(self) -> str:
         """Return Spark SQL of the timestamp, for a session in UTC."""
-        name = "`" + self.column.replace("`", "``") + "`"
+        name = quoted(self.column)
         if self.kind in _NUMBERS:
             return f"timestamp_micros(try_multiply(CAST({name} AS BIGINT), {self.unit_us}L))"
         return f"to_utc_timestamp(CAST({name} AS TIMESTAMP), '{self.zone}')"
