@@ -5,7 +5,7 @@ PYTHON ?= python3
 RUN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint format lock conformance faults properties matrix clean bench
+.PHONY: help setup demo test test-long lint format lock conformance faults properties matrix clean bench
 
 help: ## say what there is
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -20,8 +20,11 @@ setup: ## virtual environment, locked packages, Delta jars
 demo: setup ## keep four streams over a year of flights and weather, and check every row
 	@$(RUN)/python -m jobs.demo $(ARGS)
 
-test: setup ## all tests, two files at a time (ARGS="-k name" for some of them, "-n 0" in one process)
+test: setup ## the tests, two files at a time (ARGS="-k name" for some of them, "-n 0" in one process)
 	@$(RUN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder $(ARGS)
+
+test-long: setup ## further cases, which take as long again
+	@$(RUN)/python -m pytest -m long -n 2 --dist loadfile --no-loadscope-reorder $(ARGS)
 
 lint: setup ## ruff, mypy --strict, import layers
 	@status=0; \

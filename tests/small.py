@@ -11,5 +11,8 @@ QUICK_START = "-XX:TieredStopAtLevel=1"
 FEW_TABLES = {"spark.driver.extraJavaOptions": "-Ddelta.log.cacheSize=50"}
 """For a process that sees a thousand tables: Delta keeps the log of each, with its plans, for an hour."""
 
-LONG_LIVED = "-XX:TieredStopAtLevel=4"
-"""For the JVM of a test process, which lives for minutes: both compilers."""
+LONG_LIVED = (
+    "-XX:TieredStopAtLevel=4 -XX:ReservedCodeCacheSize=512m -XX:Tier4InvocationThreshold=30000 "
+    "-XX:Tier4MinInvocationThreshold=6000 -XX:Tier4CompileThreshold=90000 -XX:Tier4BackEdgeThreshold=400000"
+)
+"""For the JVM of a test process, which lives for minutes: both compilers, the second for what runs often."""

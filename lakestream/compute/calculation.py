@@ -180,11 +180,11 @@ def compile_query(fragment: Fragment, resolve: Resolve, zone: str, *, now_us: in
 
 
 def _keep_names(written: exp.Query, rewritten: exp.Query) -> None:
-    """Name results that are written otherwise than they were by what was written."""
+    """Name results without a name by what was written: Spark says ``count(1)`` of a ``count(*)``."""
     if len(written.selects) != len(rewritten.selects):
         return
     for before, after in zip(written.selects, rewritten.selects, strict=True):
-        if not isinstance(after, (exp.Alias, exp.Column, exp.Star)) and before != after:
+        if not isinstance(after, (exp.Alias, exp.Column, exp.Dot, exp.Star)):
             after.replace(exp.alias_(after.copy(), text_of(before), quoted=True))
 
 

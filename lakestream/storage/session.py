@@ -60,6 +60,8 @@ _OWN = {
     "spark.sql.adaptive.enabled": "false",
     # The queries of one large tick are a hundred classes: Spark's 100 entries may not hold them for the next.
     "spark.sql.codegen.cache.maxEntries": "2000",
+    # Each sort, aggregate and join takes a page at once: 64 MB unless told, which small ticks clear in vain.
+    "spark.buffer.pageSize": "4m",
     # Delta replays a table's log in 50 tasks unless told; ours are short.
     "spark.databricks.delta.snapshotPartitions": "2",
 }

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lakestream import Lake, Settings
+from tests.tiers import every_other
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -45,33 +46,32 @@ def sums(lake: Lake) -> set[object]:
     return {row[0] for row in lake.sql("SELECT s FROM o").fetchall()}
 
 
+@pytest.mark.parametrize(("window", "expected"), every_other(WINDOWS.items()))
 def test_every_kind_of_window_is_made_anew_once_whatever_is_killed(
-    tmp_path: Path, spark: SparkSession
+    window: str, expected: set[int], tmp_path: Path, spark: SparkSession
 ) -> None:
-    for number, (window, expected) in enumerate(WINDOWS.items()):
-        query = f"SELECT count(*) AS c, sum(v) AS s FROM ev GROUP BY {window}"
-        path = tmp_path / str(number)
-        lake = opened(path, spark)
-        lake.sql("CREATE TABLE ev (ts TIMESTAMP, v INT)", dialect="ekuiper")
-        lake.sql(f"CREATE STREAM s {BY_EVENT} INTO o AS {query}", dialect="ekuiper")
-        write(lake, (2, 1), (3, 2), (8, 9), (12, 1), (14, 3), (17, 9), (25, 1), (28, 4), (40, 9), (60, 1))
-        write(lake, (5, 50))
-        assert not sums(lake) & expected, window
-        lake.sql("RECALCULATE STREAM s FROM '2025-01-01 00:00:00' TO '2025-01-01 00:00:10'")
-        assert not lake.run().failed
-        # Not closed: the next one goes on from what was committed.
-        lake = opened(path, spark)
-        assert {s for s in sums(lake) if isinstance(s, int) and s > 50} == expected, window
-        tenfold = query.replace("sum(v)", "sum(v * 10)")
-        lake.sql(f"CREATE OR REPLACE STREAM s {BY_EVENT} INTO o AS {tenfold}", dialect="ekuiper")
-        lake.run()
-        write(lake, (90, 1))
-        lake = opened(path, spark)
-        write(lake, (4, 100), (120, 1))
-        found = sums(lake)
-        assert all(isinstance(s, int) and s % 10 == 0 and s < 1000 for s in found), window
-        assert found & {s * 10 for s in expected}, window
-        lake.close()
+    query = f"SELECT count(*) AS c, sum(v) AS s FROM ev GROUP BY {window}"
+    lake = opened(tmp_path, spark)
+    lake.sql("CREATE TABLE ev (ts TIMESTAMP, v INT)", dialect="ekuiper")
+    lake.sql(f"CREATE STREAM s {BY_EVENT} INTO o AS {query}", dialect="ekuiper")
+    write(lake, (2, 1), (3, 2), (8, 9), (12, 1), (14, 3), (17, 9), (25, 1), (28, 4), (40, 9), (60, 1))
+    write(lake, (5, 50))
+    assert not sums(lake) & expected, window
+    lake.sql("RECALCULATE STREAM s FROM '2025-01-01 00:00:00' TO '2025-01-01 00:00:10'")
+    assert not lake.run().failed
+    # Not closed: the next one goes on from what was committed.
+    lake = opened(tmp_path, spark)
+    assert {s for s in sums(lake) if isinstance(s, int) and s > 50} == expected, window
+    tenfold = query.replace("sum(v)", "sum(v * 10)")
+    lake.sql(f"CREATE OR REPLACE STREAM s {BY_EVENT} INTO o AS {tenfold}", dialect="ekuiper")
+    lake.run()
+    write(lake, (90, 1))
+    lake = opened(tmp_path, spark)
+    write(lake, (4, 100), (120, 1))
+    found = sums(lake)
+    assert all(isinstance(s, int) and s % 10 == 0 and s < 1000 for s in found), window
+    assert found & {s * 10 for s in expected}, window
+    lake.close()
 
 
 def test_rows_of_before_the_stream_are_not_its_own(tmp_path: Path, spark: SparkSession) -> None:

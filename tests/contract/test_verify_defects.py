@@ -10,6 +10,7 @@ from deltalake import DeltaTable, write_deltalake
 
 from lakestream import Lake, Settings
 from tests.spoilt import sides, spoilt
+from tests.tiers import every_other
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -94,7 +95,7 @@ def world(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Iter
     world.lake.close()
 
 
-@pytest.mark.parametrize("name", [*TDENGINE, *EKUIPER])
+@pytest.mark.parametrize("name", every_other([*TDENGINE, *EKUIPER]))
 def test_each_defect_is_seen(world: World, name: str) -> None:
     sound = world.lake.verify(name)
     n = world.rows(name).num_rows

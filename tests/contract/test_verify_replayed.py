@@ -12,6 +12,7 @@ from deltalake import DeltaTable, write_deltalake
 from lakestream import Lake, Settings
 from lakestream.clock import ManualClock
 from tests.spoilt import sides, spoilt
+from tests.tiers import every_other
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -100,7 +101,7 @@ def world(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Iter
     world.lake.close()
 
 
-@pytest.mark.parametrize("name", STORED)
+@pytest.mark.parametrize("name", every_other(STORED))
 def test_what_was_admitted_is_replayed_and_each_defect_seen(world: World, name: str) -> None:
     rows = pa.table(world.table("main", name).to_pyarrow_table())
     n = rows.num_rows

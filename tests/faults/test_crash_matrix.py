@@ -11,6 +11,7 @@ import pytest
 
 from lakestream.engine.faults import TICK_POINTS
 from tests.faults.meters import HOPPING, INSTANTS, STREAM, TUMBLING, Story
+from tests.tiers import leaving
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -69,14 +70,13 @@ def cells() -> list[tuple[str, str, str, str]]:
     ]
     if os.environ.get("FAULT_CELLS") == "all":
         return every
-    places = [
-        {name: number for number, name in enumerate(names)} for names in (TRIGGERS, CHANGES, TICK_POINTS)
-    ]
-    return [
-        cell
-        for cell in every
-        if cell[0] == "arrow" or sum(p[name] for p, name in zip(places, cell[1:], strict=True)) % 3 == 0
-    ]
+    return [cell for cell in every if cell[0] == "arrow" or in_turn(cell)]
+
+
+def in_turn(cell: tuple[str, str, str, str]) -> bool:
+    """Return whether a change crashes at a point with this trigger, when each has its turn."""
+    every = [*TRIGGERS], [*CHANGES], [*TICK_POINTS]
+    return sum(names.index(name) for names, name in zip(every, cell[1:], strict=True)) % 3 == 0
 
 
 @dataclass
@@ -105,7 +105,9 @@ def stories(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> St
     return Stories(lambda: tmp_path_factory.mktemp("crash"), spark, {})
 
 
-@pytest.mark.parametrize(("transport", "trigger", "change", "point"), cells())
+@pytest.mark.parametrize(
+    ("transport", "trigger", "change", "point"), leaving(cells(), lambda cell: not in_turn(cell))
+)
 def test_a_crash_loses_and_doubles_nothing(
     stories: Stories, transport: str, trigger: str, change: str, point: str
 ) -> None:

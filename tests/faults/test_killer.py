@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @pytest.mark.faults
 @pytest.mark.spark
-@pytest.mark.slow
+@pytest.mark.long
 def test_kills_at_any_time_lose_and_double_nothing(
     tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:

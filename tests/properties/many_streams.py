@@ -109,8 +109,10 @@ class Verdict:
 class World:
     """A lake with the streams of a history."""
 
-    def __init__(self, spark: SparkSession, history: Mapping[str, str], steps: Sequence[Step]) -> None:
-        self.spark, self.of, self.steps = spark, history, steps
+    def __init__(
+        self, spark: SparkSession, history: Mapping[str, str], steps: Sequence[Step], *, verifies: bool = True
+    ) -> None:
+        self.spark, self.of, self.steps, self.verifies = spark, history, steps, verifies
         self.folder = Path(mkdtemp(prefix="lakestream-matrix-"))
         self.clock = ManualClock(START)
         self.verdicts: dict[int, Verdict] = {}
@@ -234,7 +236,7 @@ class World:
             lines = [f"only expected: {row}" for row in sorted(missing.elements(), key=str)]
             lines += [f"only got: {row}" for row in sorted(extra.elements(), key=str)]
             return Verdict(of, "red", "\n".join(lines))
-        return self.verified(number, of)
+        return self.verified(number, of) if self.verifies else Verdict(of, "equal")
 
     def not_left_over(self, of: Combination, wanted: Counter[Any], extra: Counter[Any]) -> Counter[Any]:
         """Return the rows under keys that are expected: those of others stay in a table of the user's."""

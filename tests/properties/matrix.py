@@ -47,13 +47,22 @@ def tried(
     numbers: range,
     only: Sequence[int] = range(EACH),
     commits: int = COMMITS,
+    *,
+    verifies: bool = True,
 ) -> Iterator[tuple[str, list[Step], list[Verdict]]]:
-    """Try histories of a seed; yield name, steps, and what became of ``only`` these streams."""
+    """Try histories of a seed; yield name, steps, and what became of ``only`` these streams.
+
+    VERIFY is asked unless ``verifies`` is false: its replay takes as long as the streams did.
+    """
     chosen = islice(covering(Random(seed), EACH), numbers.stop)
     for number, (history, streams) in enumerate(chosen):
         if number in numbers:
             steps = Drawn(Random(f"{seed} {number}"), history, commits).draw()
-            yield f"{seed}:{number}", steps, World(spark, history, steps).run([streams[at] for at in only])
+            yield (
+                f"{seed}:{number}",
+                steps,
+                World(spark, history, steps, verifies=verifies).run([streams[at] for at in only]),
+            )
 
 
 def told(name: str, steps: list[Step], verdicts: list[Verdict]) -> str:

@@ -10,6 +10,7 @@ import pytest
 
 from tests.properties.meters import SECONDS, STATES, World, from_first_to_last
 from tests.reference import cut
+from tests.tiers import by_spark, leaving
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -77,7 +78,9 @@ def _change(world: World, random: Random) -> None:
         world.delete(name, random.choice([max(known), random.choice(known)]))
 
 
-@pytest.mark.parametrize(("kind", "transport"), list(zip(KINDS, cycle(["arrow", "spark"]), strict=False)))
+@pytest.mark.parametrize(
+    ("kind", "transport"), leaving(zip(KINDS, cycle(["arrow", "spark"]), strict=False), by_spark)
+)
 def test_rows_in_order_give_the_same_however_they_are_cut(
     tmp_path: Path, spark: SparkSession, kind: str, transport: str
 ) -> None:
@@ -106,7 +109,8 @@ def test_a_recalculation_needs_no_tick_before_it(tmp_path: Path, spark: SparkSes
 
 
 @pytest.mark.parametrize(
-    ("kind", "transport"), [("state", "arrow"), ("long-state", "spark"), ("event", "arrow")]
+    ("kind", "transport"),
+    leaving([("state", "arrow"), ("long-state", "spark"), ("event", "arrow")], by_spark),
 )
 def test_expired_rows_cut_nothing(tmp_path: Path, spark: SparkSession, kind: str, transport: str) -> None:
     random = Random(f"expired {kind} {transport}")

@@ -12,6 +12,7 @@ import pytest
 from lakestream.clock import ManualClock
 from tests.properties.meters import SECONDS, START, STATES, World, from_first_to_last
 from tests.reference import cut
+from tests.tiers import by_spark, leaving
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -69,7 +70,9 @@ def _write_some(world: World, random: Random, seconds: range, kind: str) -> rang
     return seconds
 
 
-@pytest.mark.parametrize(("kind", "transport"), list(zip(KINDS, cycle(["arrow", "spark"]), strict=False)))
+@pytest.mark.parametrize(
+    ("kind", "transport"), leaving(zip(KINDS, cycle(["arrow", "spark"]), strict=False), by_spark)
+)
 def test_at_once_every_window_is_as_its_rows_are(
     tmp_path: Path, spark: SparkSession, kind: str, transport: str
 ) -> None:
@@ -104,7 +107,7 @@ DELAYED: dict[str, tuple[str, Windows]] = {
 
 
 @pytest.mark.parametrize(
-    ("kind", "transport"), list(zip(DELAYED, cycle(["arrow", "arrow", "spark"]), strict=False))
+    ("kind", "transport"), leaving(zip(DELAYED, cycle(["arrow", "arrow", "spark"]), strict=False), by_spark)
 )
 def test_after_the_delay_every_window_is_as_its_rows_are(
     tmp_path: Path, spark: SparkSession, kind: str, transport: str
@@ -148,7 +151,7 @@ OPENING: dict[str, tuple[str, Windows]] = {
 
 
 @pytest.mark.parametrize(
-    ("kind", "transport"), list(zip(OPENING, cycle(["spark", "arrow", "arrow"]), strict=False))
+    ("kind", "transport"), leaving(zip(OPENING, cycle(["spark", "arrow", "arrow"]), strict=False), by_spark)
 )
 def test_every_window_is_written_as_it_was_when_it_opened(
     tmp_path: Path, spark: SparkSession, kind: str, transport: str

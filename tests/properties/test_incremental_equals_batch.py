@@ -24,6 +24,7 @@ def test_in_order_by_arrow(spark: SparkSession, example: Example) -> None:
     check(replace(example, transport="arrow"), spark)
 
 
+@pytest.mark.long
 @few
 @given(example=examples(disorder=False))
 def test_in_order_by_spark(spark: SparkSession, example: Example) -> None:

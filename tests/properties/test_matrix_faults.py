@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.spark, pytest.mark.long]
 
 STREAMS, HISTORIES = 4, 6
 AT_ONCE = {"syntax": "classic", "emission": "at once", "source": "child", "groups": "none", "key": "time"}
