@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache
 from itertools import combinations
+from math import ceil
 from random import Random
 from typing import TYPE_CHECKING
 
@@ -89,7 +90,7 @@ OF_STREAMS: dict[str, tuple[str, ...]] = {
     "fill": ("none", "NULL", "VALUE", "PREV"),
     "history": ("none", "filled"),
     "output": ("new", "subtable", "existing"),
-    "figures": ("combined", "ends", "whole", "scalars"),
+    "figures": ("combined", "ends", "whole", "scalars", "functions"),
 }
 DIMENSIONS = {**OF_HISTORIES, **OF_STREAMS}
 
@@ -147,7 +148,7 @@ def draw(random: Random, given: Mapping[str, str]) -> Combination:
 
 
 def covering(
-    random: Random, each: int, tries: int = 20
+    random: Random, each: int, tries: int = 80
 ) -> Iterator[tuple[dict[str, str], list[Combination]]]:
     """Yield histories with as many streams each, chosen to have the most pairs not had before.
 
@@ -235,12 +236,14 @@ FIGURES: dict[str, tuple[tuple[str, str], ...]] = {
     "ends": (("count", "*"), ("first", "v"), ("last", "v"), ("first", "x"), ("last", "x")),
     "whole": (("count", "*"), ("count distinct", "v"), ("first", "v"), ("sum", "x")),
     "scalars": (("count", "*"), ("sum", "abs(x)"), ("max", "v + 1"), ("min", "v * v")),
+    "functions": (("count", "*"), ("spread", "v"), ("hyperloglog", "v"), ("stddev", "x"), ("last_row", "v")),
 }
 ROW_BY_ROW: dict[str, tuple[str, ...]] = {
     "combined": ("v", "x"),
     "ends": ("x", "v"),
     "whole": ("v + 1", "x"),
     "scalars": ("abs(x)", "v * v"),
+    "functions": ("mod(v, 2)", "ceil(x)"),
 }
 EXPRESSIONS: dict[str, Callable[[Row], object]] = {
     "v": lambda row: row["v"],
@@ -248,8 +251,9 @@ EXPRESSIONS: dict[str, Callable[[Row], object]] = {
     "abs(x)": lambda row: None if row["x"] is None else abs(row["x"]),
     "v + 1": lambda row: None if row["v"] is None else row["v"] + 1,
     "v * v": lambda row: None if row["v"] is None else row["v"] * row["v"],
+    "mod(v, 2)": lambda row: None if row["v"] is None else row["v"] % 2,
+    "ceil(x)": lambda row: None if row["x"] is None else ceil(row["x"]),
 }
-TYPES = {"count": "BIGINT", "count distinct": "BIGINT", "sum": "", "avg": "DOUBLE"}
 SOURCES = {"super": "meters", "child": "t1", "plain": "plain", "nested": "mid"}
 LATEST, DELAY, EVERY = 4, 5, 10
 SEPARATOR = ", '_', "
@@ -447,5 +451,7 @@ def _figure(name: str, column: str, rows: list[Row]) -> object:
     if column == "*":
         return len(rows)
     value = EXPRESSIONS[column]
+    if name == "last_row":
+        return value(max(rows, key=lambda row: (row["ts"], row["tbname"]))) if rows else None
     there = [(row["ts"], row["tbname"], value(row)) for row in rows if value(row) is not None]
     return AGGREGATES[name]([found for _, _, found in sorted(there)])

@@ -291,10 +291,10 @@ def existing(of: Mapping[str, str], output: str) -> str:
 
 
 def _type(name: str, column: str) -> str:
-    if name.startswith("count"):
+    if name.startswith("count") or name == "hyperloglog":
         return "BIGINT"
     if column == "v":
-        return {"sum": "BIGINT", "avg": "DOUBLE"}.get(name, "INT")
+        return {"sum": "BIGINT", "avg": "DOUBLE", "spread": "DOUBLE"}.get(name, "INT")
     return "DOUBLE"
 
 

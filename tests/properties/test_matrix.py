@@ -6,10 +6,16 @@ asks VERIFY too.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
+from random import Random
+from typing import TYPE_CHECKING, Any
 
 import pytest
+from yaml import safe_load
 
+from tests.properties.dimensions import Combination
+from tests.properties.drawn import Drawn
+from tests.properties.many_streams import World
 from tests.properties.matrix import HISTORIES, PAIRWISE, told, tried
 
 if TYPE_CHECKING:
@@ -17,6 +23,7 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
+RED = Path(__file__).with_name("red.yaml")
 SHORT = 4
 """Commits of a history: a late row and a change, before and behind a run."""
 
@@ -30,8 +37,10 @@ def test_no_stream_is_red(spark: SparkSession, history: int) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(("history", "stream"), [(1, 8), (4, 5), (6, 0), (7, 7), (7, 11)])
-def test_what_was_red_is_so_no_more(spark: SparkSession, history: int, stream: int) -> None:
+@pytest.mark.parametrize("case", safe_load(RED.read_text()), ids=lambda case: case["steps"])
+def test_what_was_red_is_so_no_more(spark: SparkSession, case: dict[str, Any]) -> None:
     """Groups that begin before a recalculated part, rows within the watermark, windows of one start."""
-    for name, steps, verdicts in tried(spark, PAIRWISE, range(history, history + 1), (stream,)):
-        assert not told(name, steps, verdicts), told(name, steps, verdicts)
+    history, of = case["history"], Combination({**case["history"], **case["stream"]})
+    steps = Drawn(Random(case["steps"]), history).draw()
+    verdicts = World(spark, history, steps).run([of])
+    assert not told(case["steps"], steps, verdicts), told(case["steps"], steps, verdicts)

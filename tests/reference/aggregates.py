@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from math import fsum
+from statistics import pstdev
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -32,6 +33,9 @@ AGGREGATES: dict[str, Callable[[list[Any]], Any]] = {
     "avg": mean,
     "first": lambda values: values[0] if values else None,
     "last": lambda values: values[-1] if values else None,
+    "spread": lambda values: max(values) - min(values) if values else None,
+    "hyperloglog": lambda values: len(set(values)),
+    "stddev": lambda values: pstdev(values) if values else None,
 }
 
 
