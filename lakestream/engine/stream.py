@@ -220,6 +220,15 @@ class Stream:
         return options.at_once or options.max_delay is not None
 
     @property
+    def renews_open(self) -> bool:
+        """Whether what is written of open windows comes anew with each change of their group.
+
+        So does the opening of windows that open with their first row, and go with their last one.
+        """
+        options = self.definition.options
+        return options.at_once or (options.at_open and options.ignore_nodata)
+
+    @property
     def _watches_open(self) -> bool:
         """Whether what goes from windows that are open shows there at once, also where it is not followed.
 
@@ -523,7 +532,7 @@ class Stream:
         (gid, lows ARRAY<BIGINT µs>): the open windows that the output has rows of, which come anew.
         """
         options, grid, first = self.definition.options, self.grid, "first"
-        mark, mark_before = f"(newest - {self.watermark}L)", f"(newest_before - {self.watermark}L)"
+        mark = f"(newest - {self.watermark}L)"
         before = {"first": "first_before", "newest": "newest_before"}
         lows, joined = "CAST(NULL AS ARRAY<BIGINT>)", ""
         if shown is not None:
@@ -539,18 +548,8 @@ class Stream:
         if options.at_once:
             more = [f"struct({begins} AS a, CASE WHEN {last} THEN {grid.begun('newest', first)} END AS b)"]
         elif options.at_open:
-            started = f"coalesce({grid.begun(mark_before, 'first_before')}, {grid.ended(first, first)})"
-            lower = [grid.ended(first, first), started]
-            lower += [grid.closed(mark, first)] if options.at_close else []
-            earlier = f"least({grid.ended('first_before', 'first_before')}, {started})"
-            more = [
-                f"struct(greatest({', '.join(lower)}) + 1 AS a, {grid.begun(mark, first)} AS b)",
-                (
-                    f"struct({grid.ended(first, first)} + 1 AS a, "
-                    f"CASE WHEN first_before IS NOT NULL THEN {earlier} END AS b)"
-                ),
-            ]
-            if self.deletes:
+            more = self._opening_ranges()
+            if self.deletes and not options.ignore_nodata:
                 gone = f"concat(gone, {self.left_open_ranges()})"
         fires = "fires" if options.at_close else "slice(fires, 1, 0)"
         if more:
@@ -578,6 +577,28 @@ class Stream:
             f"FROM {fired} f LEFT JOIN {state} s ON f.gid = s.gid{joined})))"
         )
 
+    def _opening_ranges(self) -> list[str]:
+        """Return SQL of the ranges of windows that open, each (a, b), over groups now and ``_before``.
+
+        Where windows without rows do not count, all that are open come anew: their rows come and go.
+        """
+        options, grid, first = self.definition.options, self.grid, "first"
+        mark, mark_before = (f"(newest{when} - {self.watermark}L)" for when in ("", "_before"))
+        base = grid.ended(first, first)
+        begun_before = f"coalesce({grid.begun(mark_before, 'first_before')}, {base})"
+        lower = [base]
+        if not options.ignore_nodata:
+            lower.append(begun_before)
+        if options.at_close:
+            lower.append(grid.closed(mark, first))
+        elif options.ignore_nodata:
+            lower.append(f"coalesce({grid.closed(mark_before, 'first_before')}, {base})")
+        earlier = f"least({grid.ended('first_before', 'first_before')}, {begun_before})"
+        return [
+            f"struct(greatest({', '.join(lower)}) + 1 AS a, {grid.begun(mark, first)} AS b)",
+            f"struct({base} + 1 AS a, CASE WHEN first_before IS NOT NULL THEN {earlier} END AS b)",
+        ]
+
     def left_open_ranges(self) -> str:
         """Return SQL of the ranges of open windows that the mark, or the group's first row, has left.
 
@@ -595,8 +616,9 @@ class Stream:
     def _open_range(self, newest: str, first: str) -> str:
         """Return SQL of the range of a group's windows that have begun and that the mark has not closed."""
         mark = f"({newest} - {self.watermark}L)"
+        upto = newest if self.definition.options.at_once else mark
         a = f"greatest({self.grid.closed(mark, first)}, {self.grid.ended(first, first)}) + 1"
-        return f"filter(array(struct({a} AS a, {self.grid.begun(newest, first)} AS b)), r -> r.a <= r.b)"
+        return f"filter(array(struct({a} AS a, {self.grid.begun(upto, first)} AS b)), r -> r.a <= r.b)"
 
     def _numbers_sql(self, lows: str, first: str) -> str:
         """Return SQL of the ranges of the windows that begin at instants of an array, which may be NULL."""

@@ -452,7 +452,7 @@ class Tick:
         options = stream.definition.options
         shown = self._shown()
         if options.at_once or options.at_open or options.by_clock or shown is not None:
-            anew = options.at_once and not (self.plan.extra.get("appends_only") and self.target.unique)
+            anew = stream.renews_open and not (self.plan.extra.get("appends_only") and self.target.unique)
             sql = stream.early_sql(FIRED, STATE, anew=anew, shown=shown)
             fired = self.transport.keep(self.spark.sql(sql))
             fired.frame.createOrReplaceTempView(FIRED)
