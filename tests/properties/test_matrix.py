@@ -39,7 +39,7 @@ def test_no_stream_is_red(spark: SparkSession, history: int) -> None:
 @pytest.mark.long
 @pytest.mark.parametrize("case", safe_load(RED.read_text()), ids=lambda case: case["steps"])
 def test_what_was_red_is_so_no_more(spark: SparkSession, case: dict[str, Any]) -> None:
-    """Groups that begin before a recalculated part, rows within the watermark, windows of one start."""
+    """Groups that begin before a part, rows within the watermark, windows of one start, emptied openings."""
     history, of = case["history"], Combination({**case["history"], **case["stream"]})
     steps = Drawn(Random(case["steps"]), history).draw()
     verdicts = World(spark, history, steps).run([of])
