@@ -130,9 +130,10 @@ def uv() -> str:
 
 
 def jars_there() -> bool:
-    """Tell whether the jars of the locked Delta are in .jars."""
+    """Tell whether the jars of the locked Delta are in .jars, and what makes Spark start quickly."""
     delta = re.search(r"^delta-spark==([\w.]+)", LOCK.read_text(), re.MULTILINE)
-    return delta is not None and any(JARS.glob(f"*delta-spark_*-{delta.group(1)}.jar"))
+    found = delta is not None and any(JARS.glob(f"*delta-spark_*-{delta.group(1)}.jar"))
+    return found and (JARS / "classes.jsa").exists()
 
 
 def resolve_jars() -> None:

@@ -3,7 +3,8 @@
 Spark resolves ``spark.jars.packages`` anew for every session, which costs two seconds and the network.
 Here it does so once; the jars that it does not bring itself are kept, and later sessions start from them.
 
-``python -m lakestream.storage.jars FOLDER`` resolves them into FOLDER (this is what ``make`` runs).
+``python -m lakestream.storage.jars FOLDER`` resolves them into FOLDER, and makes the archive of what the
+JVM loads of them (this is what ``make`` runs).
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from pathlib import Path
 
 from lakestream.errors import LakestreamError, PrerequisiteError
 from lakestream.java import check_java
+from lakestream.storage.archive import archive_beside, make_archive
 
 _SCALA = "2.13"
 _CHECKOUT = Path(__file__).resolve().parents[2]
@@ -61,7 +63,9 @@ def find_jars(folder: Path | None, watch: Watch = say_so) -> list[Path]:
         found = jars_in(candidate)
         if found:
             return found
-    return resolve_jars(cache_folder(), watch)
+    resolved = resolve_jars(cache_folder(), watch)
+    make_archive(cache_folder())
+    return resolved
 
 
 def jars_in(folder: Path) -> list[Path]:
@@ -97,7 +101,7 @@ def resolve_jars(folder: Path, watch: Watch = say_so) -> list[Path]:
         raise PrerequisiteError(
             "JARS_NOT_STORED",
             f"the Delta jars cannot be stored in {folder}: {error.strerror or error}",
-            hint="make room (100 MB) and see that the folder can be written",
+            hint="make room (300 MB) and see that the folder can be written",
         ) from error
     return jars_in(folder)
 
@@ -209,10 +213,11 @@ def main() -> int:
     folder = Path(sys.argv[1])
     try:
         found = jars_in(folder) or resolve_jars(folder)
+        archived = archive_beside(found) is not None or make_archive(folder)
     except LakestreamError as error:
         print(error.render(), file=sys.stderr)  # noqa: T201 - a command
         return error.exit_status
-    print(f"{len(found)} jars in {folder}")  # noqa: T201 - a command
+    print(f"{len(found)} jars in {folder}{', with an archive of their classes' * archived}")  # noqa: T201 - a command
     return 0
 
 

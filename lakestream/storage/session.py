@@ -19,6 +19,7 @@ from weakref import WeakKeyDictionary
 
 from lakestream.errors import ConfigError, PrerequisiteError, SparkGoneError
 from lakestream.java import check_java
+from lakestream.storage.archive import archive_beside
 from lakestream.storage.jars import check_spark, find_jars, say_so
 
 if TYPE_CHECKING:
@@ -231,6 +232,8 @@ def _configuration(settings: Settings, scratch: Path, jars: Sequence[Path]) -> d
         configuration |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
         # On the class path from the start: `spark.jars` would be copied and loaded anew, two seconds later.
         configuration["spark.driver.extraClassPath"] = os.pathsep.join(map(str, jars))
+        if (archive := archive_beside(jars)) is not None:
+            configuration["spark.driver.extraJavaOptions"] += f' "-XX:SharedArchiveFile={archive}"'
     else:
         configuration["spark.jars"] = ",".join(map(str, jars))
     # The code that Spark makes of a wide query is longer than what the JVM compiles unless told to.

@@ -7,6 +7,7 @@ import pytest
 from lakestream.errors import ConfigError
 from lakestream.settings import Settings
 from lakestream.storage import session
+from lakestream.storage.archive import archive_beside, make_archive
 from lakestream.storage.jars import find_jars
 
 if TYPE_CHECKING:
@@ -54,3 +55,18 @@ def test_passing_over_missing_files_is_refused() -> None:
     with pytest.raises(ConfigError) as caught:
         session._refuse_silent_loss({"spark.sql.files.ignoreMissingFiles": "TRUE"})
     assert caught.value.code == "UNSAFE_SPARK_CONF"
+
+
+def test_the_archive_of_classes_beside_the_jars_is_used(jars: Path, tmp_path: Path) -> None:
+    without = configuration(Settings(jars=jars), tmp_path)["spark.driver.extraJavaOptions"]
+    assert "SharedArchiveFile" not in without
+    (jars / "classes.jsa").touch()
+    options = configuration(Settings(jars=jars), tmp_path)["spark.driver.extraJavaOptions"]
+    assert f'"-XX:SharedArchiveFile={jars / "classes.jsa"}"' in options
+    away = configuration(Settings(jars=jars, master="spark://host:7077"), tmp_path)
+    assert "SharedArchiveFile" not in away["spark.driver.extraJavaOptions"]
+
+
+def test_no_archive_is_no_failure(tmp_path: Path) -> None:
+    assert not make_archive(tmp_path)
+    assert archive_beside([tmp_path / "a.jar"]) is None
