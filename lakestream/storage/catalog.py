@@ -337,19 +337,22 @@ class Catalog:
         A relative location is one from the current folder. The event time is ``time_column``, by default
         the first timestamp column; a table may have none. One of integers counts ``time_unit`` (a name of
         ``TIME_UNITS``), dates and times without a zone are in the lake's. INSERT does not upsert. With
-        ``if_not_exists`` the name may be there for the same location. Raises StatementError TABLE_EXISTS,
-        COLUMN_NOT_FOUND, TIME_COLUMN_TYPE, LOCATION_IN_LAKE or LOCATION_TAKEN; StorageError TABLE_NOT_FOUND,
-        TABLE_UNREADABLE.
+        ``if_not_exists`` the name may be there for the same location and the same time, where one is said.
+        Raises StatementError TABLE_EXISTS, COLUMN_NOT_FOUND, TIME_COLUMN_TYPE, LOCATION_IN_LAKE or
+        LOCATION_TAKEN; StorageError TABLE_NOT_FOUND, TABLE_UNREADABLE.
         """
         self.require_database(database)
         existing = self._existing(database, name, if_not_exists=if_not_exists)
         if existing is not None:
-            return _same_place(existing, absolute(location))
-        path = self._outside(location)
-        info = _described(database, name, self.handles.latest(path), None, external=True)
+            _same_place(existing, absolute(location))
+        path = self._outside(location) if existing is None else existing.path
+        said = _described(database, name, self.handles.latest(path), None, external=True)
         if time_column is not None:
-            info = replace(info, time_column=info.column(time_column).name)
-        return _with_time(info, self.layout.timezone(), time_unit)
+            said = replace(said, time_column=said.column(time_column).name)
+        said = _with_time(said, self.layout.timezone(), time_unit)
+        if existing is not None and time_column is not None:
+            _same_time(existing, said)
+        return existing or said
 
     def _outside(self, location: str) -> str:
         """Return a location in full; refuse one in the lake, and a second name for one.
@@ -499,13 +502,28 @@ class Catalog:
         return [SubtableInfo(row.pop(TBNAME), stable.name, _without_moments(row)) for row in rows]
 
 
-def _same_place(known: TableInfo, path: str) -> TableInfo:
-    """Return a table that is there; TABLE_EXISTS where it is not the one at a path outside the lake."""
+def _same_place(known: TableInfo, path: str) -> None:
+    """Raise TABLE_EXISTS where a table that is there is not the one at a path outside the lake."""
     if not known.external or absolute(known.path) != path:
         raise StatementError(
             "TABLE_EXISTS", f"there is a table {known.database}.{known.name}, which lies at {known.path}"
         )
-    return known
+
+
+def _same_time(known: TableInfo, said: TableInfo) -> None:
+    """Raise TABLE_EXISTS where a table that is there has another event time, or unit of it, than is said."""
+    if (known.time_column, known.read_time) == (said.time_column, said.read_time):
+        return
+    raise StatementError(
+        "TABLE_EXISTS",
+        f"the event time of {known.database}.{known.name} is {_time_text(known)}, not {_time_text(said)}",
+        hint="leave TIMESTAMP BY out, or drop it first: DROP TABLE leaves the table as it is",
+    )
+
+
+def _time_text(info: TableInfo) -> str:
+    unit = info.read_time.unit if info.read_time else None
+    return f"{info.time_column or 'none'}{f' in {unit.lower()}' if unit else ''}"
 
 
 def _id(database: str, name: str) -> str:

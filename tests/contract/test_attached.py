@@ -114,6 +114,29 @@ def test_if_not_exists_means_the_same_table(lake: Lake, tmp_path: Path) -> None:
     refused("TABLE_EXISTS", lambda: lake.sql(f"CREATE TABLE IF NOT EXISTS own LOCATION '{other}'"))
 
 
+SAME_TIME = ("", "TIMESTAMP BY at MILLISECONDS")
+OTHER_TIME = {
+    "TIMESTAMP BY at SECONDS": "at in milliseconds, not at in seconds",
+    "TIMESTAMP BY seen": "at in milliseconds, not seen",
+}
+
+
+def test_if_not_exists_means_the_same_time(lake: Lake, tmp_path: Path) -> None:
+    seen = readings(1).column("at")
+    path = written(tmp_path / "t", pa.table({"at": pa.array([1_000], pa.int64()), "seen": seen}))
+    statement = f"CREATE TABLE IF NOT EXISTS t LOCATION '{path}'"
+    for by in ("TIMESTAMP BY at MILLISECONDS", *SAME_TIME):
+        lake.sql(f"{statement} {by}")
+    for by, differs in OTHER_TIME.items():
+        error = refused("TABLE_EXISTS", lambda clause=by: lake.sql(f"{statement} {clause}"))  # type: ignore[misc]
+        assert f"the event time of main.t is {differs}" in error.message
+        assert "DROP TABLE" in error.hint
+        assert error.place is not None
+        assert error.place.column == f"{statement} {by}".index(" BY ") + 5
+    refused("TIME_COLUMN_TYPE", lambda: lake.sql(f"{statement} TIMESTAMP BY at"))
+    assert lake.sql("SELECT at FROM t").fetchall() == [(START.replace(year=1970) + timedelta(seconds=1),)]
+
+
 def test_a_resynchronisation_is_refused_while_its_source_does_not_fit(lake: Lake, tmp_path: Path) -> None:
     path = written(tmp_path / "t", readings(1, 12))
     lake.sql(f"CREATE TABLE t LOCATION '{path}'")
