@@ -63,6 +63,7 @@ if TYPE_CHECKING:
     from lakestream.storage.catalog import TableInfo
     from lakestream.storage.jars import Watch
     from lakestream.storage.leases import Leases
+    from lakestream.storage.metastore import CatalogTable
     from lakestream.storage.registry import Failure, Progress, Recalculation, StreamRecord
 
 DEFAULT_DATABASE = "main"
@@ -402,9 +403,18 @@ class Lake:
     def _create_table(self, statement: model.CreateTable) -> Result:
         if statement.location is not None:
             return self._attach(statement, statement.location)
+        if statement.catalog_name is not None:
+            found = self._find_in_catalog(statement.catalog_name)
+            return self._attach(statement, found.location, found.name)
         return self._editor().create_table(statement, self._in(statement.name))
 
-    def _attach(self, statement: model.CreateTable, location: str) -> Result:
+    def _find_in_catalog(self, name: model.CatalogName) -> CatalogTable:
+        """Return what a user's session means by a table's name: catalogs and current schema are its own."""
+        from lakestream.storage.metastore import find_catalog_table
+
+        return find_catalog_table(self._given or self._shared, name)
+
+    def _attach(self, statement: model.CreateTable, location: str, catalog_name: str | None = None) -> Result:
         """Give a Delta table that is there a name; its change feed is switched on after asking.
 
         The name is kept last: a statement that is refused leaves nothing.
@@ -420,9 +430,11 @@ class Lake:
                 if_not_exists=statement.if_not_exists,
             )
         except StatementError as error:
-            raise (error.at(statement.time_place) if statement.time_place else error) from None
+            named = statement.catalog_name
+            place = statement.time_place or (named.place if named else None)
+            raise (error.at(place) if place else error) from None
         self._require_feed(info)
-        self._catalog.register_external(info)
+        self._catalog.register_external(replace(info, catalog_name=catalog_name))
         return Result(message=f"attached {info.path} as {database}.{name}")
 
     def _require_feed(self, info: TableInfo) -> None:

@@ -329,14 +329,14 @@ class Editor:
     # --- looking ---
 
     def describe(self, statement: model.Describe, database: str) -> Result:
-        """DESCRIBE: column, type, note, comment; provenance is not shown."""
+        """DESCRIBE: column, type, note, comment; provenance is not shown. A message where others made it."""
         info, _ = self._find(statement.table, database)
         rows = [
             (column.name, shown_type(column.type), _note(column, info), column.comment or "")
             for column in info.columns
             if column.name not in info.hidden
         ]
-        return Result(("field", "type", "note", "comment"), rows)
+        return Result(("field", "type", "note", "comment"), rows, message=_origin(info))
 
     def show_tables(self, statement: model.ShowTables, database: str) -> Result:
         """SHOW TABLES (ordinary ones, outputs and subtables) and SHOW STABLES."""
@@ -373,6 +373,14 @@ def _column(definition: model.ColumnDefinition, *, is_tag: bool = False) -> Colu
         is_tag=is_tag,
         composite_key=definition.composite_key,
     )
+
+
+def _origin(info: TableInfo) -> str:
+    """Return what a table outside the lake is elsewhere; empty for one of the lake."""
+    if not info.external:
+        return ""
+    known = f"{info.catalog_name}, at {info.path}" if info.catalog_name else f"the Delta table at {info.path}"
+    return f"{info.database}.{info.name} is {known}"
 
 
 def _note(column: Column, info: TableInfo) -> str:

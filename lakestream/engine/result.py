@@ -20,7 +20,7 @@ SHOWN_ROWS = 100
 
 
 class Result:
-    """Rows of a statement. Times come as datetimes in UTC; ``message`` is for statements without rows.
+    """Rows of a statement. Times come as datetimes in UTC; ``message`` is what there is to say beside them.
 
     ``truncated``: there were more rows than were asked for; ``spark`` gives the session of :meth:`to_spark`.
     The rows are an Arrow stream for whatever takes one (DuckDB, Polars, :meth:`lakestream.Lake.insert`).
@@ -114,18 +114,19 @@ class Result:
         return arrow_frame(self._spark(), self.to_arrow())
 
     def _repr_html_(self) -> str:
-        """Return the first rows as a table for notebooks, or the message."""
+        """Return the first rows as a table for notebooks, and the message."""
+        said = f"<p>{escape(self.message)}</p>" if self.message or not self.columns else ""
         if not self.columns:
-            return f"<p>{escape(self.message)}</p>"
+            return said
         rows = self.fetchall()
         head = "".join(f"<th>{escape(name)}</th>" for name in self.columns)
         body = "".join(f"<tr>{''.join(map(_html_cell, row))}</tr>" for row in rows[:SHOWN_ROWS])
         more = len(rows) - SHOWN_ROWS
         note = f"<p>{more:,} more rows</p>" if more > 0 else ""
-        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{note}"
+        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{note}{said}"
 
     def show(self, limit: int = SHOWN_ROWS) -> None:
-        """Print the first rows as a table on standard output, or the message."""
+        """Print the first rows as a table on standard output, and the message."""
         from rich.console import Console
         from rich.table import Table
 
@@ -140,6 +141,8 @@ class Result:
         console.print(table)
         if len(rows) > limit:
             console.print(f"{len(rows) - limit:,} more rows")
+        if self.message:
+            sys.stdout.write(f"{self.message}\n")
 
 
 def _html_cell(value: object) -> str:

@@ -6,9 +6,12 @@ it stands, so that an error found later still points at its place.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import TYPE_CHECKING
+
+from lakestream.language.names import quoted
 
 if TYPE_CHECKING:
     from lakestream.errors import Place
@@ -60,6 +63,20 @@ class TableName:
         """Return the name with the current database filled in where none was written."""
         return self if self.database else TableName(database, self.name, self.line, self.column)
 
+
+@dataclass(frozen=True)
+class CatalogName:
+    """A table's name in a catalog of Spark's: ``[[catalog.]schema.]table``."""
+
+    parts: tuple[str, ...]
+    place: Place | None = field(default=None, compare=False)
+
+    def __str__(self) -> str:
+        """Return the name as Spark SQL takes it, with back-ticks where it needs them."""
+        return ".".join(part if _PLAIN_PART.fullmatch(part) else quoted(part) for part in self.parts)
+
+
+_PLAIN_PART = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 
 LAYOUT_CLAUSES = ("PARTITIONED BY", "CLUSTER BY", "LOCATION")
 """Clauses of how a new output lies, in every syntax of streams (Delta, Spark)."""
@@ -470,8 +487,9 @@ class ShowDatabases:
 class CreateTable:
     """``CREATE TABLE``/``CREATE STABLE … TAGS (…)``; with ``location``, a Delta table that exists.
 
-    For a LOCATION the columns may be empty: they come from the table. ``time_column`` names its event
-    time then (``TIMESTAMP BY col``), None for the first timestamp column; ``time_unit`` what it counts
+    ``catalog_name`` names the table instead of its location (``USING TABLE``). The columns are empty for
+    both: they come from the table. ``time_column`` names its event time then (``TIMESTAMP BY col``), None
+    for the first timestamp column; ``time_unit`` what it counts
     (``MILLISECONDS``). Not ``keyed``: every row that is inserted is a row of its own, and no column need
     be a time.
     """
@@ -485,6 +503,7 @@ class CreateTable:
     keyed: bool = True
     time_unit: str | None = None
     time_place: Place | None = field(default=None, compare=False)
+    catalog_name: CatalogName | None = None
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 MAX_NAME = 128
+_MAX_CATALOG_NAME = 255
 FILE_FORMATS = frozenset(
     {"avro", "binaryfile", "cloudfiles", "csv", "delta", "hudi", "iceberg", "image", "jdbc", "json", "kafka"}
     | {"libsvm", "orc", "parquet", "rate", "socket", "statestore", "text", "xml"}
@@ -25,12 +26,12 @@ _RESERVED = ("_lakestream", "_delta_log")
 _COLUMN_REFUSED = re.compile(r"[ ,;{}()\n\t=]")
 
 
-def _reason(name: str) -> str:
+def _reason(name: str, longest: int = MAX_NAME) -> str:
     """Return why a name is refused for tables and columns alike, or an empty text."""
     if not name:
         return "a name may not be empty"
-    if len(name) > MAX_NAME:
-        return f"a name has at most {MAX_NAME} characters, this one has {len(name)}"
+    if len(name) > longest:
+        return f"a name has at most {longest} characters, this one has {len(name)}"
     if _CONTROL.search(name):
         return "a name may hold no control, line or direction characters"
     if name.startswith("%%"):
@@ -65,6 +66,17 @@ def check_database_name(name: str, place: Place) -> str:
     if name.lower() in FILE_FORMATS:
         return _accept(name, f"{name} names a file format in Spark SQL", place)
     return check_name(name, place)
+
+
+def check_catalog_name(parts: Sequence[str], places: Sequence[Place]) -> None:
+    """Raise BAD_NAME for a table's name in a catalog of Spark's that is none, or that Spark takes for a path.
+
+    A part has at most 255 characters, as in Unity Catalog; which others it may have is the catalog's affair.
+    """
+    for part, place in zip(parts, places, strict=True):
+        _accept(part, _reason(part, _MAX_CATALOG_NAME), place)
+    if len(parts) == 2 and parts[0].lower() in FILE_FORMATS:
+        _accept(parts[0], f"{parts[0]} names a file format in Spark SQL", places[0])
 
 
 def check_column_name(name: str, place: Place) -> str:

@@ -9,8 +9,13 @@ from typing import TYPE_CHECKING, TypeVar
 
 from lakestream.errors import NotSupportedError, StatementError, did_you_mean
 from lakestream.language.durations import read_duration
-from lakestream.language.model import Duration, Fragment, Now, TableName, Value
-from lakestream.language.names import check_column_name, check_database_name, check_name
+from lakestream.language.model import CatalogName, Duration, Fragment, Now, TableName, Value
+from lakestream.language.names import (
+    check_catalog_name,
+    check_column_name,
+    check_database_name,
+    check_name,
+)
 from lakestream.language.words import Kind, Word
 
 if TYPE_CHECKING:
@@ -21,6 +26,7 @@ if TYPE_CHECKING:
 
 _MAX_NUMBER = 60
 _MAX_INSTANT = 18
+_CATALOG_PARTS = 3
 T = TypeVar("T")
 
 
@@ -139,6 +145,18 @@ class Reader:
         if self.sees_symbol("."):
             raise self.unexpected("at most database.name")
         return TableName(first, check_name(second, self.place(word)), line, column)
+
+    def catalog_name(self) -> CatalogName:
+        """Take ``[[catalog.]schema.]table``, a table's name in a catalog of Spark's."""
+        first = self.peek()
+        parts = [self.identifier("a table's name in a catalog")]
+        while self.accept_symbol("."):
+            if len(parts) == _CATALOG_PARTS:
+                raise self.unexpected("at most catalog.schema.table")
+            parts.append(self.identifier("a name"))
+        check_catalog_name([name for name, _ in parts], [self.place(word) for _, word in parts])
+        place = self.source.place(first.start, parts[-1][1].end)
+        return CatalogName(tuple(name for name, _ in parts), place)
 
     def database_name(self) -> str:
         """Take a database's name."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from lakestream.errors import did_you_mean
@@ -143,6 +144,9 @@ def create_table(reader: Reader, *, stable: bool) -> CreateTable | CreateSubtabl
     """Read what follows ``CREATE TABLE`` or ``CREATE STABLE``."""
     if_not_exists = reader.if_not_exists()
     name = reader.table_name()
+    if _sees_catalog(reader) and not stable:
+        reader.expect("USING", "TABLE")
+        return _cataloged(reader, name, if_not_exists=if_not_exists)
     if reader.sees("USING") and not stable:
         return _subtables(reader, name, if_not_exists=if_not_exists)
     if reader.accept("LOCATION"):
@@ -169,14 +173,36 @@ def read_location(reader: Reader) -> str:
 
 
 def _located(reader: Reader, name: TableName, *, if_not_exists: bool) -> CreateTable:
+    """Take what follows ``LOCATION``."""
     location = read_location(reader)
+    return _timed(reader, CreateTable(name, (), (), if_not_exists, location))
+
+
+def _cataloged(reader: Reader, name: TableName, *, if_not_exists: bool) -> CreateTable:
+    """Take what follows ``USING TABLE``."""
+    catalog_name = reader.catalog_name()
+    return _timed(reader, CreateTable(name, (), (), if_not_exists, catalog_name=catalog_name))
+
+
+def _timed(reader: Reader, statement: CreateTable) -> CreateTable:
+    """Take ``[TIMESTAMP BY column [unit]]`` of a table that is there."""
     if not reader.accept("TIMESTAMP", "BY"):
-        return CreateTable(name, (), (), if_not_exists, location)
+        return statement
     word = reader.peek()
     time, _ = reader.identifier("a column's name")
     unit = next((unit for unit in TIME_UNITS if reader.accept(unit)), None)
-    place = reader.place(word)
-    return CreateTable(name, (), (), if_not_exists, location, time, time_unit=unit, time_place=place)
+    return replace(statement, time_column=time, time_unit=unit, time_place=reader.place(word))
+
+
+def _sees_catalog(reader: Reader) -> bool:
+    """Tell whether ``USING TABLE name`` follows, and no super table that is called ``table``."""
+    behind = reader.peek(2)
+    is_super_table = (
+        behind.is_symbol("(")
+        or behind.is_symbol(".")
+        or (behind.is_word("TAGS") and reader.peek(3).is_symbol("("))
+    )
+    return reader.sees("USING", "TABLE") and not is_super_table
 
 
 def _using(reader: Reader, name: TableName) -> SubtableSpec:

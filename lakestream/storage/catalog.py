@@ -73,6 +73,8 @@ class TableInfo:
     writer: str | None = None
     read_time: ReadTime | None = None
     """How the event time is read where it is something else than a timestamp; no statement writes there."""
+    catalog_name: str | None = None
+    """The name in a catalog of Spark's by which the table was found, in full."""
 
     @property
     def tags(self) -> tuple[Column, ...]:
@@ -613,6 +615,7 @@ def _description(info: TableInfo) -> str:
             "hidden": info.hidden,
             "writer": info.writer,
             **({"unit": info.read_time.unit} if info.read_time and info.read_time.unit else {}),
+            **({"catalog_name": info.catalog_name} if info.catalog_name else {}),
         }
     )
 
@@ -657,6 +660,7 @@ def _described(database: str, name: str, handle: Table, text: str | None, *, ext
         hidden=tuple(data["hidden"]),
         external=external,
         writer=data["writer"],
+        catalog_name=data.get("catalog_name"),
     )
 
 

@@ -192,6 +192,7 @@ def test_a_relative_location_is_kept_as_what_it_was(
     written(tmp_path / "t", readings(1))
     monkeypatch.chdir(tmp_path)
     assert lake.sql("CREATE TABLE t LOCATION './t'").message == f"attached {tmp_path / 't'} as main.t"
+    assert lake.sql("DESCRIBE t").message == f"main.t is the Delta table at {tmp_path / 't'}"
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path / "elsewhere")
     assert lake.sql("SELECT v FROM t").fetchall() == [(1,)]

@@ -167,3 +167,4 @@ def test_a_notebook_shows_a_table() -> None:
     assert "<td>x &amp; y</td><td></td>" in html
     assert "1 more rows" in html
     assert Result(message="made <t>")._repr_html_() == "<p>made &lt;t&gt;</p>"
+    assert Result(("a",), [(1,)], message="<t>")._repr_html_().endswith("</table><p>&lt;t&gt;</p>")
