@@ -60,9 +60,8 @@ def _facts(spark: SparkSession, written: str) -> dict[str, str]:
 
 
 def _location(told: str) -> str:
-    """Return a location as Spark tells it, as a URI: its paths of files are not encoded."""
-    scheme, _, path = told.partition("file:")
-    return f"file:{quote(path)}" if not scheme and path else told
+    """Return the URI of a location that Spark tells, which does not encode the paths of files."""
+    return f"file:{quote(told.removeprefix('file:'))}" if told.startswith("file:") else told
 
 
 def _is_view(name: CatalogName) -> StatementError:
