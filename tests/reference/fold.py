@@ -13,8 +13,9 @@ An event is a commit of the source, a RECALCULATE or a RESYNC. The rules (INTERV
 - A delete triggers nothing. DELETE_RECALC computes the fired windows of the row again; when the first
   row goes, ``first`` moves up to the next one, and windows before it are gone.
 - A window holds what the source holds in its range as of the commit that computed it last.
-- RECALCULATE computes the fired windows that overlap its range again. RESYNC forgets everything, and
-  takes the source as it is for one batch. So does EXACT after every event.
+- RECALCULATE computes the fired windows that overlap its range again. Where late rows are left out, it
+  begins with those of its range that lie before the first window, or goes on from the window before it.
+  RESYNC forgets everything, and takes the source as it is for one batch. So does EXACT after every event.
 - Rows that were there before the stream and are not filled in are not the stream's, as long as they are
   as they were then. RESYNC does not know them any more: no row up to the newest of them is the stream's.
 """
@@ -23,7 +24,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta, tzinfo
 from itertools import takewhile
 from typing import Any, Literal
@@ -86,6 +87,13 @@ class Stream:
     exact: bool = False
 
     @property
+    def counts_days(self) -> bool:
+        """Whether the instants are counted from the day of a group's first row."""
+        step = self.trigger.step
+        days = step.is_calendar or step.elapsed >= timedelta(days=1)
+        return isinstance(self.trigger, Sliding) and days
+
+    @property
     def recalculates(self) -> bool:
         """Whether late rows and updates have their windows computed again."""
         return isinstance(self.trigger, Interval) and not self.ignore_disorder
@@ -105,6 +113,13 @@ class Progress:
             return []
         mark = self.newest - stream.watermark
         return list(takewhile(lambda w: w.end <= mark, windows(stream.trigger, self.first, stream.zone)))
+
+    def before_first(self, stream: Stream) -> dict[Window, Figures | None]:
+        """Return what RECALCULATE has written of windows before those of the first row."""
+        if self.first is None:
+            return {}
+        start = next(windows(stream.trigger, self.first, stream.zone)).start
+        return {window: figures for window, figures in self.fired.items() if window.start < start}
 
 
 @dataclass
@@ -191,12 +206,13 @@ class Fold:
     def advance(self, group: Group, times: Touched) -> None:
         """Fire what is due in one group, and compute again what late rows, updates and deletes touch."""
         stream, progress, rows = self.stream, self.groups[group], self.rows(group)
+        taken_in = progress.before_first(stream)
         gone = (times.replaced if stream.recalculates else set()) | (
             times.deleted if stream.delete_recalc else set()
         )
         again = gone | (times.arrived if stream.recalculates else set())
         self.move(progress, times.arrived, gone, rows)
-        before, progress.fired = progress.fired, {}
+        before, progress.fired = progress.fired, taken_in
         for window in progress.closed(stream):
             keeps = window in before and not any(window.holds(ts) for ts in again)
             progress.fired[window] = before[window] if keeps else fire(stream, window, rows)
@@ -215,9 +231,39 @@ class Fold:
         """Compute the fired windows of the range again, in every group."""
         for group, progress in self.groups.items():
             rows = self.rows(group)
-            for window in progress.closed(self.stream):
+            begun = replace(progress, first=self.begins(progress, range_, rows))
+            for window in begun.closed(self.stream):
                 if window.overlaps(range_.start, range_.end):
                     progress.fired[window] = fire(self.stream, window, rows)
+
+    def begins(self, progress: Progress, range_: Recalculate, rows: list[Row]) -> datetime | None:
+        """Return when a group begins for a range: with what was left out before its first row, too."""
+        if self.stream.recalculates or self.stream.counts_days or progress.first is None:
+            return progress.first
+        overlapping = takewhile(
+            lambda w: w.overlaps(range_.start, range_.end),
+            windows(self.stream.trigger, range_.start, self.stream.zone),
+        )
+        low = next(overlapping, None)
+        if low is None or low.start >= progress.first:
+            return progress.first
+        if self.goes_on(progress, low):
+            return low.end if low.includes_end else low.start
+        until = [low, *takewhile(lambda w: w.start < (progress.first or w.end), overlapping)]
+        left_out = {row["ts"] for row in rows for window in until if window.holds(row["ts"])}
+        return min(left_out | {progress.first})
+
+    def goes_on(self, progress: Progress, low: Window) -> bool:
+        """Return whether the window before a range's first one has been written."""
+        written = [w for w, figures in progress.fired.items() if figures is not None and w.start < low.start]
+        last = max(written, key=lambda w: w.start, default=None)
+        if last is None:
+            return False
+        first = last.end if last.includes_end else last.start
+        until = takewhile(
+            lambda w: w.start <= low.start, windows(self.stream.trigger, first, self.stream.zone)
+        )
+        return [w for w in until if w.start >= last.start] == [last, low]
 
     def batch(self) -> None:
         """Take the source as it is for the first and only commit."""
