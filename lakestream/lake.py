@@ -12,7 +12,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from lakestream.clock import SystemClock
@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from lakestream.engine.agenda import Alarm
     from lakestream.engine.edits import Editor
     from lakestream.engine.engine import Engine, TickReport
+    from lakestream.engine.event_times import EventTimes
     from lakestream.engine.frames import ArrowStream
     from lakestream.engine.maintenance import Maintained
     from lakestream.engine.notifier import Notifier
@@ -419,23 +420,24 @@ class Lake:
 
         The name is kept last: a statement that is refused leaves nothing.
         """
-        database, name = self._in(statement.name), statement.name.name
+        database, name, by = self._in(statement.name), statement.name.name, statement.time
+        timed = None if by is None else partial(self._event_times().of, by=by)
         try:
             info = self._catalog.external(
-                database,
-                name,
-                location,
-                time_column=statement.time_column,
-                time_unit=statement.time_unit,
-                if_not_exists=statement.if_not_exists,
+                database, name, location, timed=timed, if_not_exists=statement.if_not_exists
             )
         except StatementError as error:
             named = statement.catalog_name
-            place = statement.time_place or (named.place if named else None)
+            place = by.place if by is not None else (named.place if named else None)
             raise (error.at(place) if place else error) from None
         self._require_feed(info)
         self._catalog.register_external(replace(info, catalog_name=catalog_name))
         return Result(message=f"attached {info.path} as {database}.{name}")
+
+    def _event_times(self) -> EventTimes:
+        from lakestream.engine.event_times import EventTimes
+
+        return EventTimes(self._catalog.handles, self.timezone, lambda: self._shared)
 
     def _require_feed(self, info: TableInfo) -> None:
         table = self._catalog.handles.latest(info.path)

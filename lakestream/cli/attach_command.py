@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 from typing import TYPE_CHECKING
 
 import click
@@ -60,10 +61,11 @@ def _refuse(layout: Layout, found: Inspection, table: str) -> None:
     """Refuse before the question what the statement would refuse after it."""
     from lakestream.clock import SystemClock
     from lakestream.lake import DEFAULT_DATABASE
-    from lakestream.storage.catalog import Catalog
+    from lakestream.storage.catalog import Catalog, with_time_column
 
-    catalog = Catalog(layout, SystemClock())
-    catalog.external(DEFAULT_DATABASE, table, found.path, time_column=found.time, time_unit=found.unit)
+    catalog, zone = Catalog(layout, SystemClock()), layout.timezone()
+    by = partial(with_time_column, column=found.time, zone=zone, unit=found.unit) if found.time else None
+    catalog.external(DEFAULT_DATABASE, table, found.path, timed=by)
 
 
 def _show(found: Inspection) -> None:

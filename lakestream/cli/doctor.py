@@ -181,16 +181,24 @@ def _way(name: str, quick: bool, slow: tuple[str, ...]) -> Check:
     return Check(name, "ok", how)
 
 
+_READS_ALL = "no statistics tell it: Spark reads all files for what is computed again"
+
+
 def _time_of(found: Inspection) -> Check:
     if found.time is None:
-        hint = "TIMESTAMP BY column MILLISECONDS names a number that is one"
+        hint = (
+            "TIMESTAMP BY says which number with its unit, text with its FORMAT, field or expression is one"
+        )
         return Check("time", "warning", "no time column: no stream can be triggered by it", hint=hint)
-    time = f"{found.time} in {found.unit.lower()}" if found.unit else found.time
+    if found.made_of:
+        time = f"{found.time} by {found.made_of}"
+    else:
+        time = f"{found.time} in {found.unit.lower()}" if found.unit else found.time
     others = f"; there are {', '.join(found.times[1:])} too" if found.times[1:] else ""
     if found.null_times:
         left_out = f"{time} is NULL in {counted(found.null_times, 'row')}{others}"
         return Check("time", "warning", left_out, hint="streams leave such rows out")
-    return Check("time", "ok", f"{time}{others}")
+    return Check("time", "ok", f"{time}{others}", hint="" if found.skips_files else _READS_ALL)
 
 
 def _feed_of(found: Inspection) -> Check:

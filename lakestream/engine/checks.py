@@ -58,16 +58,19 @@ def check_columns(stream: Stream, source: Table, after: int, commits: Sequence[C
     before = _columns(_schema_at(source, after))
     names = names_used(stream.definition)
     always = {TBNAME, stream.source.info.time_column, *stream.source.info.key}
-    used = [name for name in before if names is None or name in always or name.lower() in names]
+    used: list[tuple[str, ...]]
+    used = [(name,) for name in before if names is None or name in always or name.lower() in names]
+    time = stream.source.info.read_time
+    used += [part.path for part in time.parts] if time is not None else []
     for commit in changing:
         now = _columns(commit.schema_json or "")
-        for name in used:
-            what = _difference(before[name], now.get(name))
+        for path in used:
+            what = _difference(_field_at(before, path), _field_at(now, path))
             if what:
                 raise StreamError(
                     "SOURCE_SCHEMA_CHANGED",
-                    f"the column {name}, which the stream uses, {what} at version {commit.version} "
-                    f"of {source.path}",
+                    f"the column {'.'.join(path)}, which the stream uses, {what} at version "
+                    f"{commit.version} of {source.path}",
                 )
 
 
@@ -85,8 +88,25 @@ def _columns(schema_json: str) -> dict[str, dict[str, Any]]:
     return {field["name"]: field for field in json.loads(schema_json)["fields"]}
 
 
-def _difference(before: dict[str, Any], now: dict[str, Any] | None) -> str | None:
+def _field_at(columns: dict[str, dict[str, Any]], path: Sequence[str]) -> dict[str, Any] | None:
+    """Return a column, or a field in a struct, None where there is none."""
+    field = columns.get(path[0])
+    if len(path) == 1 or field is None:
+        return field
+    kind = field["type"]
+    return (
+        _field_at({inner["name"]: inner for inner in kind["fields"]}, path[1:]) if _is_struct(kind) else None
+    )
+
+
+def _is_struct(kind: object) -> bool:
+    return isinstance(kind, dict) and kind["type"] == "struct"
+
+
+def _difference(before: dict[str, Any] | None, now: dict[str, Any] | None) -> str | None:
     """Say what happened to a column, None when it is the same one."""
+    if before is None:
+        return None
     if now is None:
         return "is gone"
     if before["type"] != now["type"]:

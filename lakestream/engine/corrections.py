@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 from uuid import uuid4
 
 from lakestream.engine.instants import latest
-from lakestream.engine.planner import source_time
+from lakestream.engine.planner import logged_time, source_time
 from lakestream.storage.delta import changes_spark, read_commits
 from lakestream.storage.registry import Recalculation
 
@@ -70,7 +70,8 @@ def correct(
 
     Raises StreamError when the changes cannot be read.
     """
-    late, newest = _late(read_commits(source.path, known.version, upto), source_time(stream), known.newest_us)
+    commits = read_commits(source.path, known.version, upto)
+    late, newest = _late(commits, logged_time(stream), known.newest_us)
     corrected = Corrected(due_us, upto, newest)
     span = _span(spark, stream, source, known.version, upto, late) if late else None
     if span is None:

@@ -114,7 +114,7 @@ def create_stream(
             "zone": zone,
             "current": current,
             "shared_output": shared,
-            "until_us": _untaken_until(stream, catalog),
+            "until_us": _untaken_until(stream, catalog, spark),
             "source": f"{stream.source.info.database}.{stream.source.info.name}",
             **checked.found(catalog),
         },
@@ -158,7 +158,7 @@ def replace_stream(
             catalog.drop_table(database, name)
             create_output(catalog, definition, checked.shape, record.uuid, lambda: spark)
     taken = definition.options.wants_history
-    until = _untaken_until(checked.stream, catalog) if taken else record.extra.get("until_us")
+    until = _untaken_until(checked.stream, catalog, spark) if taken else record.extra.get("until_us")
     gone = ("skipped",) if definition.options.drops_late else ("floor_us", "skipped")
     kept = {name: value for name, value in record.extra.items() if name not in gone}
     if definition.options.drops_late:
@@ -751,7 +751,7 @@ def _way_to_feed(info: TableInfo) -> str:
     return f"CREATE TABLE IF NOT EXISTS {name} LOCATION {text(info.path)} switches it on, after asking"
 
 
-def _untaken_until(stream: Stream, catalog: Catalog) -> int | None:
+def _untaken_until(stream: Stream, catalog: Catalog, spark: SparkSession) -> int | None:
     """Return the instant before which the rows there already are not the stream's, None for no such."""
     options = stream.definition.options
     if options.by_arrival or not stream.source.info.time_column:
@@ -759,7 +759,7 @@ def _untaken_until(stream: Stream, catalog: Catalog) -> int | None:
     if options.wants_history:
         return parse_instant(options.history_start, stream.zone) if options.history_start else None
     info = stream.source.info
-    newest = newest_time(catalog.handles.latest(info.path), info.time_column)
+    newest = newest_time(catalog.handles.latest(info.path), info.time_column, lambda: spark)
     return None if newest is None else newest + 1
 
 

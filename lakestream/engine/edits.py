@@ -226,6 +226,7 @@ class Editor:
 
     def insert_frame(self, info: TableInfo, rows: pa.Table) -> int:
         """Insert the rows of a user's frame by key in one commit; columns that it lacks are NULL."""
+        self._refuse_unwritable(info)
         schema = self.catalog.handles.latest(info.path).schema
         return self.insert_arrow(info, fitted(info, rows, schema, self.zone))
 
@@ -355,7 +356,7 @@ def _refuse_read_time(info: TableInfo) -> None:
     """Refuse to write where statements see another time than the table has."""
     if info.read_time is not None:
         raise NotSupportedError(
-            f"writing into {info.database}.{info.name}, whose time is a {info.read_time.kind}",
+            f"writing into {info.database}.{info.name}, whose time is {info.read_time.told}",
             hint="whoever made the table writes it",
         )
 
@@ -387,7 +388,8 @@ def _note(column: Column, info: TableInfo) -> str:
     if column.is_tag:
         return "TAG"
     if column.name == info.time_column:
-        return "EVENT TIME"
+        by = info.read_time.written if info.read_time is not None else ""
+        return f"EVENT TIME BY {by}" if by else "EVENT TIME"
     return "COMPOSITE KEY" if column.composite_key else ""
 
 

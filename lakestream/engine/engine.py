@@ -428,7 +428,7 @@ class Engine:
     def planner_of(self, record: StreamRecord, stream: Stream) -> Planner:
         """Return what plans the ticks of a stream."""
         now = to_micros(self.clock.now())
-        return Planner(record, stream, self.catalog.handles, self._limits(), now)
+        return Planner(record, stream, self.catalog.handles, self._limits(), now, self.spark)
 
     def newest_of(self, record: StreamRecord) -> int | None:
         """Return the newest event time that a stream has taken in any group, in microseconds; None: none."""

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from lakestream.storage.table import Table
+    from lakestream.storage.times import ReadTime
 
 _SAMPLE = 10_000
 """Rows that a look takes."""
@@ -43,7 +44,9 @@ class Inspection:
     statistics of the files: those with the fewest NULLs first; ``unit`` is what the first one counts where
     that is a number. ``group`` and ``number`` are columns that a first stream could group by and take the
     mean of, None where the rows looked at show none. ``span_seconds`` is from the first to the last time,
-    None when no statistics tell; ``slow`` names the table features that leave some work to Spark.
+    None when no statistics tell; ``slow`` names what leaves some work to Spark, mostly table features.
+    ``made_of`` is what the time is made of where that is more than a column of its name, and ``skips_files``
+    whether statistics tell which files have rows of a range of it.
     """
 
     path: str
@@ -60,6 +63,8 @@ class Inspection:
     has_change_feed: bool
     times: tuple[str, ...]
     unit: str | None
+    made_of: str
+    skips_files: bool
     null_times: int
     span_seconds: float | None
     group: str | None
@@ -73,7 +78,7 @@ class Inspection:
     @property
     def window(self) -> str:
         """A length of windows that cuts the table's time into some hundred of them at most, if days do."""
-        if self.time is not None and dict(self.columns)[self.time] == "date":
+        if self.time is not None and dict(self.columns).get(self.time) == "date":
             return "1d"
         fitting = (
             name
@@ -101,9 +106,12 @@ def inspect(table: Table, time: str | None = None, unit: str | None = None) -> I
     can = capabilities(table)
     columns = tuple((field.name, spark_type_of(field)) for field in table.fields)
     files = pa.table(table.handle.get_add_actions(flatten=True))
-    times = _times(files, columns) if time is None else [_known(time, columns)]
-    if times:
+    made = table.time_of(time) if time is not None else None
+    times = _times(files, columns) if time is None else [time if made else _known(time, columns)]
+    if times and made is None:
         unit = unit or _unit(files, times[0], dict(columns))
+        made = read_time(times[0], dict(columns)[times[0]], "UTC", unit)
+    told = table.statistic_of(times[0]) if times else ""
     group, number = _for_a_stream(table, columns) if can.arrow_reads else (None, None)
     return Inspection(
         path=table.path,
@@ -114,14 +122,16 @@ def inspect(table: Table, time: str | None = None, unit: str | None = None) -> I
         columns=columns,
         partitioned_by=table.partition_columns,
         features=tuple(sorted(table.features)),
-        slow=can.reasons,
+        slow=can.reasons if made is None or not made.expression else (*can.reasons, "its time"),
         readable=can.arrow_reads and can.arrow_changes,
         writable=can.arrow_writes,
         has_change_feed=table.has_change_feed,
         times=tuple(times),
         unit=unit,
-        null_times=_nulls(files, times[0]) if times else 0,
-        span_seconds=_span(files, times[0], dict(columns)[times[0]], unit) if times else None,
+        made_of=made.written if made else "",
+        skips_files=bool(told),
+        null_times=_nulls(files, told),
+        span_seconds=_span(files, told, made),
         group=group,
         number=number,
     )
@@ -204,12 +214,12 @@ def _ends(files: pa.Table, column: str) -> tuple[pa.ChunkedArray, pa.ChunkedArra
     return files[names[0]], files[names[1]]
 
 
-def _span(files: pa.Table, column: str, kind: str, unit: str | None) -> float | None:
+def _span(files: pa.Table, column: str, time: ReadTime | None) -> float | None:
     """Return the seconds from the least to the greatest time that the statistics tell of."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    time, ends = read_time(column, kind, "UTC", unit), _ends(files, column)
+    ends = _ends(files, column)
     if ends is None:
         return None
     low, high = (

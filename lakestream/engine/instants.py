@@ -5,12 +5,16 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
+from lakestream.language.names import quoted
 from lakestream.storage.catalog import Column
-from lakestream.storage.delta import read_arrow
+from lakestream.storage.delta import capabilities, read_arrow, read_spark
 from lakestream.storage.values import convert, parse_time
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import pyarrow as pa
+    from pyspark.sql import SparkSession
 
     from lakestream.language.model import Now
     from lakestream.storage.delta import Table
@@ -51,31 +55,40 @@ def instant_micros(written: int | str | Now, now_us: int, zone: str) -> int:
     return int(convert(written, _TIME, now_us=now_us, zone=zone))
 
 
-def newest_time(table: Table, column: str) -> int | None:
+def newest_time(table: Table, column: str, spark: Callable[[], SparkSession]) -> int | None:
     """Return the newest time in a column of the table at the version seen last, None when there is none.
 
-    It comes from the statistics of the files where all of them have some.
+    It comes from the statistics of the files where all of them have some, else from the rows; ``spark`` is
+    asked for those that delta-rs cannot read.
     """
-    return _extreme_time(table, column, "max")
+    return _extreme_time(table, column, "max", spark)
 
 
-def oldest_time(table: Table, column: str) -> int | None:
+def oldest_time(table: Table, column: str, spark: Callable[[], SparkSession]) -> int | None:
     """Return the oldest time in a column, as :func:`newest_time` does the newest."""
-    return _extreme_time(table, column, "min")
+    return _extreme_time(table, column, "min", spark)
 
 
-def _extreme_time(table: Table, column: str, which: str) -> int | None:
+def _extreme_time(table: Table, column: str, which: str, spark: Callable[[], SparkSession]) -> int | None:
     import pyarrow as pa
     import pyarrow.compute as pc
 
     files = pa.table(table.handle.get_add_actions(flatten=True))
     if files.num_rows == 0:
         return None
-    values = _told(table, files, f"{which}.{column}", column)
+    values = _told(table, files, f"{which}.{table.statistic_of(column)}", column)
     if values is None or values.null_count:
-        values = read_arrow(table, None, columns=[column])[column]
+        values = _times(table, column, which, spark)
     found = pc.min_max(values)[which].cast(pa.timestamp("us", "UTC"))
     return None if found.as_py() is None else int(found.value)
+
+
+def _times(table: Table, column: str, which: str, spark: Callable[[], SparkSession]) -> pa.ChunkedArray:
+    """Return times of the rows, among them the one at an end."""
+    if capabilities(table).arrow_reads:
+        return read_arrow(table, None, columns=[column])[column]
+    rows = read_spark(spark(), table, table.version, columns=[column])
+    return rows.selectExpr(f"{which}({quoted(column)}) AS at").toArrow()["at"]
 
 
 def _told(table: Table, files: pa.Table, name: str, column: str) -> pa.ChunkedArray | None:

@@ -14,7 +14,9 @@ from lakestream.storage.delta import capabilities, read_commits
 from lakestream.storage.registry import TickPlan
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
+
+    from pyspark.sql import SparkSession
 
     from lakestream.engine.stream import Stream
     from lakestream.storage.delta import CommitInfo, Table, Tables
@@ -51,13 +53,17 @@ class Position:
 
 @dataclass(frozen=True)
 class Planner:
-    """Plans the ticks of one stream; ``clock_us`` is the wall clock that the plans are made at."""
+    """Plans the ticks of one stream; ``clock_us`` is the wall clock that the plans are made at.
+
+    ``spark`` is asked for the ends of a history that is taken in parts, where only Spark can read its times.
+    """
 
     record: StreamRecord
     stream: Stream
     tables: Tables
     limits: Limits
     clock_us: int
+    spark: Callable[[], SparkSession]
 
     def following(self, position: Position, source: Table) -> TickPlan | None:
         """Return the plan of the next tick, None when there is nothing new; ``source`` at its latest.
@@ -95,7 +101,7 @@ class Planner:
     def _taking(self, source: Table, commits: Sequence[CommitInfo]) -> dict[str, Any]:
         """Return what a plan says of the commits it takes; ``oldest_us`` None: not known."""
         changing = [commit for commit in commits if commit.data_change]
-        times = [commit.times(source_time(self.stream)) for commit in changing]
+        times = [commit.times(logged_time(self.stream)) for commit in changing]
         appends_only = all(commit.append_only for commit in changing)
         known = [ends[0] for ends in times if ends is not None]
         return {
@@ -117,7 +123,7 @@ class Planner:
             return commits
         if self.stream.follows_source and all(c.append_only or not c.data_change for c in commits):
             return commits
-        return commits[: _in_order(commits, source_time(self.stream))]
+        return commits[: _in_order(commits, logged_time(self.stream))]
 
     @property
     def _takes_deletes_alone(self) -> bool:
@@ -199,7 +205,7 @@ class Planner:
         for number, commit in enumerate(within):
             if not commit.data_change:
                 continue
-            ends = commit.times(source_time(self.stream))
+            ends = commit.times(logged_time(self.stream))
             in_order = commit.append_only and ends is not None and (newest is None or ends[0] > newest)
             if not in_order and number:
                 return number, newest
@@ -250,7 +256,7 @@ class Planner:
         source = self.tables.open(self.stream.source.info.path)
         size = table_size(source, self.record.start_version)
         time = self.stream.source.info.time_column
-        cuts = _cuts(source, time, size, self.limits) if position.cuts is None else position.cuts
+        cuts = self._cuts(source, time, size) if position.cuts is None else position.cuts
         part, parts = position.slice, len(cuts) + 1
         lower = self.record.extra.get("until_us") if part == 0 else cuts[part - 1]
         upper = cuts[part] if part < len(cuts) else None
@@ -261,6 +267,16 @@ class Planner:
             "appends_only": True,
         }
         return self._plan(position, "history", (-1, self.record.start_version), extra, (lower, upper))
+
+    def _cuts(self, source: Table, time: str, size: Size) -> tuple[int, ...]:
+        """Return the instants between the parts of history: even steps between the oldest and newest row."""
+        parts = max(-(-size.rows // self.limits.rows), -(-size.bytes // self.limits.bytes), 1)
+        if parts == 1:
+            return ()
+        low, high = oldest_time(source, time, self.spark), newest_time(source, time, self.spark)
+        if low is None or high is None:
+            return ()
+        return tuple(sorted({low + (high - low) * number // parts for number in range(1, parts)}))
 
     def _plan(
         self,
@@ -339,6 +355,14 @@ def source_time(stream: Stream) -> str:
     return stream.source.info.time_column
 
 
+def logged_time(stream: Stream) -> str:
+    """Return the name by which commits tell the times of a stream's source, empty where they do not.
+
+    What its time is made of is told there, which need be no timestamp.
+    """
+    return "" if stream.source.info.read_time is not None else source_time(stream)
+
+
 def _in_order(commits: Sequence[CommitInfo], time: str) -> int:
     """Return how many commits add rows that are all newer than those of the commits before; one at least.
 
@@ -353,17 +377,6 @@ def _in_order(commits: Sequence[CommitInfo], time: str) -> int:
             return max(number, 1)
         newest = ends[1]
     return len(commits)
-
-
-def _cuts(source: Table, time: str, size: Size, limits: Limits) -> tuple[int, ...]:
-    """Return the instants between the parts of history: even steps between the oldest and newest row."""
-    parts = max(-(-size.rows // limits.rows), -(-size.bytes // limits.bytes), 1)
-    if parts == 1:
-        return ()
-    low, high = oldest_time(source, time), newest_time(source, time)
-    if low is None or high is None:
-        return ()
-    return tuple(sorted({low + (high - low) * number // parts for number in range(1, parts)}))
 
 
 def table_size(source: Table, version: int) -> Size:

@@ -40,7 +40,7 @@ def _columns(table: Table, name: str, version: int) -> frozenset[str]:
     if version > table.version:
         raise _not_found(f"{name} has no version {version}", table)
     try:
-        return frozenset(field.name for field in table.at(version).schema().fields)
+        return frozenset(table.columns(version))
     except LakestreamError:
         raise _not_found(f"{name} has no version {version} any more", table) from None
 

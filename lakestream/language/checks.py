@@ -288,8 +288,8 @@ def check_stream(facts: StreamFacts) -> None:
         _check_notify_where(facts, facts.notify_where, list(facts.labels) or list(facts.columns) or names)
 
 
-def check_row_expression(f: Fragment, clause: str) -> None:
-    """Check a scalar expression over one row that must give the same whenever it is computed.
+def check_row_expression(f: Fragment, clause: str) -> Fragment:
+    """Return a scalar expression over one row that must give the same whenever it is computed, once checked.
 
     Raises StatementError as :func:`check_expression`, and NON_DETERMINISTIC.
     """
@@ -303,6 +303,7 @@ def check_row_expression(f: Fragment, clause: str) -> None:
             raise StatementError(
                 "PLACEHOLDER", f"{column.name} has no meaning in {clause}", place=place_in(f, column)
             )
+    return f
 
 
 def _check_deterministic(f: Fragment, tree: exp.Expr) -> None:

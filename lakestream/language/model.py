@@ -484,14 +484,30 @@ class ShowDatabases:
 
 
 @dataclass(frozen=True)
+class TimeBy:
+    """``TIMESTAMP BY``: a column or a field of a struct (``path``), or an ``expression`` over one row.
+
+    ``unit`` is what integers count (``MILLISECONDS``), ``format`` how a text is read (a format of
+    TO_TIMESTAMP, or ``ISO8601``), ``name`` what the time is called (None: as its column or field, ``ts``
+    for an expression); ``written`` is all but the name, as it stands there.
+    """
+
+    path: tuple[str, ...]
+    expression: Fragment | None = None
+    unit: str | None = None
+    format: str | None = None
+    name: str | None = None
+    written: str = ""
+    place: Place | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True)
 class CreateTable:
     """``CREATE TABLE``/``CREATE STABLE … TAGS (…)``; with ``location``, a Delta table that exists.
 
     ``catalog_name`` names the table instead of its location (``USING TABLE``). The columns are empty for
-    both: they come from the table. ``time_column`` names its event time then (``TIMESTAMP BY col``), None
-    for the first timestamp column; ``time_unit`` what it counts
-    (``MILLISECONDS``). Not ``keyed``: every row that is inserted is a row of its own, and no column need
-    be a time.
+    both: they come from the table. ``time`` says what its event time is then, None for the first timestamp
+    column. Not ``keyed``: every row that is inserted is a row of its own, and no column need be a time.
     """
 
     name: TableName
@@ -499,10 +515,8 @@ class CreateTable:
     tags: tuple[ColumnDefinition, ...] = ()
     if_not_exists: bool = False
     location: str | None = None
-    time_column: str | None = None
+    time: TimeBy | None = None
     keyed: bool = True
-    time_unit: str | None = None
-    time_place: Place | None = field(default=None, compare=False)
     catalog_name: CatalogName | None = None
 
 

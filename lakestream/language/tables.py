@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from lakestream.errors import did_you_mean
-from lakestream.language.checks import check_expression, check_query
+from lakestream.language.checks import check_expression, check_query, check_row_expression
 from lakestream.language.foreign import foreign_show
 from lakestream.language.model import (
     TIME_UNITS,
@@ -29,10 +29,12 @@ from lakestream.language.model import (
     ShowTables,
     SubtableSpec,
     TableName,
+    TimeBy,
     Update,
     UseDatabase,
     Value,
 )
+from lakestream.language.time_formats import ISO8601, unclear
 from lakestream.language.words import Kind
 
 if TYPE_CHECKING:
@@ -186,12 +188,7 @@ def _cataloged(reader: Reader, name: TableName, *, if_not_exists: bool) -> Creat
 
 def _timed(reader: Reader, statement: CreateTable) -> CreateTable:
     """Take ``[TIMESTAMP BY column [unit]]`` of a table that is there."""
-    if not reader.accept("TIMESTAMP", "BY"):
-        return statement
-    word = reader.peek()
-    time, _ = reader.identifier("a column's name")
-    unit = next((unit for unit in TIME_UNITS if reader.accept(unit)), None)
-    return replace(statement, time_column=time, time_unit=unit, time_place=reader.place(word))
+    return replace(statement, time=_time_by(reader)) if reader.accept("TIMESTAMP", "BY") else statement
 
 
 def _sees_catalog(reader: Reader) -> bool:
@@ -203,6 +200,50 @@ def _sees_catalog(reader: Reader) -> bool:
         or (behind.is_word("TAGS") and reader.peek(3).is_symbol("("))
     )
     return reader.sees("USING", "TABLE") and not is_super_table
+
+
+def _time_by(reader: Reader) -> TimeBy:
+    """Take what stands behind ``TIMESTAMP BY``."""
+    first, word = reader.at, reader.peek()
+    expression = _time_expression(reader) if reader.sees_symbol("(") else None
+    path = _path(reader) if expression is None else ()
+    unit = next((unit for unit in TIME_UNITS if reader.accept(unit)), None)
+    form = _format(reader) if unit is None and reader.accept("FORMAT") else None
+    if expression is not None and form is not None:
+        raise reader.error(
+            "SYNTAX", "FORMAT reads a column", word=word, hint="(to_timestamp(expression, 'yyyy-mm-dd'))"
+        )
+    written = reader.fragment(first, reader.at).sql
+    name = reader.column_name() if reader.accept("AS") else None
+    return TimeBy(path, expression, unit, form, name, written, reader.place(word))
+
+
+def _path(reader: Reader) -> tuple[str, ...]:
+    """Take a column's name, and those of fields that lead into a struct."""
+    path = [reader.identifier("a column's name, or an expression in brackets")[0]]
+    while reader.accept_symbol("."):
+        path.append(reader.identifier("a field's name")[0])
+    return tuple(path)
+
+
+def _time_expression(reader: Reader) -> Fragment:
+    if reader.dialect == "ekuiper":
+        raise reader.unsupported(
+            "TIMESTAMP BY (expression) in eKuiper's dialect", hint="write the statement in TDengine's"
+        )
+    return check_row_expression(reader.in_brackets("an expression"), "TIMESTAMP BY")
+
+
+def _format(reader: Reader) -> str:
+    """Take ``ISO8601``, or a format of TO_TIMESTAMP that names a date without doubt."""
+    if reader.accept(ISO8601):
+        return ISO8601
+    word = reader.peek()
+    form = reader.string(f"{ISO8601}, or a format such as 'yyyy-mm-dd hh24:mi:ss'")
+    reason = unclear(form)
+    if reason:
+        raise reader.error("TIME_FORMAT", reason, word=word, hint=f"'yyyy-mm-dd hh24:mi:ss.ms', {ISO8601}")
+    return form
 
 
 def _using(reader: Reader, name: TableName) -> SubtableSpec:

@@ -21,7 +21,7 @@ from lakestream.storage.changes import CHANGE_TYPE, COMMIT_VERSION, checked_comm
 from lakestream.storage.datafiles import data_files, is_elsewhere
 from lakestream.storage.log import CommitInfo, WrittenFile, commit_name, read_commits
 from lakestream.storage.reading import align, opened, plain
-from lakestream.storage.times import timed_arrow, timed_spark
+from lakestream.storage.times import stored_columns, timed_arrow, timed_spark
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -61,10 +61,10 @@ def arrivals_arrow(table: Table | str, after: int, upto: int, columns: Sequence[
     placed = _written(checked_commits(table, after, upto))
     if placed is None or _is_mapped(table):
         return None
-    schema = _schema(table, columns)
+    schema = _schema(table, stored_columns(table.time, columns))
     parts = [_rows_of(table, one, schema) for one in placed]
     rows = pa.concat_tables(parts) if parts else _with_place(schema.empty_table(), 0, 0, "insert")
-    return timed_arrow(table.time, rows)
+    return timed_arrow(table.time, rows, [*columns, COMMIT_VERSION, CHANGE_TYPE, POSITION])
 
 
 def arrivals_spark(
@@ -75,16 +75,17 @@ def arrivals_spark(
     placed = _written(checked_commits(table, after, upto))
     if not placed or _is_mapped(table) or is_elsewhere(table):
         return None
-    parts = []
+    parts, stored = [], stored_columns(table.time, columns)
     for changed in (False, True):
         own = [one for one in placed if one.file.is_change_data is changed]
         if own:
             _refuse_lost(table, own)
             kind = CHANGE_TYPE if changed else f"'insert' AS {CHANGE_TYPE}"
-            rows = _rows_of_files(spark, table, own, columns, [CHANGE_TYPE] if changed else [])
-            rows = rows.selectExpr(*map(quoted, columns), COMMIT_VERSION, POSITION, kind)
+            rows = _rows_of_files(spark, table, own, stored, [CHANGE_TYPE] if changed else [])
+            rows = rows.selectExpr(*map(quoted, stored), COMMIT_VERSION, POSITION, kind)
             parts.append(rows.where(f"{CHANGE_TYPE} IN {_WRITTEN}"))
-    return timed_spark(table.time, parts[0].unionByName(parts[1]) if len(parts) > 1 else parts[0])
+    rows = parts[0].unionByName(parts[1]) if len(parts) > 1 else parts[0]
+    return timed_spark(table.time, rows, [*columns, COMMIT_VERSION, POSITION, CHANGE_TYPE])
 
 
 def _written(commits: Iterable[CommitInfo]) -> list[_Placed] | None:
@@ -260,14 +261,14 @@ def placed_rows_arrow(
         return None
     found = [set(data_files(table, version, time, *span)["path"].to_pylist()) for span in spans if time]
     paths = {unquote(path) for names in found for path in names}
-    schema = _schema(table, columns)
-    asked = schema if not time or time in columns else schema.append(_schema(table, [time]).field(0))
-    parts = [_with_place(asked.empty_table(), 0, 0, "insert")]
+    asked = list(dict.fromkeys([*columns, *([time] if time else [])]))
+    schema = _schema(table, stored_columns(table.time, asked))
+    parts = [_with_place(schema.empty_table(), 0, 0, "insert")]
     for placed in _files_in_order(table, version):
         if not time or placed.file.path in paths:
-            rows, _ = _read(table, placed, asked)
+            rows, _ = _read(table, placed, schema)
             parts.append(_with_place(rows, placed.version, placed.number, "insert"))
-    rows = timed_arrow(table.time, pa.concat_tables(parts))
+    rows = timed_arrow(table.time, pa.concat_tables(parts), [*asked, COMMIT_VERSION, POSITION])
     if not time:
         return rows.select([*columns, COMMIT_VERSION, POSITION])
     micros = rows[time].cast(pa.timestamp("us", "UTC")).cast(pa.int64())
@@ -289,12 +290,12 @@ def placed_rows_spark(
     """
     table = opened(table)
     asked = [*dict.fromkeys([*columns, *([time] if time else [])])]
-    placed = _files_in_order(table, version)
+    placed, stored = _files_in_order(table, version), stored_columns(table.time, asked)
     if _is_mapped(table) or is_elsewhere(table) or "deletionVectors" in table.features or not placed:
-        rows = _with_places(_numbered(spark, table, version, asked), placed)
+        rows = _with_places(_numbered(spark, table, version, stored), placed)
     else:
-        rows = _rows_of_files(spark, table, placed, asked, [])
-    rows = timed_spark(table.time, rows)
+        rows = _rows_of_files(spark, table, placed, stored, [])
+    rows = timed_spark(table.time, rows, [*asked, COMMIT_VERSION, POSITION])
     at = f"unix_micros(CAST({quoted(time)} AS TIMESTAMP))"
     inside = rows.where(f"{at} >= {span[0]}L AND {at} < {span[1]}L") if time else rows
     return inside.select(*map(quoted, columns), COMMIT_VERSION, POSITION)

@@ -21,8 +21,8 @@ from lakestream.storage.keyed import KeyedTable, rows_of
 from lakestream.storage.layout import SYSTEM_FOLDER, absolute, segment_name
 from lakestream.storage.reading import identifier, text_literal
 from lakestream.storage.table import Table, Tables
-from lakestream.storage.times import read_time
-from lakestream.storage.types import delta_field, spark_type_of
+from lakestream.storage.times import kept_time, read_time
+from lakestream.storage.types import delta_field, spark_type_of, type_within
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -75,6 +75,11 @@ class TableInfo:
     """How the event time is read where it is something else than a timestamp; no statement writes there."""
     catalog_name: str | None = None
     """The name in a catalog of Spark's by which the table was found, in full."""
+
+    def type_at(self, path: Sequence[str]) -> str | None:
+        """Return the Spark SQL type of a column, or of a field in a struct; None where there is none."""
+        kind = next((column.type for column in self.columns if column.name == path[0]), None)
+        return None if kind is None else type_within(kind, path[1:])
 
     @property
     def tags(self) -> tuple[Column, ...]:
@@ -330,18 +335,16 @@ class Catalog:
         name: str,
         location: str,
         *,
-        time_column: str | None = None,
-        time_unit: str | None = None,
+        timed: Callable[[TableInfo], TableInfo] | None = None,
         if_not_exists: bool = False,
     ) -> TableInfo:
         """Return what a Delta table outside the lake is under a name here; nothing is written.
 
-        A relative location is one from the current folder. The event time is ``time_column``, by default
-        the first timestamp column; a table may have none. One of integers counts ``time_unit`` (a name of
-        ``TIME_UNITS``), dates and times without a zone are in the lake's. INSERT does not upsert. With
-        ``if_not_exists`` the name may be there for the same location and the same time, where one is said.
-        Raises StatementError TABLE_EXISTS, COLUMN_NOT_FOUND, TIME_COLUMN_TYPE, LOCATION_IN_LAKE or
-        LOCATION_TAKEN; StorageError TABLE_NOT_FOUND, TABLE_UNREADABLE.
+        A relative location is one from the current folder. ``timed`` gives it its event time, by default
+        the first timestamp column; a table may have none. INSERT does not upsert. With ``if_not_exists`` the
+        name may be there for the same location and the same time, where one is said. Raises StatementError
+        TABLE_EXISTS, LOCATION_IN_LAKE, LOCATION_TAKEN or what ``timed`` raises; StorageError TABLE_NOT_FOUND,
+        TABLE_UNREADABLE.
         """
         self.require_database(database)
         existing = self._existing(database, name, if_not_exists=if_not_exists)
@@ -349,10 +352,10 @@ class Catalog:
             _same_place(existing, absolute(location))
         path = self._outside(location) if existing is None else existing.path
         said = _described(database, name, self.handles.latest(path), None, external=True)
-        if time_column is not None:
-            said = replace(said, time_column=said.column(time_column).name)
-        said = _with_time(said, self.layout.timezone(), time_unit)
-        if existing is not None and time_column is not None:
+        if timed is None:
+            return existing or with_time_column(said, said.time_column, self.layout.timezone(), None)
+        said = timed(said)
+        if existing is not None:
             _same_time(existing, said)
         return existing or said
 
@@ -524,8 +527,10 @@ def _same_time(known: TableInfo, said: TableInfo) -> None:
 
 
 def _time_text(info: TableInfo) -> str:
-    unit = info.read_time.unit if info.read_time else None
-    return f"{info.time_column or 'none'}{f' in {unit.lower()}' if unit else ''}"
+    time, name = info.read_time, info.time_column or "none"
+    if time is not None and time.expression:
+        return f"{time.written} AS {name}"
+    return f"{name}{f' in {time.unit.lower()}' if time is not None and time.unit else ''}"
 
 
 def _id(database: str, name: str) -> str:
@@ -614,32 +619,68 @@ def _description(info: TableInfo) -> str:
             "composite": [column.name for column in info.columns if column.composite_key],
             "hidden": info.hidden,
             "writer": info.writer,
-            **({"unit": info.read_time.unit} if info.read_time and info.read_time.unit else {}),
+            **_kept_by(info.read_time),
             **({"catalog_name": info.catalog_name} if info.catalog_name else {}),
         }
     )
 
 
-def _with_time(info: TableInfo, zone: str, unit: str | None) -> TableInfo:
-    """Return a table whose event time is a timestamp to all who read it; TIME_COLUMN_TYPE for no time."""
-    if not info.time_column:
-        return info
-    time = read_time(info.time_column, info.column(info.time_column).type, zone, unit)
+def _kept_by(time: ReadTime | None) -> dict[str, Any]:
     if time is None:
+        return {}
+    unit = {"unit": time.unit} if time.unit else {}
+    return {**unit, "by": time.kept()} if time.parts else unit
+
+
+def with_time_column(info: TableInfo, column: str, zone: str, unit: str | None) -> TableInfo:
+    """Return a table whose event time is a column, empty for none; ``unit`` is what one of integers counts.
+
+    Dates and times without a zone are in ``zone``. Raises StatementError COLUMN_NOT_FOUND, TIME_COLUMN_TYPE.
+    """
+    if not column:
         return info
-    columns = tuple(
-        replace(column, type="timestamp") if column.name == info.time_column else column
-        for column in info.columns
-    )
-    return replace(info, columns=columns, read_time=time)
+    time = read_time(column, info.column(column).type, zone, unit)
+    return replace(info, time_column=column) if time is None else with_read_time(info, time)
+
+
+def with_read_time(info: TableInfo, time: ReadTime) -> TableInfo:
+    """Return a table with an event time that is made of its columns, a timestamp to all who read it.
+
+    It takes the place of the column that it alone is made of where that has its name, else it comes before
+    all others. Raises StatementError DUPLICATE_COLUMN where another column has its name.
+    """
+    columns = info.columns
+    if all(part.path == (time.column,) for part in time.parts):
+        columns = tuple(
+            replace(column, type="timestamp") if column.name == time.column else column for column in columns
+        )
+    else:
+        _refuse_taken(info, time.column)
+        columns = (Column(time.column, "timestamp"), *columns)
+    return replace(info, columns=columns, time_column=time.column, read_time=time)
+
+
+def _refuse_taken(info: TableInfo, name: str) -> None:
+    taken = next((column.name for column in info.columns if column.name.lower() == name.lower()), None)
+    if taken is not None:
+        raise StatementError(
+            "DUPLICATE_COLUMN",
+            f"{info.database}.{info.name} has a column {taken} beside its event time of that name",
+            hint="TIMESTAMP BY … AS another_name",
+        )
 
 
 def _with_kept_time(info: TableInfo, zone: str, kept: Mapping[str, Any]) -> TableInfo:
-    """Return a table with the time it was attached by; without one where its owner changed that column."""
+    """Return a table with the time it was attached by; without one where its owner changed what makes it."""
     try:
-        return _with_time(info, zone, kept.get("unit"))
+        if "by" not in kept:
+            return with_time_column(info, info.time_column, zone, kept.get("unit"))
+        time = kept_time(info.time_column, zone, kept.get("unit"), kept["by"])
+        if all(info.type_at(part.path) == part.type for part in time.parts):
+            return with_read_time(info, time)
     except StatementError:
-        return replace(info, time_column="")
+        pass
+    return replace(info, time_column="")
 
 
 def _described(database: str, name: str, handle: Table, text: str | None, *, external: bool) -> TableInfo:

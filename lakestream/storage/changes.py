@@ -11,7 +11,7 @@ from lakestream.language.names import quoted
 from lakestream.storage.log import CommitInfo, read_commits
 from lakestream.storage.reading import identifier, opened, plain
 from lakestream.storage.table import Table, first_line
-from lakestream.storage.times import timed_arrow, timed_spark
+from lakestream.storage.times import stored_columns, timed_arrow, timed_spark
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,15 +36,16 @@ def changes_arrow(table: Table | str, after: int, upto: int, columns: Sequence[s
     if upto <= after:
         return _empty(table, columns)
     # Unlike a scan, the feed reads a name as SQL: without quotes in lower case, and never a keyword.
-    wanted = [identifier(name) for name in (*columns, CHANGE_TYPE, COMMIT_VERSION)]
+    stored, shown = stored_columns(table.time, columns), [*columns, COMMIT_VERSION, CHANGE_TYPE]
+    wanted = [identifier(name) for name in (*stored, CHANGE_TYPE, COMMIT_VERSION)]
     try:
         with table.guard:
             feed = table.handle.load_cdf(starting_version=after + 1, ending_version=upto, columns=wanted)
-        rows = plain(pa.table(feed)).select([*columns, COMMIT_VERSION, CHANGE_TYPE])
+        rows = plain(pa.table(feed)).select([*stored, COMMIT_VERSION, CHANGE_TYPE])
     except Exception as error:
         # delta-rs raises DeltaError, and a bare Exception for a data file that is gone.
         raise _lost(table.path, after, upto, error) from error
-    rows = timed_arrow(table.time, rows)
+    rows = timed_arrow(table.time, rows, shown)
     rows = rows.set_column(len(columns), COMMIT_VERSION, rows[COMMIT_VERSION].cast(pa.int64()))
     _check_versions(table.path, commits, rows)
     return rows
@@ -59,9 +60,14 @@ def changes_spark(
     is gone by then: who evaluates it much later calls ``read_commits`` again afterwards.
     """
     table = opened(table)
-    commits = checked_commits(table, after, upto)
-    parts = [_feed(spark, table.path, *span, columns) for span in _spans_of_one_schema(commits, after, upto)]
-    return timed_spark(table.time, functools.reduce(lambda left, right: left.unionAll(right), parts))
+    commits, stored = checked_commits(table, after, upto), stored_columns(table.time, columns)
+    shown = [*columns, COMMIT_VERSION, CHANGE_TYPE]
+    parts = [
+        # A struct that a field was added to is another type; the time in it is the same.
+        timed_spark(table.time, _feed(spark, table.path, *span, stored), shown)
+        for span in _spans_of_one_schema(commits, after, upto)
+    ]
+    return functools.reduce(lambda left, right: left.unionAll(right), parts)
 
 
 def _feed(spark: SparkSession, path: str, after: int, upto: int, columns: Sequence[str]) -> DataFrame:
@@ -147,6 +153,7 @@ def _empty(table: Table, columns: Sequence[str]) -> pa.Table:
     import pyarrow as pa
 
     schema = table.schema
-    fields = [schema.field(name) for name in columns]
+    fields = [schema.field(name) for name in stored_columns(table.time, columns)]
     extra = [pa.field(COMMIT_VERSION, pa.int64()), pa.field(CHANGE_TYPE, pa.string())]
-    return timed_arrow(table.time, pa.schema([*fields, *extra]).empty_table())
+    shown = [*columns, COMMIT_VERSION, CHANGE_TYPE]
+    return timed_arrow(table.time, pa.schema([*fields, *extra]).empty_table(), shown)

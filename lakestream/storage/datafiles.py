@@ -24,7 +24,8 @@ def data_files(table: Table, version: int, time: str, lower: int | None, upper: 
     import pyarrow.compute as pc
 
     found = pa.table(table.at(version).get_add_actions(flatten=True))
-    least, greatest = f"min.{time}", f"max.{time}"
+    name = table.statistic_of(time)
+    least, greatest = f"min.{name}", f"max.{name}"
     if not {least, greatest} <= set(found.column_names):
         return found
     inside = pa.array([True] * found.num_rows, pa.bool_())

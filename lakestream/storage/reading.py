@@ -12,7 +12,7 @@ from lakestream.storage import files
 from lakestream.storage.datafiles import data_files, has_plain_files
 from lakestream.storage.log import TIME_CUT_US
 from lakestream.storage.table import Table, first_line
-from lakestream.storage.times import timed_arrow, timed_spark
+from lakestream.storage.times import stored_columns, timed_arrow, timed_spark
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -86,9 +86,7 @@ def read_arrow(
     table = opened(table)
     if time_column is None and (lower is not None or upper is not None):
         raise ValueError("lower and upper bound a time_column, and none was named")
-    wanted = (
-        list(columns) if columns is not None else [field.name for field in table.at(version).schema().fields]
-    )
+    wanted = list(columns) if columns is not None else table.columns(version)
     conditions = _range(table, time_column, lower, upper) if time_column is not None else []
     asked = wanted if time_column is None or time_column in wanted else [*wanted, time_column]
     if where:
@@ -100,8 +98,12 @@ def read_arrow(
 
 
 def _range(table: Table, column: str, lower: int | None, upper: int | None) -> list[str]:
-    time, name = table.time_of(column), identifier(column)
-    return time_range(name, lower, upper) if time is None else _bounds(time, name, lower, upper)
+    time = table.time_of(column)
+    if time is None:
+        return time_range(identifier(column), lower, upper)
+    first, *fields = time.path
+    name = "".join([identifier(first), *(f"[{text_literal(field)}]" for field in fields)])
+    return _bounds(time, name, lower, upper)
 
 
 def time_range(time: str, lower: int | None, upper: int | None) -> list[str]:
@@ -123,8 +125,9 @@ def _scan(table: Table, version: int | None, columns: list[str], predicate: str 
 
     try:
         with table.guard:
-            reader = table.at(version).scan(columns=columns, predicate=predicate)
-        return timed_arrow(table.time, plain(pa.table(reader)))
+            stored = stored_columns(table.time, columns)
+            reader = table.at(version).scan(columns=stored, predicate=predicate)
+        return timed_arrow(table.time, plain(pa.table(reader)), columns)
     except LakestreamError:
         raise
     except Exception as error:
@@ -246,13 +249,12 @@ def read_spark(
     from pyspark.sql import functions as F  # noqa: N812
 
     table = opened(table)
-    names = _files_of_range(table, version, time_column, lower, upper)
+    names, wanted = _files_of_range(table, version, time_column, lower, upper), table.columns(version)
     if names is None:
-        frame = timed_spark(table.time, _pruned(spark, table, version, time_column, lower, upper))
+        rows = _pruned(spark, table, version, time_column, lower, upper)
+        frame = timed_spark(table.time, rows, wanted)
     else:
-        frame = rows_of_files(
-            spark, table, names, [field.name for field in table.at(version).schema().fields]
-        )
+        frame = rows_of_files(spark, table, names, wanted)
     if time_column is not None and lower is not None:
         frame = frame.filter(F.col(quoted(time_column)) >= F.timestamp_micros(F.lit(lower)))
     if time_column is not None and upper is not None:
@@ -273,7 +275,7 @@ def _pruned(
     time = table.time_of(time_column) if time_column is not None else None
     if time is None or time_column is None:
         return frame
-    for condition in _bounds(time, quoted(time_column), lower, upper):
+    for condition in _bounds(time, time.value, lower, upper):
         frame = frame.where(condition)
     return frame
 
@@ -302,10 +304,10 @@ def rows_of_files(
     from pyspark.sql.types import StructType
 
     schema = StructType.fromJson(json.loads(table.handle.schema().to_json()))
-    chosen = StructType([schema[name] for name in columns])
+    chosen = StructType([schema[name] for name in stored_columns(table.time, columns)])
     paths = [files.join(table.path, name) for name in names]
     rows = spark.read.schema(chosen).parquet(*paths) if paths else spark.createDataFrame([], chosen)
-    return timed_spark(table.time, rows)
+    return timed_spark(table.time, rows, columns)
 
 
 def _is_plain(name: str) -> bool:

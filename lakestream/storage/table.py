@@ -12,6 +12,7 @@ from deltalake.exceptions import DeltaError, TableNotFoundError
 from lakestream.errors import StorageError
 from lakestream.storage import files
 from lakestream.storage.log import Rewrites, commit_name
+from lakestream.storage.types import spark_type_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -98,6 +99,37 @@ class Table:
     def time_of(self, column: str) -> ReadTime | None:
         """Return how a column is read as the event time, None for one that is read as it is."""
         return self.time if self.time is not None and self.time.column == column else None
+
+    def statistic_of(self, column: str) -> str:
+        """Return by what name statistics of files have a column, or the value that a time is made of.
+
+        Empty where they tell nothing of it: of an expression's columns nothing follows for what it gives.
+        """
+        time = self.time_of(column)
+        if time is None:
+            return column
+        first, *fields = time.path
+        if time.expression or (fields and self._is_dotted(first)):
+            return ""
+        return ".".join(time.path)
+
+    def _is_dotted(self, struct: str) -> bool:
+        """Return whether the name of a field of a struct may be another column's in statistics."""
+        return any(
+            "." in field.name or (field.name == struct and "." in spark_type_of(field))
+            for field in self.fields
+        )
+
+    def columns(self, version: int | None) -> list[str]:
+        """Return the columns that readers see at a version: the event time that is made of some comes first.
+
+        Raises StorageError VERSION_NOT_FOUND.
+        """
+        names = [field.name for field in self.at(version).schema().fields]
+        time = self.time
+        if time is None or time.column in names or not {*time.stored} <= {*names}:
+            return names
+        return [time.column, *names]
 
     @classmethod
     def open(cls, path: str) -> Table:
@@ -311,15 +343,17 @@ class Tables:
 def capabilities(table: Table) -> Capabilities:
     """Return what delta-rs can do with the table, from its features.
 
-    A feature that is not known here counts as standing in the way of everything.
+    Only Spark knows the times that an expression gives. A feature that is not known here counts as standing
+    in the way of everything.
     """
     features = _active_features(table)
     unreadable = features - _READABLE
     no_changes = unreadable | (features & _CHANGES_UNREADABLE)
     unwritable = unreadable | (features - _WRITABLE)
+    by_spark = table.time is not None and bool(table.time.expression)
     return Capabilities(
-        arrow_reads=not unreadable,
-        arrow_changes=not no_changes,
+        arrow_reads=not (unreadable or by_spark),
+        arrow_changes=not (no_changes or by_spark),
         arrow_writes=not unwritable,
         reasons=tuple(sorted(no_changes | unwritable)),
     )

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import re
 from collections import deque
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from lakestream.errors import NotSupportedError, StatementError, did_you_mean
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import pyarrow as pa
     from deltalake import Field
     from pyspark.sql import DataFrame
@@ -116,6 +118,26 @@ def ddl(kind: object) -> str:
         return ddl(kind["sqlType"])
     fields = (f"{_name(field['name'])}:{ddl(field['type'])}" for field in kind["fields"])
     return f"struct<{','.join(fields)}>"
+
+
+def type_within(spark: str, fields: Sequence[str]) -> str | None:
+    """Return the type of a field in a struct, of one in that, and so on; None where there is none.
+
+    >>> type_within("struct<id:bigint,at:struct<ts:timestamp>>", ["at", "ts"])
+    'timestamp'
+    """
+    kind: Any = _kind(deque(_TOKEN.findall(spark)))
+    for name in fields:
+        inside = kind["fields"] if isinstance(kind, dict) and kind["type"] == "struct" else ()
+        kind = next((field["type"] for field in inside if field["name"] == name), None)
+    return None if kind is None else ddl(kind)
+
+
+def fields_within(spark: str) -> list[str]:
+    """Return the names of a struct's fields, none for another type."""
+    kind: Any = _kind(deque(_TOKEN.findall(spark)))
+    is_struct = isinstance(kind, dict) and kind["type"] == "struct"
+    return [field["name"] for field in kind["fields"]] if is_struct else []
 
 
 def shown_type(spark: str) -> str:

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from lakestream.errors import StatementError
-from lakestream.storage.catalog import Catalog, Column, SubtableInfo, TableInfo
+from lakestream.storage.catalog import Catalog, Column, SubtableInfo, TableInfo, with_time_column
 from lakestream.storage.delta import append, create, insert_rows, read_arrow, read_commits
 from lakestream.storage.types import delta_field
 
@@ -133,7 +133,7 @@ def test_a_dropped_table_made_anew_is_another(catalog: Catalog, meters: TableInf
 def test_an_external_table_stays_when_its_name_goes(catalog: Catalog, tmp_path: Path) -> None:
     path = str(tmp_path / "elsewhere")
     create(path, [delta_field(n, t) for n, t in {"a": "int", "t": "timestamp", "u": "timestamp"}.items()])
-    info = catalog.external("main", "ext", path, time_column="u")
+    info = catalog.external("main", "ext", path, timed=lambda info: with_time_column(info, "u", "UTC", None))
     assert (info.external, info.time_column, info.key, info.path) == (True, "u", (), path)
     assert catalog.table_names("main") == []
     catalog.register_external(info)
