@@ -181,9 +181,6 @@ def _way(name: str, quick: bool, slow: tuple[str, ...]) -> Check:
     return Check(name, "ok", how)
 
 
-_READS_ALL = "no statistics tell it: Spark reads all files for what is computed again"
-
-
 def _time_of(found: Inspection) -> Check:
     if found.time is None:
         hint = (
@@ -198,7 +195,8 @@ def _time_of(found: Inspection) -> Check:
     if found.null_times:
         left_out = f"{time} is NULL in {counted(found.null_times, 'row')}{others}"
         return Check("time", "warning", left_out, hint="streams leave such rows out")
-    return Check("time", "ok", f"{time}{others}", hint="" if found.skips_files else _READS_ALL)
+    cost = "" if found.skips_files else "; no statistics tell it: what is computed again reads all files"
+    return Check("time", "ok", f"{time}{others}{cost}")
 
 
 def _feed_of(found: Inspection) -> Check:

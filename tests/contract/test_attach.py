@@ -185,6 +185,26 @@ def test_the_doctor_says_what_a_table_can_be_used_for(lake: Lake, tmp_path: Path
     assert "repeated" not in checks(lake, "main.t", "--skip-keys")[1]
 
 
+def test_the_doctor_says_what_a_made_time_costs(lake: Lake, tmp_path: Path) -> None:
+    text = [f"2025-01-0{day}" for day in (1, 2)]
+    inner = pa.array([{"at": START}, {"at": None}], pa.struct({"at": pa.timestamp("us", "UTC")}))
+    feed = {"delta.enableChangeDataFeed": "true"}
+    for name in ("t", "u"):
+        write_deltalake(str(tmp_path / name), pa.table({"day": text, "meta": inner}), configuration=feed)
+    lake.sql(f"CREATE TABLE t LOCATION '{tmp_path / 't'}' TIMESTAMP BY day FORMAT 'yyyy-mm-dd'")
+    lake.sql(f"CREATE TABLE u LOCATION '{tmp_path / 'u'}' TIMESTAMP BY meta.at")
+    status, found = checks(lake, "t")
+    assert status == 0
+    cost = "no statistics tell it: what is computed again reads all files"
+    assert found["time"] == ("ok", f"day by day FORMAT 'yyyy-mm-dd'; {cost}")
+    assert found["reads"] == ("ok", "by Spark, for its time")
+    assert found["history"] == ("ok", "2 rows to read; no statistics tell their times")
+    status, found = checks(lake, "u")
+    assert found["time"] == ("warning", "at by meta.at is NULL in 1 row")
+    assert found["reads"][1].startswith("without Spark")
+    assert "1 window" in found["history"][1]
+
+
 def test_the_doctor_finds_a_feed_that_is_off(lake: Lake, tmp_path: Path) -> None:
     write(tmp_path / "t", v=[1.0])
     attached(lake, tmp_path / "t")

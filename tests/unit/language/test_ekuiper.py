@@ -221,6 +221,12 @@ def test_other_statements_are_read_as_before() -> None:
     assert not read("SELECT x FROM t COUNT_WINDOW(2)", "").options.drops_late
 
 
+def test_an_expression_has_the_meaning_of_one_dialect() -> None:
+    with pytest.raises(StatementError, match="in eKuiper's dialect") as refused:
+        parse_statement("CREATE TABLE t LOCATION 'x' TIMESTAMP BY (f(a))", dialect="ekuiper")
+    assert (refused.value.code, refused.value.place and refused.value.place.column) == ("NOT_SUPPORTED", 42)
+
+
 def test_a_table_of_events_has_no_key() -> None:
     text = "CREATE TABLE t (name STRING, ts TIMESTAMP)"
     found = parse_statement(text, dialect="ekuiper")
