@@ -159,7 +159,7 @@ def newest_rows(table: Table, info: TableInfo, limit: int, most_bytes: int) -> p
 def _lower_bound(table: Table, time: str, rows: int, most_bytes: int) -> tuple[int, bool] | None:
     """Return a time (µs) behind which at least so many rows lie, and whether these are all there are."""
     files = data_files(table, table.version, time, None, None)
-    least = f"min.{time}"
+    least = f"min.{table.statistic_of(time)}"
     if files.num_rows == 0:
         return 0, True
     if least not in files.column_names or files[least].null_count or files["num_records"].null_count:
