@@ -50,7 +50,14 @@ def names_used(definition: StreamDefinition) -> frozenset[str] | None:
     trees = [query, *map(parse_expression, fragments)]
     if any(_names_all(tree) for tree in trees):
         return None
-    return frozenset(name.name.lower() for tree in trees for name in tree.find_all(exp.Identifier))
+    return frozenset(
+        name.name.lower() for tree in trees for name in tree.find_all(exp.Identifier) if not _is_alias(name)
+    )
+
+
+def _is_alias(name: exp.Identifier) -> bool:
+    """Return whether a result is given the name, which says nothing of a column of that name."""
+    return isinstance(name.parent, exp.Alias) and name.arg_key == "alias"
 
 
 def trigger_fragments(trigger: Trigger) -> list[Fragment]:

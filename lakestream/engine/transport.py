@@ -13,12 +13,14 @@ from lakestream.storage.delta import (
     appended_spark,
     arrivals_arrow,
     arrivals_spark,
+    capabilities,
     changes_arrow,
     changes_spark,
     placed_rows_arrow,
     placed_rows_spark,
     read_arrow,
     read_spark,
+    tells_by_arrow,
 )
 from lakestream.storage.reading import arrow_frame
 
@@ -107,13 +109,17 @@ if TYPE_CHECKING:
 
 
 class ArrowTransport:
-    """Rows travel as Arrow tables in this process; one partition, so that no query shuffles."""
+    """Rows travel as Arrow tables in this process; one partition, so that no query shuffles.
+
+    What delta-rs cannot read, or would read wrongly, is read by Spark.
+    """
 
     name = ARROW
 
     def __init__(self, spark: SparkSession, tables: Tables) -> None:
         self._spark = spark
         self._tables = tables
+        self._beside = SparkTransport(spark, tables)
 
     def frame(self, rows: pa.Table) -> DataFrame:
         """Return Arrow rows as a DataFrame of one partition."""
@@ -121,12 +127,17 @@ class ArrowTransport:
 
     def changes(self, path: str, after: int, upto: int, columns: Sequence[str]) -> DataFrame:
         """Read the change feed by delta-rs."""
-        return self.frame(changes_arrow(self._tables.open(path), after, upto, columns))
+        table = self._tables.open(path)
+        if not tells_by_arrow(table, after, upto):
+            return self._beside.changes(path, after, upto, columns)
+        return self.frame(changes_arrow(table, after, upto, columns))
 
     def appended(self, path: str, after: int, upto: int, columns: Sequence[str], *, versions: bool) -> Kept:
         """Read the change feed by delta-rs, which costs no more."""
-        del versions
-        rows = changes_arrow(self._tables.open(path), after, upto, columns)
+        table = self._tables.open(path)
+        if not tells_by_arrow(table, after, upto):
+            return self._beside.appended(path, after, upto, columns, versions=versions)
+        rows = changes_arrow(table, after, upto, columns)
         return Kept(lambda: self.frame(rows), rows)
 
     def arrivals(self, path: str, after: int, upto: int, columns: Sequence[str]) -> DataFrame:
@@ -142,7 +153,7 @@ class ArrowTransport:
         """Read the files that may hold rows of the spans; Spark where they do not tell."""
         rows = placed_rows_arrow(self._tables.open(path), version, columns, time, spans)
         if rows is None:
-            return SparkTransport(self._spark, self._tables).placed_rows(path, version, columns, time, spans)
+            return self._beside.placed_rows(path, version, columns, time, spans)
         return self.frame(rows)
 
     def rows(
@@ -152,6 +163,8 @@ class ArrowTransport:
         import pyarrow as pa
 
         table = self._tables.open(path)
+        if not capabilities(table).arrow_reads:
+            return self._beside.rows(path, version, columns, time, spans)
         parts = [
             read_arrow(table, version, columns=columns, lower=lower, upper=upper, time_column=time or None)
             for lower, upper in spans

@@ -28,7 +28,7 @@ def appended_spark(
     """
     table = opened(table)
     commits = checked_commits(table, after, upto)
-    if versions or not has_plain_files(table):
+    if versions or not has_plain_files(table) or any(commit.masked for commit in commits):
         return changes_spark(spark, table, after, upto, columns)
     names = [file.path for commit in commits if commit.append_only for file in commit.files]
     for name in names:

@@ -93,6 +93,16 @@ def _spans_of_one_schema(commits: Sequence[CommitInfo], after: int, upto: int) -
     return [*pairwise([after, *cuts, upto])]
 
 
+def tells_by_arrow(table: Table, after: int, upto: int) -> bool:
+    """Return whether delta-rs reads the changes of ``(after, upto]`` as they are.
+
+    Of a file that was added or taken out with a deletion vector it gives other rows than those it holds.
+    """
+    if "deletionVectors" not in table.features:
+        return True
+    return not any(commit.masked for commit in read_commits(table.path, after, upto))
+
+
 def checked_commits(table: Table, after: int, upto: int) -> list[CommitInfo]:
     """Return the range's commits: every one is there, and the change feed was on for all of them.
 

@@ -11,7 +11,7 @@ from lakestream.storage.arrivals import (
     placed_rows_arrow,
     placed_rows_spark,
 )
-from lakestream.storage.changes import changes_arrow, changes_spark
+from lakestream.storage.changes import changes_arrow, changes_spark, tells_by_arrow
 from lakestream.storage.commit import CommitResult, CommitTag, commit
 from lakestream.storage.datafiles import rows_between
 from lakestream.storage.edits import append, create, delete_where, insert_rows, lies_behind, update_where
@@ -64,6 +64,7 @@ __all__ = [
     "read_spark",
     "retention",
     "rows_between",
+    "tells_by_arrow",
     "text_literal",
     "time_range",
     "timestamp_literal",

@@ -63,7 +63,8 @@ class CommitInfo:
     feed was on after it, None when it left that alone. ``transactions`` are its (app, version) ids,
     ``files`` the data files put in, with or without data change; ``removed`` are the paths of those taken
     out. ``written`` are the files of the rows that were written, in the order of the log; None where a
-    deletion vector says which rows of a file they are.
+    deletion vector says which rows of a file they are. ``masked`` says that its changes are rows of data
+    files of which a deletion vector hides some.
     """
 
     version: int
@@ -85,6 +86,7 @@ class CommitInfo:
     files: tuple[AddedFile, ...]
     removed: tuple[str, ...]
     written: tuple[WrittenFile, ...] | None
+    masked: bool = False
 
     @property
     def moves_rows(self) -> bool:
@@ -195,7 +197,12 @@ def _parse(version: int, actions: list[Action]) -> CommitInfo:
         files=added,
         removed=tuple(unquote(remove["path"]) for remove in removes),
         written=_written(actions),
+        masked=not cdc_files and any(map(_is_masked, [*adds, *removes])),
     )
+
+
+def _is_masked(file: Action) -> bool:
+    return bool(file.get("dataChange", True) and file.get("deletionVector"))
 
 
 def _written(actions: list[Action]) -> tuple[WrittenFile, ...] | None:

@@ -25,6 +25,7 @@ def test_names_of_all_clauses_count(clauses: str, query: str, named: set[str]) -
     assert found is not None
     assert named <= found
     assert "w" not in found
+    assert "ws" not in found
 
 
 @pytest.mark.parametrize(
