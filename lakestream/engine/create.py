@@ -50,7 +50,7 @@ from lakestream.language.model import (
 from lakestream.language.names import quoted
 from lakestream.language.source import place_of
 from lakestream.storage.registry import StreamRecord
-from lakestream.storage.types import shown_type, types_of
+from lakestream.storage.types import holds_variant, shown_type, types_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -276,8 +276,10 @@ def open_target(
 def analyse(spark: SparkSession, stream: Stream) -> tuple[Stream, list[str], list[str]]:
     """Let Spark check the stream over empty tables: the way, and the types of results and groups.
 
-    Raises StatementError CALCULATION_INVALID, at the calculation or the clause that Spark refuses.
+    Raises StatementError CALCULATION_INVALID, at the calculation or the clause that Spark refuses, and
+    NOT_SUPPORTED for a VARIANT among the columns that the stream uses of its source.
     """
+    _refuse_variants(stream)
     _register_empty(spark, stream)
     _check_conditions(spark, stream)
     group_types = _group_types(spark, stream)
@@ -557,6 +559,18 @@ def _analysis_error() -> type[Exception]:
     from pyspark.errors import AnalysisException
 
     return AnalysisException
+
+
+def _refuse_variants(stream: Stream) -> None:
+    """Refuse a source's column of which no row can be held against another one."""
+    source = stream.source.info
+    for column in source.columns:
+        if column.name in stream.changed_columns and holds_variant(column.type):
+            raise NotSupportedError(
+                f"the VARIANT {column.name} of {source.database}.{source.name} in a stream from it",
+                hint="its owner can add what a stream needs of it as a column; a lookup of it is supported",
+                place=place_of(stream.definition.calculation),
+            )
 
 
 def _register_empty(spark: SparkSession, stream: Stream) -> None:

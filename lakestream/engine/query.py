@@ -12,7 +12,10 @@ from lakestream.engine.planner import table_size
 from lakestream.engine.refused import failed, refused
 from lakestream.engine.transport import ArrowTransport
 from lakestream.errors import NotSupportedError
+from lakestream.language.names import quoted
+from lakestream.language.source import place_of
 from lakestream.storage.delta import capabilities, read_spark
+from lakestream.storage.types import holds_variant, types_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -90,9 +93,20 @@ class Reader:
 
 
 def computed(frame: DataFrame, fragment: Fragment) -> pa.Table:
-    """Return the rows of a query; QUERY_INVALID with what Spark says where a value cannot be computed."""
+    """Return the rows of a query.
+
+    Raises StatementError QUERY_INVALID with what Spark says where a value cannot be computed, and
+    NOT_SUPPORTED for a VARIANT among the columns.
+    """
     from py4j.protocol import Py4JJavaError
 
+    for name, kind in types_of(frame).items():
+        if holds_variant(kind):
+            raise NotSupportedError(
+                f"the VARIANT {name} in a result",
+                hint=f"its text: to_json({quoted(name)})",
+                place=place_of(fragment),
+            )
     try:
         return frame.toArrow()
     except (_spark_error(), Py4JJavaError) as error:

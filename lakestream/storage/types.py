@@ -151,6 +151,17 @@ def shown_type(spark: str) -> str:
     return "".join(_SPACED.get(word, word if after == ":" else word.upper()) for word, after in followed)
 
 
+def holds_variant(spark: str) -> bool:
+    """Return whether a Spark SQL type, as :func:`ddl` writes it, is VARIANT or has one in it.
+
+    >>> holds_variant("struct<variant:int>"), holds_variant("array<variant>")
+    (False, True)
+    """
+    words = _TOKEN.findall(spark)
+    followed = zip(words, [*words[1:], ""], strict=True)
+    return any(word == "variant" and after != ":" for word, after in followed)
+
+
 def types_of(frame: DataFrame) -> dict[str, str]:
     """Return the Spark SQL types of a frame's columns; unlike its dtypes they parse, whatever is in them."""
     return {field["name"]: ddl(field["type"]) for field in frame.schema.jsonValue()["fields"]}

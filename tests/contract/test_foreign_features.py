@@ -1,0 +1,110 @@
+"""Tables with each feature that Delta has, changed by their owners: a stream equals Spark's own GROUP BY."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from lakestream import Lake, Settings
+from lakestream.errors import LakestreamError
+from tests.contract.foreign_tables import MAKERS, SECOND, THIRD, Maker, Owner
+from tests.tiers import every_other
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+EXACT = "STREAM_OPTIONS(FILL_HISTORY | EXACT | IGNORE_NODATA_TRIGGER)"
+SOURCE = (
+    "CREATE STREAM s INTERVAL(10s) SLIDING(10s) FROM t PARTITION BY {groups} " + EXACT + " INTO s_out AS "
+    "SELECT _twstart AS w, count(*) AS n, sum(v) AS s, {use} AS u FROM %%trows"
+)
+LOOKUP = (
+    "CREATE STREAM l INTERVAL(1m) SLIDING(1m) FROM own INTO l_out AS "
+    "SELECT _twstart AS w, count(*) AS n, sum(t.v) AS s FROM own o JOIN t ON o.ts = t.at "
+    "WHERE o.ts >= _twstart AND o.ts < _twend"
+)
+BATCH = (
+    "SELECT * EXCEPT (newest) FROM ("
+    "SELECT timestamp_seconds(unix_seconds(CAST(at AS TIMESTAMP)) div 10 * 10) AS w, count(*) AS n, "
+    "sum(v) AS s, {use} AS u, {names}, any_value(newest) AS newest FROM ("
+    "SELECT *, max(at) OVER (PARTITION BY {names}) AS newest FROM (SELECT {all} FROM {{t}}) "
+    "WHERE at IS NOT NULL) GROUP BY 1, {names}) WHERE w + INTERVAL 10 SECONDS <= newest"
+)
+
+
+class Table:
+    """A table of others under the name ``t`` in a lake, with a stream from it and one that looks it up."""
+
+    def __init__(self, root: Path, spark: SparkSession, maker: Maker, small_rows: int) -> None:
+        self.maker = maker
+        self.owner = Owner(spark, root / "theirs")
+        self.owner.sql(*maker.statements())
+        self.lake = Lake(root / "lake", spark=spark, settings=Settings(small_rows=small_rows))
+        self.lake.sql(f"CREATE TABLE t LOCATION '{root / 'theirs'}'; CREATE TABLE own (ts TIMESTAMP, k INT)")
+        self.lake.sql(LOOKUP)
+
+    def begin(self) -> None:
+        """Create the stream from the table."""
+        self.lake.sql(SOURCE.format(groups=self.maker.groups, use=self.maker.use))
+
+    def follow(self, *changes: str) -> None:
+        """Let the owner change the table, and hold the output against Spark's own GROUP BY over it."""
+        self.owner.sql(*changes)
+        self.lake.run()
+        assert [(s.name, s.last_error) for s in self.lake.streams() if s.last_error] == []
+        keys = [key.partition(" AS ") for key in self.maker.groups.split(", ")]
+        names = ", ".join(name or sql for sql, _, name in keys)
+        everything = ", ".join(["*", *(f"{sql} AS {name}" for sql, _, name in keys if name)])
+        batch = BATCH.format(use=self.maker.use, names=names, all=everything)
+        found = self.lake.sql(f"SELECT w, n, s, u, {names} FROM s_out").fetchall()
+        expected = [tuple(row.values()) for row in self.owner.query(batch).toArrow().to_pylist()]
+        assert _sorted(found) == _sorted(expected)
+        assert found
+
+    def look_up(self) -> None:
+        """Hold the stream that looks the table up against Spark's own rows of it."""
+        times = "'2025-01-01 00:00:01', '2025-01-01 00:00:03', '2025-01-01 00:00:25'"
+        values = " ".join(f"({time}, 1)" for time in (*times.split(", "), "'2025-01-01 00:02:00'"))
+        self.lake.sql(f"INSERT INTO own VALUES {values}")
+        self.lake.run()
+        assert [(s.name, s.last_error) for s in self.lake.streams() if s.last_error] == []
+        batch = f"SELECT count(*), CAST(sum(v) AS BIGINT) FROM {{t}} WHERE at IN ({times})"
+        expected = [tuple(row) for row in self.owner.query(batch).collect()]
+        assert self.lake.sql("SELECT n, s FROM l_out WHERE n > 0").fetchall() == expected
+
+
+def _sorted(found: list[tuple[object, ...]]) -> list[str]:
+    """Return rows in an order, NaN beside NaN; Spark's SQL fills a CHAR with blanks where it reads one."""
+    return sorted(str([one.rstrip(" ") if isinstance(one, str) else one for one in row]) for row in found)
+
+
+CASES = [(name, (1000, 1000, 0, 0)[number % 4]) for number, name in enumerate(MAKERS)]
+
+
+@pytest.mark.parametrize(("name", "small_rows"), every_other(CASES))
+def test_a_stream_equals_sparks_own_group_by(
+    name: str, small_rows: int, tmp_path: Path, spark: SparkSession
+) -> None:
+    maker = MAKERS[name]
+    table = Table(tmp_path, spark, maker, small_rows)
+    with table.lake as lake:
+        if maker.refused:
+            with pytest.raises(LakestreamError) as refused:
+                table.begin()
+            assert refused.value.code == maker.refused
+            return
+        table.begin()
+        table.follow()
+        table.follow(maker.insert(*SECOND))
+        table.follow(maker.merged())
+        table.follow("UPDATE {t} SET v = v + 1000 WHERE v = 5", "DELETE FROM {t} WHERE v = 2")
+        table.follow("OPTIMIZE {t}", "ALTER TABLE {t} ADD COLUMN added INT", maker.insert(*THIRD))
+        table.follow(*maker.after)
+        table.look_up()
+        assert lake.verify("s").holds
+        assert lake.sql("SELECT count(v) FROM t").fetchall()
