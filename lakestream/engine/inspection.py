@@ -5,12 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from deltalake import QueryBuilder
-
 from lakestream.errors import StatementError, did_you_mean
 from lakestream.language.model import TIME_UNITS
 from lakestream.language.names import quoted
-from lakestream.storage.reading import identifier
+from lakestream.storage.reading import identifier, query_arrow
 from lakestream.storage.table import capabilities
 from lakestream.storage.times import read_time
 from lakestream.storage.types import spark_type_of
@@ -158,13 +156,7 @@ def repeated_rows(table: Table, columns: tuple[str, ...]) -> int:
     """Return how many values of the columns together stand in more than one row, without a JVM."""
     listed = ", ".join(map(identifier, columns))
     repeated = f"SELECT {listed} FROM t GROUP BY {listed} HAVING count(*) > 1"  # quoted names
-    return int(_rows_of(table, f"SELECT count(*) AS n FROM ({repeated})")["n"][0].as_py())
-
-
-def _rows_of(table: Table, sql: str) -> pa.Table:
-    import pyarrow as pa
-
-    return pa.table(QueryBuilder().register("t", table.handle).execute(sql).read_all())
+    return int(query_arrow(table.handle, f"SELECT count(*) AS n FROM ({repeated})")["n"][0].as_py())
 
 
 def _nulls(files: pa.Table, column: str) -> int:
@@ -237,7 +229,7 @@ def _for_a_stream(table: Table, columns: tuple[tuple[str, str], ...]) -> tuple[s
     if not wanted:
         return None, None
     listed = ", ".join(map(identifier, wanted))
-    rows = _rows_of(table, f"SELECT {listed} FROM t LIMIT {_SAMPLE}")
+    rows = query_arrow(table.handle, f"SELECT {listed} FROM t LIMIT {_SAMPLE}")
     # A column of which each row has a value of its own names the rows and groups nothing.
     values = {name: len(set(rows[name].to_pylist())) for name in wanted}
     group = next((n for n in texts if values[n] in _GROUPS and 2 * values[n] <= rows.num_rows), None)

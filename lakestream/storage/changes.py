@@ -96,11 +96,10 @@ def _spans_of_one_schema(commits: Sequence[CommitInfo], after: int, upto: int) -
 def tells_by_arrow(table: Table, after: int, upto: int) -> bool:
     """Return whether delta-rs reads the changes of ``(after, upto]`` as they are.
 
-    Of a file that was added or taken out with a deletion vector it gives other rows than those it holds.
+    Of a file that was added or taken out with a deletion vector it gives other rows than those it holds, and
+    times before 1678 or after 2261 that Spark wrote it takes for others.
     """
-    if "deletionVectors" not in table.features:
-        return True
-    return not any(commit.masked for commit in read_commits(table.path, after, upto))
+    return not any(commit.masked or commit.far_times for commit in read_commits(table.path, after, upto))
 
 
 def checked_commits(table: Table, after: int, upto: int) -> list[CommitInfo]:

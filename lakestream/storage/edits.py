@@ -12,9 +12,10 @@ from deltalake.exceptions import CommitFailedError, DeltaError
 from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_random
 
 from lakestream.errors import StatementError, StorageError
+from lakestream.storage.far_times import has_far_times
 from lakestream.storage.log import TIME_CUT_US, CommitInfo, read_commits
 from lakestream.storage.reading import align, identifier, opened, read_arrow, timestamp_literal
-from lakestream.storage.table import Table, Tables, first_line
+from lakestream.storage.table import FAR_TIMES, Table, Tables, first_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -111,6 +112,13 @@ def _update(table: Table, assignments: Mapping[str, str], predicate: str | None)
 
 def _named(table: Table, action: Callable[[], _T]) -> _T:
     """Run an edit; what delta-rs refuses becomes a StorageError, a conflict stays to be retried."""
+    if has_far_times(table):
+        raise StorageError(
+            "EDIT_FAILED",
+            f"{table.path} was not changed: it holds {FAR_TIMES} as Spark writes them, "
+            "which would become others in the files that are written anew",
+            hint="whoever writes the table can change it by Spark",
+        )
     try:
         return action()
     except CommitFailedError:

@@ -22,6 +22,8 @@ Action = dict[str, Any]
 TIME_CUT_US = 1_000
 """Writers may cut the greatest time of a file's statistics to milliseconds: it may be that much later."""
 
+FAR_US = (-9_214_560_000_000_000, 9_214_646_400_000_000)
+"""From 1678 to the end of 2261, in microseconds since 1970 UTC: what nanoseconds in 64 bits hold for sure."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -38,6 +40,11 @@ class AddedFile:
     rows: int | None
     minimum: dict[str, Any]
     maximum: dict[str, Any]
+
+    @property
+    def is_far(self) -> bool:
+        """Whether its statistics tell of a time beyond ``FAR_US``."""
+        return _is_far(self.minimum) or _is_far(self.maximum)
 
 
 @dataclass(frozen=True)
@@ -64,7 +71,8 @@ class CommitInfo:
     ``files`` the data files put in, with or without data change; ``removed`` are the paths of those taken
     out. ``written`` are the files of the rows that were written, in the order of the log; None where a
     deletion vector says which rows of a file they are. ``masked`` says that its changes are rows of data
-    files of which a deletion vector hides some.
+    files of which a deletion vector hides some, ``far_times`` that it added or took out times beyond
+    ``FAR_US``, by the statistics.
     """
 
     version: int
@@ -87,6 +95,7 @@ class CommitInfo:
     removed: tuple[str, ...]
     written: tuple[WrittenFile, ...] | None
     masked: bool = False
+    far_times: bool = False
 
     @property
     def moves_rows(self) -> bool:
@@ -197,8 +206,17 @@ def _parse(version: int, actions: list[Action]) -> CommitInfo:
         files=added,
         removed=tuple(unquote(remove["path"]) for remove in removes),
         written=_written(actions),
+        far_times=any(file.is_far for file in (*added, *map(_added_file, removes))),
         masked=not cdc_files and any(map(_is_masked, [*adds, *removes])),
     )
+
+
+def _is_far(value: Any) -> bool:  # noqa: ANN401 - whatever a writer put there
+    """Return whether statistics, of fields of structures too, tell of a time beyond ``FAR_US``."""
+    if isinstance(value, dict):
+        return any(map(_is_far, value.values()))
+    micros = _micros(value)
+    return micros is not None and not FAR_US[0] <= micros <= FAR_US[1]
 
 
 def _is_masked(file: Action) -> bool:
@@ -245,7 +263,7 @@ def _added_file(add: Action) -> AddedFile:
     stats = json.loads(add.get("stats") or "{}")
     return AddedFile(
         path=unquote(add["path"]),
-        size=add["size"],
+        size=add.get("size") or 0,
         rows=stats.get("numRecords"),
         minimum=stats.get("minValues", {}),
         maximum=stats.get("maxValues", {}),

@@ -11,6 +11,7 @@ from deltalake.exceptions import DeltaError, TableNotFoundError
 
 from lakestream.errors import StorageError
 from lakestream.storage import files
+from lakestream.storage.far_times import has_far_times
 from lakestream.storage.log import Rewrites, commit_name
 from lakestream.storage.types import spark_type_of
 
@@ -26,6 +27,9 @@ each (a scan of 2,000 files 98 ms against 7 ms on a fresh handle, which costs 10
 
 _PINNED = 4
 """How many older versions of a table are kept open."""
+
+FAR_TIMES = "times before 1678 or after 2261"
+"""What stands in the way like a feature: see :mod:`lakestream.storage.far_times`."""
 
 _READABLE = {
     "appendOnly",
@@ -43,8 +47,9 @@ _READABLE = {
     "timestampNtz",
     "v2Checkpoint",
     "vacuumProtocolCheck",
+    FAR_TIMES,
 }
-_CHANGES_UNREADABLE = {"columnMapping"}
+_CHANGES_UNREADABLE = {"columnMapping", FAR_TIMES}
 _WRITABLE = {
     "appendOnly",
     "changeDataFeed",
@@ -341,12 +346,12 @@ class Tables:
 
 
 def capabilities(table: Table) -> Capabilities:
-    """Return what delta-rs can do with the table, from its features.
+    """Return what delta-rs can do with the table, from its features and the times that are in it.
 
     Only Spark knows the times that an expression gives. A feature that is not known here counts as standing
     in the way of everything.
     """
-    features = _active_features(table)
+    features = _active_features(table) | ({FAR_TIMES} if has_far_times(table) else set())
     unreadable = features - _READABLE
     no_changes = unreadable | (features & _CHANGES_UNREADABLE)
     unwritable = unreadable | (features - _WRITABLE)
