@@ -162,7 +162,7 @@ def described(found: Inspection) -> Iterator[Check]:
     yield Check(
         "table",
         "ok",
-        f"{found.path}, version {found.version}: {counted(found.rows, 'row')}, "
+        f"{found.path}, version {found.version}: {_rows(found)}, "
         f"{found.bytes / 1e6:,.1f} MB in {counted(found.files, 'file')}",
     )
     yield Check("columns", "ok", ", ".join(f"{name} {kind}" for name, kind in found.columns))
@@ -174,6 +174,10 @@ def described(found: Inspection) -> Iterator[Check]:
     yield _time_of(found)
     yield _feed_of(found)
     yield _history_of(found)
+
+
+def _rows(found: Inspection) -> str:
+    return "rows that no statistics count" if found.rows is None else counted(found.rows, "row")
 
 
 def _way(name: str, quick: bool, slow: tuple[str, ...]) -> Check:
@@ -214,10 +218,10 @@ def _feed_of(found: Inspection) -> Check:
 def _history_of(found: Inspection) -> Check:
     """Say what a stream that begins with the rows that are there would read and write."""
     if found.windows is None:
-        return Check("history", "ok", f"{counted(found.rows, 'row')} to read; no statistics tell their times")
+        return Check("history", "ok", f"{_rows(found)} to read; no statistics tell their times")
     groups = f" for each {found.group}" if found.group else ""
     windows = counted(found.windows, "window")
-    cost = f"{counted(found.rows, 'row')} to read, {windows} of {found.window}{groups} to write"
+    cost = f"{_rows(found)} to read, {windows} of {found.window}{groups} to write"
     return Check("history", "ok", cost)
 
 

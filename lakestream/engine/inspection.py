@@ -41,7 +41,8 @@ class Inspection:
     ``columns`` are names and Spark SQL types. ``times`` are the columns that can be its event time, by the
     statistics of the files: those with the fewest NULLs first; ``unit`` is what the first one counts where
     that is a number. ``group`` and ``number`` are columns that a first stream could group by and take the
-    mean of, None where the rows looked at show none. ``span_seconds`` is from the first to the last time,
+    mean of, None where the rows looked at show none. ``rows`` is None where statistics do not count them.
+    ``span_seconds`` is from the first to the last time,
     None when no statistics tell; ``slow`` names what leaves some work to Spark, mostly table features.
     ``made_of`` is what the time is made of where that is more than a column of its name, and ``skips_files``
     whether statistics tell which files have rows of a range of it.
@@ -50,7 +51,7 @@ class Inspection:
     path: str
     version: int
     files: int
-    rows: int
+    rows: int | None
     bytes: int
     columns: tuple[tuple[str, str], ...]
     partitioned_by: tuple[str, ...]
@@ -115,7 +116,7 @@ def inspect(table: Table, time: str | None = None, unit: str | None = None) -> I
         path=table.path,
         version=table.version,
         files=files.num_rows,
-        rows=pc.sum(files["num_records"]).as_py() or 0,
+        rows=None if files["num_records"].null_count else pc.sum(files["num_records"]).as_py() or 0,
         bytes=pc.sum(files["size_bytes"]).as_py() or 0,
         columns=columns,
         partitioned_by=table.partition_columns,

@@ -10,7 +10,7 @@ from lakestream.engine.instants import latest, newest_time, oldest_time
 from lakestream.engine.relations import history_of
 from lakestream.engine.transport import ARROW, SPARK
 from lakestream.storage.changes import checked_commits
-from lakestream.storage.delta import capabilities, read_commits
+from lakestream.storage.delta import capabilities, read_commits, rows_of
 from lakestream.storage.registry import TickPlan
 
 if TYPE_CHECKING:
@@ -380,10 +380,9 @@ def _in_order(commits: Sequence[CommitInfo], time: str) -> int:
 
 
 def table_size(source: Table, version: int) -> Size:
-    """Return the rows and bytes of a table's data files at a version."""
+    """Return the rows (about, where statistics do not tell) and bytes of a table's files at a version."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
     files = pa.table(source.at(version).get_add_actions(flatten=True))
-    rows, size = pc.sum(files["num_records"]).as_py(), pc.sum(files["size_bytes"]).as_py()
-    return Size(rows or 0, size or 0)
+    return Size(rows_of(files), pc.sum(files["size_bytes"]).as_py() or 0)

@@ -13,7 +13,7 @@ from lakestream.storage.arrivals import (
 )
 from lakestream.storage.changes import changes_arrow, changes_spark, tells_by_arrow
 from lakestream.storage.commit import CommitResult, CommitTag, commit
-from lakestream.storage.datafiles import rows_between
+from lakestream.storage.datafiles import rows_between, rows_of
 from lakestream.storage.edits import append, create, delete_where, insert_rows, lies_behind, update_where
 from lakestream.storage.log import CommitInfo, read_commits
 from lakestream.storage.reading import (
@@ -64,6 +64,7 @@ __all__ = [
     "read_spark",
     "retention",
     "rows_between",
+    "rows_of",
     "tells_by_arrow",
     "text_literal",
     "time_range",

@@ -13,6 +13,8 @@ from deltalake import DeltaTable, write_deltalake
 
 from lakestream import Lake
 from lakestream.cli import cli
+from lakestream.engine.planner import table_size
+from lakestream.storage.delta import Table
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -223,3 +225,17 @@ def test_the_doctor_looks_at_keys_of_tables_of_the_lake(lake: Lake) -> None:
 def test_the_doctor_knows_no_such_table(lake: Lake) -> None:
     outcome = call(lake, "doctor", "t")
     assert (outcome.exit_code, "error[TABLE_NOT_FOUND]" in outcome.stderr) == (2, True)
+
+
+def test_rows_that_no_statistics_count_are_not_said_to_be_none(lake: Lake, tmp_path: Path) -> None:
+    write(tmp_path / "t", v=[1.0, 2.0])
+    log = tmp_path / "t" / "_delta_log" / f"{0:020}.json"
+    actions = [json.loads(line) for line in log.read_text().splitlines()]
+    for action in actions:
+        action.get("add", {}).pop("stats", None)
+    log.write_text("\n".join(map(json.dumps, actions)))
+    assert attached(lake, tmp_path / "t")["table"]["rows"] is None
+    found = checks(lake, "t")[1]
+    assert "version 1: rows that no statistics count, " in found["table"][1]
+    assert found["history"] == ("ok", "rows that no statistics count to read; no statistics tell their times")
+    assert table_size(Table.open(str(tmp_path / "t")), 1).rows > 0
