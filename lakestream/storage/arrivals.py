@@ -20,8 +20,9 @@ from lakestream.storage import files
 from lakestream.storage.changes import CHANGE_TYPE, COMMIT_VERSION, checked_commits
 from lakestream.storage.datafiles import data_files, is_elsewhere
 from lakestream.storage.log import CommitInfo, WrittenFile, commit_name, read_commits
+from lakestream.storage.meant import meant_arrow, meant_spark
 from lakestream.storage.reading import align, opened, plain
-from lakestream.storage.times import stored_columns, timed_arrow, timed_spark
+from lakestream.storage.times import stored_columns
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -64,7 +65,7 @@ def arrivals_arrow(table: Table | str, after: int, upto: int, columns: Sequence[
     schema = _schema(table, stored_columns(table.time, columns))
     parts = [_rows_of(table, one, schema) for one in placed]
     rows = pa.concat_tables(parts) if parts else _with_place(schema.empty_table(), 0, 0, "insert")
-    return timed_arrow(table.time, rows, [*columns, COMMIT_VERSION, CHANGE_TYPE, POSITION])
+    return meant_arrow(table, rows, [*columns, COMMIT_VERSION, CHANGE_TYPE, POSITION])
 
 
 def arrivals_spark(
@@ -85,7 +86,7 @@ def arrivals_spark(
             rows = rows.selectExpr(*map(quoted, stored), COMMIT_VERSION, POSITION, kind)
             parts.append(rows.where(f"{CHANGE_TYPE} IN {_WRITTEN}"))
     rows = parts[0].unionByName(parts[1]) if len(parts) > 1 else parts[0]
-    return timed_spark(table.time, rows, [*columns, COMMIT_VERSION, POSITION, CHANGE_TYPE])
+    return meant_spark(table, rows, [*columns, COMMIT_VERSION, POSITION, CHANGE_TYPE])
 
 
 def _written(commits: Iterable[CommitInfo]) -> list[_Placed] | None:
@@ -268,7 +269,7 @@ def placed_rows_arrow(
         if not time or placed.file.path in paths:
             rows, _ = _read(table, placed, schema)
             parts.append(_with_place(rows, placed.version, placed.number, "insert"))
-    rows = timed_arrow(table.time, pa.concat_tables(parts), [*asked, COMMIT_VERSION, POSITION])
+    rows = meant_arrow(table, pa.concat_tables(parts), [*asked, COMMIT_VERSION, POSITION])
     if not time:
         return rows.select([*columns, COMMIT_VERSION, POSITION])
     micros = rows[time].cast(pa.timestamp("us", "UTC")).cast(pa.int64())
@@ -295,7 +296,7 @@ def placed_rows_spark(
         rows = _with_places(_numbered(spark, table, version, stored), placed)
     else:
         rows = _rows_of_files(spark, table, placed, stored, [])
-    rows = timed_spark(table.time, rows, [*asked, COMMIT_VERSION, POSITION])
+    rows = meant_spark(table, rows, [*asked, COMMIT_VERSION, POSITION])
     at = f"unix_micros(CAST({quoted(time)} AS TIMESTAMP))"
     inside = rows.where(f"{at} >= {span[0]}L AND {at} < {span[1]}L") if time else rows
     return inside.select(*map(quoted, columns), COMMIT_VERSION, POSITION)

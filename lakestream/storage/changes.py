@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 from lakestream.errors import StreamError
 from lakestream.language.names import quoted
 from lakestream.storage.log import CommitInfo, read_commits
+from lakestream.storage.meant import meant_arrow, meant_spark
 from lakestream.storage.reading import identifier, opened, plain
 from lakestream.storage.table import Table, first_line
-from lakestream.storage.times import stored_columns, timed_arrow, timed_spark
+from lakestream.storage.times import stored_columns
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -45,7 +46,7 @@ def changes_arrow(table: Table | str, after: int, upto: int, columns: Sequence[s
     except Exception as error:
         # delta-rs raises DeltaError, and a bare Exception for a data file that is gone.
         raise _lost(table.path, after, upto, error) from error
-    rows = timed_arrow(table.time, rows, shown)
+    rows = meant_arrow(table, rows, shown)
     rows = rows.set_column(len(columns), COMMIT_VERSION, rows[COMMIT_VERSION].cast(pa.int64()))
     _check_versions(table.path, commits, rows)
     return rows
@@ -64,7 +65,7 @@ def changes_spark(
     shown = [*columns, COMMIT_VERSION, CHANGE_TYPE]
     parts = [
         # A struct that a field was added to is another type; the time in it is the same.
-        timed_spark(table.time, _feed(spark, table.path, *span, stored), shown)
+        meant_spark(table, _feed(spark, table.path, *span, stored), shown)
         for span in _spans_of_one_schema(commits, after, upto)
     ]
     return functools.reduce(lambda left, right: left.unionAll(right), parts)
@@ -96,10 +97,11 @@ def _spans_of_one_schema(commits: Sequence[CommitInfo], after: int, upto: int) -
 def tells_by_arrow(table: Table, after: int, upto: int) -> bool:
     """Return whether delta-rs reads the changes of ``(after, upto]`` as they are.
 
-    Of a file that was added or taken out with a deletion vector it gives other rows than those it holds, and
-    times before 1678 or after 2261 that Spark wrote it takes for others.
+    Of a file that was added or taken out with a deletion vector it gives other rows than those it holds.
+    Times before 1678 or after 2261 that Spark wrote it takes for others. A folder with an encoded name (a
+    slash or a colon in a partition's value) it does not find.
     """
-    return not any(commit.masked or commit.far_times for commit in read_commits(table.path, after, upto))
+    return not any(commit.misread for commit in read_commits(table.path, after, upto))
 
 
 def checked_commits(table: Table, after: int, upto: int) -> list[CommitInfo]:
@@ -165,4 +167,4 @@ def _empty(table: Table, columns: Sequence[str]) -> pa.Table:
     fields = [schema.field(name) for name in stored_columns(table.time, columns)]
     extra = [pa.field(COMMIT_VERSION, pa.int64()), pa.field(CHANGE_TYPE, pa.string())]
     shown = [*columns, COMMIT_VERSION, CHANGE_TYPE]
-    return timed_arrow(table.time, pa.schema([*fields, *extra]).empty_table(), shown)
+    return meant_arrow(table, pa.schema([*fields, *extra]).empty_table(), shown)

@@ -71,8 +71,8 @@ class CommitInfo:
     ``files`` the data files put in, with or without data change; ``removed`` are the paths of those taken
     out. ``written`` are the files of the rows that were written, in the order of the log; None where a
     deletion vector says which rows of a file they are. ``masked`` says that its changes are rows of data
-    files of which a deletion vector hides some, ``far_times`` that it added or took out times beyond
-    ``FAR_US``, by the statistics.
+    files of which a deletion vector hides some, ``misread`` that delta-rs's change feed does not show them as
+    they are: of such files, of times beyond ``FAR_US``, and of folders with an encoded name.
     """
 
     version: int
@@ -95,7 +95,7 @@ class CommitInfo:
     removed: tuple[str, ...]
     written: tuple[WrittenFile, ...] | None
     masked: bool = False
-    far_times: bool = False
+    misread: bool = False
 
     @property
     def moves_rows(self) -> bool:
@@ -179,7 +179,9 @@ def _parse(version: int, actions: list[Action]) -> CommitInfo:
     """Sum up the actions of one commit."""
     adds = [a["add"] for a in actions if "add" in a]
     removes = [a["remove"] for a in actions if "remove" in a]
-    cdc_files = sum("cdc" in a for a in actions)
+    changed = [a["cdc"] for a in actions if "cdc" in a]
+    cdc_files = len(changed)
+    masked = not changed and any(map(_is_masked, [*adds, *removes]))
     metadata = next((a["metaData"] for a in actions if "metaData" in a), None)
     info: Action = next((a["commitInfo"] for a in actions if "commitInfo" in a), {})
     added = tuple(_added_file(a) for a in adds)
@@ -206,8 +208,10 @@ def _parse(version: int, actions: list[Action]) -> CommitInfo:
         files=added,
         removed=tuple(unquote(remove["path"]) for remove in removes),
         written=_written(actions),
-        far_times=any(file.is_far for file in (*added, *map(_added_file, removes))),
-        masked=not cdc_files and any(map(_is_masked, [*adds, *removes])),
+        masked=masked,
+        misread=masked
+        or any(file.is_far for file in (*added, *map(_added_file, removes)))
+        or any("%" in file["path"] for file in [*adds, *removes, *changed]),
     )
 
 

@@ -11,8 +11,9 @@ from lakestream.language.names import quoted
 from lakestream.storage import files
 from lakestream.storage.datafiles import data_files, has_plain_files
 from lakestream.storage.log import TIME_CUT_US
+from lakestream.storage.meant import meant_arrow, meant_spark
 from lakestream.storage.table import Table, first_line
-from lakestream.storage.times import stored_columns, timed_arrow, timed_spark
+from lakestream.storage.times import stored_columns
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -138,7 +139,7 @@ def _scan(table: Table, version: int | None, columns: list[str], predicate: str 
             condition = f" WHERE {predicate}" if predicate else ""
             asked = ", ".join(map(identifier, stored_columns(table.time, columns)))
             rows = query_arrow(table.at(version), f"SELECT {asked} FROM t{condition}")  # noqa: S608 - quoted names
-        return timed_arrow(table.time, plain(rows), columns)
+        return meant_arrow(table, plain(rows), columns)
     except LakestreamError:
         raise
     except Exception as error:
@@ -263,7 +264,7 @@ def read_spark(
     names, wanted = _files_of_range(table, version, time_column, lower, upper), table.columns(version)
     if names is None:
         rows = _pruned(spark, table, version, time_column, lower, upper)
-        frame = timed_spark(table.time, rows, wanted)
+        frame = meant_spark(table, rows, wanted)
     else:
         frame = rows_of_files(spark, table, names, wanted)
     if time_column is not None and lower is not None:
@@ -318,7 +319,7 @@ def rows_of_files(
     chosen = StructType([schema[name] for name in stored_columns(table.time, columns)])
     paths = [files.join(table.path, name) for name in names]
     rows = spark.read.schema(chosen).parquet(*paths) if paths else spark.createDataFrame([], chosen)
-    return timed_spark(table.time, rows, columns)
+    return meant_spark(table, rows, columns)
 
 
 def _is_plain(name: str) -> bool:

@@ -227,5 +227,10 @@ MAKERS = {
     "clone_in_folders": Maker(create=CLONED, layout="PARTITIONED BY (site)"),
     "clone_with_vectors": Maker(create=CLONED, properties=VECTORS),
     "upper": Maker(site="Site STRING", at="AT TIMESTAMP", groups="Site"),
-    "year_one": Maker(create=(CREATED, "INSERT INTO {t} (at, site, v) VALUES ('0001-01-01Z', 'a', 5)")),
+    "year_one": Maker(
+        create=(CREATED, "INSERT INTO {t} (at, site, v) VALUES (TIMESTAMP '0001-01-01 00:00:00Z', 'a', 5)")
+    ),
+    "year_9999": Maker(
+        columns="until TIMESTAMP", more="until=IF(v % 2 = 0, TIMESTAMP '9999-12-31', NULL)", use="max(until)"
+    ),
 }

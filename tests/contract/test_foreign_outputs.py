@@ -1,0 +1,66 @@
+"""Tables that others made as outputs of streams: each keeps what its owner made it with."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+import pytest
+
+from lakestream import Lake, Settings
+from tests.contract.foreign_tables import MAKERS, MAPPING, VECTORS, Maker, Owner
+from tests.tiers import every_other
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+START = datetime(2025, 1, 1, tzinfo=UTC)
+STREAM = (
+    "CREATE STREAM s INTERVAL(10s) SLIDING(10s) FROM own PARTITION BY k "
+    "STREAM_OPTIONS(EXACT | IGNORE_NODATA_TRIGGER) INTO theirs (at, site COMPOSITE KEY, v) "
+    "AS SELECT _twstart, k, CAST(sum(n) AS INT) FROM %%trows"
+)
+KEPT = (
+    "checked",
+    "generated",
+    "clustered",
+    "identity",
+    "default",
+    "row_tracking",
+    "commit_times",
+    "not_null",
+)
+OUTPUTS = {
+    "by_group": Maker(layout="PARTITIONED BY (site)"),
+    "more_columns": Maker(columns="note STRING, n INT"),
+    "vectors": Maker(properties=VECTORS),
+    "mapping": Maker(properties=f"{MAPPING}'name', {VECTORS}"),
+    "far_times": Maker(columns="until TIMESTAMP", more="until=TIMESTAMP '9999-12-31'"),
+    **{name: MAKERS[name] for name in KEPT},
+}
+CASES = [(name, (1000, 1000, 0, 0)[number % 4]) for number, name in enumerate(OUTPUTS)]
+
+
+@pytest.mark.parametrize(("name", "small_rows"), every_other(CASES))
+def test_rows_of_windows_stand_beside_those_that_were_there(
+    name: str, small_rows: int, tmp_path: Path, spark: SparkSession
+) -> None:
+    owner = Owner(spark, tmp_path / "theirs")
+    owner.sql(*OUTPUTS[name].statements())
+    before = [tuple(row) for row in owner.query("SELECT * FROM {t}").collect()]
+    with Lake(tmp_path / "lake", spark=spark, settings=Settings(small_rows=small_rows)) as lake:
+        lake.sql(f"CREATE TABLE theirs LOCATION '{tmp_path / 'theirs'}'")
+        lake.sql("CREATE TABLE own (ts TIMESTAMP, n INT, k VARCHAR(8))")
+        lake.sql(STREAM)
+        for second, n, k in ((3600, 1, "a"), (3612, 2, "b"), (3615, 4, "a"), (3603, 8, "a"), (3630, 16, "b")):
+            lake.insert("own", [{"ts": START + timedelta(seconds=second), "n": n, "k": k}])
+            lake.run()
+            assert [(s.name, s.last_error) for s in lake.streams() if s.last_error] == []
+    later = owner.query("SELECT unix_seconds(at) % 3600, site, v FROM {t} WHERE at > '2025-01-01 00:30:00'")
+    assert sorted(map(tuple, later.collect())) == [(0, "a", 9), (10, "b", 2)]
+    kept = owner.query("SELECT * FROM {t} WHERE at < '2025-01-01 00:30:00'")
+    assert sorted(map(str, map(tuple, kept.collect()))) == sorted(map(str, before))
