@@ -1112,8 +1112,13 @@ class Lake:
     def verify(self, stream: str, start: str | None = None, end: str | None = None) -> Verification:
         """Compare a stream's output with the batch evaluation of its definition at its progress.
 
-        ``start`` and ``end`` bound the windows by event time, half-open.
+        ``start`` and ``end`` bound the windows by event time, half-open. Raises StreamError
+        CALCULATION_FAILED where Spark cannot compute that evaluation.
         """
+        from py4j.protocol import Py4JError
+        from pyspark.errors import PySparkException
+
+        from lakestream.engine.engine import as_failure
         from lakestream.engine.instants import parse_instant
         from lakestream.engine.verify import Verifier
 
@@ -1122,7 +1127,10 @@ class Lake:
         bounds = [None if written is None else parse_instant(written, zone) for written in (start, end)]
         with self._writing("verify"):  # between two ticks; they go on while it compares
             verifier = Verifier.of(self._engine, record)
-        return verifier.run(*bounds)
+        try:
+            return verifier.run(*bounds)
+        except (PySparkException, Py4JError) as error:
+            raise as_failure(error) from error
 
     def explain(self, stream: str) -> Result:
         """Return the stages of a stream's next tick, how bytes move, and how the calculation is evaluated."""

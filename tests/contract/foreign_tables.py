@@ -16,6 +16,8 @@ FEED = "delta.enableChangeDataFeed"
 FREE = {
     "spark.sql.runSQLOnFiles": "true",
     "spark.databricks.delta.retentionDurationCheck.enabled": "false",
+    # Checkpoints of several parts, also of a few files.
+    "spark.databricks.delta.checkpoint.partSize": "2",
     # Collations are there for readers of tables that other products wrote.
     "spark.databricks.delta.schema.typeCheck.enabled": "false",
 }
@@ -32,6 +34,14 @@ class Owner:
         """Run statements one after the other."""
         for statement in statements:
             self.query(statement)
+
+    def forget(self) -> None:
+        """Delete the commits before the newest checkpoint, as the clean-up of a log does."""
+        log = self._path / "_delta_log"
+        newest = max(int(file.name[:20]) for file in log.glob("*.checkpoint*.parquet"))
+        for file in log.glob("*.json"):
+            if file.name[:20].isdigit() and int(file.name[:20]) < newest:
+                file.unlink()
 
     def query(self, text: str) -> DataFrame:
         """Return what a statement gives; ``{origin}`` is another table of the owner's."""
@@ -65,8 +75,9 @@ class Maker:
 
     ``at``, ``site`` and ``v`` are the columns as declared, ``sites`` SQL of a site of the rows' ``{0}``,
     ``more`` SQL of further columns of rows by their names; ``create`` are the statements before the first
-    rows. ``groups`` and ``use`` are what the stream groups by and computes. ``refused`` is the code that
-    a stream from it is refused with.
+    rows; ``begins_late`` says that its log begins at a checkpoint. ``groups`` and ``use`` are what the stream
+    groups by and computes. ``refused`` is the code that a stream from it is refused with, ``unverified`` that
+    of a verification.
     """
 
     at: str = "at TIMESTAMP"
@@ -82,7 +93,9 @@ class Maker:
     after: tuple[str, ...] = ()
     groups: str = "site"
     use: str = "max(v)"
+    begins_late: bool = False
     refused: str = ""
+    unverified: str = ""
 
     def statements(self) -> list[str]:
         """Return how the table is made, with its first rows."""
@@ -181,6 +194,7 @@ MAKERS = {
         properties="delta.checkpointInterval = 1, delta.checkpoint.writeStatsAsJson = false, "
         "delta.checkpoint.writeStatsAsStruct = true"
     ),
+    "log_begins_late": Maker(properties="delta.checkpointInterval = 1", begins_late=True),
     "commit_times": Maker(properties="delta.enableInCommitTimestamps = true"),
     "checked": Maker(create=(CREATED, "ALTER TABLE {t} ADD CONSTRAINT positive CHECK (v >= 0)")),
     "not_null": Maker(at="at TIMESTAMP NOT NULL", v="v INT NOT NULL"),
@@ -228,7 +242,8 @@ MAKERS = {
     "clone_with_vectors": Maker(create=CLONED, properties=VECTORS),
     "upper": Maker(site="Site STRING", at="AT TIMESTAMP", groups="Site"),
     "year_one": Maker(
-        create=(CREATED, "INSERT INTO {t} (at, site, v) VALUES (TIMESTAMP '0001-01-01 00:00:00Z', 'a', 5)")
+        create=(CREATED, "INSERT INTO {t} (at, site, v) VALUES (TIMESTAMP '0001-01-01 00:00:00Z', 'a', 5)"),
+        unverified="CALCULATION_FAILED",  # more windows lie between than Spark can list
     ),
     "year_9999": Maker(
         columns="until TIMESTAMP", more="until=IF(v % 2 = 0, TIMESTAMP '9999-12-31', NULL)", use="max(until)"

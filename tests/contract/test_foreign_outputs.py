@@ -22,7 +22,7 @@ START = datetime(2025, 1, 1, tzinfo=UTC)
 STREAM = (
     "CREATE STREAM s INTERVAL(10s) SLIDING(10s) FROM own PARTITION BY k "
     "STREAM_OPTIONS(EXACT | IGNORE_NODATA_TRIGGER) INTO theirs (at, site COMPOSITE KEY, v) "
-    "AS SELECT _twstart, k, CAST(sum(n) AS INT) FROM %%trows"
+    "AS SELECT _twstart, %%1, CAST(sum(n) AS INT) FROM %%trows"
 )
 KEPT = (
     "checked",
