@@ -20,10 +20,11 @@ pytestmark = pytest.mark.spark
 
 START = datetime(2025, 1, 1, tzinfo=UTC)
 STREAM = (
-    "CREATE STREAM s INTERVAL(10s) SLIDING(10s) FROM own PARTITION BY k "
-    "STREAM_OPTIONS(EXACT | IGNORE_NODATA_TRIGGER) INTO theirs (at, site COMPOSITE KEY, v) "
-    "AS SELECT _twstart, %%1, CAST(sum(n) AS INT) FROM %%trows"
+    "CREATE STREAM s INTERVAL(10s) SLIDING(10s) FROM own PARTITION BY site "
+    "STREAM_OPTIONS(EXACT | IGNORE_NODATA_TRIGGER) INTO theirs (at, v) "
+    "AS SELECT _twstart, CAST(sum(n) AS INT) FROM %%trows"
 )
+ROWS = ((3600, 1, "a"), (3612, 2, "b"), (3615, 4, "a"), (3603, 8, "a"), (3630, 16, "b"))
 KEPT = (
     "checked",
     "generated",
@@ -54,10 +55,16 @@ def test_rows_of_windows_stand_beside_those_that_were_there(
     before = [tuple(row) for row in owner.query("SELECT * FROM {t}").collect()]
     with Lake(tmp_path / "lake", spark=spark, settings=Settings(small_rows=small_rows)) as lake:
         lake.sql(f"CREATE TABLE theirs LOCATION '{tmp_path / 'theirs'}'")
-        lake.sql("CREATE TABLE own (ts TIMESTAMP, n INT, k VARCHAR(8))")
+        lake.sql("CREATE TABLE own (ts TIMESTAMP, n INT, site VARCHAR(8))")
         lake.sql(STREAM)
-        for second, n, k in ((3600, 1, "a"), (3612, 2, "b"), (3615, 4, "a"), (3603, 8, "a"), (3630, 16, "b")):
-            lake.insert("own", [{"ts": START + timedelta(seconds=second), "n": n, "k": k}])
+        for second, n, site in (
+            (3600, 1, "a"),
+            (3612, 2, "b"),
+            (3615, 4, "a"),
+            (3603, 8, "a"),
+            (3630, 16, "b"),
+        ):
+            lake.insert("own", [{"ts": START + timedelta(seconds=second), "n": n, "site": site}])
             lake.run()
             assert [(s.name, s.last_error) for s in lake.streams() if s.last_error] == []
     later = owner.query("SELECT unix_seconds(at) % 3600, site, v FROM {t} WHERE at > '2025-01-01 00:30:00'")
