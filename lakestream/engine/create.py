@@ -49,6 +49,7 @@ from lakestream.language.model import (
 )
 from lakestream.language.names import quoted
 from lakestream.language.source import place_of
+from lakestream.storage.delta import capabilities
 from lakestream.storage.registry import StreamRecord
 from lakestream.storage.types import holds_variant, shown_type, types_of
 
@@ -148,6 +149,7 @@ def replace_stream(
     info = catalog.find_table(database, name)
     if info is not None:
         try:
+            _refuse_computed_columns(catalog, info)
             there = check_existing(info, checked.shape, definition, checked.group_types)
             _refuse_without_provenance(definition, info, there)
             if definition.options.drops_late and not definition.options.by_arrival:
@@ -561,6 +563,20 @@ def _analysis_error() -> type[Exception]:
     return AnalysisException
 
 
+def _refuse_computed_columns(catalog: Catalog, info: TableInfo) -> None:
+    """Refuse an output with columns whose values Delta takes from nobody: rows are written there again."""
+    computed = {"generatedColumns": "generated", "identityColumns": "identity"}
+    reasons = capabilities(catalog.handles.latest(info.path)).reasons
+    found = [computed[reason] for reason in reasons if reason in computed]
+    if found:
+        raise StatementError(
+            "OUTPUT_MISMATCH",
+            f"the output table {info.database}.{info.name} has {' and '.join(found)} columns, "
+            "and rows of windows are written again",
+            hint="a table without them, or a new one",
+        )
+
+
 def _refuse_variants(stream: Stream) -> None:
     """Refuse a source's column of which no row can be held against another one."""
     source = stream.source.info
@@ -644,6 +660,7 @@ def _output(
                 hint="give every stream an output table of its own",
             )
     refuse_tag_types(info, definition)
+    _refuse_computed_columns(catalog, info)
     there = check_existing(info, checked.shape, definition, checked.group_types)
     _refuse_without_provenance(definition, info, there)
     return info, True

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lakestream import Lake, Settings
+from lakestream.errors import StatementError
 from tests.contract.foreign_tables import MAKERS, MAPPING, VECTORS, Maker, Owner
 from tests.tiers import every_other
 
@@ -27,9 +28,7 @@ STREAM = (
 ROWS = ((3600, 1, "a"), (3612, 2, "b"), (3615, 4, "a"), (3603, 8, "a"), (3630, 16, "b"))
 KEPT = (
     "checked",
-    "generated",
     "clustered",
-    "identity",
     "default",
     "row_tracking",
     "commit_times",
@@ -71,3 +70,14 @@ def test_rows_of_windows_stand_beside_those_that_were_there(
     assert sorted(map(tuple, later.collect())) == [(0, "a", 9), (10, "b", 2)]
     kept = owner.query("SELECT * FROM {t} WHERE at < '2025-01-01 00:30:00'")
     assert sorted(map(str, map(tuple, kept.collect()))) == sorted(map(str, before))
+
+
+@pytest.mark.parametrize("name", ["generated", "identity"])
+def test_a_table_with_computed_columns_is_no_output(name: str, tmp_path: Path, spark: SparkSession) -> None:
+    Owner(spark, tmp_path / "theirs").sql(*MAKERS[name].statements())
+    with Lake(tmp_path / "lake", spark=spark) as lake:
+        lake.sql(f"CREATE TABLE theirs LOCATION '{tmp_path / 'theirs'}'")
+        lake.sql("CREATE TABLE own (ts TIMESTAMP, n INT, site VARCHAR(8))")
+        with pytest.raises(StatementError, match=f"OUTPUT_MISMATCH.*{name} columns"):
+            lake.sql(STREAM)
+        assert lake.streams() == []
