@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import TYPE_CHECKING
 
 import pytest
@@ -9,9 +10,10 @@ from hypothesis import settings
 
 from tests.properties.definitions import Definition
 from tests.properties.machine import ExactMachine, Machine, PolicyMachine, run_histories
-from tests.properties.profiles import some
+from tests.properties.profiles import few, some
 from tests.properties.world import Setup, World
 from tests.reference.grid import Interval, Span
+from tests.tiers import leaving
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,9 +23,12 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 
 
-@pytest.mark.parametrize("machine", [ExactMachine, PolicyMachine])
-def test_random_histories(spark: SparkSession, machine: type[Machine]) -> None:
-    run_histories(machine, spark, settings(some, stateful_step_count=8))
+@pytest.mark.parametrize(
+    ("machine", "histories"),
+    leaving(product([ExactMachine, PolicyMachine], [few, some]), lambda case: case[1] is some),
+)
+def test_random_histories(spark: SparkSession, machine: type[Machine], histories: settings) -> None:
+    run_histories(machine, spark, settings(histories, stateful_step_count=8))
 
 
 def test_a_first_row_that_moves_to_another_group_after_it_has_expired_takes_no_window(
