@@ -88,17 +88,20 @@ class ForeignClauseError(ParseError):
         self.clause, self.start, self.end = clause, start, end
 
 
-_WITH_FORMATS = ("DATE_FORMAT", "FROM_UNIXTIME", "TO_DATE", "TO_TIMESTAMP", "UNIX_TIMESTAMP")
+_WITH_DEFAULTS = {"REGEXP_EXTRACT": 3} | dict.fromkeys(
+    ("DATE_FORMAT", "FROM_UNIXTIME", "TO_DATE", "TO_TIMESTAMP", "UNIX_TIMESTAMP"), 2
+)
+"""Functions of which sqlglot drops or changes a last argument, and how many they have with it."""
 
 
 def _as_written(name: str) -> Callable[..., exp.Expr]:
-    """Return what reads a call with a format of times, which is Spark's and stays as it is written."""
+    """Return what reads a call with its last argument, which is Spark's and stays as it is written."""
     read = SparkParser.FUNCTIONS[name]
 
     def call(arguments: list[exp.Expr], **dialect: Dialect) -> exp.Expr:
-        has_format = len(arguments) == 2
+        is_whole = len(arguments) == _WITH_DEFAULTS[name]
         # Without a dialect, what reads it raises TypeError where it needs one: sqlglot then gives it.
-        return exp.Anonymous(this=name, expressions=arguments) if has_format else read(arguments, **dialect)
+        return exp.Anonymous(this=name, expressions=arguments) if is_whole else read(arguments, **dialect)
 
     return call
 
@@ -112,7 +115,7 @@ class TDengineParser(InterpolationParser):
     """Spark's parser, and TDengine's clauses at the end of a query."""
 
     FUNCTIONS: ClassVar[dict[str, Callable[..., exp.Expr]]] = SparkParser.FUNCTIONS | {
-        **{name: _as_written(name) for name in _WITH_FORMATS},
+        **{name: _as_written(name) for name in _WITH_DEFAULTS},
         **dict.fromkeys(("PARSE_JSON", "JSON_PARSE"), _parse_json),
     }
 

@@ -43,6 +43,13 @@ _KEYWORDS = frozenset(
 )
 """Words of clauses that are read whole, and are written otherwise or not where they are the default."""
 
+_PHRASES = frozenset(
+    {("between", "asymmetric"), ("(", "leading")}
+    | {(operator, "'") for operator in ("match", "nmatch", "contains")}
+    | {(integer, "unsigned") for integer in ("tinyint", "smallint", "int", "integer", "bigint")}
+)
+"""Words that are keywords in front of, or behind, such a token; elsewhere they are names."""
+
 _MARKS = re.compile(r"[\\'\"`]")
 
 
@@ -85,12 +92,20 @@ def _tokens(sql: str) -> list[Token]:
 
 
 def _said(tokens: list[Token]) -> Iterator[Token]:
-    """Yield the tokens that mean something by their text: no calls, and no versions behind ``@``."""
+    """Yield the tokens that mean something by their text: no calls, phrases, or versions behind ``@``."""
     for before, token, behind in zip([None, *tokens], tokens, [*tokens[1:], None], strict=False):
         is_call = behind is not None and behind.token_type is TokenType.L_PAREN
         is_version = before is not None and before.token_type is TokenType.PARAMETER
-        if token.token_type in _SAID and not is_call and not is_version:
+        pairs = {(_word(before), _word(token)), (_word(token), _word(behind))}
+        if token.token_type in _SAID and not (is_call or is_version or pairs & _PHRASES):
             yield token
+
+
+def _word(token: Token | None) -> str:
+    """Return a token as it stands in a phrase: of a text only that it is one."""
+    if token is None:
+        return ""
+    return "'" if token.token_type is TokenType.STRING else token.text.lower()
 
 
 def _plain(text: str) -> str:

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import logging
 from itertools import product
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
+import yaml
 from sqlglot import ParseError, exp, parse_one
 from sqlglot.parsers.spark import SparkParser
 
@@ -23,6 +25,12 @@ from lakestream.language.model import Fragment
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+
+def figures(name: str) -> Any:
+    """Return the cases of functions that are computed in Spark elsewhere."""
+    return yaml.safe_load((Path(__file__).parents[2] / "contract" / name).read_text())
+
 
 SAMPLES: dict[str, str] = {
     "Select.with_": "WITH mark AS (SELECT 1 AS a) SELECT a FROM mark",
@@ -349,6 +357,31 @@ def test_what_is_left_out_is_named_at_its_place(query: str, match: str, column: 
     place = refused.value.place
     assert place is not None
     assert column in (None, place.column)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *(case[0] for part in ("cases", "shanghai") for case in figures("functions.yaml")[part]),
+        "regexp_extract(s, '(a)', 1)",
+        "v BETWEEN ASYMMETRIC 2 AND 1",
+        "trim(LEADING 'x' FROM s)",
+    ],
+)
+def test_what_has_figures_is_accepted_in_plain_queries(text: str) -> None:
+    for query in (f"SELECT {text} AS r FROM t", f"SELECT 1 AS r FROM t WHERE ({text}) IS NULL"):
+        check_query(Fragment(query, statement=query))
+
+
+@pytest.mark.parametrize("case", figures("row_functions.yaml"), ids=lambda case: str(case["query"]))
+def test_what_has_rows_is_accepted_in_plain_queries(case: dict[str, object]) -> None:
+    query = f"SELECT {case['query']}"
+    check_query(Fragment(query, statement=query))
+
+
+def test_the_group_of_an_expression_is_written() -> None:
+    (call,) = parse_query(Fragment(checked("SELECT regexp_extract(v, '(a)', 1) FROM t"))).find_all(exp.Func)
+    assert len(call.expressions or list(call.args)) == 3
 
 
 def test_formats_of_times_are_as_they_are_written() -> None:
