@@ -23,6 +23,7 @@ from lakestream.errors import (
     NotSupportedError,
     Place,
     StatementError,
+    StorageError,
     StreamError,
     did_you_mean,
 )
@@ -81,7 +82,8 @@ class StreamStatus:
     those of its last tick, None before the first one; the counts are of all ticks since the stream was
     created. ``recalculating`` says how many parts of its recalculations are done, None when there is
     none under way. ``held_back`` says what keeps a stream that has something to do from doing it: the
-    limit of its output's commits or bytes a second, or events that wait for their target.
+    limit of its output's commits or bytes a second, events that wait for their target, or a source that
+    cannot be read, of which ``lag`` tells nothing.
     ``lag_seconds`` is the age of the oldest commit still to take, None when the log no longer tells it.
     ``retry_us`` is when a stream that is Retrying is tried next. ``sources`` are the tables that it reads,
     the triggering one first; ``output`` is None for one that only notifies. Times are microseconds since
@@ -852,19 +854,22 @@ class Lake:
     def streams(self) -> list[StreamStatus]:
         """Return the state of every stream; starts no Spark."""
         last = self._registry.last_of_all()
-        versions: dict[str, int | None] = {}
+        seen: dict[str, tuple[int | None, str | None]] = {}
         jobs = [job for job in self._registry.recalculations() if job.is_open]
         held = [delivery for delivery in self._deliveries.all() if delivery.holds]
         found = []
         for record in self._registry.streams():
             source = record.extra["source"]
-            if source not in versions:
-                versions[source] = self._latest_version(source)
+            if source not in seen:
+                seen[source] = self._seen(source)
+            version, unreadable = seen[source]
             progress = last.get(record.uuid, (None, None))[1]
             own = [job for job in jobs if job.uuid == record.uuid]
             waits = [d.target for d in held if d.stream_id == record.uuid]
-            status = _status(record, progress, versions[source], own, waits, self._meter.now())
-            found.append(replace(status, lag_seconds=self._lag_seconds(record, progress, status.lag)))
+            status = _status(record, progress, version, own, waits, self._meter.now())
+            lag_seconds = self._lag_seconds(record, progress, status.lag)
+            held_back = unreadable or status.held_back
+            found.append(replace(status, lag_seconds=lag_seconds, held_back=held_back))
         return found
 
     def _lag_seconds(self, record: StreamRecord, progress: Progress | None, lag: int) -> float | None:
@@ -882,6 +887,13 @@ class Lake:
         if commit is None or not commit.timestamp_ms:
             return None
         return max(0.0, self.clock.now().timestamp() - commit.timestamp_ms / 1_000)
+
+    def _seen(self, source: str) -> tuple[int | None, str | None]:
+        """Return the latest version of a source, or why it cannot be read."""
+        try:
+            return self._latest_version(source), None
+        except StorageError as error:
+            return None, str(error)
 
     def _latest_version(self, table: str) -> int | None:
         database, name = table.split(".", 1)

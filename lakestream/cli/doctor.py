@@ -274,6 +274,8 @@ def check_streams(streams: Iterable[StreamStatus]) -> Iterator[Check]:
             yield Check(title, "warning", f"tried again: {stream.last_error}")
         elif stream.status == "Stopped":
             yield Check(title, "ok", "stopped")
+        elif stream.held_back:
+            yield Check(title, "warning", f"held back by {stream.held_back}")
         elif stream.lag:
             yield Check(title, "warning", f"{counted(stream.lag, 'commit')} behind", hint="lakestream run")
         else:

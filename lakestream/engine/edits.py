@@ -345,7 +345,9 @@ class Editor:
         infos = self.catalog.tables(database)
         if statement.stables:
             return Result(("stable_name",), [(info.name,) for info in infos if has_subtables(info)])
-        rows: list[tuple[str, str | None]] = [(info.name, None) for info in infos if not has_subtables(info)]
+        stables = {info.name for info in infos if has_subtables(info)}
+        names = self.catalog.table_names(database)
+        rows: list[tuple[str, str | None]] = [(name, None) for name in names if name not in stables]
         for info in infos:
             if has_subtables(info):
                 rows += [(sub.name, info.name) for sub in self.catalog.subtables(database, info.name)]

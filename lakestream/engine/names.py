@@ -8,7 +8,6 @@ from sqlglot import exp
 
 from lakestream.compute.calculation import Relation
 from lakestream.engine.versions import at_version
-from lakestream.errors import StatementError, did_you_mean
 from lakestream.language.expressions import parse_expression, parse_query
 from lakestream.language.model import (
     CountTrigger,
@@ -134,8 +133,4 @@ class Names:
         if subtable is not None:
             return self.catalog.table(database, subtable.stable), subtable.name
         self.catalog.require_database(database)
-        raise StatementError(
-            "TABLE_NOT_FOUND",
-            f"there is no table {database}.{name}",
-            hint=did_you_mean(name, self.catalog.table_names(database)),
-        )
+        raise self.catalog.not_found(database, name)

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from deltalake import Field
 
     from lakestream.clock import Clock
+    from lakestream.errors import LakestreamError
     from lakestream.storage.layout import Layout
     from lakestream.storage.times import ReadTime
 
@@ -203,8 +204,15 @@ class Catalog:
         return {key: external.get(key) or self._path(*key) for key in every}
 
     def tables(self, database: str) -> list[TableInfo]:
-        """Return a database's tables, by name."""
-        return [self.table(database, name) for name in self.table_names(database)]
+        """Return a database's tables, by name, without those that are gone or cannot be read."""
+        found = (self._readable(database, name) for name in self.table_names(database))
+        return [info for info in found if info is not None]
+
+    def _readable(self, database: str, name: str) -> TableInfo | None:
+        try:
+            return self.find_table(database, name)
+        except StorageError:
+            return None
 
     def find_table(self, database: str, name: str) -> TableInfo | None:
         """Return a table, or None when there is none of that name.
@@ -237,16 +245,27 @@ class Catalog:
         return self.layout.table_path(database, name)
 
     def table(self, database: str, name: str) -> TableInfo:
-        """Return a table; StatementError TABLE_NOT_FOUND with the closest names."""
+        """Return a table; TABLE_NOT_FOUND as ``not_found`` says it."""
         self.require_database(database)
         found = self.find_table(database, name)
         if found is None:
-            raise StatementError(
-                "TABLE_NOT_FOUND",
-                f"there is no table {database}.{name}",
-                hint=did_you_mean(name, self.table_names(database)),
-            )
+            raise self.not_found(database, name)
         return found
+
+    def not_found(self, database: str, name: str) -> LakestreamError:
+        """Return the error of a table that is not there: one outside the lake may be gone from its place."""
+        external = self._external.rows().get(_id(database, name))
+        if external is not None:
+            return StorageError(
+                "TABLE_NOT_FOUND",
+                f"there is no Delta table at {external['path']}, where {database}.{name} was",
+                hint=f"put it back, or DROP TABLE {database}.{name}",
+            )
+        return StatementError(
+            "TABLE_NOT_FOUND",
+            f"there is no table {database}.{name}",
+            hint=did_you_mean(name, self.table_names(database)),
+        )
 
     def handle(self, info: TableInfo) -> Table:
         """Return the kept handle of a table, at the version seen last."""

@@ -8,7 +8,7 @@ import shutil
 from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 from uuid import uuid4
 
 from lakestream.errors import LakeError, StorageError
@@ -114,15 +114,23 @@ def may_be_folder(path: str) -> bool:
     return is_uri(path) or os.path.isdir(path)  # noqa: PTH112 - as above
 
 
-def stamp(folder: str, name: str) -> tuple[int, int] | None:
-    """Return what tells a local file from another of its name (inode, change in ns); None elsewhere."""
+class Stamp(NamedTuple):
+    """What tells a local file from another of its name."""
+
+    inode: int
+    changed_ns: int
+    size: int
+
+
+def stamp(folder: str, name: str) -> Stamp | None:
+    """Return the stamp of a local file; None where there is none, and elsewhere."""
     if is_uri(folder):
         return None
     try:
         found = os.stat(f"{folder}/{name}")  # noqa: PTH116 - as above
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
-    return found.st_ino, found.st_mtime_ns
+    return Stamp(found.st_ino, found.st_mtime_ns, found.st_size)
 
 
 def size(folder: str, names: Sequence[str]) -> int:

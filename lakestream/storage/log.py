@@ -14,7 +14,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from urllib.parse import unquote
 
-from lakestream.errors import StreamError
+from lakestream.errors import StorageError, StreamError
 from lakestream.storage import files
 
 Action = dict[str, Any]
@@ -126,7 +126,8 @@ def read_commits(path: str, after: int, upto: int) -> list[CommitInfo]:
     """Return what each commit of ``(after, upto]`` did, in order; none is left out.
 
     Reads one small file per commit (well under a millisecond on a local disk). Raises StreamError
-    CHANGES_LOST with the missing version when a commit's file is gone.
+    CHANGES_LOST with the missing version when a commit's file is gone, StorageError TABLE_UNREADABLE
+    when it is damaged.
     """
     return [_parse(version, _read_actions(path, version)) for version in range(after + 1, upto + 1)]
 
@@ -172,7 +173,15 @@ def _read_actions(path: str, version: int) -> list[Action]:
             f"the changes of version {version} of {path} are gone: its commit is no longer in the log",
             hint="logs are kept for delta.logRetentionDuration; what was missed must be computed anew",
         ) from None
-    return [json.loads(line) for line in content.splitlines() if line.strip()]
+    try:
+        actions = [json.loads(line) for line in content.splitlines() if line.strip()]
+    except ValueError:
+        actions = []
+    if not actions:
+        raise StorageError(
+            "TABLE_UNREADABLE", f"the commit of version {version} of {path} is damaged or empty"
+        )
+    return actions
 
 
 def _parse(version: int, actions: list[Action]) -> CommitInfo:

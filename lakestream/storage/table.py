@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -16,9 +17,12 @@ from lakestream.storage.log import Rewrites, commit_name
 from lakestream.storage.types import spark_type_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     import pyarrow as pa
     from deltalake import Field
 
+    from lakestream.storage.files import Stamp
     from lakestream.storage.times import ReadTime
 
 _REOPEN_AFTER = 20
@@ -92,6 +96,7 @@ class Table:
     def __init__(self, path: str, handle: DeltaTable) -> None:
         self.path = path
         self.guard = threading.RLock()
+        self._refuse_empty(handle.version())
         self._handle = handle
         self._opened_at = handle.version()
         self._stamp = self._stamp_of(self._opened_at)
@@ -161,12 +166,9 @@ class Table:
             # Commits are numbered without gaps: without the next one there is no later one.
             if stamp is not None and not files.exists(self.path, commit_name(version + 1)):
                 return version
-            try:
+            self._refuse_empty(version + 1)
+            with _named_errors(self.path):
                 self._handle.update_incremental()
-            except TableNotFoundError as error:
-                raise _not_found(self.path) from error
-            except DeltaError as error:
-                raise _unreadable(self.path, error) from error
             self._stand()
             return self._handle.version()
 
@@ -184,14 +186,27 @@ class Table:
             return self._handle.version()
 
     def _reopen(self) -> None:
-        self._handle = _open(self.path)
+        handle = _open(self.path)
+        self._refuse_empty(handle.version())
+        self._handle = handle
         self._opened_at = self._handle.version()
         self._stamp = self._stamp_of(self._opened_at)
         self._pinned.clear()
 
-    def _stamp_of(self, version: int) -> tuple[int, tuple[int, int] | None]:
+    def _stamp_of(self, version: int) -> tuple[int, Stamp | None]:
         """Tell a commit's file from another of its name, where files can be looked at cheaply."""
-        return version, files.stamp(self.path, commit_name(version))
+        with _named_errors(self.path):
+            return version, files.stamp(self.path, commit_name(version))
+
+    def _refuse_empty(self, version: int) -> None:
+        """Raise TABLE_UNREADABLE where a commit from this version on is an empty file, as power cuts leave.
+
+        delta-rs takes it for a commit without changes, and goes on from there when the file is put back.
+        """
+        while (stamp := self._stamp_of(version)[1]) is not None:
+            if not stamp.size:
+                raise _unreadable(self.path, f"the commit of version {version} is an empty file")
+            version += 1
 
     @property
     def handle(self) -> DeltaTable:
@@ -383,17 +398,20 @@ def first_line(error: BaseException) -> str:
 
 
 def _open(path: str) -> DeltaTable:
-    try:
+    with _named_errors(path):
         return DeltaTable(path)
+
+
+@contextmanager
+def _named_errors(path: str) -> Iterator[None]:
+    """Raise StorageError TABLE_NOT_FOUND or TABLE_UNREADABLE for what delta-rs or the disk says."""
+    try:
+        yield
     except TableNotFoundError as error:
-        raise _not_found(path) from error
-    except DeltaError as error:
-        raise _unreadable(path, error) from error
+        raise StorageError("TABLE_NOT_FOUND", f"there is no Delta table at {path}") from error
+    except (DeltaError, OSError) as error:
+        raise _unreadable(path, first_line(error)) from error
 
 
-def _not_found(path: str) -> StorageError:
-    return StorageError("TABLE_NOT_FOUND", f"there is no Delta table at {path}")
-
-
-def _unreadable(path: str, error: BaseException) -> StorageError:
-    return StorageError("TABLE_UNREADABLE", f"the Delta table at {path} cannot be read: {first_line(error)}")
+def _unreadable(path: str, why: str) -> StorageError:
+    return StorageError("TABLE_UNREADABLE", f"the Delta table at {path} cannot be read: {why}")
