@@ -173,6 +173,8 @@ def _read_actions(path: str, version: int) -> list[Action]:
             f"the changes of version {version} of {path} are gone: its commit is no longer in the log",
             hint="logs are kept for delta.logRetentionDuration; what was missed must be computed anew",
         ) from None
+    except OSError as error:
+        raise StorageError("TABLE_UNREADABLE", f"a commit of {path} cannot be read: {error}") from error
     try:
         actions = [json.loads(line) for line in content.splitlines() if line.strip()]
     except ValueError:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from deltalake import DeltaTable
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
 
     from lakestream.storage.files import Stamp
     from lakestream.storage.times import ReadTime
+
+_COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
 _REOPEN_AFTER = 20
 """Commits after which a handle is opened anew: one that follows commit by commit gets slower with
@@ -393,8 +397,13 @@ def _active_features(table: Table) -> set[str]:
 
 
 def first_line(error: BaseException) -> str:
-    """Return the first line of an error's text: the rest of delta-rs's is a stack of addresses."""
-    return (str(error).splitlines() or [""])[0]
+    """Return the first line of an error's text, with the causes that delta-rs draws arrows to.
+
+    The rest of it is a stack of addresses.
+    """
+    first, *rest = _COLOURS.sub("", str(error)).splitlines() or [""]
+    causes = takewhile(lambda line: line.startswith("↳"), map(str.strip, rest))
+    return ": ".join([first, *(cause.removeprefix("↳").strip() for cause in causes)])
 
 
 def _open(path: str) -> DeltaTable:

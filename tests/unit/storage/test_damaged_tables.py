@@ -1,0 +1,76 @@
+"""A table that is damaged is named, and read again when it is whole."""
+
+from __future__ import annotations
+
+import shutil
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pytest
+from deltalake import write_deltalake
+
+from lakestream.errors import StorageError
+from lakestream.storage.log import commit_name, read_commits
+from lakestream.storage.table import Table, first_line
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """A table of two commits."""
+    for value in (1, 2):
+        write_deltalake(str(tmp_path / "t"), pa.table({"a": [value]}), mode="append")
+    return tmp_path / "t"
+
+
+def unreadable(path: Path, match: str) -> None:
+    with pytest.raises(StorageError, match=match) as refused:
+        Table.open(str(path))
+    assert refused.value.code == "TABLE_UNREADABLE"
+
+
+def test_an_empty_commit_is_no_commit(path: Path) -> None:
+    (path / commit_name(1)).write_bytes(b"")
+    unreadable(path, "the commit of version 1 is an empty file")
+    with pytest.raises(StorageError, match=r"version 1 of .* is damaged or empty"):
+        read_commits(str(path), 0, 1)
+
+
+def test_a_kept_handle_waits_for_an_empty_commit_to_be_put_back(path: Path) -> None:
+    table = Table.open(str(path))
+    write_deltalake(str(path), pa.table({"a": [3]}), mode="append")
+    whole = (path / commit_name(2)).read_bytes()
+    (path / commit_name(2)).write_bytes(b"")
+    for _ in range(2):
+        with pytest.raises(StorageError, match="the commit of version 2 is an empty file"):
+            table.refresh()
+    assert table.version == 1
+    (path / commit_name(2)).write_bytes(whole)
+    assert table.refresh() == 2
+    assert len(table.handle.file_uris()) == 3
+
+
+@pytest.mark.parametrize("content", [b"\0" * 50, b'{"add"', b"\xff\xfe", b"\n\n"])
+def test_a_commit_that_is_no_json_is_damaged(path: Path, content: bytes) -> None:
+    (path / commit_name(1)).write_bytes(content)
+    with pytest.raises(StorageError, match="damaged or empty") as refused:
+        read_commits(str(path), 0, 1)
+    assert refused.value.code == "TABLE_UNREADABLE"
+
+
+def test_what_the_disk_refuses_is_named(path: Path) -> None:
+    (path / commit_name(1)).unlink()
+    (path / commit_name(1)).mkdir()
+    with pytest.raises(StorageError, match="Is a directory") as refused:
+        read_commits(str(path), 0, 1)
+    assert refused.value.code == "TABLE_UNREADABLE"
+    shutil.rmtree(path / "_delta_log")
+    (path / "_delta_log").write_text("no folder")
+    unreadable(path, "Not a directory")
+
+
+def test_the_causes_of_an_error_are_told() -> None:
+    told = OSError("Kernel error\n\x1b[31m  ↳\x1b[0m Unable to open f\n  ↳ No such file\n\n   0: address")
+    assert first_line(told) == "Kernel error: Unable to open f: No such file"
