@@ -52,9 +52,9 @@ class Case:
     steps: tuple[Step, ...]
 
     @property
-    def needs_kill(self) -> bool:
-        """True when a step kills the engine, which must then run in a process of its own."""
-        return any(step.kind == "restart" and restart_of(step)[0] == "kill" for step in self.steps)
+    def ends(self) -> tuple[str, ...]:
+        """How each of its engines ends: one that is killed must run in a process of its own."""
+        return (*(restart_of(step)[0] for step in self.steps if step.kind == "restart"), "clean")
 
 
 def load(root: Path) -> list[Case]:

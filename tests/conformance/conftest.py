@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.conformance.cases import Case, load
-from tests.conformance.engines import ChildEngine, EngineFactory, LocalEngine
+from tests.conformance.engines import ChildEngine, Engine, EngineFactory, LocalEngine
 from tests.conformance.selection import cases_root, expected_failures, marks
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from datetime import datetime
     from pathlib import Path
 
     from pyspark.sql import SparkSession
@@ -30,12 +31,17 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 def start_engine(
     case: Case, tmp_path: Path, request: pytest.FixtureRequest
 ) -> Callable[[Path], EngineFactory]:
-    """Return what opens an engine on a lake: in this process, or in one that the case can kill."""
+    """Return what opens engines on a lake: in this process, or where the case kills one in its own."""
 
     def on(lake: Path) -> EngineFactory:
-        if case.needs_kill:
-            return lambda clock: ChildEngine(lake, clock, tmp_path / "engine.log")
+        ends = iter(case.ends)
         spark: SparkSession = request.getfixturevalue("spark")
-        return lambda clock: LocalEngine(lake, clock, spark)
+
+        def start(clock: datetime) -> Engine:
+            if next(ends) == "kill":
+                return ChildEngine(lake, clock, tmp_path / "engine.log")
+            return LocalEngine(lake, clock, spark)
+
+        return start
 
     return on

@@ -50,7 +50,6 @@ def run_case(case: Case, start: EngineFactory, lake: Path) -> None:
                     f"{place}\n{shown(step)}\n" + "\n".join([str(problem), *run.errors])
                 ) from None
     finally:
-        run.engine.kill() if case.needs_kill else run.engine.close()
         run.close()
 
 
@@ -62,6 +61,8 @@ class CaseRun:
         self.clock: datetime = case.clock
         self.engine: Engine = start(case.clock)
         self.errors: list[str] = []
+        self._ends = iter(case.ends)
+        self._end = next(self._ends)
         self._start = start
         self._lake = lake
         self._caught: Catcher | None = None
@@ -98,7 +99,8 @@ class CaseRun:
         return text.replace(CAUGHT, self._caught.url)
 
     def close(self) -> None:
-        """Let go of what the runner itself has opened."""
+        """End the engine, and let go of what the runner itself has opened."""
+        self.engine.kill() if self._end == "kill" else self.engine.close()
         if self._caught is not None:
             self._caught.close()
 
@@ -123,6 +125,7 @@ class CaseRun:
     def _restart(self, step: Step) -> None:
         mode, down_for = restart_of(step)
         self.engine.kill() if mode == "kill" else self.engine.close()
+        self._end = next(self._ends)
         if down_for is not None:
             self.clock += down_for
         self.engine = self._start(self.clock)

@@ -125,7 +125,7 @@ def test_every_step_reaches_the_engine(tmp_path: Path) -> None:
 
 
 def test_kill_kills(tmp_path: Path) -> None:
-    assert ran(tmp_path, "- restart: kill") == ["start 00:00:00", "kill", "start 00:00:00", "kill"]
+    assert ran(tmp_path, "- restart: kill") == ["start 00:00:00", "kill", "start 00:00:00", "close"]
 
 
 def test_expect_holds(tmp_path: Path) -> None:
