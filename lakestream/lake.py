@@ -136,7 +136,8 @@ class Lake:
     ``alarms`` tells when the clock makes something due, by the id of the stream or continuous query, as
     the last round left it: another object whenever it may have changed.
 
-    Raises LakeError LAKE_NOT_FOUND, LAKE_NOT_WRITABLE or LAKE_TOO_NEW.
+    Raises LakeError LAKE_NOT_FOUND, LAKE_NOT_WRITABLE or LAKE_TOO_NEW; for a session that cannot be computed
+    with PrerequisiteError SPARK_CONNECT or SparkGoneError SPARK_STOPPED.
     """
 
     def __init__(
@@ -150,6 +151,10 @@ class Lake:
         confirm: Callable[[str], bool] | None = None,
         watch: Watch | None = None,
     ) -> None:
+        if spark is not None:
+            from lakestream.storage.session import check_given
+
+            check_given(spark)
         self.clock: Clock = clock or SystemClock()
         self.database = DEFAULT_DATABASE
         self.alarms: Mapping[str, Alarm] = {}
@@ -212,6 +217,7 @@ class Lake:
     @property
     def _shared(self) -> SparkSession:
         """The session that users have: frames that leave the lake are of it."""
+        self._check_spark()
         if self._spark is None:
             from lakestream.storage.jars import say_so
             from lakestream.storage.session import adopt_session, spark_session
@@ -235,11 +241,12 @@ class Lake:
         return Lake(self.root, settings=self.settings, create=False, spark=session, confirm=confirm)
 
     def _check_spark(self) -> None:
-        """Raise SparkGoneError when Spark has ended since it was started."""
-        if self._spark is not None:
+        """Raise SparkGoneError when Spark has ended since it was started or given."""
+        spark = self._spark or self._given
+        if spark is not None:
             from lakestream.storage.session import check_spark_lives
 
-            check_spark_lives()
+            check_spark_lives(spark)
 
     @property
     def _notifier(self) -> Notifier:
@@ -568,10 +575,11 @@ class Lake:
     def _system_frame(self, spark: SparkSession, name: str) -> DataFrame:
         """Return a table of information_schema; the outbox may be large and stays where it is."""
         from lakestream.engine.information import EVENTS, Known, information
+        from lakestream.storage.session import frame_of
 
         if name.lower() == EVENTS:
             return self._outbox.frame(spark)
-        return spark.createDataFrame(information(Known(self._registry, self._deliveries, self._lags), name))
+        return frame_of(spark, information(Known(self._registry, self._deliveries, self._lags), name))
 
     def _lags(self) -> dict[str, int]:
         """Return how many commits of its source each stream has still to take."""

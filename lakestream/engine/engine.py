@@ -34,7 +34,7 @@ from lakestream.engine.state import GroupState
 from lakestream.engine.stream import Stream, compile_stream
 from lakestream.engine.tick import Tick, output_app
 from lakestream.engine.write import delete_output
-from lakestream.errors import LakestreamError, StatementError, StorageError, StreamError
+from lakestream.errors import LakestreamError, SparkGoneError, StatementError, StorageError, StreamError
 from lakestream.language import parse_statement
 from lakestream.language.model import CreateStream
 from lakestream.storage.delta import compact, read_commits
@@ -1004,13 +1004,16 @@ def as_failure(error: Exception) -> LakestreamError:
     from py4j.protocol import Py4JError, Py4JNetworkError
     from pyspark.errors import PySparkException
 
+    if isinstance(error, SparkGoneError):
+        raise error
     if isinstance(error, LakestreamError):
         return error
     if isinstance(error, ConnectionError | Py4JNetworkError):
-        check_spark_lives(_ENDING_SECONDS)
+        check_spark_lives(wait_seconds=_ENDING_SECONDS)
     if isinstance(error, OSError):
         return StorageError("IO_ERROR", str(error))
     if isinstance(error, PySparkException | Py4JError):
+        check_spark_lives()
         return StreamError("CALCULATION_FAILED", spark_message(error))
     _log.exception("a tick failed")
     return StreamError("INTERNAL", f"{type(error).__name__}: {error}", hint="this is a defect of lakestream")

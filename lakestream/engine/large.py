@@ -14,6 +14,7 @@ from lakestream.engine.points import by_columns, missing_series, type_of_spark
 from lakestream.language.iotdb.paths import ROOT
 from lakestream.language.names import quoted
 from lakestream.storage.delta import commit, lies_behind, read_spark, timestamp_literal
+from lakestream.storage.session import frame_of
 from lakestream.storage.tree import DEVICE, TIME
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ def _part(rows: DataFrame, placement: Placement) -> _Part:
         placed = rows.select(target.alias(DEVICE), TIME, *placement.columns)
     else:
         pairs = [(source, str(device)) for source, device in placement.devices.items()]
-        targets = rows.sparkSession.createDataFrame(pairs, f"{DEVICE} string, {_TARGET} string")
+        targets = frame_of(rows.sparkSession, pairs, f"{DEVICE} string, {_TARGET} string")
         named = rows.join(F.broadcast(targets), DEVICE)
         placed = named.select(F.col(_TARGET).alias(DEVICE), TIME, *placement.columns)
     # In the order of a small result's rows: new series are numbered by it.

@@ -24,6 +24,7 @@ from lakestream.storage.delta import (
     text_literal,
     timestamp_literal,
 )
+from lakestream.storage.session import frame_of
 from lakestream.storage.types import delta_field
 
 if TYPE_CHECKING:
@@ -213,7 +214,7 @@ class Outbox:
         """Return every event that is kept, for SQL; ``stream_name`` is the name of the stream."""
         table = self._opened()
         if table is None:
-            found = spark.createDataFrame([], ", ".join(f"{name} {kind}" for name, kind in COLUMNS.items()))
+            found = frame_of(spark, [], ", ".join(f"{name} {kind}" for name, kind in COLUMNS.items()))
         else:
             found = read_spark(spark, table, table.refresh())
         return found.withColumnRenamed("stream", "stream_name")

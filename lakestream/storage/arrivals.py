@@ -22,6 +22,7 @@ from lakestream.storage.datafiles import data_files, is_elsewhere
 from lakestream.storage.log import CommitInfo, WrittenFile, commit_name, read_commits
 from lakestream.storage.meant import meant_arrow, meant_spark
 from lakestream.storage.reading import align, opened, plain
+from lakestream.storage.session import frame_of
 from lakestream.storage.times import stored_columns
 
 if TYPE_CHECKING:
@@ -231,7 +232,7 @@ def _with_places(rows: DataFrame, placed: Sequence[_Placed], by_partition: Seque
             for name in by_partition
         },
     }
-    named = rows.sparkSession.createDataFrame(pa.table(values))
+    named = frame_of(rows.sparkSession, pa.table(values))
     joined = rows.join(F.broadcast(named), "file_name", "left")
     return joined.withColumn(POSITION, F.col("_ls_first") + F.col("row_index"))
 

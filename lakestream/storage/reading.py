@@ -12,6 +12,7 @@ from lakestream.storage import files
 from lakestream.storage.datafiles import data_files, has_plain_files
 from lakestream.storage.log import TIME_CUT_US
 from lakestream.storage.meant import meant_arrow, meant_spark
+from lakestream.storage.session import frame_of
 from lakestream.storage.table import Table, first_line
 from lakestream.storage.times import stored_columns
 
@@ -240,7 +241,7 @@ def arrow_frame(spark: SparkSession, rows: pa.Table) -> DataFrame:
 
     # PySpark takes no nested column that has not even an empty chunk.
     chunks = rows if rows.num_rows else rows.schema.empty_table()
-    return spark.createDataFrame(chunks, from_arrow_schema(rows.schema, prefer_timestamp_ntz=True))
+    return frame_of(spark, chunks, from_arrow_schema(rows.schema, prefer_timestamp_ntz=True))
 
 
 def read_spark(
@@ -318,7 +319,7 @@ def rows_of_files(
     schema = StructType.fromJson(json.loads(table.handle.schema().to_json()))
     chosen = StructType([schema[name] for name in stored_columns(table.time, columns)])
     paths = [files.join(table.path, name) for name in names]
-    rows = spark.read.schema(chosen).parquet(*paths) if paths else spark.createDataFrame([], chosen)
+    rows = spark.read.schema(chosen).parquet(*paths) if paths else frame_of(spark, [], chosen)
     return meant_spark(table, rows, columns)
 
 

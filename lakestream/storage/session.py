@@ -13,9 +13,10 @@ import os
 import shutil
 import subprocess
 import tempfile
+import threading
 from pathlib import Path
-from typing import TYPE_CHECKING
-from weakref import WeakKeyDictionary
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary, WeakSet
 
 from lakestream.errors import ConfigError, PrerequisiteError, SparkGoneError
 from lakestream.java import check_java
@@ -23,10 +24,10 @@ from lakestream.storage.archive import archive_beside
 from lakestream.storage.jars import check_spark, find_jars, say_so
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
-    from pyspark import SparkConf
-    from pyspark.sql import SparkSession
+    from pyspark import SparkConf, SparkContext
+    from pyspark.sql import DataFrame, SparkSession
 
     from lakestream.settings import Settings
     from lakestream.storage.jars import Watch
@@ -68,6 +69,9 @@ _OWN = {
 }
 """Further settings of a session that lakestream starts; ``spark_conf`` wins over each."""
 
+_NO_DELTA = ("[DATA_SOURCE_NOT_FOUND]", "[DELTA_CONFIGURE_SPARK_SESSION_WITH_EXTENSION_AND_CATALOG]")
+"""How Spark says that it lacks the jars of Delta Lake, or that the session is not set to use them."""
+
 _REFUSED = ("spark.sql.files.ignoreMissingFiles", "spark.sql.files.ignoreCorruptFiles")
 
 
@@ -76,13 +80,13 @@ def spark_session(settings: Settings, watch: Watch = say_so) -> SparkSession:
 
     An active session (a notebook's, a Databricks cluster's) is used through a child session, so that its own
     settings stay as they are. ``watch`` shows that jars are fetched. Raises PrerequisiteError
-    (SPARK_MISSING, JAVA_MISSING, JAVA_TOO_OLD, JARS_…, SPARK_NOT_STARTED) and ConfigError UNSAFE_SPARK_CONF.
+    (SPARK_MISSING, JAVA_MISSING, JAVA_TOO_OLD, JARS_…, SPARK_NOT_STARTED) and what adopt_session raises.
     """
     check_spark()
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
-    active = _beside(SparkSession.getActiveSession())
+    active = SparkSession.getActiveSession()
     # A thread of its own has no active session; the process may have one all the same.
     running = SparkContext._active_spark_context is not None  # noqa: SLF001 - nothing public tells
     if active is None and (running or "DATABRICKS_RUNTIME_VERSION" in os.environ):
@@ -94,8 +98,11 @@ def adopt_session(spark: SparkSession) -> SparkSession:
     """Return a session that computes as lakestream does: ``spark`` itself if it already does, else a child.
 
     The child shares catalog and cluster with ``spark`` and leaves its settings alone. Raises ConfigError
-    UNSAFE_SPARK_CONF when the session is set to pass over missing files, which would lose rows silently.
+    UNSAFE_SPARK_CONF when the session is set to pass over missing files, which would lose rows silently,
+    PrerequisiteError DELTA_NOT_CONFIGURED, and what check_given raises.
     """
+    check_given(spark)
+    _check_delta(spark)
     _refuse_silent_loss({key: spark.conf.get(key, "false") or "false" for key in _REFUSED})
     if all(spark.conf.get(key, None) == value for key, value in _MEANING.items()):
         return spark
@@ -115,9 +122,72 @@ def statement_session(spark: SparkSession) -> SparkSession:
 _FOR_STATEMENTS: WeakKeyDictionary[SparkSession, SparkSession] = WeakKeyDictionary()
 
 
-def _beside(active: SparkSession | None) -> SparkSession | None:
-    """Return the session beside which the active one runs statements: it becomes that by making frames."""
-    return next((users for users, own in _FOR_STATEMENTS.items() if own is active), active)
+def check_given(spark: SparkSession) -> None:
+    """Refuse a session that cannot be computed with: PrerequisiteError SPARK_CONNECT, SparkGoneError."""
+    if type(spark).__module__.startswith("pyspark.sql.connect"):
+        # Its frames look views up by name when they are run: those of a tick change in between.
+        raise PrerequisiteError(
+            "SPARK_CONNECT",
+            "the Spark session is a client of Spark Connect, whose Spark runs elsewhere",
+            hint="lakestream computes with the Spark of its own process: give such a session, or open the "
+            "lake without spark= in a process that has no Connect session, or go through its daemon",
+        )
+    check_spark_lives(spark)
+
+
+def _check_delta(spark: SparkSession) -> None:
+    """Raise PrerequisiteError DELTA_NOT_CONFIGURED when Spark says so; asked once per running Spark."""
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    if spark.sparkContext in _WITH_DELTA:
+        return
+    try:
+        spark.read.format("delta").load(str(Path(tempfile.gettempdir()) / "lakestream-no-such-table"))
+    except (PySparkException, Py4JError) as error:
+        if any(said in str(error) for said in _NO_DELTA):
+            raise PrerequisiteError(
+                "DELTA_NOT_CONFIGURED",
+                "the Spark session reads and writes no tables of Delta Lake",
+                hint="build it with delta.configure_spark_with_delta_pip(builder), with spark.sql.extensions="
+                f"{_OWN['spark.sql.extensions']} and spark.sql.catalog.spark_catalog="
+                f"{_OWN['spark.sql.catalog.spark_catalog']}",
+            ) from None
+    _WITH_DELTA.add(spark.sparkContext)
+
+
+_WITH_DELTA: WeakSet[SparkContext] = WeakSet()
+
+
+def frame_of(spark: SparkSession, rows: Any, schema: Any = None) -> DataFrame:  # noqa: ANN401 - as Spark's own
+    """Return rows as a DataFrame of a session; whichever session is the active one stays that.
+
+    ``createDataFrame`` makes its session the active one, which a user's next query would then run in.
+    """
+    with _ACTIVE, _same_active():
+        return spark.createDataFrame(rows, schema)
+
+
+_ACTIVE = threading.Lock()
+"""PySpark keeps the active session for the process, the JVM for each thread."""
+
+
+@contextlib.contextmanager
+def _same_active() -> Iterator[None]:
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
+    assert SparkContext._jvm is not None, "a session was given"  # noqa: SLF001 - nothing public sets the active one
+    sessions = SparkSession._get_j_spark_session_class(SparkContext._jvm)  # noqa: SLF001
+    kept, active = SparkSession._activeSession, sessions.getActiveSession()  # noqa: SLF001
+    try:
+        yield
+    finally:
+        SparkSession._activeSession = kept  # noqa: SLF001
+        if active.isDefined():
+            sessions.setActiveSession(active.get())
+        else:
+            sessions.clearActiveSession()
 
 
 def child_session(spark: SparkSession, settings: Mapping[str, str]) -> SparkSession:
@@ -128,23 +198,30 @@ def child_session(spark: SparkSession, settings: Mapping[str, str]) -> SparkSess
     return child
 
 
-def check_spark_lives(wait_seconds: float = 0) -> None:
-    """Raise SparkGoneError SPARK_DIED when the JVM that this process started has ended.
+def check_spark_lives(spark: SparkSession | None = None, wait_seconds: float = 0) -> None:
+    """Raise SparkGoneError when Spark has ended: SPARK_DIED by itself, SPARK_STOPPED by whoever has it.
 
-    After a lost connection it may take a moment to end: up to ``wait_seconds`` are waited for that.
+    That is the Spark of a session, without one that of the process. After a lost connection the JVM may take
+    a moment to end: up to ``wait_seconds`` are waited for that.
     """
     from pyspark import SparkContext
 
     process = getattr(SparkContext._gateway, "proc", None)  # noqa: SLF001 - nothing public tells
-    if process is None:
-        return
-    with contextlib.suppress(subprocess.TimeoutExpired):
-        process.wait(wait_seconds)
-    if process.returncode is not None:
+    if process is not None:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(wait_seconds)
+        if process.returncode is not None:
+            raise SparkGoneError(
+                "SPARK_DIED",
+                f"Spark's JVM (process {process.pid}) has ended with status {process.returncode}",
+                hint="nothing is lost: start again; driver_memory may be too small",
+            )
+    context = SparkContext._active_spark_context if spark is None else spark.sparkContext  # noqa: SLF001
+    if context is None or context._jsc is None:  # noqa: SLF001 - as above
         raise SparkGoneError(
-            "SPARK_DIED",
-            f"Spark's JVM (process {process.pid}) has ended with status {process.returncode}",
-            hint="nothing is lost: start again; driver_memory may be too small",
+            "SPARK_STOPPED",
+            "the Spark session has been stopped",
+            hint="nothing is lost: open the lake again, with a session that runs or without one",
         )
 
 

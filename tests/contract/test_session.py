@@ -7,15 +7,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 from pyspark.errors import AnalysisException
+from pyspark.sql import SparkSession
 
 from lakestream import Lake
 from lakestream.errors import ConfigError
-from lakestream.storage.session import adopt_session, spark_session, statement_session
+from lakestream.storage.session import adopt_session, frame_of, spark_session, statement_session
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    from pyspark.sql import SparkSession
 
     from lakestream.settings import Settings
 
@@ -25,7 +24,8 @@ pytestmark = pytest.mark.spark
 def test_the_process_has_one_session(spark: SparkSession, settings: Settings) -> None:
     assert spark_session(settings) is spark
     assert adopt_session(spark) is spark
-    statement_session(spark).createDataFrame([(1,)], "n INT")  # which makes that session the active one
+    frame_of(statement_session(spark), [(1,)], "n INT")
+    assert SparkSession.getActiveSession() is not statement_session(spark)
     assert spark_session(settings) is spark
 
 

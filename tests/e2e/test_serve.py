@@ -163,7 +163,9 @@ def taken_over(serve: Callable[..., Serving], first: Serving) -> Serving:
     return second
 
 
-def test_a_daemon_whose_spark_dies_says_so_and_ends(root: str, serve: Callable[..., Serving]) -> None:
+def test_a_daemon_whose_spark_dies_says_so_and_ends(
+    root: str, serve: Callable[..., Serving], tmp_path: Path
+) -> None:
     port = free_port()
     serving = serve(SERVER_TOKEN=TOKEN, CONNECT_PORT=str(port))
     serving.url()
@@ -171,7 +173,7 @@ def test_a_daemon_whose_spark_dies_says_so_and_ends(root: str, serve: Callable[.
     assert (refused.returncode, "TOKEN_NEEDED" in refused.stderr) == (1, True)
     shown = lakestream(root, "--output", "json", "sql", "SHOW STREAMS", SERVER_TOKEN=TOKEN)
     assert [row["name"] for row in json.loads(shown.stdout)["rows"]] == ["hourly"]
-    assert attached(port) == 3
+    assert attached(port, tmp_path / "beside") == 3
     os.kill(serving.jvm(), signal.SIGKILL)
     assert serving.process.wait(30) == 70
     assert "SPARK_DIED" in serving.log.read_text()
@@ -183,18 +185,39 @@ def free_port() -> int:
         return int(found.getsockname()[1])
 
 
-def attached(port: int) -> int:
-    """Return what a client of Spark Connect counts."""
-    script = (
-        "import sys; from pyspark.sql import SparkSession\n"
-        f"spark = SparkSession.builder.remote('sc://localhost:{port}/;token={TOKEN}').getOrCreate()\n"
-        "import time; began = time.monotonic()\n"
-        "while not spark.catalog.tableExists('main.power') and time.monotonic() < began + 60: time.sleep(1)\n"
-        "assert spark.sql('SELECT * FROM main.power').columns[0] == 'ts'\n"
-        "print(spark.range(3).count())"
-    )
+CLIENT = """
+import sys, time
+from pyspark.sql import SparkSession
+from lakestream import Lake
+from lakestream.errors import LakestreamError
+
+spark = SparkSession.builder.remote(sys.argv[1]).getOrCreate()
+until = time.monotonic() + 60
+while not spark.catalog.tableExists('main.power') and time.monotonic() < until:
+    time.sleep(1)
+assert spark.sql('SELECT * FROM main.power').columns[0] == 'ts'
+lake = Lake(sys.argv[2])
+for compute in (lambda: Lake(sys.argv[2], spark=spark), lambda: lake.spark):
+    try:
+        compute()
+        raise AssertionError
+    except LakestreamError as error:
+        assert error.code == 'SPARK_CONNECT'
+lake.sql('CREATE TABLE small (ts TIMESTAMP, n INT)')
+assert lake.insert('small', [{'ts': 0, 'n': 7}]) == 1
+print(spark.range(3).count())
+"""
+
+
+def attached(port: int, lake: Path) -> int:
+    """Return what a client of Spark Connect counts, which lakestream computes nothing with."""
+    address = f"sc://localhost:{port}/;token={TOKEN}"
     ran = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, check=False, timeout=120
+        [sys.executable, "-c", CLIENT, address, lake],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
     )
     assert ran.returncode == 0, ran.stderr
     return int(ran.stdout)
