@@ -63,7 +63,7 @@ def test_the_stream_of_a_notebook_shows_its_result(kernel: str, tmp_path: Path) 
     attached, created, ticks, table, means, holds = outputs(notebook)
     assert attached["text/html"].startswith("<p>attached ")
     assert created["text/html"] == "<p>created stream main.per_minute, writing main.minutes</p>"
-    assert ticks["text/plain"] == "[('main.per_minute', 7, 3)]"
+    assert ticks["text/plain"] == "[('history', 4, 1), ('changes', 3, 2)]"
     assert table["text/html"].startswith("<table><thead><tr><th>minute</th><th>n</th><th>mean</th></tr>")
     assert [table["text/html"].count(f"<td>{mean}</td>") for mean in (1.5, 4.0, 8.5)] == [1, 1, 1]
     assert "Timestamp('2025-01-01 00:02:00+0000', tz='UTC'): 8.5" in means["text/plain"]
