@@ -7,9 +7,11 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
 from lakestream import Lake
+from lakestream.engine.engine import as_failure
 from lakestream.errors import PrerequisiteError, SparkGoneError
 
 if TYPE_CHECKING:
@@ -107,6 +109,9 @@ def test_a_session_that_is_stopped_meanwhile_fails_no_stream(
             with pytest.raises(SparkGoneError) as caught:
                 use()
             assert caught.value.code == "SPARK_STOPPED"
+        for error in (caught.value, Py4JError("An error occurred")):  # in the middle of a round
+            with pytest.raises(SparkGoneError):
+                as_failure(error)
         assert [stream.status for stream in lake.streams()] == ["Running"]
         lake.close()
     assert lake.run().failed == []
