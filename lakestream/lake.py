@@ -136,8 +136,8 @@ class Lake:
     ``alarms`` tells when the clock makes something due, by the id of the stream or continuous query, as
     the last round left it: another object whenever it may have changed.
 
-    Raises LakeError LAKE_NOT_FOUND, LAKE_NOT_WRITABLE or LAKE_TOO_NEW; for a session that cannot be computed
-    with PrerequisiteError SPARK_CONNECT or SparkGoneError SPARK_STOPPED.
+    Raises LakeError LAKE_NOT_FOUND, LAKE_NOT_WRITABLE or LAKE_TOO_NEW; of a session that is given
+    PrerequisiteError SPARK_CONNECT or SparkGoneError SPARK_STOPPED.
     """
 
     def __init__(
