@@ -149,7 +149,8 @@ def _check_delta(spark: SparkSession) -> None:
             raise PrerequisiteError(
                 "DELTA_NOT_CONFIGURED",
                 "the Spark session reads and writes no tables of Delta Lake",
-                hint="build it with delta.configure_spark_with_delta_pip(builder), with spark.sql.extensions="
+                hint="build the first session of the process with "
+                "delta.configure_spark_with_delta_pip(builder), with spark.sql.extensions="
                 f"{_OWN['spark.sql.extensions']} and spark.sql.catalog.spark_catalog="
                 f"{_OWN['spark.sql.catalog.spark_catalog']}",
             ) from None
@@ -229,7 +230,7 @@ def _start(settings: Settings, watch: Watch) -> SparkSession:
     _refuse_silent_loss(settings.spark_conf)
     check_java()
     from py4j.protocol import Py4JError
-    from pyspark import SparkConf
+    from pyspark import SparkConf, SparkContext
     from pyspark.errors import PySparkException
     from pyspark.logger import PySparkLogger
     from pyspark.sql import SparkSession
@@ -245,6 +246,7 @@ def _start(settings: Settings, watch: Watch) -> SparkSession:
     conf = SparkConf(loadDefaults=False).setAll(
         list(_configuration(settings, scratch, find_jars(settings.jars, watch)).items())
     )
+    found = SparkContext._gateway is not None  # noqa: SLF001 - nothing public tells
     try:
         _launch(conf, log)
         spark = SparkSession.builder.config(conf=conf).getOrCreate()
@@ -253,6 +255,8 @@ def _start(settings: Settings, watch: Watch) -> SparkSession:
             "SPARK_NOT_STARTED", f"Spark did not start: {_reason(error, log)}", hint=f"its log is {log}"
         ) from error
     atexit.register(shutil.rmtree, scratch, ignore_errors=True)
+    if found:  # a JVM that somebody else has started takes no more jars
+        _check_delta(spark)
     return spark
 
 

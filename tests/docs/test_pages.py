@@ -44,6 +44,7 @@ def test_the_index_names_every_page() -> None:
     index = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
     linked = set(_LINK.findall(index))
     assert {page.name for page in (ROOT / "docs").glob("*.md")} - {"index.md"} <= linked
+    assert {f"notebooks/{path.name}" for path in (ROOT / "docs" / "notebooks").glob("*.ipynb")} <= linked
     clauses = set(_LINK.findall((ROOT / "docs" / "streams.md").read_text(encoding="utf-8")))
     assert {f"streams/{page.name}" for page in (ROOT / "docs" / "streams").glob("*.md")} <= clauses
 
