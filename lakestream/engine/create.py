@@ -297,8 +297,8 @@ def analyse(spark: SparkSession, stream: Stream) -> tuple[Stream, list[str], lis
         f"SELECT 0L AS gid{groups}, 0L AS v, 0L AS first, {ranges} AS fires, {ranges} AS again, "
         f"0L AS newest, 0L AS k, 0L AS c, 0L AS low, 0L AS high, 0L AS after, false AS opening WHERE false"
     ).createOrReplaceTempView(FIRED)
-    spark.sql(stream.windows_sql(FIRED, 0)).createOrReplaceTempView(WINDOWS)
     spark.sql(stream.rows_sql(CHANGED, None, None)).createOrReplaceTempView(ROWS)
+    spark.sql(stream.windows_sql(FIRED, 0)).createOrReplaceTempView(WINDOWS)
     _check_trigger(spark, stream)
     fill = stream.definition.options.fill
     typed = stream

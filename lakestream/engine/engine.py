@@ -27,6 +27,7 @@ from lakestream.engine.readmission import ANEW, anew
 from lakestream.engine.recalculate import PartRun, is_reached
 from lakestream.engine.refused import spark_message
 from lakestream.engine.relations import history_of, skipped_of
+from lakestream.engine.replay import goes_by_ticks
 from lakestream.engine.resync import Resync
 from lakestream.engine.retries import Retries, may_pass
 from lakestream.engine.sharing import Member, Sharing, of_one_shape, shape_of
@@ -761,7 +762,7 @@ class Engine:
 
     def _ticked(self, running: _Running, plan: TickPlan, updated: pa.Table | None = None) -> _Done:
         """Run a tick up to the commit of its output; ``updated`` is what its update query gave, if known."""
-        started = self.meter.monotonic()
+        started, landed = self.meter.monotonic(), True
         try:
             output = self._output(running)
             landed = self._has_landed(running, plan, output)
@@ -770,9 +771,27 @@ class Engine:
             outcome = tick.run()
         except Exception as error:  # noqa: BLE001 - a stream that fails must not stop its neighbours
             failure = as_failure(error)
+            if failure.code == "TOO_MANY_WINDOWS" and not landed:
+                self._withdraw(running, plan)
             self._fail(running.record, failure)
             return _Done(running, plan, None, self.meter.monotonic() - started, failure.message)
         return _Done(running, plan, outcome, self.meter.monotonic() - started)
+
+    def _withdraw(self, running: _Running, plan: TickPlan) -> None:
+        """Let a tick be over that has written nothing: what it was to take is planned anew, as it is then.
+
+        So a row that is deleted leads back. Where policies judge commit by commit, it does not.
+        """
+        stream = running.stream
+        by_ticks = stream.fires_early or goes_by_ticks(stream) or stream.cut is not None
+        if plan.kind != "changes" or not stream.exact or by_ticks:
+            return
+        _, progress = self.registry.last(plan.uuid)
+        extra = {**(progress.extra if progress else {}), "kind": "withdrawn"}
+        now_us = to_micros(self.meter.now())
+        self.registry.write_progress(
+            [Progress(plan.uuid, plan.tick, plan.after, finished_us=now_us, extra=extra)]
+        )
 
     def _record(self, done: Sequence[_Done]) -> list[TickReport]:
         """Record ticks that were run, in one commit."""

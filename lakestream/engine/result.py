@@ -7,6 +7,7 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 from lakestream.errors import PrerequisiteError
+from lakestream.storage.times import values_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -68,10 +69,13 @@ class Result:
         )
 
     def fetchall(self) -> list[tuple[Any, ...]]:
-        """Return all rows as tuples, in the order of ``columns``."""
+        """Return all rows as tuples, in the order of ``columns``.
+
+        Python's datetime ends with the years 1 and 9999: a column with times beyond them is one of texts.
+        """
         if self._arrow is None:
             return list(self._rows)
-        return list(zip(*(column.to_pylist() for column in self._arrow.columns), strict=True))
+        return list(zip(*map(values_of, self._arrow.columns), strict=True))
 
     def to_arrow(self) -> pa.Table:
         """Return the rows as an Arrow table."""

@@ -105,22 +105,31 @@ class Sharing:
     limit: int
 
     def run(self, members: Sequence[Member]) -> dict[str, pa.Table]:
-        """Return by stream what its own update query would give; ``members`` are of one shape."""
+        """Return by stream what its own update query would give; ``members`` are of one shape.
+
+        Nothing where the changed rows do not travel as Arrow.
+        """
         rows = self._register_changes(members)
+        if rows is None:
+            return {}
         at_once = max(2, MAX_ROWS // max(1, rows))
         found: dict[str, pa.Table] = {}
         for first in range(0, len(members), at_once):
             found |= self._updated(members[first : first + at_once])
         return found
 
-    def _register_changes(self, members: Sequence[Member]) -> int:
-        """Register the changed rows with the columns that any of the streams needs; return their number."""
+    def _register_changes(self, members: Sequence[Member]) -> int | None:
+        """Register the changed rows with the columns that any of the streams needs; return their number.
+
+        None where delta-rs does not read them as they are.
+        """
         first, source = members[0], members[0].stream.source.info
         wanted = {name for member in members for name in member.stream.changed_columns}
         columns = [column.name for column in source.columns if column.name in wanted]
         plan, transport = first.plan, ArrowTransport(self.spark, self.tables)
         kept = transport.appended(source.path, plan.after, plan.upto, columns, versions=False)
-        assert kept.rows is not None  # it travels as Arrow
+        if kept.rows is None:
+            return None
         kept.frame.createOrReplaceTempView(CHANGED)
         return int(kept.rows.num_rows)
 

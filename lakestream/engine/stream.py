@@ -757,10 +757,12 @@ class Stream:
             f"_commit_version AS _ls_v, {POSITION} AS _ls_p FROM {rows} WHERE {self.admitted()}"
         )
 
-    def windows_sql(self, fired: str, clock_us: int, *, opens: bool = True) -> str:
+    def windows_sql(self, fired: str, clock_us: int, *, opens: bool = True, wide: bool = True) -> str:
         """Return SQL of the windows to compute with their placeholders, from a detection result.
 
-        ``opens``: of windows that compute when they open, those that are not closed do so now.
+        ``opens``: of windows that compute when they open, those that are not closed do so now. ``wide``:
+        some of its ranges may have very many windows; where only those with rows count, they are known by
+        the rows, which are registered.
         """
         if self.is_periodic:
             return self._periods_sql(fired)
@@ -778,11 +780,17 @@ class Stream:
         if "_tlocaltime" in self.calculation.used:
             # Only then: a literal that changes with every tick makes Spark compile its code anew.
             marks += f", {clock_us * 1000}L AS _tlocaltime"
+        rows = self.counting_rows if wide else ""
         return (
             f"SELECT gid AS _ls_gid, k AS _ls_k, c AS _ls_c{groups}, {self.grid.low(k, first)} AS _ls_low, "
             f"{self.grid.high(k, first)} AS _ls_high{marks}, gid AS _tgrpid "
-            f"FROM ({self.detection.windows_sql(fired, newest=bool(opening))})"
+            f"FROM ({self.detection.windows_sql(fired, newest=bool(opening), rows=rows)})"
         )
+
+    @property
+    def counting_rows(self) -> str:
+        """The relation of the rows that windows have to hold to count; empty where those without do too."""
+        return ROWS if self.definition.options.ignore_nodata else ""
 
     def _opening(self) -> str:
         """Return SQL that is true for a window that opens, over its number, newest and first of its group."""

@@ -46,6 +46,7 @@ from lakestream.language.names import quoted
 from lakestream.storage.delta import capabilities, rows_between
 from lakestream.storage.reading import arrow_frame
 from lakestream.storage.types import types_of
+from lakestream.triggers.detect import WIDE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -315,7 +316,6 @@ class Tick:
             windows = ", ".join(f"({gid}L, {k}L, {k}L)" for gid, k in self.plan.extra["windows"])
             ranges = f"SELECT * FROM VALUES {windows} AS t(gid, a, b)"
         self._fire(self.stream.fired_sql(STATE, self.plan.upto, ranges))
-        self._check_windows(0 if self.stream.definition.options.ignore_nodata else self.outcome.windows)
 
     def _fire_again(self, part: Part | None) -> None:
         """Let all windows of a part fire that have fired."""
@@ -359,6 +359,7 @@ class Tick:
         summary = self._summed(fired)
         self._settled, self._spans = True, _spans_of(summary)
         self.outcome = Outcome(self.state, windows=_total(summary, "windows"))
+        self._check_windows(self.outcome.windows)
 
     @property
     def _is_idle(self) -> bool:
@@ -459,7 +460,7 @@ class Tick:
         summary = self._summed(fired)
         names = ("rows", "late", "windows", "again", "gone")
         counted = {name: _total(summary, name) for name in names}
-        self._check_windows(0 if stream.definition.options.ignore_nodata else counted["windows"])
+        self._check_windows(counted["windows"])
         touched = summary.select(["gid", *stream.group_columns, "first", "newest"])
         self.outcome = Outcome(
             GroupState(self.state.updated(touched).rows),
@@ -504,7 +505,7 @@ class Tick:
         if may_pass and self._passes(changes):
             return
         found = cutting.run(changes)
-        self._check_windows(found.fired.num_rows)
+        check_windows(found.fired.num_rows, self.max_windows)
         self._take_cut(found)
 
     def _passes(self, changes: pa.Table | None) -> bool:
@@ -512,7 +513,7 @@ class Tick:
         passed = None if changes is None else self._passing.run(changes)
         if passed is None:
             return False
-        self._check_windows(passed.windows)
+        check_windows(passed.windows, self.max_windows)
         self._take_passed(passed, changes)
         return True
 
@@ -584,18 +585,31 @@ class Tick:
         return self.spark.sql(summary_sql(FIRED, groups)).toArrow()
 
     def _check_windows(self, count: int) -> None:
-        check_windows(count, self.max_windows)
+        """Raise StreamError TOO_MANY_WINDOWS, unless only windows with rows count: a row makes few."""
+        if not self.stream.counting_rows:
+            check_windows(count, self.max_windows)
 
     def _rewritten(self, counted: Mapping[str, int]) -> list[pa.Table]:
         """Return group and start of the windows whose old rows go."""
         found = []
         if counted["again"]:
-            k = self.stream.detection.windows_sql(FIRED)
-            low = self.stream.grid.low("k", "first")
-            found.append(self.spark.sql(f"SELECT gid, {low} AS low FROM ({k}) WHERE again").toArrow())
+            found.append(self.spark.sql(self.stream.detection.again_sql(FIRED)).toArrow())
         if counted["gone"]:
-            found.append(self.spark.sql(self.stream.detection.gone_sql(FIRED)).toArrow())
+            gone = self.spark.sql(self.stream.detection.gone_sql(FIRED)).toArrow()
+            found += [gone.filter(gone["high"].is_null()).drop_columns(["high"]), *self._widely_gone(gone)]
         return found
+
+    def _widely_gone(self, gone: pa.Table) -> list[pa.Table]:
+        """Return the windows of wide ranges that are no more, as far as the output has them."""
+        import pyarrow as pa
+
+        ranges = gone.filter(gone["high"].is_valid()).to_pylist()
+        if not ranges or not self.target.shape.provenance:
+            return []
+        part = Part(groups=tuple((row["gid"], row["low"], row["high"] + 1) for row in ranges))
+        there = windows_of_part(self.tables.open(self.target.info.path), self.target, part)
+        gids, lows = [gid for gid, *_ in there], [low for _, low, _ in there]
+        return [pa.table({"gid": pa.array(gids, pa.int64()), "low": pa.array(lows, pa.int64())})]
 
     # --- computing windows from rows ---
 
@@ -603,13 +617,14 @@ class Tick:
         """Register the rows of the span that fires, and the other tables at the plan's versions."""
         if not self._spans:
             return
-        # What MAX_DELAY has computed is as at a closing (TDengine).
-        windows = self.stream.windows_sql(FIRED, self.plan.clock_us, opens=self.plan.kind != DELAY)
-        self.spark.sql(windows).createOrReplaceTempView(WINDOWS)
         if stage.rows is not None and self._settled:
             self.relations.rows_at(self.plan.upto, self._spans)
         elif stage.rows is not None:
             self.relations.rows_as_changed(self._spans)
+        # What MAX_DELAY has computed is as at a closing (TDengine).
+        opens, wide = self.plan.kind != DELAY, self.outcome.windows > WIDE
+        windows = self.stream.windows_sql(FIRED, self.plan.clock_us, opens=opens, wide=wide)
+        self.spark.sql(windows).createOrReplaceTempView(WINDOWS)
         self.relations.tables_read(self._spans)
 
     def _compute(self, stage: Compute) -> None:

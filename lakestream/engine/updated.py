@@ -112,8 +112,9 @@ def check_windows(count: int, most: int) -> None:
         raise StreamError(
             "TOO_MANY_WINDOWS",
             f"one tick would make {count:,} windows fire, more than {most:,}",
-            hint="a row far in the future, or in the past? delete it and resynchronise "
-            "(RECALCULATE STREAM … RESYNC), or raise the setting max_windows_per_tick",
+            hint="a row far in the future, or in the past? delete it, then START STREAM where the stream is "
+            "EXACT and its history is taken, else RECALCULATE STREAM … RESYNC; or raise the setting "
+            "max_windows_per_tick, then START STREAM",
         )
 
 

@@ -395,19 +395,19 @@ class Verifier:
         return 0
 
     def _expected(self) -> DataFrame:
+        if needs_rows(self.stream):
+            self.spark.sql(self.stream.rows_sql(CHANGED, None, None)).createOrReplaceTempView(ROWS)
         windows = self.stream.windows_sql(FIRED, 0)
         if self._first_rows is not None:
             # Deletes may have moved a group's first row: windows before it are gone, unless recalculated.
             arrow_frame(self.spark, self._first_rows).coalesce(1).createOrReplaceTempView(GROUPS)
-            again = self.stream.detection.windows_sql(_RECALCULATED)
+            again = self.stream.detection.windows_sql(_RECALCULATED, rows=self.stream.counting_rows)
             windows = (
                 f"SELECT w.* FROM ({windows}) w JOIN {GROUPS} g ON g.gid = w._ls_gid "
                 f"LEFT JOIN ({again}) r ON r.gid = w._ls_gid AND r.k = w._ls_k "
                 f"WHERE w._ls_high > g.first OR r.k IS NOT NULL"
             )
         self.spark.sql(windows).createOrReplaceTempView(WINDOWS)
-        if needs_rows(self.stream):
-            self.spark.sql(self.stream.rows_sql(CHANGED, None, None)).createOrReplaceTempView(ROWS)
         for read in self.stream.calculation.reads:
             info = self.stream.tables[read.relation.key]
             own = info.path == self.stream.source.info.path

@@ -20,7 +20,7 @@ from lakestream.storage.delta import (
     time_range,
     timestamp_literal,
 )
-from lakestream.storage.reading import arrow_frame, instant_literal
+from lakestream.storage.reading import among, arrow_frame, instant_literal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -242,10 +242,7 @@ def _windows_predicate(places: Provenance, windows: Sequence[tuple[int, int]]) -
     by_group: dict[int, set[int]] = {}
     for gid, low in windows:
         by_group.setdefault(gid, set()).add(low)
-    return " OR ".join(
-        f"({group} = {gid} AND {start} IN ({', '.join(instant_literal(low) for low in sorted(lows))}))"
-        for gid, lows in by_group.items()
-    )
+    return " OR ".join(f"({group} = {gid} AND {among(start, lows)})" for gid, lows in by_group.items())
 
 
 def _keys_predicate(target: Target, rows: pa.Table) -> str:
@@ -265,7 +262,7 @@ def _keys_predicate(target: Target, rows: pa.Table) -> str:
         "("
         + " AND ".join(
             [
-                f"{name} IN ({', '.join(instant_literal(value) for value in sorted(lows))})",
+                among(name, lows),
                 *(_equals(column, value) for column, value in zip(others, rest, strict=True)),
             ]
         )

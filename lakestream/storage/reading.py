@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from lakestream.errors import LakestreamError, StorageError
@@ -14,18 +13,16 @@ from lakestream.storage.log import TIME_CUT_US
 from lakestream.storage.meant import meant_arrow, meant_spark
 from lakestream.storage.session import frame_of
 from lakestream.storage.table import Table, first_line
-from lakestream.storage.times import stored_columns
+from lakestream.storage.times import iso, stored_columns
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     import pyarrow as pa
     from deltalake import DeltaTable
     from pyspark.sql import DataFrame, SparkSession
 
     from lakestream.storage.times import ReadTime
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 _FEW_FILES = 1_000
 
@@ -44,8 +41,7 @@ def timestamp_literal(micros: int) -> str:
     >>> timestamp_literal(1_500_000)
     "'1970-01-01T00:00:01.500000Z'"
     """
-    moment = (_EPOCH + timedelta(microseconds=micros)).replace(tzinfo=None)
-    return f"'{moment.isoformat(timespec='microseconds')}Z'"
+    return f"'{iso(micros)}Z'"
 
 
 def instant_literal(micros: int) -> str:
@@ -53,10 +49,22 @@ def instant_literal(micros: int) -> str:
 
     What its nanoseconds reach is as in :func:`timestamp_literal`, by which files are skipped.
     """
-    literal = timestamp_literal(micros)
     if _OLDEST <= micros <= _NEWEST:
-        return literal
-    return f"arrow_cast({literal}, 'Timestamp(Microsecond, Some(\"UTC\"))')"
+        return timestamp_literal(micros)
+    return f"arrow_cast({micros}, 'Timestamp(Microsecond, Some(\"UTC\"))')"
+
+
+def among(time: str, instants: Iterable[int]) -> str:
+    """Return a condition in delta-rs's SQL that holds for times that are one of some instants (µs).
+
+    ``time`` is SQL. Instants that its nanoseconds do not reach are listed apart: delta-rs takes all of one
+    list for the type of the first.
+    """
+    listed = sorted(instants)
+    near = [instant for instant in listed if _OLDEST <= instant <= _NEWEST]
+    far = [instant for instant in listed if not _OLDEST <= instant <= _NEWEST]
+    lists = [", ".join(map(instant_literal, part)) for part in (near, far) if part]
+    return "(" + " OR ".join(f"{time} IN ({part})" for part in lists) + ")"
 
 
 def text_literal(text: str) -> str:

@@ -27,6 +27,42 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _DAY_US = 86_400_000_000
 _MOST = 2**63 - 1
 
+_ERA_YEARS, _ERA_US = 400, 146_097 * _DAY_US
+"""After as many years the calendar comes again."""
+_LAST_YEAR = 9999
+
+
+def iso(micros: int) -> str:
+    """Return microseconds since 1970 UTC as text; a year before 0 or after 9999 has a sign (ISO 8601).
+
+    >>> iso(1_500_000)
+    '1970-01-01T00:00:01.500000'
+    """
+    eras, within = divmod(micros, _ERA_US)
+    moment = (_EPOCH + timedelta(microseconds=within)).replace(tzinfo=None)
+    year = moment.year + _ERA_YEARS * eras
+    written = f"{year:04}" if 0 <= year <= _LAST_YEAR else f"{year:+05}"
+    return f"{written}{moment.isoformat(timespec='microseconds')[4:]}"
+
+
+def values_of(column: pa.ChunkedArray) -> list[Any]:
+    """Return the values of a column as Python has them: times as text where one is beyond its years."""
+    try:
+        found: list[Any] = column.to_pylist()
+    except (OverflowError, ValueError):
+        found = [_value_of(value) for value in column]
+    return found
+
+
+def _value_of(value: Any) -> Any:  # noqa: ANN401 - a value of Arrow's, of any type
+    import pyarrow as pa
+
+    if pa.types.is_struct(value.type) and value.is_valid:
+        return {name: _value_of(field) for name, field in value.items()}
+    if pa.types.is_timestamp(value.type):
+        return value.cast(pa.string()).as_py()
+    return value.as_py()
+
 
 class Part(NamedTuple):
     """What a time is made of: a column, and the fields behind it that lead into a struct; its type."""
@@ -143,10 +179,10 @@ class ReadTime:
 
     def _local(self, micros: int) -> str:
         """Return a literal that is a day off: no zone is so far from UTC."""
-        moment = _EPOCH + timedelta(microseconds=micros)
+        date, _, clock = iso(micros).partition("T")
         if self.kind == "date":
-            return f"'{moment.date().isoformat()}'"
-        return f"'{moment.isoformat()[:19]}{'Z' if self.kind == 'timestamp' else ''}'"
+            return f"'{date}'"
+        return f"'{date}T{clock[:8]}{'Z' if self.kind == 'timestamp' else ''}'"
 
     def widened(self, values: pa.ChunkedArray, sign: int) -> pa.ChunkedArray:
         """Return the least (``sign`` -1) or greatest values of files as µs that no row of them is beyond."""

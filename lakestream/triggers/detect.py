@@ -25,6 +25,9 @@ from typing import TYPE_CHECKING, Literal
 if TYPE_CHECKING:
     from lakestream.triggers.grid import Grid
 
+WIDE = 10_000
+"""Windows of a range that are listed one by one though only those with rows count."""
+
 STATE_COMMIT = -1
 """The commit number under which the state before the tick takes part."""
 
@@ -35,24 +38,58 @@ class _Firings:
     grid: Grid
     groups: tuple[str, ...]
 
-    def windows_sql(self, fired: str, *, newest: bool = False) -> str:
+    def windows_sql(self, fired: str, *, newest: bool = False, rows: str = "") -> str:
         """Return the SQL that lists the windows to compute, once each, from a detection result.
 
-        The result: gid, group columns, k BIGINT, c BIGINT (the commit that fired it last), first,
-        again (BOOLEAN: it had fired before); with ``newest`` that of the group too.
+        ``rows`` is a relation (_ls_gid BIGINT, _ls_ts BIGINT µs) where only windows with rows count: of a
+        wide range those alone are listed. The result: gid, group columns, k BIGINT, c BIGINT (the commit
+        that fired it last), first, again (BOOLEAN: it had fired before); with ``newest`` that of the group.
         """
+        ranges = [self._listed("fires", "false", rows), self._listed("again", "true", rows)]
+        if rows:
+            ranges += [self._held("fires", "false", rows), self._held("again", "true", rows)]
         return _WINDOWS.format(
-            fired=fired,
-            newest=", newest" if newest else "",
+            ranges=" UNION ALL ".join(ranges).format(
+                fired=fired,
+                newest=", newest" if newest else "",
+                groups="".join(f", {name}" for name in self.groups),
+            ),
             max_newest=", max(newest) AS newest" if newest else "",
-            groups="".join(f", {name}" for name in self.groups),
             any_groups="".join(f", any_value({name}) AS {name}" for name in self.groups),
             exists=self.grid.exists("k"),
         )
 
+    @staticmethod
+    def _listed(ranges: str, again: str, rows: str) -> str:
+        """Return SQL of the numbers of ranges, one by one; with ``rows`` of those that are not wide."""
+        narrow = f"filter({ranges}, r -> r.b - r.a < {WIDE}L)" if rows else ranges
+        numbers = f"explode(flatten(transform({narrow}, r -> sequence(r.a, r.b))))"
+        return f"SELECT gid{{groups}}, v, first{{newest}}, {again} AS again, {numbers} AS k FROM {{fired}}"
+
+    def _held(self, ranges: str, again: str, rows: str) -> str:
+        """Return SQL of the numbers of wide ranges that hold rows."""
+        wide = f"inline(filter({ranges}, r -> r.b - r.a >= {WIDE}L)) AS (a, b)"
+        grid, at = self.grid, ("_ls_ts", "first")
+        return (
+            f"SELECT gid{{groups}}, v, first{{newest}}, {again} AS again, k FROM ("
+            f"SELECT f.*, {grid.holding(*at)} AS k FROM ("
+            f"SELECT gid{{groups}}, v, first{{newest}}, {wide} FROM {{fired}}) f "
+            f"JOIN (SELECT _ls_gid, _ls_ts FROM {rows}) r ON r._ls_gid = f.gid "
+            f"WHERE _ls_ts >= {grid.low('a', 'first')} AND _ls_ts < {grid.high('b', 'first')} "
+            f"AND {grid.ended(*at)} < {grid.begun(*at)}) WHERE k BETWEEN a AND b"
+        )
+
+    def again_sql(self, fired: str) -> str:
+        """Return the SQL that lists the windows that had fired and fire again: gid, low BIGINT µs."""
+        return _AGAIN.format(fired=fired, low=self.grid.low("k", "first"))
+
     def gone_sql(self, fired: str) -> str:
-        """Return the SQL that lists the windows that are no more: gid, low BIGINT µs."""
-        return _GONE.format(fired=fired, low=self.grid.low("k", "first_gone"))
+        """Return the SQL that lists the windows that are no more: gid, low BIGINT µs, high.
+
+        ``high`` is NULL but for a wide range, of which it is the start of the last window.
+        """
+        low, high = (self.grid.low(f"r.{end}", "first_gone") for end in "ab")
+        return _GONE.format(fired=fired, wide=WIDE, low=low, high=high)
 
 
 @dataclass(frozen=True)
@@ -317,19 +354,18 @@ FROM spans
 
 _WINDOWS = """
 SELECT gid{any_groups}, k, max(v) AS c, min(first) AS first, bool_or(again) AS again{max_newest}
-FROM (
-  SELECT gid{groups}, v, first{newest}, false AS again,
-    explode(flatten(transform(fires, r -> sequence(r.a, r.b)))) AS k
-  FROM {fired}
-  UNION ALL
-  SELECT gid{groups}, v, first{newest}, true AS again,
-    explode(flatten(transform(again, r -> sequence(r.a, r.b)))) AS k
-  FROM {fired}
-) WHERE {exists} GROUP BY gid, k
+FROM ({ranges}) WHERE {exists} GROUP BY gid, k
+"""
+
+_AGAIN = """
+SELECT DISTINCT gid, {low} AS low FROM (
+  SELECT gid, first, explode(flatten(transform(again, r -> sequence(r.a, r.b)))) AS k FROM {fired}
+)
 """
 
 _GONE = """
-SELECT gid, {low} AS low FROM (
-  SELECT gid, first_gone, explode(flatten(transform(gone, r -> sequence(r.a, r.b)))) AS k FROM {fired}
+SELECT gid, {low} AS low, CASE WHEN r.b > r.a THEN {high} END AS high FROM (
+  SELECT gid, first_gone, explode(flatten(transform(gone, r -> CASE WHEN r.b - r.a >= {wide}L THEN array(r)
+    ELSE transform(sequence(r.a, r.b), k -> struct(k AS a, k AS b)) END))) AS r FROM {fired}
 )
 """
