@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from lakestream.engine.event_times import EventTimes
     from lakestream.engine.frames import ArrowStream
     from lakestream.engine.maintenance import Maintained
+    from lakestream.engine.migration import Migrated
     from lakestream.engine.notifier import Notifier
     from lakestream.engine.observe import Event, Lineage, Outline, Outlines, Run
     from lakestream.engine.tree import TreeEngine
@@ -1126,6 +1127,20 @@ class Lake:
             if on_table is not None:
                 on_table(table)
         return done
+
+    def migrate(self, *streams: str, dry_run: bool = False) -> list[Migrated]:
+        """Write outputs that earlier versions made anew in the layout of new ones: of streams, or of all.
+
+        Returns what became of each, with a dry run what would. The rows are the same, and their streams and
+        those that read them go on. What stays as it is, is named with the reason.
+        """
+        from lakestream.engine.migration import Migration
+
+        records = [self._stream_named(name) for name in streams] or self._registry.streams()
+        migration = Migration(
+            self._catalog, self._registry, lambda: self._session, lambda: self._writing("migrate"), dry_run
+        )
+        return list(migration.run(records))
 
     # --- looking at streams ---
 

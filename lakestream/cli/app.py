@@ -15,6 +15,7 @@ from lakestream.cli.job_commands import job
 from lakestream.cli.lake_commands import init, show, status
 from lakestream.cli.log_commands import events, logs
 from lakestream.cli.maintain_command import maintain
+from lakestream.cli.migrate_command import migrate
 from lakestream.cli.recalculate_command import recalculate
 from lakestream.cli.run_command import run
 from lakestream.cli.serve_command import serve
@@ -94,6 +95,7 @@ for _command in (
     stop,
     drop,
     maintain,
+    migrate,
     job,
     doctor,
     config,

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from lakestream.engine.names import TBNAME, names_used
 from lakestream.errors import StatementError, StorageError, StreamError
+from lakestream.output.columns import FLAT
 from lakestream.storage.delta import read_commits
 from lakestream.storage.types import ddl
 
@@ -59,7 +60,8 @@ def check_columns(stream: Stream, source: Table, after: int, commits: Sequence[C
     names = names_used(stream.definition)
     always = {TBNAME, stream.source.info.time_column, *stream.source.info.key}
     used: list[tuple[str, ...]]
-    used = [(name,) for name in before if names is None or name in always or name.lower() in names]
+    theirs = [name for name in before if name not in FLAT.types]
+    used = [(name,) for name in theirs if names is None or name in always or name.lower() in names]
     time = stream.source.info.read_time
     used += [part.path for part in time.parts] if time is not None else []
     for commit in changing:

@@ -217,6 +217,12 @@ def _refuse_layout(layout: OutputLayout, names: Sequence[str]) -> None:
             )
 
 
+def columns_of(shape: OutputShape) -> list[Column]:
+    """Return the columns of a table of that shape."""
+    own = [Column(column.name, column.type, column.comment, is_tag=column.is_tag) for column in shape.columns]
+    return [*own, *(Column(name, kind) for name, kind in shape.places.types.items())]
+
+
 def create_output(
     catalog: Catalog,
     definition: StreamDefinition,
@@ -225,22 +231,17 @@ def create_output(
     spark: Callable[[], SparkSession],
 ) -> TableInfo:
     """Make the output table of a stream; raises StorageError CREATE_FAILED and leaves nothing then."""
-    columns = [
-        Column(column.name, column.type, column.comment, is_tag=column.is_tag) for column in shape.columns
-    ]
-    provenance = shape.places.types
-    columns += [Column(name, kind) for name, kind in provenance.items()]
     output = definition.output
     times = [column.name for column in shape.columns if column.type == "timestamp"]
     layout = definition.layout
     info = catalog.create_table(
         output.database or definition.name.database or "",
         output.name if definition.stores else writer,
-        columns,
+        columns_of(shape),
         kind="output",
         time_column=times[0] if times else "",
         key=shape.key,
-        hidden=tuple(provenance),
+        hidden=tuple(shape.places.types),
         writer=writer,
         partitioned_by=_spelled(shape, layout.partitioned_by),
         location=layout.location,

@@ -75,6 +75,13 @@ class Provenance:
             return f"named_struct('start', {start}, 'end', {end}, 'group', _ls_gid) AS {self.column}"
         return f"_ls_gid AS {self.group}, {start} AS {self.start}, {end} AS {self.end}"
 
+    def taken_from(self, other: Provenance) -> str:
+        """Return the columns as items of a select list over a table that has the other's."""
+        return (
+            f"named_struct('start', {other.start}, 'end', {other.end}, 'group', {other.group}) "
+            f"AS {self.column}"
+        )
+
     def windows(self, rows: pa.Table) -> list[tuple[int, int]]:
         """Return what names the window of each row: its group and its start in µs."""
         groups = self._values(rows, "group").to_pylist()

@@ -435,6 +435,18 @@ class Catalog:
             handle.handle.alter.add_columns([delta_field(column.name, column.type, column.comment)])
         return self.table(database, name)
 
+    def describe(self, info: TableInfo, following: TableInfo | None = None) -> None:
+        """Write down what the columns of a table of the lake are for.
+
+        ``following`` is what they are for once the table has its hidden columns.
+        """
+        text = _description(info)
+        if following is not None:
+            text = json.dumps({**json.loads(text), "following": json.loads(_description(following))})
+        handle = self.handles.latest(info.path)
+        with handle.guard:
+            handle.handle.alter.set_table_properties({PROPERTY: text}, raise_if_not_exists=False)
+
     # --- subtables ------------------------------------------------------------------------------
 
     def create_subtables(
@@ -706,6 +718,9 @@ def _described(database: str, name: str, handle: Table, text: str | None, *, ext
     """Read a table's description together with its schema, which has the last word on columns."""
     fields = handle.fields
     data = json.loads(text) if text else _default_description(fields)
+    following = data.get("following")
+    if following and {*following["hidden"]} <= {field.name for field in fields}:
+        data = following
     if data["version"] > _DESCRIPTION_VERSION:
         raise StorageError("TABLE_TOO_NEW", f"{database}.{name} was made by a newer lakestream")
     columns = tuple(_column(field, data) for field in fields)

@@ -10,7 +10,7 @@ from lakestream.errors import StreamError
 from lakestream.language.names import quoted
 from lakestream.storage.log import CommitInfo, read_commits
 from lakestream.storage.meant import meant_arrow, meant_spark
-from lakestream.storage.reading import identifier, opened, plain
+from lakestream.storage.reading import arrow_frame, identifier, opened, plain
 from lakestream.storage.table import Table, first_line
 from lakestream.storage.times import stored_columns
 
@@ -39,10 +39,17 @@ def changes_arrow(table: Table | str, after: int, upto: int, columns: Sequence[s
     # Unlike a scan, the feed reads a name as SQL: without quotes in lower case, and never a keyword.
     stored, shown = stored_columns(table.time, columns), [*columns, COMMIT_VERSION, CHANGE_TYPE]
     wanted = [identifier(name) for name in (*stored, CHANGE_TYPE, COMMIT_VERSION)]
+    spans = _telling(commits, after, upto)
+    if not spans:
+        return _empty(table, columns)
     try:
         with table.guard:
-            feed = table.handle.load_cdf(starting_version=after + 1, ending_version=upto, columns=wanted)
-        rows = plain(pa.table(feed)).select([*stored, COMMIT_VERSION, CHANGE_TYPE])
+            feeds = [
+                table.handle.load_cdf(starting_version=first + 1, ending_version=last, columns=wanted)
+                for first, last in spans
+            ]
+        found = [plain(pa.table(feed)).select([*stored, COMMIT_VERSION, CHANGE_TYPE]) for feed in feeds]
+        rows = pa.concat_tables(found) if len(found) > 1 else found[0]
     except Exception as error:
         # delta-rs raises DeltaError, and a bare Exception for a data file that is gone.
         raise _lost(table.path, after, upto, error) from error
@@ -66,8 +73,11 @@ def changes_spark(
     parts = [
         # A struct that a field was added to is another type; the time in it is the same.
         meant_spark(table, _feed(spark, table.path, *span, stored), shown)
-        for span in _spans_of_one_schema(commits, after, upto)
+        for telling in _telling(commits, after, upto)
+        for span in _spans_of_one_schema(commits[telling[0] - after : telling[1] - after], *telling)
     ]
+    if not parts:
+        return arrow_frame(spark, _empty(table, columns))
     return functools.reduce(lambda left, right: left.unionAll(right), parts)
 
 
@@ -81,6 +91,12 @@ def _feed(spark: SparkSession, path: str, after: int, upto: int, columns: Sequen
     )
     names = [*columns, COMMIT_VERSION, CHANGE_TYPE]
     return feed.select(*map(quoted, names))
+
+
+def _telling(commits: Sequence[CommitInfo], after: int, upto: int) -> list[tuple[int, int]]:
+    """Return ``(after, upto]`` without the commits that wrote rows anew and changed none."""
+    edges = [after, *(edge for c in commits if c.same_rows for edge in (c.version - 1, c.version)), upto]
+    return [(first, last) for first, last in zip(edges[::2], edges[1::2], strict=True) if first < last]
 
 
 def _spans_of_one_schema(commits: Sequence[CommitInfo], after: int, upto: int) -> list[tuple[int, int]]:

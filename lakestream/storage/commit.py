@@ -18,7 +18,7 @@ from deltalake.exceptions import CommitFailedError
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_random
 
 from lakestream.errors import LakestreamError, StorageError, StreamError
-from lakestream.storage.log import CommitInfo, read_commits
+from lakestream.storage.log import SAME_ROWS, CommitInfo, read_commits
 from lakestream.storage.reading import align
 from lakestream.storage.table import first_line
 
@@ -93,6 +93,27 @@ def commit(
         if known is not None and known >= tag.tick:
             return _replayed(table, tag)
         return _retried(table, rows, tag, replace, start)
+
+
+def rewrite(table: Table, rows: DataFrame) -> int:
+    """Put rows in the place of all there are, by Spark, with their columns, and return how many they are.
+
+    The commit says that they are those that there were: readers of changes pass it over. Raises StorageError
+    COMMIT_FAILED.
+    """
+    with table.guard:
+        writer = rows.write.format("delta").mode("overwrite").option("overwriteSchema", "true")
+        writer = writer.option("userMetadata", SAME_ROWS).partitionBy(*table.partition_columns)
+        try:
+            writer.save(table.path)
+        except Exception as error:
+            # Spark and Delta have no common kind of error.
+            raise StorageError(
+                "COMMIT_FAILED", f"{table.path} was not written: {first_line(error)}"
+            ) from error
+        version = table.reopen()
+    commit = read_commits(table.path, version - 1, version)[0]
+    return sum(file.rows or 0 for file in commit.files)
 
 
 def _retried(

@@ -12,7 +12,7 @@ from lakestream.storage.arrivals import (
     placed_rows_spark,
 )
 from lakestream.storage.changes import changes_arrow, changes_spark, tells_by_arrow
-from lakestream.storage.commit import CommitResult, CommitTag, commit
+from lakestream.storage.commit import CommitResult, CommitTag, commit, rewrite
 from lakestream.storage.datafiles import rows_between, rows_of
 from lakestream.storage.edits import append, create, delete_where, insert_rows, lies_behind, update_where
 from lakestream.storage.log import CommitInfo, read_commits
@@ -63,6 +63,7 @@ __all__ = [
     "read_commits",
     "read_spark",
     "retention",
+    "rewrite",
     "rows_between",
     "rows_of",
     "tells_by_arrow",

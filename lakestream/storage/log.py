@@ -26,6 +26,9 @@ FAR_US = (-9_214_560_000_000_000, 9_214_646_400_000_000)
 """From 1678 to the end of 2261, in microseconds since 1970 UTC: what nanoseconds in 64 bits hold for sure."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
+SAME_ROWS = json.dumps({"lakestream": "same rows"})
+"""What the user metadata of a commit says that writes all rows anew, with other columns, and changes none."""
+
 
 @dataclass(frozen=True)
 class AddedFile:
@@ -72,7 +75,9 @@ class CommitInfo:
     out. ``written`` are the files of the rows that were written, in the order of the log; None where a
     deletion vector says which rows of a file they are. ``masked`` says that its changes are rows of data
     files of which a deletion vector hides some, ``misread`` that delta-rs's change feed does not show them as
-    they are: of such files, of times beyond ``FAR_US``, and of folders with an encoded name.
+    they are: of such files, of times beyond ``FAR_US``, and of folders with an encoded name. ``same_rows``
+    marks a commit that wrote all rows anew and says that it changed none: it has no data change, whatever its
+    feed shows.
     """
 
     version: int
@@ -96,6 +101,7 @@ class CommitInfo:
     written: tuple[WrittenFile, ...] | None
     masked: bool = False
     misread: bool = False
+    same_rows: bool = False
 
     @property
     def moves_rows(self) -> bool:
@@ -188,13 +194,16 @@ def _read_actions(path: str, version: int) -> list[Action]:
 
 def _parse(version: int, actions: list[Action]) -> CommitInfo:
     """Sum up the actions of one commit."""
+    info: Action = next((a["commitInfo"] for a in actions if "commitInfo" in a), {})
+    same_rows = info.get("userMetadata") == SAME_ROWS
+    if same_rows:
+        actions = [_without_change(action) for action in actions]
     adds = [a["add"] for a in actions if "add" in a]
     removes = [a["remove"] for a in actions if "remove" in a]
     changed = [a["cdc"] for a in actions if "cdc" in a]
     cdc_files = len(changed)
     masked = not changed and any(map(_is_masked, [*adds, *removes]))
     metadata = next((a["metaData"] for a in actions if "metaData" in a), None)
-    info: Action = next((a["commitInfo"] for a in actions if "commitInfo" in a), {})
     added = tuple(_added_file(a) for a in adds)
     changing = [file for file, add in zip(added, adds, strict=True) if add.get("dataChange", True)]
     removing = sum(bool(r.get("dataChange", True)) for r in removes)
@@ -223,7 +232,16 @@ def _parse(version: int, actions: list[Action]) -> CommitInfo:
         misread=masked
         or any(file.is_far for file in (*added, *map(_added_file, removes)))
         or any("%" in file["path"] for file in [*adds, *removes, *changed]),
+        same_rows=same_rows,
     )
+
+
+def _without_change(action: Action) -> Action:
+    """Return an action on a file as one that changes no row."""
+    return {
+        kind: {**what, "dataChange": False} if kind in ("add", "remove") else what
+        for kind, what in action.items()
+    }
 
 
 def _is_far(value: Any) -> bool:  # noqa: ANN401 - whatever a writer put there

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from lakestream.engine.comparison import Difference
     from lakestream.engine.maintenance import Maintained
+    from lakestream.engine.migration import Migrated
 
 
 def status(**changes: Any) -> StreamStatus:
@@ -100,6 +101,7 @@ class FakeLake:
         self.asked: list[Any] = []
         self.statuses: list[StreamStatus] = []
         self.maintained: list[Maintained] = []
+        self.migrated: list[Migrated] = []
         self.rounds: deque[list[TickReport]] = deque()
         self.verification = verification(3, 3)
         self.confirm: Callable[[str], bool] | None = None
@@ -156,6 +158,10 @@ class FakeLake:
     def maintain(self, *, dry_run: bool = False) -> list[Maintained]:
         self._answer("maintain", dry_run)
         return self.maintained
+
+    def migrate(self, *streams: str, dry_run: bool = False) -> list[Migrated]:
+        self._answer("migrate", streams, dry_run)
+        return self.migrated
 
     def tick_once(self) -> list[TickReport]:
         self._answer("tick")

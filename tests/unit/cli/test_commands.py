@@ -16,6 +16,7 @@ import pytest
 
 from lakestream.engine.comparison import Difference
 from lakestream.engine.maintenance import Maintained
+from lakestream.engine.migration import Migrated
 from lakestream.engine.result import Result
 from tests.unit.cli.conftest import report, status, verification
 
@@ -47,6 +48,12 @@ def furnished(lake: FakeLake) -> FakeLake:
         Maintained("main.o", 12, 1, 30, 48_000, 0, 0.25),
         Maintained("main.m", 3, 3, left_out="no file is deleted: main.s has still to read version 4"),
         Maintained("_lakestream/plans", error="UPKEEP_FAILED: disk full"),
+    ]
+    flat = ("_ls_group", "_ls_start", "_ls_end")
+    lake.migrated = [
+        Migrated("main.s", "main.o", "migrated", flat, ("window",), 48_000),
+        Migrated("main.told", None, "current", why="it stores no rows"),
+        Migrated("main.m", "main.p", "failed", why="COMMIT_FAILED: disk full"),
     ]
     lake.rounds.extend([[report(lag=1), report(stream="main.b", seconds=0.0)], [report(tick=2)]])
     lake.verification = verification(

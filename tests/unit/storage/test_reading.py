@@ -1,11 +1,13 @@
 from __future__ import annotations
 
 import shutil
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pytest
+from deltalake import CommitProperties, write_deltalake
 
 from lakestream.errors import StorageError, StreamError
 from lakestream.storage.catalog import Column
@@ -22,8 +24,9 @@ from lakestream.storage.delta import (
     timestamp_literal,
     update_where,
 )
-from lakestream.storage.log import Rewrites, commit_name
-from lakestream.storage.reading import plain
+from lakestream.storage.log import SAME_ROWS, Rewrites, commit_name
+from lakestream.storage.reading import among, plain
+from lakestream.storage.times import values_of
 from lakestream.storage.types import delta_field
 
 if TYPE_CHECKING:
@@ -220,3 +223,47 @@ def test_views_and_dictionaries_are_plain_wherever_they_stand() -> None:
         "null",
     ]
     assert plain(rows.slice(3)).schema == found.schema
+
+
+FAR = {"first": -62_135_596_800_000_000, "before": -62_135_596_800_000_001, "after": 253_402_300_800_000_000}
+
+
+def test_times_of_any_year_are_written() -> None:
+    written = {name: timestamp_literal(instant) for name, instant in FAR.items()}
+    assert written == {
+        "first": "'0001-01-01T00:00:00.000000Z'",
+        "before": "'0000-12-31T23:59:59.999999Z'",
+        "after": "'+10000-01-01T00:00:00.000000Z'",
+    }
+
+
+def test_times_of_any_year_are_found_beside_others(tmp_path: Path) -> None:
+    instants = [*FAR.values(), S]
+    write_deltalake(tmp_path, pa.table({"ts": pa.array(instants, pa.timestamp("us", "UTC"))}))
+    for wanted in ([FAR["before"], S], [S], [FAR["after"], FAR["first"]], instants):
+        found = read_arrow(str(tmp_path), where=among("ts", wanted))["ts"].cast(pa.int64())
+        assert sorted(found.to_pylist()) == sorted(wanted)
+
+
+def test_times_that_python_does_not_reach_are_texts() -> None:
+    times = pa.chunked_array([pa.array([FAR["before"], S, None], pa.timestamp("us", "UTC"))])
+    texts = ["0000-12-31 23:59:59.999999Z", "1970-01-01 00:00:01.000000Z", None]
+    assert values_of(times) == texts
+    structs = pa.chunked_array([pa.StructArray.from_arrays([times.combine_chunks()], ["start"])])
+    assert values_of(structs) == [{"start": text} for text in texts]
+    assert values_of(times.slice(1)) == [datetime(1970, 1, 1, 0, 0, 1, tzinfo=UTC), None]
+
+
+def test_a_commit_that_says_it_changes_no_row_is_passed_over(tmp_path: Path) -> None:
+    feed = {"delta.enableChangeDataFeed": "true"}
+    write_deltalake(tmp_path, pa.table({"v": [1, 2], "old": [1, 2]}), configuration=feed)
+    same = CommitProperties(custom_metadata={"userMetadata": SAME_ROWS})
+    moved = pa.table({"v": [1, 2], "new": [1, 2]})
+    write_deltalake(tmp_path, moved, mode="overwrite", schema_mode="overwrite", commit_properties=same)
+    write_deltalake(tmp_path, pa.table({"v": [3], "new": [3]}), mode="append")
+    path = str(tmp_path)
+    [commit] = read_commits(path, 0, 1)
+    assert (commit.same_rows, commit.data_change, commit.add_bytes, commit.written) == (True, False, 0, ())
+    assert sorted(changes_arrow(path, -1, 2, ["v"])["v"].to_pylist()) == [1, 2, 3]
+    assert changes_arrow(path, 0, 2, ["v"])["v"].to_pylist() == [3]
+    assert changes_arrow(path, 0, 1, ["v"]).num_rows == 0
