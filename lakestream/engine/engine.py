@@ -561,6 +561,13 @@ class Engine:
             self.registry.put_recalculation(
                 replace(job, status=status, extra={**job.extra, "place": version})
             )
+            self._supersede(job)
+
+    def _supersede(self, job: Recalculation) -> None:
+        """Let be what was asked for before a resynchronisation, which computes all windows anew."""
+        for other in self.registry.recalculations(job.uuid):
+            if other.is_open and other.id != job.id and other.requested_us <= job.requested_us:
+                self.registry.put_recalculation(replace(other, status="Done"))
 
     def _correct(self) -> None:
         """Queue the recalculation of what changed late, for the streams that it is due for."""

@@ -608,8 +608,8 @@ class Tick:
             return []
         part = Part(groups=tuple((row["gid"], row["low"], row["high"] + 1) for row in ranges))
         there = windows_of_part(self.tables.open(self.target.info.path), self.target, part)
-        gids, lows = [gid for gid, *_ in there], [low for _, low, _ in there]
-        return [pa.table({"gid": pa.array(gids, pa.int64()), "low": pa.array(lows, pa.int64())})]
+        windows = {"gid": [gid for gid, *_ in there], "low": [low for _, low, _ in there]}
+        return [pa.table(windows, schema=gone.schema.remove(gone.schema.get_field_index("high")))]
 
     # --- computing windows from rows ---
 

@@ -45,38 +45,30 @@ class _Firings:
         wide range those alone are listed. The result: gid, group columns, k BIGINT, c BIGINT (the commit
         that fired it last), first, again (BOOLEAN: it had fired before); with ``newest`` that of the group.
         """
-        ranges = [self._listed("fires", "false", rows), self._listed("again", "true", rows)]
+        names = "".join(f", {name}" for name in self.groups) + (", newest" if newest else "")
+        numbered = f"SELECT gid{names}, v, first, again, explode(sequence(a, b)) AS k FROM ranges"
         if rows:
-            ranges += [self._held("fires", "false", rows), self._held("again", "true", rows)]
+            narrow, wide = f"{numbered} WHERE b - a < {WIDE}L", self._held(names, rows)
+            numbered = f"{narrow} UNION ALL {wide}"
         return _WINDOWS.format(
-            ranges=" UNION ALL ".join(ranges).format(
-                fired=fired,
-                newest=", newest" if newest else "",
-                groups="".join(f", {name}" for name in self.groups),
-            ),
+            fired=fired,
+            names=names,
+            numbered=numbered,
             max_newest=", max(newest) AS newest" if newest else "",
             any_groups="".join(f", any_value({name}) AS {name}" for name in self.groups),
             exists=self.grid.exists("k"),
         )
 
-    @staticmethod
-    def _listed(ranges: str, again: str, rows: str) -> str:
-        """Return SQL of the numbers of ranges, one by one; with ``rows`` of those that are not wide."""
-        narrow = f"filter({ranges}, r -> r.b - r.a < {WIDE}L)" if rows else ranges
-        numbers = f"explode(flatten(transform({narrow}, r -> sequence(r.a, r.b))))"
-        return f"SELECT gid{{groups}}, v, first{{newest}}, {again} AS again, {numbers} AS k FROM {{fired}}"
-
-    def _held(self, ranges: str, again: str, rows: str) -> str:
-        """Return SQL of the numbers of wide ranges that hold rows."""
-        wide = f"inline(filter({ranges}, r -> r.b - r.a >= {WIDE}L)) AS (a, b)"
+    def _held(self, names: str, rows: str) -> str:
+        """Return SQL of the windows of wide ranges that hold rows."""
         grid, at = self.grid, ("_ls_ts", "first")
         return (
-            f"SELECT gid{{groups}}, v, first{{newest}}, {again} AS again, k FROM ("
-            f"SELECT f.*, {grid.holding(*at)} AS k FROM ("
-            f"SELECT gid{{groups}}, v, first{{newest}}, {wide} FROM {{fired}}) f "
+            f"SELECT gid{names}, v, first, again, k FROM ("
+            f"SELECT f.*, {grid.holding(*at)} AS k FROM ranges f "
             f"JOIN (SELECT _ls_gid, _ls_ts FROM {rows}) r ON r._ls_gid = f.gid "
-            f"WHERE _ls_ts >= {grid.low('a', 'first')} AND _ls_ts < {grid.high('b', 'first')} "
-            f"AND {grid.ended(*at)} < {grid.begun(*at)}) WHERE k BETWEEN a AND b"
+            f"WHERE b - a >= {WIDE}L AND _ls_ts >= {grid.low('a', 'first')} AND "
+            f"_ls_ts < {grid.high('b', 'first')} AND {grid.ended(*at)} < {grid.begun(*at)}) "
+            f"WHERE k BETWEEN a AND b"
         )
 
     def again_sql(self, fired: str) -> str:
@@ -353,8 +345,14 @@ FROM spans
 """
 
 _WINDOWS = """
+WITH ranges AS (
+  SELECT gid{names}, v, first, inline(concat(
+    transform(fires, r -> struct(r.a AS a, r.b AS b, false AS again)),
+    transform(again, r -> struct(r.a AS a, r.b AS b, true AS again)))) AS (a, b, again)
+  FROM {fired}
+)
 SELECT gid{any_groups}, k, max(v) AS c, min(first) AS first, bool_or(again) AS again{max_newest}
-FROM ({ranges}) WHERE {exists} GROUP BY gid, k
+FROM ({numbered}) WHERE {exists} GROUP BY gid, k
 """
 
 _AGAIN = """
