@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING
 
 from lakestream.compute.calculation import ROWS, WINDOWS
 from lakestream.compute.ranges import MARKED
-from lakestream.engine.instants import from_micros, latest
+from lakestream.engine.instants import latest
 from lakestream.engine.refused import spark_message
 from lakestream.engine.relations import CHANGED, EMPTY_CHANGES, empty_view
 from lakestream.engine.state import GroupState
 from lakestream.language.names import quoted
 from lakestream.storage.delta import POSITION
 from lakestream.storage.reading import arrow_frame
+from lakestream.storage.times import iso
 from lakestream.triggers.assign import ORDER, ORDER_OF_ROWS, Move
 
 if TYPE_CHECKING:
@@ -401,7 +402,7 @@ def failed_windows(failed: Sequence[tuple[dict[str, int], Exception]], clock_us:
 
     time = pa.timestamp("us", "UTC")
     bounds = [
-        {name: from_micros(window[f"_ls_{name}"]).isoformat() for name in ("low", "high")}
+        {name: f"{iso(window[f'_ls_{name}']).removesuffix('.000000')}+00:00" for name in ("low", "high")}
         for window, _ in failed
     ]
     return pa.table(
