@@ -111,7 +111,7 @@ def check_windows(count: int, most: int) -> None:
     if count > most:
         raise StreamError(
             "TOO_MANY_WINDOWS",
-            f"one tick would make {count:,} windows fire, more than {most:,}",
+            f"{count:,} windows would fire, more than {most:,}",
             hint="a row far in the future, or in the past? delete it, then START STREAM where the stream is "
             "EXACT and its history is taken, else RECALCULATE STREAM … RESYNC; or raise the setting "
             "max_windows_per_tick, then START STREAM",
