@@ -7,12 +7,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from lakestream.language.names import quoted
-from lakestream.storage.times import values_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
-    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
 TOLERANCE = 1e-9
@@ -88,7 +86,7 @@ class Comparison:
         counts: Counter[str] = Counter(dict(joined.groupBy("kind").count().collect()))
         order = [F.expr(f"coalesce(a_{name}, b_{name})") for name in [*self._keys, _NUMBER]]
         shown = joined.where(~F.col("kind").isin("equal", *left_out))
-        listed = shown.orderBy(*order).limit(SHOWN).toArrow()
+        listed = _rows(shown.orderBy(*order).limit(SHOWN))
         without = sum(counts[kind] for kind in left_out)
         both = counts["equal"] + counts["changed"]
         return Compared(
@@ -97,7 +95,7 @@ class Comparison:
             both + counts["extra"] + counts["doubled"],
             counts.total() - counts["equal"] - without,
             without,
-            tuple(self._difference(row) for row in _rows(listed)),
+            tuple(map(self._difference, listed)),
         )
 
     @property
@@ -143,7 +141,7 @@ class Comparison:
         # Infinity is near nothing, and no number is greater than NaN.
         return f"({a} <=> {b} OR ({apart} < double('Infinity') AND {near}))"
 
-    def _difference(self, row: Mapping[str, Any]) -> Difference:
+    def _difference(self, row: Any) -> Difference:  # noqa: ANN401 - a Row of Spark
         expected, found = (
             tuple(row[f"{side}_{own}"] for own in self._names) if row[f"{side}_there"] else None
             for side in "ab"
@@ -152,10 +150,16 @@ class Comparison:
         return Difference(tuple(row[f"{side}_{own}"] for own in self._keys), expected, found)
 
 
-def _rows(listed: pa.Table) -> list[dict[str, Any]]:
-    """Return rows by the names of their columns."""
-    columns = map(values_of, listed.columns)
-    return [dict(zip(listed.column_names, row, strict=True)) for row in zip(*columns, strict=True)]
+def _rows(listed: DataFrame) -> list[Any]:
+    """Return rows, all as texts where one has a time that Python's datetime does not reach."""
+    try:
+        return listed.collect()
+    except (OverflowError, ValueError):
+        texts = (
+            name if name.endswith("_there") else f"CAST({name} AS STRING) AS {name}"
+            for name in listed.columns
+        )
+        return listed.selectExpr(*texts).collect()
 
 
 def _shown(row: tuple[Any, ...] | None) -> str:

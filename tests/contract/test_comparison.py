@@ -46,3 +46,9 @@ def test_what_is_no_number_is_near_none(
 ) -> None:
     for one, other in ((expected, found), (found, expected)):
         assert compared(spark, [("x", one)], [("x", other)], "k").differing == 1
+
+
+def test_times_that_python_does_not_reach_are_told_as_texts(spark: SparkSession) -> None:
+    far = spark.sql("SELECT timestamp_micros(253402300800000000L) AS at, 1 AS n")
+    seen = Comparison(spark, {"at": "timestamp", "n": "int"}, ("at",)).run(far, far.where("false"))
+    assert [(item.expected, item.found) for item in seen.listed] == [(("+10000-01-01 00:00:00", "1"), None)]
