@@ -69,8 +69,8 @@ class LakestreamError(Exception):
         self.place = place
         self.script: dict[str, list[int]] | None = None
 
-    def at(self, place: Place) -> LakestreamError:
-        """Add the place when the error has none yet, and return the error itself."""
+    def at(self, place: Place | None) -> LakestreamError:
+        """Add a place that is known when the error has none yet, and return the error itself."""
         if self.place is None:
             self.place = place
         return self

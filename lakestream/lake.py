@@ -12,7 +12,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from lakestream.clock import SystemClock
@@ -27,7 +27,7 @@ from lakestream.errors import (
     StreamError,
     did_you_mean,
 )
-from lakestream.language import model, parse_script
+from lakestream.language import model, parse_script, parse_statement
 from lakestream.language.iotdb.paths import ROOT
 from lakestream.language.iotdb.values import TreeStatement
 from lakestream.language.targets import redacted_text
@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from lakestream.engine.engine import Engine, TickReport
     from lakestream.engine.event_times import EventTimes
     from lakestream.engine.frames import ArrowStream
+    from lakestream.engine.inspection import Inspection
     from lakestream.engine.maintenance import Maintained
     from lakestream.engine.migration import Migrated
     from lakestream.engine.notifier import Notifier
@@ -411,12 +412,26 @@ class Lake:
     def _show_databases(self, _statement: model.ShowDatabases) -> Result:
         return Result(("name",), [(name,) for name in self._catalog.databases()])
 
+    def inspect(self, statement: str) -> Inspection:
+        """Look at the table that ``CREATE TABLE … LOCATION`` or ``USING TABLE`` would name; nothing is done.
+
+        Raises what the statement would raise, but for a change feed that is off.
+        """
+        from lakestream.engine.inspection import inspect
+        from lakestream.storage.table import Table
+
+        said = parse_statement(statement)
+        if not isinstance(said, model.CreateTable) or not (said.location or said.catalog_name):
+            raise NotSupportedError("to look at another statement than CREATE TABLE … LOCATION")
+        info = self._would_name(said)
+        table = Table.open(info.path)
+        table.time = info.read_time
+        unit = info.read_time.unit if info.read_time else None
+        return inspect(table, info.time_column if said.time else None, unit)
+
     def _create_table(self, statement: model.CreateTable) -> Result:
-        if statement.location is not None:
-            return self._attach(statement, statement.location)
-        if statement.catalog_name is not None:
-            found = self._find_in_catalog(statement.catalog_name)
-            return self._attach(statement, found.location, found.name)
+        if statement.location or statement.catalog_name:
+            return self._attach(statement)
         return self._editor().create_table(statement, self._in(statement.name))
 
     def _find_in_catalog(self, name: model.CatalogName) -> CatalogTable:
@@ -425,24 +440,33 @@ class Lake:
 
         return find_catalog_table(self._given or self._shared, name)
 
-    def _attach(self, statement: model.CreateTable, location: str, catalog_name: str | None = None) -> Result:
+    def _attach(self, statement: model.CreateTable) -> Result:
         """Give a Delta table that is there a name; its change feed is switched on after asking.
 
         The name is kept last: a statement that is refused leaves nothing.
         """
-        database, name, by = self._in(statement.name), statement.name.name, statement.time
-        timed = None if by is None else partial(self._event_times().of, by=by)
-        try:
-            info = self._catalog.external(
-                database, name, location, timed=timed, if_not_exists=statement.if_not_exists
-            )
-        except StatementError as error:
-            named = statement.catalog_name
-            place = by.place if by is not None else (named.place if named else None)
-            raise (error.at(place) if place else error) from None
+        info = self._would_name(statement)
         self._require_feed(info)
-        self._catalog.register_external(replace(info, catalog_name=catalog_name))
-        return Result(message=f"attached {info.path} as {database}.{name}")
+        self._catalog.register_external(info)
+        return Result(message=f"attached {info.path} as {info.database}.{info.name}")
+
+    def _would_name(self, statement: model.CreateTable) -> TableInfo:
+        """Return the Delta table that a statement says, as what it would be under its name here."""
+        location, catalog_name = statement.location, None
+        if statement.catalog_name is not None:
+            known = self._find_in_catalog(statement.catalog_name)
+            location, catalog_name = model.Location(known.location, statement.catalog_name.place), known.name
+        try:
+            found = self._catalog.external(
+                self._in(statement.name),
+                statement.name.name,
+                location.path if location else "",
+                if_not_exists=statement.if_not_exists,
+            )
+        except LakestreamError as error:
+            raise error.at(location.place if location else None) from None
+        info = self._event_times().attached(found, statement.time)
+        return replace(info, catalog_name=catalog_name)
 
     def _event_times(self) -> EventTimes:
         from lakestream.engine.event_times import EventTimes

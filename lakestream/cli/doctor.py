@@ -241,6 +241,8 @@ def check_table(layout: Layout, name: str, *, keys: bool) -> Iterator[Check]:
     table = catalog.handle(info)
     unit = info.read_time.unit if info.read_time else None
     found = inspect(table, info.time_column or None, unit)
+    if info.catalog_name:
+        yield Check("name", "ok", f"{info.catalog_name} in the catalog that it was found in")
     yield from described(found)
     if keys:
         yield _repeated(info, table, found)

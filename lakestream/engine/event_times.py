@@ -14,7 +14,7 @@ from lakestream.language.functions import Meaning
 from lakestream.language.meaning import in_spark
 from lakestream.language.source import place_of
 from lakestream.language.time_formats import ISO8601, read_iso_time, read_time
-from lakestream.storage.catalog import with_read_time, with_time_column
+from lakestream.storage.catalog import refuse_other_time, with_read_time, with_time_column
 from lakestream.storage.reading import rows_of_files
 from lakestream.storage.times import Part, ReadTime, check_kind
 from lakestream.storage.types import fields_within, types_of
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from lakestream.language.model import Fragment, TimeBy
-    from lakestream.storage.catalog import TableInfo
+    from lakestream.storage.catalog import External, TableInfo
     from lakestream.storage.delta import Tables
 
 EXPRESSION_NAME = "ts"
@@ -43,16 +43,22 @@ class EventTimes:
     zone: str
     spark: Callable[[], SparkSession]
 
-    def of(self, info: TableInfo, by: TimeBy) -> TableInfo:
-        """Return a table with the event time that a statement says.
+    def attached(self, found: External, by: TimeBy | None) -> TableInfo:
+        """Return a table of others under its name, with the event time that a statement says.
 
-        Raises StatementError with the place: COLUMN_NOT_FOUND, TIME_COLUMN_TYPE, DUPLICATE_COLUMN,
-        EXPRESSION_INVALID, and what an expression's functions raise.
+        Where none is said, it is the one that is kept, or else the first timestamp. Raises StatementError
+        with the place: COLUMN_NOT_FOUND, TIME_COLUMN_TYPE, DUPLICATE_COLUMN, EXPRESSION_INVALID, what an
+        expression's functions raise, and TABLE_EXISTS where the name is kept with another time.
         """
+        if by is None:
+            return found.known or with_time_column(found.said, found.said.time_column, self.zone, None)
         try:
-            return self._of(info, by)
+            said = self._of(found.said, by)
+            if found.known is not None:
+                refuse_other_time(found.known, said)
         except LakestreamError as error:
-            raise (error.at(by.place) if by.place is not None else error) from None
+            raise error.at(by.place) from None
+        return found.known or said
 
     def _of(self, info: TableInfo, by: TimeBy) -> TableInfo:
         if by.expression is not None:

@@ -44,8 +44,8 @@ class Inspection:
     mean of, None where the rows looked at show none. ``rows`` is None where statistics do not count them.
     ``span_seconds`` is from the first to the last time,
     None when no statistics tell; ``slow`` names what leaves some work to Spark, mostly table features.
-    ``made_of`` is what the time is made of where that is more than a column of its name, and ``skips_files``
-    whether statistics tell which files have rows of a range of it.
+    ``made_of`` is what the time is made of where that is more than a column of its name, ``by_days`` whether
+    it is a date, and ``skips_files`` whether statistics tell which files have rows of a range of it.
     """
 
     path: str
@@ -63,6 +63,7 @@ class Inspection:
     times: tuple[str, ...]
     unit: str | None
     made_of: str
+    by_days: bool
     skips_files: bool
     null_times: int
     span_seconds: float | None
@@ -77,7 +78,7 @@ class Inspection:
     @property
     def window(self) -> str:
         """A length of windows that cuts the table's time into some hundred of them at most, if days do."""
-        if self.time is not None and dict(self.columns).get(self.time) == "date":
+        if self.by_days:
             return "1d"
         fitting = (
             name
@@ -128,6 +129,7 @@ def inspect(table: Table, time: str | None = None, unit: str | None = None) -> I
         times=tuple(times),
         unit=unit,
         made_of=made.written if made else "",
+        by_days=made is not None and made.kind == "date",
         skips_files=bool(told),
         null_times=_nulls(files, told),
         span_seconds=_span(files, told, made),
@@ -157,7 +159,7 @@ def repeated_rows(table: Table, columns: tuple[str, ...]) -> int:
     """Return how many values of the columns together stand in more than one row, without a JVM."""
     listed = ", ".join(map(identifier, columns))
     repeated = f"SELECT {listed} FROM t GROUP BY {listed} HAVING count(*) > 1"  # quoted names
-    return int(query_arrow(table.handle, f"SELECT count(*) AS n FROM ({repeated})")["n"][0].as_py())
+    return int(query_arrow(table, None, f"SELECT count(*) AS n FROM ({repeated})")["n"][0].as_py())
 
 
 def _nulls(files: pa.Table, column: str) -> int:
@@ -230,7 +232,7 @@ def _for_a_stream(table: Table, columns: tuple[tuple[str, str], ...]) -> tuple[s
     if not wanted:
         return None, None
     listed = ", ".join(map(identifier, wanted))
-    rows = query_arrow(table.handle, f"SELECT {listed} FROM t LIMIT {_SAMPLE}")
+    rows = query_arrow(table, None, f"SELECT {listed} FROM t LIMIT {_SAMPLE}")
     # A column of which each row has a value of its own names the rows and groups nothing.
     values = {name: len(set(rows[name].to_pylist())) for name in wanted}
     group = next((n for n in texts if values[n] in _GROUPS and 2 * values[n] <= rows.num_rows), None)

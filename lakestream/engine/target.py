@@ -11,7 +11,7 @@ from sqlglot import exp
 from lakestream.compute.calculation import ALIAS
 from lakestream.compute.evaluate import Way
 from lakestream.engine.admission import ERRORS
-from lakestream.errors import StatementError, StorageError, did_you_mean
+from lakestream.errors import LakestreamError, StatementError, StorageError, did_you_mean
 from lakestream.language.expressions import given_name, parse_query, place_in, text_of
 from lakestream.language.grouping import asks_for_subtables, selected_groups
 from lakestream.language.model import GROUP_ID
@@ -233,19 +233,22 @@ def create_output(
     """Make the output table of a stream; raises StorageError CREATE_FAILED and leaves nothing then."""
     output = definition.output
     times = [column.name for column in shape.columns if column.type == "timestamp"]
-    layout = definition.layout
-    info = catalog.create_table(
-        output.database or definition.name.database or "",
-        output.name if definition.stores else writer,
-        columns_of(shape),
-        kind="output",
-        time_column=times[0] if times else "",
-        key=shape.key,
-        hidden=tuple(shape.places.types),
-        writer=writer,
-        partitioned_by=_spelled(shape, layout.partitioned_by),
-        location=layout.location,
-    )
+    layout, location = definition.layout, definition.layout.location
+    try:
+        info = catalog.create_table(
+            output.database or definition.name.database or "",
+            output.name if definition.stores else writer,
+            columns_of(shape),
+            kind="output",
+            time_column=times[0] if times else "",
+            key=shape.key,
+            hidden=tuple(shape.places.types),
+            writer=writer,
+            partitioned_by=_spelled(shape, layout.partitioned_by),
+            location=location.path if location else None,
+        )
+    except LakestreamError as error:
+        raise error.at(location.place if location else None) from None
     if layout.clustered_by:
         _cluster(catalog, info, spark(), _spelled(shape, layout.clustered_by))
     return info

@@ -78,6 +78,15 @@ class CatalogName:
 
 _PLAIN_PART = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 
+
+@dataclass(frozen=True)
+class Location:
+    """Where a Delta table lies, as a statement says it: a path or a URI."""
+
+    path: str
+    place: Place | None = field(default=None, compare=False)
+
+
 LAYOUT_CLAUSES = ("PARTITIONED BY", "CLUSTER BY", "LOCATION")
 """Clauses of how a new output lies, in every syntax of streams (Delta, Spark)."""
 
@@ -91,7 +100,7 @@ class OutputLayout:
 
     partitioned_by: tuple[str, ...] = ()
     clustered_by: tuple[str, ...] = ()
-    location: str | None = None
+    location: Location | None = None
     clause: Fragment | None = field(default=None, compare=False)
 
     @property
@@ -514,7 +523,7 @@ class CreateTable:
     columns: tuple[ColumnDefinition, ...]
     tags: tuple[ColumnDefinition, ...] = ()
     if_not_exists: bool = False
-    location: str | None = None
+    location: Location | None = None
     time: TimeBy | None = None
     keyed: bool = True
     catalog_name: CatalogName | None = None

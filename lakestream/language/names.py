@@ -110,6 +110,15 @@ def quoted(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 
+def quoted_text(text: str) -> str:
+    r"""Return a text as a string of lakestream's statements.
+
+    >>> print(quoted_text("it's"))
+    'it\'s'
+    """
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
 def name_of_text(text: str) -> str:
     """Return a name for a column that has none: its text without what a column's name cannot have."""
     return re.sub(r"\W+", "_", text.lower()).strip("_") or "value"

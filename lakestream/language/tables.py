@@ -22,6 +22,7 @@ from lakestream.language.model import (
     Insert,
     InsertQuery,
     InsertTarget,
+    Location,
     SetTag,
     ShowDatabases,
     ShowSnodes,
@@ -165,13 +166,13 @@ def create_table(reader: Reader, *, stable: bool) -> CreateTable | CreateSubtabl
     return CreateTable(name, columns, tags, if_not_exists, keyed=keyed or bool(tags))
 
 
-def read_location(reader: Reader) -> str:
+def read_location(reader: Reader) -> Location:
     """Take the location of a Delta table; raises StatementError BAD_LOCATION for an empty one."""
     word = reader.peek()
     location = reader.string("the location of a Delta table in quotes")
     if not location.strip():
         raise reader.error("BAD_LOCATION", "the location is empty", word=word)
-    return location
+    return Location(location, reader.place(word))
 
 
 def _located(reader: Reader, name: TableName, *, if_not_exists: bool) -> CreateTable:

@@ -112,6 +112,18 @@ class SubtableInfo:
     tags: dict[str, Any]
 
 
+@dataclass(frozen=True)
+class External:
+    """A Delta table outside the lake under a name here.
+
+    ``said`` is as its schema has it, its event time the first timestamp column as it is; ``known`` is the
+    table that the name stands for already.
+    """
+
+    said: TableInfo
+    known: TableInfo | None = None
+
+
 class Catalog:
     """The names of one lake. Databases and tables are found by the lake's folders."""
 
@@ -354,16 +366,13 @@ class Catalog:
         name: str,
         location: str,
         *,
-        timed: Callable[[TableInfo], TableInfo] | None = None,
         if_not_exists: bool = False,
-    ) -> TableInfo:
+    ) -> External:
         """Return what a Delta table outside the lake is under a name here; nothing is written.
 
-        A relative location is one from the current folder. ``timed`` gives it its event time, by default
-        the first timestamp column; a table may have none. INSERT does not upsert. With ``if_not_exists`` the
-        name may be there for the same location and the same time, where one is said. Raises StatementError
-        TABLE_EXISTS, LOCATION_IN_LAKE, LOCATION_TAKEN or what ``timed`` raises; StorageError TABLE_NOT_FOUND,
-        TABLE_UNREADABLE.
+        A relative location is one from the current folder. INSERT does not upsert. With ``if_not_exists``
+        the name may be there for the same location. Raises StatementError TABLE_EXISTS, LOCATION_IN_LAKE,
+        LOCATION_TAKEN; LakeError BAD_PATH; StorageError TABLE_NOT_FOUND, TABLE_UNREADABLE.
         """
         self.require_database(database)
         existing = self._existing(database, name, if_not_exists=if_not_exists)
@@ -371,12 +380,7 @@ class Catalog:
             _same_place(existing, absolute(location))
         path = self._outside(location) if existing is None else existing.path
         said = _described(database, name, self.handles.latest(path), None, external=True)
-        if timed is None:
-            return existing or with_time_column(said, said.time_column, self.layout.timezone(), None)
-        said = timed(said)
-        if existing is not None:
-            _same_time(existing, said)
-        return existing or said
+        return External(said, existing)
 
     def _outside(self, location: str) -> str:
         """Return a location in full; refuse one in the lake, and a second name for one.
@@ -546,7 +550,7 @@ def _same_place(known: TableInfo, path: str) -> None:
         )
 
 
-def _same_time(known: TableInfo, said: TableInfo) -> None:
+def refuse_other_time(known: TableInfo, said: TableInfo) -> None:
     """Raise TABLE_EXISTS where a table that is there has another event time, or unit of it, than is said."""
     if (known.time_column, known.read_time) == (said.time_column, said.read_time):
         return

@@ -20,6 +20,7 @@ _MAX_NAME = 128
 _MAX_SEGMENT = 240
 _DEVICES = {"con", "prn", "aux", "nul", *(f"{d}{n}" for d in ("com", "lpt") for n in range(1, 10))}
 _SAFE = "-_.~"
+_SCHEME_ALONE = re.compile("([A-Za-z][A-Za-z0-9+.-]+):/(?!/)")
 _ESCAPE = "="
 """Stands for the % of percent-encoding: delta-rs decodes a % in a path, and so would leave the folder."""
 
@@ -63,14 +64,30 @@ def refuse_percent(path: str) -> None:
 def absolute(location: str) -> str:
     """Return a folder as an absolute path without links, a URI without a closing slash.
 
-    ``file:`` URIs are folders, and ``s3a`` is ``s3``. Raises LakeError BAD_PATH.
+    ``file:`` URIs are folders, and ``s3a`` is ``s3``. Raises LakeError BAD_PATH, also for ``scheme:/path``,
+    which is no folder and, without ``//``, no URI of a store.
     """
     if location.startswith("file:"):
         location = url2pathname(urlsplit(location).path)
     refuse_percent(location)
+    _refuse_scheme_alone(location)
     if not files.is_uri(location):
         return str(Path(location).expanduser().resolve())
     return re.sub("^s3a://", "s3://", location).rstrip("/")
+
+
+def _refuse_scheme_alone(location: str) -> None:
+    found = _SCHEME_ALONE.match(location)
+    if found is None:
+        return
+    scheme = found[1]
+    raise LakeError(
+        "BAD_PATH",
+        f"{location} has a scheme without //: lakestream reads folders, and URIs of object stores",
+        hint="the URI of what is mounted there, such as s3://bucket/table or abfss://…"
+        if scheme.lower() == "dbfs"
+        else f"{scheme}://…, or for a folder of that name ./{location}",
+    )
 
 
 def _marker(timezone: str) -> bytes:

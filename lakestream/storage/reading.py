@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     import pyarrow as pa
-    from deltalake import DeltaTable
     from pyspark.sql import DataFrame, SparkSession
 
     from lakestream.storage.times import ReadTime
@@ -131,29 +130,32 @@ def time_range(time: str, lower: int | None, upper: int | None) -> list[str]:
     return bounds
 
 
-def query_arrow(handle: DeltaTable, sql: str) -> pa.Table:
-    """Return what a query in delta-rs's SQL gives of a table, which is called t in it."""
+def query_arrow(table: Table, version: int | None, sql: str) -> pa.Table:
+    """Return what a query in delta-rs's SQL gives of a version of a table, which is called t in it.
+
+    Raises StorageError VERSION_NOT_FOUND or READ_FAILED (a data file is gone).
+    """
     import pyarrow as pa
     from deltalake import QueryBuilder
 
     query = QueryBuilder()
     # Without it, times of Spark's before 1678 and after 2261 are taken for others.
     query.execute("SET datafusion.execution.parquet.coerce_int96 = 'us'")
-    return pa.table(query.register("t", handle).execute(sql).read_all())
-
-
-def _scan(table: Table, version: int | None, columns: list[str], predicate: str | None) -> pa.Table:
     try:
         with table.guard:
-            condition = f" WHERE {predicate}" if predicate else ""
-            asked = ", ".join(map(identifier, stored_columns(table.time, columns)))
-            rows = query_arrow(table.at(version), f"SELECT {asked} FROM t{condition}")  # noqa: S608 - quoted names
-        return meant_arrow(table, plain(rows), columns)
+            return pa.table(query.register("t", table.at(version)).execute(sql).read_all())
     except LakestreamError:
         raise
     except Exception as error:
         # delta-rs raises DeltaError, and a bare Exception for a data file that is gone.
         raise StorageError("READ_FAILED", f"{table.path} cannot be read: {first_line(error)}") from error
+
+
+def _scan(table: Table, version: int | None, columns: list[str], predicate: str | None) -> pa.Table:
+    condition = f" WHERE {predicate}" if predicate else ""
+    asked = ", ".join(map(identifier, stored_columns(table.time, columns)))
+    rows = query_arrow(table, version, f"SELECT {asked} FROM t{condition}")  # noqa: S608 - quoted names
+    return meant_arrow(table, plain(rows), columns)
 
 
 def _bounds(time: ReadTime, name: str, lower: int | None, upper: int | None) -> list[str]:

@@ -133,6 +133,128 @@ def test_a_number_is_a_time_where_that_is_said(lake: Lake, tmp_path: Path) -> No
     assert "FROM `t`" in attached(lake, tmp_path / "t", "--time", "n", "--unit", "seconds")["stream"]
 
 
+TIMES: dict[str, tuple[tuple[str, ...], str, str, str]] = {
+    "a field": (("--time", "meta.at"), "meta.at", "at by meta.at", "1h"),
+    "a date in a struct": (("--time", "meta.day AS d"), "meta.day AS d", "d by meta.day", "1d"),
+    "a number": (
+        ("--time", "meta.ms", "--unit", "milliseconds"),
+        "meta.ms MILLISECONDS",
+        "ms by meta.ms MILLISECONDS",
+        "1m",
+    ),
+    "a text": (
+        ("--time", "it's day", "--format", "dd.mm.yyyy"),
+        "`it's day` FORMAT 'dd.mm.yyyy'",
+        "it's day by `it's day` FORMAT 'dd.mm.yyyy'",
+        "1d",
+    ),
+    "a text of the standard": (
+        ("--time", "iso", "--format", "iso8601"),
+        "`iso` FORMAT ISO8601",
+        "iso by `iso` FORMAT ISO8601",
+        "1d",
+    ),
+}
+
+
+def write_texts(path: Path) -> None:
+    times = (START, START + timedelta(hours=8))
+    rows = [{"at": at, "day": START.date(), "ms": 1_735_689_600_000} for at in times]
+    texts = {"it's day": ["01.01.2025", "02.01.2025"], "iso": ["2025-01-01", "2025-01-02T08:00:00Z"]}
+    kind = pa.struct({"at": pa.timestamp("us", "UTC"), "day": pa.date32(), "ms": pa.int64()})
+    write_deltalake(str(path), pa.table({"meta": pa.array(rows, kind), **texts}))
+
+
+@pytest.mark.parametrize(("options", "by", "said", "window"), TIMES.values(), ids=TIMES)
+def test_a_time_is_what_timestamp_by_knows(
+    lake: Lake, tmp_path: Path, options: tuple[str, ...], by: str, said: str, window: str
+) -> None:
+    write_texts(tmp_path / "t")
+    told = attached(lake, tmp_path / "t", *options)
+    statement = f"CREATE TABLE `t` LOCATION '{tmp_path / 't'}' TIMESTAMP BY {by}"
+    assert told["statement"] == statement
+    assert f"INTERVAL({window})" in told["stream"]
+    status, found = checks(lake, "t")
+    assert (status, found["time"][1].partition(";")[0]) == (0, said)
+    lake.sql("DROP TABLE t")
+    shown = call(lake, "--yes", "attach", str(tmp_path / "t"), *options)
+    assert f"time     {said}" in shown.stdout
+    assert f"\nruns     {statement}\nattached" in shown.stdout
+
+
+@pytest.mark.spark
+def test_a_time_is_what_an_expression_gives(lake: Lake, tmp_path: Path, spark: SparkSession) -> None:
+    write_texts(tmp_path / "t")
+    told = attached(lake, tmp_path / "t", "--time", "(to_timestamp(iso, 'yyyy-mm-dd'))")
+    assert told["table"]["times"] == ["ts"]
+    assert checks(lake, "t")[1]["time"][1].startswith("ts by (to_timestamp(iso, 'yyyy-mm-dd'));")
+    with Lake(lake.root, spark=spark) as opened:
+        opened.sql(told["stream"])
+        assert not opened.run().failed
+        assert opened.verify("t_per_day_stream").holds
+
+
+@pytest.mark.parametrize(
+    ("code", "options"),
+    [
+        ("TIME_FORMAT", ("--time", "iso", "--format", "yyyy-MM")),
+        ("TIME_COLUMN_TYPE", ("--time", "meta.ms")),
+        ("COLUMN_NOT_FOUND", ("--time", "meta.no")),
+        ("STATEMENT_COUNT", ("--time", "iso; DROP TABLE t")),
+        ("SYNTAX", ("--time", "meta.at LOCATION 'x'")),
+    ],
+)
+def test_a_wrong_time_is_refused_where_the_statement_has_it(
+    lake: Lake, tmp_path: Path, code: str, options: tuple[str, ...]
+) -> None:
+    write_texts(tmp_path / "t")
+    outcome = call(lake, "--yes", "attach", str(tmp_path / "t"), *options)
+    assert (outcome.exit_code, f"error[{code}]" in outcome.stderr) == (2, True), outcome.stderr
+    assert lake.sql("SHOW TABLES").fetchall() == []
+
+
+def test_a_path_or_a_name_is_wanted(lake: Lake, tmp_path: Path) -> None:
+    wrong = {
+        (): "--using-table",
+        (str(tmp_path), "--using-table", "a.b.c"): "--using-table",
+        (str(tmp_path), "--format", "ISO8601"): "--time",
+    }
+    for arguments, said in wrong.items():
+        outcome = call(lake, "attach", *arguments)
+        assert (outcome.exit_code, said in outcome.stderr) == (2, True)
+
+
+@pytest.mark.spark
+def test_a_table_is_attached_by_its_name_in_a_catalog(
+    lake: Lake, tmp_path: Path, spark: SparkSession
+) -> None:
+    path, name = tmp_path / "readings", "spark_catalog.default.`2025_readings`"
+    write(path, site=["a", "b"] * 3, celsius=[0.5 * row for row in range(6)])
+    spark.sql(f"CREATE TABLE {name} USING delta LOCATION '{path}'")
+    try:
+        outcome = call(lake, "--yes", "--output", "json", "attach", "--using-table", name)
+        assert outcome.exit_code == 0, outcome.output
+        told = json.loads(outcome.stdout)
+        assert told["statement"] == f"CREATE TABLE `2025_readings` USING TABLE {name} TIMESTAMP BY `at`"
+        assert told["table"]["path"] == str(path)
+        assert told["message"] == f"attached {path} as main.2025_readings"
+        found = checks(lake, "2025_readings")[1]
+        assert found["name"][1].startswith(name)
+        assert found["time"] == ("ok", "at")
+        outcome = call(lake, "--yes", "attach", "--using-table", "default.nosuch")
+        assert "error[CATALOG_TABLE_NOT_FOUND]" in outcome.stderr
+    finally:
+        spark.sql(f"DROP TABLE {name}")
+
+
+def test_a_table_whose_files_are_gone_is_refused_by_name(lake: Lake, tmp_path: Path) -> None:
+    write(tmp_path / "t", site=["a", "b"])
+    for file in (tmp_path / "t").glob("*.parquet"):
+        file.unlink()
+    outcome = call(lake, "--yes", "attach", str(tmp_path / "t"))
+    assert (outcome.exit_code, "error[READ_FAILED]" in outcome.stderr) == (74, True), outcome.stderr
+
+
 def test_what_the_statement_would_refuse_is_not_asked_about(lake: Lake, tmp_path: Path) -> None:
     write(tmp_path / "t", v=[1.0])
     lake.sql("CREATE TABLE u (ts TIMESTAMP, n INT)")

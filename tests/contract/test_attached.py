@@ -186,6 +186,40 @@ def test_what_lies_in_the_lake_has_no_other_name(lake: Lake, tmp_path: Path) -> 
     assert lake.sql("SHOW TABLES").fetchall() == [("own", None)]
 
 
+WRONG_PLACES = {
+    "{}/nowhere": "TABLE_NOT_FOUND",
+    "{}/lake/main/own": "LOCATION_IN_LAKE",
+    "{}/t": "LOCATION_TAKEN",
+    "{}/100%": "BAD_PATH",
+    "dbfs:/t": "BAD_PATH",
+    "s3:/bucket/t": "BAD_PATH",
+}
+
+
+@pytest.mark.parametrize(("place", "code"), WRONG_PLACES.items())
+def test_an_error_of_a_location_points_at_it(lake: Lake, tmp_path: Path, place: str, code: str) -> None:
+    path = written(tmp_path / "t", readings(1))
+    lake.sql(f"CREATE TABLE own (ts TIMESTAMP, v INT); CREATE TABLE t LOCATION '{path}'")
+    located = f"LOCATION '{place.format(tmp_path)}'"
+    made = f"CREATE TABLE u\n  {located} TIMESTAMP BY at"
+    stream = STREAM.format(name="s", table="t").replace("s_out", f"s_out\n  {located}")
+    for statement in (made, stream):
+        if (statement, code) == (stream, "TABLE_NOT_FOUND"):
+            continue  # where nothing is, the output is made
+        error = refused(code, lambda one=statement: lake.sql(one))  # type: ignore[misc]
+        assert error.place is not None
+        assert (error.place.line, error.place.column) == (2, 12)
+        assert "^" in error.render()
+    assert lake.sql("SHOW TABLES").fetchall() == [("own", None), ("t", None)]
+    assert lake.streams() == []
+
+
+@pytest.mark.parametrize(("place", "hint"), [("dbfs:/t", "s3://bucket/table"), ("data:/t", "./data:/t")])
+def test_a_scheme_alone_is_no_folder(tmp_path: Path, place: str, hint: str) -> None:
+    assert hint in refused("BAD_PATH", lambda: Lake(place)).hint
+    assert not (tmp_path / place).exists()
+
+
 def test_a_relative_location_is_kept_as_what_it_was(
     lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

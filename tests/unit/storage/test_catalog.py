@@ -133,17 +133,17 @@ def test_a_dropped_table_made_anew_is_another(catalog: Catalog, meters: TableInf
 def test_an_external_table_stays_when_its_name_goes(catalog: Catalog, tmp_path: Path) -> None:
     path = str(tmp_path / "elsewhere")
     create(path, [delta_field(n, t) for n, t in {"a": "int", "t": "timestamp", "u": "timestamp"}.items()])
-    info = catalog.external("main", "ext", path, timed=lambda info: with_time_column(info, "u", "UTC", None))
+    info = with_time_column(catalog.external("main", "ext", path).said, "u", "UTC", None)
     assert (info.external, info.time_column, info.key, info.path) == (True, "u", (), path)
     assert catalog.table_names("main") == []
     catalog.register_external(info)
     assert catalog.table("main", "ext") == info
     catalog.drop_table("main", "ext")
     assert Path(path, "_delta_log").is_dir()
-    assert catalog.external("main", "ext", path).time_column == "t"
+    assert catalog.external("main", "ext", path).said.time_column == "t"
     none = str(tmp_path / "none")
     create(none, [delta_field("a", "int")])
-    assert catalog.external("main", "x", none).time_column == ""
+    assert catalog.external("main", "x", none).said.time_column == ""
 
 
 def test_insert_upserts_by_key_and_otherwise_appends(
