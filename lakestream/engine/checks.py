@@ -17,11 +17,11 @@ from lakestream.storage.delta import read_commits
 from lakestream.storage.types import ddl
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from lakestream.engine.stream import Stream
     from lakestream.errors import LakestreamError
-    from lakestream.storage.delta import CommitInfo, Table
+    from lakestream.storage.delta import CommitInfo, Table, Tables
     from lakestream.storage.registry import StreamRecord
 
 _RESTORE = "RESTORE"
@@ -74,6 +74,35 @@ def check_columns(stream: Stream, source: Table, after: int, commits: Sequence[C
                     f"the column {'.'.join(path)}, which the stream uses, {what} at version "
                     f"{commit.version} of {source.path}",
                 )
+
+
+def check_tables(stream: Stream, tables: Tables, before: Mapping[str, int]) -> None:
+    """Hold the tables that the calculation reads beside the source against their versions ``before``.
+
+    Raises StreamError TABLE_SCHEMA_CHANGED for a column that the stream uses and that is gone: read without
+    it, no tick would ever be done.
+    """
+    for info in stream.tables.values():
+        if info.path not in before or info.path == stream.source.info.path:
+            continue
+        table = tables.latest(info.path)
+        try:
+            known = table.columns(before[info.path])
+        except StorageError:
+            continue  # its log was cleared: nothing tells any more
+        refuse_gone(stream, known, table)
+
+
+def refuse_gone(stream: Stream, known: Iterable[str], table: Table) -> None:
+    """Raise StreamError TABLE_SCHEMA_CHANGED where a table has lost one of its columns that is used."""
+    lost = [name for name in known if name not in set(table.columns(None))]
+    names = names_used(stream.definition) if lost else None
+    gone = next((name for name in lost if names is None or name.lower() in names), None)
+    if gone is not None:
+        raise StreamError(
+            "TABLE_SCHEMA_CHANGED",
+            f"the column {gone}, which the stream reads, is gone at version {table.version} of {table.path}",
+        )
 
 
 def _schema_at(source: Table, version: int) -> str:
@@ -191,9 +220,12 @@ def way_out(stream: str, code: str) -> str:
         "SOURCE_REWOUND": resync,
         "CHANGES_LOST": resync,
         "CHANGE_FEED_OFF": f"switch delta.enableChangeDataFeed on, then {resync}",
-        "SOURCE_SCHEMA_CHANGED": f"put the column back, then {resync}; or drop and create the stream",
+        "SOURCE_SCHEMA_CHANGED": f"{resync}, once the column is back, or where the results keep their types "
+        "with the new one; or drop and create the stream",
+        "TABLE_SCHEMA_CHANGED": f"put the column back, then START STREAM {stream}; or drop and create it",
         "OUTPUT_CHANGED": f"put the columns back, then START STREAM {stream}",
         "OUTPUT_REWOUND": resync,
+        "OUTPUT_CONSTRAINT": f"drop the constraint or repair the data, then START STREAM {stream}",
         "FENCED": f"START STREAM {stream}, once a single process runs it",
         "CALCULATION_FAILED": f"START STREAM {stream} tries again",
     }.get(code, "")

@@ -16,7 +16,7 @@ from uuid import uuid4
 from lakestream.compute.evaluate import Way
 from lakestream.engine.admission import FLUSH, STALE, due_of, mark_of_state
 from lakestream.engine.agenda import Agenda, Look, Waiting
-from lakestream.engine.checks import OutputMark, check_output, check_source, named_state
+from lakestream.engine.checks import OutputMark, check_output, check_source, check_tables, named_state
 from lakestream.engine.corrections import Corrected, correct, last_due, next_due
 from lakestream.engine.create import open_target
 from lakestream.engine.delays import Delays, closed_by_clock, next_close, open_windows
@@ -661,6 +661,8 @@ class Engine:
         pending = plan if plan is not None and plan.tick > position.tick else None
         taken = pending.upto if pending is not None else position.version
         check_source(record, taken, self.catalog.handles.latest(stream.source.info.path))
+        if plan is not None and pending is None:
+            check_tables(stream, self.catalog.handles, plan.table_versions)
         totals = {name: progress.extra.get(name, 0) for name in TOTALS} if progress else {}
         mark = OutputMark.read(progress.extra) if progress else None
         running = _Running(record, stream, target, position, GroupState(), pending, mark, totals)

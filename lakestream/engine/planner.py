@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from lakestream.engine.checks import check_columns, check_source
+from lakestream.engine.checks import check_columns, check_source, refuse_gone
 from lakestream.engine.instants import latest, newest_time, oldest_time
 from lakestream.engine.relations import history_of
 from lakestream.engine.transport import ARROW, SPARK
@@ -286,7 +286,10 @@ class Planner:
         extra: dict[str, Any],
         span: Span = (None, None),
     ) -> TickPlan:
-        """Freeze the versions of all tables that the calculation reads; the source is read at the end."""
+        """Freeze the versions of all tables that the calculation reads; the source is read at the end.
+
+        Raises StreamError TABLE_SCHEMA_CHANGED for a version that it could not be computed of.
+        """
         frozen: dict[str, int] = {}
         large: dict[str, bool] = {}
         for read in self.stream.calculation.reads:
@@ -294,7 +297,9 @@ class Planner:
             if info.path == self.stream.source.info.path:
                 frozen[info.path] = versions[1]
             elif info.path not in frozen:
-                frozen[info.path] = self.tables.latest(info.path).version
+                table = self.tables.latest(info.path)
+                refuse_gone(self.stream, (column.name for column in info.columns), table)
+                frozen[info.path] = table.version
             if read.lower is None:
                 table = self.tables.open(info.path)
                 large[info.path] = not self._is_small(table_size(table, frozen[info.path]))

@@ -11,6 +11,7 @@ from lakestream.engine.misplaced import misplaced, part_of, plain_sentence
 from lakestream.errors import StatementError, did_you_mean
 from lakestream.language.expressions import parse_expression, parse_query, place_in
 from lakestream.language.source import place_of
+from lakestream.storage.table import first_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -29,8 +30,7 @@ _PART = re.compile(r"`((?:[^`]|``)*)`")
 
 def spark_message(error: Exception) -> str:
     """Return the sentence of a Spark error: without its plan and stack."""
-    first = str(error).strip().splitlines()[0]
-    return first.split("; line ")[0].rstrip(".")
+    return first_line(error).split("; line ")[0].rstrip(".")
 
 
 def refused(

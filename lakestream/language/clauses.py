@@ -132,6 +132,11 @@ def read_into(reader: Reader, draft: Draft) -> None:
     """Take ``INTO table``."""
     reader.expect("INTO")
     draft.output = reader.table_name("the output table")
+    if reader.sees("USING", "TABLE"):
+        raise reader.unsupported(
+            "to make an output in a catalog",
+            hint=f"make it there, then CREATE TABLE {draft.output} USING TABLE …, and INTO {draft.output}",
+        )
 
 
 def read_layout(reader: Reader, draft: Draft) -> bool:

@@ -86,6 +86,9 @@ class Location:
     path: str
     place: Place | None = field(default=None, compare=False)
 
+    def __str__(self) -> str:
+        return self.path
+
 
 LAYOUT_CLAUSES = ("PARTITIONED BY", "CLUSTER BY", "LOCATION")
 """Clauses of how a new output lies, in every syntax of streams (Delta, Spark)."""

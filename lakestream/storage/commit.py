@@ -41,6 +41,8 @@ _CONFLICTS = (
     "ConcurrentWriteException",
     "DELTA_CONCURRENT",
 )
+# Spark says of rows that break a constraint, and are to replace others, that they are not those to write.
+_VIOLATED = ("failed validation check", "DELTA_VIOLATE_CONSTRAINT", "DELTA_REPLACE_WHERE_MISMATCH")
 
 
 @dataclass(frozen=True)
@@ -85,6 +87,7 @@ def commit(
     NULL. A conflict is retried up to 5 times on a fresh handle.
 
     Raises StreamError FENCED when another epoch committed the tick (or a later epoch did before),
+    OUTPUT_CONSTRAINT for rows that do not meet a constraint of the table,
     StorageError COMMIT_CONFLICT after the last attempt, COMMIT_FAILED for anything else.
     """
     with table.guard:
@@ -135,6 +138,17 @@ def _retried(
         ) from error
 
 
+def _refuse_violation(table: Table, error: Exception) -> None:
+    """Raise StreamError OUTPUT_CONSTRAINT where a write failed of a constraint that the table has."""
+    prefix = "delta.constraints."
+    properties = sorted(table.properties.items())
+    checks = [f"{key[len(prefix) :]} CHECK ({sql})" for key, sql in properties if key.startswith(prefix)]
+    if checks and any(sign in str(error) for sign in _VIOLATED):
+        raise StreamError(
+            "OUTPUT_CONSTRAINT", f"rows for {table.path} do not meet its constraints: {', '.join(checks)}"
+        ) from error
+
+
 def _attempt(
     table: Table, rows: pa.Table | DataFrame | None, tag: CommitTag, replace: str | None, start: int
 ) -> CommitResult:
@@ -149,6 +163,7 @@ def _attempt(
             raise
         if _is_conflict(error):
             raise _Conflict(first_line(error)) from error
+        _refuse_violation(table, error)
         raise StorageError("COMMIT_FAILED", f"{table.path} was not written: {first_line(error)}") from error
     table.refresh()
     if not _has(table, tag):

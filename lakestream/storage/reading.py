@@ -294,13 +294,25 @@ def _pruned(
     upper: int | None,
 ) -> DataFrame:
     """Return the rows as they are, without files that no row of a range of another kind of time is in."""
-    frame = spark.read.format("delta").option("versionAsOf", version).load(table.path)
+    frame = _loaded(spark, table, version)
     time = table.time_of(time_column) if time_column is not None else None
     if time is None or time_column is None:
         return frame
     for condition in _bounds(time, time.value, lower, upper):
         frame = frame.where(condition)
     return frame
+
+
+def _loaded(spark: SparkSession, table: Table, version: int) -> DataFrame:
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    try:
+        return spark.read.format("delta").option("versionAsOf", version).load(table.path)
+    except (PySparkException, Py4JError) as error:
+        raise StorageError(
+            "TABLE_UNREADABLE", f"Spark cannot read the Delta table at {table.path}: {first_line(error)}"
+        ) from error
 
 
 def _files_of_range(

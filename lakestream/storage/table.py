@@ -54,7 +54,6 @@ _READABLE = {
     "rowTracking",
     "timestampNtz",
     "v2Checkpoint",
-    "vacuumProtocolCheck",
     FAR_TIMES,
 }
 _CHANGES_UNREADABLE = {"columnMapping", FAR_TIMES}
@@ -67,7 +66,6 @@ _WRITABLE = {
     "invariants",
     "timestampNtz",
     "v2Checkpoint",
-    "vacuumProtocolCheck",
 }
 _LEGACY_WRITER = {
     2: {"appendOnly", "invariants"},
@@ -397,12 +395,17 @@ def _active_features(table: Table) -> set[str]:
 
 
 def first_line(error: BaseException) -> str:
-    """Return the first line of an error's text, with the causes that delta-rs draws arrows to.
+    r"""Return what an error says in a line, with the causes that delta-rs draws arrows to.
 
-    The rest of it is a stack of addresses.
+    The rest of delta-rs's and of Spark's errors is a stack.
+
+    >>> first_line(Exception("An error occurred while calling o1.load.\n: [NO_FEATURE] No.\n at x"))
+    '[NO_FEATURE] No.'
     """
-    first, *rest = _COLOURS.sub("", str(error)).splitlines() or [""]
-    causes = takewhile(lambda line: line.startswith("↳"), map(str.strip, rest))
+    first, *more = _COLOURS.sub("", str(error)).strip().splitlines() or [""]
+    if more and first.startswith("An error occurred while calling "):
+        return more[0].removeprefix(": ")
+    causes = takewhile(lambda line: line.startswith("↳"), map(str.strip, more))
     return ": ".join([first, *(cause.removeprefix("↳").strip() for cause in causes)])
 
 

@@ -149,6 +149,10 @@ EVOLVING = (
     "MERGE WITH SCHEMA EVOLUTION INTO {t} t USING (SELECT *, 5 AS evolved FROM ($rows)) s "
     "ON t.at = s.at AND t.site <=> s.site WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
 ).replace("$rows", rows("13, 'b', 77", "61, 'b', 3", "62, 'a', 4"))
+REPLACED = (
+    "CREATE OR REPLACE TABLE {t} (at TIMESTAMP, site STRING, v INT, fresh INT) USING delta "
+    f"TBLPROPERTIES ({FEED} = true)"
+)
 
 MAKERS = {
     "vectors": Maker(properties=VECTORS),
@@ -195,6 +199,7 @@ MAKERS = {
         "delta.checkpoint.writeStatsAsStruct = true"
     ),
     "log_begins_late": Maker(properties="delta.checkpointInterval = 1", begins_late=True),
+    "vacuum_check": Maker(properties="delta.feature.vacuumProtocolCheck = 'supported'"),
     "commit_times": Maker(properties="delta.enableInCommitTimestamps = true"),
     "checked": Maker(create=(CREATED, "ALTER TABLE {t} ADD CONSTRAINT positive CHECK (v >= 0)")),
     "not_null": Maker(at="at TIMESTAMP NOT NULL", v="v INT NOT NULL"),
@@ -235,6 +240,7 @@ MAKERS = {
     ),
     "few_statistics": Maker(properties="delta.dataSkippingNumIndexedCols = 0"),
     "ordered": Maker(after=("OPTIMIZE {t} ZORDER BY (site)", "VACUUM {t} RETAIN 0 HOURS")),
+    "replaced": Maker(after=(REPLACED, f"INSERT INTO {{t}} (at, site, v) {rows(*SECOND, *THIRD)}")),
     "restored": Maker(after=("RESTORE TABLE {t} TO VERSION AS OF 2",)),
     "evolved": Maker(after=(EVOLVING,)),
     "clone": Maker(create=CLONED),

@@ -8,7 +8,7 @@ import pytest
 
 from lakestream import Lake, Settings
 from lakestream.errors import LakestreamError
-from tests.contract.foreign_tables import MAKERS, SECOND, THIRD, Maker, Owner
+from tests.contract.foreign_tables import FEED, MAKERS, MAPPING, SECOND, THIRD, Maker, Owner
 from tests.tiers import leaving
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ def _verify(lake: Lake, maker: Maker) -> None:
 ALWAYS = {
     *("vectors", "by_day", "by_time", "mapping_by_name", "mapping_and_vectors", "widened", "clustered"),
     *("log_begins_late", "generated", "variant_used", "decimals", "char", "no_times", "numbers"),
-    *("odd_folders", "restored", "evolved", "clone_with_vectors", "year_9999"),
+    *("vacuum_check", "replaced", "odd_folders", "restored", "evolved", "clone_with_vectors", "year_9999"),
 }
 CASES = [(name, (1000, 1000, 0, 0)[number % 4]) for number, name in enumerate(MAKERS)]
 
@@ -124,3 +124,94 @@ def test_a_stream_equals_sparks_own_group_by(
         table.look_up()
         _verify(lake, maker)
         assert lake.sql("SELECT count(v) FROM t").fetchall()
+
+
+def _state(lake: Lake, stream: str) -> tuple[str, str]:
+    """Return the status of a stream, and the code of its error."""
+    found = next(one for one in lake.streams() if one.name == stream)
+    return found.status, (found.last_error or "").partition(":")[0]
+
+
+@pytest.mark.parametrize("small_rows", [1000, 0])
+def test_rows_that_were_written_while_the_feed_was_off_need_a_resync(
+    small_rows: int, tmp_path: Path, spark: SparkSession
+) -> None:
+    table = Table(tmp_path, spark, maker := Maker(), small_rows)
+    with table.lake as lake:
+        table.begin()
+        table.follow()
+        table.owner.sql(
+            f"ALTER TABLE {{t}} SET TBLPROPERTIES ({FEED} = false)",
+            maker.insert(*SECOND),
+            "DELETE FROM {t} WHERE v = 2",
+            f"ALTER TABLE {{t}} SET TBLPROPERTIES ({FEED} = true)",
+            maker.insert(*THIRD),
+        )
+        lake.run()
+        assert _state(lake, "s") == ("Failed", "CHANGE_FEED_OFF")
+        lake.sql("RECALCULATE STREAM s RESYNC")
+        table.follow()
+        table.follow(maker.merged())
+        table.look_up()
+        assert lake.verify("s").holds
+
+
+def test_a_widened_column_is_taken_by_a_resync_where_results_keep_their_types(
+    tmp_path: Path, spark: SparkSession
+) -> None:
+    table = Table(tmp_path, spark, Maker(v="v SMALLINT", properties="delta.enableTypeWidening = true"), 1000)
+    with table.lake as lake:
+        table.begin()
+        total = SOURCE.format(groups="site", use="count(v)").replace("STREAM s", "STREAM n")
+        lake.sql(total.replace("s_out", "n_out"))
+        lake.run()
+        table.owner.sql("ALTER TABLE {t} ALTER COLUMN v TYPE INT", table.maker.insert(*SECOND))
+        lake.run()
+        for stream in ("n", "s"):
+            assert _state(lake, stream) == ("Failed", "SOURCE_SCHEMA_CHANGED")
+        assert "where the results keep their types" in (lake.streams()[0].last_error or "")
+        lake.sql("RECALCULATE STREAM n RESYNC")
+        with pytest.raises(LakestreamError, match="SOURCE_SCHEMA_CHANGED"):
+            lake.sql("RECALCULATE STREAM s RESYNC")
+        lake.run()
+        assert _state(lake, "n") == ("Running", "")
+        assert lake.verify("n").holds
+        assert lake.sql("SELECT sum(s) FROM n_out").fetchall() == [(37,)]
+
+
+@pytest.mark.parametrize("small_rows", [1000, 0])
+@pytest.mark.parametrize("anew", [False, True])
+def test_a_column_that_a_looked_up_table_loses_stops_until_it_is_back(
+    small_rows: int, anew: bool, tmp_path: Path, spark: SparkSession
+) -> None:
+    table = Table(tmp_path, spark, Maker(columns="x INT", properties=f"{MAPPING}'name'"), small_rows)
+    lake, settings = table.lake, Settings(small_rows=small_rows)
+    own = (
+        "CREATE STREAM z INTERVAL(1m) SLIDING(1m) FROM own INTO z_out AS SELECT _twstart AS w, count(*) AS n"
+    )
+    lake.sql(f"{own} FROM %%trows")
+    at = "('2025-01-01 00:0{0}:01', 1) ('2025-01-01 00:0{0}:05', 1)"
+    lake.sql(f"INSERT INTO own VALUES {at.format(0)} {at.format(1)}")
+    lake.run()
+    # What does not use it goes on; what does is stopped before it plans anything that could not be read.
+    table.owner.sql("ALTER TABLE {t} RENAME COLUMN v TO w", "ALTER TABLE {t} DROP COLUMN x")
+    if anew:
+        lake.close()
+        lake = Lake(lake.root, spark=spark, settings=settings)
+    with lake:
+        lake.sql(f"INSERT INTO own VALUES {at.format(2)}")
+        lake.run()
+        assert _state(lake, "l") == ("Failed", "TABLE_SCHEMA_CHANGED")
+        assert _state(lake, "z") == ("Running", "")
+        lake.sql("START STREAM l")
+        lake.run()
+        assert _state(lake, "l") == ("Failed", "TABLE_SCHEMA_CHANGED")
+        error = next(one.last_error for one in lake.streams() if one.name == "l")
+        assert "the column v" in (error or "")
+        assert "START STREAM main.l" in (error or "")
+        table.owner.sql("ALTER TABLE {t} RENAME COLUMN w TO v")
+        lake.sql("START STREAM l")
+        lake.run()
+        assert _state(lake, "l") == ("Running", "")
+        assert lake.verify("l").holds
+        assert lake.sql("SELECT n, s FROM l_out ORDER BY w").fetchall() == [(2, 4), (0, None)]

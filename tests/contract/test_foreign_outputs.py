@@ -9,7 +9,7 @@ import pytest
 
 from lakestream import Lake, Settings
 from lakestream.errors import StatementError
-from tests.contract.foreign_tables import MAKERS, MAPPING, VECTORS, Maker, Owner
+from tests.contract.foreign_tables import CREATED, FEED, MAKERS, MAPPING, VECTORS, Maker, Owner
 from tests.tiers import every_other
 
 if TYPE_CHECKING:
@@ -56,13 +56,7 @@ def test_rows_of_windows_stand_beside_those_that_were_there(
         lake.sql(f"CREATE TABLE theirs LOCATION '{tmp_path / 'theirs'}'")
         lake.sql("CREATE TABLE own (ts TIMESTAMP, n INT, site VARCHAR(8))")
         lake.sql(STREAM)
-        for second, n, site in (
-            (3600, 1, "a"),
-            (3612, 2, "b"),
-            (3615, 4, "a"),
-            (3603, 8, "a"),
-            (3630, 16, "b"),
-        ):
+        for second, n, site in ROWS:
             lake.insert("own", [{"ts": START + timedelta(seconds=second), "n": n, "site": site}])
             lake.run()
             assert [(s.name, s.last_error) for s in lake.streams() if s.last_error] == []
@@ -81,3 +75,58 @@ def test_a_table_with_computed_columns_is_no_output(name: str, tmp_path: Path, s
         with pytest.raises(StatementError, match=f"OUTPUT_MISMATCH.*{name} columns"):
             lake.sql(STREAM)
         assert lake.streams() == []
+
+
+@pytest.mark.parametrize("small_rows", [1000, 0])
+def test_rows_that_break_a_constraint_stop_the_stream_until_it_is_gone(
+    small_rows: int, tmp_path: Path, spark: SparkSession
+) -> None:
+    owner = Owner(spark, tmp_path / "theirs")
+    owner.sql(
+        CREATED.replace("$columns", "at TIMESTAMP, site STRING, v INT")
+        .replace("$layout", "")
+        .replace("$properties", f"{FEED} = true"),
+        "ALTER TABLE {t} ADD CONSTRAINT low CHECK (v < 10)",
+    )
+    with Lake(tmp_path / "lake", spark=spark, settings=Settings(small_rows=small_rows)) as lake:
+        lake.sql(f"CREATE TABLE theirs LOCATION '{tmp_path / 'theirs'}'")
+        lake.sql("CREATE TABLE own (ts TIMESTAMP, n INT, site VARCHAR(8))")
+        lake.sql(STREAM)
+        lake.sql(STREAM.replace("STREAM s", "STREAM z").replace("theirs", "z_out"))
+        rows = [(3600, 70, "a"), (3615, 4, "a"), (3630, 16, "a")]
+        lake.insert(
+            "own", [{"ts": START + timedelta(seconds=at), "n": n, "site": site} for at, n, site in rows]
+        )
+        lake.run()
+        stopped, beside = lake.streams()
+        assert (stopped.status, beside.status) == ("Failed", "Running")
+        assert (stopped.last_error or "").startswith("OUTPUT_CONSTRAINT: ")
+        assert "low CHECK (v < 10)" in (stopped.last_error or "")
+        assert "START STREAM main.s" in (stopped.last_error or "")
+        assert owner.query("SELECT v FROM {t}").collect() == []
+        owner.sql("ALTER TABLE {t} DROP CONSTRAINT low")
+        lake.sql("START STREAM s")
+        lake.run()
+        assert lake.verify("s").holds
+        found = owner.query("SELECT unix_seconds(at) % 3600, site, v FROM {t} ORDER BY at").collect()
+        assert [tuple(row) for row in found] == [(0, "a", 70), (10, "a", 4)]
+
+
+def test_an_output_may_be_a_table_of_a_catalog(tmp_path: Path, spark: SparkSession) -> None:
+    session = spark.newSession()
+    session.sql(f"CREATE SCHEMA outputs LOCATION '{tmp_path}/warehouse'")
+    columns = "(at TIMESTAMP, site STRING, v INT) USING delta PARTITIONED BY (site)"
+    try:
+        session.sql(f"CREATE TABLE outputs.theirs {columns} TBLPROPERTIES ({FEED} = true)")
+        with Lake(tmp_path / "lake", spark=session) as lake:
+            lake.sql("CREATE TABLE theirs USING TABLE spark_catalog.outputs.theirs")
+            lake.sql("CREATE TABLE own (ts TIMESTAMP, n INT, site VARCHAR(8))")
+            lake.sql(STREAM)
+            for second, n, site in ROWS:
+                lake.insert("own", [{"ts": START + timedelta(seconds=second), "n": n, "site": site}])
+                lake.run()
+            assert lake.verify("s").holds
+        found = session.sql("SELECT unix_seconds(at) % 3600, site, v FROM outputs.theirs ORDER BY at")
+        assert [tuple(row) for row in found.collect()] == [(0, "a", 9), (10, "b", 2)]
+    finally:
+        session.sql("DROP SCHEMA outputs CASCADE")
