@@ -44,9 +44,11 @@ class Owner:
                 file.unlink()
 
     def query(self, text: str) -> DataFrame:
-        """Return what a statement gives; ``{origin}`` is another table of the owner's."""
+        """Return what a statement gives; ``{origin}`` is another table of theirs, ``{path}`` its path."""
         return self._session.sql(
-            text.replace("{t}", f"delta.`{self._path}`").replace("{origin}", f"delta.`{self._path}_origin`")
+            text.replace("{t}", f"delta.`{self._path}`")
+            .replace("{origin}", f"delta.`{self._path}_origin`")
+            .replace("{path}", str(self._path))
         )
 
 
@@ -149,9 +151,15 @@ EVOLVING = (
     "MERGE WITH SCHEMA EVOLUTION INTO {t} t USING (SELECT *, 5 AS evolved FROM ($rows)) s "
     "ON t.at = s.at AND t.site <=> s.site WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
 ).replace("$rows", rows("13, 'b', 77", "61, 'b', 3", "62, 'a', 4"))
+REPLACE = (
+    "CREATE OR REPLACE TABLE replaced (at TIMESTAMP, site STRING, v INT, fresh INT) USING delta "
+    f"LOCATION '{{path}}' TBLPROPERTIES ({FEED} = true)"
+)
 REPLACED = (
-    "CREATE OR REPLACE TABLE {t} (at TIMESTAMP, site STRING, v INT, fresh INT) USING delta "
-    f"TBLPROPERTIES ({FEED} = true)"
+    "CREATE TABLE replaced USING delta LOCATION '{path}'",  # by its path no other columns are taken
+    REPLACE,
+    f"INSERT INTO {{t}} (at, site, v) {rows(*SECOND, *THIRD)}",
+    "DROP TABLE replaced",
 )
 
 MAKERS = {
@@ -240,7 +248,6 @@ MAKERS = {
     ),
     "few_statistics": Maker(properties="delta.dataSkippingNumIndexedCols = 0"),
     "ordered": Maker(after=("OPTIMIZE {t} ZORDER BY (site)", "VACUUM {t} RETAIN 0 HOURS")),
-    "replaced": Maker(after=(REPLACED, f"INSERT INTO {{t}} (at, site, v) {rows(*SECOND, *THIRD)}")),
     "restored": Maker(after=("RESTORE TABLE {t} TO VERSION AS OF 2",)),
     "evolved": Maker(after=(EVOLVING,)),
     "clone": Maker(create=CLONED),

@@ -8,7 +8,7 @@ import pytest
 
 from lakestream import Lake, Settings
 from lakestream.errors import LakestreamError
-from tests.contract.foreign_tables import FEED, MAKERS, MAPPING, SECOND, THIRD, Maker, Owner
+from tests.contract.foreign_tables import FEED, MAKERS, MAPPING, REPLACED, SECOND, THIRD, Maker, Owner
 from tests.tiers import leaving
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ def _verify(lake: Lake, maker: Maker) -> None:
 ALWAYS = {
     *("vectors", "by_day", "by_time", "mapping_by_name", "mapping_and_vectors", "widened", "clustered"),
     *("log_begins_late", "generated", "variant_used", "decimals", "char", "no_times", "numbers"),
-    *("vacuum_check", "replaced", "odd_folders", "restored", "evolved", "clone_with_vectors", "year_9999"),
+    *("vacuum_check", "odd_folders", "restored", "evolved", "clone_with_vectors", "year_9999"),
 }
 CASES = [(name, (1000, 1000, 0, 0)[number % 4]) for number, name in enumerate(MAKERS)]
 
@@ -156,6 +156,19 @@ def test_rows_that_were_written_while_the_feed_was_off_need_a_resync(
         assert lake.verify("s").holds
 
 
+def test_a_table_that_its_owner_replaces_is_another(tmp_path: Path, spark: SparkSession) -> None:
+    table = Table(tmp_path, spark, Maker(), 1000)
+    with table.lake as lake:
+        table.begin()
+        table.follow()
+        table.owner.sql(*REPLACED)
+        lake.run()
+        assert _state(lake, "s") == ("Failed", "SOURCE_REPLACED")
+        lake.sql("RECALCULATE STREAM s RESYNC")
+        table.follow()
+        assert lake.verify("s").holds
+
+
 def test_a_widened_column_is_taken_by_a_resync_where_results_keep_their_types(
     tmp_path: Path, spark: SparkSession
 ) -> None:
@@ -169,14 +182,15 @@ def test_a_widened_column_is_taken_by_a_resync_where_results_keep_their_types(
         lake.run()
         for stream in ("n", "s"):
             assert _state(lake, stream) == ("Failed", "SOURCE_SCHEMA_CHANGED")
-        assert "where the results keep their types" in (lake.streams()[0].last_error or "")
+        errors = [one.last_error or "" for one in lake.streams() if one.name in ("n", "s")]
+        assert all("where the results keep their types" in error for error in errors)
         lake.sql("RECALCULATE STREAM n RESYNC")
         with pytest.raises(LakestreamError, match="SOURCE_SCHEMA_CHANGED"):
             lake.sql("RECALCULATE STREAM s RESYNC")
         lake.run()
         assert _state(lake, "n") == ("Running", "")
         assert lake.verify("n").holds
-        assert lake.sql("SELECT sum(s) FROM n_out").fetchall() == [(37,)]
+        assert lake.sql("SELECT sum(s) FROM n_out").fetchall() == [(38,)]
 
 
 @pytest.mark.parametrize("small_rows", [1000, 0])
