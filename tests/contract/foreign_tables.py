@@ -78,8 +78,7 @@ class Maker:
     ``at``, ``site`` and ``v`` are the columns as declared, ``sites`` SQL of a site of the rows' ``{0}``,
     ``more`` SQL of further columns of rows by their names; ``create`` are the statements before the first
     rows; ``begins_late`` says that its log begins at a checkpoint. ``groups`` and ``use`` are what the stream
-    groups by and computes. ``refused`` is the code that a stream from it is refused with, ``unverified`` that
-    of a verification.
+    groups by and computes. ``refused`` is the code that a stream from it is refused with.
     """
 
     at: str = "at TIMESTAMP"
@@ -97,7 +96,6 @@ class Maker:
     use: str = "max(v)"
     begins_late: bool = False
     refused: str = ""
-    unverified: str = ""
 
     def statements(self) -> list[str]:
         """Return how the table is made, with its first rows."""
@@ -256,7 +254,6 @@ MAKERS = {
     "upper": Maker(site="Site STRING", at="AT TIMESTAMP", groups="Site"),
     "year_one": Maker(
         create=(CREATED, "INSERT INTO {t} (at, site, v) VALUES (TIMESTAMP '0001-01-01 00:00:00Z', 'a', 5)"),
-        unverified="CALCULATION_FAILED",  # more windows lie between than Spark can list
     ),
     "year_9999": Maker(
         columns="until TIMESTAMP", more="until=IF(v % 2 = 0, TIMESTAMP '9999-12-31', NULL)", use="max(until)"
