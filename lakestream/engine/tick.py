@@ -738,7 +738,7 @@ def _spans_of(summary: pa.Table) -> list[tuple[int, int]]:
 def _joined(tables: list[pa.Table]) -> pa.Table | None:
     import pyarrow as pa
 
-    return pa.concat_tables(tables) if tables else None
+    return pa.concat_tables(tables, promote_options="default") if tables else None
 
 
 def output_app(uuid: str) -> str:
