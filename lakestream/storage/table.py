@@ -98,10 +98,7 @@ class Table:
     def __init__(self, path: str, handle: DeltaTable) -> None:
         self.path = path
         self.guard = threading.RLock()
-        self._refuse_empty(handle.version())
-        self._handle = handle
-        self._opened_at = handle.version()
-        self._stamp = self._stamp_of(self._opened_at)
+        self._take(handle)
         self._pinned: dict[int, DeltaTable] = {}
         self._compacted_at = self._opened_at
         self._rewrites = ("", Rewrites(path))
@@ -188,12 +185,14 @@ class Table:
             return self._handle.version()
 
     def _reopen(self) -> None:
-        handle = _open(self.path)
+        self._take(_open(self.path))
+        self._pinned.clear()
+
+    def _take(self, handle: DeltaTable) -> None:
         self._refuse_empty(handle.version())
         self._handle = handle
-        self._opened_at = self._handle.version()
+        self._opened_at = handle.version()
         self._stamp = self._stamp_of(self._opened_at)
-        self._pinned.clear()
 
     def _stamp_of(self, version: int) -> tuple[int, Stamp | None]:
         """Tell a commit's file from another of its name, where files can be looked at cheaply."""
