@@ -10,7 +10,7 @@ from lakestream.compute.calculation import ROWS
 from lakestream.engine.names import visible_columns
 from lakestream.engine.transport import ARROW, ArrowTransport, SparkTransport, unplaced
 from lakestream.language.names import quoted
-from lakestream.storage.delta import POSITION, capabilities
+from lakestream.storage.delta import POSITION
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -344,7 +344,7 @@ class Relations:
         lower, upper = _edge(read.lower, span, 0), _edge(read.upper, span, 1)
         transport = self.transport
         large = lower is None and self.plan.extra.get("large_tables", {}).get(info.path)
-        if transport.name == ARROW and (large or not capabilities(self.tables.open(info.path)).arrow_reads):
+        if transport.name == ARROW and large:
             transport = SparkTransport(self.spark, self.tables)
         rows = transport.rows(info.path, version, read.relation.columns, info.time_column, [(lower, upper)])
         rows.createOrReplaceTempView(read.view)

@@ -14,13 +14,12 @@ from lakestream.storage.delta import (
     arrivals_arrow,
     arrivals_spark,
     capabilities,
-    changes_arrow,
     changes_spark,
     placed_rows_arrow,
     placed_rows_spark,
     read_arrow,
     read_spark,
-    tells_by_arrow,
+    told_arrow,
 )
 from lakestream.storage.reading import arrow_frame
 
@@ -127,17 +126,16 @@ class ArrowTransport:
 
     def changes(self, path: str, after: int, upto: int, columns: Sequence[str]) -> DataFrame:
         """Read the change feed by delta-rs."""
-        table = self._tables.open(path)
-        if not tells_by_arrow(table, after, upto):
+        rows = told_arrow(self._tables.open(path), after, upto, columns)
+        if rows is None:
             return self._beside.changes(path, after, upto, columns)
-        return self.frame(changes_arrow(table, after, upto, columns))
+        return self.frame(rows)
 
     def appended(self, path: str, after: int, upto: int, columns: Sequence[str], *, versions: bool) -> Kept:
         """Read the change feed by delta-rs, which costs no more."""
-        table = self._tables.open(path)
-        if not tells_by_arrow(table, after, upto):
+        rows = told_arrow(self._tables.open(path), after, upto, columns)
+        if rows is None:
             return self._beside.appended(path, after, upto, columns, versions=versions)
-        rows = changes_arrow(table, after, upto, columns)
         return Kept(lambda: self.frame(rows), rows)
 
     def arrivals(self, path: str, after: int, upto: int, columns: Sequence[str]) -> DataFrame:

@@ -30,14 +30,32 @@ def changes_arrow(table: Table | str, after: int, upto: int, columns: Sequence[s
     ``_change_type`` is insert, delete, update_preimage or update_postimage. Rows come in no particular
     order. Raises StreamError CHANGES_LOST (a commit or a file of it is gone) or CHANGE_FEED_OFF.
     """
+    table = opened(table)
+    return _changes(table, checked_commits(table, after, upto), after, upto, columns)
+
+
+def told_arrow(table: Table, after: int, upto: int, columns: Sequence[str]) -> pa.Table | None:
+    """Return what :func:`changes_arrow` does, None where delta-rs does not read the changes as they are.
+
+    Of a file that was added or taken out with a deletion vector it gives other rows than those it holds.
+    Times before 1678 or after 2261 that Spark wrote it takes for others. A folder with an encoded name (a
+    slash or a colon in a partition's value) it does not find.
+    """
+    commits = checked_commits(table, after, upto)
+    if any(commit.misread for commit in commits):
+        return None
+    return _changes(table, commits, after, upto, columns)
+
+
+def _changes(
+    table: Table, commits: list[CommitInfo], after: int, upto: int, columns: Sequence[str]
+) -> pa.Table:
     import pyarrow as pa
 
-    table = opened(table)
-    commits = checked_commits(table, after, upto)
     if upto <= after:
         return _empty(table, columns)
     # Unlike a scan, the feed reads a name as SQL: without quotes in lower case, and never a keyword.
-    stored, shown = stored_columns(table.time, columns), [*columns, COMMIT_VERSION, CHANGE_TYPE]
+    stored = stored_columns(table.time, columns)
     wanted = [identifier(name) for name in (*stored, CHANGE_TYPE, COMMIT_VERSION)]
     spans = _telling(commits, after, upto)
     if not spans:
@@ -48,12 +66,12 @@ def changes_arrow(table: Table | str, after: int, upto: int, columns: Sequence[s
                 table.handle.load_cdf(starting_version=first + 1, ending_version=last, columns=wanted)
                 for first, last in spans
             ]
-        found = [plain(pa.table(feed)).select([*stored, COMMIT_VERSION, CHANGE_TYPE]) for feed in feeds]
+        found = [plain(pa.table(feed)).select(_with_origin(stored)) for feed in feeds]
         rows = pa.concat_tables(found) if len(found) > 1 else found[0]
     except Exception as error:
         # delta-rs raises DeltaError, and a bare Exception for a data file that is gone.
         raise _lost(table.path, after, upto, error) from error
-    rows = meant_arrow(table, rows, shown)
+    rows = meant_arrow(table, rows, _with_origin(columns))
     rows = rows.set_column(len(columns), COMMIT_VERSION, rows[COMMIT_VERSION].cast(pa.int64()))
     _check_versions(table.path, commits, rows)
     return rows
@@ -69,10 +87,9 @@ def changes_spark(
     """
     table = opened(table)
     commits, stored = checked_commits(table, after, upto), stored_columns(table.time, columns)
-    shown = [*columns, COMMIT_VERSION, CHANGE_TYPE]
     parts = [
         # A struct that a field was added to is another type; the time in it is the same.
-        meant_spark(table, _feed(spark, table.path, *span, stored), shown)
+        meant_spark(table, _feed(spark, table.path, *span, stored), _with_origin(columns))
         for telling in _telling(commits, after, upto)
         for span in _spans_of_one_schema(commits[telling[0] - after : telling[1] - after], *telling)
     ]
@@ -89,8 +106,12 @@ def _feed(spark: SparkSession, path: str, after: int, upto: int, columns: Sequen
         .option("endingVersion", upto)
         .load(path)
     )
-    names = [*columns, COMMIT_VERSION, CHANGE_TYPE]
-    return feed.select(*map(quoted, names))
+    return feed.select(*map(quoted, _with_origin(columns)))
+
+
+def _with_origin(columns: Sequence[str]) -> list[str]:
+    """Return the columns, and those that say which commit a row is of and what it was."""
+    return [*columns, COMMIT_VERSION, CHANGE_TYPE]
 
 
 def _telling(commits: Sequence[CommitInfo], after: int, upto: int) -> list[tuple[int, int]]:
@@ -108,16 +129,6 @@ def _spans_of_one_schema(commits: Sequence[CommitInfo], after: int, upto: int) -
     changing = [now for before, now in pairwise(schemas) if before.schema_json != now.schema_json]
     cuts = [commit.version - 1 for commit in [*schemas[:1], *changing] if commit.version - 1 > after]
     return [*pairwise([after, *cuts, upto])]
-
-
-def tells_by_arrow(table: Table, after: int, upto: int) -> bool:
-    """Return whether delta-rs reads the changes of ``(after, upto]`` as they are.
-
-    Of a file that was added or taken out with a deletion vector it gives other rows than those it holds.
-    Times before 1678 or after 2261 that Spark wrote it takes for others. A folder with an encoded name (a
-    slash or a colon in a partition's value) it does not find.
-    """
-    return not any(commit.misread for commit in read_commits(table.path, after, upto))
 
 
 def checked_commits(table: Table, after: int, upto: int) -> list[CommitInfo]:
@@ -182,5 +193,4 @@ def _empty(table: Table, columns: Sequence[str]) -> pa.Table:
     schema = table.schema
     fields = [schema.field(name) for name in stored_columns(table.time, columns)]
     extra = [pa.field(COMMIT_VERSION, pa.int64()), pa.field(CHANGE_TYPE, pa.string())]
-    shown = [*columns, COMMIT_VERSION, CHANGE_TYPE]
-    return meant_arrow(table, pa.schema([*fields, *extra]).empty_table(), shown)
+    return meant_arrow(table, pa.schema([*fields, *extra]).empty_table(), _with_origin(columns))

@@ -11,7 +11,7 @@ from lakestream.storage.arrivals import (
     placed_rows_arrow,
     placed_rows_spark,
 )
-from lakestream.storage.changes import changes_arrow, changes_spark, tells_by_arrow
+from lakestream.storage.changes import changes_arrow, changes_spark, told_arrow
 from lakestream.storage.commit import CommitResult, CommitTag, commit, rewrite
 from lakestream.storage.datafiles import rows_between, rows_of
 from lakestream.storage.edits import append, create, delete_where, insert_rows, lies_behind, update_where
@@ -66,10 +66,10 @@ __all__ = [
     "rewrite",
     "rows_between",
     "rows_of",
-    "tells_by_arrow",
     "text_literal",
     "time_range",
     "timestamp_literal",
+    "told_arrow",
     "update_where",
     "written_of",
 ]

@@ -19,7 +19,7 @@ from lakestream.storage.delta import (
     capabilities,
     delete_where,
     read_arrow,
-    tells_by_arrow,
+    told_arrow,
     update_where,
 )
 from lakestream.storage.upkeep import compact
@@ -68,8 +68,8 @@ def test_what_delta_rs_would_falsify_is_left_to_spark(tmp_path: Path, *, as_spar
     assert able.arrow_reads
     assert (able.arrow_changes, able.arrow_writes) == (not as_spark_does, not as_spark_does)
     assert capabilities(Table.open(str(tmp_path))) == able
-    assert tells_by_arrow(table, -1, first)
-    assert not tells_by_arrow(table, first, table.version)
+    assert told_arrow(table, -1, first, ["at"]) is not None
+    assert told_arrow(table, first, table.version, ["at"]) is None
 
 
 def test_no_such_time_is_written_anew(tmp_path: Path) -> None:
