@@ -20,7 +20,7 @@ from lakestream.engine.names import TBNAME, has_subtables, trigger_fragments, vi
 from lakestream.engine.notices import event_rules
 from lakestream.engine.refused import refused
 from lakestream.engine.relations import CHANGED, EMPTY_CHANGES, FIRED, empty_view
-from lakestream.engine.stream import compile_stream, text
+from lakestream.engine.stream import compile_stream
 from lakestream.engine.target import (
     UNIQUE_TIMES,
     Target,
@@ -47,7 +47,7 @@ from lakestream.language.model import (
     SpanTrigger,
     StateTrigger,
 )
-from lakestream.language.names import quoted
+from lakestream.language.names import quoted, quoted_text
 from lakestream.language.source import place_of
 from lakestream.storage.delta import capabilities
 from lakestream.storage.registry import StreamRecord
@@ -779,7 +779,7 @@ def _way_to_feed(info: TableInfo) -> str:
     if not info.external:
         return "switch delta.enableChangeDataFeed on"
     name = f"{quoted(info.database)}.{quoted(info.name)}"
-    return f"CREATE TABLE IF NOT EXISTS {name} LOCATION {text(info.path)} switches it on, after asking"
+    return f"CREATE TABLE IF NOT EXISTS {name} LOCATION {quoted_text(info.path)} switches it on, after asking"
 
 
 def _untaken_until(stream: Stream, catalog: Catalog, spark: SparkSession) -> int | None:

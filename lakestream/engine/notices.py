@@ -16,7 +16,8 @@ from lakestream.language.expressions import parse_expression
 from lakestream.language.functions import Meaning
 from lakestream.language.meaning import in_spark
 from lakestream.language.model import ON_TIME, WINDOW_CLOSE, WINDOW_OPEN, SlidingTrigger
-from lakestream.notify.events import WINDOW_INVALIDATION, EventRules, ResultColumn, text
+from lakestream.language.names import quoted_text
+from lakestream.notify.events import WINDOW_INVALIDATION, EventRules, ResultColumn
 from lakestream.notify.rows import closings, outbox_rows
 from lakestream.output.columns import subtable_sql
 from lakestream.storage.reading import arrow_frame
@@ -50,7 +51,7 @@ def event_rules(stream: Stream, shape: OutputShape) -> EventRules:
     table = "CAST(NULL AS STRING)"
     if definition.stores:
         by_group = shape.has_subtables
-        table = subtable_sql(definition, stream.zone) if by_group else text(definition.output.name)
+        table = subtable_sql(definition, stream.zone) if by_group else quoted_text(definition.output.name)
     where, where_nothing = _conditions(stream, columns)
     return EventRules(
         uuid=stream.uuid,

@@ -51,7 +51,7 @@ from lakestream.language.model import (
     SlidingTrigger,
     StateTrigger,
 )
-from lakestream.language.names import quoted
+from lakestream.language.names import quoted, quoted_text
 from lakestream.language.source import place_of
 from lakestream.storage.delta import POSITION
 from lakestream.triggers.assign import ORDER, Assigner, PlacedGrid, assigner_of
@@ -95,7 +95,7 @@ class Source:
 
     def tbname(self) -> str:
         """Return SQL for the name of the table that a row belongs to."""
-        return quoted(TBNAME) if has_subtables(self.info) else text(self.info.name)
+        return quoted(TBNAME) if has_subtables(self.info) else quoted_text(self.info.name)
 
 
 @dataclass(frozen=True)
@@ -394,7 +394,7 @@ class Stream:
         if self.floor_us is not None:
             parts.append(f"unix_micros({self.source.time}) >= {self.floor_us}L")
         if self.source.subtable is not None:
-            parts.append(f"{quoted(TBNAME)} = {text(self.source.subtable)}")
+            parts.append(f"{quoted(TBNAME)} = {quoted_text(self.source.subtable)}")
         if self.condition:
             parts.append(f"({self.condition})")
         return " AND ".join(parts)
@@ -841,7 +841,8 @@ class Stream:
 
     def of_subtable(self) -> str:
         """Return SQL that narrows a condition to the subtable that the stream is on."""
-        return "" if self.source.subtable is None else f" AND {quoted(TBNAME)} = {text(self.source.subtable)}"
+        subtable = self.source.subtable
+        return "" if subtable is None else f" AND {quoted(TBNAME)} = {quoted_text(subtable)}"
 
     # --- windows that are cut by rows ---
 
@@ -887,11 +888,6 @@ class Stream:
             f"timestamp_micros(low) AS _twstart, timestamp_micros({last}) AS _twend, "
             f"({last} - low) div 1000L AS _twduration{local}, gid AS _tgrpid{passed} FROM {fired}"
         )
-
-
-def text(value: str) -> str:
-    """Return a text as a literal of Spark SQL."""
-    return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
 def _group_id(groups: Sequence[str]) -> str:
@@ -1084,7 +1080,7 @@ def _columns_seen(fragment: Fragment, source: Source) -> str:
     known = {name.lower(): name for name in source.columns}
     seen = [_path(column, source)[1][0] for column in parse_expression(fragment).find_all(exp.Column)]
     names = dict.fromkeys(known[name.lower()] for name in seen if name.lower() in known)
-    listed = ", ".join(f"{text(name)}, {quoted(name)}" for name in names)
+    listed = ", ".join(f"{quoted_text(name)}, {quoted(name)}" for name in names)
     return f"to_json(named_struct({listed}), map('ignoreNullFields', 'false'))" if names else "'{}'"
 
 

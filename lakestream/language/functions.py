@@ -18,8 +18,9 @@ from zoneinfo import ZoneInfo
 from sqlglot import exp
 
 from lakestream.errors import NotSupportedError, StatementError
+from lakestream.language.names import quoted_text
 from lakestream.language.templates import made
-from lakestream.language.time_formats import quoted, read_time, shown_time
+from lakestream.language.time_formats import read_time, shown_time
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -135,7 +136,7 @@ class Meaning:
             return made(millis, {"_1": node})
         in_zone = "CAST(_1 AS TIMESTAMP)"
         if self.zone != "UTC":
-            says = quoted("[0-9]:[0-9:.]+ *([zZ]|[+-][0-9:]+|[A-Za-z_]+/[A-Za-z_]+|UTC)$")
+            says = quoted_text("[0-9]:[0-9:.]+ *([zZ]|[+-][0-9:]+|[A-Za-z_]+/[A-Za-z_]+|UTC)$")
             in_zone = (
                 f"CASE WHEN CAST(_1 AS STRING) RLIKE {says} THEN CAST(_1 AS TIMESTAMP) "
                 "ELSE to_utc_timestamp(CAST(_1 AS TIMESTAMP), _zone) END"
@@ -146,7 +147,7 @@ class Meaning:
         # Only Spark knows the types of columns; it settles this once, not for every row.
         text = f"WHEN typeof(_1) = 'string' THEN {in_zone} " if self.zone != "UTC" else ""
         return made(
-            f"CASE WHEN typeof(_1) RLIKE {quoted(NUMBERS)} THEN {millis} {text}"
+            f"CASE WHEN typeof(_1) RLIKE {quoted_text(NUMBERS)} THEN {millis} {text}"
             "ELSE CAST(_1 AS TIMESTAMP) END",
             parts,
         )
@@ -406,7 +407,7 @@ def _to_iso8601(name: str, arguments: list[exp.Expr], meaning: Meaning) -> exp.E
         raise _bad(name, what)
     minutes = 0 if found[1] else (int(found[3]) * 60 + int(found[4] or 0)) * (-1 if found[2] == "-" else 1)
     moved = f"timestamp_micros(unix_micros(_t1) + {minutes * 60_000_000})"
-    return meaning.of(f"concat(date_format({moved}, '{form}'), {quoted(zone)})", arguments[0])
+    return meaning.of(f"concat(date_format({moved}, '{form}'), {quoted_text(zone)})", arguments[0])
 
 
 def _to_char(name: str, arguments: list[exp.Expr], meaning: Meaning) -> exp.Expr:
@@ -454,7 +455,7 @@ def _timezone(_name: str, _arguments: list[exp.Expr], meaning: Meaning) -> exp.E
     if meaning.now is None:
         raise depends_on_clock("timezone()")
     whens = "".join(
-        f"WHEN {int(offset.total_seconds() // 60)} THEN {quoted(text)} "
+        f"WHEN {int(offset.total_seconds() // 60)} THEN {quoted_text(text)} "
         for offset, text in texts.items()
         if offset is not None
     )

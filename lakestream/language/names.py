@@ -111,7 +111,7 @@ def quoted(name: str) -> str:
 
 
 def quoted_text(text: str) -> str:
-    r"""Return a text as a string of lakestream's statements.
+    r"""Return a text as a string of lakestream's statements, and a literal of Spark SQL.
 
     >>> print(quoted_text("it's"))
     'it\'s'

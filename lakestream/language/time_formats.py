@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from lakestream.errors import StatementError
+from lakestream.language.names import quoted_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -72,21 +73,15 @@ def _is_field(written: str) -> bool:
     )
 
 
-def quoted(text: str) -> str:
-    """Return a text as a literal of Spark SQL."""
-    doubled = text.replace("\\", "\\\\").replace("'", "\\'")
-    return f"'{doubled}'"
-
-
 def shown_time(pattern: str) -> str:
     """Return SQL of a local time ``_l1``, ``_o1`` minutes before UTC, in a format of TO_CHAR."""
     parts = [_shown(field, written) for field, written in _pieces(pattern)]
-    return f"concat({', '.join(parts or [quoted('')])}, left(CAST(_l1 AS STRING), 0))"
+    return f"concat({', '.join(parts or [quoted_text('')])}, left(CAST(_l1 AS STRING), 0))"
 
 
 def _shown(field: str, written: str) -> str:
     if not field:
-        return quoted(written)
+        return quoted_text(written)
     if field in _NUMBERS:
         return _NUMBERS[field]
     if field in _HALVES:
@@ -155,7 +150,7 @@ def read_iso_time() -> str:
     Without an offset it is a time of the zone ``_zone``. A text of another form, or of a date that there
     is not, gives NULL; Spark's own cast would take the current day for a text without a date.
     """
-    form = quoted(_ISO)
+    form = quoted_text(_ISO)
     local = f"CAST(regexp_extract(_1, {form}, 1) AS TIMESTAMP)"
     zone = f"coalesce(nullif(upper(regexp_extract(_1, {form}, 2)), ''), _zone)"
     return f"CASE WHEN _1 RLIKE {form} THEN to_utc_timestamp({local}, {zone}) END"
@@ -189,7 +184,7 @@ class _Read:
     """The fields of a text by the groups of a regular expression."""
 
     def __init__(self, regex: str, fields: list[str]) -> None:
-        self.regex = quoted(regex)
+        self.regex = quoted_text(regex)
         self.groups = {field: number for number, field in enumerate(fields, 1)}
 
     def instant(self) -> str:

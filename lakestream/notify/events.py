@@ -25,7 +25,7 @@ from lakestream.language.model import (
     SlidingTrigger,
     StateTrigger,
 )
-from lakestream.language.names import quoted
+from lakestream.language.names import quoted, quoted_text
 
 if TYPE_CHECKING:
     from lakestream.language.model import Trigger
@@ -50,11 +50,6 @@ _TYPES: dict[type[Trigger], str] = {
 def trigger_type(trigger: Trigger) -> str:
     """Return what messages call a kind of trigger."""
     return _TYPES[type(trigger)]
-
-
-def text(value: str) -> str:
-    """Return a text as a literal of Spark SQL."""
-    return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
 @dataclass(frozen=True)
@@ -143,7 +138,7 @@ class EventRules:
     @property
     def _row(self) -> str:
         """SQL of a row of the output as JSON."""
-        fields = ", ".join(f"{text(c.label)}, {c.json_sql}" for c in self.columns)
+        fields = ", ".join(f"{quoted_text(c.label)}, {c.json_sql}" for c in self.columns)
         return f"to_json(named_struct({fields}), {_WITH_NULLS})"
 
     def _rows(self, view: str, *, all_rows: bool = False) -> str:
@@ -185,7 +180,7 @@ class EventRules:
     def _sent(self) -> str:
         """Return SQL of the events that are sent: what was told of before only where it has changed."""
         changed = "NOT (rows <=> old_rows) OR NOT (high <=> old_high)"
-        wanted = ", ".join(text(kind) for kind in (*self.wanted, WINDOW_INVALIDATION))
+        wanted = ", ".join(quoted_text(kind) for kind in (*self.wanted, WINDOW_INVALIDATION))
         condition = (
             f"CASE WHEN kind = '{WINDOW_INVALIDATION}' THEN true "
             f"WHEN has_result AND rows IS NOT NULL THEN size(passing) > 0 ELSE {self.where_nothing} END"
