@@ -112,7 +112,7 @@ class Cutting:
     def run(self, changes: pa.Table) -> Found:
         """Cut the groups with changes, which are summed up by group."""
         self._schema, summed = changes.schema, _rows(changes)
-        known = {row["gid"]: row for row in _rows(self.state.rows)}
+        known = {row["gid"]: row for row in _rows(self.state.of(changes["gid"]))}
         expired = self._with_expired(summed, known)
         joined = self._joined(summed, known)
         touched = [group for row in summed if (group := self._touched(row, known.get(row["gid"]), joined))]
@@ -155,7 +155,8 @@ class Cutting:
         start = EVER[0] if part.overlap_us is None else part.overlap_us
         end = EVER[1] if part.to_us is None else part.to_us
         counts = self.stream.cut.counts
-        groups = [self._known(row, start, late=not counts) for row in _rows(self.state.rows)]
+        known = {row["gid"]: row for row in _rows(self.state.rows)}
+        groups = [self._known(row, start, late=not counts) for row in known.values()]
         there = self._there(groups)
         touched = [self._back(group, there) if group.late else group for group in groups]
         self.relations.rows_at(self.version, merge_spans([(min(g.from_us for g in touched), EVER[1])]))
@@ -165,7 +166,6 @@ class Cutting:
             lambda group: min(self._upto(group), end - 1) if counts else self._upto(group),
         )
         windows = self._windows(touched)
-        known = {row["gid"]: row for row in _rows(self.state.rows)}
         fired, gone, told = [], [], []
         for group in touched:
             resume = known[group.gid]["resume"]
@@ -183,15 +183,16 @@ class Cutting:
 
     def opened(self, windows: Collection[tuple[int, int]]) -> Found:
         """Cut the windows (group, start) that are still open, as far as they have come."""
+        import pyarrow as pa
+
         assert self.stream.cut is not None and self.state.rows is not None  # noqa: PT018 - by the tick
         self._schema = self.state.rows.schema
         starts: dict[int, int] = {}
         for gid, low in windows:
             starts[gid] = min(low, starts.get(gid, low))
-        rows = [row for row in _rows(self.state.rows) if row["gid"] in starts]
         touched = [
             replace(self._known(row, starts[row["gid"]], late=False), expired=row.get(EXPIRED, ()))
-            for row in rows
+            for row in _rows(self.state.of(pa.array(starts, pa.int64())))
         ]
         if not touched:
             return Found(*self._tables([], [], []), [], 0, 0, self._events([]))

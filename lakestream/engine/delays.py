@@ -7,6 +7,7 @@ are saved with the stream's state), and up to where the clock has closed them (i
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 
 from lakestream.engine.relations import STATE
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
 
-    from lakestream.engine.state import GroupState
     from lakestream.engine.stream import Stream
 
 OpenWindow = tuple[int, int]
@@ -32,69 +32,100 @@ class Delays:
     """When each open window opened, by the wall clock (µs), and how often its delay has passed since."""
 
     delay_us: int
-    _known: dict[OpenWindow, tuple[int, int]] = field(default_factory=dict)
+    _known: dict[int, dict[int, tuple[int, int]]] = field(default_factory=dict)
+    _next: list[tuple[int, OpenWindow]] = field(default_factory=list)
+    """A heap of when delays pass; what is not so any more is passed over."""
 
     @classmethod
     def restored(cls, delay_us: int, saved: pa.Table | None) -> Delays:
         """Return the delays of a saved state, None for none."""
         if saved is None or DELAYS not in saved.column_names:
             return cls(delay_us)
-        rows = zip(saved["gid"].to_pylist(), saved[DELAYS].to_pylist(), strict=True)
-        known = {(gid, one["k"]): (one["opened"], one["fired"]) for gid, found in rows for one in found}
-        return cls(delay_us, known)
+        delays, listed = cls(delay_us), zip(saved["gid"].to_pylist(), saved[DELAYS].to_pylist(), strict=True)
+        for gid, one in ((gid, one) for gid, found in listed for one in found):
+            delays._put((gid, one["k"]), one["opened"], one["fired"])
+        return delays
 
     def saved(self, state: pa.Table) -> pa.Table:
         """Return a state as it is saved, with the delays of each group's windows."""
         import pyarrow as pa
 
-        found: dict[int, list[dict[str, int]]] = {}
-        for (gid, k), (opened, fired) in self._known.items():
-            found.setdefault(gid, []).append({"k": k, "opened": opened, "fired": fired})
+        found = {
+            gid: [{"k": k, "opened": opened, "fired": fired} for k, (opened, fired) in windows.items()]
+            for gid, windows in self._known.items()
+        }
         kind = pa.list_(pa.struct([(name, pa.int64()) for name in ("k", "opened", "fired")]))
         return state.append_column(
             DELAYS, pa.array([found.get(gid, []) for gid in state["gid"].to_pylist()], kind)
         )
 
-    def follow(self, windows: Iterable[OpenWindow], now_us: int) -> None:
-        """Take the windows that are open now; those that were not known have opened now."""
-        self._known = {window: self._known.get(window, (now_us, 0)) for window in windows}
+    def follow(self, windows: Iterable[OpenWindow], now_us: int, gids: Iterable[int] | None = None) -> None:
+        """Take the windows of some groups (None: of all) that are open now; new ones have opened now."""
+        known = {gid: self._known.pop(gid, {}) for gid in (list(self._known) if gids is None else gids)}
+        for gid, k in windows:
+            if k in known.get(gid, ()):
+                self._known.setdefault(gid, {})[k] = known[gid][k]
+            else:
+                self._put((gid, k), now_us, 0)
 
     def due(self, now_us: int) -> list[OpenWindow]:
         """Return the windows whose delay has passed once more."""
+        first = self.next_due()
+        if first is None or first > now_us:
+            return []
         return [
-            window
-            for window, (opened, fired) in self._known.items()
-            if (now_us - opened) // self.delay_us > fired
+            (gid, k)
+            for gid, windows in self._known.items()
+            for k, (opened, fired) in windows.items()
+            if self._passes(opened, fired) <= now_us
         ]
 
     def next_due(self) -> int | None:
         """Return the first instant at which a delay has passed once more (µs), None for none."""
-        instants = (opened + (fired + 1) * self.delay_us for opened, fired in self._known.values())
-        return min(instants, default=None)
+        while self._next:
+            instant, (gid, k) = self._next[0]
+            now = self._known.get(gid, {}).get(k)
+            if now is not None and self._passes(*now) == instant:
+                return instant
+            heappop(self._next)
+        return None
 
     def fire(self, windows: Iterable[OpenWindow], now_us: int) -> None:
         """Count the delays that have passed; a slow computation passes over those that it covers."""
-        for window in windows:
-            opened, _ = self._known[window]
-            self._known[window] = (opened, (now_us - opened) // self.delay_us)
+        for gid, k in windows:
+            opened, _ = self._known[gid][k]
+            self._put((gid, k), opened, (now_us - opened) // self.delay_us)
+
+    def _put(self, window: OpenWindow, opened: int, fired: int) -> None:
+        gid, k = window
+        self._known.setdefault(gid, {})[k] = opened, fired
+        heappush(self._next, (self._passes(opened, fired), window))
+
+    def _passes(self, opened: int, fired: int) -> int:
+        """Return when the delay of a window passes once more (µs)."""
+        return opened + (fired + 1) * self.delay_us
 
 
-def open_windows(spark: SparkSession, stream: Stream, state: GroupState) -> list[OpenWindow]:
-    """Return the windows that rows have opened and none has closed; by number, for a cut by start."""
-    if state.rows is None or not len(state):
+def open_windows(spark: SparkSession, stream: Stream, groups: pa.Table | None) -> list[OpenWindow]:
+    """Return the windows that rows of groups have opened and none has closed, groups as in a state.
+
+    They go by their number, those of a cut by their start.
+    """
+    if groups is None or not groups.num_rows:
         return []
     if stream.cut is not None:
         ahead = stream.definition.options.opens_ahead
-        several = "starts" if stream.cut.counts else "opened" if ahead else None
-        return [
-            (row["gid"], low)
-            for row in state.rows.to_pylist()
-            for low in (row[several] if several else [row["resume"]])
-            if low is not None
-        ]
-    arrow_frame(spark, state.rows).coalesce(1).createOrReplaceTempView(STATE)
+        return _opened(groups, "starts" if stream.cut.counts else "opened" if ahead else "resume")
+    arrow_frame(spark, groups).coalesce(1).createOrReplaceTempView(STATE)
     found = spark.sql(stream.open_sql(STATE)).toArrow()
     return [*zip(found["gid"].to_pylist(), found["k"].to_pylist(), strict=True)]
+
+
+def _opened(groups: pa.Table, column: str) -> list[OpenWindow]:
+    """Return the open windows that a column of groups holds, one of each or a list."""
+    rows = zip(groups["gid"].to_pylist(), groups[column].to_pylist(), strict=True)
+    listed = ((gid, value if isinstance(value, list) else [value]) for gid, value in rows)
+    return [(gid, low) for gid, lows in listed for low in lows if low is not None]
 
 
 def closed_by_clock(stream: Stream, now_us: int) -> int | None:

@@ -685,13 +685,18 @@ class Engine:
 
     def _restore_delays(self, running: _Running, last: TickPlan) -> None:
         """Follow the last tick, which the saved delays may lack: saying it again changes nothing."""
-        self._follow_open(running, last.clock_us)
+        if running.delays is not None:
+            rows = running.state.rows
+            running.delays.follow(open_windows(self.spark(), running.stream, rows), last.clock_us)
         if running.pending is None:
             self._take_clock(running, last)
 
-    def _follow_open(self, running: _Running, now_us: int) -> None:
-        if running.delays is not None:
-            running.delays.follow(open_windows(self.spark(), running.stream, running.state), now_us)
+    def _follow_touched(self, running: _Running, delays: Delays, now_us: int) -> None:
+        """Follow the windows of the groups that the last tick has touched."""
+        gids = running.state.touched
+        if gids is not None:
+            opened = open_windows(self.spark(), running.stream, running.state.of(gids))
+            delays.follow(opened, now_us, gids.to_pylist())
 
     def _restored(
         self, running: _Running, saved: tuple[int, pa.Table] | None, last: TickPlan | None
@@ -882,7 +887,7 @@ class Engine:
         if plan.kind == "delay":
             running.delays.fire(((gid, k) for gid, k in plan.extra["windows"]), plan.clock_us)
         else:
-            self._follow_open(running, plan.clock_us)
+            self._follow_touched(running, running.delays, plan.clock_us)
 
     def _pause_after(self, running: _Running, outcome: Outcome) -> float:
         """Return the seconds that the sink's limits put between this output commit and the next one."""

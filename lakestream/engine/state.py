@@ -31,11 +31,13 @@ class GroupState:
 
     It is a function of the history. ``opened`` has a row per open window of the streams that keep
     partial aggregates (gid, group columns, k, its rows, its aggregates); None where they must be
-    computed anew from the source, whose rows they stand for.
+    computed anew from the source, whose rows they stand for. ``touched`` are the groups (gid) that the last
+    update came for: what follows the state looks at those alone.
     """
 
     rows: pa.Table | None = None
     opened: pa.Table | None = None
+    touched: pa.Array | None = None
 
     def __len__(self) -> int:
         return 0 if self.rows is None else self.rows.num_rows
@@ -83,7 +85,7 @@ class GroupState:
         ``opened`` are the open windows of the touched groups; None: they are not known any more.
         """
         if touched.num_rows == 0:
-            return self if opened is not None else GroupState(self.rows)
+            return GroupState(self.rows, None if opened is None else self.opened)
         gids = touched["gid"].combine_chunks()
         if opened is not None and self.opened is not None:
             opened = _replaced(self.opened, opened, gids)
@@ -91,7 +93,13 @@ class GroupState:
             opened = None
         if opened is not None and opened.num_rows > MAX_OPEN:
             opened = None
-        return GroupState(_replaced(self.rows, touched.filter(_known(touched)), gids), opened)
+        return GroupState(_replaced(self.rows, touched.filter(_known(touched)), gids), opened, gids)
+
+    def of(self, gids: pa.Array | pa.ChunkedArray) -> pa.Table | None:
+        """Return the rows of some groups."""
+        import pyarrow.compute as pc
+
+        return None if self.rows is None else self.rows.filter(pc.is_in(self.rows["gid"], value_set=gids))
 
 
 def none_listed(rows: int) -> pa.Array:

@@ -186,7 +186,7 @@ class Tick:
             f"SELECT gid{names}, min(ts) AS first, max(ts) AS newest, count(1) AS rows "
             f"FROM {CHANGES} WHERE kept GROUP BY gid"
         ).toArrow()
-        state = GroupState(self.state.updated(self._written_rows.drop_columns(["rows"])).rows)
+        state = self.state.updated(self._written_rows.drop_columns(["rows"]))
         rows = _total(self._written_rows, "rows")
         self.outcome = Outcome(state, rows_in=rows, missed=self.plan.extra.get("missed", 0))
 
@@ -463,7 +463,7 @@ class Tick:
         self._check_windows(counted["windows"])
         touched = summary.select(["gid", *stream.group_columns, "first", "newest"])
         self.outcome = Outcome(
-            GroupState(self.state.updated(touched).rows),
+            self.state.updated(touched),
             rows_in=counted["rows"],
             late=counted["late"],
             windows=counted["windows"],

@@ -57,3 +57,19 @@ def test_delays_go_on_from_what_was_saved() -> None:
     assert restored.due(11 * SECOND) == [ONE]
     assert sorted(restored.due(12 * SECOND)) == [ONE, (1, 11), (2, 3)]
     assert Delays.restored(5 * SECOND, state).next_due() is None
+
+
+def test_windows_of_groups_without_changes_stay_as_they_are() -> None:
+    delays = Delays(5 * SECOND)
+    delays.follow([ONE, (2, 3)], 0)
+    delays.follow([ONE, OTHER], SECOND, gids=[1])
+    delays.follow([], 2 * SECOND, gids=[2])
+    assert delays.due(5 * SECOND) == [ONE]
+    assert delays.due(6 * SECOND) == [ONE, OTHER]
+
+
+def test_following_a_window_again_and_again_keeps_one_instant_of_it() -> None:
+    delays = Delays(5 * SECOND)
+    for second in range(100):
+        delays.follow([ONE], second * SECOND, gids=[1])
+    assert len(delays._next) == 1
