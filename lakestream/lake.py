@@ -231,6 +231,11 @@ class Lake:
         return self._spark
 
     @property
+    def _catalogs(self) -> SparkSession:
+        """The session whose catalogs, and current schema, are meant by names of tables in them."""
+        return self._given or self._shared
+
+    @property
     def _session(self) -> SparkSession:
         """The session of statements and ticks."""
         from lakestream.storage.session import statement_session
@@ -438,7 +443,7 @@ class Lake:
         """Return what a user's session means by a table's name: catalogs and current schema are its own."""
         from lakestream.storage.metastore import find_catalog_table
 
-        return find_catalog_table(self._given or self._shared, name)
+        return find_catalog_table(self._catalogs, name)
 
     def _attach(self, statement: model.CreateTable) -> Result:
         """Give a Delta table that is there a name; its change feed is switched on after asking.
@@ -676,6 +681,7 @@ class Lake:
                 to_micros(self.clock.now()),
                 current=self.database,
                 exact_by_default=self.settings.exact,
+                catalogs=self._catalogs,
             )
         except LakestreamError as error:
             raise error.at(_place(definition.source)) from None

@@ -37,6 +37,7 @@ from lakestream.errors import LakestreamError, NotSupportedError, StatementError
 from lakestream.language.expressions import parse_query, place_in
 from lakestream.language.model import (
     WINDOW_CLOSE,
+    CatalogName,
     CountTrigger,
     EventTrigger,
     GroupKey,
@@ -75,7 +76,11 @@ version by then, and the parts of recalculations that were done.
 """
 
 
-def create_stream(
+OUTPUT_NAME = "output_name"
+"""Where a registration says the name in full of an output that was made in a catalog of Spark's."""
+
+
+def create_stream(  # noqa: PLR0913 (one session computes, another one has the names in catalogs)
     spark: SparkSession,
     catalog: Catalog,
     registry: Registry,
@@ -85,20 +90,24 @@ def create_stream(
     *,
     current: str,
     exact_by_default: bool,
+    catalogs: SparkSession,
 ) -> StreamRecord:
     """Check a stream, make its output table, and register it; it starts after the source's version now.
 
-    ``current`` is the database that names without one stand in.
+    ``current`` is the database that names without one stand in, ``catalogs`` the session whose catalogs
+    USING TABLE names.
 
     Raises StatementError for whatever is wrong with it; nothing is left behind then.
     """
     uuid = str(uuid4())
     checked = _checked(spark, catalog, registry, definition, zone, uuid, exact_by_default=exact_by_default)
     stream = checked.stream
-    find_errors(catalog, definition)  # before anything is made
-    output, shared = _output(spark, catalog, registry, definition, checked, uuid)
-    errors_table(catalog, definition, uuid)
+    find_errors(catalog, definition)
     table = catalog.handles.latest(stream.source.info.path)
+    found = {"until_us": _untaken_until(stream, catalog, spark), **checked.found(catalog)}
+    # Nothing was made up to here.
+    output, shared = _output(catalogs, catalog, registry, definition, checked, uuid)
+    errors_table(catalog, definition, uuid)
     record = StreamRecord(
         uuid=uuid,
         database=definition.name.database or "",
@@ -115,9 +124,9 @@ def create_stream(
             "zone": zone,
             "current": current,
             "shared_output": shared,
-            "until_us": _untaken_until(stream, catalog, spark),
             "source": f"{stream.source.info.database}.{stream.source.info.name}",
-            **checked.found(catalog),
+            **({OUTPUT_NAME: output.catalog_name} if definition.layout.catalog_name else {}),
+            **found,
         },
     )
     registry.add(record)
@@ -155,7 +164,7 @@ def replace_stream(
             if definition.options.drops_late and not definition.options.by_arrival:
                 require_provenance("CREATE OR REPLACE STREAM", info, there)
         except StatementError:
-            if record.extra["shared_output"]:
+            if record.extra["shared_output"] or info.external:
                 raise
             catalog.drop_table(database, name)
             create_output(catalog, definition, checked.shape, record.uuid, lambda: spark)
@@ -259,7 +268,7 @@ def open_target(
     )
     database, name = record.output.split(".", 1)
     info = catalog.find_table(database, name) or create_output(
-        catalog, stream.definition, shape, record.uuid, spark
+        catalog, _named_in_full(stream.definition, record), shape, record.uuid, spark
     )
     try:
         shape = check_existing(info, shape, stream.definition, record.extra["group_types"])
@@ -273,6 +282,14 @@ def open_target(
     if not shape.key:
         appends = True
     return Target(info, shape, unique, appends, errors_table(catalog, stream.definition, record.uuid))
+
+
+def _named_in_full(definition: StreamDefinition, record: StreamRecord) -> StreamDefinition:
+    """Return a definition with the name in full that its output was made by in a catalog of Spark's."""
+    if definition.layout.catalog_name is None:
+        return definition
+    name = CatalogName.of(record.extra[OUTPUT_NAME])
+    return replace(definition, layout=replace(definition.layout, catalog_name=name))
 
 
 def analyse(spark: SparkSession, stream: Stream) -> tuple[Stream, list[str], list[str]]:
@@ -672,7 +689,7 @@ def _refuse_layout_of_another(definition: StreamDefinition, info: TableInfo) -> 
         raise StatementError(
             "OUTPUT_LAYOUT",
             f"{info.database}.{info.name} is there already, and lies as it does",
-            hint="leave PARTITIONED BY, CLUSTER BY and LOCATION out, or write into a new table",
+            hint="leave PARTITIONED BY, CLUSTER BY, LOCATION and USING TABLE out, or write into a new table",
         )
 
 

@@ -32,6 +32,7 @@ from lakestream.output.columns import (
 )
 from lakestream.storage.altering import alter
 from lakestream.storage.catalog import Column
+from lakestream.storage.metastore import NewCatalogTable
 from lakestream.storage.table import first_line
 from lakestream.storage.types import spark_type
 
@@ -230,10 +231,14 @@ def create_output(
     writer: str,
     spark: Callable[[], SparkSession],
 ) -> TableInfo:
-    """Make the output table of a stream; raises StorageError CREATE_FAILED and leaves nothing then."""
+    """Make the output table of a stream; raises StorageError CREATE_FAILED and leaves nothing then.
+
+    ``spark`` gives the session whose catalogs the statement names.
+    """
     output = definition.output
     times = [column.name for column in shape.columns if column.type == "timestamp"]
-    layout, location = definition.layout, definition.layout.location
+    layout, clustered_by = definition.layout, _spelled(shape, definition.layout.clustered_by)
+    name = layout.catalog_name
     try:
         info = catalog.create_table(
             output.database or definition.name.database or "",
@@ -245,12 +250,13 @@ def create_output(
             hidden=tuple(shape.places.types),
             writer=writer,
             partitioned_by=_spelled(shape, layout.partitioned_by),
-            location=location.path if location else None,
+            location=layout.location.path if layout.location else None,
+            cataloged=NewCatalogTable(spark(), name, tuple(clustered_by)) if name else None,
         )
     except LakestreamError as error:
-        raise error.at(location.place if location else None) from None
-    if layout.clustered_by:
-        _cluster(catalog, info, spark(), _spelled(shape, layout.clustered_by))
+        raise error.at(layout.place) from None
+    if clustered_by and name is None:
+        _cluster(catalog, info, spark(), clustered_by)
     return info
 
 

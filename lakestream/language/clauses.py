@@ -132,11 +132,6 @@ def read_into(reader: Reader, draft: Draft) -> None:
     """Take ``INTO table``."""
     reader.expect("INTO")
     draft.output = reader.table_name("the output table")
-    if reader.sees("USING", "TABLE"):
-        raise reader.unsupported(
-            "to make an output in a catalog",
-            hint=f"make it there, then CREATE TABLE {draft.output} USING TABLE …, and INTO {draft.output}",
-        )
 
 
 def read_layout(reader: Reader, draft: Draft) -> bool:
@@ -167,8 +162,23 @@ def _laid_out(reader: Reader, draft: Draft) -> None:
 
 
 def _location(reader: Reader, draft: Draft) -> None:
+    _refuse_two_places(reader, draft)
     reader.expect("LOCATION")
     draft.layout = replace(draft.layout, location=read_location(reader))
+
+
+def _cataloged(reader: Reader, draft: Draft) -> None:
+    _refuse_two_places(reader, draft)
+    reader.expect("USING", "TABLE")
+    draft.layout = replace(draft.layout, catalog_name=reader.catalog_name())
+
+
+def _refuse_two_places(reader: Reader, draft: Draft) -> None:
+    if draft.layout.location or draft.layout.catalog_name:
+        raise reader.unsupported(
+            "LOCATION and USING TABLE of one output",
+            hint=f"make it there, then CREATE TABLE {draft.output} USING TABLE …, and INTO {draft.output}",
+        )
 
 
 def _subtable(reader: Reader, draft: Draft) -> None:
@@ -232,6 +242,7 @@ _READERS = {
     "PARTITIONED BY": _laid_out,
     "CLUSTER BY": _laid_out,
     "LOCATION": _location,
+    "USING TABLE": _cataloged,
     "OUTPUT_SUBTABLE": _subtable,
     "columns": read_output_columns,
     "TAGS": _tags,

@@ -11,7 +11,7 @@ from lakestream.language.targets import redacted_text
 if TYPE_CHECKING:
     from lakestream.language.model import StreamDefinition
 
-LAYOUT = "PARTITIONED BY, CLUSTER BY or LOCATION"
+LAYOUT = "PARTITIONED BY, CLUSTER BY, LOCATION or USING TABLE"
 
 _CLAUSES = {
     "trigger": "trigger",

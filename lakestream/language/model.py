@@ -75,8 +75,18 @@ class CatalogName:
         """Return the name as Spark SQL takes it, with back-ticks where it needs them."""
         return ".".join(part if _PLAIN_PART.fullmatch(part) else quoted(part) for part in self.parts)
 
+    @classmethod
+    def of(cls, written: str) -> CatalogName:
+        """Return the name that ``str`` wrote.
+
+        >>> CatalogName.of("main.`a.b``c`.t").parts
+        ('main', 'a.b`c', 't')
+        """
+        return cls(tuple(plain or part.replace("``", "`") for plain, part in _WRITTEN_PART.findall(written)))
+
 
 _PLAIN_PART = re.compile(r"[A-Za-z_]\w*", re.ASCII)
+_WRITTEN_PART = re.compile(r"([A-Za-z_]\w*)|`((?:[^`]|``)+)`", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -90,26 +100,34 @@ class Location:
         return self.path
 
 
-LAYOUT_CLAUSES = ("PARTITIONED BY", "CLUSTER BY", "LOCATION")
-"""Clauses of how a new output lies, in every syntax of streams (Delta, Spark)."""
+LAYOUT_CLAUSES = ("PARTITIONED BY", "CLUSTER BY", "LOCATION", "USING TABLE")
+"""Clauses of how and where a new output lies, in every syntax of streams (Delta, Spark)."""
 
 
 @dataclass(frozen=True)
 class OutputLayout:
-    """How a new output lies in storage: PARTITIONED BY or CLUSTER BY columns, and LOCATION (Delta, Spark).
+    """How a new output lies in storage: PARTITIONED BY or CLUSTER BY columns, LOCATION or USING TABLE.
 
-    ``location`` is None inside the lake; ``clause`` is where the columns are named.
+    Inside the lake it has no ``location``, and no ``catalog_name``, under which a catalog of Spark's has it;
+    ``clause`` is where the columns are named.
     """
 
     partitioned_by: tuple[str, ...] = ()
     clustered_by: tuple[str, ...] = ()
     location: Location | None = None
+    catalog_name: CatalogName | None = None
     clause: Fragment | None = field(default=None, compare=False)
 
     @property
     def named(self) -> tuple[str, ...]:
         """The columns that it names."""
         return self.partitioned_by or self.clustered_by
+
+    @property
+    def place(self) -> Place | None:
+        """Where the statement says that it lies outside the lake, None where it does not."""
+        outside = self.location or self.catalog_name
+        return outside.place if outside else None
 
 
 @dataclass(frozen=True)

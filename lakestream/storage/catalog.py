@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from lakestream.clock import Clock
     from lakestream.errors import LakestreamError
     from lakestream.storage.layout import Layout
+    from lakestream.storage.metastore import CatalogTable, NewCatalogTable
     from lakestream.storage.times import ReadTime
 
 PROPERTY = "lakestream.table"
@@ -313,13 +314,15 @@ class Catalog:
         comment: str | None = None,
         partitioned_by: Sequence[str] = (),
         location: str | None = None,
+        cataloged: NewCatalogTable | None = None,
     ) -> TableInfo:
         """Make a table of the lake and return it; with ``if_not_exists`` the one that is there.
 
         A super table's columns are given whole, ``tbname`` and tags included. A ``location`` lies outside
-        the lake, where no table is. Raises StatementError TABLE_EXISTS (names that differ in case only
-        count as equal), DUPLICATE_COLUMN, BAD_NAME, LOCATION_IN_LAKE, LOCATION_TAKEN; StorageError
-        TABLE_EXISTS, CREATE_FAILED.
+        the lake, where no table is; one that is ``cataloged`` where its catalog puts it. Raises
+        StatementError TABLE_EXISTS (names that differ in case only count as equal), DUPLICATE_COLUMN,
+        BAD_NAME, LOCATION_IN_LAKE, LOCATION_TAKEN; StorageError TABLE_EXISTS, CREATE_FAILED; and what
+        :meth:`NewCatalogTable.made` raises.
         """
         if database != SYSTEM_FOLDER:
             self.require_database(database)
@@ -333,14 +336,25 @@ class Catalog:
             external=location is not None,
             writer=writer,
         )
-        fields = [delta_field(column.name, column.type, column.comment) for column in columns]
         properties = {PROPERTY: _description(info)}
+        if cataloged is not None:
+            with cataloged.made(columns, {**edits.TABLE_PROPERTIES, **properties}, partitioned_by) as known:
+                return self._named_here(info, known)
+        fields = [delta_field(column.name, column.type, column.comment) for column in columns]
         edits.create(path, fields, properties=properties, comment=comment, partitioned_by=partitioned_by)
         if info.external:
             self.register_external(info)
         self.handles.forget(path)
         self._described.pop(path, None)
         return self.find_table(database, name) or info
+
+    def _named_here(self, info: TableInfo, known: CatalogTable) -> TableInfo:
+        """Give a table that a catalog has just made its name here, once it is found where it lies."""
+        path = self._outside(known.location)
+        self.handles.latest(path)
+        info = replace(info, path=path, external=True, catalog_name=known.name)
+        self.register_external(info)
+        return self.find_table(info.database, info.name) or info
 
     def drop_results(self, name: str) -> None:
         """Drop what a stream without an output table computed, if there is any."""

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from lakestream.errors import StatementError
+from lakestream.errors import StatementError, StorageError
 from lakestream.language.model import CatalogName
-from lakestream.language.names import quoted
+from lakestream.language.names import quoted, quoted_text
+from lakestream.storage.table import first_line
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
     from pyspark.sql import SparkSession
+
+    from lakestream.storage.catalog import Column
 
 _DETAILS = "# Detailed Table Information"
 """The row of DESCRIBE TABLE EXTENDED behind which a table's own facts stand; columns stand before it."""
@@ -28,6 +34,86 @@ class CatalogTable:
     location: str
 
 
+@dataclass(frozen=True)
+class NewCatalogTable:
+    """A Delta table to be made in a catalog: by which session, under which name, clustered by what."""
+
+    spark: SparkSession
+    name: CatalogName
+    clustered_by: tuple[str, ...] = ()
+
+    @contextmanager
+    def made(
+        self, columns: Sequence[Column], properties: Mapping[str, str], partitioned_by: Sequence[str]
+    ) -> Iterator[CatalogTable]:
+        """Make the table, empty; it is dropped again where what is done with it fails.
+
+        Raises at the name StatementError TABLE_EXISTS, CATALOG_TABLE_IS_VIEW or CATALOG_TABLE_NOT_DELTA for
+        what is there, CATALOG_TABLE_NOT_FOUND for a catalog or schema that is not; and StorageError
+        CREATE_FAILED.
+        """
+        self._refuse_taken()
+        self._create(columns, properties, partitioned_by)
+        try:
+            yield find_catalog_table(self.spark, self.name)
+        except BaseException:
+            self.spark.sql(f"DROP TABLE IF EXISTS {_written(self.name)}")
+            raise
+
+    def _refuse_taken(self) -> None:
+        try:
+            find_catalog_table(self.spark, self.name)
+        except StatementError as error:
+            if error.code != "CATALOG_TABLE_NOT_FOUND":
+                raise
+        else:
+            raise _is_there(self.name)
+
+    def _create(
+        self, columns: Sequence[Column], properties: Mapping[str, str], partitioned_by: Sequence[str]
+    ) -> None:
+        from pyspark.errors import AnalysisException
+
+        listed = ", ".join(map(_column, columns))
+        said = ", ".join(f"{_text(name)} = {_text(value)}" for name, value in properties.items())
+        layout = _by("PARTITIONED BY", partitioned_by) + _by("CLUSTER BY", self.clustered_by)
+        create = f"CREATE TABLE {_written(self.name)} ({listed}) USING delta{layout} TBLPROPERTIES ({said})"
+        try:
+            self.spark.sql(create)
+        except Exception as error:
+            # Spark and Delta have no common kind of error.
+            condition = str(error.getCondition()) if isinstance(error, AnalysisException) else ""
+            if condition.endswith("ALREADY_EXISTS"):
+                raise _is_there(self.name) from error
+            if condition in _NO_PLACE:
+                raise _not_found(self.name, error) from error
+            raise StorageError(
+                "CREATE_FAILED", f"no table was made as {self.name}: {first_line(error)}"
+            ) from error
+
+
+_NO_PLACE = ("CATALOG_NOT_FOUND", "SCHEMA_NOT_FOUND", "REQUIRES_SINGLE_PART_NAMESPACE")
+"""How Spark says that it has no such catalog or schema to make a table in."""
+
+
+def _column(column: Column) -> str:
+    comment = f" COMMENT {_text(column.comment)}" if column.comment else ""
+    return f"{quoted(column.name)} {column.type}{comment}"
+
+
+def _by(clause: str, names: Sequence[str]) -> str:
+    return f" {clause} ({', '.join(map(quoted, names))})" if names else ""
+
+
+def _text(text: str) -> str:
+    """Return a literal; a session of the user's may put the values of variables in the place of ``${…}``."""
+    return quoted_text(text).replace("$", "\\u0024")
+
+
+def _written(name: CatalogName) -> str:
+    return ".".join(map(quoted, name.parts))
+
+
 def find_catalog_table(spark: SparkSession, name: CatalogName) -> CatalogTable:
     """Return the Delta table that a Spark session knows by a name.
 
@@ -36,7 +122,7 @@ def find_catalog_table(spark: SparkSession, name: CatalogName) -> CatalogTable:
     """
     from pyspark.errors import AnalysisException
 
-    written = ".".join(map(quoted, name.parts))
+    written = _written(name)
     try:
         known = spark.catalog.getTable(written)
         if known.isTemporary or "VIEW" in known.tableType:
@@ -62,6 +148,15 @@ def _facts(spark: SparkSession, written: str) -> dict[str, str]:
 def _location(told: str) -> str:
     """Return the URI of a location that Spark tells, which does not encode the paths of files."""
     return f"file:{quote(told.removeprefix('file:'))}" if told.startswith("file:") else told
+
+
+def _is_there(name: CatalogName) -> StatementError:
+    return StatementError(
+        "TABLE_EXISTS",
+        f"there is a table {name}",
+        hint=f"CREATE TABLE … USING TABLE {name} gives it a name here, and INTO that name writes there",
+        place=name.place,
+    )
 
 
 def _is_view(name: CatalogName) -> StatementError:

@@ -140,3 +140,123 @@ def test_a_table_of_the_lake_has_no_other_name(lake: Lake) -> None:
     lake.sql("CREATE TABLE own (ts TIMESTAMP, v INT)")
     assert lake.spark is not None  # gives the lake's tables names in the catalog
     refused(lake, "LOCATION_IN_LAKE", "CREATE TABLE t USING TABLE main.own")
+
+
+# --- outputs ---
+
+OF_SITES = (
+    "INTERVAL(10s) SLIDING(10s) FROM own PARTITION BY site STREAM_OPTIONS(EXACT | IGNORE_NODATA_TRIGGER)"
+)
+CALCULATED = "AS SELECT _twstart AS at, sum(v) AS total, count(*) AS n FROM %%trows"
+ROWS = ((1, "a", 1), (2, "b", 2), (13, "a", 4), (3, "a", 8), (25, "a", 16), (26, "b", 32))
+EXPECTED = [(0, "a", 9, 2), (0, "b", 2, 1), (10, "a", 4, 1)]
+
+
+def follow(lake: Lake, rows: tuple[tuple[int, str, int], ...] = ROWS) -> None:
+    """Write rows one by one, each followed by a run."""
+    for second, site, v in rows:
+        lake.insert("own", [{"ts": f"2025-01-01 00:00:{second:02}", "v": v, "site": site}])
+        assert not lake.run().failed
+
+
+def told(session: SparkSession, table: str) -> list[tuple[object, ...]]:
+    """Return what an output has, by its name in the catalog."""
+    rows = session.sql(f"SELECT second(at) AS s, site, total, n FROM {table} ORDER BY s, site").collect()
+    return [tuple(row) for row in rows]
+
+
+@pytest.fixture
+def fed(lake: Lake) -> Lake:
+    """Return a lake with a table of its own, which streams are made from."""
+    lake.sql("CREATE TABLE own (ts TIMESTAMP, v INT, site VARCHAR(10))")
+    return lake
+
+
+@pytest.mark.parametrize(
+    ("layout", "written"),
+    [
+        ("", "made"),
+        ("PARTITIONED BY (Site)", f"{SCHEMA}.made"),
+        ("CLUSTER BY (site, at)", f"spark_catalog.{SCHEMA}.made"),
+    ],
+)
+def test_a_stream_makes_its_output_under_a_name_of_a_catalog(
+    fed: Lake, session: SparkSession, layout: str, written: str
+) -> None:
+    fed.sql(f"CREATE STREAM here {OF_SITES} INTO o_here {CALCULATED}")
+    fed.sql(f"CREATE STREAM s {OF_SITES} INTO o {layout} USING TABLE {written} {CALCULATED}")
+    follow(fed)
+    assert told(session, "made") == EXPECTED
+    assert fed.verify("s").holds
+
+    own, (detail,) = fed._catalog.table("main", "o"), session.sql("DESCRIBE DETAIL made").collect()
+    here = fed._catalog.table("main", "o_here")
+    assert (own.columns, own.key, own.kind) == (here.columns, here.key, here.kind)
+    assert own.catalog_name == f"spark_catalog.{SCHEMA}.made"
+    properties = fed._catalog.handle(here).properties
+    assert {name: fed._catalog.handle(own).properties.get(name) for name in properties} == properties
+    assert detail["partitionColumns"] == (["site"] if "PARTITIONED" in layout else [])
+    assert detail["clusteringColumns"] == (["site", "at"] if "CLUSTER" in layout else [])
+
+    fed.sql("DROP STREAM s; DROP TABLE o")
+    assert told(session, "made") == EXPECTED
+    fed.sql("CREATE TABLE again USING TABLE made")
+    assert fed.sql("SELECT count(*) FROM again").fetchall() == [(3,)]
+
+
+def test_a_refused_output_leaves_neither_table_nor_name(
+    fed: Lake, session: SparkSession, tmp_path: Path
+) -> None:
+    make(session, "there")
+    make(session, "files", using="parquet")
+    session.sql("CREATE VIEW seen AS SELECT * FROM there")
+    session.sql(f"CREATE SCHEMA inside LOCATION '{tmp_path}/lake/main'")
+    refusals = {
+        "there": "TABLE_EXISTS",
+        "files": "CATALOG_TABLE_NOT_DELTA",
+        "seen": "CATALOG_TABLE_IS_VIEW",
+        "nosuch.made": "CATALOG_TABLE_NOT_FOUND",
+        "spark_catalog.nosuch.made": "CATALOG_TABLE_NOT_FOUND",
+        "no.such.made": "CATALOG_TABLE_NOT_FOUND",
+        "inside.made": "LOCATION_IN_LAKE",
+    }
+    before = session.catalog.listTables(SCHEMA)
+    try:
+        for name, code in refusals.items():
+            statement = f"CREATE STREAM s {OF_SITES} INTO o\n USING TABLE {name} {CALCULATED}"
+            assert name in refused(fed, code, statement).message or code == "LOCATION_IN_LAKE"
+            assert fed.streams() == []
+        assert session.catalog.listTables("inside") == []
+        assert session.catalog.listTables(SCHEMA) == before
+    finally:
+        session.sql("DROP SCHEMA inside CASCADE")
+    fed.sql("CREATE TABLE o USING TABLE there")
+    with pytest.raises(LakestreamError, match=r"OUTPUT_LAYOUT.*lies as it does"):
+        fed.sql(f"CREATE STREAM s {OF_SITES} INTO o USING TABLE there {CALCULATED}")
+
+
+def test_a_dropped_output_is_made_again_under_its_name(fed: Lake, session: SparkSession) -> None:
+    fed.sql(f"CREATE STREAM s {OF_SITES} INTO o USING TABLE made {CALCULATED}")
+    follow(fed, ROWS[:3])
+    session.sql("DROP TABLE made")
+    session.sql("USE default")
+    fed.sql("DROP TABLE IF EXISTS o")
+    follow(fed, ROWS[3:])
+    assert fed._catalog.table("main", "o").catalog_name == f"spark_catalog.{SCHEMA}.made"
+    assert told(session, f"{SCHEMA}.made") == [(0, "a", 9, 2), (10, "a", 4, 1)]
+
+
+@pytest.mark.parametrize("place", ["LOCATION '{}/out'", "USING TABLE made"])
+def test_a_replaced_stream_keeps_the_output_that_lies_outside(fed: Lake, tmp_path: Path, place: str) -> None:
+    place = place.format(tmp_path)
+    fed.sql(f"CREATE STREAM s {OF_SITES} INTO o {place} {CALCULATED}")
+    follow(fed)
+    wider = CALCULATED.replace("count(*) AS n", "count(*) AS n, max(v) AS most")
+    with pytest.raises(LakestreamError, match="OUTPUT_MISMATCH"):
+        fed.sql(f"CREATE OR REPLACE STREAM s {OF_SITES} INTO o {place} {wider}")
+    assert fed.verify("s").holds
+    other = CALCULATED.replace("sum(v)", "sum(v * 2)")
+    fed.sql(f"CREATE OR REPLACE STREAM s {OF_SITES} INTO o {place} {other}")
+    fed.run()
+    assert fed.verify("s").holds
+    assert fed.sql("SELECT sum(total) FROM o").fetchall() == [(30,)]
