@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -43,6 +44,12 @@ _CONFLICTS = (
 )
 # Spark says of rows that break a constraint, and are to replace others, that they are not those to write.
 _VIOLATED = ("failed validation check", "DELTA_VIOLATE_CONSTRAINT", "DELTA_REPLACE_WHERE_MISMATCH")
+_NULL_IN = re.compile(
+    r"Column '(?P<arrow>.+)' is declared as non-nullable|"
+    r"NOT NULL constraint violated for column: (?P<spark>.+)\.|"
+    r"Column (?P<missing>.+), which has a NOT NULL constraint, is missing"
+)
+"""How delta-rs and Delta (Spark) name a column that takes no NULL and was to get one."""
 
 
 @dataclass(frozen=True)
@@ -140,13 +147,20 @@ def _retried(
 
 def _refuse_violation(table: Table, error: Exception) -> None:
     """Raise StreamError OUTPUT_CONSTRAINT where a write failed of a constraint that the table has."""
+    null = _NULL_IN.search(str(error))
+    broken = [f"{null[null.lastgroup or 0]} NOT NULL"] if null else []
+    if not null and any(sign in str(error) for sign in _VIOLATED):
+        broken = _checks(table)
+    if broken:
+        raise StreamError(
+            "OUTPUT_CONSTRAINT", f"rows for {table.path} do not meet its constraints: {', '.join(broken)}"
+        ) from error
+
+
+def _checks(table: Table) -> list[str]:
     prefix = "delta.constraints."
     properties = sorted(table.properties.items())
-    checks = [f"{key[len(prefix) :]} CHECK ({sql})" for key, sql in properties if key.startswith(prefix)]
-    if checks and any(sign in str(error) for sign in _VIOLATED):
-        raise StreamError(
-            "OUTPUT_CONSTRAINT", f"rows for {table.path} do not meet its constraints: {', '.join(checks)}"
-        ) from error
+    return [f"{key[len(prefix) :]} CHECK ({sql})" for key, sql in properties if key.startswith(prefix)]
 
 
 def _attempt(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -193,8 +194,10 @@ def test_a_stream_makes_its_output_under_a_name_of_a_catalog(
     here = fed._catalog.table("main", "o_here")
     assert (own.columns, own.key, own.kind) == (here.columns, here.key, here.kind)
     assert own.catalog_name == f"spark_catalog.{SCHEMA}.made"
-    properties = fed._catalog.handle(here).properties
-    assert {name: fed._catalog.handle(own).properties.get(name) for name in properties} == properties
+    properties, theirs = (fed._catalog.handle(info).properties for info in (here, own))
+    described = [json.loads(one.pop("lakestream.table")) for one in (properties, theirs)]
+    assert properties.items() <= theirs.items()
+    assert [{**one, "writer": None} for one in described] == [{**described[0], "writer": None}] * 2
     assert detail["partitionColumns"] == (["site"] if "PARTITIONED" in layout else [])
     assert detail["clusteringColumns"] == (["site", "at"] if "CLUSTER" in layout else [])
 

@@ -112,6 +112,38 @@ def test_rows_that_break_a_constraint_stop_the_stream_until_it_is_gone(
         assert [tuple(row) for row in found] == [(0, "a", 70), (10, "a", 4)]
 
 
+@pytest.mark.parametrize("small_rows", [1000, 0])
+def test_a_null_where_the_output_takes_none_stops_the_stream_until_it_does(
+    small_rows: int, tmp_path: Path, spark: SparkSession
+) -> None:
+    owner = Owner(spark, tmp_path / "theirs")
+    owner.sql(
+        CREATED.replace("$columns", "at TIMESTAMP NOT NULL, site STRING, v INT NOT NULL")
+        .replace("$layout", "")
+        .replace("$properties", f"{FEED} = true")
+    )
+    with Lake(tmp_path / "lake", spark=spark, settings=Settings(small_rows=small_rows)) as lake:
+        lake.sql(f"CREATE TABLE theirs LOCATION '{tmp_path / 'theirs'}'")
+        lake.sql("CREATE TABLE own (ts TIMESTAMP, n INT, site VARCHAR(8))")
+        lake.sql(STREAM)
+        for at, n in ((3600, 70), (3615, None), (3630, 16)):
+            lake.insert("own", [{"ts": START + timedelta(seconds=at), "n": n, "site": "a"}])
+            lake.run()
+        (stopped,) = lake.streams()
+        assert (stopped.status, (stopped.last_error or "").partition(": ")[0]) == (
+            "Failed",
+            "OUTPUT_CONSTRAINT",
+        )
+        assert "v NOT NULL" in (stopped.last_error or "")
+        assert "START STREAM main.s" in (stopped.last_error or "")
+        assert [row["v"] for row in owner.query("SELECT v FROM {t}").collect()] == [70]
+        owner.sql("ALTER TABLE {t} ALTER COLUMN v DROP NOT NULL")
+        lake.sql("START STREAM s")
+        lake.run()
+        assert lake.verify("s").holds
+        assert [row["v"] for row in owner.query("SELECT v FROM {t} ORDER BY at").collect()] == [70, None]
+
+
 def test_an_output_may_be_a_table_of_a_catalog(tmp_path: Path, spark: SparkSession) -> None:
     session = spark.newSession()
     session.sql(f"CREATE SCHEMA outputs LOCATION '{tmp_path}/warehouse'")
