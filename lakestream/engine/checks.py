@@ -14,10 +14,10 @@ from lakestream.engine.names import TBNAME, names_used
 from lakestream.errors import StatementError, StorageError, StreamError
 from lakestream.output.columns import FLAT
 from lakestream.storage.delta import read_commits
-from lakestream.storage.types import ddl
+from lakestream.storage.types import ddl, is_widened, spark_type_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from lakestream.engine.stream import Stream
     from lakestream.errors import LakestreamError
@@ -76,33 +76,57 @@ def check_columns(stream: Stream, source: Table, after: int, commits: Sequence[C
                 )
 
 
-def check_tables(stream: Stream, tables: Tables, before: Mapping[str, int]) -> None:
+def check_tables(stream: Stream, tables: Tables, before: Mapping[str, int]) -> bool:
     """Hold the tables that the calculation reads beside the source against their versions ``before``.
 
-    Raises StreamError TABLE_SCHEMA_CHANGED for a column that the stream uses and that is gone: read without
-    it, no tick would ever be done.
+    Returns whether one has columns of wider types. Raises what :func:`wider_columns` raises.
     """
+    wider = False
     for info in stream.tables.values():
         if info.path not in before or info.path == stream.source.info.path:
             continue
         table = tables.latest(info.path)
         try:
-            known = table.columns(before[info.path])
+            known = types_at(table, before[info.path])
         except StorageError:
             continue  # its log was cleared: nothing tells any more
-        refuse_gone(stream, known, table)
+        wider = bool(wider_columns(stream, known, table)) or wider
+    return wider
 
 
-def refuse_gone(stream: Stream, known: Iterable[str], table: Table) -> None:
-    """Raise StreamError TABLE_SCHEMA_CHANGED where a table has lost one of its columns that is used."""
-    lost = [name for name in known if name not in set(table.columns(None))]
-    names = names_used(stream.definition) if lost else None
-    gone = next((name for name in lost if names is None or name.lower() in names), None)
-    if gone is not None:
-        raise StreamError(
-            "TABLE_SCHEMA_CHANGED",
-            f"the column {gone}, which the stream reads, is gone at version {table.version} of {table.path}",
-        )
+def types_at(table: Table, version: int | None) -> dict[str, str]:
+    """Return the columns that readers see at a version, with their Spark SQL types.
+
+    Raises StorageError VERSION_NOT_FOUND.
+    """
+    kinds = {field.name: spark_type_of(field) for field in table.at(version).schema().fields}
+    made = {table.time.column: "timestamp"} if table.time is not None else {}
+    return {name: {**kinds, **made}[name] for name in table.columns(version)}
+
+
+def wider_columns(stream: Stream, known: Mapping[str, str], table: Table) -> dict[str, str]:
+    """Return the columns that are used and whose types have become wider than those known, with these types.
+
+    Raises StreamError TABLE_SCHEMA_CHANGED for a column that the stream uses and that is gone, without which
+    no tick would ever be done, or of a type now that does not hold all values of the one before.
+    """
+    now = types_at(table, None)
+    changed = [name for name, kind in known.items() if now.get(name) != kind]
+    names = names_used(stream.definition) if changed else None
+    used = [name for name in changed if names is None or name.lower() in names]
+    for name in used:
+        if name not in now:
+            raise _table_changed(name, "is gone", table)
+        if not is_widened(known[name], now[name]):
+            raise _table_changed(name, f"became {now[name]} instead of {known[name]}", table)
+    return {name: now[name] for name in used}
+
+
+def _table_changed(column: str, what: str, table: Table) -> StreamError:
+    return StreamError(
+        "TABLE_SCHEMA_CHANGED",
+        f"the column {column}, which the stream reads, {what} at version {table.version} of {table.path}",
+    )
 
 
 def _schema_at(source: Table, version: int) -> str:
@@ -222,7 +246,8 @@ def way_out(stream: str, code: str) -> str:
         "CHANGE_FEED_OFF": f"switch delta.enableChangeDataFeed on, then {resync}",
         "SOURCE_SCHEMA_CHANGED": f"{resync}, once the column is back, or where the results keep their types "
         "with the new one; or drop and create the stream",
-        "TABLE_SCHEMA_CHANGED": f"put the column back, then START STREAM {stream}; or drop and create it",
+        "TABLE_SCHEMA_CHANGED": f"put the column back as it was, then START STREAM {stream}; "
+        "or drop and create it",
         "OUTPUT_CHANGED": f"put the columns back, then START STREAM {stream}",
         "OUTPUT_REWOUND": resync,
         "OUTPUT_CONSTRAINT": f"drop the constraint or repair the data, then START STREAM {stream}",

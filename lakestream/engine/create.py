@@ -779,17 +779,29 @@ def refuse_unfit(spark: SparkSession, catalog: Catalog, record: StreamRecord, st
     Raises StatementError CHANGE_FEED_OFF, StreamError SOURCE_SCHEMA_CHANGED.
     """
     _refuse_without_feed(stream, catalog)
+    if said := _other_results(spark, record, stream):
+        raise StreamError("SOURCE_SCHEMA_CHANGED", f"{stream.source.info.path} {said}")
+
+
+def refuse_other_results(spark: SparkSession, record: StreamRecord, stream: Stream) -> None:
+    """Refuse a registered stream to which the tables beside its source, as they are now, give other results.
+
+    Raises StreamError TABLE_SCHEMA_CHANGED.
+    """
+    if said := _other_results(spark, record, stream):
+        raise StreamError("TABLE_SCHEMA_CHANGED", f"a table that the stream reads beside its source {said}")
+
+
+def _other_results(spark: SparkSession, record: StreamRecord, stream: Stream) -> str:
+    """Say what is other than registered in the types of results and groups, empty for nothing."""
     try:
         _, *found = analyse(spark, stream)
     except StatementError as error:
-        raise StreamError("SOURCE_SCHEMA_CHANGED", error.message) from error
+        return f"does not go with the stream: {error.message}"
     known = [record.extra["result_types"], record.extra["group_types"]]
-    for now, before in zip(chain(*found), chain(*known), strict=True):
-        if now != before:
-            raise StreamError(
-                "SOURCE_SCHEMA_CHANGED",
-                f"{stream.source.info.path} gives a column of type {now} where the stream has {before}",
-            )
+    types = zip(chain(*found), chain(*known), strict=True)
+    others = (f"gives a column of type {now} where the stream has {old}" for now, old in types if now != old)
+    return next(others, "")
 
 
 def _way_to_feed(info: TableInfo) -> str:

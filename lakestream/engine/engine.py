@@ -18,11 +18,11 @@ from lakestream.engine.admission import FLUSH, STALE, due_of, mark_of_state
 from lakestream.engine.agenda import Agenda, Look, Waiting
 from lakestream.engine.checks import OutputMark, check_output, check_source, check_tables, named_state
 from lakestream.engine.corrections import Corrected, correct, last_due, next_due
-from lakestream.engine.create import open_target
+from lakestream.engine.create import open_target, refuse_other_results
 from lakestream.engine.delays import Delays, closed_by_clock, next_close, open_windows
 from lakestream.engine.faults import reach
 from lakestream.engine.instants import from_micros, to_micros
-from lakestream.engine.planner import Limits, Planner, Position
+from lakestream.engine.planner import WIDER_TABLES, Limits, Planner, Position
 from lakestream.engine.readmission import ANEW, anew
 from lakestream.engine.recalculate import PartRun, is_reached
 from lakestream.engine.refused import spark_message
@@ -465,6 +465,8 @@ class Engine:
                 self._fail(record, as_failure(error))
                 continue
             if plan is not None:
+                if WIDER_TABLES in plan.extra:
+                    running.stream = compile_record(record, self.catalog)
                 planned.append((running, plan))
             else:
                 self._recover(running)
@@ -661,8 +663,9 @@ class Engine:
         pending = plan if plan is not None and plan.tick > position.tick else None
         taken = pending.upto if pending is not None else position.version
         check_source(record, taken, self.catalog.handles.latest(stream.source.info.path))
-        if plan is not None and pending is None:
-            check_tables(stream, self.catalog.handles, plan.table_versions)
+        done = plan.table_versions if plan is not None and pending is None else {}
+        if check_tables(stream, self.catalog.handles, done):
+            refuse_other_results(self.spark(), record, stream)
         totals = {name: progress.extra.get(name, 0) for name in TOTALS} if progress else {}
         mark = OutputMark.read(progress.extra) if progress else None
         running = _Running(record, stream, target, position, GroupState(), pending, mark, totals)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from lakestream.engine.checks import check_columns, check_source, refuse_gone
+from lakestream.engine.checks import check_columns, check_source, wider_columns
+from lakestream.engine.create import refuse_other_results
 from lakestream.engine.instants import latest, newest_time, oldest_time
 from lakestream.engine.relations import history_of
 from lakestream.engine.transport import ARROW, SPARK
@@ -14,15 +15,20 @@ from lakestream.storage.delta import capabilities, read_commits, rows_of
 from lakestream.storage.registry import TickPlan
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from pyspark.sql import SparkSession
 
     from lakestream.engine.stream import Stream
+    from lakestream.storage.catalog import TableInfo
     from lakestream.storage.delta import CommitInfo, Table, Tables
     from lakestream.storage.registry import StreamRecord
 
     Span = tuple[int | None, int | None]
+
+
+WIDER_TABLES = "wider_tables"
+"""Where a plan says that a table beside the source has columns of wider types than the stream knew."""
 
 
 @dataclass(frozen=True)
@@ -292,23 +298,35 @@ class Planner:
         """
         frozen: dict[str, int] = {}
         large: dict[str, bool] = {}
+        wider: dict[str, TableInfo] = {}
         for read in self.stream.calculation.reads:
             info = self.stream.tables[read.relation.key]
             if info.path == self.stream.source.info.path:
                 frozen[info.path] = versions[1]
             elif info.path not in frozen:
                 table = self.tables.latest(info.path)
-                refuse_gone(self.stream, (column.name for column in info.columns), table)
+                known = {column.name: column.type for column in info.columns}
+                if kinds := wider_columns(self.stream, known, table):
+                    wider[read.relation.key] = _retyped(info, kinds)
                 frozen[info.path] = table.version
             if read.lower is None:
                 table = self.tables.open(info.path)
                 large[info.path] = not self._is_small(table_size(table, frozen[info.path]))
+        if wider:
+            stream = replace(self.stream, tables={**self.stream.tables, **wider})
+            refuse_other_results(self.spark(), self.record, stream)
+            extra = {**extra, WIDER_TABLES: True}
         if large:
             extra = {**extra, "large_tables": large}
         if self.limits.transport == SPARK:
             extra = {**extra, "spark_only": True}
         tick = position.tick + 1
         return TickPlan(self.record.uuid, tick, kind, *versions, self.clock_us, frozen, *span, extra)
+
+
+def _retyped(info: TableInfo, kinds: Mapping[str, str]) -> TableInfo:
+    columns = (replace(column, type=kinds.get(column.name, column.type)) for column in info.columns)
+    return replace(info, columns=tuple(columns))
 
 
 @dataclass(frozen=True)

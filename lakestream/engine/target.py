@@ -34,7 +34,7 @@ from lakestream.storage.altering import alter
 from lakestream.storage.catalog import Column
 from lakestream.storage.metastore import NewCatalogTable
 from lakestream.storage.table import first_line
-from lakestream.storage.types import spark_type
+from lakestream.storage.types import WIDER, spark_type
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -427,14 +427,6 @@ def _mismatch(info: TableInfo, what: str) -> StatementError:
     )
 
 
-_WIDER = {
-    "tinyint": {"smallint", "int", "bigint", "float", "double"},
-    "smallint": {"int", "bigint", "float", "double"},
-    "int": {"bigint", "double"},
-    "float": {"double"},
-}
-"""Types that hold all values of another one."""
-
 _CONVERTED = frozenset(
     {"tinyint", "smallint", "int", "bigint", "float", "double", "decimal", "boolean", "string"}
 )
@@ -446,7 +438,7 @@ def _widened(ours: OutputColumn, there: Column) -> OutputColumn | None:
 
     A tag is what groups are told apart by: its type is the table's (TDengine).
     """
-    fits = there.type == ours.type or (not ours.is_tag and there.type in _WIDER.get(ours.type, ()))
+    fits = there.type == ours.type or (not ours.is_tag and there.type in WIDER.get(ours.type, ()))
     return replace(ours, name=there.name, type=there.type) if fits and ours.is_called(there.name) else None
 
 

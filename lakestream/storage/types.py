@@ -49,6 +49,13 @@ _DELTA = {
     "bigint": "long",
 }
 _SPARK = {delta: spark for spark, delta in _DELTA.items()}
+WIDER = {
+    "tinyint": {"smallint", "int", "bigint", "float", "double"},
+    "smallint": {"int", "bigint", "float", "double"},
+    "int": {"bigint", "double"},
+    "float": {"double"},
+}
+"""Spark SQL types that hold all values of another one."""
 _NESTED = frozenset({"array", "map", "struct"})
 _SPACED = {":": ": ", ",": ", "}
 _PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -131,6 +138,38 @@ def type_within(spark: str, fields: Sequence[str]) -> str | None:
         inside = kind["fields"] if isinstance(kind, dict) and kind["type"] == "struct" else ()
         kind = next((field["type"] for field in inside if field["name"] == name), None)
     return None if kind is None else ddl(kind)
+
+
+def is_widened(before: str, now: str) -> bool:
+    """Return whether a Spark SQL type holds all values of another one, or is the same; structs may have more.
+
+    >>> is_widened("array<struct<a:int>>", "array<struct<a:bigint,b:string>>")
+    True
+    >>> is_widened("decimal(10,2)", "decimal(11,3)"), is_widened("decimal(10,2)", "decimal(11,4)")
+    (True, False)
+    """
+    return _is_wider(_kind(deque(_TOKEN.findall(before))), _kind(deque(_TOKEN.findall(now))))
+
+
+def _is_wider(before: Any, now: Any) -> bool:  # noqa: ANN401 - a type in the JSON of Delta
+    if before == now:
+        return True
+    if isinstance(before, dict) and isinstance(now, dict) and before["type"] == now["type"]:
+        return _parts_are_wider(before, now)
+    old, new = (_DECIMAL.match(str(kind)) for kind in (before, now))
+    if old and new:
+        (precision, scale), (digits, places) = (map(int, one.groups("0")) for one in (old, new))
+        return places >= scale and digits - places >= precision - scale
+    return ddl(now) in WIDER.get(ddl(before), ())
+
+
+def _parts_are_wider(before: dict[str, Any], now: dict[str, Any]) -> bool:
+    if before["type"] == "struct":
+        kinds = {field["name"]: field["type"] for field in now["fields"]}
+        return all(f["name"] in kinds and _is_wider(f["type"], kinds[f["name"]]) for f in before["fields"])
+    if before["type"] == "array":
+        return _is_wider(before["elementType"], now["elementType"])
+    return bool(before["keyType"] == now["keyType"]) and _is_wider(before["valueType"], now["valueType"])
 
 
 def fields_within(spark: str) -> list[str]:

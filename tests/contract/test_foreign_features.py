@@ -123,6 +123,10 @@ def _state(lake: Lake, stream: str) -> tuple[str, str]:
     return found.status, (found.last_error or "").partition(":")[0]
 
 
+def _error(lake: Lake, stream: str) -> str:
+    return next(one.last_error or "" for one in lake.streams() if one.name == stream)
+
+
 @pytest.mark.parametrize("small_rows", [1000, 0])
 def test_rows_that_were_written_while_the_feed_was_off_need_a_resync(
     small_rows: int, tmp_path: Path, spark: SparkSession
@@ -220,3 +224,54 @@ def test_a_column_that_a_looked_up_table_loses_stops_until_it_is_back(
         assert _state(lake, "l") == ("Running", "")
         assert lake.verify("l").holds
         assert lake.sql("SELECT n, s FROM l_out ORDER BY w").fetchall() == [(2, 4), (0, None)]
+
+
+@pytest.mark.parametrize(("small_rows", "anew"), [(1000, False), (0, True)])
+def test_a_looked_up_column_of_another_type_stops_what_it_does_not_go_on_with(
+    small_rows: int, anew: bool, tmp_path: Path, spark: SparkSession
+) -> None:
+    table = Table(
+        tmp_path, spark, Maker(v="v SMALLINT", properties="delta.enableTypeWidening = true"), small_rows
+    )
+    lake, settings = table.lake, Settings(small_rows=small_rows)
+    lake.sql(LOOKUP.replace("STREAM l", "STREAM m").replace("l_out", "m_out").replace("sum(t.v)", "max(t.v)"))
+
+    def write(minute: int) -> None:
+        times = (f"'2025-01-01 00:0{minute}:0{second}'" for second in (1, 5))
+        lake.sql(f"INSERT INTO own VALUES {' '.join(f'({time}, 1)' for time in times)}")
+        lake.run()
+
+    def retype(kind: str) -> None:
+        rows = table.owner.query(f"SELECT at, site, CAST(v AS {kind}) AS v FROM {{t}}").collect()
+        frame = spark.createDataFrame(rows, f"at TIMESTAMP, site STRING, v {kind}")
+        frame.write.format("delta").mode("overwrite").option("overwriteSchema", "true").save(
+            str(tmp_path / "theirs")
+        )
+
+    write(0)
+    write(1)
+    assert lake.sql("SELECT s FROM l_out").fetchall() == [(4,)]
+    # All values are held still, and the sum is what it was; the greatest value is of the new type.
+    table.owner.sql(
+        "ALTER TABLE {t} ALTER COLUMN v TYPE INT",
+        "INSERT INTO {t} VALUES (TIMESTAMP '2025-01-01 00:01:01', 'a', 70000)",
+    )
+    if anew:
+        lake.close()
+        lake = Lake(lake.root, spark=spark, settings=settings)
+    with lake:
+        write(2)
+        assert _state(lake, "l") == ("Running", "")
+        assert lake.sql("SELECT s FROM l_out ORDER BY w").fetchall() == [(4,), (70000,)]
+        assert _state(lake, "m") == ("Failed", "TABLE_SCHEMA_CHANGED")
+        assert "int where the stream has smallint" in _error(lake, "m")
+        retype("STRING")
+        for _ in range(2):
+            write(3)
+            assert _state(lake, "l") == ("Failed", "TABLE_SCHEMA_CHANGED")
+            assert "the column v, which the stream reads, became string instead of int" in _error(lake, "l")
+            lake.sql("START STREAM l")
+        retype("INT")
+        lake.run()
+        assert _state(lake, "l") == ("Running", "")
+        assert lake.sql("SELECT count(*) FROM l_out").fetchall() == [(3,)]

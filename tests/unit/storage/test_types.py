@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lakestream.storage.types import arrow_type, delta_field, spark_type_of
+from lakestream.storage.types import arrow_type, delta_field, is_widened, spark_type_of
 
 
 @pytest.mark.parametrize(
@@ -43,3 +43,29 @@ def test_nested_types_are_arrows() -> None:
     assert (
         str(arrow_type("map<string,array<timestamp>>")) == "map<string, list<element: timestamp[us, tz=UTC]>>"
     )
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "holds"),
+    [
+        ("int", "int", True),
+        ("smallint", "int", True),
+        ("int", "smallint", False),
+        ("int", "float", False),
+        ("int", "string", False),
+        ("string", "int", False),
+        ("float", "double", True),
+        ("decimal(10,2)", "decimal(12,4)", True),
+        ("decimal(10,2)", "decimal(11,4)", False),
+        ("decimal(10,2)", "decimal(12,1)", False),
+        ("array<int>", "array<bigint>", True),
+        ("array<int>", "map<int,int>", False),
+        ("map<int,int>", "map<int,bigint>", True),
+        ("map<int,int>", "map<bigint,int>", False),
+        ("struct<a:int>", "struct<b:string,a:bigint>", True),
+        ("struct<a:int,b:int>", "struct<a:int>", False),
+        ("struct<a:array<struct<x:int>>>", "struct<a:array<struct<x:date>>>", False),
+    ],
+)
+def test_a_wider_type_holds_all_values_of_another_one(before: str, now: str, *, holds: bool) -> None:
+    assert is_widened(before, now) is holds
