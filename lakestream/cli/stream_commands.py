@@ -107,6 +107,10 @@ def _show_verification(found: Verification) -> None:
         click.echo(f"not compared, from the wall clock: {', '.join(found.left_out_columns)}")
     if found.left_out_rows:
         click.echo(f"{counted(found.left_out_rows, 'row')} left out: {found.left_out_reason}")
+    if found.others_rows:
+        click.echo(f"{counted(found.others_rows, 'row')} of others in the output, not compared")
+    if found.others_rows is None and not found.holds:
+        click.echo("nothing tells rows of others in the output from the stream's: they count as different")
     basis = f", compared with {found.compared_with}" if found.by_replay else ""
     click.echo(f"{found.equal_rows:,} of {found.expected_rows:,} rows equal{basis}")
 

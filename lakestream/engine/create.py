@@ -18,6 +18,7 @@ from lakestream.engine.admission import register_empty
 from lakestream.engine.instants import newest_time, parse_instant
 from lakestream.engine.names import TBNAME, has_subtables, trigger_fragments, visible_columns
 from lakestream.engine.notices import event_rules
+from lakestream.engine.others import OUTPUT_VERSION
 from lakestream.engine.refused import refused
 from lakestream.engine.relations import CHANGED, EMPTY_CHANGES, FIRED, empty_view
 from lakestream.engine.stream import compile_stream
@@ -126,6 +127,7 @@ def create_stream(  # noqa: PLR0913 (one session computes, another one has the n
             "shared_output": shared,
             "source": f"{stream.source.info.database}.{stream.source.info.name}",
             **({OUTPUT_NAME: output.catalog_name} if definition.layout.catalog_name else {}),
+            **({OUTPUT_VERSION: catalog.handles.latest(output.path).version} if shared else {}),
             **found,
         },
     )

@@ -19,6 +19,7 @@ from lakestream.engine.create import open_target
 from lakestream.engine.cutting import CUTS
 from lakestream.engine.engine import compile_record
 from lakestream.engine.extremes import NO_EXTREMES
+from lakestream.engine.others import without_theirs, without_window, written_by_others
 from lakestream.engine.readmission import ANEW, Readmission
 from lakestream.engine.recalculate import part_of
 from lakestream.engine.relations import (
@@ -45,7 +46,7 @@ from lakestream.storage.registry import TickPlan
 from lakestream.triggers.cut import NO_SEEDS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection, Sequence
     from typing import Unpack
 
     import pyarrow as pa
@@ -68,6 +69,7 @@ _UNRECORDED = "of ticks that are no longer recorded"
 _CLEARED = "events were cleared"
 _EVALUATION = "the batch evaluation"
 _REPLAY = "a replay of the admitted changes"
+_UNTOLD = "not told apart"
 _EVENTS = "the events of a replay of the admitted changes"
 
 
@@ -82,7 +84,8 @@ class Verification:
     ``differing_rows`` counts them, ``differing`` lists the first 100; ``late_ignored`` counts rows of the
     source that were left out by policy, ``left_out_columns`` names result columns that come from the
     wall clock, ``compared_with`` says what the rows were held against. ``left_out_rows`` counts rows of which
-    that cannot be said, ``left_out_reason`` says why.
+    that cannot be said, ``left_out_reason`` says why. ``others_rows`` counts the rows of the output that
+    others wrote, which are not compared; None: nothing tells them from the stream's, and they differ.
     """
 
     stream: str
@@ -96,6 +99,7 @@ class Verification:
     left_out_columns: tuple[str, ...]
     left_out_rows: int
     left_out_reason: str
+    others_rows: int | None
     compared_with: str
 
     @property
@@ -119,6 +123,7 @@ class Verification:
             ("late rows ignored by policy", str(self.late_ignored)),
             ("columns left out (wall clock)", ", ".join(self.left_out_columns) or "none"),
             (f"rows left out ({self.left_out_reason or OTHERS})", str(self.left_out_rows)),
+            ("rows of others", _UNTOLD if self.others_rows is None else str(self.others_rows)),
         ]
 
 
@@ -129,6 +134,7 @@ class _Told(TypedDict):
     left_out_columns: tuple[str, ...]
     left_out_rows: int
     left_out_reason: str
+    others_rows: int | None
     compared_with: str
 
 
@@ -445,8 +451,6 @@ class Verifier:
         late: int = 0,
         replayed: Replayed | None = None,
     ) -> Verification:
-        if span:
-            expected, found = expected.where(span), found.where(span)
         without = self._wall_clock_columns()
         shape = self.target.shape
         types = {column.name: column.type for column in shape.columns if column.name not in without}
@@ -454,6 +458,9 @@ class Verifier:
         if not key:
             types = {**shape.provenance.types, **types} if shape.provenance else types
             key = (*types,)  # a window has several rows, which nothing else tells apart
+        found, others = self._own(expected, found, types, key)
+        if span:
+            expected, found = expected.where(span), found.where(span)
         left_out, reason = self._left_out(replayed)
         compared = Comparison(self.spark, types, key).run(expected, found, left_out)
         taken_over = 0 if replayed is None else replayed.taken_over
@@ -464,8 +471,25 @@ class Verifier:
             left_out_columns=tuple(without),
             left_out_rows=compared.left_out + taken_over,
             left_out_reason=reason,
+            others_rows=others,
             compared_with=_EVALUATION if replayed is None else _REPLAY,
         )
+
+    def _own(
+        self, expected: DataFrame, found: DataFrame, types: Collection[str], key: Sequence[str]
+    ) -> tuple[DataFrame, int | None]:
+        """Return the rows that the stream answers for, and how many are others'; None: nothing tells."""
+        provenance, info = self.target.shape.provenance, self.target.info
+        if provenance:
+            return without_window(found, provenance)
+        columns = [*dict.fromkeys([*types, info.time_column])]
+        if any("map<" in info.column(name).type for name in columns):
+            return found, None  # Spark holds no maps against one another
+        output = self.catalog.handles.open(info.path)
+        theirs = written_by_others(self.spark, self.record, output, self.output_version, columns)
+        if theirs is None or theirs.isEmpty():
+            return found, None if theirs is None else 0
+        return without_theirs(found.select(*map(quoted, columns)), expected, theirs, key)
 
     def _left_out(self, replayed: Replayed | None) -> tuple[frozenset[Kind], str]:
         """Return the kinds of differences of which it cannot be said whether they are some, and why."""
@@ -503,6 +527,7 @@ class Verifier:
             left_out_columns=(),
             left_out_rows=compared.left_out,
             left_out_reason=", ".join(reasons.values()),
+            others_rows=0,
             compared_with=_EVENTS,
         )
 

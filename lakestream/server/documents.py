@@ -241,6 +241,7 @@ class VerificationDocument(BaseModel):
     left_out_columns: list[str]
     left_out_rows: int
     left_out_reason: str
+    others_rows: int | None
     compared_with: str
 
 

@@ -82,6 +82,7 @@ def verification(equal: int, expected: int, *differing: Difference, **changes: A
         "left_out_columns": (),
         "left_out_rows": 0,
         "left_out_reason": "",
+        "others_rows": 0,
         "compared_with": "the batch evaluation",
     }
     return Verification(**{**usual, **changes})
