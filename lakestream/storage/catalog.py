@@ -425,6 +425,9 @@ class Catalog:
         """Drop a table with its data and subtables; an external one only loses its name here."""
         self.require_database(database)
         info = self.find_table(database, name)
+        if info is None and _id(database, name) in self._external.rows():
+            self._external.remove([_id(database, name)])  # its table is gone
+            return True
         if info is None:
             if if_exists:
                 return False

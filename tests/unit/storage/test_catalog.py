@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import shutil
 from datetime import date
 from decimal import Decimal
 from pathlib import Path
@@ -8,7 +9,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pytest
 
-from lakestream.errors import StatementError
+from lakestream.errors import StatementError, StorageError
 from lakestream.storage.catalog import Catalog, Column, SubtableInfo, TableInfo, with_time_column
 from lakestream.storage.delta import append, create, insert_rows, read_arrow, read_commits
 from lakestream.storage.types import delta_field
@@ -128,6 +129,16 @@ def test_a_dropped_table_made_anew_is_another(catalog: Catalog, meters: TableInf
     again = catalog.create_table("main", "meters", [Column("t", "timestamp")], time_column="t")
     assert [column.name for column in again.columns] == ["t"]
     assert catalog.handle(again).table_id != before
+
+
+def test_the_name_of_an_external_table_goes_when_its_files_are_gone(catalog: Catalog, tmp_path: Path) -> None:
+    location = str(tmp_path / "outside")
+    catalog.create_table("main", "t", [Column("ts", "timestamp")], time_column="ts", location=location)
+    shutil.rmtree(location)
+    with pytest.raises(StorageError, match=r"TABLE_NOT_FOUND.*DROP TABLE main\.t"):
+        catalog.table("main", "t")
+    assert catalog.drop_table("main", "t")
+    assert catalog.table_names("main") == []
 
 
 def test_an_external_table_stays_when_its_name_goes(catalog: Catalog, tmp_path: Path) -> None:
