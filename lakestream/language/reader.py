@@ -143,7 +143,9 @@ class Reader:
         check_database_name(first, self.place(word))
         second, word = self.identifier(what)
         if self.sees_symbol("."):
-            raise self.unexpected("at most database.name")
+            error = self.unexpected("at most database.name")
+            error.hint = "a name in a catalog stands behind USING TABLE, and gets one of the lake's"
+            raise error
         return TableName(first, check_name(second, self.place(word)), line, column)
 
     def catalog_name(self) -> CatalogName:
