@@ -139,7 +139,7 @@ class Lake:
     the last round left it: another object whenever it may have changed.
 
     Raises LakeError LAKE_NOT_FOUND, LAKE_NOT_WRITABLE or LAKE_TOO_NEW; of a session that is given
-    PrerequisiteError SPARK_CONNECT or SparkGoneError SPARK_STOPPED.
+    SparkGoneError SPARK_STOPPED.
     """
 
     def __init__(
@@ -163,6 +163,7 @@ class Lake:
         self._given_settings = settings
         self._given = spark
         self._spark: SparkSession | None = None
+        self._own: SparkSession | None = None
         self._confirm = confirm
         self._watch = watch
         self._limit: int | None = None
@@ -237,23 +238,26 @@ class Lake:
 
     @property
     def _session(self) -> SparkSession:
-        """The session of statements and ticks."""
-        from lakestream.storage.session import statement_session
+        """The session of this lake's statements and ticks: no other one's views are in it."""
+        shared = self._shared
+        if self._own is None:
+            from lakestream.storage.session import check_reach, statement_session
 
-        return statement_session(self._shared)
+            check_reach(shared, self._layout)
+            self._own = statement_session(shared)
+        return self._own
 
     def another(self, confirm: Callable[[str], bool] | None = None) -> Lake:
         """Open the lake once more, with a Spark session of its own, for another thread."""
-        session = self._shared.newSession()
-        return Lake(self.root, settings=self.settings, create=False, spark=session, confirm=confirm)
+        return Lake(self.root, settings=self.settings, create=False, spark=self._shared, confirm=confirm)
 
     def _check_spark(self) -> None:
         """Raise SparkGoneError when Spark has ended since it was started or given."""
-        spark = self._spark or self._given
+        spark = self._given or self._spark
         if spark is not None:
-            from lakestream.storage.session import check_spark_lives
+            from lakestream.storage.session import check_given
 
-            check_spark_lives(spark)
+            check_given(spark)
 
     @property
     def _notifier(self) -> Notifier:
@@ -274,6 +278,11 @@ class Lake:
             with self._writing("close"):
                 self._engine_.checkpoint()
             self._engine_ = None
+        if self._own is not None:
+            from lakestream.storage.session import end_session
+
+            end_session(self._own)
+            self._own = None
 
     def __enter__(self) -> Self:
         """Return the lake."""

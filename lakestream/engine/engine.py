@@ -40,7 +40,7 @@ from lakestream.language import parse_statement
 from lakestream.language.model import CreateStream
 from lakestream.storage.delta import compact, read_commits
 from lakestream.storage.registry import Failure, Progress
-from lakestream.storage.session import check_spark_lives
+from lakestream.storage.session import check_error, check_spark_lives
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Mapping, Sequence
@@ -1050,6 +1050,7 @@ def as_failure(error: Exception) -> LakestreamError:
         return StorageError("IO_ERROR", str(error))
     if isinstance(error, PySparkException | Py4JError):
         check_spark_lives()
+        check_error(error)
         return StreamError("CALCULATION_FAILED", spark_message(error))
     _log.exception("a tick failed")
     return StreamError("INTERNAL", f"{type(error).__name__}: {error}", hint="this is a defect of lakestream")

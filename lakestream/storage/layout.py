@@ -142,6 +142,10 @@ class Layout:
         if not self.exists():
             files.write_bytes(self.system_root, _MARKER, _marker(timezone))
 
+    def marker(self) -> tuple[str, str]:
+        """Return the path and the text of the file that says that a lake is here."""
+        return files.join(self.system_root, _MARKER), files.read_bytes(self.system_root, _MARKER).decode()
+
     def timezone(self) -> str:
         """Return the time zone that the lake was made with: days and longer windows follow it."""
         return str(json.loads(files.read_bytes(self.system_root, _MARKER)).get("timezone", "UTC"))

@@ -21,8 +21,8 @@ _KEPT_HERE = {
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
 }
 _GUARD = threading.Lock()
-_PUBLISHED: dict[tuple[str, str], str] = {}
-"""Where the tables that have a name lie: a process has one Spark, which has one catalog."""
+_PUBLISHED: dict[str, dict[tuple[str, str], str]] = {}
+"""By the id of a Spark, which has one catalog, where the tables that have a name in it lie."""
 
 
 def publish(spark: SparkSession, tables: Mapping[tuple[str, str], str]) -> None:
@@ -37,14 +37,15 @@ def publish(spark: SparkSession, tables: Mapping[tuple[str, str], str]) -> None:
     if any(spark.conf.get(key, None) != value for key, value in _KEPT_HERE.items()):
         return
     with _GUARD:
-        for name in [name for name, path in _PUBLISHED.items() if tables.get(name) != path]:
+        published = _PUBLISHED.setdefault(spark.conf.get("spark.app.id") or "", {})
+        for name in [name for name, path in published.items() if tables.get(name) != path]:
             spark.sql(f"DROP TABLE IF EXISTS {_quoted(*name)}")  # the name alone: the table is external
-            del _PUBLISHED[name]
-        for name in tables.keys() - _PUBLISHED.keys():
+            del published[name]
+        for name in tables.keys() - published.keys():
             with suppress(PySparkException):
                 spark.sql(f"CREATE SCHEMA IF NOT EXISTS {_quoted(name[0])}")
                 spark.catalog.createTable(_quoted(*name), path=tables[name], source="delta")
-                _PUBLISHED[name] = tables[name]
+                published[name] = tables[name]
 
 
 def _quoted(*names: str) -> str:

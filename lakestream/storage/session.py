@@ -15,13 +15,14 @@ import subprocess
 import tempfile
 import threading
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-from weakref import WeakKeyDictionary, WeakSet
+from typing import TYPE_CHECKING, Any, cast
+from weakref import WeakSet
 
-from lakestream.errors import ConfigError, PrerequisiteError, SparkGoneError
+from lakestream.errors import ConfigError, LakeError, PrerequisiteError, SparkGoneError
 from lakestream.java import check_java
 from lakestream.storage.archive import archive_beside
 from lakestream.storage.jars import check_spark, find_jars, say_so
+from lakestream.storage.table import first_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 
     from lakestream.settings import Settings
     from lakestream.storage.jars import Watch
+    from lakestream.storage.layout import Layout
+    from lakestream.storage.remote import PinnedSession
 
 _MEANING = {
     # Instants are instants: text is read and shown in UTC wherever the process runs.
@@ -72,6 +75,9 @@ _OWN = {
 _NO_DELTA = ("[DATA_SOURCE_NOT_FOUND]", "[DELTA_CONFIGURE_SPARK_SESSION_WITH_EXTENSION_AND_CATALOG]")
 """How Spark says that it lacks the jars of Delta Lake, or that the session is not set to use them."""
 
+_LEAST_SPARK = 4
+"""The oldest Spark, by its major version, whose functions and Delta are those that statements are run by."""
+
 _REFUSED = ("spark.sql.files.ignoreMissingFiles", "spark.sql.files.ignoreCorruptFiles")
 
 
@@ -84,11 +90,11 @@ def spark_session(settings: Settings, watch: Watch = say_so) -> SparkSession:
     """
     check_spark()
     from pyspark import SparkContext
-    from pyspark.sql import SparkSession
+    from pyspark.sql import SparkSession, is_remote
 
     active = SparkSession.getActiveSession()
     # A thread of its own has no active session; the process may have one all the same.
-    running = SparkContext._active_spark_context is not None  # noqa: SLF001 - nothing public tells
+    running = is_remote() or SparkContext._active_spark_context is not None  # noqa: SLF001 - nothing public tells
     if active is None and (running or "DATABRICKS_RUNTIME_VERSION" in os.environ):
         active = SparkSession.builder.getOrCreate()
     return adopt_session(active) if active is not None else _start(settings, watch)
@@ -99,9 +105,10 @@ def adopt_session(spark: SparkSession) -> SparkSession:
 
     The child shares catalog and cluster with ``spark`` and leaves its settings alone. Raises ConfigError
     UNSAFE_SPARK_CONF when the session is set to pass over missing files, which would lose rows silently,
-    PrerequisiteError DELTA_NOT_CONFIGURED, and what check_given raises.
+    PrerequisiteError SPARK_TOO_OLD, DELTA_NOT_CONFIGURED, SPARK_CONF_REFUSED, and what check_given raises.
     """
     check_given(spark)
+    _check_version(spark)
     _check_delta(spark)
     _refuse_silent_loss({key: spark.conf.get(key, "false") or "false" for key in _REFUSED})
     if all(spark.conf.get(key, None) == value for key, value in _MEANING.items()):
@@ -110,29 +117,63 @@ def adopt_session(spark: SparkSession) -> SparkSession:
 
 
 def statement_session(spark: SparkSession) -> SparkSession:
-    """Return the session in which statements run beside an adopted one, the same for each call.
+    """Return a session in which the statements and ticks of one lake run beside an adopted one.
 
-    Its temporary views are its own, and a statement in it reads no files by path.
+    Its temporary views are its own, and a statement in it reads no files by path. Give it to end_session.
     """
-    if spark not in _FOR_STATEMENTS:
-        _FOR_STATEMENTS[spark] = child_session(spark, _MEANING | _STATEMENTS)
-    return _FOR_STATEMENTS[spark]
+    return child_session(spark, _MEANING | _STATEMENTS)
 
 
-_FOR_STATEMENTS: WeakKeyDictionary[SparkSession, SparkSession] = WeakKeyDictionary()
+def check_reach(spark: SparkSession, layout: Layout) -> None:
+    """Raise LakeError LAKE_NOT_SHARED when Spark runs elsewhere and does not find the lake there.
+
+    It would write tables of its own where it does not see the lake's.
+    """
+    from pyspark.errors import PySparkException
+
+    if not is_remote(spark):
+        return
+    path, text = layout.marker()
+    found, why = "", "it finds another lake there"
+    try:
+        found = "\n".join(row.value for row in spark.read.text(path).collect())
+    except PySparkException as error:
+        check_error(error)
+        why = first_line(error)
+    if found != text:
+        raise LakeError(
+            "LAKE_NOT_SHARED",
+            f"the server of the Spark session does not read the lake at {layout.root}: {why}",
+            hint="make the lake where both this process and the server reach it by the same path or URI",
+        )
+
+
+def end_session(spark: SparkSession) -> None:
+    """Give a statement_session back: a server keeps what it has of one until then."""
+    if is_remote(spark):
+        cast("PinnedSession", spark).release()
+
+
+def is_remote(spark: SparkSession) -> bool:
+    """Return whether a session is one of Spark Connect (Databricks Connect too): its Spark runs elsewhere."""
+    return any(kind.__module__.startswith("pyspark.sql.connect.") for kind in type(spark).__mro__)
 
 
 def check_given(spark: SparkSession) -> None:
-    """Refuse a session that cannot be computed with: PrerequisiteError SPARK_CONNECT, SparkGoneError."""
-    if type(spark).__module__.startswith("pyspark.sql.connect"):
-        # Its frames look views up by name when they are run: those of a tick change in between.
+    """Refuse a session that has been stopped: SparkGoneError SPARK_STOPPED or SPARK_DIED."""
+    if not is_remote(spark):
+        check_spark_lives(spark)
+    elif cast("PinnedSession", spark).is_stopped:
+        raise _stopped("the Spark session has been stopped")
+
+
+def _check_version(spark: SparkSession) -> None:
+    if int(spark.version.partition(".")[0]) < _LEAST_SPARK:
         raise PrerequisiteError(
-            "SPARK_CONNECT",
-            "the Spark session is a client of Spark Connect, whose Spark runs elsewhere",
-            hint="lakestream computes with the Spark of its own process: give such a session, or open the "
-            "lake without spark= in a process that has no Connect session, or go through its daemon",
+            "SPARK_TOO_OLD",
+            f"the Spark of the session is {spark.version}",
+            hint=f"lakestream computes with Spark {_LEAST_SPARK} and newer",
         )
-    check_spark_lives(spark)
 
 
 def _check_delta(spark: SparkSession) -> None:
@@ -140,31 +181,36 @@ def _check_delta(spark: SparkSession) -> None:
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
-    if spark.sparkContext in _WITH_DELTA:
+    asked = spark if is_remote(spark) else spark.sparkContext
+    if asked in _WITH_DELTA:
         return
     try:
-        spark.read.format("delta").load(str(Path(tempfile.gettempdir()) / "lakestream-no-such-table"))
+        spark.read.format("delta").load(str(Path(tempfile.gettempdir()) / "lakestream-no-such-table")).schema  # noqa: B018 - a server is asked by it
     except (PySparkException, Py4JError) as error:
+        check_error(error)
         if any(said in str(error) for said in _NO_DELTA):
             raise PrerequisiteError(
                 "DELTA_NOT_CONFIGURED",
                 "the Spark session reads and writes no tables of Delta Lake",
                 hint="build the first session of the process with "
-                "delta.configure_spark_with_delta_pip(builder), with spark.sql.extensions="
-                f"{_OWN['spark.sql.extensions']} and spark.sql.catalog.spark_catalog="
+                "delta.configure_spark_with_delta_pip(builder), or start the server of Spark Connect, with "
+                f"spark.sql.extensions={_OWN['spark.sql.extensions']} and spark.sql.catalog.spark_catalog="
                 f"{_OWN['spark.sql.catalog.spark_catalog']}",
             ) from None
-    _WITH_DELTA.add(spark.sparkContext)
+    _WITH_DELTA.add(asked)
 
 
-_WITH_DELTA: WeakSet[SparkContext] = WeakSet()
+_WITH_DELTA: WeakSet[SparkContext | SparkSession] = WeakSet()
 
 
 def frame_of(spark: SparkSession, rows: Any, schema: Any = None) -> DataFrame:  # noqa: ANN401 - as Spark's own
     """Return rows as a DataFrame of a session; whichever session is the active one stays that.
 
-    ``createDataFrame`` makes its session the active one, which a user's next query would then run in.
+    ``createDataFrame`` makes its session the active one, which a user's next query would then run in; that
+    of Spark Connect does not.
     """
+    if is_remote(spark):
+        return spark.createDataFrame(rows, schema)
     with _ACTIVE, _same_active():
         return spark.createDataFrame(rows, schema)
 
@@ -192,22 +238,45 @@ def _same_active() -> Iterator[None]:
 
 
 def child_session(spark: SparkSession, settings: Mapping[str, str]) -> SparkSession:
-    """Return another session of the same Spark, with settings of its own."""
-    child = spark.newSession()
+    """Return another session of the same Spark, with settings of its own.
+
+    Raises PrerequisiteError SPARK_CONF_REFUSED where Spark does not let one be set.
+    """
+    from pyspark.errors import PySparkException
+
+    child = _another_session(spark)
     for key, value in settings.items():
-        child.conf.set(key, value)
+        try:
+            child.conf.set(key, value)
+        except PySparkException as error:
+            check_error(error)
+            raise PrerequisiteError(
+                "SPARK_CONF_REFUSED",
+                f"Spark does not let {key} be set to {value}, which results depend on: {first_line(error)}",
+                hint="take a cluster whose sessions may be set so",
+            ) from None
     return child
+
+
+def _another_session(spark: SparkSession) -> SparkSession:
+    if not is_remote(spark):
+        return spark.newSession()
+    from lakestream.storage.remote import PinnedSession
+
+    return cast("SparkSession", PinnedSession(cast("PinnedSession", spark)))
 
 
 def check_spark_lives(spark: SparkSession | None = None, wait_seconds: float = 0) -> None:
     """Raise SparkGoneError when Spark has ended: SPARK_DIED by itself, SPARK_STOPPED by whoever has it.
 
-    That is the Spark of a session, without one that of the process. After a lost connection the JVM may take
-    a moment to end: up to ``wait_seconds`` are waited for that.
+    That is the Spark of a session, without one that of the process, if it has one. After a lost connection
+    the JVM may take a moment to end: up to ``wait_seconds`` are waited for that.
     """
     from pyspark import SparkContext
 
-    process = getattr(SparkContext._gateway, "proc", None)  # noqa: SLF001 - nothing public tells
+    if spark is None and SparkContext._gateway is None:  # noqa: SLF001 - nothing public tells
+        return
+    process = getattr(SparkContext._gateway, "proc", None)  # noqa: SLF001 - as above
     if process is not None:
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(wait_seconds)
@@ -219,11 +288,29 @@ def check_spark_lives(spark: SparkSession | None = None, wait_seconds: float = 0
             )
     context = SparkContext._active_spark_context if spark is None else spark.sparkContext  # noqa: SLF001
     if context is None or context._jsc is None:  # noqa: SLF001 - as above
-        raise SparkGoneError(
-            "SPARK_STOPPED",
-            "the Spark session has been stopped",
-            hint="nothing is lost: open the lake again, with a session that runs or without one",
-        )
+        raise _stopped("the Spark session has been stopped")
+
+
+def check_error(error: Exception) -> None:
+    """Raise SparkGoneError SPARK_STOPPED for an error of Spark Connect by which a session has ended."""
+    from pyspark.errors import PySparkAssertionError
+
+    if not (
+        type(error).__module__.endswith("exceptions.connect") or isinstance(error, PySparkAssertionError)
+    ):
+        return
+    from lakestream.storage.remote import has_ended
+
+    if has_ended(error):
+        raise _stopped(f"the Spark session has ended on its server: {first_line(error)}") from error
+
+
+def _stopped(message: str) -> SparkGoneError:
+    return SparkGoneError(
+        "SPARK_STOPPED",
+        message,
+        hint="nothing is lost: open the lake again, with a session that runs or without one",
+    )
 
 
 def _start(settings: Settings, watch: Watch) -> SparkSession:

@@ -13,6 +13,7 @@ from deltalake.exceptions import DeltaError
 
 from lakestream.errors import StorageError
 from lakestream.storage import files
+from lakestream.storage.altering import run_on
 from lakestream.storage.edits import retried
 from lakestream.storage.table import capabilities, first_line
 
@@ -160,15 +161,12 @@ def _vacuum(table: Table, *, dry_run: bool) -> Sequence[str]:
 
 def _by_spark(table: Table, rules: Rules) -> Upkeep:
     """Leave a table to Spark, which writes the checkpoints itself and does not say what a VACUUM frees."""
-    from delta.tables import DeltaTable
-
     before = _count(table)
     if rules.dry_run:
         return Upkeep(before, None)
-    named = DeltaTable.forPath(rules.spark(), table.path)
     if before >= rules.least_files:
-        named.optimize().executeCompaction()
+        run_on(rules.spark(), "OPTIMIZE", table.path)
     if rules.deletes:
-        named.vacuum()
+        run_on(rules.spark(), "VACUUM", table.path)
     table.refresh()
     return Upkeep(before, _count(table))
