@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lakestream.settings import PREFIX, Settings
+from tests.connect_server import connect_server
 from tests.small import FEW_TABLES, INTERPRETED, LONG_LIVED, QUICK_START
 
 if TYPE_CHECKING:
@@ -27,10 +28,22 @@ def settings() -> Settings:
     return Settings(master="local[2]", driver_memory="2g", spark_conf={**INTERPRETED, **options})
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--connect", action="store_true", help="share a session of Spark Connect, in test_cases")
+
+
 @pytest.fixture(scope="session")
-def spark(settings: Settings) -> Iterator[SparkSession]:
+def spark(settings: Settings, request: pytest.FixtureRequest) -> Iterator[SparkSession]:
     from lakestream.storage.session import spark_session
 
+    if request.config.getoption("--connect"):
+        from pyspark.sql import SparkSession
+
+        with connect_server() as address:
+            session = SparkSession.builder.remote(address).getOrCreate()
+            yield session
+            session.stop()
+        return
     session = spark_session(settings)
     yield session
     session.stop()

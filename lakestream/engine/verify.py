@@ -43,6 +43,7 @@ from lakestream.language.names import quoted
 from lakestream.storage.delta import changes_spark, read_commits, read_spark
 from lakestream.storage.reading import arrow_frame
 from lakestream.storage.registry import TickPlan
+from lakestream.storage.session import checkpointed
 from lakestream.triggers.cut import NO_SEEDS
 
 if TYPE_CHECKING:
@@ -331,7 +332,7 @@ class Verifier:
         detected = self.spark.sql(self.stream.detection.sql(CHANGES, STATE))
         if self.recalculated:
             # Read once per part: without a checkpoint the whole detection would be planned as often.
-            detected = detected.localCheckpoint()
+            detected = checkpointed(self.spark, detected)
         detected.createOrReplaceTempView(_DETECTED)
         late = 0 if self.stream.refires else self._count(f"SELECT coalesce(sum(late), 0) FROM {_DETECTED}")
         recalculated = detected.limit(0)
@@ -340,7 +341,7 @@ class Verifier:
             again = self.spark.sql(self.stream.recalculated_sql(f"({state})", at, part))
             recalculated = recalculated.unionByName(again)
             if self.stream.begins_again:
-                recalculated = recalculated.localCheckpoint()
+                recalculated = checkpointed(self.spark, recalculated)
                 detected.unionByName(recalculated).createOrReplaceTempView(_DETECTED)
         recalculated.createOrReplaceTempView(_RECALCULATED)
         detected.unionByName(recalculated).createOrReplaceTempView(FIRED)

@@ -48,6 +48,15 @@ class PinnedSession(SparkSession):
         """Return a table, or the view that has a name now."""
         return self._pinned(super().table(tableName))
 
+    def checkpointed(self, frame: DataFrame) -> DataFrame:
+        """Return a frame's rows as the server computes them now, once: PySpark takes the active session's."""
+        active = SparkSession._active_session  # noqa: SLF001 - of this thread
+        kept, active.session = getattr(active, "session", None), self
+        try:
+            return frame.localCheckpoint()
+        finally:
+            active.session = kept
+
     def release(self) -> None:
         """Give back what the server keeps of the session, if it still answers."""
         self.client.set_retry_policies([])

@@ -215,6 +215,11 @@ def frame_of(spark: SparkSession, rows: Any, schema: Any = None) -> DataFrame:  
         return spark.createDataFrame(rows, schema)
 
 
+def checkpointed(spark: SparkSession, frame: DataFrame) -> DataFrame:
+    """Return a frame of a statement_session with its rows computed, once, and kept by Spark."""
+    return cast("PinnedSession", spark).checkpointed(frame) if is_remote(spark) else frame.localCheckpoint()
+
+
 _ACTIVE = threading.Lock()
 """PySpark keeps the active session for the process, the JVM for each thread."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -12,7 +13,7 @@ from pyspark.sql import SparkSession
 
 from lakestream import Lake
 from lakestream.engine.engine import as_failure
-from lakestream.errors import PrerequisiteError, SparkGoneError
+from lakestream.errors import SparkGoneError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -160,10 +161,17 @@ def test_a_session_without_delta_or_stopped_is_refused_by_name(tmp_path: Path) -
     ]
 
 
-def test_a_session_of_spark_connect_is_refused_by_name(tmp_path: Path) -> None:
-    from pyspark.sql.connect.session import SparkSession as Remote
+def test_lakes_in_threads_of_their_own_share_a_session(spark: SparkSession, tmp_path: Path) -> None:
+    # One that computes as lakestream does already, so that it is no lake's own child.
+    lakes = [Lake(tmp_path / str(number), spark=spark) for number in range(2)]
 
-    with pytest.raises(PrerequisiteError) as caught:
-        Lake(tmp_path / "lake", spark=object.__new__(Remote))  # type: ignore[arg-type]
-    assert caught.value.code == "SPARK_CONNECT"
-    assert not (tmp_path / "lake").exists()
+    def totals(at: int) -> list[tuple[object, ...]]:
+        lake = lakes[at]
+        lake.sql(MINUTES)
+        for number in range(4):
+            lake.insert("t", [{"ts": 60_000 * number, "n": 10**at}])
+            assert lake.run().failed == []
+        return lake.sql("SELECT total FROM o ORDER BY minute").fetchall()
+
+    with ThreadPoolExecutor(2) as pool:
+        assert list(pool.map(totals, range(2))) == [[(1,)] * 3, [(10,)] * 3]
