@@ -15,6 +15,7 @@ from lakestream.errors import NotSupportedError
 from lakestream.language.names import quoted
 from lakestream.language.source import place_of
 from lakestream.storage.delta import capabilities, read_spark
+from lakestream.storage.session import check_error
 from lakestream.storage.types import holds_variant, types_of
 
 if TYPE_CHECKING:
@@ -89,6 +90,7 @@ class Reader:
         try:
             return self.spark.sql(query.query.sql("spark"))
         except _spark_error() as error:
+            check_error(error)
             raise refused("QUERY_INVALID", "the query", fragment, error, columns=columns) from None
 
 
@@ -110,6 +112,7 @@ def computed(frame: DataFrame, fragment: Fragment) -> pa.Table:
     try:
         return frame.toArrow()
     except (_spark_error(), Py4JJavaError) as error:
+        check_error(error)
         failure = failed("QUERY_INVALID", "the query", fragment, error)
         if failure is None:
             raise

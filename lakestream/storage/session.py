@@ -107,13 +107,18 @@ def adopt_session(spark: SparkSession) -> SparkSession:
     UNSAFE_SPARK_CONF when the session is set to pass over missing files, which would lose rows silently,
     PrerequisiteError SPARK_TOO_OLD, DELTA_NOT_CONFIGURED, SPARK_CONF_REFUSED, and what check_given raises.
     """
+    from pyspark.errors import PySparkException
+
     check_given(spark)
-    _check_version(spark)
-    _check_delta(spark)
-    _refuse_silent_loss({key: spark.conf.get(key, "false") or "false" for key in _REFUSED})
-    if all(spark.conf.get(key, None) == value for key, value in _MEANING.items()):
-        return spark
-    return child_session(spark, _MEANING)
+    try:
+        _check_version(spark)
+        _check_delta(spark)
+        _refuse_silent_loss({key: spark.conf.get(key, "false") or "false" for key in _REFUSED})
+        fits = all(spark.conf.get(key, None) == value for key, value in _MEANING.items())
+    except PySparkException as error:
+        check_error(error)
+        raise
+    return spark if fits else child_session(spark, _MEANING)
 
 
 def statement_session(spark: SparkSession) -> SparkSession:
@@ -187,7 +192,6 @@ def _check_delta(spark: SparkSession) -> None:
     try:
         spark.read.format("delta").load(str(Path(tempfile.gettempdir()) / "lakestream-no-such-table")).schema  # noqa: B018 - a server is asked by it
     except (PySparkException, Py4JError) as error:
-        check_error(error)
         if any(said in str(error) for said in _NO_DELTA):
             raise PrerequisiteError(
                 "DELTA_NOT_CONFIGURED",
