@@ -86,18 +86,33 @@ def spark_session(settings: Settings, watch: Watch = say_so) -> SparkSession:
 
     An active session (a notebook's, a Databricks cluster's) is used through a child session, so that its own
     settings stay as they are. ``watch`` shows that jars are fetched. Raises PrerequisiteError
-    (SPARK_MISSING, JAVA_MISSING, JAVA_TOO_OLD, JARS_…, SPARK_NOT_STARTED) and what adopt_session raises.
+    (SPARK_MISSING, JAVA_MISSING, JAVA_TOO_OLD, JARS_…, SPARK_NOT_STARTED), SparkGoneError SPARK_STOPPED, and
+    what adopt_session raises.
     """
     check_spark()
     from pyspark import SparkContext
-    from pyspark.sql import SparkSession, is_remote
+    from pyspark.sql import SparkSession
+    from pyspark.sql.utils import is_remote as is_process_remote
 
     active = SparkSession.getActiveSession()
     # A thread of its own has no active session; the process may have one all the same.
-    running = is_remote() or SparkContext._active_spark_context is not None  # noqa: SLF001 - nothing public tells
+    running = SparkContext._active_spark_context is not None  # noqa: SLF001 - nothing public tells
+    if active is None and is_process_remote():
+        active = _default_remote()
     if active is None and (running or "DATABRICKS_RUNTIME_VERSION" in os.environ):
         active = SparkSession.builder.getOrCreate()
     return adopt_session(active) if active is not None else _start(settings, watch)
+
+
+def _default_remote() -> SparkSession:
+    """Return the session of a process whose PySpark is a client of Spark Connect: it can start no other."""
+    from pyspark.errors import PySparkException
+    from pyspark.sql import SparkSession
+
+    try:
+        return SparkSession.active()
+    except PySparkException:
+        raise _stopped("the session of Spark Connect that this process has had is stopped") from None
 
 
 def adopt_session(spark: SparkSession) -> SparkSession:
