@@ -6,6 +6,7 @@ up when it was made. Ticks give their views anew in between, so theirs are sessi
 
 from __future__ import annotations
 
+import atexit
 import weakref
 from collections import deque
 from contextlib import suppress
@@ -37,6 +38,7 @@ class PinnedSession(SparkSession):
         connection.set(ChannelBuilder.PARAM_SESSION_ID, str(uuid4()))
         super().__init__(connection, userId=beside.client._user_id)  # noqa: SLF001 - as above
         self.client.set_retry_policies(beside.client.get_retry_policies())
+        _ALIVE.add(self)
         self._names = count()
         self._free: deque[str] = deque()
 
@@ -57,8 +59,16 @@ class PinnedSession(SparkSession):
         finally:
             active.session = kept
 
+    def __del__(self) -> None:
+        """Close the connection, unless it is: to do so while Python ends would wait forever."""
+        with suppress(AttributeError):  # of a session that was not made
+            if not self.is_stopped:
+                super().__del__()
+
     def release(self) -> None:
         """Give back what the server keeps of the session, if it still answers."""
+        if self.is_stopped:
+            return
         self.client.set_retry_policies([])
         with suppress(PySparkException):
             self.client.release_session()
@@ -74,6 +84,15 @@ class PinnedSession(SparkSession):
         # Frames that are made of this one hold its plan.
         weakref.finalize(pinned._plan, self._free.append, name).atexit = False  # noqa: SLF001 - as above
         return pinned
+
+
+_ALIVE: weakref.WeakSet[PinnedSession] = weakref.WeakSet()
+
+
+@atexit.register
+def _release_all() -> None:
+    for session in list(_ALIVE):
+        session.release()
 
 
 def has_ended(error: Exception) -> bool:
