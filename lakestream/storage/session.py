@@ -229,9 +229,16 @@ def frame_of(spark: SparkSession, rows: Any, schema: Any = None) -> DataFrame:  
     of Spark Connect does not.
     """
     if is_remote(spark):
-        return spark.createDataFrame(rows, schema)
+        return spark.createDataFrame(rows, _schema_of_none(rows) if schema is None else schema)
     with _ACTIVE, _same_active():
         return spark.createDataFrame(rows, schema)
+
+
+def _schema_of_none(rows: Any) -> Any:  # noqa: ANN401 - as Spark's own
+    """Return the schema of an Arrow table without rows, of which Spark Connect takes none."""
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    return from_arrow_schema(rows.schema) if getattr(rows, "num_rows", None) == 0 else None
 
 
 def checkpointed(spark: SparkSession, frame: DataFrame) -> DataFrame:

@@ -41,9 +41,10 @@ def history(root: Path, spark: SparkSession) -> list[str]:
         for stream, policy in streams.items():
             options = "STREAM_OPTIONS(EXACT)" if policy == "exact" else ""
             family = FAMILIES[stream.partition("_")[0]]
+            time = "_tcurrent_ts" if family.startswith("SLIDING") else "_twstart"
             lake.sql(
                 f"CREATE STREAM {stream} {family} FROM t {options} INTO o_{stream} "
-                "AS SELECT _twstart AS w, count(*) AS n, sum(k) AS total FROM %%trows"
+                f"AS SELECT {time} AS w, count(*) AS n, sum(k) AS total FROM %%trows"
             )
         for rows in (FIRST, THEN):
             lake.insert("t", spark.createDataFrame(rows, "ts LONG, k INT"))
