@@ -335,8 +335,18 @@ class Lake:
                 if error.place is not None and not error.place.text:
                     error.place = replace(error.place, text=redacted_text(text))
                 raise
+            except Exception as error:
+                self._refuse_gone(error)
+                raise
         shown = result if limit is None else result.first(limit)
         return shown.within(lambda: self._shared)
+
+    def _refuse_gone(self, error: Exception) -> None:
+        """Raise SparkGoneError where an error says that the session has ended on its server."""
+        if self._given is not None:
+            from lakestream.storage.session import check_error
+
+            check_error(error)
 
     def _run_statement(self, statement: model.Statement | TreeStatement) -> Result:
         if isinstance(statement, TreeStatement):

@@ -121,7 +121,7 @@ lake._layout.marker = marker
 lake.sql("SELECT * FROM information_schema.ins_streams")
 lake._own.client.release_session()  # as a server does when nothing is asked of it for long
 print(code(lambda: lake.sql("SELECT * FROM information_schema.ins_streams")))
-Remote.version = "3.5.4"
+Remote.version = vars(spark)["version"] = "3.5.4"
 print(code(lambda: Lake("other", spark=spark).spark))
 spark.stop()
 print(code(lambda: Lake("third", spark=spark)), Path("third").exists(), code(lambda: Lake("lake").spark))
@@ -149,6 +149,7 @@ def printed(script: str, address: str, folder: Path) -> list[str]:
     return ran.stdout.splitlines()
 
 
+@pytest.mark.long
 def test_streams_are_what_they_are_on_a_session_of_the_process(
     spark: SparkSession, address: str, tmp_path: Path
 ) -> None:
