@@ -88,7 +88,8 @@ class StreamStatus:
     cannot be read, of which ``lag`` tells nothing.
     ``lag_seconds`` is the age of the oldest commit still to take, None when the log no longer tells it.
     ``retry_us`` is when a stream that is Retrying is tried next. ``sources`` are the tables that it reads,
-    the triggering one first; ``output`` is None for one that only notifies. Times are microseconds since
+    the triggering one first; ``output`` is None for one that only notifies. ``waiting_groups`` names the
+    groups that wait, each with how many windows of it would have fired at once. Times are microseconds since
     1970 UTC.
     """
 
@@ -112,6 +113,7 @@ class StreamStatus:
     sources: tuple[str, ...] = ()
     output: str | None = None
     retry_us: int | None = None
+    waiting_groups: tuple[str, ...] = ()
 
 
 @dataclass
@@ -796,8 +798,19 @@ class Lake:
         if record is not None:
             if statement.ignore_untreated:
                 self._engine.skip(record)
-            self._registry.update(record.uuid, status="Running", last_error=None)
+            record = self._registry.update(record.uuid, status="Running", last_error=None)
+            self._take_up(record)
         return Result(message=f"started stream {statement.name}" if record else "there was no such stream")
+
+    def _take_up(self, record: StreamRecord) -> None:
+        """Have the groups of a stream that wait taken up again, as far as they need not wait any more."""
+        from lakestream.engine.instants import to_micros
+        from lakestream.engine.waiting import taking_up, waiting_groups
+
+        gids = [group.gid for group in waiting_groups(record)]
+        if gids and record.extra["exact"]:
+            version = self._latest_version(record.extra["source"]) or 0
+            self._registry.put_recalculation(taking_up(record, gids, version, to_micros(self._meter.now())))
 
     def _stop_stream(self, statement: model.StopStream) -> Result:
         record = self._record(statement.name, if_exists=statement.if_exists)
@@ -903,11 +916,11 @@ class Lake:
             "sql",
         )
         rows = [
-            tuple(getattr(status, column) for column in columns)
+            (*(getattr(status, column) for column in columns), "; ".join(status.waiting_groups) or None)
             for status in self.streams()
             if statement.database in {None, status.database}
         ]
-        return Result(columns, rows)
+        return Result((*columns, "waiting_groups"), rows)
 
     def streams(self) -> list[StreamStatus]:
         """Return the state of every stream; starts no Spark."""
@@ -1278,6 +1291,8 @@ def _status(
     targets: Sequence[str],
     now: datetime,
 ) -> StreamStatus:
+    from lakestream.engine.waiting import waiting_groups
+
     done = record.start_version if progress is None else progress.version
     totals = progress.extra if progress else {}
     return StreamStatus(
@@ -1300,6 +1315,7 @@ def _status(
         sources=record.sources,
         output=record.table,
         retry_us=record.extra.get("retry_us") if record.status == "Retrying" else None,
+        waiting_groups=tuple(map(str, waiting_groups(record))),
     )
 
 

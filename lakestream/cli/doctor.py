@@ -276,6 +276,13 @@ def check_streams(streams: Iterable[StreamStatus]) -> Iterator[Check]:
             yield Check(title, "warning", f"tried again: {stream.last_error}")
         elif stream.status == "Stopped":
             yield Check(title, "ok", "stopped")
+        elif stream.waiting_groups:
+            yield Check(
+                title,
+                "warning",
+                f"too many windows, so these groups wait: {'; '.join(stream.waiting_groups)}",
+                hint="delete their row that is far from the others",
+            )
         elif stream.held_back:
             yield Check(title, "warning", f"held back by {stream.held_back}")
         elif stream.lag:

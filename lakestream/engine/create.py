@@ -34,6 +34,7 @@ from lakestream.engine.target import (
     output_shape,
     refuse_tag_types,
 )
+from lakestream.engine.waiting import WAITING
 from lakestream.errors import LakestreamError, NotSupportedError, StatementError, StreamError
 from lakestream.language.expressions import parse_query, place_in
 from lakestream.language.model import (
@@ -172,7 +173,7 @@ def replace_stream(
             create_output(catalog, definition, checked.shape, record.uuid, lambda: spark)
     taken = definition.options.wants_history
     until = _untaken_until(checked.stream, catalog, spark) if taken else record.extra.get("until_us")
-    gone = ("skipped",) if definition.options.drops_late else ("floor_us", "skipped")
+    gone = ("skipped", WAITING) if definition.options.drops_late else ("floor_us", "skipped", WAITING)
     kept = {name: value for name, value in record.extra.items() if name not in gone}
     if definition.options.drops_late:
         kept[REPLACED] = {}

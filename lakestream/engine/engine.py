@@ -28,12 +28,21 @@ from lakestream.engine.recalculate import PartRun, is_reached
 from lakestream.engine.refused import spark_message
 from lakestream.engine.relations import history_of, skipped_of
 from lakestream.engine.replay import goes_by_ticks
-from lakestream.engine.resync import Resync
+from lakestream.engine.resync import Resync, groups_at
 from lakestream.engine.retries import Retries, may_pass
 from lakestream.engine.sharing import Member, Sharing, of_one_shape, shape_of
 from lakestream.engine.state import GroupState
 from lakestream.engine.stream import Stream, compile_stream
 from lakestream.engine.tick import Tick, output_app
+from lakestream.engine.waiting import (
+    TooManyWindowsError,
+    far_groups,
+    is_taking_up,
+    let_go_on,
+    let_wait,
+    taking_up,
+    waiting_groups,
+)
 from lakestream.engine.write import delete_output
 from lakestream.errors import LakestreamError, SparkGoneError, StatementError, StorageError, StreamError
 from lakestream.language import parse_statement
@@ -154,8 +163,8 @@ def definition_of(record: StreamRecord) -> StreamDefinition:
 
 
 def compile_record(record: StreamRecord, catalog: Catalog) -> Stream:
-    """Compile a registered stream; raises StatementError when its tables have gone."""
-    return compile_stream(
+    """Compile a registered stream, but for groups that wait; StatementError when its tables have gone."""
+    stream = compile_stream(
         record.uuid,
         definition_of(record),
         catalog,
@@ -165,6 +174,7 @@ def compile_record(record: StreamRecord, catalog: Catalog) -> Stream:
         partial_types=record.extra["partials"],
         floor_us=record.extra.get("floor_us"),
     )
+    return replace(stream, waiting_groups=tuple(group.gid for group in waiting_groups(record)))
 
 
 @dataclass
@@ -543,27 +553,60 @@ class Engine:
     # --- recalculation ---
 
     def _resynchronise(self) -> None:
-        """Give streams that were asked to resynchronise the place and state of the source as it is."""
+        """Give streams that were asked to resynchronise the place and state of the source as it is.
+
+        Groups that are to be taken up again get the state of the stream's place.
+        """
         for job in self.registry.recalculations():
-            record = self._record_of(job) if job.resync and job.is_open and "place" not in job.extra else None
-            if record is None:
+            record = self._record_of(job) if job.is_open and "place" not in job.extra else None
+            if record is None or not (job.resync or is_taking_up(job)):
                 continue
             try:
-                version = Resync(
-                    self.spark(), self.catalog, self.registry, record, compile_record(record, self.catalog)
-                ).run(to_micros(self.meter.now()))
+                if is_taking_up(job):
+                    self._take_up(record, job)
+                    continue
+                stream = replace(compile_record(record, self.catalog), waiting_groups=())
+                most = self.settings.max_windows_per_tick
+                resync = Resync(self.spark(), self.catalog, self.registry, record, stream, most)
+                version = resync.run(to_micros(self.meter.now()))
             except Exception as error:  # noqa: BLE001 - a stream that fails must not stop its neighbours
                 self._fail(record, as_failure(error))
                 continue
             self._running.pop(record.uuid, None)
             # What PERIOD has written depends on when it did, and windows that leave late rows out fire
             # once: only place and state are taken anew.
-            stream = compile_record(record, self.catalog)
             status = "Done" if stream.is_periodic or stream.assigner is not None else job.status
             self.registry.put_recalculation(
                 replace(job, status=status, extra={**job.extra, "place": version})
             )
             self._supersede(job)
+
+    def _take_up(self, record: StreamRecord, job: Recalculation) -> None:
+        """Let groups wait no longer, as far as they need not; the job computes their windows then."""
+        if not self._is_active(record):
+            return
+        running = self._load(record, *self.registry.last(record.uuid))
+        position = running.position
+        if running.pending is not None or position.version is None:
+            return
+        source = self.catalog.handles.latest(running.stream.source.info.path)
+        if not is_reached(job, position.version, source.version):
+            return
+        history = history_of(record, running.stream.definition)
+        stream = replace(running.stream, waiting_groups=())
+        given = (self.spark(), self.catalog.handles, stream, history, position.version)
+        found = groups_at(*given, only=job.extra["groups"])
+        far = {group.gid for group in far_groups(stream, found, self.settings.max_windows_per_tick)}
+        taken = [gid for gid in job.extra["groups"] if gid not in far]
+        # First their state, which counts for nothing while they wait: a crash is mended by doing it again.
+        new = GroupState(found.drop_columns(["rows"])).only(taken)
+        if new.rows is not None:
+            running.state = running.state.updated(new.rows)
+            self._write_state(running, position.tick, position.version)
+        let_go_on(self.registry, record, taken)
+        self.forget(record.uuid)
+        extra = {**job.extra, "groups": taken, "place": position.version}
+        self.registry.put_recalculation(replace(job, status=job.status if taken else "Done", extra=extra))
 
     def _supersede(self, job: Recalculation) -> None:
         """Let be what was asked for before a resynchronisation, which computes all windows anew."""
@@ -618,21 +661,27 @@ class Engine:
         try:
             running = self._load(record, *self.registry.last(record.uuid))
             version = running.position.version
-            if running.pending is not None or version is None:
+            if running.pending is not None or version is None or is_taking_up(job):
                 return None
             source = self.catalog.handles.open(running.stream.source.info.path)
             if not is_reached(job, version, source.version):
                 return None
             self._output(running)
-            plan, outcome = self._part(running, job, version).run(
-                lambda plan: self._tick(running, plan, running.state, landed=False)
-            )
+            try:
+                plan, outcome = self._part(running, job, version).run(
+                    lambda plan: self._tick(running, plan, running.state, landed=False)
+                )
+            except TooManyWindowsError as error:
+                if not self._let_wait(running, error):
+                    raise
+                return self._run_part(running.record, job)
         except Exception as error:  # noqa: BLE001 - a stream that fails must not stop its neighbours
             self._fail(record, as_failure(error))
             return None
         return self._report(running, plan, outcome, self.meter.monotonic() - started, None)
 
     def _part(self, running: _Running, job: Recalculation, version: int) -> PartRun:
+        groups = job.extra.get("groups")
         return PartRun(
             self.registry,
             self.catalog.handles,
@@ -641,7 +690,7 @@ class Engine:
             running.target.info.path,
             self._planner(running),
             version,
-            running.state,
+            running.state if groups is None else running.state.only(groups),
             self.settings.recalculation_rows,
             max(1, self.settings.max_windows_per_tick // 2),
         )
@@ -718,6 +767,7 @@ class Engine:
         }
         loaded = GroupState.loaded(saved[1], **keeps) if saved else None
         version, state = loaded or (None, GroupState())
+        state = state.without(running.stream.waiting_groups)
         plans = self._planner(running).replay(position, version)
         if saved is not None and saved[0] < position.tick and _is_stale(running.stream, state):
             plans.insert(0, anew(running.record.uuid, 0, version or 0))
@@ -788,11 +838,29 @@ class Engine:
             outcome = tick.run()
         except Exception as error:  # noqa: BLE001 - a stream that fails must not stop its neighbours
             failure = as_failure(error)
-            if failure.code == "TOO_MANY_WINDOWS" and not landed:
+            if isinstance(failure, TooManyWindowsError) and not landed:
+                if self._let_wait(running, failure):
+                    return self._ticked(running, plan)
                 self._withdraw(running, plan)
             self._fail(running.record, failure)
             return _Done(running, plan, None, self.meter.monotonic() - started, failure.message)
+        if outcome.shrunk:
+            now_us = to_micros(self.meter.now())
+            self.registry.put_recalculation(taking_up(running.record, outcome.shrunk, plan.upto, now_us))
         return _Done(running, plan, outcome, self.meter.monotonic() - started)
+
+    def _let_wait(self, running: _Running, failure: TooManyWindowsError) -> bool:
+        """Have the groups wait of which too many windows would fire; return whether the others can go on."""
+        if not failure.groups or not self.is_ours(running.record.uuid):
+            return False
+        record = let_wait(self.registry, running.record, failure.groups)
+        if record is None:
+            return False
+        self._note(record, failure)
+        running.record, gids = record, [group.gid for group in waiting_groups(record)]
+        running.stream = replace(running.stream, waiting_groups=tuple(gids))
+        running.state = running.state.without(gids)
+        return True
 
     def _withdraw(self, running: _Running, plan: TickPlan) -> None:
         """Let a tick be over that has written nothing: what it was to take is planned anew, as it is then.

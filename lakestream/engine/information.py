@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from lakestream.engine.waiting import waiting_groups
 from lakestream.errors import StatementError, did_you_mean
 from lakestream.language.targets import redacted_text
 from lakestream.storage.layout import SYSTEM_FOLDER
@@ -84,6 +85,7 @@ def _stream(record: StreamRecord, progress: Progress | None, lag: int | None) ->
         lag,
         *(totals.get(name, 0) for name in ("total_in", "total_out", "total_late", "total_missed")),
         record.last_error,
+        "; ".join(map(str, waiting_groups(record))) or None,
     )
 
 
@@ -173,6 +175,7 @@ _STREAMS = {
     "late": "int64",
     "missed": "int64",
     "message": "string",
+    "waiting_groups": "string",
 }
 _TASKS = {
     "stream_name": "string",

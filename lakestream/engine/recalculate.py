@@ -15,7 +15,7 @@ from lakestream.engine.faults import reach
 from lakestream.engine.instants import parse_instant
 from lakestream.engine.planner import Size, table_size
 from lakestream.engine.stream import Part
-from lakestream.engine.updated import check_windows
+from lakestream.engine.waiting import WINDOWS_A_ROW, check_groups, windows_between
 from lakestream.errors import StatementError
 from lakestream.language.model import CountTrigger
 from lakestream.storage.delta import rows_between
@@ -23,6 +23,8 @@ from lakestream.storage.registry import Recalculation
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    import pyarrow as pa
 
     from lakestream.engine.planner import Planner
     from lakestream.engine.state import GroupState
@@ -33,8 +35,6 @@ if TYPE_CHECKING:
     from lakestream.storage.registry import RecalculationStatus, Registry, StreamRecord, TickPlan
 
 MAX_PARTS = 10_000
-_WINDOWS_A_ROW = 1_000
-"""More are nearly all empty: what a row far from the others makes of them."""
 _ROW_BYTES = 64
 """What a row is taken to need, to choose how the bytes of a part move."""
 
@@ -127,6 +127,7 @@ def part_of(job: Recalculation, number: int) -> Part:
         overlap_us=job.start_us if number == 0 else None,
         from_us=None if number == 0 else cuts[number - 1],
         to_us=cuts[number] if number < len(cuts) else job.end_us,
+        only=tuple(job.extra.get("groups", ())),
     )
 
 
@@ -209,24 +210,24 @@ class PartRun:
             return 0, []
         rows = rows_between(source, self.stream.source.info.time_column, low, high)
         if not self.stream.counting_rows:
-            most = max(2 * self.windows_a_part, _WINDOWS_A_ROW * rows)
-            check_windows(self._windows_within(low, high), most)
+            most = max(2 * self.windows_a_part, WINDOWS_A_ROW * rows)
+            assert self.state.rows is not None  # by _range
+            check_groups(self.stream, self.state.rows, self._windows_within(low, high), most)
         windows = len(self.state) * ((high - low) // self.stream.step_us + 1)
         parts = max(-(-rows // self.rows_a_part), -(-windows // self.windows_a_part), 1)
         parts = min(parts, MAX_PARTS)
         cuts = sorted({low + (high - low) * number // parts for number in range(1, parts)})
         return rows, cuts
 
-    def _windows_within(self, low: int, high: int) -> int:
-        """Return about how many windows the groups have within a range."""
+    def _windows_within(self, low: int, high: int) -> pa.ChunkedArray:
+        """Return about how many windows each group has within a range."""
         import pyarrow as pa
         import pyarrow.compute as pc
 
         assert self.state.rows is not None  # by _range
         first = pc.max_element_wise(self.state.rows["first"], pa.scalar(low))
         newest = pc.min_element_wise(self.state.rows["newest"], pa.scalar(high))
-        passed = pc.divide(pc.subtract(newest, first), self.stream.step_us)
-        return int(pc.sum(pc.max_element_wise(passed, pa.scalar(0))).as_py() or 0)
+        return windows_between(first, newest, self.stream.step_us)
 
     def _range(self) -> tuple[int | None, int | None]:
         """Return the range as far as the stream has rows."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from lakestream.compute.calculation import ROWS
@@ -12,19 +12,28 @@ from lakestream.engine.cutting import Cutting
 from lakestream.engine.relations import CHANGED, CHANGES, EVER, STATE, History, Relations
 from lakestream.engine.state import GroupState
 from lakestream.engine.transport import SPARK
+from lakestream.engine.waiting import WAITING, far_groups, registered
 from lakestream.storage.registry import Progress, TickPlan
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import pyarrow as pa
     from pyspark.sql import SparkSession
 
     from lakestream.engine.stream import Stream
+    from lakestream.engine.waiting import WaitingGroup
     from lakestream.storage.catalog import Catalog
+    from lakestream.storage.delta import Tables
     from lakestream.storage.registry import Registry, StreamRecord
 
 
 @dataclass
 class Resync:
     """Puts a stream at the latest version of its source; its windows are then recalculated.
+
+    Groups that wait are taken up again, but for those of which still far more windows would fire than there
+    are rows, and more than ``max_windows``.
 
     What a stream without FILL_HISTORY must leave out is no longer known row by row: from here on it takes
     the rows that are later than the newest one there was when it was created. One that leaves late rows out
@@ -37,6 +46,8 @@ class Resync:
     registry: Registry
     record: StreamRecord
     stream: Stream
+    max_windows: int
+    _waiting: list[WaitingGroup] = field(default_factory=list, init=False)
 
     def run(self, now_us: int) -> int:
         """Rewrite state, registration and progress, and return the source's version."""
@@ -65,7 +76,8 @@ class Resync:
 
     def _begun(self, tick: int, version: int, source_id: str) -> dict[str, Any]:
         """Return what the registration says from now on of where the stream's rows begin."""
-        extra = {name: value for name, value in self.record.extra.items() if name != REPLACED}
+        known = {name: value for name, value in self.record.extra.items() if name not in (REPLACED, WAITING)}
+        extra = {**known, **registered(self._waiting)}
         if self._is_replaced:
             output = self.catalog.find_table(*self.record.output.split(".", 1))
             parts = {job.id: job.part for job in self.registry.recalculations(self.record.uuid)}
@@ -113,16 +125,33 @@ class Resync:
 
     def _state_by_time(self, version: int) -> GroupState:
         history = History(version, taken=True, start_us=self._floor, until_us=None)
-        plan = TickPlan(self.record.uuid, 0, "changes", version, version, 0, extra={"transport": SPARK})
-        relations = Relations.of(self.spark, self.catalog.handles, self.stream, plan, history)
-        low, high = EVER
-        relations.rows_at(version, [(self._floor if self._floor is not None else low, high)])
-        groups = "".join(
-            f", any_value({sql}) AS {name}"
-            for sql, name in zip(self.stream.groups, self.stream.group_columns, strict=True)
-        )
-        found = self.spark.sql(
-            f"SELECT _ls_gid AS gid{groups}, min(_ls_ts) AS first, max(_ls_ts) AS newest "
-            f"FROM {ROWS} GROUP BY _ls_gid"
-        ).toArrow()
-        return GroupState(found if found.num_rows else None)
+        found = groups_at(self.spark, self.catalog.handles, self.stream, history, version)
+        self._waiting = [] if self.stream.is_periodic else far_groups(self.stream, found, self.max_windows)
+        state = GroupState(found.drop_columns(["rows"]) if found.num_rows else None)
+        return state.without([group.gid for group in self._waiting])
+
+
+def groups_at(
+    spark: SparkSession,
+    tables: Tables,
+    stream: Stream,
+    history: History,
+    version: int,
+    only: Sequence[int] = (),
+) -> pa.Table:
+    """Return the groups of rows of a version of the source: gid, group columns, first, newest, rows.
+
+    ``only`` are those that are looked for, none for all.
+    """
+    plan = TickPlan(stream.uuid, 0, "changes", version, version, 0, extra={"transport": SPARK})
+    relations = Relations.of(spark, tables, stream, plan, history)
+    low, high = EVER
+    relations.rows_at(version, [(low if history.start_us is None else history.start_us, high)])
+    where = f" WHERE _ls_gid IN ({', '.join(f'{gid}L' for gid in only)})" if only else ""
+    groups = "".join(
+        f", any_value({sql}) AS {name}" for sql, name in zip(stream.groups, stream.group_columns, strict=True)
+    )
+    return spark.sql(
+        f"SELECT _ls_gid AS gid{groups}, min(_ls_ts) AS first, max(_ls_ts) AS newest, count(1) AS rows "
+        f"FROM {ROWS}{where} GROUP BY _ls_gid"
+    ).toArrow()

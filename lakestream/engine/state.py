@@ -79,6 +79,27 @@ class GroupState:
         tables = [nullable(self.rows), nullable(self.opened)]
         return pa.concat_tables(tables, promote_options="default").combine_chunks()
 
+    def without(self, gids: Sequence[int]) -> GroupState:
+        """Return the state of the other groups."""
+        return self._of(gids, others=True) if gids else self
+
+    def only(self, gids: Sequence[int]) -> GroupState:
+        """Return the state of some groups."""
+        return self._of(gids, others=False)
+
+    def _of(self, gids: Sequence[int], *, others: bool) -> GroupState:
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        def some(rows: pa.Table | None) -> pa.Table | None:
+            if rows is None:
+                return None
+            among = pc.is_in(rows["gid"], value_set=pa.array(gids, pa.int64()))
+            return rows.filter(pc.invert(among) if others else among)
+
+        rows = some(self.rows)
+        return GroupState(rows, some(self.opened)) if rows is not None and rows.num_rows else GroupState()
+
     def updated(self, touched: pa.Table, opened: pa.Table | None = None) -> GroupState:
         """Return the state with the rows of the touched groups replaced; a group without newest row goes.
 

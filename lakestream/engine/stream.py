@@ -103,7 +103,8 @@ class Part:
     """A part of event time: windows that begin in ``[from_us, to_us)`` and end after ``overlap_us``.
 
     ``over_us``: and at or before that. Microseconds, None for no bound. ``groups``: of these groups only,
-    those that begin from an instant on and before another one (group, both in µs).
+    those that begin from an instant on and before another one (group, both in µs). ``only``: of these groups
+    only (none: of all), ``without``: of none of these.
     """
 
     overlap_us: int | None = None
@@ -111,6 +112,8 @@ class Part:
     to_us: int | None = None
     over_us: int | None = None
     groups: tuple[tuple[int, int, int], ...] = ()
+    only: tuple[int, ...] = ()
+    without: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -138,6 +141,8 @@ class Stream:
     """How admitted rows are assigned to windows; None where late rows are not left out."""
     time_us: str = ""
     """SQL of a row's time (BIGINT µs, NULL where it has none), of a stream that admits rows."""
+    waiting_groups: tuple[int, ...] = ()
+    """The groups of which it takes no row for now."""
 
     @property
     def group_columns(self) -> tuple[str, ...]:
@@ -389,7 +394,10 @@ class Stream:
         return _row_expression(fragment, self.source, self.zone)
 
     def admitted(self) -> str:
-        """Return SQL that holds for rows that the trigger sees: PRE_FILTER, the subtable, a time."""
+        """Return SQL that holds for rows that the trigger sees: PRE_FILTER, the subtable, a time.
+
+        Those of groups that wait are not among them.
+        """
         parts = [f"{self.row_us if self.time_us else self.source.time} IS NOT NULL"]
         if self.floor_us is not None:
             parts.append(f"unix_micros({self.source.time}) >= {self.floor_us}L")
@@ -397,6 +405,8 @@ class Stream:
             parts.append(f"{quoted(TBNAME)} = {quoted_text(self.source.subtable)}")
         if self.condition:
             parts.append(f"({self.condition})")
+        if self.waiting_groups:
+            parts.append(f"{self.group_id()} NOT IN ({', '.join(f'{gid}L' for gid in self.waiting_groups)})")
         return " AND ".join(parts)
 
     def net_sql(self, changed: str, upto: int, columns: Sequence[str]) -> str:
@@ -482,6 +492,14 @@ class Stream:
             f"CAST(_commit_version AS BIGINT) AS v, {kept} AS kept, {touches} AS touches, "
             f"_change_type <> 'delete' AS expires "
             f"FROM {changed} WHERE {self.admitted()} AND _change_type IN ({taken})"
+        )
+
+    def shrunk_sql(self, changed: str) -> str:
+        """Return SQL of the groups that wait of which rows went (gid), from the changed rows."""
+        waiting = ", ".join(f"{gid}L" for gid in self.waiting_groups)
+        return (
+            f"SELECT DISTINCT {self.group_id()} AS gid FROM {changed} "
+            f"WHERE _ls_sign < 0 AND {self.group_id()} IN ({waiting})"
         )
 
     def fresh_sql(self, changed: str, from_us: int | None = None) -> str:
@@ -673,12 +691,13 @@ class Stream:
             upper.append(grid.begun(f"{part.to_us - 1}L", "first"))
         a = f"greatest({', '.join(lower)})" if len(lower) > 1 else lower[0]
         b = f"least({', '.join(upper)})" if len(upper) > 1 else upper[0]
+        of = f" AND gid IN ({', '.join(f'{gid}L' for gid in part.only)})" if part.only else ""
         none = "CAST(array() AS ARRAY<STRUCT<a: BIGINT, b: BIGINT>>)"
         return (
             f"SELECT gid{groups}, CAST({version} AS BIGINT) AS v, first, newest, {none} AS fires, "
             f"array(struct(a, b)) AS again, {none} AS gone, first AS first_gone, 0L AS rows, 0L AS late, "
             f"b - a + 1 AS windows, {grid.low('a', 'first')} AS low, {grid.high('b', 'first')} AS high "
-            f"FROM (SELECT *, {a} AS a, {b} AS b FROM {state} WHERE first IS NOT NULL) WHERE a <= b"
+            f"FROM (SELECT *, {a} AS a, {b} AS b FROM {state} WHERE first IS NOT NULL{of}) WHERE a <= b"
         )
 
     def _first_numbers(self, part: Part, first: str) -> list[str]:

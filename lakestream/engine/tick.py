@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -39,8 +39,9 @@ from lakestream.engine.stages import (
 from lakestream.engine.state import GroupState, summary_of, summary_sql
 from lakestream.engine.stream import Part
 from lakestream.engine.transport import ARROW, Kept, SparkTransport, fits_here, frame_of, merge_spans
-from lakestream.engine.updated import Updated, check_windows, count_of, late_spans, least, picked
+from lakestream.engine.updated import Updated, count_of, late_spans, least, picked
 from lakestream.engine.updating import Updating
+from lakestream.engine.waiting import check_groups, check_windows
 from lakestream.engine.write import read_windows, windows_of_part, write_errors, write_part, write_result
 from lakestream.language.names import quoted
 from lakestream.storage.delta import capabilities, rows_between
@@ -73,7 +74,7 @@ _FINDING = (UpdateWindows, DetectWindows, AdmitRows, AdmitAgain, FireInstants, F
 
 @dataclass
 class Outcome:
-    """What a tick did."""
+    """What a tick did; ``shrunk`` are groups that wait of which rows went."""
 
     state: GroupState
     rows_in: int = 0
@@ -82,6 +83,7 @@ class Outcome:
     missed: int = 0
     windows: int = 0
     output_version: int | None = None
+    shrunk: tuple[int, ...] = ()
 
 
 @dataclass
@@ -114,6 +116,7 @@ class Tick:
     """The part of event time whose windows the results take the place of; None: only of their own."""
     _errors: list[pa.Table] = field(default_factory=list)
     _written_rows: pa.Table | None = None
+    _shrunk: tuple[int, ...] = ()
     _app: str = field(init=False)
     _notices: Notices | None = field(init=False)
 
@@ -174,6 +177,7 @@ class Tick:
         finally:
             if isinstance(self.transport, SparkTransport):
                 self.transport.release()
+        self.outcome.shrunk = self._shrunk
         return self.outcome
 
     # --- the wall clock ---
@@ -321,7 +325,7 @@ class Tick:
         """Let all windows of a part fire that have fired."""
         assert part is not None  # by stages()
         if self.stream.cut is None:
-            self._part = part
+            self._part = replace(part, without=self.stream.waiting_groups)
         if not len(self.state):
             return
         if self.stream.cut is not None:
@@ -359,7 +363,7 @@ class Tick:
         summary = self._summed(fired)
         self._settled, self._spans = True, _spans_of(summary)
         self.outcome = Outcome(self.state, windows=_total(summary, "windows"))
-        self._check_windows(self.outcome.windows)
+        self._check_windows(summary)
 
     @property
     def _is_idle(self) -> bool:
@@ -370,6 +374,9 @@ class Tick:
     def _read_changes(self, stage: ReadChanges) -> None:
         if self.updated is None:
             self.relations.changes(stage.columns)
+        if self.stream.exact and self.stream.waiting_groups and not self.plan.extra.get("appends_only"):
+            found = self.spark.sql(self.stream.shrunk_sql(CHANGED)).toArrow()
+            self._shrunk = tuple(found["gid"].to_pylist())
 
     # --- windows kept by partial aggregates ---
 
@@ -460,7 +467,7 @@ class Tick:
         summary = self._summed(fired)
         names = ("rows", "late", "windows", "again", "gone")
         counted = {name: _total(summary, name) for name in names}
-        self._check_windows(counted["windows"])
+        self._check_windows(summary)
         touched = summary.select(["gid", *stream.group_columns, "first", "newest"])
         self.outcome = Outcome(
             self.state.updated(touched),
@@ -584,10 +591,13 @@ class Tick:
             return summary_of(fired.rows, groups)
         return self.spark.sql(summary_sql(FIRED, groups)).toArrow()
 
-    def _check_windows(self, count: int) -> None:
-        """Raise StreamError TOO_MANY_WINDOWS, unless only windows with rows count: a row makes few."""
-        if not self.stream.counting_rows:
-            check_windows(count, self.max_windows)
+    def _check_windows(self, summary: pa.Table) -> None:
+        """Raise TooManyWindowsError, unless only windows with rows count, of which a row makes few.
+
+        What has landed is not computed again.
+        """
+        if not self.stream.counting_rows and not self.landed:
+            check_groups(self.stream, summary, summary["windows"], self.max_windows)
 
     def _rewritten(self, counted: Mapping[str, int]) -> list[pa.Table]:
         """Return group and start of the windows whose old rows go."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from lakestream.errors import StreamError
 from lakestream.language.names import quoted
 
 if TYPE_CHECKING:
@@ -77,23 +76,22 @@ def are_in_order(groups: pa.Table) -> bool:
     return bool(pc.all(groups["in_order"]).as_py())
 
 
-def windows_passed(groups: pa.Table) -> int:
-    """Return how many windows pass, with rows or without: what a row far in the future makes many."""
+def windows_passed(groups: pa.Table) -> pa.ChunkedArray:
+    """Return how many windows of each group pass, also without rows: very many by a row far ahead."""
     import pyarrow.compute as pc
 
-    passed = pc.subtract(groups["closed"], groups["done"])
-    return int(pc.sum(pc.max_element_wise(passed, 0)).as_py() or 0)
+    return pc.max_element_wise(pc.subtract(groups["closed"], groups["done"]), 0)
 
 
-def windows_opened(groups: pa.Table, start: str) -> int:
-    """Return how many windows of groups lie before the first one that they had: what an early row opens.
+def windows_opened(groups: pa.Table, start: str) -> pa.ChunkedArray:
+    """Return how many windows of each group lie before the first one that it had: what an early row opens.
 
     ``start`` names the column with the last window that ended before the group's first row.
     """
     import pyarrow.compute as pc
 
     last = pc.min_element_wise(groups[f"{start}_before"], groups["closed_before"])
-    return int(pc.sum(pc.max_element_wise(pc.subtract(last, groups[start]), 0)).as_py() or 0)
+    return pc.max_element_wise(pc.subtract(last, groups[start]), 0)
 
 
 def most_windows(groups: pa.Table, step_us: int, overlap: int) -> int:
@@ -104,18 +102,6 @@ def most_windows(groups: pa.Table, step_us: int, overlap: int) -> int:
     own = pc.multiply(groups["rows"], overlap)
     windows = pc.min_element_wise(pc.add(spread, overlap + 1), own)
     return int(pc.sum(windows).as_py() or 0)
-
-
-def check_windows(count: int, most: int) -> None:
-    """Raise StreamError (TOO_MANY_WINDOWS) when more windows would fire at once than there may."""
-    if count > most:
-        raise StreamError(
-            "TOO_MANY_WINDOWS",
-            f"{count:,} windows would fire, more than {most:,}",
-            hint="a row far in the future, or in the past? delete it, then START STREAM where the stream is "
-            "EXACT and its history is taken, else RECALCULATE STREAM … RESYNC; or raise the setting "
-            "max_windows_per_tick, then START STREAM",
-        )
 
 
 def late_spans(late: pa.Table) -> list[tuple[int, int]]:

@@ -17,7 +17,6 @@ from lakestream.engine.updated import (
     TOLD,
     Updated,
     are_in_order,
-    check_windows,
     columns_of,
     count_of,
     is_told,
@@ -28,6 +27,7 @@ from lakestream.engine.updated import (
     windows_passed,
     with_groups,
 )
+from lakestream.engine.waiting import check_groups
 from lakestream.language.names import quoted
 from lakestream.storage.delta import capabilities, rows_between
 from lakestream.storage.reading import arrow_frame
@@ -204,17 +204,23 @@ class Updating:
 
     def _with_gaps(self, groups: pa.Table, due: Rows) -> tuple[tuple[Rows, ...], int]:
         """Return the output's rows and their number, with those of the windows without rows."""
+        import pyarrow.compute as pc
+
         names, count = list(self.target.shape.names), count_of(due)
         found = columns_of(due, names)
-        if self._incremental.only_with_rows or windows_passed(groups) <= count:
+        passed = int(pc.sum(windows_passed(groups)).as_py() or 0)
+        if self._incremental.only_with_rows or passed <= count:
             return (found,), count
         present = columns_of(due, ["_ls_gid", "_ls_k"])
         frame_of(self.spark, present).createOrReplaceTempView(PRESENT)
         selected, held = self.target.shape.listed(with_groups=True), [*self.target.shape.held_by_groups]
         sql = self._incremental.gaps_sql(GROUPS, PRESENT, selected, held, self.plan.clock_us)
         gaps = columns_of(self._results_of(self.spark.sql(sql)), names)
-        return (found, gaps), windows_passed(groups)
+        return (found, gaps), passed
 
     def _check_passed(self, groups: pa.Table, start: str) -> None:
+        import pyarrow.compute as pc
+
         if not self._incremental.only_with_rows:
-            check_windows(windows_passed(groups) + windows_opened(groups, start), self.max_windows)
+            windows = pc.add(windows_passed(groups), windows_opened(groups, start))
+            check_groups(self.stream, groups, windows, self.max_windows)

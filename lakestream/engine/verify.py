@@ -68,6 +68,7 @@ OTHERS = "other tables changed"
 _WALL_CLOCK = "the wall clock decides on rows"
 _UNRECORDED = "of ticks that are no longer recorded"
 _CLEARED = "events were cleared"
+_WAITING = "of groups that wait"
 _EVALUATION = "the batch evaluation"
 _REPLAY = "a replay of the admitted changes"
 _UNTOLD = "not told apart"
@@ -433,6 +434,14 @@ class Verifier:
     def _found(self) -> DataFrame:
         return read_spark(self.spark, self.target.info.path, self.output_version)
 
+    @property
+    def _of_others(self) -> str:
+        """SQL that holds for rows of the output of groups that do not wait; empty where no row tells."""
+        provenance, waiting = self.target.shape.provenance, self.stream.waiting_groups
+        if not provenance or not waiting:
+            return ""
+        return f"coalesce({provenance.group} NOT IN ({', '.join(map(str, waiting))}), true)"
+
     def _overlap(self, lower_us: int | None, upper_us: int | None) -> str:
         """Return SQL that holds for rows of the windows to compare; without provenance, by their own time."""
         provenance = self.target.shape.provenance
@@ -463,6 +472,14 @@ class Verifier:
         if span:
             expected, found = expected.where(span), found.where(span)
         left_out, reason = self._left_out(replayed)
+        waiting = 0
+        if self.stream.waiting_groups:
+            reason = ", ".join(filter(None, [reason, _WAITING]))
+            # Rows that do not tell of which group they are may be theirs.
+            left_out = left_out if self._of_others else left_out | {"extra"}
+        if self._of_others:
+            waiting = found.where(f"NOT {self._of_others}").count()
+            expected, found = expected.where(self._of_others), found.where(self._of_others)
         compared = Comparison(self.spark, types, key).run(expected, found, left_out)
         taken_over = 0 if replayed is None else replayed.taken_over
         return self._verification(
@@ -470,7 +487,7 @@ class Verifier:
             (*types,),
             late_ignored=late,
             left_out_columns=tuple(without),
-            left_out_rows=compared.left_out + taken_over,
+            left_out_rows=compared.left_out + taken_over + waiting,
             left_out_reason=reason,
             others_rows=others,
             compared_with=_EVALUATION if replayed is None else _REPLAY,
@@ -509,8 +526,10 @@ class Verifier:
 
     def _compare_events(self, replayed: Replayed, lower_us: int | None, upper_us: int | None) -> Verification:
         """Compare what the outbox tells of windows in the end with what it should."""
-        expected = standing_events(replayed.outbox.frame(self.spark), self.record.uuid)
-        found = standing_events(self.outbox.frame(self.spark), self.record.uuid)
+        waiting = ", ".join(f"'{gid}'" for gid in self.stream.waiting_groups)
+        others = f"coalesce(group_id NOT IN ({waiting}), true)" if waiting else "true"
+        expected = standing_events(replayed.outbox.frame(self.spark).where(others), self.record.uuid)
+        found = standing_events(self.outbox.frame(self.spark).where(others), self.record.uuid)
         span = _overlap("window_start", "window_end", lower_us, upper_us)
         if span:
             expected, found = expected.where(span), found.where(span)

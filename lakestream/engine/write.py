@@ -185,7 +185,13 @@ def _part_predicate(places: Provenance, part: Part, literal: Callable[[int], str
         f"({group} = {gid} AND {start} >= {literal(low)} AND {start} < {literal(high)})"
         for gid, low, high in part.groups
     )
-    return " AND ".join([*parts, *([f"({of_groups})"] if of_groups else [])])
+    if of_groups:
+        parts.append(f"({of_groups})")
+    if part.only:
+        parts.append(f"{group} IN ({', '.join(map(str, part.only))})")
+    if part.without:
+        parts.append(f"{group} NOT IN ({', '.join(map(str, part.without))})")
+    return " AND ".join(parts)
 
 
 def _windows_there(table: Table, target: Target, part: Part) -> pa.Table | None:

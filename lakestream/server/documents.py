@@ -63,6 +63,7 @@ class StreamDocument(BaseModel):
     held_back: str | None
     last_error: str | None
     retry_at: datetime | None
+    waiting_groups: list[str]
     sources: list[str]
     output: str | None
     trigger: str

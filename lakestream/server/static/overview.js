@@ -28,6 +28,7 @@ export function remarks(stream) {
   const told = [];
   if (stream.recalculating) told.push(`recalculating: ${stream.recalculating}`);
   if (stream.held_back) told.push(`held back by ${stream.held_back}`);
+  if (stream.waiting_groups.length) told.push(`too many windows, waiting: ${stream.waiting_groups.join("; ")}`);
   if (stream.retry_at) told.push(`tries again at ${instant(stream.retry_at)}`);
   return told;
 }

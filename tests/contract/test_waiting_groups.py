@@ -1,0 +1,117 @@
+"""A row far from the others stops its group only: that waits and is told of, and there is a way back."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from deltalake import DeltaTable
+
+from tests.contract.test_strange_rows import STRANGE, THEN, expected, good, story
+
+if TYPE_CHECKING:
+    from tests.contract.test_strange_rows import Story
+
+pytestmark = pytest.mark.spark
+__all__ = ["story"]
+
+TRIGGERS = {
+    "tumbling": "INTERVAL(10s) SLIDING(10s)",
+    "sliding": "INTERVAL(20s) SLIDING(10s)",
+    "instants": "SLIDING(10s)",
+}
+LATER = good((81, 1, 1), (82, 2, 1), (95, 1, 2), (96, 2, 2))
+FAR = "x = 0.5"
+
+
+def create(story: Story, name: str, kind: str, options: str) -> None:
+    start = "_tprev_ts" if kind == "instants" else "_twstart"
+    story.lake.sql(
+        f"CREATE STREAM {name} {TRIGGERS[kind]} FROM t PARTITION BY g STREAM_OPTIONS({options}) "
+        f"INTO o_{name} AS SELECT {start} AS w, count(*) AS n, sum(x) AS total FROM %%trows"
+    )
+
+
+def check_waits(story: Story, name: str) -> None:
+    """Group 1 waits by name, and VERIFY holds for the other one."""
+    [status] = [status for status in story.lake.streams() if status.name == name]
+    assert (status.status, status.last_error) == ("Running", None)
+    [told] = status.waiting_groups
+    assert told.startswith("g = 1: ")
+    found = story.lake.verify(name)
+    assert (found.differing, found.left_out_reason) == ((), "of groups that wait")
+
+
+def check_goes_on(story: Story, name: str) -> None:
+    [status] = [status for status in story.lake.streams() if status.name == name]
+    assert (status.status, status.last_error, status.waiting_groups) == ("Running", None, ())
+    assert status.recalculating is None
+    found = story.lake.verify(name)
+    assert (found.differing, found.left_out_rows) == ((), 0)
+
+
+def of_group(story: Story, name: str, group: int) -> list[tuple[object, ...]]:
+    return [row for row in story.found(name, "n > 0") if row[0] == group]
+
+
+def delete_far(story: Story) -> None:
+    DeltaTable(story.path).delete(FAR)
+    story.rows = [row for row in story.rows if row.number != 0.5]
+
+
+CELLS = [
+    (kind, options, year, how)
+    for kind in TRIGGERS
+    for options in (
+        "FILL_HISTORY",
+        "FILL_HISTORY|EXACT",
+        "FILL_HISTORY|DELETE_RECALC",
+        "WATERMARK(0s)",
+        "EXACT",
+    )
+    for year in ("the first year", "the last second")
+    for how in ("alone", "together", "is there")
+    if (how != "is there" or "FILL_HISTORY" in options)
+    and not (kind == "instants" and "DELETE_RECALC" in options)
+]
+SHORT = [
+    ("tumbling", "FILL_HISTORY|EXACT", "the last second", "together"),
+    ("tumbling", "FILL_HISTORY", "the first year", "alone"),
+    ("sliding", "EXACT", "the first year", "together"),
+    ("instants", "FILL_HISTORY", "the last second", "is there"),
+]
+
+
+@pytest.mark.parametrize(
+    ("kind", "options", "year", "how"),
+    [*SHORT, *(pytest.param(*cell, marks=pytest.mark.long) for cell in CELLS if cell not in SHORT)],
+)
+def test_a_far_row_stops_its_group_only(story: Story, kind: str, options: str, year: str, how: str) -> None:
+    lake = story.lake
+    far = [STRANGE[year]]
+    if how == "is there":
+        story.append(far)
+    story.begin([])
+    create(story, "s", kind, options)
+    story.run()
+    if how != "is there":
+        before = of_group(story, "s", 1)
+        story.append(far if how == "alone" else [*far, *THEN])
+        story.run()
+        assert of_group(story, "s", 1) == before
+    if how != "together":
+        story.append(THEN)
+        story.run()
+    check_waits(story, "s")
+    if kind == "tumbling" and "FILL_HISTORY" in options:
+        assert of_group(story, "s", 2) == expected("tumbling", story.rows, (2,))
+    delete_far(story)
+    story.append(LATER)
+    story.run()
+    if "EXACT" not in options:
+        check_waits(story, "s")
+        lake.sql("RECALCULATE STREAM s RESYNC")
+        story.run()
+    check_goes_on(story, "s")
+    if kind == "tumbling" and "FILL_HISTORY" in options:
+        assert story.found("s", "n > 0") == expected("tumbling", story.rows, (1, 2))
