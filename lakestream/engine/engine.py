@@ -603,6 +603,7 @@ class Engine:
         if new.rows is not None:
             running.state = running.state.updated(new.rows)
             self._write_state(running, position.tick, position.version)
+        reach("C4")
         let_go_on(self.registry, record, taken)
         self.forget(record.uuid)
         extra = {**job.extra, "groups": taken, "place": position.version}

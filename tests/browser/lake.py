@@ -56,6 +56,7 @@ def stream(name: str, **changes: Any) -> dict[str, Any]:
         "held_back": None,
         "last_error": None,
         "retry_at": None,
+        "waiting_groups": [],
         "sources": ["main.power"],
         "output": f"main.{name}_out",
         "trigger": "INTERVAL(1h) SLIDING(1h)",

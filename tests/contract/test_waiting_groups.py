@@ -7,9 +7,13 @@ from typing import TYPE_CHECKING
 import pytest
 from deltalake import DeltaTable
 
+from lakestream import Lake
+from lakestream.engine.faults import SimulatedCrash, crash_at
 from tests.contract.test_strange_rows import STRANGE, THEN, expected, good, story
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from tests.contract.test_strange_rows import Story
 
 pytestmark = pytest.mark.spark
@@ -115,3 +119,55 @@ def test_a_far_row_stops_its_group_only(story: Story, kind: str, options: str, y
     check_goes_on(story, "s")
     if kind == "tumbling" and "FILL_HISTORY" in options:
         assert story.found("s", "n > 0") == expected("tumbling", story.rows, (1, 2))
+
+
+def test_streams_that_share_a_query_leave_out_the_same_group(story: Story) -> None:
+    lake = story.lake
+    story.begin([])
+    for name in ("one", "other"):
+        create(story, name, "tumbling", "FILL_HISTORY")
+    story.run()
+    before = of_group(story, "one", 1)
+    story.append([STRANGE["the last second"], *THEN])
+    story.run()
+    for name in ("one", "other"):
+        check_waits(story, name)
+    assert of_group(story, "other", 2) == expected("tumbling", story.rows, (2,))
+    lake.sql("RECALCULATE STREAM one FROM '2025-01-01 00:00:00'")
+    story.run()
+    check_waits(story, "one")
+    assert of_group(story, "one", 1) == before
+    assert [failure.code for failure in lake.failures("one")] == ["TOO_MANY_WINDOWS"]
+
+
+@pytest.mark.parametrize(
+    "point", ["C6b", *(pytest.param(point, marks=pytest.mark.long) for point in ("C3", "C7"))]
+)
+def test_a_crash_leaves_the_same_group_out_and_takes_it_up_once(
+    story: Story, spark: SparkSession, point: str
+) -> None:
+    story.begin([])
+    create(story, "s", "tumbling", "FILL_HISTORY|EXACT")
+    story.run()
+    story.append([STRANGE["the first year"], *THEN])
+    crash(story, point, spark)
+    story.run()
+    check_waits(story, "s")
+    assert of_group(story, "s", 2) == expected("tumbling", story.rows, (2,))
+    story.lake.sql("START STREAM s")
+    story.run()
+    check_waits(story, "s")
+    delete_far(story)
+    story.append(LATER)
+    crash(story, "C4", spark)
+    story.run()
+    check_goes_on(story, "s")
+    assert story.found("s", "n > 0") == expected("tumbling", story.rows, (1, 2))
+
+
+def crash(story: Story, point: str, spark: SparkSession) -> None:
+    """Run until the point is reached, and go on with a lake that is opened anew."""
+    with pytest.raises(SimulatedCrash), crash_at(point):
+        story.lake.run()
+    root = story.path.replace("elsewhere", "lake")
+    story.lake = Lake(root, spark=spark, settings=story.lake.settings, clock=story.clock)

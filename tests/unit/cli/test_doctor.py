@@ -99,6 +99,11 @@ def test_little_disk_is_wrong(catalog: Catalog, monkeypatch: pytest.MonkeyPatch)
         (stream_status(), "ok", "up to date"),
         (stream_status(lag=1), "warning", "1 commit behind"),
         (stream_status(held_back="TABLE_UNREADABLE"), "warning", "held back by TABLE_UNREADABLE"),
+        (
+            stream_status(waiting_groups=("g = 1: 7 windows",), lag=1),
+            "warning",
+            "too many windows, so these groups wait: g = 1: 7 windows",
+        ),
         (stream_status(status="Stopped", lag=5), "ok", "stopped"),
         (stream_status(status="Failed", last_error="CHANGES_LOST"), "wrong", "failed: CHANGES_LOST"),
     ],
