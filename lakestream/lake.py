@@ -804,11 +804,12 @@ class Lake:
 
     def _take_up(self, record: StreamRecord) -> None:
         """Have the groups of a stream that wait taken up again, as far as they need not wait any more."""
+        from lakestream.engine.engine import compile_record
         from lakestream.engine.instants import to_micros
         from lakestream.engine.waiting import taking_up, waiting_groups
 
         gids = [group.gid for group in waiting_groups(record)]
-        if gids and record.extra["exact"]:
+        if gids and compile_record(record, self._catalog).forgets_what_went:
             version = self._latest_version(record.extra["source"]) or 0
             self._registry.put_recalculation(taking_up(record, gids, version, to_micros(self._meter.now())))
 

@@ -27,7 +27,6 @@ from lakestream.engine.readmission import ANEW, anew
 from lakestream.engine.recalculate import PartRun, is_reached
 from lakestream.engine.refused import spark_message
 from lakestream.engine.relations import history_of, skipped_of
-from lakestream.engine.replay import goes_by_ticks
 from lakestream.engine.resync import Resync, groups_at
 from lakestream.engine.retries import Retries, may_pass
 from lakestream.engine.sharing import Member, Sharing, of_one_shape, shape_of
@@ -596,7 +595,8 @@ class Engine:
         stream = replace(running.stream, waiting_groups=())
         given = (self.spark(), self.catalog.handles, stream, history, position.version)
         found = groups_at(*given, only=job.extra["groups"])
-        far = {group.gid for group in far_groups(stream, found, self.settings.max_windows_per_tick)}
+        most = self.settings.max_windows_per_tick
+        far = {group.gid for group in far_groups(self.spark(), stream, found, most)}
         taken = [gid for gid in job.extra["groups"] if gid not in far]
         # First their state, which counts for nothing while they wait: a crash is mended by doing it again.
         new = GroupState(found.drop_columns(["rows"])).only(taken)
@@ -868,9 +868,7 @@ class Engine:
 
         So a row that is deleted leads back. Where policies judge commit by commit, it does not.
         """
-        stream = running.stream
-        by_ticks = stream.fires_early or goes_by_ticks(stream) or stream.cut is not None
-        if plan.kind != "changes" or not stream.exact or by_ticks:
+        if plan.kind != "changes" or not running.stream.forgets_what_went:
             return
         _, progress = self.registry.last(plan.uuid)
         extra = {**(progress.extra if progress else {}), "kind": "withdrawn"}

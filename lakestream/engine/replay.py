@@ -139,12 +139,6 @@ class _Commit:
     upto: int
 
 
-def goes_by_ticks(stream: Stream) -> bool:
-    """Return whether what a stream writes depends on when its ticks were, which only their record tells."""
-    options = stream.definition.options
-    return stream.is_periodic or options.by_clock or options.by_arrival
-
-
 def _goes_by_state(record: StreamRecord, stream: Stream) -> bool:
     """Return whether a stream goes on from rows that are those of no version of its source."""
     resynced = stream.assigner is not None and "floor_us" in record.extra
@@ -214,7 +208,7 @@ class Replay:
             return _Beginning(replaced["tick"] + 1, replaced["version"], anew=True)
         if replaced and recorded.since <= replaced["tick"]:
             return _Beginning(replaced["tick"], replaced["version"], output=replaced["output"])
-        if recorded.since == 0 or not (by_state or goes_by_ticks(self.stream)):
+        if recorded.since == 0 or not (by_state or self.stream.goes_by_ticks):
             return _Beginning()
         if not by_state:
             at = recorded.plans[0].after if recorded.plans else recorded.position

@@ -126,7 +126,8 @@ class Resync:
     def _state_by_time(self, version: int) -> GroupState:
         history = History(version, taken=True, start_us=self._floor, until_us=None)
         found = groups_at(self.spark, self.catalog.handles, self.stream, history, version)
-        self._waiting = [] if self.stream.is_periodic else far_groups(self.stream, found, self.max_windows)
+        if not self.stream.is_periodic:
+            self._waiting = far_groups(self.spark, self.stream, found, self.max_windows)
         state = GroupState(found.drop_columns(["rows"]) if found.num_rows else None)
         return state.without([group.gid for group in self._waiting])
 
@@ -141,12 +142,14 @@ def groups_at(
 ) -> pa.Table:
     """Return the groups of rows of a version of the source: gid, group columns, first, newest, rows.
 
-    ``only`` are those that are looked for, none for all.
+    ``only`` are those that are looked for, none for all. The rows are registered.
     """
     plan = TickPlan(stream.uuid, 0, "changes", version, version, 0, extra={"transport": SPARK})
     relations = Relations.of(spark, tables, stream, plan, history)
     low, high = EVER
-    relations.rows_at(version, [(low if history.start_us is None else history.start_us, high)])
+    # Rows of before its start are not those of the history alone: others came after the stream's creation.
+    start = history.start_us if history.until_us is None else None
+    relations.rows_at(version, [(low if start is None else start, high)])
     where = f" WHERE _ls_gid IN ({', '.join(f'{gid}L' for gid in only)})" if only else ""
     groups = "".join(
         f", any_value({sql}) AS {name}" for sql, name in zip(stream.groups, stream.group_columns, strict=True)

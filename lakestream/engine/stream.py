@@ -181,6 +181,20 @@ class Stream:
         return self.refires and self.definition.options.expired_time is None
 
     @property
+    def goes_by_ticks(self) -> bool:
+        """Whether what it writes depends on when its ticks were, which only their record tells."""
+        options = self.definition.options
+        return self.is_periodic or options.by_clock or options.by_arrival
+
+    @property
+    def forgets_what_went(self) -> bool:
+        """Whether a row that came and went leaves nothing behind: all follows from the source as it is.
+
+        It does not where it depends on what came when, or on the clock.
+        """
+        return self.exact and self.cut is None and not self.fires_early and not self.goes_by_ticks
+
+    @property
     def keeps_order(self) -> bool:
         """Whether it shows in which order rows of equal time came: it is then found out.
 

@@ -374,7 +374,8 @@ class Tick:
     def _read_changes(self, stage: ReadChanges) -> None:
         if self.updated is None:
             self.relations.changes(stage.columns)
-        if self.stream.exact and self.stream.waiting_groups and not self.plan.extra.get("appends_only"):
+        waits = self.stream.waiting_groups and self.stream.forgets_what_went
+        if waits and not self.plan.extra.get("appends_only"):
             found = self.spark.sql(self.stream.shrunk_sql(CHANGED)).toArrow()
             self._shrunk = tuple(found["gid"].to_pylist())
 
@@ -594,9 +595,10 @@ class Tick:
     def _check_windows(self, summary: pa.Table) -> None:
         """Raise TooManyWindowsError, unless only windows with rows count, of which a row makes few.
 
-        What has landed is not computed again.
+        Where somebody is told of them, all are looked at. What has landed is not computed again.
         """
-        if not self.stream.counting_rows and not self.landed:
+        lists_all = not self.stream.counting_rows or self._notices is not None
+        if lists_all and not self.landed:
             check_groups(self.stream, summary, summary["windows"], self.max_windows)
 
     def _rewritten(self, counted: Mapping[str, int]) -> list[pa.Table]:

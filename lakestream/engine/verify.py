@@ -33,7 +33,7 @@ from lakestream.engine.relations import (
     history_of,
     skipped_of,
 )
-from lakestream.engine.replay import Recorded, Replay, goes_by_ticks
+from lakestream.engine.replay import Recorded, Replay
 from lakestream.engine.stages import needs_rows
 from lakestream.engine.standing import EVENT_KEY, EVENT_TYPES, standing_events
 from lakestream.engine.state import GroupState
@@ -222,7 +222,7 @@ class Verifier:
         options = self.stream.definition.options
         if options.at_open or options.max_delay is not None or not self.stream.definition.stores:
             return True
-        if goes_by_ticks(self.stream) or (self.stream.assigner is not None and not self.stream.exact):
+        if self.stream.goes_by_ticks or (self.stream.assigner is not None and not self.stream.exact):
             return True
         if self.stream.exact:
             return False
@@ -515,7 +515,7 @@ class Verifier:
             return frozenset(), _UNRECORDED
         if replayed is not None and replayed.unknown:
             return frozenset({"extra"}), _UNRECORDED
-        if goes_by_ticks(self.stream):
+        if self.stream.goes_by_ticks:
             return frozenset(), ""
         reason = OTHERS if self._others_changed() else _WALL_CLOCK if self._rows_are_of_the_clock() else ""
         if not reason:
@@ -567,7 +567,7 @@ class Verifier:
 
     def _wall_clock_columns(self) -> list[str]:
         """Return the result columns that are made of the wall clock, unless its ticks are recorded."""
-        if goes_by_ticks(self.stream):
+        if self.stream.goes_by_ticks:
             return []
         return [
             column.name

@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
+from lakestream.compute.calculation import ROWS
 from lakestream.errors import StreamError
 from lakestream.storage.registry import Recalculation
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     import pyarrow as pa
+    from pyspark.sql import SparkSession
 
     from lakestream.engine.stream import Stream
     from lakestream.storage.registry import Registry, StreamRecord
@@ -81,20 +83,37 @@ def check_groups(stream: Stream, groups: pa.Table, windows: pa.ChunkedArray, mos
         raise TooManyWindowsError(count, most, _named(stream, groups.filter(far), windows.filter(far)))
 
 
-def far_groups(stream: Stream, groups: pa.Table, most: int) -> list[WaitingGroup]:
-    """Return the groups with very many windows that are nearly all empty: they are to wait.
+def far_groups(spark: SparkSession, stream: Stream, groups: pa.Table, most: int) -> list[WaitingGroup]:
+    """Return the groups of which a row lies far from the others: they are to wait.
 
-    ``groups`` are (gid, group columns, first, newest BIGINT µs, rows).
+    Those have more than ``most`` windows between two rows, or in all and nearly all of them empty. ``groups``
+    are (gid, group columns, first, newest BIGINT µs, rows), of rows that are registered.
     """
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    if stream.counting_rows:
+    if stream.counting_rows or not stream.groups:
         return []
     windows = windows_between(groups["first"], groups["newest"], stream.step_us)
-    limits = pc.max_element_wise(pc.multiply(groups["rows"], WINDOWS_A_ROW), pa.scalar(most))
-    far = pc.greater(windows, limits)
-    return _named(stream, groups.filter(far), windows.filter(far))
+    wide = groups.append_column("windows", windows).filter(pc.greater(windows, most))
+    if not wide.num_rows:
+        return []
+    gaps = spark.sql(_gaps_sql(wide["gid"].to_pylist(), stream.step_us)).toArrow()
+    of_gaps = gaps["windows"].take(pc.index_in(wide["gid"], value_set=gaps["gid"].combine_chunks()))
+    empty = pc.greater(wide["windows"], pc.multiply(wide["rows"], WINDOWS_A_ROW))
+    far = pc.or_(empty, pc.fill_null(pc.greater(of_gaps, pa.scalar(most)), fill_value=False))
+    found = wide.filter(far)
+    return _named(stream, found, found["windows"])
+
+
+def _gaps_sql(gids: Sequence[int], step_us: int) -> str:
+    """Return SQL of about how many windows lie between two rows of groups at most: gid, windows."""
+    gap = "_ls_ts - lag(_ls_ts) OVER (PARTITION BY _ls_gid ORDER BY _ls_ts)"
+    listed = ", ".join(f"{gid}L" for gid in gids)
+    return (
+        f"SELECT _ls_gid AS gid, max(gap) div {step_us}L AS windows "
+        f"FROM (SELECT _ls_gid, {gap} AS gap FROM {ROWS} WHERE _ls_gid IN ({listed})) GROUP BY _ls_gid"
+    )
 
 
 def windows_between(first: pa.ChunkedArray, newest: pa.ChunkedArray, step_us: int) -> pa.ChunkedArray:

@@ -32,7 +32,9 @@ def stream(*keys: str) -> Any:
     columns = tuple(f"_ls_g{number}" for number, _ in enumerate(keys, 1))
     listed = [SimpleNamespace(expression=SimpleNamespace(sql=key)) for key in keys]
     definition = SimpleNamespace(partition_by=listed)
-    return SimpleNamespace(definition=definition, group_columns=columns, counting_rows="", step_us=10)
+    return SimpleNamespace(
+        definition=definition, group_columns=columns, counting_rows="", step_us=10, groups=keys
+    )
 
 
 def checked(windows: list[int | None], *keys: str) -> tuple[str, list[str]]:
@@ -59,17 +61,21 @@ def test_as_many_as_there_may_be_are_nothing_to_wait_for() -> None:
     check_groups(stream("site"), GROUPS, pa.chunked_array([[40, 60, None]], pa.int64()), 100)
 
 
-def test_groups_whose_windows_are_nearly_all_empty_are_far() -> None:
+def test_groups_whose_windows_are_nearly_all_empty_or_that_have_a_gap_are_far() -> None:
+    gaps = pa.table({"gid": [3, 1, 2], "windows": [101, 100, 100]})
+    spark: Any = SimpleNamespace(sql=lambda _: SimpleNamespace(toArrow=lambda: gaps))
     groups = pa.table(
         {
-            "gid": [1, 2, 3],
-            "_ls_g1": ["far", "dense", "short"],
-            "first": [0, 0, 0],
-            "newest": [50_010, 50_010, 1_000],
-            "rows": [5, 6, 1],
+            "gid": [1, 2, 3, 4],
+            "_ls_g1": ["empty", "dense", "apart", "short"],
+            "first": [0, 0, 0, 0],
+            "newest": [50_010, 50_010, 50_010, 1_000],
+            "rows": [5, 6, 6, 1],
         }
     )
-    assert far_groups(stream("site"), groups, 100) == [WaitingGroup(1, "site = far", 5_001)]
+    found = [WaitingGroup(1, "site = empty", 5_001), WaitingGroup(3, "site = apart", 5_001)]
+    assert far_groups(spark, stream("site"), groups, 100) == found
+    assert far_groups(spark, stream(), groups, 100) == []
 
 
 @pytest.fixture
