@@ -82,7 +82,7 @@ class Settings(BaseSettings):
     max_windows_per_tick: int = Field(
         default=1_000_000,
         ge=1,
-        description="windows of one tick; a stream that needs more stops with an error",
+        description="windows of one tick; a group that needs more waits, and without groups the stream stops",
     )
 
     sink_commits_per_second: float = Field(

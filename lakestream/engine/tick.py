@@ -457,6 +457,8 @@ class Tick:
         fired = self._fired()
         fired.frame.createOrReplaceTempView(FIRED)
         if self._notices is not None:
+            # Which of them open, or are no more, is found out by a list of them.
+            self._check_windows(self._summed(fired))
             self._notices.detected()
         options = stream.definition.options
         shown = self._shown()

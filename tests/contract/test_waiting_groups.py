@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from deltalake import DeltaTable
 
-from lakestream import Lake
+from lakestream import Lake, Settings
 from lakestream.engine.faults import SimulatedCrash, crash_at
 from tests.contract.test_strange_rows import STRANGE, THEN, expected, good, story
 
@@ -165,9 +165,30 @@ def test_a_crash_leaves_the_same_group_out_and_takes_it_up_once(
     assert story.found("s", "n > 0") == expected("tumbling", story.rows, (1, 2))
 
 
+def test_a_group_waits_that_would_be_told_of_too_often(story: Story, spark: SparkSession) -> None:
+    """Of windows with rows alone there are few; but all are looked at for what is told of them."""
+    story.lake = reopened(story, spark, Settings(notify_hosts=("localhost",)))
+    story.begin([])
+    notify = "NOTIFY('ws://localhost:1/x') ON (WINDOW_OPEN | WINDOW_CLOSE)"
+    story.lake.sql(
+        f"CREATE STREAM s {TRIGGERS['tumbling']} FROM t PARTITION BY g "
+        f"STREAM_OPTIONS(FILL_HISTORY|IGNORE_NODATA_TRIGGER) {notify} "
+        "INTO o_s AS SELECT _twstart AS w, count(*) AS n FROM %%trows"
+    )
+    story.run()
+    story.append([STRANGE["the last second"], *THEN])
+    story.run()
+    check_waits(story, "s")
+    assert of_group(story, "s", 2) == expected("tumbling", story.rows, (2,))
+
+
 def crash(story: Story, point: str, spark: SparkSession) -> None:
     """Run until the point is reached, and go on with a lake that is opened anew."""
     with pytest.raises(SimulatedCrash), crash_at(point):
         story.lake.run()
+    story.lake = reopened(story, spark, story.lake.settings)
+
+
+def reopened(story: Story, spark: SparkSession, settings: Settings) -> Lake:
     root = story.path.replace("elsewhere", "lake")
-    story.lake = Lake(root, spark=spark, settings=story.lake.settings, clock=story.clock)
+    return Lake(root, spark=spark, settings=settings, clock=story.clock)
