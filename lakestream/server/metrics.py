@@ -93,6 +93,7 @@ class _State(Collector):
         gauges: dict[str, tuple[str, Callable[[StreamStatus], float | None]]] = {
             "lakestream_lag_commits": ("Commits of the source still to take.", lambda s: s.lag),
             "lakestream_lag_seconds": ("Age of the oldest of them.", lambda s: s.lag_seconds),
+            "lakestream_waiting_groups": ("Groups that wait.", lambda s: len(s.waiting_groups)),
             "lakestream_last_tick_age_seconds": ("Seconds since the last tick.", self._age),
         }
         counters: dict[str, tuple[str, Callable[[StreamStatus], float]]] = {

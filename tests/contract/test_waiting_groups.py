@@ -22,6 +22,7 @@ __all__ = ["story"]
 TRIGGERS = {
     "tumbling": "INTERVAL(10s) SLIDING(10s)",
     "sliding": "INTERVAL(20s) SLIDING(10s)",
+    "hourly": "INTERVAL(1h) SLIDING(1h)",
     "instants": "SLIDING(10s)",
 }
 LATER = good((81, 1, 1), (82, 2, 1), (95, 1, 2), (96, 2, 2))
