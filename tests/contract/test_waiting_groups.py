@@ -9,7 +9,7 @@ from deltalake import DeltaTable
 
 from lakestream import Lake, Settings
 from lakestream.engine.faults import SimulatedCrash, crash_at
-from tests.contract.test_strange_rows import STRANGE, THEN, expected, good, story
+from tests.contract.test_strange_rows import START, STRANGE, THEN, expected, good, story
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -164,6 +164,19 @@ def test_a_crash_leaves_the_same_group_out_and_takes_it_up_once(
     story.run()
     check_goes_on(story, "s")
     assert story.found("s", "n > 0") == expected("tumbling", story.rows, (1, 2))
+
+
+def test_a_group_is_taken_up_with_late_rows_of_before_its_history(story: Story) -> None:
+    story.begin([])
+    create(story, "s", "tumbling", "FILL_HISTORY('2025-01-01 00:00:20')|EXACT")
+    story.run()
+    story.append([STRANGE["the last second"], *good((3, 1, 1), (4, 2, 1))])
+    story.run()
+    check_waits(story, "s")
+    delete_far(story)
+    story.run()
+    check_goes_on(story, "s")
+    assert story.found("s", "n > 0") == [(1, START, 1), (2, START, 1)]
 
 
 def test_a_group_waits_that_would_be_told_of_too_often(story: Story, spark: SparkSession) -> None:
