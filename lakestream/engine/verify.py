@@ -333,7 +333,10 @@ class Verifier:
         detected = self.spark.sql(self.stream.detection.sql(CHANGES, STATE))
         if self.recalculated:
             # Read once per part: without a checkpoint the whole detection would be planned as often.
-            detected = checkpointed(self.spark, detected)
+            # Where deletes count it is joined to itself below, which Spark cannot plan of a checkpoint.
+            by_arrow = self.stream.deletes
+            kept = arrow_frame(self.spark, detected.toArrow()) if by_arrow else None
+            detected = checkpointed(self.spark, detected) if kept is None else kept
         detected.createOrReplaceTempView(_DETECTED)
         late = 0 if self.stream.refires else self._count(f"SELECT coalesce(sum(late), 0) FROM {_DETECTED}")
         recalculated = detected.limit(0)

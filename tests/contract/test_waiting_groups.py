@@ -206,3 +206,14 @@ def crash(story: Story, point: str, spark: SparkSession) -> None:
 def reopened(story: Story, spark: SparkSession, settings: Settings) -> Lake:
     root = story.path.replace("elsewhere", "lake")
     return Lake(root, spark=spark, settings=settings, clock=story.clock)
+
+
+def test_a_resynchronised_stream_of_which_rows_may_go_is_verified(story: Story) -> None:
+    story.begin([])
+    create(story, "s", "tumbling", "FILL_HISTORY|DELETE_RECALC")
+    story.run()
+    story.append(THEN)
+    story.run()
+    story.lake.sql("RECALCULATE STREAM s RESYNC")
+    story.run()
+    check_goes_on(story, "s")
