@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any
@@ -119,7 +118,6 @@ def create_stream(  # noqa: PLR0913 (one session computes, another one has the n
         created_us=created_us,
         start_version=table.version,
         source_id=table.table_id,
-        definition_hash=_hash(definition),
         output=f"{output.database}.{output.name}",
         extra={
             "format": DEFINITION_VERSION,
@@ -181,7 +179,6 @@ def replace_stream(
     registry.update(
         record.uuid,
         sql=definition.text,
-        definition_hash=_hash(definition),
         status="Running",
         last_error=None,
         extra={**kept, "current": current, "until_us": until, **checked.found(catalog)},
@@ -252,10 +249,6 @@ class _Others:
     def streams(self) -> list[StreamRecord]:
         """Return them."""
         return [record for record in self.registry.streams() if record.uuid != self.without]
-
-
-def _hash(definition: StreamDefinition) -> str:
-    return hashlib.sha256(definition.text.encode()).hexdigest()
 
 
 def open_target(

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-FIRST, NEWEST = "first", "newest"
+NEWEST = "newest"
 
 EXPIRED = "expired"
 """The column, where a stream keeps them, with the instants of expired rows in a group's open window."""

@@ -98,10 +98,6 @@ class Transport(Protocol):
         """Compute a relation once, to be used several times."""
         ...
 
-    def hand_over(self, result: DataFrame) -> pa.Table | DataFrame:
-        """Return what the commit function takes."""
-        ...
-
 
 if TYPE_CHECKING:
     Span = tuple[int | None, int | None]
@@ -174,10 +170,6 @@ class ArrowTransport:
         rows = result.toArrow()
         return Kept(lambda: self.frame(rows), rows)
 
-    def hand_over(self, result: DataFrame) -> pa.Table | DataFrame:
-        """Collect as Arrow, for delta-rs to write."""
-        return result.toArrow()
-
 
 class SparkTransport:
     """Rows stay in Spark, which splits and spills them as it needs."""
@@ -235,10 +227,6 @@ class SparkTransport:
         """Give the memory of kept relations back."""
         while self._kept:
             self._kept.pop().unpersist()
-
-    def hand_over(self, result: DataFrame) -> pa.Table | DataFrame:
-        """Leave the rows in Spark, which writes them itself."""
-        return result
 
 
 def unplaced(changes: DataFrame) -> DataFrame:

@@ -54,7 +54,6 @@ class StreamRecord:
     created_us: int
     start_version: int
     source_id: str
-    definition_hash: str
     output: str
     last_error: str | None = None
     extra: dict[str, Any] = field(default_factory=dict)
@@ -96,8 +95,8 @@ class TickPlan:
 class Progress:
     """What a tick did: a record beside the output's transaction, which is the truth.
 
-    ``version`` is the source's version that the stream stands at after it, ``rows_*``, ``late`` and
-    ``expired`` count rows.
+    ``version`` is the source's version that the stream stands at after it, ``rows_*`` and ``late``
+    count rows.
     """
 
     uuid: str
@@ -106,7 +105,6 @@ class Progress:
     rows_in: int = 0
     rows_out: int = 0
     late: int = 0
-    expired: int = 0
     seconds: float = 0.0
     finished_us: int = 0
     extra: dict[str, Any] = field(default_factory=dict)
@@ -189,7 +187,6 @@ _STREAMS = {
     "created_us": "bigint",
     "start_version": "bigint",
     "source_id": "string",
-    "definition_hash": "string",
     "output": "string",
     "last_error": "string",
     "extra": "string",
@@ -213,7 +210,6 @@ _PROGRESS = {
     "rows_in": "bigint",
     "rows_out": "bigint",
     "late": "bigint",
-    "expired": "bigint",
     "seconds": "double",
     "finished_us": "bigint",
     "extra": "string",

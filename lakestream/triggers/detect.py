@@ -28,9 +28,6 @@ if TYPE_CHECKING:
 WIDE = 10_000
 """Windows of a range that are listed one by one though only those with rows count."""
 
-STATE_COMMIT = -1
-"""The commit number under which the state before the tick takes part."""
-
 
 class _Firings:
     """What both detections share: the windows of a result."""

@@ -83,7 +83,7 @@ def registry(tmp_path: Path) -> Registry:
     layout = Layout(str(tmp_path / "lake"))
     layout.initialise()
     found = Registry(layout)
-    found.add(StreamRecord("u", "main", "s", "CREATE STREAM …", "Running", 1, 2, "id", "hash", "main.o"))
+    found.add(StreamRecord("u", "main", "s", "CREATE STREAM …", "Running", 1, 2, "id", "main.o"))
     return found
 
 

@@ -52,13 +52,12 @@ def root(tmp_path: Path) -> str:
             NOON_US,
             0,
             "id",
-            "hash",
             "main.power_hourly",
             extra=extra,
         )
         registry.add(record)
         progress = Progress(
-            "u1", 1, 1, 2, 1, 0, 0, 0.25, NOON_US, {"kind": "period", "windows": 1, "total_in": 2}
+            "u1", 1, 1, 2, 1, 0, 0.25, NOON_US, {"kind": "period", "windows": 1, "total_in": 2}
         )
         registry.write_progress([progress])
         registry.put_failure(Failure("f1", "u1", NOON_US + 1, 2, "COMMIT_FAILED", "no space left"))

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def record(uuid: str = "u1", name: str = "s") -> StreamRecord:
-    return StreamRecord(uuid, "main", name, "CREATE STREAM …", "Running", 1, 2, "id", "hash", "main.out")
+    return StreamRecord(uuid, "main", name, "CREATE STREAM …", "Running", 1, 2, "id", "main.out")
 
 
 def test_streams_are_kept(layout: Layout) -> None:
