@@ -16,9 +16,10 @@ from uuid import uuid4
 from lakestream.compute.evaluate import Way
 from lakestream.engine.admission import FLUSH, STALE, due_of, mark_of_state
 from lakestream.engine.agenda import Agenda, Look, Waiting
+from lakestream.engine.analysis import refuse_other_results
 from lakestream.engine.checks import OutputMark, check_output, check_source, check_tables, named_state
 from lakestream.engine.corrections import Corrected, correct, last_due, next_due
-from lakestream.engine.create import open_target, refuse_other_results
+from lakestream.engine.create import open_target
 from lakestream.engine.delays import Delays, closed_by_clock, next_close, open_windows
 from lakestream.engine.faults import reach
 from lakestream.engine.instants import from_micros, to_micros

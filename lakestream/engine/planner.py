@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from lakestream.engine.analysis import refuse_other_results
 from lakestream.engine.checks import check_columns, check_source, wider_columns
-from lakestream.engine.create import refuse_other_results
 from lakestream.engine.instants import latest, newest_time, oldest_time
 from lakestream.engine.relations import history_of
 from lakestream.engine.transport import ARROW, SPARK
