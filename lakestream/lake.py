@@ -16,7 +16,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from lakestream.clock import SystemClock
-from lakestream.engine.result import Result
+from lakestream.engine.base.result import Result
 from lakestream.errors import (
     ConfirmationNeededError,
     LakestreamError,
@@ -28,9 +28,9 @@ from lakestream.errors import (
     did_you_mean,
 )
 from lakestream.language import model, parse_script, parse_statement
+from lakestream.language.expressions.targets import redacted_text
 from lakestream.language.iotdb.paths import ROOT
 from lakestream.language.iotdb.values import TreeStatement
-from lakestream.language.targets import redacted_text
 from lakestream.notify.deliveries import Deliveries
 from lakestream.notify.outbox import Outbox
 from lakestream.storage.catalog import Catalog
@@ -51,24 +51,24 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from lakestream.clock import Clock
-    from lakestream.engine.agenda import Alarm
-    from lakestream.engine.edits import Editor
-    from lakestream.engine.engine import Engine, TickReport
-    from lakestream.engine.event_times import EventTimes
-    from lakestream.engine.frames import ArrowStream
-    from lakestream.engine.inspection import Inspection
-    from lakestream.engine.maintenance import Maintained
-    from lakestream.engine.migration import Migrated
-    from lakestream.engine.notifier import Notifier
-    from lakestream.engine.observe import Event, Lineage, Outline, Outlines, Run
-    from lakestream.engine.tree import TreeEngine
-    from lakestream.engine.verify import Verification
+    from lakestream.engine.reading.event_times import EventTimes
+    from lakestream.engine.reading.frames import ArrowStream
+    from lakestream.engine.rounds.agenda import Alarm
+    from lakestream.engine.rounds.engine import Engine, TickReport
+    from lakestream.engine.rounds.notifier import Notifier
     from lakestream.settings import Settings
+    from lakestream.statements.edits import Editor
+    from lakestream.statements.inspection import Inspection
+    from lakestream.statements.maintenance import Maintained
+    from lakestream.statements.migration import Migrated
+    from lakestream.statements.observe import Event, Lineage, Outline, Outlines, Run
+    from lakestream.statements.verify import Verification
     from lakestream.storage.catalog import TableInfo
     from lakestream.storage.jars import Watch
     from lakestream.storage.leases import Leases
     from lakestream.storage.metastore import CatalogTable
     from lakestream.storage.registry import Failure, Progress, Recalculation, StreamRecord
+    from lakestream.timeseries.tree import TreeEngine
 
 DEFAULT_DATABASE = "main"
 
@@ -264,7 +264,7 @@ class Lake:
     @property
     def _notifier(self) -> Notifier:
         if self._notifier_ is None:
-            from lakestream.engine.notifier import Notifier
+            from lakestream.engine.rounds.notifier import Notifier
 
             self._notifier_ = Notifier(
                 self._layout, self._registry, self._outbox, self._deliveries, self.settings, self._meter
@@ -303,8 +303,8 @@ class Lake:
     @property
     def _engine(self) -> Engine:
         if self._engine_ is None:
-            from lakestream.engine.engine import Engine
-            from lakestream.engine.instants import to_micros
+            from lakestream.engine.base.instants import to_micros
+            from lakestream.engine.rounds.engine import Engine
 
             self._engine_ = Engine(
                 self._catalog,
@@ -361,7 +361,7 @@ class Lake:
 
     @cached_property
     def _tree(self) -> TreeEngine:
-        from lakestream.engine.tree import TreeEngine
+        from lakestream.timeseries.tree import TreeEngine
 
         catalog, zone = self._catalog, self.timezone
         return TreeEngine(
@@ -391,7 +391,7 @@ class Lake:
                 )
 
     def _run_on_tree(self, statement: TreeStatement) -> Result:
-        from lakestream.engine.tree import changes_the_lake
+        from lakestream.timeseries.tree import changes_the_lake
 
         if not changes_the_lake(statement):
             return self._tree.run(statement)
@@ -399,8 +399,8 @@ class Lake:
             return self._tree.run(statement)
 
     def _editor(self) -> Editor:
-        from lakestream.engine.edits import Editor
-        from lakestream.engine.instants import to_micros
+        from lakestream.engine.base.instants import to_micros
+        from lakestream.statements.edits import Editor
 
         return Editor(self._catalog, self.timezone, to_micros(self.clock.now()))
 
@@ -443,7 +443,7 @@ class Lake:
 
         Raises what the statement would raise, but for a change feed that is off.
         """
-        from lakestream.engine.inspection import inspect
+        from lakestream.statements.inspection import inspect
         from lakestream.storage.table import Table
 
         said = parse_statement(statement)
@@ -495,7 +495,7 @@ class Lake:
         return replace(info, catalog_name=catalog_name)
 
     def _event_times(self) -> EventTimes:
-        from lakestream.engine.event_times import EventTimes
+        from lakestream.engine.reading.event_times import EventTimes
 
         return EventTimes(self._catalog.handles, self.timezone, lambda: self._shared)
 
@@ -536,7 +536,7 @@ class Lake:
 
     def _mark_dropped(self, stable: TableInfo, subtable: str) -> None:
         """Have streams with DELETE_OUTPUT_TABLE take the output of a dropped subtable back."""
-        from lakestream.engine.engine import definition_of
+        from lakestream.engine.rounds.engine import definition_of
 
         version = self._catalog.handles.latest(stable.path).version
         for record in self._registry.streams():
@@ -556,7 +556,7 @@ class Lake:
 
     def _refuse_grouping_tags(self, stable: TableInfo, tags: Sequence[str]) -> None:
         """TDengine: a tag that a stream groups by may not be changed."""
-        from lakestream.engine.engine import definition_of
+        from lakestream.engine.rounds.engine import definition_of
 
         for record in self._registry.streams():
             if record.extra["source"] != f"{stable.database}.{stable.name}":
@@ -605,13 +605,13 @@ class Lake:
         return Result(arrow=self._computed(few, statement.query))
 
     def _computed(self, frame: DataFrame, fragment: model.Fragment) -> pa.Table:
-        from lakestream.engine.query import computed
+        from lakestream.statements.query import computed
 
         return computed(frame, fragment)
 
     def _query_frame(self, fragment: model.Fragment) -> DataFrame:
-        from lakestream.engine.instants import to_micros
-        from lakestream.engine.query import Reader
+        from lakestream.engine.base.instants import to_micros
+        from lakestream.statements.query import Reader
 
         return Reader(
             self._session,
@@ -625,7 +625,7 @@ class Lake:
 
     def _system_frame(self, spark: SparkSession, name: str) -> DataFrame:
         """Return a table of information_schema; the outbox may be large and stays where it is."""
-        from lakestream.engine.information import EVENTS, Known, information
+        from lakestream.statements.information import EVENTS, Known, information
         from lakestream.storage.session import frame_of
 
         if name.lower() == EVENTS:
@@ -639,7 +639,7 @@ class Lake:
 
     def table(self, name: str) -> DataFrame:
         """Return a table (``t`` or ``db.t``) at its latest version as a Spark DataFrame."""
-        from lakestream.engine.query import table_frame
+        from lakestream.statements.query import table_frame
 
         return table_frame(self._shared, self._catalog, self._named(name), self.settings.small_bytes)
 
@@ -652,7 +652,7 @@ class Lake:
         a zone in the lake's) or milliseconds since 1970 UTC. Raises StatementError TABLE_NOT_FOUND,
         COLUMN_NOT_FOUND, DUPLICATE_COLUMN or BAD_VALUE.
         """
-        from lakestream.engine.frames import rows_given
+        from lakestream.engine.reading.frames import rows_given
 
         given = rows_given(rows)
         with self._writing("insert"):
@@ -671,9 +671,9 @@ class Lake:
     # --- streams ---
 
     def _create_stream(self, statement: model.CreateStream) -> Result:
-        from lakestream.engine.create import create_stream
-        from lakestream.engine.instants import to_micros
-        from lakestream.engine.notifier import check_targets
+        from lakestream.engine.base.instants import to_micros
+        from lakestream.engine.creation.create import create_stream
+        from lakestream.engine.rounds.notifier import check_targets
 
         definition = statement.definition
         database = definition.name.database or self.database
@@ -725,10 +725,10 @@ class Lake:
 
     def _replace_stream(self, record: StreamRecord, definition: model.StreamDefinition) -> Result:
         """Give a stream another definition, and have its windows computed anew."""
-        from lakestream.engine.create import replace_stream
-        from lakestream.engine.engine import definition_of
-        from lakestream.engine.notifier import check_targets
-        from lakestream.language.differences import LAYOUT, differences
+        from lakestream.engine.creation.create import replace_stream
+        from lakestream.engine.rounds.engine import definition_of
+        from lakestream.engine.rounds.notifier import check_targets
+        from lakestream.language.expressions.differences import LAYOUT, differences
 
         definition = definition.within(self.database)
         check_targets(definition.notification, self.settings.notify_hosts)
@@ -804,9 +804,9 @@ class Lake:
 
     def _take_up(self, record: StreamRecord) -> None:
         """Have the groups of a stream that wait taken up again, as far as they need not wait any more."""
-        from lakestream.engine.engine import compile_record
-        from lakestream.engine.instants import to_micros
-        from lakestream.engine.waiting import taking_up, waiting_groups
+        from lakestream.engine.base.instants import to_micros
+        from lakestream.engine.rounds.engine import compile_record
+        from lakestream.engine.windows.waiting import taking_up, waiting_groups
 
         gids = [group.gid for group in waiting_groups(record)]
         if gids and compile_record(record, self._catalog).forgets_what_went:
@@ -852,10 +852,10 @@ class Lake:
             return self._request(self._stream_named(stream), None if start is None else (start, end))
 
     def _request(self, record: StreamRecord, bounds: tuple[str, str | None] | None) -> Recalculation:
-        from lakestream.engine.create import require_provenance
-        from lakestream.engine.engine import definition_of
-        from lakestream.engine.instants import to_micros
-        from lakestream.engine.recalculate import request_recalculation
+        from lakestream.engine.base.instants import to_micros
+        from lakestream.engine.creation.create import require_provenance
+        from lakestream.engine.recalculation.recalculate import request_recalculation
+        from lakestream.engine.rounds.engine import definition_of
 
         definition = definition_of(record)
         if bounds is None:
@@ -886,9 +886,9 @@ class Lake:
 
     def _refuse_unfit(self, record: StreamRecord) -> None:
         """Refuse to begin anew with a source that the stream cannot be computed from, by its named state."""
-        from lakestream.engine.checks import named_state
-        from lakestream.engine.create import refuse_unfit
-        from lakestream.engine.engine import compile_record
+        from lakestream.engine.creation.create import refuse_unfit
+        from lakestream.engine.planning.checks import named_state
+        from lakestream.engine.rounds.engine import compile_record
 
         try:
             refuse_unfit(self._session, self._catalog, record, compile_record(record, self._catalog))
@@ -979,7 +979,7 @@ class Lake:
 
         At least the last 100 ticks are kept. Raises StatementError STREAM_NOT_FOUND.
         """
-        from lakestream.engine.observe import runs
+        from lakestream.statements.observe import runs
 
         return runs(self._registry, self._stream_named(stream))[:limit]
 
@@ -989,7 +989,7 @@ class Lake:
 
     def errors_table(self, stream: str) -> str | None:
         """Return the name of the table of rows that a stream left out, None when there is none."""
-        from lakestream.engine.target import ERRORS_SUFFIX
+        from lakestream.engine.streams.target import ERRORS_SUFFIX
 
         record = self._stream_named(stream)
         name = f"{record.name}{ERRORS_SUFFIX}"
@@ -1001,8 +1001,8 @@ class Lake:
 
         Starts Spark only where the statistics of the output's files do not tell which ones to read.
         """
-        from lakestream.engine.observe import newest_rows
-        from lakestream.engine.query import table_frame
+        from lakestream.statements.observe import newest_rows
+        from lakestream.statements.query import table_frame
 
         record = self._stream_named(stream)
         database, name = record.output.split(".", 1)
@@ -1023,7 +1023,7 @@ class Lake:
 
         ``alarms`` are those of the lake that runs the streams.
         """
-        from lakestream.engine.instants import to_micros
+        from lakestream.engine.base.instants import to_micros
 
         now_us = to_micros(self.clock.now())
         records = self._registry.streams()
@@ -1031,13 +1031,13 @@ class Lake:
 
     @cached_property
     def _outlines(self) -> Outlines:
-        from lakestream.engine.observe import Outlines
+        from lakestream.statements.observe import Outlines
 
         return Outlines()
 
     def lineage(self) -> Lineage:
         """Return the tables that streams read and write; starts no Spark."""
-        from lakestream.engine.observe import lineage
+        from lakestream.statements.observe import lineage
 
         return lineage(self._registry, self._catalog)
 
@@ -1046,7 +1046,7 @@ class Lake:
 
         Those behind the id ``after``, else the newest. Raises StatementError STREAM_NOT_FOUND, BAD_VALUE.
         """
-        from lakestream.engine.observe import events
+        from lakestream.statements.observe import events
 
         own = None if stream is None else self._stream_named(stream).uuid
         names = {record.uuid: f"{record.database}.{record.name}" for record in self._registry.streams()}
@@ -1054,7 +1054,7 @@ class Lake:
 
     def waiting_events(self) -> dict[str, int]:
         """Return by target how many events wait for it; starts no Spark."""
-        from lakestream.engine.observe import waiting
+        from lakestream.statements.observe import waiting
 
         return waiting(self._outbox, self._deliveries)
 
@@ -1165,7 +1165,7 @@ class Lake:
         Returns what was done to each table, with a dry run what would be; ``on_table`` hears of each. Safe
         beside running ticks. What a stream or a target has still to read stays, and is named.
         """
-        from lakestream.engine.maintenance import Maintenance
+        from lakestream.statements.maintenance import Maintenance
         from lakestream.storage.definitions import Definitions
 
         if self._engine_ is not None:
@@ -1197,7 +1197,7 @@ class Lake:
         Returns what became of each, with a dry run what would. The rows are the same, and their streams and
         those that read them go on. What stays as it is, is named with the reason.
         """
-        from lakestream.engine.migration import Migration
+        from lakestream.statements.migration import Migration
 
         records = [self._stream_named(name) for name in streams] or self._registry.streams()
         migration = Migration(
@@ -1216,9 +1216,9 @@ class Lake:
         from py4j.protocol import Py4JError
         from pyspark.errors import PySparkException
 
-        from lakestream.engine.engine import as_failure
-        from lakestream.engine.instants import parse_instant
-        from lakestream.engine.verify import Verifier
+        from lakestream.engine.base.instants import parse_instant
+        from lakestream.engine.rounds.engine import as_failure
+        from lakestream.statements.verify import Verifier
 
         record = self._stream_named(stream)
         zone = self.timezone
@@ -1232,7 +1232,7 @@ class Lake:
 
     def explain(self, stream: str) -> Result:
         """Return the stages of a stream's next tick, how bytes move, and how the calculation is evaluated."""
-        from lakestream.engine.explain import explain_stream
+        from lakestream.statements.explain import explain_stream
 
         record = self._stream_named(stream)
         return Result(("stage", "what"), explain_stream(self._engine, record))
@@ -1292,7 +1292,7 @@ def _status(
     targets: Sequence[str],
     now: datetime,
 ) -> StreamStatus:
-    from lakestream.engine.waiting import waiting_groups
+    from lakestream.engine.windows.waiting import waiting_groups
 
     done = record.start_version if progress is None else progress.version
     totals = progress.extra if progress else {}

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 from apscheduler.triggers.base import BaseTrigger
 from apscheduler.triggers.date import DateTrigger
 
-from lakestream.engine.instants import from_micros, to_micros
+from lakestream.engine.base.instants import from_micros, to_micros
 from lakestream.triggers.period import Period
 
 if TYPE_CHECKING:
-    from lakestream.engine.agenda import Alarm
+    from lakestream.engine.rounds.agenda import Alarm
     from lakestream.triggers.resample import Resample
 
 _BEFORE = timedelta(microseconds=1)

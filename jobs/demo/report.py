@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from jobs.demo.changes import Effect
     from jobs.demo.check import Comparison, Difference, Row
     from jobs.demo.feed import Feed
-    from lakestream.engine.verify import Verification
     from lakestream.lake import Lake
+    from lakestream.statements.verify import Verification
 
 TIMEZONE = "America/New_York"
 

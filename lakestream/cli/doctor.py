@@ -14,9 +14,9 @@ from lakestream.errors import LakestreamError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from lakestream.engine.inspection import Inspection
     from lakestream.lake import StreamStatus
     from lakestream.settings import Settings
+    from lakestream.statements.inspection import Inspection
     from lakestream.storage.catalog import Catalog, TableInfo
     from lakestream.storage.layout import Layout
     from lakestream.storage.table import Table
@@ -145,7 +145,7 @@ def _check_keys(title: str, info: TableInfo, table: Table) -> Iterator[Check]:
 
     if info.kind == "output" or not info.key or not capabilities(table).arrow_reads:
         return
-    from lakestream.engine.inspection import repeated_rows
+    from lakestream.statements.inspection import repeated_rows
 
     repeated = repeated_rows(table, info.key)
     if repeated:
@@ -231,8 +231,8 @@ def check_table(layout: Layout, name: str, *, keys: bool) -> Iterator[Check]:
     Raises StatementError DATABASE_NOT_FOUND or TABLE_NOT_FOUND.
     """
     from lakestream.clock import SystemClock
-    from lakestream.engine.inspection import inspect
     from lakestream.lake import DEFAULT_DATABASE
+    from lakestream.statements.inspection import inspect
     from lakestream.storage.catalog import Catalog
 
     catalog = Catalog(layout, SystemClock())
@@ -250,7 +250,7 @@ def check_table(layout: Layout, name: str, *, keys: bool) -> Iterator[Check]:
 
 def _repeated(info: TableInfo, table: Table, found: Inspection) -> Check:
     """Look for keys in several rows, or in a table without a key for rows that are equal."""
-    from lakestream.engine.inspection import repeated_rows
+    from lakestream.statements.inspection import repeated_rows
 
     simple = all(not kind.startswith(("struct", "array", "map")) for _, kind in found.columns)
     of = info.key or tuple(name for name, _ in found.columns)

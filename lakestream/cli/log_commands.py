@@ -10,13 +10,13 @@ import click
 
 from lakestream.cli.output import print_json
 from lakestream.cli.session import Session, command
-from lakestream.engine.plain import plain
+from lakestream.engine.base.plain import plain
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from lakestream.engine.observe import Event, Run
     from lakestream.lake import Lake
+    from lakestream.statements.observe import Event, Run
 
 LOOK_SECONDS = 1.0
 """How often --follow looks."""

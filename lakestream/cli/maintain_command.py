@@ -11,7 +11,7 @@ from lakestream.cli.session import Session, command
 from lakestream.errors import StorageError
 
 if TYPE_CHECKING:
-    from lakestream.engine.maintenance import Maintained
+    from lakestream.statements.maintenance import Maintained
 
 _COLUMNS = ("table", "files", "after", "deleted", "bytes freed", "rows deleted", "seconds", "told")
 

@@ -11,7 +11,7 @@ from lakestream.cli.session import Session, command
 from lakestream.errors import StorageError
 
 if TYPE_CHECKING:
-    from lakestream.engine.migration import Migrated
+    from lakestream.statements.migration import Migrated
 
 _COLUMNS = ("stream", "output", "verdict", "dropped", "added", "rows", "told")
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TextIO
 import click
 
 from lakestream.cli.session import is_terminal
-from lakestream.engine.plain import plain
+from lakestream.engine.base.plain import plain
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from lakestream.cli.remote import RemoteLake
-    from lakestream.engine.result import Result
+    from lakestream.engine.base.result import Result
     from lakestream.lake import Lake
     from lakestream.language import ScriptPart
 

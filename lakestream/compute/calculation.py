@@ -25,8 +25,13 @@ from lakestream.compute.inner_windows import (
 from lakestream.compute.row_calls import Rows, check_calls, row_calls
 from lakestream.compute.row_functions import rewrite_calls
 from lakestream.errors import LakestreamError, NotSupportedError, StatementError
-from lakestream.language.dialect import DURATION_FUNCTION
-from lakestream.language.expressions import (
+from lakestream.language.common.dialect import DURATION_FUNCTION
+from lakestream.language.common.functions import Meaning
+from lakestream.language.common.interpolation import INTERPOLATION
+from lakestream.language.common.query_clauses import INNER_WINDOW, SLICE_LIMIT
+from lakestream.language.common.templates import made
+from lakestream.language.expressions.meaning import functions_in_spark, intervals_in_spark
+from lakestream.language.expressions.parsing import (
     column_names,
     conjuncts,
     parse_query,
@@ -35,19 +40,14 @@ from lakestream.language.expressions import (
     starred,
     text_of,
 )
-from lakestream.language.functions import Meaning
-from lakestream.language.interpolation import INTERPOLATION
-from lakestream.language.meaning import functions_in_spark, intervals_in_spark
+from lakestream.language.expressions.versions import as_of
 from lakestream.language.names import quoted
-from lakestream.language.query_clauses import INNER_WINDOW, SLICE_LIMIT
-from lakestream.language.templates import made
-from lakestream.language.versions import as_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
+    from lakestream.language.expressions.versions import AsOf
     from lakestream.language.model import Fragment
-    from lakestream.language.versions import AsOf
 
     Resolve = Callable[[str | None, str, AsOf | None], "Relation"]
     """Finds a table by database, name and version."""

@@ -22,9 +22,9 @@ from lakestream.compute.gaps import carried
 from lakestream.compute.hoist import hoist
 from lakestream.compute.panes import partials
 from lakestream.compute.ranges import Ranges
-from lakestream.language.expressions import conjuncts
+from lakestream.language.common.query_clauses import said
+from lakestream.language.expressions.parsing import conjuncts
 from lakestream.language.names import quoted
-from lakestream.language.query_clauses import said
 from lakestream.triggers.assign import ORDER_OF_ROWS, PlacedGrid
 
 if TYPE_CHECKING:

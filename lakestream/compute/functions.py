@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from lakestream.errors import NotSupportedError, StatementError
-from lakestream.language.aggregates import is_aggregate
-from lakestream.language.templates import made
+from lakestream.language.common.aggregates import is_aggregate
+from lakestream.language.common.templates import made
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -15,8 +15,8 @@ from sqlglot import exp
 from lakestream.compute.calculation import ALIAS
 from lakestream.compute.functions import aggregates, call
 from lakestream.errors import StatementError
-from lakestream.language.expressions import parse_expression
-from lakestream.language.source import place_of
+from lakestream.language.common.source import place_of
+from lakestream.language.expressions.parsing import parse_expression
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -10,7 +10,7 @@ from sqlglot import exp
 
 from lakestream.compute.row_calls import check_items, from_, inside_of, put_results, raw, read_call
 from lakestream.errors import LakestreamError
-from lakestream.language.expressions import place_in
+from lakestream.language.expressions.parsing import place_in
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -18,10 +18,10 @@ from sqlglot import exp
 from lakestream.compute.functions import aggregates, call
 from lakestream.compute.row_calls import hide
 from lakestream.errors import NotSupportedError, StatementError
-from lakestream.language.expressions import conjuncts, given_name, place_in, text_of
-from lakestream.language.inner_windows import clause_of
+from lakestream.language.common.query_clauses import INNER_WINDOW, SLICE_LIMIT, SLICES
+from lakestream.language.expressions.inner_windows import clause_of
+from lakestream.language.expressions.parsing import conjuncts, given_name, place_in, text_of
 from lakestream.language.model import IntervalTrigger
-from lakestream.language.query_clauses import INNER_WINDOW, SLICE_LIMIT, SLICES
 from lakestream.triggers.grid import grid_of
 
 if TYPE_CHECKING:

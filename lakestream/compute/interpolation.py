@@ -26,9 +26,9 @@ from lakestream.compute.row_calls import (
     with_columns,
 )
 from lakestream.errors import LakestreamError, StatementError
-from lakestream.language.dialect import DURATION_FUNCTION
-from lakestream.language.expressions import place_in
-from lakestream.language.interpolation import FILLS, INTERPOLATION
+from lakestream.language.common.dialect import DURATION_FUNCTION
+from lakestream.language.common.interpolation import FILLS, INTERPOLATION
+from lakestream.language.expressions.parsing import place_in
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -9,9 +9,9 @@ from sqlglot import exp
 
 from lakestream.compute.functions import aggregates
 from lakestream.errors import StatementError
-from lakestream.language.expressions import place_in, text_of
-from lakestream.language.interpolation import INTERPOLATION
-from lakestream.language.query_clauses import INNER_WINDOW, group_keys
+from lakestream.language.common.interpolation import INTERPOLATION
+from lakestream.language.common.query_clauses import INNER_WINDOW, group_keys
+from lakestream.language.expressions.parsing import place_in, text_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -33,7 +33,7 @@ from lakestream.compute.row_calls import (
     with_columns,
 )
 from lakestream.errors import LakestreamError
-from lakestream.language.expressions import place_in
+from lakestream.language.expressions.parsing import place_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -18,6 +18,7 @@ from lakestream.compute.expand import Operand, Output, control_of, expansions, o
 from lakestream.compute.fill import filled
 from lakestream.compute.series_types import NUMBERS, Typing, type_of
 from lakestream.errors import StatementError
+from lakestream.language.common.source import place_of
 from lakestream.language.iotdb.expressions import (
     AT,
     END_TIME,
@@ -32,7 +33,6 @@ from lakestream.language.iotdb.expressions import (
 )
 from lakestream.language.iotdb.functions import AGGREGATES, SCALARS
 from lakestream.language.iotdb.types import SPARK_TYPES
-from lakestream.language.source import place_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

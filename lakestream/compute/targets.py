@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lakestream.errors import StatementError
+from lakestream.language.common.source import place_of
 from lakestream.language.iotdb.paths import Path, filled_device, filled_measurement, has_placeholder
-from lakestream.language.source import place_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

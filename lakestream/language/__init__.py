@@ -12,9 +12,9 @@ from lakestream.language.model import ShowStreams
 if TYPE_CHECKING:
     from sqlglot import exp
 
+    from lakestream.language.common.source import Source
     from lakestream.language.iotdb.values import TreeStatement
     from lakestream.language.model import Fragment, Statement
-    from lakestream.language.source import Source
 
 DIALECTS = ("tdengine", "iotdb", "ekuiper")
 """The dialects that statements can be written in."""
@@ -68,10 +68,9 @@ def script_parts(text: str, *, dialect: str = "tdengine") -> list[ScriptPart]:
     Raises what :func:`parse_script` raises.
     """
     parse_script(text, dialect=dialect)
+    from lakestream.language.common.source import Source
+    from lakestream.language.common.words import read_words, split_words
     from lakestream.language.iotdb.literals import WORD_CHARACTERS
-    from lakestream.language.parser import split_words
-    from lakestream.language.source import Source
-    from lakestream.language.words import read_words
 
     source = Source(text)
     words = split_words(read_words(source, WORD_CHARACTERS if dialect == "iotdb" else None))
@@ -95,15 +94,15 @@ def parse_statement(text: str, *, dialect: str = "tdengine") -> Statement | Tree
 
 
 def parse_expression(f: Fragment) -> exp.Expr:
-    """Return the tree of an expression; see :func:`lakestream.language.expressions.parse_expression`."""
-    from lakestream.language import expressions
+    """Return the tree of an expression; see :mod:`lakestream.language.expressions.parsing`."""
+    from lakestream.language.expressions import parsing as expressions
 
     return expressions.parse_expression(f)
 
 
 def parse_query(f: Fragment) -> exp.Query:
-    """Return the tree of a query; see :func:`lakestream.language.expressions.parse_query`."""
-    from lakestream.language import expressions
+    """Return the tree of a query; see :mod:`lakestream.language.expressions.parsing`."""
+    from lakestream.language.expressions import parsing as expressions
 
     return expressions.parse_query(f)
 

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lakestream.language import streams, tables
-from lakestream.language.checks import check_query
-from lakestream.language.ekuiper import window_called
-from lakestream.language.foreign import foreign_statement
+from lakestream.language import streams
+from lakestream.language.common.reader import Reader
+from lakestream.language.common.source import Source
+from lakestream.language.common.words import Kind, read_words, split_words
+from lakestream.language.ekuiper.statements import window_called
+from lakestream.language.expressions.checks import check_query
 from lakestream.language.model import Query
-from lakestream.language.reader import Reader
-from lakestream.language.source import Source
-from lakestream.language.words import Kind, Word, read_words
+from lakestream.language.tdengine import tables
+from lakestream.language.tdengine.foreign import foreign_statement
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -55,17 +56,6 @@ def parse_script(text: str, *, dialect: str, file: str | None = None) -> list[St
     """Return the statements of a script; see :func:`lakestream.language.parse_script`."""
     source = Source(text, file=file)
     return [_statement(Reader(source, words, dialect)) for words in split_words(read_words(source))]
-
-
-def split_words(words: list[Word]) -> list[list[Word]]:
-    """Cut at semicolons; empty statements vanish."""
-    statements: list[list[Word]] = [[]]
-    for word in words:
-        if word.is_symbol(";"):
-            statements.append([])
-        else:
-            statements[-1].append(word)
-    return [statement for statement in statements if statement]
 
 
 _RULE = "CREATE STREAM name WITH (TIMESTAMP = 'column') INTO table AS SELECT … GROUP BY …WINDOW(…)"

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lakestream.language.classic import CLASSIC_WORDS, read_classic
-from lakestream.language.clauses import read_clauses
-from lakestream.language.draft import Draft, definition
-from lakestream.language.ekuiper import is_ekuiper, read_ekuiper
+from lakestream.language.common.words import Kind
+from lakestream.language.ekuiper.statements import is_ekuiper, read_ekuiper
 from lakestream.language.model import (
     CreateStream,
     DropStream,
@@ -18,11 +16,13 @@ from lakestream.language.model import (
     StopStream,
     VerifyStream,
 )
-from lakestream.language.triggers import read_trigger
-from lakestream.language.words import Kind
+from lakestream.language.tdengine.classic import CLASSIC_WORDS, read_classic
+from lakestream.language.tdengine.clauses import read_clauses
+from lakestream.language.tdengine.draft import Draft, definition
+from lakestream.language.tdengine.triggers import read_trigger
 
 if TYPE_CHECKING:
-    from lakestream.language.reader import Reader
+    from lakestream.language.common.reader import Reader
 
 
 def create_stream(reader: Reader, *, or_replace: bool = False) -> CreateStream:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from websockets.sync.client import ClientConnection
 
     from lakestream.clock import Clock
-    from lakestream.language.targets import Endpoint
+    from lakestream.language.expressions.targets import Endpoint
     from lakestream.notify.policy import HostPolicy
 
 OPEN_SECONDS = 10.0

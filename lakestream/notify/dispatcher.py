@@ -25,7 +25,7 @@ from tenacity import (
 )
 
 from lakestream.errors import StreamError
-from lakestream.language.targets import redacted
+from lakestream.language.expressions.targets import redacted
 from lakestream.notify.connection import DeliveryFailed
 from lakestream.notify.messages import messages
 

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address, ip_network
 from typing import TYPE_CHECKING
 
-from lakestream.language.targets import read_target
+from lakestream.language.expressions.targets import read_target
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from lakestream.language.targets import Endpoint
+    from lakestream.language.expressions.targets import Endpoint
 
     Address = IPv4Address | IPv6Address
 

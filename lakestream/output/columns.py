@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from lakestream.errors import StatementError, did_you_mean
-from lakestream.language.expressions import parse_expression, place_in
-from lakestream.language.functions import Meaning
-from lakestream.language.meaning import in_spark
+from lakestream.language.common.functions import Meaning
+from lakestream.language.expressions.meaning import in_spark
+from lakestream.language.expressions.parsing import parse_expression, place_in
 from lakestream.language.names import quoted
 
 if TYPE_CHECKING:

@@ -14,8 +14,8 @@ from fastapi.staticfiles import StaticFiles
 from starlette.exceptions import HTTPException
 
 from lakestream import __version__
-from lakestream.engine.instants import from_micros
-from lakestream.engine.result import Result
+from lakestream.engine.base.instants import from_micros
+from lakestream.engine.base.result import Result
 from lakestream.errors import BusyError, LakestreamError, PrerequisiteError, StatementError
 from lakestream.language.names import quoted
 from lakestream.server.documents import (

@@ -10,7 +10,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from lakestream import __version__
-from lakestream.engine.instants import from_micros
+from lakestream.engine.base.instants import from_micros
 from lakestream.server.documents import (
     DeliveryDocument,
     EventDocument,
@@ -32,11 +32,11 @@ if TYPE_CHECKING:
 
     from pydantic import BaseModel
 
-    from lakestream.engine.agenda import Alarm
-    from lakestream.engine.engine import TickReport
-    from lakestream.engine.observe import Event, Outline, Run
+    from lakestream.engine.rounds.agenda import Alarm
+    from lakestream.engine.rounds.engine import TickReport
     from lakestream.lake import Lake, StreamStatus
     from lakestream.server.live import Rates
+    from lakestream.statements.observe import Event, Outline, Run
     from lakestream.storage.registry import Recalculation
 
 

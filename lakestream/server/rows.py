@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
-from lakestream.engine.plain import plain
-from lakestream.engine.result import Result
+from lakestream.engine.base.plain import plain
+from lakestream.engine.base.result import Result
 from lakestream.server.documents import VerificationDocument
 
 if TYPE_CHECKING:
-    from lakestream.engine.verify import Verification
+    from lakestream.statements.verify import Verification
 
 
 def column_types(result: Result) -> list[str]:

@@ -9,8 +9,8 @@ from decimal import Decimal, InvalidOperation
 from typing import TYPE_CHECKING, Any
 
 from lakestream.errors import StatementError
+from lakestream.language.common.zones import zone_of
 from lakestream.language.model import Now, Value
-from lakestream.language.zones import zone_of
 from lakestream.storage.reading import text_literal, timestamp_literal
 from lakestream.storage.types import arrow_type
 

@@ -18,8 +18,8 @@ from datetime import datetime
 from math import gcd
 from typing import TYPE_CHECKING
 
+from lakestream.language.common.zones import zone_of
 from lakestream.language.model import MICROS, IntervalTrigger, SlidingTrigger
-from lakestream.language.zones import zone_of
 from lakestream.triggers.sqltime import (
     DAY,
     floor_div,

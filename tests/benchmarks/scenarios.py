@@ -16,7 +16,7 @@ from uuid import uuid4
 
 from deltalake import DeltaTable
 
-from lakestream.engine.instants import to_micros
+from lakestream.engine.base.instants import to_micros
 from lakestream.storage.layout import Layout
 from lakestream.storage.registry import Registry
 from scheduler.watch import watch
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from lakestream import Lake
-    from lakestream.engine.engine import TickReport
+    from lakestream.engine.rounds.engine import TickReport
     from lakestream.errors import LakestreamError
 
     Figures = dict[str, list[float]]

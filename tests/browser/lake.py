@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from lakestream.engine.instants import to_micros
-from lakestream.engine.result import Result
+from lakestream.engine.base.instants import to_micros
+from lakestream.engine.base.result import Result
 from lakestream.errors import StatementError
 from lakestream.server.documents import (
     DeliveryDocument,

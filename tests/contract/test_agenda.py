@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lakestream import Lake, ManualClock
-from lakestream.engine.engine import Engine
+from lakestream.engine.rounds.engine import Engine
 from lakestream.triggers.period import Period
 
 if TYPE_CHECKING:
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from lakestream.engine.agenda import Look
-    from lakestream.engine.engine import _Running
+    from lakestream.engine.rounds.agenda import Look
+    from lakestream.engine.rounds.engine import _Running
 
 pytestmark = pytest.mark.spark
 

@@ -13,7 +13,7 @@ from deltalake import DeltaTable, write_deltalake
 
 from lakestream import Lake
 from lakestream.cli import cli
-from lakestream.engine.planner import table_size
+from lakestream.engine.planning.planner import table_size
 from lakestream.storage.delta import Table
 
 if TYPE_CHECKING:

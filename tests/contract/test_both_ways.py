@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from chispa import assert_df_equality
 
 from lakestream import Lake, Settings
-from lakestream.engine import transport as ways
+from lakestream.engine.reading import transport as ways
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -9,7 +9,7 @@ import pytest
 
 from lakestream import Lake, Settings
 from lakestream.clock import ManualClock
-from lakestream.engine.faults import SimulatedCrash, crash_at
+from lakestream.engine.base.faults import SimulatedCrash, crash_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

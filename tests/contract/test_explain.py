@@ -9,8 +9,8 @@ import pytest
 
 from lakestream import Lake
 from lakestream.clock import ManualClock
-from lakestream.engine import stages as engine_stages
-from lakestream.engine.explain import _NAMES
+from lakestream.engine.ticks import stages as engine_stages
+from lakestream.statements.explain import _NAMES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -119,7 +119,7 @@ def done(monkeypatch: pytest.MonkeyPatch) -> list[list[tuple[str, str]]]:
         ticks.append([(_NAMES[type(stage).__name__], str(stage)) for stage in found])
         return found
 
-    monkeypatch.setattr("lakestream.engine.tick.stages", watched)
+    monkeypatch.setattr("lakestream.engine.ticks.tick.stages", watched)
     return ticks
 
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from lakestream import Lake
-from lakestream.engine.result import Result
+from lakestream.engine.base.result import Result
 from lakestream.errors import StatementError
 from lakestream.settings import Settings
 

@@ -16,12 +16,12 @@ from lakestream.compute import functions
 from lakestream.compute.functions import REFUSED
 from lakestream.compute.row_calls import FORMS
 from lakestream.errors import LakestreamError
-from lakestream.language.aggregates import OWN_AGGREGATES
-from lakestream.language.expressions import parse_expression
-from lakestream.language.functions import OWN, SAME, Meaning
-from lakestream.language.meaning import in_spark
+from lakestream.language.common.aggregates import OWN_AGGREGATES
+from lakestream.language.common.functions import OWN, SAME, Meaning
+from lakestream.language.common.templates import made
+from lakestream.language.expressions.meaning import in_spark
+from lakestream.language.expressions.parsing import parse_expression
 from lakestream.language.model import Fragment
-from lakestream.language.templates import made
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

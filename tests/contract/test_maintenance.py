@@ -12,14 +12,14 @@ import pytest
 from deltalake import DeltaTable
 
 from lakestream import Lake, ManualClock, Settings
-from lakestream.engine.faults import SimulatedCrash, crash_at
+from lakestream.engine.base.faults import SimulatedCrash, crash_at
 from lakestream.notify.outbox import COLUMNS, Outbox
 from lakestream.storage.delta import compact
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from lakestream.engine.maintenance import Maintained
+    from lakestream.statements.maintenance import Maintained
 
 pytestmark = pytest.mark.spark
 

@@ -9,7 +9,7 @@ import pytest
 from deltalake import DeltaTable
 
 from lakestream import Lake, Settings
-from lakestream.engine.faults import MIGRATION_POINTS, SimulatedCrash, crash_at
+from lakestream.engine.base.faults import MIGRATION_POINTS, SimulatedCrash, crash_at
 from lakestream.output.columns import FLAT
 
 if TYPE_CHECKING:
@@ -43,8 +43,8 @@ def as_before(monkeypatch: pytest.MonkeyPatch) -> Callable[[], Any]:
     @contextmanager
     def made() -> Iterator[None]:
         with monkeypatch.context() as before:
-            before.setattr("lakestream.engine.target.provenance_beside", lambda _names: FLAT)
-            before.setattr("lakestream.engine.target.asks_for_subtables", lambda keys, *_: bool(keys))
+            before.setattr("lakestream.engine.streams.target.provenance_beside", lambda _names: FLAT)
+            before.setattr("lakestream.engine.streams.target.asks_for_subtables", lambda keys, *_: bool(keys))
             yield
 
     return made

@@ -14,8 +14,8 @@ from httpx2 import TransportError, put
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_fixed
 
 from lakestream import Lake, ManualClock, Settings
-from lakestream.engine import engine
-from lakestream.engine.faults import reach
+from lakestream.engine.base.faults import reach
+from lakestream.engine.rounds import engine
 from lakestream.storage import files
 from lakestream.storage.delta import read_commits
 from lakestream.storage.leases import LEASE_SECONDS, TREE, Leases, Member

@@ -34,7 +34,7 @@ OF_STREAM = (
 def form(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Make outputs as earlier versions did, or as they are made now."""
     if request.param == "flat":
-        monkeypatch.setattr("lakestream.engine.target.provenance_beside", lambda _names: FLAT)
+        monkeypatch.setattr("lakestream.engine.streams.target.provenance_beside", lambda _names: FLAT)
     return str(request.param)
 
 
@@ -147,8 +147,8 @@ def test_an_output_of_an_earlier_version_keeps_its_subtables(
     with Lake(tmp_path / "lake", spark=spark) as lake:
         lake.sql("CREATE TABLE t (ts TIMESTAMP, v INT, site VARCHAR(10))")
         with monkeypatch.context() as before:
-            before.setattr("lakestream.engine.target.provenance_beside", lambda _names: FLAT)
-            before.setattr("lakestream.engine.target.asks_for_subtables", lambda *_: True)
+            before.setattr("lakestream.engine.streams.target.provenance_beside", lambda _names: FLAT)
+            before.setattr("lakestream.engine.streams.target.asks_for_subtables", lambda *_: True)
             lake.sql(GROUPED.format(""))
             lake.insert("t", [{"ts": f"2025-01-01 00:00:{at:02}", "v": 1, "site": "a"} for at in (1, 12)])
             lake.run()

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lakestream import Lake
-from lakestream.engine import updating
-from lakestream.engine.transport import merge_spans
+from lakestream.engine.reading.transport import merge_spans
+from lakestream.engine.windows import updating
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -12,15 +12,15 @@ from deltalake import DeltaTable, write_deltalake
 
 from lakestream import Lake, Settings
 from lakestream.clock import ManualClock
-from lakestream.engine.faults import SimulatedCrash, crash_at
-from lakestream.engine.large import write_large
-from lakestream.engine.series import SeriesReader, blocks_into, placements
+from lakestream.engine.base.faults import SimulatedCrash, crash_at
 from lakestream.errors import LakestreamError, StatementError, StorageError
 from lakestream.language import parse_statement
 from lakestream.language.iotdb.values import QueryTree
 from lakestream.storage.definitions import Definitions
 from lakestream.storage.delta import CommitTag, commit
 from lakestream.storage.layout import Layout
+from lakestream.timeseries.large import write_large
+from lakestream.timeseries.series import SeriesReader, blocks_into, placements
 from tests import triggers
 
 if TYPE_CHECKING:
@@ -289,7 +289,7 @@ def test_output_tables_agree_after_failures(world: World, monkeypatch: pytest.Mo
     between_two_tables(world)
     failed = StorageError("COMMIT_FAILED", "no space")
     with monkeypatch.context() as patched:
-        patched.setattr("lakestream.engine.points.commit", working_once(commit, failed))
+        patched.setattr("lakestream.timeseries.points.commit", working_once(commit, failed))
         assert world.lake.run().failed
     more_points(world)
     with monkeypatch.context() as patched:

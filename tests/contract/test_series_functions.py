@@ -10,11 +10,11 @@ import pytest
 from lakestream import Lake
 from lakestream.compute.expand import outputs
 from lakestream.compute.series_types import type_of
-from lakestream.engine.points import type_of_arrow
 from lakestream.language import parse_statement
 from lakestream.language.iotdb.functions import AGGREGATES, SCALARS
 from lakestream.language.iotdb.values import QueryTree
 from lakestream.storage.tree import Tree
+from lakestream.timeseries.points import type_of_arrow
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

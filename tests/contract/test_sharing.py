@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from lakestream import Lake, Settings
-from lakestream.engine.faults import SimulatedCrash, crash_at
-from lakestream.engine.sharing import Sharing
+from lakestream.engine.base.faults import SimulatedCrash, crash_at
+from lakestream.engine.ticks.sharing import Sharing
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
 
-    from lakestream.engine.sharing import Member
+    from lakestream.engine.ticks.sharing import Member
 
 pytestmark = pytest.mark.spark
 

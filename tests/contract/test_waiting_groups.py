@@ -8,7 +8,7 @@ import pytest
 from deltalake import DeltaTable
 
 from lakestream import Lake, Settings
-from lakestream.engine.faults import SimulatedCrash, crash_at
+from lakestream.engine.base.faults import SimulatedCrash, crash_at
 from tests.contract.test_strange_rows import START, STRANGE, THEN, expected, good, story
 
 if TYPE_CHECKING:

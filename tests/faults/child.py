@@ -12,12 +12,12 @@ import sys
 from typing import TYPE_CHECKING
 
 from lakestream import Lake, Settings
-from lakestream.engine import faults
+from lakestream.engine.base import faults
 from scheduler.watch import watch
 from tests.faults.attach import attached
 
 if TYPE_CHECKING:
-    from lakestream.engine.engine import TickReport
+    from lakestream.engine.rounds.engine import TickReport
     from lakestream.errors import LakestreamError
 
 

@@ -13,7 +13,7 @@ import pytest
 from deltalake import DeltaTable
 
 from lakestream import Lake, Settings
-from lakestream.engine.faults import SimulatedCrash, crash_at
+from lakestream.engine.base.faults import SimulatedCrash, crash_at
 from lakestream.storage.log import read_commits
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from lakestream.engine.engine import TickReport
+    from lakestream.engine.rounds.engine import TickReport
     from lakestream.lake import StreamStatus
 
     Cell = tuple[str, int]

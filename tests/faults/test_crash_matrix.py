@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lakestream.engine.faults import TICK_POINTS
+from lakestream.engine.base.faults import TICK_POINTS
 from tests.faults.meters import HOPPING, INSTANTS, STREAM, TUMBLING, Story
 from tests.tiers import leaving
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lakestream.engine.faults import CRASH_VARIABLE, STATUS_KILLED, TICK_POINTS
+from lakestream.engine.base.faults import CRASH_VARIABLE, STATUS_KILLED, TICK_POINTS
 from tests.faults.attach import CHECKOUT, child, gateway_of
 from tests.faults.meters import HOPPING, Story
 from tests.tiers import leaving
@@ -78,7 +78,7 @@ def test_a_killed_command_is_taken_up_by_the_next_one(tmp_path: Path, spark: Spa
 
 def test_an_unknown_crash_point_is_refused() -> None:
     ran = subprocess.run(
-        [sys.executable, "-c", "import lakestream.engine.faults"],
+        [sys.executable, "-c", "import lakestream.engine.base.faults"],
         env={**os.environ, "PYTHONPATH": str(CHECKOUT), CRASH_VARIABLE: "C6"},
         capture_output=True,
         text=True,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from lakestream import Lake, Settings
-from lakestream.engine.faults import SimulatedCrash, crash_at
+from lakestream.engine.base.faults import SimulatedCrash, crash_at
 from lakestream.notify.outbox import Outbox
 from tests.notify.catcher import Catcher
 

@@ -85,7 +85,7 @@ def _watch(recorder: Recorder) -> None:
     from pyspark.sql import SparkSession
     from pyspark.sql.classic.dataframe import DataFrame
 
-    from lakestream.engine import faults
+    from lakestream.engine.base import faults
     from lakestream.storage import commit
 
     _around(recorder, SparkSession, "sql", lambda _, sql, *__, **___: ("sql", sql))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from lakestream.engine.faults import TICK_POINTS
+from lakestream.engine.base.faults import TICK_POINTS
 from tests.reference.stream import Change, Run, key_of
 
 if TYPE_CHECKING:

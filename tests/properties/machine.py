@@ -17,7 +17,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from lakestream.engine.faults import TICK_POINTS
+from lakestream.engine.base.faults import TICK_POINTS
 from tests.properties.definitions import (
     COMBINED,
     FIGURES,

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from deltalake import DeltaTable
 
 from lakestream import Lake, ManualClock, Settings
-from lakestream.engine.faults import SimulatedCrash, crash_at
+from lakestream.engine.base.faults import SimulatedCrash, crash_at
 from lakestream.errors import LakestreamError
 from tests.properties.dimensions import FIGURES as FIGURES_OF
 from tests.properties.dimensions import GROUPS, Combination, columns_of, output_columns, sentence, stream

@@ -16,9 +16,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakestream.clock import ManualClock
-from lakestream.engine.instants import from_micros, to_micros
+from lakestream.engine.base.instants import from_micros, to_micros
 from lakestream.errors import Place
-from lakestream.language.durations import read_duration
+from lakestream.language.common.durations import read_duration
 from lakestream.language.iotdb.values import Span
 from lakestream.language.model import PeriodTrigger
 from lakestream.triggers.period import Period

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 
-from lakestream.engine.cutting import Cutting
-from lakestream.engine.stream import Stream
+from lakestream.engine.streams.stream import Stream
+from lakestream.engine.windows.cutting import Cutting
 from lakestream.storage.delta import commit
 from tests.properties.dimensions import OF_HISTORIES, Combination, draw
 from tests.properties.drawn import Drawn
@@ -61,7 +61,7 @@ FAULTS: dict[str, tuple[Callable[[pytest.MonkeyPatch], None], Mapping[str, str]]
         {**LATE, "syntax": "classic", "emission": "close", "trigger": "session", "policy": "ignore 11"},
     ),
     "rows are written twice": (
-        lambda patch: patch.setattr("lakestream.engine.write.commit", _doubled),
+        lambda patch: patch.setattr("lakestream.engine.streams.write.commit", _doubled),
         {"syntax": "new", "trigger": "tumbling", "policy": "default", "emission": "close"},
     ),
     "EXPIRED_TIME is ignored": (

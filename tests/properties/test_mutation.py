@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import Phase, given, settings
 
-from lakestream.engine.stream import Stream
+from lakestream.engine.streams.stream import Stream
 from tests.properties.driving import check
 from tests.properties.histories import Example, examples
 from tests.properties.machine import ExactMachine, Machine, PolicyMachine, run_histories

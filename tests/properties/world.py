@@ -16,7 +16,7 @@ import pyarrow as pa
 from deltalake import DeltaTable, write_deltalake
 
 from lakestream import Lake, ManualClock, Settings
-from lakestream.engine.faults import SimulatedCrash, crash_at
+from lakestream.engine.base.faults import SimulatedCrash, crash_at
 from lakestream.storage.session import spark_session
 from tests.properties.definitions import START, Definition, elapsed
 from tests.properties.driving import NOW, Rows, differences

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from lakestream.errors import NotSupportedError, StatementError
+from lakestream.language.common.source import place_of
 from lakestream.language.iotdb.expressions import aggregate_calls
 from lakestream.language.iotdb.paths import has_placeholder
 from lakestream.language.model import MICROS
-from lakestream.language.source import place_of
 
 if TYPE_CHECKING:
     from lakestream.language.iotdb.expressions import Expression

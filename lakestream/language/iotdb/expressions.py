@@ -13,19 +13,19 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from lakestream.errors import NotSupportedError, StatementError, did_you_mean
-from lakestream.language.expressions import parse_expression
+from lakestream.language.common.reader import Reader
+from lakestream.language.common.source import Source, place_of
+from lakestream.language.common.words import Kind, read_words
+from lakestream.language.expressions.parsing import parse_expression
 from lakestream.language.iotdb.functions import AGGREGATES, CAST_TYPES, SCALARS
 from lakestream.language.iotdb.literals import WORD_CHARACTERS, read_node, span_of, written_moment
 from lakestream.language.iotdb.paths import ANY_NODE, ROOT, Path
 from lakestream.language.model import Fragment
-from lakestream.language.reader import Reader
-from lakestream.language.source import Source, place_of
-from lakestream.language.words import Kind, read_words
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from lakestream.language.words import Word
+    from lakestream.language.common.words import Word
 
 TIME, NOW, AT, SPAN = "_time", "_now", "_at", "_span"
 END_TIME, KEEP = "_end", "_keep"

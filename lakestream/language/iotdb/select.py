@@ -6,19 +6,19 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
+from lakestream.language.common.words import Kind
 from lakestream.language.iotdb.checks import check_select
 from lakestream.language.iotdb.expressions import read_expression
 from lakestream.language.iotdb.literals import read_instant, read_node, read_path, read_span
 from lakestream.language.iotdb.paths import Path
 from lakestream.language.iotdb.values import Fill, Item, RowGroup, Select, Target, TimeGroup
-from lakestream.language.words import Kind
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from lakestream.language.common.reader import Reader
     from lakestream.language.iotdb.expressions import Expression
     from lakestream.language.model import Fragment
-    from lakestream.language.reader import Reader
 
 _CLAUSES = (
     ("WHERE",),

@@ -6,7 +6,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from lakestream.errors import did_you_mean
-from lakestream.language.checks import check_row_expression
+from lakestream.language.common.reader import Reader
+from lakestream.language.common.source import Source
+from lakestream.language.common.words import Kind, read_words, split_words
+from lakestream.language.expressions.checks import check_row_expression
 from lakestream.language.iotdb.checks import check_continuous_query
 from lakestream.language.iotdb.literals import WORD_CHARACTERS, read_instant, read_node, read_path, read_span
 from lakestream.language.iotdb.select import read_select
@@ -27,10 +30,6 @@ from lakestream.language.iotdb.values import (
     TableMapping,
 )
 from lakestream.language.model import Now
-from lakestream.language.parser import split_words
-from lakestream.language.reader import Reader
-from lakestream.language.source import Source
-from lakestream.language.words import Kind, read_words
 
 if TYPE_CHECKING:
     from collections.abc import Callable

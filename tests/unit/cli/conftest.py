@@ -11,10 +11,10 @@ import pytest
 from click.testing import CliRunner
 
 from lakestream.cli import cli
-from lakestream.engine.engine import TickReport
-from lakestream.engine.result import Result
-from lakestream.engine.verify import Verification
+from lakestream.engine.base.result import Result
+from lakestream.engine.rounds.engine import TickReport
 from lakestream.lake import StreamStatus
+from lakestream.statements.verify import Verification
 from lakestream.storage.layout import Layout
 
 if TYPE_CHECKING:
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
     from click.testing import Result as Outcome
 
-    from lakestream.engine.comparison import Difference
-    from lakestream.engine.maintenance import Maintained
-    from lakestream.engine.migration import Migrated
+    from lakestream.statements.comparison import Difference
+    from lakestream.statements.maintenance import Maintained
+    from lakestream.statements.migration import Migrated
 
 
 def status(**changes: Any) -> StreamStatus:

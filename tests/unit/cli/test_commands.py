@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lakestream.engine.comparison import Difference
-from lakestream.engine.maintenance import Maintained
-from lakestream.engine.migration import Migrated
-from lakestream.engine.result import Result
+from lakestream.engine.base.result import Result
+from lakestream.statements.comparison import Difference
+from lakestream.statements.maintenance import Maintained
+from lakestream.statements.migration import Migrated
 from tests.unit.cli.conftest import report, status, verification
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ import pytest
 import yaml
 
 from lakestream.cli.bundle import Bundle
-from lakestream.engine.comparison import Difference
 from lakestream.errors import ConfigError
+from lakestream.statements.comparison import Difference
 from tests.unit.cli.conftest import status, verification
 
 if TYPE_CHECKING:

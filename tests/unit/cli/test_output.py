@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from lakestream.cli.output import cell, console, print_json, print_table, unique_names
-from lakestream.engine.plain import plain
+from lakestream.engine.base.plain import plain
 
 
 @dataclass

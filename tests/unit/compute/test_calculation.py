@@ -17,7 +17,7 @@ from lakestream.language.model import Duration, Fragment, IntervalTrigger
 from lakestream.triggers.grid import grid_of
 
 if TYPE_CHECKING:
-    from lakestream.language.versions import AsOf
+    from lakestream.language.expressions.versions import AsOf
 
 METERS = Relation("main.meters", ("ts", "v", "tbname", "loc"), "ts", is_super=True)
 TABLES = {"meters": METERS, "ref": Relation("main.ref", ("ts", "p"), "ts")}

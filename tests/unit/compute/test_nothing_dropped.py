@@ -21,7 +21,7 @@ from lakestream.triggers.assign import PlacedGrid
 from lakestream.triggers.grid import Grid, grid_of
 
 if TYPE_CHECKING:
-    from lakestream.language.versions import AsOf
+    from lakestream.language.expressions.versions import AsOf
 
 COLUMNS = ("ts", "v", "mark1", "mark2", "tbname")
 METERS = Relation("main.meters", COLUMNS, "ts", is_super=True)

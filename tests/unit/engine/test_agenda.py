@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from lakestream.engine.agenda import Agenda, Look, Waiting
+from lakestream.engine.rounds.agenda import Agenda, Look, Waiting
 from lakestream.errors import StorageError
 
 WAITING = {

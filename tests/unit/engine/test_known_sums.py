@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, cast
 import pyarrow as pa
 import pytest
 
-from lakestream.engine.passing import known_sums
-from lakestream.engine.state import GroupState
+from lakestream.engine.base.state import GroupState
+from lakestream.engine.windows.passing import known_sums
 
 if TYPE_CHECKING:
-    from lakestream.engine.stream import Stream
+    from lakestream.engine.streams.stream import Stream
 
 SECOND = 1_000_000
 BY_TABLE_AND_SITE: dict[str, Any] = {

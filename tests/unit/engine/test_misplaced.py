@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from lakestream.engine.misplaced import misplaced, part_of, plain_sentence
-from lakestream.language.expressions import parse_query, place_in
+from lakestream.engine.base.misplaced import misplaced, part_of, plain_sentence
+from lakestream.language.expressions.parsing import parse_query, place_in
 from lakestream.language.model import Fragment
 
 

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lakestream.engine.observe import newest_rows
 from lakestream.lake import Lake
 from lakestream.settings import Settings
+from lakestream.statements.observe import newest_rows
 
 if TYPE_CHECKING:
     from pathlib import Path

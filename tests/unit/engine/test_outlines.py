@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
-from lakestream.engine.observe import Outline, Outlines
 from lakestream.language.model import Duration, PeriodTrigger
+from lakestream.statements.observe import Outline, Outlines
 from lakestream.storage.registry import StreamRecord
 from lakestream.triggers.period import Period
 

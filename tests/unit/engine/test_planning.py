@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakestream.engine.planner import Limits, _admitted
-from lakestream.engine.state import GroupState, summary_of
-from lakestream.engine.transport import MAX_SPANS, merge_spans
+from lakestream.engine.base.state import GroupState, summary_of
+from lakestream.engine.planning.planner import Limits, _admitted
+from lakestream.engine.reading.transport import MAX_SPANS, merge_spans
 from lakestream.storage.log import CommitInfo
 
 LIMITS = Limits(commits=3, rows=100, bytes=1_000, small_rows=10, small_bytes=10, transport="auto")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from lakestream.engine.state import EXPIRED, GroupState
+from lakestream.engine.base.state import EXPIRED, GroupState
 
 SAVED = pa.table({"gid": [7, 8], "newest": [1, 2], "version": [5, 5]})
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from lakestream.engine.target import check_existing, output_shape, refuse_tag_types
+from lakestream.engine.streams.target import check_existing, output_shape, refuse_tag_types
 from lakestream.errors import StatementError
 from lakestream.language import parse_script
-from lakestream.language.expressions import column_names, parse_query
+from lakestream.language.expressions.parsing import column_names, parse_query
 from lakestream.language.model import CreateStream, StreamDefinition
 from lakestream.output.columns import OutputColumn, OutputShape
 from lakestream.storage.catalog import Column, TableInfo

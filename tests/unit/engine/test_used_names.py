@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lakestream.engine.names import names_used
+from lakestream.engine.base.names import names_used
 from lakestream.language import parse_statement
 from lakestream.language.model import CreateStream
 

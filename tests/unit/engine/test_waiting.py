@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 
-from lakestream.engine.waiting import (
+from lakestream.engine.windows.waiting import (
     MOST_WAITING,
     TooManyWindowsError,
     WaitingGroup,

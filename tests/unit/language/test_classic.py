@@ -6,7 +6,7 @@ import pytest
 
 from lakestream.errors import StatementError
 from lakestream.language import parse_statement
-from lakestream.language.expressions import column_names, parse_query
+from lakestream.language.expressions.parsing import column_names, parse_query
 from lakestream.language.model import (
     CountTrigger,
     CreateStream,

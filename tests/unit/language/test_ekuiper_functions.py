@@ -8,9 +8,9 @@ import pytest
 
 from lakestream.errors import LakestreamError
 from lakestream.language import parse_expression, parse_statement
-from lakestream.language.ekuiper_functions import BUILT, REFUSED, SAME, translated
-from lakestream.language.functions import Meaning
-from lakestream.language.meaning import in_spark
+from lakestream.language.common.functions import Meaning
+from lakestream.language.ekuiper.functions import BUILT, REFUSED, SAME, translated
+from lakestream.language.expressions.meaning import in_spark
 from lakestream.language.model import Fragment
 
 if TYPE_CHECKING:

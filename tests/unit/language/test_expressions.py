@@ -7,8 +7,8 @@ from sqlglot import exp
 
 from lakestream.errors import StatementError
 from lakestream.language import parse_expression, parse_query
-from lakestream.language.expressions import place_in
-from lakestream.language.inner_windows import Clause, clause_of
+from lakestream.language.expressions.inner_windows import Clause, clause_of
+from lakestream.language.expressions.parsing import place_in
 from lakestream.language.model import Duration, Fragment
 
 

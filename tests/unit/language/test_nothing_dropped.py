@@ -17,10 +17,10 @@ from sqlglot import ParseError, exp, parse_one
 from sqlglot.parsers.spark import SparkParser
 
 from lakestream.errors import LakestreamError, NotSupportedError
-from lakestream.language.checks import check_query
-from lakestream.language.dialect import SparkFunctions
-from lakestream.language.expressions import parse_query
-from lakestream.language.kept import CLAUSES, PARTS, refuse_dropped
+from lakestream.language.common.dialect import SparkFunctions
+from lakestream.language.expressions.checks import check_query
+from lakestream.language.expressions.kept import CLAUSES, PARTS, refuse_dropped
+from lakestream.language.expressions.parsing import parse_query
 from lakestream.language.model import Fragment
 
 if TYPE_CHECKING:

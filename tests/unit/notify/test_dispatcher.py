@@ -12,8 +12,7 @@ import pyarrow as pa
 import pytest
 
 from lakestream.clock import SystemClock
-from lakestream.engine.faults import SimulatedCrash
-from lakestream.engine.observe import events, waiting
+from lakestream.engine.base.faults import SimulatedCrash
 from lakestream.errors import StatementError
 from lakestream.language.model import Notification
 from lakestream.notify import dispatcher as module
@@ -22,6 +21,7 @@ from lakestream.notify.deliveries import Deliveries
 from lakestream.notify.dispatcher import Dispatcher, Rules
 from lakestream.notify.messages import MAX_EVENT_BYTES, cuts, messages
 from lakestream.notify.outbox import Outbox
+from lakestream.statements.observe import events, waiting
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -6,7 +6,7 @@ from ipaddress import ip_address
 
 import pytest
 
-from lakestream.language.targets import Endpoint, read_target, redacted, redacted_text
+from lakestream.language.expressions.targets import Endpoint, read_target, redacted, redacted_text
 from lakestream.notify.policy import HostPolicy, Refused, is_public
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from lakestream.clock import ManualClock
 from lakestream.errors import Place
-from lakestream.language.durations import read_duration
+from lakestream.language.common.durations import read_duration
 from lakestream.language.iotdb.values import Span
 from lakestream.language.model import PeriodTrigger
 from lakestream.triggers.period import Period
@@ -19,7 +19,7 @@ from scheduler.alarms import Alarms
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from lakestream.engine.agenda import Alarm
+    from lakestream.engine.rounds.agenda import Alarm
 
 START = datetime(2025, 3, 1, 12, 0, 5, tzinfo=UTC)
 HOUR = 3_600_000_000

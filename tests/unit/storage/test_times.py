@@ -11,7 +11,7 @@ import pytest
 from deltalake import write_deltalake
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from lakestream.engine.instants import newest_time, oldest_time
+from lakestream.engine.base.instants import newest_time, oldest_time
 from lakestream.errors import StatementError
 from lakestream.storage.datafiles import data_files
 from lakestream.storage.reading import read_arrow

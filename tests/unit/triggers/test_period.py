@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakestream.errors import Place
-from lakestream.language.durations import read_duration
+from lakestream.language.common.durations import read_duration
 from lakestream.language.model import PeriodTrigger
 from lakestream.triggers.period import Period
 

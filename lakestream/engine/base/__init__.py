@@ -1,0 +1,1 @@
+"""What every room of the engine stands on: state of groups, instants, names, crash points, refusals."""

@@ -1,0 +1,118 @@
+"""What Spark refuses of a statement, in a sentence, and at the name that it does not know."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+
+from lakestream.engine.base.misplaced import misplaced, part_of, plain_sentence
+from lakestream.errors import StatementError, did_you_mean
+from lakestream.language.common.source import place_of
+from lakestream.language.expressions.parsing import parse_expression, parse_query, place_in
+from lakestream.storage.table import first_line
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from lakestream.language.model import Fragment
+
+_UNKNOWN = {
+    "UNRESOLVED_COLUMN": ("column", "objectName"),
+    "UNRESOLVED_ROUTINE": ("function", "routineName"),
+}
+"""Spark's conditions for a name that it does not know: what it names, and the parameter with the name."""
+
+_CONDITION = re.compile(r"\[([A-Z][A-Z0-9_]+(?:\.[A-Z0-9_]+)*)\] ([^\n]*)")
+_PART = re.compile(r"`((?:[^`]|``)*)`")
+
+
+def spark_message(error: Exception) -> str:
+    """Return the sentence of a Spark error: without its plan and stack."""
+    return first_line(error).split("; line ")[0].rstrip(".")
+
+
+def refused(
+    code: str,
+    what: str,
+    fragment: Fragment,
+    error: Exception,
+    *,
+    columns: Iterable[str] = (),
+    rewritten: bool = False,
+) -> StatementError:
+    """Return the error for an expression or a query of a statement (``what``) that Spark refuses.
+
+    Where Spark does not know a name, the place is the name's; of a fragment that was ``rewritten``, whose
+    names stand elsewhere in the statement, it is the whole. ``columns`` are those that there are.
+    """
+    unknown = _unknown(error)
+    if unknown is None:
+        sentence, part = _explained(fragment, error)
+        place = place_of(fragment) if part is None or rewritten else place_in(fragment, part)
+        return StatementError(code, f"{what} cannot be evaluated: {sentence}", place=place)
+    kind, name = unknown
+    node = None if rewritten else _named(fragment, kind, name)
+    return StatementError(
+        code,
+        f"{what} cannot be evaluated: there is no {kind} {name}",
+        hint=did_you_mean(name, columns) if kind == "column" else "",
+        place=place_of(fragment) if node is None else place_in(fragment, node),
+    )
+
+
+def failed(code: str, what: str, fragment: Fragment, error: Exception) -> StatementError | None:
+    """Return the error for a query that fails over its rows; None where Spark names no condition for it."""
+    named = _CONDITION.findall(str(error))
+    if not named:
+        return None
+    condition, sentence = named[-1]
+    found = misplaced(condition, {}, _tree(fragment))
+    said, part = found if found is not None else (plain_sentence(sentence), None)
+    place = place_of(fragment) if part is None else place_in(fragment, part)
+    return StatementError(code, f"{what} cannot be evaluated: {said}", place=place)
+
+
+def _explained(fragment: Fragment, error: Exception) -> tuple[str, exp.Expr | None]:
+    """Return what Spark says of a fragment in a sentence, and the part that it is about."""
+    from pyspark.errors import PySparkException
+
+    said = plain_sentence(spark_message(error))
+    if not isinstance(error, PySparkException):
+        return said, None
+    tree = _tree(fragment)
+    parameters = error.getMessageParameters() or {}
+    found = misplaced(error.getCondition() or "", parameters, tree)
+    return found if found is not None else (said, part_of(tree, parameters))
+
+
+def _tree(fragment: Fragment) -> exp.Expr:
+    return parse_query(fragment) if _is_query(fragment) else parse_expression(fragment)
+
+
+def _unknown(error: Exception) -> tuple[str, str] | None:
+    """Return what Spark does not know: a column or a function, and its name."""
+    from pyspark.errors import PySparkException
+
+    if not isinstance(error, PySparkException):
+        return None
+    condition = (error.getCondition() or "").partition(".")[0]
+    if condition not in _UNKNOWN:
+        return None
+    kind, parameter = _UNKNOWN[condition]
+    quoted = (error.getMessageParameters() or {}).get(parameter, "")
+    name = ".".join(part.replace("``", "`") for part in _PART.findall(quoted))
+    # The query that Spark has shows functions in capitals, however they are written.
+    return kind, name.lower() if kind == "function" else name
+
+
+def _named(fragment: Fragment, kind: str, name: str) -> exp.Expr | None:
+    """Return the first column or function of the fragment with a name; None where none has it."""
+    tree = _tree(fragment)
+    wanted, sort = name.lower().split(".")[-1], exp.Column if kind == "column" else exp.Anonymous
+    return next((node for node in tree.find_all(sort) if node.name.lower() == wanted), None)
+
+
+def _is_query(fragment: Fragment) -> bool:
+    return fragment.sql.lstrip("( \n\t").upper().startswith(("SELECT", "WITH"))

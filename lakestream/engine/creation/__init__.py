@@ -1,0 +1,1 @@
+"""CREATE STREAM: everything that can be wrong is found before anything is made."""

@@ -1,0 +1,325 @@
+"""A stream, checked by Spark over empty tables: what is refused of it, and the types of its results."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import chain
+from typing import TYPE_CHECKING
+
+from lakestream.compute.calculation import ROWS, WINDOWS
+from lakestream.compute.evaluate import Way, distinct_aggregates
+from lakestream.compute.functions import aggregates
+from lakestream.compute.gaps import constants_of, fits_sql, without_constants
+from lakestream.compute.panes import averaged, partials
+from lakestream.compute.ranges import MARKED
+from lakestream.engine.base.names import trigger_fragments, visible_columns
+from lakestream.engine.base.refused import refused
+from lakestream.engine.reading.relations import CHANGED, EMPTY_CHANGES, FIRED, empty_view
+from lakestream.engine.windows.admission import register_empty
+from lakestream.errors import NotSupportedError, StatementError, StreamError
+from lakestream.language.common.source import place_of
+from lakestream.language.model import (
+    EventTrigger,
+    GroupKey,
+    SlideTrigger,
+    SpanTrigger,
+    StateTrigger,
+)
+from lakestream.storage.types import holds_variant, shown_type, types_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from pyspark.sql import SparkSession
+    from sqlglot import exp
+
+    from lakestream.engine.streams.stream import Stream
+    from lakestream.language.model import Fragment
+    from lakestream.storage.registry import StreamRecord
+
+
+_STATES = ("tinyint", "smallint", "int", "bigint", "boolean", "string")
+
+
+def analyse(spark: SparkSession, stream: Stream) -> tuple[Stream, list[str], list[str]]:
+    """Let Spark check the stream over empty tables: the way, and the types of results and groups.
+
+    Raises StatementError CALCULATION_INVALID, at the calculation or the clause that Spark refuses, and
+    NOT_SUPPORTED for a VARIANT among the columns that the stream uses of its source.
+    """
+    _refuse_variants(stream)
+    _register_empty(spark, stream)
+    _check_conditions(spark, stream)
+    group_types = _group_types(spark, stream)
+    if stream.assigner is not None:
+        return _analyse_admitted(spark, stream, group_types)
+    empty = ", ".join(
+        f"CAST(NULL AS {kind}) AS {name}"
+        for name, kind in zip(stream.group_columns, group_types, strict=True)
+    )
+    groups = f", {empty}" if empty else ""
+    ranges = "CAST(array() AS ARRAY<STRUCT<a: BIGINT, b: BIGINT>>)"
+    spark.sql(
+        f"SELECT 0L AS gid{groups}, 0L AS v, 0L AS first, {ranges} AS fires, {ranges} AS again, "
+        f"0L AS newest, 0L AS k, 0L AS c, 0L AS low, 0L AS high, 0L AS after, false AS opening WHERE false"
+    ).createOrReplaceTempView(FIRED)
+    spark.sql(stream.rows_sql(CHANGED, None, None)).createOrReplaceTempView(ROWS)
+    spark.sql(stream.windows_sql(FIRED, 0)).createOrReplaceTempView(WINDOWS)
+    _check_trigger(spark, stream)
+    fill = stream.definition.options.fill
+    typed = stream
+    if fill is not None:
+        typed = replace(stream, calculation=without_constants(stream.calculation))
+    try:
+        kinds = _types(spark, typed.evaluation().sql())
+    except analysis_error() as error:
+        if fill is not None:
+            raise _calculation_error(stream, error) from None
+        # What cannot be evaluated for all windows at once may still be, window by window.
+        if stream.definition.options.force_output:
+            raise NotSupportedError(
+                "FORCE_OUTPUT of a calculation that Spark evaluates window by window only",
+                place=place_of(stream.definition.calculation),
+            ) from None
+        stream = replace(stream, way=Way.EACH)
+        kinds = _types_of_each(spark, stream, error)
+    wanted = stream.evaluation().columns
+    if fill is not None:
+        _check_constants(spark, constants_of(stream.calculation, fill), kinds)
+    stream = replace(stream, partial_types=_partial_types(spark, stream))
+    return stream, [kinds[name] for name in wanted], group_types
+
+
+def _analyse_admitted(
+    spark: SparkSession, stream: Stream, group_types: list[str]
+) -> tuple[Stream, list[str], list[str]]:
+    """As :func:`analyse`, for a stream that leaves late rows out."""
+    register_empty(spark, stream)
+    stream = _without_combining(spark, stream)
+    try:
+        kinds = _types(spark, stream.evaluation().sql())
+    except analysis_error() as error:
+        raise _calculation_error(stream, error) from None
+    return stream, [kinds[name] for name in stream.evaluation().columns], group_types
+
+
+def _without_combining(spark: SparkSession, stream: Stream) -> Stream:
+    """Return the stream without combined aggregates where they would not give the same as whole ones."""
+    if stream.way is not Way.RANGED:
+        return stream
+    query = stream.calculation.query
+    having = query.args.get("having")
+    found = aggregates([*query.selects, *([having.this] if having else [])])
+    return replace(stream, way=Way.BY_ROW) if _combined_types(spark, found, MARKED) is None else stream
+
+
+_CONDITIONS: dict[type, str] = {
+    EventTrigger: "EVENT_WINDOW",
+    SlideTrigger: "OVER (WHEN …)",
+    SpanTrigger: "STATEWINDOW",
+}
+"""The triggers that look at rows by conditions, and what these are called."""
+
+
+def _check_conditions(spark: SparkSession, stream: Stream) -> None:
+    """Let Spark check the conditions that rows are to meet. Raises StatementError EXPRESSION_INVALID."""
+    options, trigger = stream.definition.options, stream.definition.trigger
+    if options.pre_filter is not None:
+        _check_condition(spark, stream, options.pre_filter, "FILTER" if options.drops_late else "PRE_FILTER")
+    if type(trigger) in _CONDITIONS:
+        for fragment in trigger_fragments(trigger):
+            _check_condition(spark, stream, fragment, _CONDITIONS[type(trigger)])
+
+
+def _check_condition(spark: SparkSession, stream: Stream, fragment: Fragment, clause: str) -> None:
+    try:
+        kind = spark.sql(f"SELECT ({stream.over_row(fragment)}) AS c FROM {CHANGED}").dtypes[0][1]
+    except analysis_error() as error:
+        raise refused("EXPRESSION_INVALID", clause, fragment, error) from None
+    if kind not in ("boolean", "void"):
+        raise StatementError(
+            "EXPRESSION_INVALID",
+            f"{clause} takes a condition, and {fragment.sql} is of type {kind}",
+            hint="compare it with something",
+            place=place_of(fragment),
+        )
+
+
+def _check_constants(
+    spark: SparkSession, constants: Mapping[int, Fragment], kinds: Mapping[str, str]
+) -> None:
+    """Let Spark check the constants of FILL. Raises StatementError FILL_VALUE at one that does not fit."""
+    if not constants:
+        return
+    listed = [fits_sql(constant, kinds[f"c{number}"]) for number, constant in constants.items()]
+    fit = spark.sql(f"SELECT {', '.join(listed)}").collect()[0]
+    for (number, constant), fits in zip(constants.items(), fit, strict=True):
+        if not fits:
+            raise StatementError(
+                "FILL_VALUE",
+                f"FILL(VALUE, …): {constant.sql} is no {kinds[f'c{number}']}, which result {number} is",
+                hint="a constant of the result's type, or NULL",
+                place=place_of(constant),
+            )
+
+
+def _check_trigger(spark: SparkSession, stream: Stream) -> None:
+    """Let Spark check what the trigger looks at in a row.
+
+    Raises StatementError EXPRESSION_INVALID, STATE_TYPE (TDengine: integers, bool and text).
+    """
+    fragments = trigger_fragments(stream.definition.trigger)
+    if stream.cut is None or not fragments:
+        return
+    listed = ", ".join(
+        f"({sql}) AS {n}" for sql, n in zip(stream.cut.expressions, stream.cut.columns, strict=True)
+    )
+    try:
+        kinds = spark.sql(f"SELECT {listed} FROM {ROWS}").dtypes
+    except analysis_error() as error:
+        raise refused("EXPRESSION_INVALID", "the trigger", fragments[0], error) from None
+    if isinstance(stream.definition.trigger, StateTrigger) and kinds[0][1] not in _STATES:
+        raise StatementError(
+            "STATE_TYPE",
+            f"STATE_WINDOW({fragments[0].sql}) is of type {kinds[0][1]}",
+            hint="a state is an integer, a boolean or a text",
+            place=place_of(fragments[0]),
+        )
+
+
+def _partial_types(spark: SparkSession, stream: Stream) -> dict[str, str] | None:
+    """Return the types of the partial aggregates; None where they would not give the same as whole ones."""
+    found = distinct_aggregates(stream.calculation) if stream.way is Way.GROUPED else []
+    return _combined_types(spark, found, ROWS)
+
+
+def _combined_types(spark: SparkSession, found: Sequence[exp.Expr], rows: str) -> dict[str, str] | None:
+    """Return the types of the partial aggregates of some, None where these cannot be combined.
+
+    The mean of decimals is a decimal: partial ones would round differently. Values that Spark does not
+    order, such as maps, are picked by whole aggregates only.
+    """
+    means = averaged(found)
+    if means:
+        kinds = spark.sql(f"SELECT {', '.join(means)} FROM {rows}").dtypes
+        if any(kind.startswith("decimal") for _, kind in kinds):
+            return None
+    columns = [column for part in partials(found) or [] for column in part.columns]
+    if not columns:
+        return {}
+    listed = ", ".join(f"{column.over_rows} AS {column.name}" for column in columns)
+    try:
+        return types_of(spark.sql(f"SELECT {listed} FROM {rows}"))
+    except analysis_error():
+        return None
+
+
+def _types(spark: SparkSession, sql: str) -> dict[str, str]:
+    return types_of(spark.sql(sql))
+
+
+def _types_of_each(spark: SparkSession, stream: Stream, failure: Exception) -> dict[str, str]:
+    """Evaluate for one window of NULLs; the error of the calculation is the first way's if that fails too."""
+    names = {name: f"CAST(NULL AS {kind})" for name, kind in types_of(spark.table(WINDOWS)).items()}
+    names["_twrownum"] = "0L"
+    try:
+        return _types(spark, stream.evaluation().each_sql([names]))
+    except analysis_error():
+        raise _calculation_error(stream, failure) from None
+
+
+def _calculation_error(stream: Stream, error: Exception) -> StatementError:
+    definition = stream.definition
+    # Of eKuiper's query the calculation is what is left of it: names may stand elsewhere.
+    rewritten = definition.options.drops_late
+    columns = {name for info in stream.tables.values() for name in visible_columns(info)}
+    return refused(
+        "CALCULATION_INVALID",
+        "the calculation",
+        definition.calculation,
+        error,
+        columns=columns.union(stream.source.columns),
+        rewritten=rewritten,
+    )
+
+
+def analysis_error() -> type[Exception]:
+    """Return the kind of error that Spark refuses a query with; PySpark is imported on first need."""
+    from pyspark.errors import AnalysisException
+
+    return AnalysisException
+
+
+def _refuse_variants(stream: Stream) -> None:
+    """Refuse a source's column of which no row can be held against another one."""
+    source = stream.source.info
+    for column in source.columns:
+        if column.name in stream.changed_columns and holds_variant(column.type):
+            raise NotSupportedError(
+                f"the VARIANT {column.name} of {source.database}.{source.name} in a stream from it",
+                hint="its owner can add what a stream needs of it as a column; a lookup of it is supported",
+                place=place_of(stream.definition.calculation),
+            )
+
+
+def _register_empty(spark: SparkSession, stream: Stream) -> None:
+    empty_view(
+        spark,
+        stream.source.info,
+        CHANGED,
+        EMPTY_CHANGES,
+    )
+    for read in stream.calculation.reads:
+        empty_view(spark, stream.tables[read.relation.key], read.view)
+
+
+def _group_types(spark: SparkSession, stream: Stream) -> list[str]:
+    """Return the types of the groups; nothing but what stands in PARTITION BY is evaluated.
+
+    Raises StatementError EXPRESSION_INVALID, GROUP_TYPE (a value of several parts).
+    """
+    keys = stream.definition.partition_by
+    if not keys:
+        return []
+    listed = ", ".join(
+        f"{group} AS {name}" for name, group in zip(stream.group_columns, stream.groups, strict=True)
+    )
+    try:
+        kinds = types_of(spark.sql(f"SELECT {listed} FROM {CHANGED}"))
+    except analysis_error() as error:
+        raise refused("EXPRESSION_INVALID", "PARTITION BY", keys[0].expression, error) from None
+    for key, kind in zip(keys, kinds.values(), strict=True):
+        _refuse_group_type(key, kind)
+    return list(kinds.values())
+
+
+def _refuse_group_type(key: GroupKey, kind: str) -> None:
+    if not kind.startswith(("array<", "map<", "struct<", "variant")):
+        return
+    raise StatementError(
+        "GROUP_TYPE",
+        f"PARTITION BY {key.expression.sql} is of type {shown_type(kind)}",
+        hint=f"a part of it with a name, or its text: PARTITION BY to_json({key.expression.sql}) AS name",
+        place=place_of(key.expression),
+    )
+
+
+def other_results(spark: SparkSession, record: StreamRecord, stream: Stream) -> str:
+    """Say what is other than registered in the types of results and groups, empty for nothing."""
+    try:
+        _, *found = analyse(spark, stream)
+    except StatementError as error:
+        return f"does not go with the stream: {error.message}"
+    known = [record.extra["result_types"], record.extra["group_types"]]
+    types = zip(chain(*found), chain(*known), strict=True)
+    others = (f"gives a column of type {now} where the stream has {old}" for now, old in types if now != old)
+    return next(others, "")
+
+
+def refuse_other_results(spark: SparkSession, record: StreamRecord, stream: Stream) -> None:
+    """Refuse a registered stream to which the tables beside its source, as they are now, give other results.
+
+    Raises StreamError TABLE_SCHEMA_CHANGED.
+    """
+    if said := other_results(spark, record, stream):
+        raise StreamError("TABLE_SCHEMA_CHANGED", f"a table that the stream reads beside its source {said}")

@@ -1,0 +1,256 @@
+"""Whether a stream can go on from where it stands: its source and its output, held against what it knows.
+
+Each check raises a StreamError whose code is the stream's named state. The one command that leads out of
+each is :func:`way_out`'s.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from lakestream.engine.base.names import TBNAME, names_used
+from lakestream.errors import StatementError, StorageError, StreamError
+from lakestream.output.columns import FLAT
+from lakestream.storage.delta import read_commits
+from lakestream.storage.types import ddl, is_widened, spark_type_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from lakestream.engine.streams.stream import Stream
+    from lakestream.errors import LakestreamError
+    from lakestream.storage.delta import CommitInfo, Table, Tables
+    from lakestream.storage.registry import StreamRecord
+
+_RESTORE = "RESTORE"
+_COLUMN_ID = "delta.columnMapping.id"
+
+
+# --- the source ---
+
+
+def check_source(record: StreamRecord, version: int | None, source: Table) -> None:
+    """Hold the source against the one that the stream was created on, and ``version``, taken of it.
+
+    Raises StreamError SOURCE_REPLACED or SOURCE_REWOUND.
+    """
+    if source.table_id != record.source_id:
+        raise StreamError(
+            "SOURCE_REPLACED",
+            f"{source.path} is another table than the one that the stream was created on",
+        )
+    if version is not None and source.version < version:
+        raise StreamError(
+            "SOURCE_REWOUND",
+            f"{source.path} is at version {source.version}, before version {version} that was taken",
+        )
+
+
+def check_columns(stream: Stream, source: Table, after: int, commits: Sequence[CommitInfo]) -> None:
+    """Hold the columns that the stream uses after each commit against those it had at version ``after``.
+
+    Raises StreamError SOURCE_SCHEMA_CHANGED with the column and the version.
+    """
+    changing = [commit for commit in commits if commit.schema_json is not None]
+    if not changing:
+        return
+    before = _columns(_schema_at(source, after))
+    names = names_used(stream.definition)
+    always = {TBNAME, stream.source.info.time_column, *stream.source.info.key}
+    used: list[tuple[str, ...]]
+    theirs = [name for name in before if name not in FLAT.types]
+    used = [(name,) for name in theirs if names is None or name in always or name.lower() in names]
+    time = stream.source.info.read_time
+    used += [part.path for part in time.parts] if time is not None else []
+    for commit in changing:
+        now = _columns(commit.schema_json or "")
+        for path in used:
+            what = _difference(_field_at(before, path), _field_at(now, path))
+            if what:
+                raise StreamError(
+                    "SOURCE_SCHEMA_CHANGED",
+                    f"the column {'.'.join(path)}, which the stream uses, {what} at version "
+                    f"{commit.version} of {source.path}",
+                )
+
+
+def check_tables(stream: Stream, tables: Tables, before: Mapping[str, int]) -> bool:
+    """Hold the tables that the calculation reads beside the source against their versions ``before``.
+
+    Returns whether one has columns of wider types. Raises what :func:`wider_columns` raises.
+    """
+    wider = False
+    for info in stream.tables.values():
+        if info.path not in before or info.path == stream.source.info.path:
+            continue
+        table = tables.latest(info.path)
+        try:
+            known = types_at(table, before[info.path])
+        except StorageError:
+            continue  # its log was cleared: nothing tells any more
+        wider = bool(wider_columns(stream, known, table)) or wider
+    return wider
+
+
+def types_at(table: Table, version: int | None) -> dict[str, str]:
+    """Return the columns that readers see at a version, with their Spark SQL types.
+
+    Raises StorageError VERSION_NOT_FOUND.
+    """
+    kinds = {field.name: spark_type_of(field) for field in table.at(version).schema().fields}
+    made = {table.time.column: "timestamp"} if table.time is not None else {}
+    return {name: {**kinds, **made}[name] for name in table.columns(version)}
+
+
+def wider_columns(stream: Stream, known: Mapping[str, str], table: Table) -> dict[str, str]:
+    """Return the columns that are used and whose types have become wider than those known, with these types.
+
+    Raises StreamError TABLE_SCHEMA_CHANGED for a column that the stream uses and that is gone, without which
+    no tick would ever be done, or of a type now that does not hold all values of the one before.
+    """
+    now = types_at(table, None)
+    changed = [name for name, kind in known.items() if now.get(name) != kind]
+    names = names_used(stream.definition) if changed else None
+    used = [name for name in changed if names is None or name.lower() in names]
+    for name in used:
+        if name not in now:
+            raise _table_changed(name, "is gone", table)
+        if not is_widened(known[name], now[name]):
+            raise _table_changed(name, f"became {now[name]} instead of {known[name]}", table)
+    return {name: now[name] for name in used}
+
+
+def _table_changed(column: str, what: str, table: Table) -> StreamError:
+    return StreamError(
+        "TABLE_SCHEMA_CHANGED",
+        f"the column {column}, which the stream reads, {what} at version {table.version} of {table.path}",
+    )
+
+
+def _schema_at(source: Table, version: int) -> str:
+    try:
+        return str(source.at(version).schema().to_json())
+    except StorageError as error:
+        raise StreamError(
+            "CHANGES_LOST",
+            f"the columns that {source.path} had at version {version} cannot be read: {error.message}",
+        ) from error
+
+
+def _columns(schema_json: str) -> dict[str, dict[str, Any]]:
+    return {field["name"]: field for field in json.loads(schema_json)["fields"]}
+
+
+def _field_at(columns: dict[str, dict[str, Any]], path: Sequence[str]) -> dict[str, Any] | None:
+    """Return a column, or a field in a struct, None where there is none."""
+    field = columns.get(path[0])
+    if len(path) == 1 or field is None:
+        return field
+    kind = field["type"]
+    return (
+        _field_at({inner["name"]: inner for inner in kind["fields"]}, path[1:]) if _is_struct(kind) else None
+    )
+
+
+def _is_struct(kind: object) -> bool:
+    return isinstance(kind, dict) and kind["type"] == "struct"
+
+
+def _difference(before: dict[str, Any] | None, now: dict[str, Any] | None) -> str | None:
+    """Say what happened to a column, None when it is the same one."""
+    if before is None:
+        return None
+    if now is None:
+        return "is gone"
+    if before["type"] != now["type"]:
+        return f"became {ddl(now['type'])} instead of {ddl(before['type'])}"
+    ids = [field.get("metadata", {}).get(_COLUMN_ID) for field in (before, now)]
+    if None not in ids and ids[0] != ids[1]:
+        return "was dropped and made again"
+    return None
+
+
+# --- the output ---
+
+
+@dataclass(frozen=True)
+class OutputMark:
+    """What a stream remembers of its output: the table, and its version after the stream's last commit."""
+
+    table_id: str
+    version: int
+
+    @classmethod
+    def of(cls, output: Table) -> OutputMark:
+        """Return the mark of an output at the version seen last."""
+        return cls(output.table_id, output.version)
+
+    @classmethod
+    def read(cls, extra: Mapping[str, Any]) -> OutputMark | None:
+        """Return the mark that a progress record holds, None when it holds none."""
+        written = extra.get("output")
+        return cls(*written) if written else None
+
+    def written(self) -> dict[str, object]:
+        """Return the mark as a progress record holds it."""
+        return {"output": [self.table_id, self.version]}
+
+
+def check_output(mark: OutputMark | None, output: Table) -> None:
+    """Raise StreamError OUTPUT_REWOUND when rows that the stream wrote were taken back by a restore.
+
+    Other edits of rows are passed over (VERIFY shows them), and so is an output that was made again.
+    """
+    if mark is None or output.table_id != mark.table_id:
+        return
+    if output.version < mark.version:
+        raise _rewound(output, f"is at version {output.version}, before version {mark.version}, written last")
+    try:
+        commits = read_commits(output.path, mark.version, output.version)
+    except StreamError:
+        # Its log was cleared by a checkpoint of its own: nothing tells any more.
+        return
+    for commit in commits:
+        if commit.operation == _RESTORE and commit.data_change:
+            raise _rewound(output, f"was restored to an older version, by its version {commit.version}")
+
+
+def _rewound(output: Table, what: str) -> StreamError:
+    return StreamError("OUTPUT_REWOUND", f"the output {output.path} {what}")
+
+
+# --- named states ---
+
+
+def named_state(record: StreamRecord, error: LakestreamError) -> LakestreamError:
+    """Return the error as the stream's named state, with the command that leads out of it as its hint.
+
+    A column that the statement names and the source lacks is SOURCE_SCHEMA_CHANGED: it was there when the
+    stream was created.
+    """
+    if isinstance(error, StatementError) and error.code == "COLUMN_NOT_FOUND":
+        error = StreamError("SOURCE_SCHEMA_CHANGED", f"{error.message}, which the stream uses")
+    error.hint = way_out(f"{record.database}.{record.name}", error.code) or error.hint
+    return error
+
+
+def way_out(stream: str, code: str) -> str:
+    """Return the command that takes a stream out of a named state, empty where there is no single one."""
+    resync = f"RECALCULATE STREAM {stream} RESYNC"
+    return {
+        "SOURCE_REPLACED": resync,
+        "SOURCE_REWOUND": resync,
+        "CHANGES_LOST": resync,
+        "CHANGE_FEED_OFF": f"switch delta.enableChangeDataFeed on, then {resync}",
+        "SOURCE_SCHEMA_CHANGED": f"{resync}, once the column is back, or where the results keep their types "
+        "with the new one; or drop and create the stream",
+        "TABLE_SCHEMA_CHANGED": f"put the column back as it was, then START STREAM {stream}; "
+        "or drop and create it",
+        "OUTPUT_CHANGED": f"put the columns back, then START STREAM {stream}",
+        "OUTPUT_REWOUND": resync,
+        "OUTPUT_CONSTRAINT": f"drop the constraint or repair the data, then START STREAM {stream}",
+        "FENCED": f"START STREAM {stream}, once a single process runs it",
+        "CALCULATION_FAILED": f"START STREAM {stream} tries again",
+    }.get(code, "")

@@ -1,0 +1,411 @@
+"""What a stream's next tick takes: a range of the source's versions, cut by commits, rows and bytes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from lakestream.engine.base.instants import latest, newest_time, oldest_time
+from lakestream.engine.planning.analysis import refuse_other_results
+from lakestream.engine.planning.checks import check_columns, check_source, wider_columns
+from lakestream.engine.reading.relations import history_of
+from lakestream.engine.reading.transport import ARROW, SPARK
+from lakestream.storage.changes import checked_commits
+from lakestream.storage.delta import capabilities, read_commits, rows_of
+from lakestream.storage.registry import TickPlan
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from pyspark.sql import SparkSession
+
+    from lakestream.engine.streams.stream import Stream
+    from lakestream.storage.catalog import TableInfo
+    from lakestream.storage.delta import CommitInfo, Table, Tables
+    from lakestream.storage.registry import StreamRecord
+
+    Span = tuple[int | None, int | None]
+
+
+WIDER_TABLES = "wider_tables"
+"""Where a plan says that a table beside the source has columns of wider types than the stream knew."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How much one tick takes, and up to what size its bytes travel as Arrow."""
+
+    commits: int
+    rows: int
+    bytes: int
+    small_rows: int
+    small_bytes: int
+    transport: str
+
+
+@dataclass(frozen=True)
+class Position:
+    """Where a stream stands: its last tick, and the source's version that it has taken whole.
+
+    While history is under way ``version`` is None, ``slice`` the number of the next part and ``cuts``
+    the instants between the parts, decided once (None: not yet).
+    """
+
+    tick: int
+    version: int | None
+    slice: int = 0
+    cuts: tuple[int, ...] | None = None
+
+
+@dataclass(frozen=True)
+class Planner:
+    """Plans the ticks of one stream; ``clock_us`` is the wall clock that the plans are made at.
+
+    ``spark`` is asked for the ends of a history that is taken in parts, where only Spark can read its times.
+    """
+
+    record: StreamRecord
+    stream: Stream
+    tables: Tables
+    limits: Limits
+    clock_us: int
+    spark: Callable[[], SparkSession]
+
+    def following(self, position: Position, source: Table) -> TickPlan | None:
+        """Return the plan of the next tick, None when there is nothing new; ``source`` at its latest.
+
+        Raises StreamError SOURCE_REPLACED, SOURCE_REWOUND, CHANGES_LOST and the like: the named state.
+        """
+        ahead = self.check(position, source)
+        if position.version is None:
+            return self._history(position)
+        if not ahead:
+            return None
+        commits = self._at_once(_admitted(ahead, self.limits))
+        extra = self._taking(source, commits)
+        return self._plan(position, "changes", (position.version, commits[-1].version), extra)
+
+    def by_clock(self, position: Position, kind: str, what: dict[str, Any]) -> TickPlan | None:
+        """Return the plan of a tick that takes no changes; ``what`` says which windows fire.
+
+        None while history is under way, which comes first.
+        """
+        if position.version is None:
+            return None
+        source = self.tables.open(self.stream.source.info.path)
+        extra = {"transport": self._transport(source, Size(0, 0)), "appends_only": True, **what}
+        return self._plan(position, kind, (position.version, position.version), extra)
+
+    def period(self, position: Position, source: Table, due_us: int, what: dict[str, Any]) -> TickPlan:
+        """Return the plan of an instant of PERIOD: it takes all commits since the one before."""
+        assert position.version is not None  # PERIOD takes no history
+        commits = read_commits(source.path, position.version, source.version)
+        extra = {**self._taking(source, commits), **what}
+        plan = self._plan(position, "period", (position.version, source.version), extra)
+        return replace(plan, clock_us=due_us)
+
+    def _taking(self, source: Table, commits: Sequence[CommitInfo]) -> dict[str, Any]:
+        """Return what a plan says of the commits it takes; ``oldest_us`` None: not known."""
+        changing = [commit for commit in commits if commit.data_change]
+        times = [commit.times(logged_time(self.stream)) for commit in changing]
+        appends_only = all(commit.append_only for commit in changing)
+        known = [ends[0] for ends in times if ends is not None]
+        return {
+            "transport": self._transport(source, size_of(commits)),
+            "appends_only": appends_only,
+            "oldest_us": min(known) if appends_only and known and len(known) == len(times) else None,
+        }
+
+    def _at_once(self, commits: Sequence[CommitInfo]) -> Sequence[CommitInfo]:
+        """Return the first commits that one tick gives the same for as one for each would.
+
+        Windows that are cut by rows are cut from the source as it is; policies judge commit by commit.
+        """
+        if self.stream.definition.options.low_latency:
+            return commits[:1]
+        if self._takes_deletes_alone:
+            return commits[: _before_deletes(commits)]
+        if self.stream.cut is None or self.stream.exact:
+            return commits
+        if self.stream.follows_source and all(c.append_only or not c.data_change for c in commits):
+            return commits
+        return commits[: _in_order(commits, logged_time(self.stream))]
+
+    @property
+    def _takes_deletes_alone(self) -> bool:
+        """Whether the first row that a delete leaves depends on which rows there were by then.
+
+        It does where rows that are late, or expired, open no windows.
+        """
+        return self.stream.deletes and (not self.stream.refires or self.stream.expiry is not None)
+
+    def check(self, position: Position, source: Table) -> Sequence[CommitInfo]:
+        """Return the commits ahead of the position; raises the stream's named state as ``following`` does."""
+        check_source(self.record, position.version, source)
+        if position.version is None or source.version == position.version:
+            return ()
+        ahead = checked_commits(source, position.version, source.version)
+        check_columns(self.stream, source, position.version, ahead)
+        return ahead
+
+    def replay(self, position: Position, saved: int | None) -> list[TickPlan]:
+        """Return plans that bring a state from the saved version (None: from nothing) to the position.
+
+        They are for the state only and never written.
+        """
+        plans = []
+        start = self.record.start_version
+        source = self.tables.latest(self.stream.source.info.path)
+        if saved is None and self.stream.definition.options.wants_history:
+            upper = position.cuts[position.slice - 1] if position.version is None and position.cuts else None
+            transport = self._transport(source, table_size(source, start))
+            span = (self.record.extra.get("until_us"), upper)
+            plans.append(self._replayed("history", (-1, start), transport, span))
+        after = start if saved is None else saved
+        if position.version is not None:
+            for versions in _without(after, position.version, self.record.extra.get("skipped", [])):
+                plans += self._replayed_changes(source, versions)
+        return plans
+
+    def again(self, after: int | None, upto: int) -> list[TickPlan]:
+        """Return plans that take the commits of ``(after, upto]`` as if each had been taken for itself.
+
+        None: from the stream's creation on. Commits are taken together only where the policies cannot tell:
+        where each one's rows are newer than all rows before, or, of rows that are admitted, always, since
+        these are judged commit by commit. The plans are never written.
+        """
+        source = self.tables.latest(self.stream.source.info.path)
+        plans: list[TickPlan] = []
+        newest: int | None = None
+        start = self.record.start_version
+        history = history_of(self.record, self.stream.definition)
+        if after is None and history.taken and self.stream.assigner is None:
+            transport = self._transport(source, table_size(source, start))
+            extra = {"slice": 0, "cuts": [], "appends_only": True, "transport": transport}
+            plans.append(self._replan("history", (-1, start), extra, (history.start_us, None)))
+        for versions in _without(start if after is None else after, upto, history.skipped):
+            commits: Sequence[CommitInfo] = read_commits(source.path, *versions)
+            while commits:
+                taken, newest = self._taken_again(commits, newest)
+                span = (commits[0].version - 1, commits[taken - 1].version)
+                plans.append(self._replan("changes", span, self._taking(source, commits[:taken])))
+                commits = commits[taken:]
+        return plans
+
+    def changes_again(self, after: int, upto: int) -> TickPlan:
+        """Return the plan of a tick that took the commits of ``(after, upto]``."""
+        source = self.tables.latest(self.stream.source.info.path)
+        taking = self._taking(source, read_commits(source.path, after, upto))
+        return self._replan("changes", (after, upto), taking)
+
+    def recalculation_again(self, version: int) -> TickPlan:
+        """Return the plan of a part of a recalculation that was done at a version of the source."""
+        source = self.tables.open(self.stream.source.info.path)
+        return self.recalculation(version, 0, table_size(source, version))
+
+    def _taken_again(self, commits: Sequence[CommitInfo], newest: int | None) -> tuple[int, int | None]:
+        """Return how many commits are taken together, and the newest time of a row after them."""
+        within = _admitted(commits, self.limits)
+        if self.stream.assigner is not None or self.stream.is_periodic:
+            return len(within), newest
+        for number, commit in enumerate(within):
+            if not commit.data_change:
+                continue
+            ends = commit.times(logged_time(self.stream))
+            in_order = commit.append_only and ends is not None and (newest is None or ends[0] > newest)
+            if not in_order and number:
+                return number, newest
+            newest = newest if ends is None else latest(newest, ends[1])
+            if not in_order or self.stream.definition.options.at_open:
+                return number + 1, newest
+        return len(within), newest
+
+    def _replan(
+        self, kind: str, versions: tuple[int, int], extra: dict[str, Any], span: Span = (None, None)
+    ) -> TickPlan:
+        return self._plan(Position(0, versions[0]), kind, versions, extra, span)
+
+    def _replayed_changes(self, source: Table, versions: tuple[int, int]) -> list[TickPlan]:
+        plans = []
+        commits: Sequence[CommitInfo] = read_commits(source.path, *versions)
+        while commits:
+            taken = _before_deletes(commits) if self._takes_deletes_alone else len(commits)
+            span = (commits[0].version - 1, commits[taken - 1].version)
+            transport = self._transport(source, size_of(commits[:taken]))
+            plans.append(self._replayed("changes", span, transport, (None, None)))
+            commits = commits[taken:]
+        return plans
+
+    def recalculation(self, version: int, part: int, size: Size) -> TickPlan:
+        """Return the plan of a part of a recalculation at a version of the source, for ``size`` of rows."""
+        source = self.tables.open(self.stream.source.info.path)
+        extra: dict[str, Any] = {"transport": self._transport(source, size), "appends_only": True}
+        return self._plan(Position(part, version), "recalculation", (version, version), extra)
+
+    def _replayed(self, kind: str, versions: tuple[int, int], transport: str, span: Span) -> TickPlan:
+        extra = {"transport": transport}
+        return TickPlan(self.record.uuid, 0, kind, *versions, 0, {}, *span, extra)
+
+    def _transport(self, source: Table, size: Size) -> str:
+        able = capabilities(source)
+        if not (able.arrow_reads and able.arrow_changes) or self.limits.transport == SPARK:
+            return SPARK
+        if self.limits.transport == ARROW:
+            return ARROW
+        return ARROW if self._is_small(size) else SPARK
+
+    def _is_small(self, size: Size) -> bool:
+        return size.rows <= self.limits.small_rows and size.bytes <= self.limits.small_bytes
+
+    def _history(self, position: Position) -> TickPlan:
+        """Take the rows there were at creation, in parts of event time when they are many."""
+        source = self.tables.open(self.stream.source.info.path)
+        size = table_size(source, self.record.start_version)
+        time = self.stream.source.info.time_column
+        cuts = self._cuts(source, time, size) if position.cuts is None else position.cuts
+        part, parts = position.slice, len(cuts) + 1
+        lower = self.record.extra.get("until_us") if part == 0 else cuts[part - 1]
+        upper = cuts[part] if part < len(cuts) else None
+        extra: dict[str, Any] = {
+            "transport": self._transport(source, Size(size.rows // parts, size.bytes // parts)),
+            "slice": part,
+            "cuts": list(cuts),
+            "appends_only": True,
+        }
+        return self._plan(position, "history", (-1, self.record.start_version), extra, (lower, upper))
+
+    def _cuts(self, source: Table, time: str, size: Size) -> tuple[int, ...]:
+        """Return the instants between the parts of history: even steps between the oldest and newest row."""
+        parts = max(-(-size.rows // self.limits.rows), -(-size.bytes // self.limits.bytes), 1)
+        if parts == 1:
+            return ()
+        low, high = oldest_time(source, time, self.spark), newest_time(source, time, self.spark)
+        if low is None or high is None:
+            return ()
+        return tuple(sorted({low + (high - low) * number // parts for number in range(1, parts)}))
+
+    def _plan(
+        self,
+        position: Position,
+        kind: str,
+        versions: tuple[int, int],
+        extra: dict[str, Any],
+        span: Span = (None, None),
+    ) -> TickPlan:
+        """Freeze the versions of all tables that the calculation reads; the source is read at the end.
+
+        Raises StreamError TABLE_SCHEMA_CHANGED for a version that it could not be computed of.
+        """
+        frozen: dict[str, int] = {}
+        large: dict[str, bool] = {}
+        wider: dict[str, TableInfo] = {}
+        for read in self.stream.calculation.reads:
+            info = self.stream.tables[read.relation.key]
+            if info.path == self.stream.source.info.path:
+                frozen[info.path] = versions[1]
+            elif info.path not in frozen:
+                table = self.tables.latest(info.path)
+                known = {column.name: column.type for column in info.columns}
+                if kinds := wider_columns(self.stream, known, table):
+                    wider[read.relation.key] = _retyped(info, kinds)
+                frozen[info.path] = table.version
+            if read.lower is None:
+                table = self.tables.open(info.path)
+                large[info.path] = not self._is_small(table_size(table, frozen[info.path]))
+        if wider:
+            stream = replace(self.stream, tables={**self.stream.tables, **wider})
+            refuse_other_results(self.spark(), self.record, stream)
+            extra = {**extra, WIDER_TABLES: True}
+        if large:
+            extra = {**extra, "large_tables": large}
+        if self.limits.transport == SPARK:
+            extra = {**extra, "spark_only": True}
+        tick = position.tick + 1
+        return TickPlan(self.record.uuid, tick, kind, *versions, self.clock_us, frozen, *span, extra)
+
+
+def _retyped(info: TableInfo, kinds: Mapping[str, str]) -> TableInfo:
+    columns = (replace(column, type=kinds.get(column.name, column.type)) for column in info.columns)
+    return replace(info, columns=tuple(columns))
+
+
+@dataclass(frozen=True)
+class Size:
+    """Rows and bytes; commits without statistics count as many rows."""
+
+    rows: int
+    bytes: int
+
+
+_UNKNOWN_ROWS = 2**40
+
+
+def _without(after: int, upto: int, skipped: Sequence[Sequence[int]]) -> list[tuple[int, int]]:
+    """Return ``(after, upto]`` without the ranges that are skipped, which lie in it or before it."""
+    ranges = []
+    for start, end in sorted((start, end) for start, end in skipped):
+        if after < start:
+            ranges.append((after, min(start, upto)))
+        after = max(after, end)
+    return [*ranges, *([(after, upto)] if after < upto else [])]
+
+
+def size_of(commits: Sequence[CommitInfo]) -> Size:
+    """Return the rows and bytes that commits added."""
+    rows = sum(_UNKNOWN_ROWS if commit.add_rows is None else commit.add_rows for commit in commits)
+    return Size(rows, sum(commit.add_bytes for commit in commits))
+
+
+def _admitted(commits: Sequence[CommitInfo], limits: Limits) -> Sequence[CommitInfo]:
+    """Return the first commits that together stay within the limits; one at least."""
+    rows = size = 0
+    for number, commit in enumerate(commits):
+        rows += commit.add_rows or 0
+        size += commit.add_bytes
+        if number and (number >= limits.commits or rows > limits.rows or size > limits.bytes):
+            return commits[:number]
+    return commits
+
+
+def _before_deletes(commits: Sequence[CommitInfo]) -> int:
+    """Return how many commits there are before the first one that takes rows away; one at least."""
+    ahead = (n for n, commit in enumerate(commits) if commit.data_change and not commit.append_only)
+    return max(next(ahead, len(commits)), 1)
+
+
+def source_time(stream: Stream) -> str:
+    """Return the name of the time column of a stream's source."""
+    return stream.source.info.time_column
+
+
+def logged_time(stream: Stream) -> str:
+    """Return the name by which commits tell the times of a stream's source, empty where they do not.
+
+    What its time is made of is told there, which need be no timestamp.
+    """
+    return "" if stream.source.info.read_time is not None else source_time(stream)
+
+
+def _in_order(commits: Sequence[CommitInfo], time: str) -> int:
+    """Return how many commits add rows that are all newer than those of the commits before; one at least.
+
+    No policy tells them from one commit: what is late or expired is so for all that came before them.
+    """
+    newest: int | None = None
+    for number, commit in enumerate(commits):
+        if not commit.data_change:
+            continue
+        ends = commit.times(time) if commit.append_only else None
+        if ends is None or (newest is not None and ends[0] <= newest):
+            return max(number, 1)
+        newest = ends[1]
+    return len(commits)
+
+
+def table_size(source: Table, version: int) -> Size:
+    """Return the rows (about, where statistics do not tell) and bytes of a table's files at a version."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    files = pa.table(source.at(version).get_add_actions(flatten=True))
+    return Size(rows_of(files), pc.sum(files["size_bytes"]).as_py() or 0)

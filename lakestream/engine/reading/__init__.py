@@ -1,0 +1,1 @@
+"""What a tick reads, and the two ways its bytes move."""

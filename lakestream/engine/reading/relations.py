@@ -1,0 +1,385 @@
+"""What a tick reads, registered as the relations that its queries name."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import reduce
+from typing import TYPE_CHECKING, NamedTuple
+
+from lakestream.compute.calculation import ROWS
+from lakestream.engine.base.names import visible_columns
+from lakestream.engine.reading.transport import ARROW, ArrowTransport, SparkTransport, unplaced
+from lakestream.language.names import quoted
+from lakestream.storage.delta import POSITION
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+
+    from lakestream.compute.calculation import Bound, Read
+    from lakestream.engine.reading.transport import Transport
+    from lakestream.engine.streams.stream import Part, Stream
+    from lakestream.language.model import StreamDefinition
+    from lakestream.storage.catalog import TableInfo
+    from lakestream.storage.delta import Tables
+    from lakestream.storage.registry import StreamRecord, TickPlan
+
+    Spans = list[tuple[int, int]]
+
+CHANGED, BEFORE, EXCLUDED, STATE, CHANGES, FIRED, EXTREMES, UPDATED, GROUPS, PRESENT = (
+    "ls_changed",
+    "ls_before",
+    "ls_excluded",
+    "ls_state",
+    "ls_changes",
+    "ls_detected",
+    "ls_extremes",
+    "ls_updated",
+    "ls_groups",
+    "ls_present",
+)
+_RAW, _REWRITTEN = "ls_raw", "ls_rewritten"
+EMPTY_CHANGES = (
+    "CAST(0 AS BIGINT) AS _commit_version, '' AS _change_type, 1L AS _ls_sign, "
+    f"CAST(NULL AS BIGINT) AS {POSITION}"
+)
+"""What changed rows have beside the source's columns."""
+
+EVER = (-62_135_596_800_000_000, 253_402_300_800_000_000)
+"""The years 1 to 9999 in microseconds, which are the timestamps of Spark and Delta."""
+
+
+class FirstWindow(NamedTuple):
+    """The first window of a part: its number, its first instant, that of the window before it (µs)."""
+
+    number: int
+    low_us: int
+    before_us: int
+
+
+@dataclass(frozen=True)
+class History:
+    """Rows written before the stream was created: taken from ``start_us`` on, or not at all.
+
+    ``version`` is the source's version at creation; ``taken`` says whether its rows are the stream's.
+    Rows before ``until_us`` of that version are not (None: there are none to leave out), nor are those
+    that commits of the ranges ``(after, upto]`` in ``skipped`` wrote.
+    """
+
+    version: int
+    taken: bool
+    start_us: int | None
+    until_us: int | None
+    skipped: tuple[tuple[int, int], ...] = ()
+
+    def takes_all(self, plan: TickPlan) -> bool:
+        """Return whether all changed rows of a plan are the stream's, as far as the plan can tell."""
+        oldest = plan.extra.get("oldest_us")
+        if self.until_us is None or plan.kind == "history":
+            return True
+        return oldest is not None and oldest >= self.until_us
+
+
+def history_of(record: StreamRecord, definition: StreamDefinition) -> History:
+    """Return what a stream takes of the rows that were there before it."""
+    until, skipped = record.extra.get("until_us"), skipped_of(record)
+    if "floor_us" in record.extra:
+        return History(record.start_version, True, record.extra["floor_us"], None, skipped)
+    taken = definition.options.wants_history
+    return History(record.start_version, taken, until if taken else None, until, skipped)
+
+
+def skipped_of(record: StreamRecord) -> tuple[tuple[int, int], ...]:
+    """Return the ranges of the source's commits that a stream was told to pass over."""
+    return tuple((after, upto) for after, upto in record.extra.get("skipped", []))
+
+
+@dataclass
+class Relations:
+    """The tables of one tick at the versions of its plan, by the plan's way of moving bytes."""
+
+    spark: SparkSession
+    tables: Tables
+    stream: Stream
+    plan: TickPlan
+    history: History
+    transport: Transport
+    added: pa.Table | None = field(default=None, init=False)
+    """The changed rows, where they are registered as they were added and travel as Arrow."""
+
+    @classmethod
+    def of(
+        cls, spark: SparkSession, tables: Tables, stream: Stream, plan: TickPlan, history: History
+    ) -> Relations:
+        """Return the relations of a plan, by its transport."""
+        arrow = plan.extra.get("transport") == ARROW
+        transport: Transport = ArrowTransport(spark, tables) if arrow else SparkTransport(spark, tables)
+        return cls(spark, tables, stream, plan, history, transport)
+
+    @property
+    def _path(self) -> str:
+        return self.stream.source.info.path
+
+    # --- changes ---
+
+    def changes(self, columns: Sequence[str]) -> None:
+        """Register the changed rows of the plan; where rows went, those that cancel out are gone."""
+        plan, info = self.plan, self.stream.source.info
+        if plan.after == plan.upto:
+            empty_view(self.spark, info, CHANGED, EMPTY_CHANGES)
+            return
+        if plan.kind == "history":
+            span = (plan.lower_us, plan.upper_us)
+            rows = self.transport.rows(self._path, plan.upto, columns, info.time_column, [span])
+            version = f"CAST({plan.upto} AS BIGINT) AS _commit_version"
+            changed = rows.selectExpr("*", version, "'insert' AS _change_type")
+        elif plan.extra.get("appends_only") and self.stream.keeps_order:
+            changed = self.transport.arrivals(self._path, plan.after, plan.upto, columns)
+        elif plan.extra.get("appends_only"):
+            versions = not self.stream.follows_source and plan.upto - plan.after > 1
+            kept = self.transport.appended(self._path, plan.after, plan.upto, columns, versions=versions)
+            changed, self.added = kept.frame, kept.rows
+        else:
+            self.transport.changes(self._path, plan.after, plan.upto, columns).createOrReplaceTempView(_RAW)
+            changed = self.spark.sql(self.stream.net_sql(_RAW, plan.upto, columns))
+            changed = self.transport.keep(changed).frame
+            if self.stream.keeps_order:
+                changed = unplaced(changed)
+        if "_ls_sign" not in changed.columns:
+            changed = changed.selectExpr("*", "1L AS _ls_sign")
+        taken = self._without_untaken(changed)
+        if taken is not changed:
+            self.added = None
+        taken.createOrReplaceTempView(CHANGED)
+
+    def _without_untaken(self, changed: DataFrame) -> DataFrame:
+        """Return the changes without rows that were there at creation and are not the stream's.
+
+        Such a row may be deleted, and written again as it was.
+        """
+        if self.history.takes_all(self.plan):
+            return changed
+        until = self.history.until_us
+        time = f"unix_micros({quoted(self.stream.source.info.time_column)})"
+        found = changed.where(f"{time} < {until}").selectExpr(f"min({time}) AS low", f"max({time}) AS high")
+        low, high = (column.to_pylist()[0] for column in found.toArrow().columns)
+        if low is None or self._excluded([(low, high + 1)]) is None:
+            return changed
+        same = " AND ".join(f"c.{quoted(name)} <=> e.{quoted(name)}" for name in self.stream.changed_columns)
+        changed.createOrReplaceTempView(CHANGED)
+        return self.spark.sql(f"SELECT c.* FROM {CHANGED} c LEFT ANTI JOIN {EXCLUDED} e ON {same}")
+
+    def events(self, columns: Sequence[str]) -> None:
+        """Register the changed rows of the plan as they were written, each with its commit.
+
+        Where the order of rows counts, each with its place besides.
+        """
+        plan, info = self.plan, self.stream.source.info
+        if plan.after == plan.upto:
+            empty_view(self.spark, info, CHANGED, EMPTY_CHANGES)
+        elif self.stream.keeps_order:
+            rows = self.transport.arrivals(self._path, plan.after, plan.upto, columns)
+            rows.createOrReplaceTempView(CHANGED)
+        elif plan.extra.get("appends_only"):
+            versions = plan.upto - plan.after > 1
+            added = self.transport.appended(self._path, plan.after, plan.upto, columns, versions=versions)
+            added.frame.createOrReplaceTempView(CHANGED)
+        else:
+            self.transport.changes(self._path, plan.after, plan.upto, columns).createOrReplaceTempView(
+                CHANGED
+            )
+
+    # --- rows of the source ---
+
+    def rows_as_changed(self, spans: Spans) -> None:
+        """Register the rows that windows of the spans may hold: those before the tick, and the changes."""
+        before = self._rows_before(spans)
+        excluded = self._excluded(spans) if before else None
+        self.spark.sql(self.stream.rows_sql(CHANGED, before, excluded)).createOrReplaceTempView(ROWS)
+
+    def rows_at(self, version: int, spans: Spans) -> None:
+        """Register the stream's rows of the spans as they are at a version of the source."""
+        spans = self._of_table(spans)
+        self._read(version, spans)
+        self.spark.sql(self.stream.rows_sql(None, BEFORE, self._excluded(spans))).createOrReplaceTempView(
+            ROWS
+        )
+
+    def begun_sql(self, version: int, state: str, part: Part, begun: Callable[[FirstWindow], str]) -> str:
+        """Register the rows of a part to be recalculated; return SQL of the state, begun as they say.
+
+        ``state`` is SQL of the groups' state, ``begun`` gives that of the groups (gid BIGINT) that had begun
+        before the part's first window: of what is left out in front of it no row tells.
+        """
+        sql = self.stream.first_of_part_sql(part)
+        low, early = EVER[0], f"SELECT _ls_gid AS gid, _ls_ts AS early FROM {ROWS}"
+        if sql is not None:
+            first = FirstWindow(*(column[0].as_py() for column in self.spark.sql(sql).toArrow()))
+            low = first.low_us
+            early = f"{early} UNION ALL SELECT gid, {low - 1}L FROM ({begun(first)}) AS begun(gid)"
+        self.rows_at(version, [(low, EVER[1] if part.to_us is None else part.to_us)])
+        return self.stream.begun_sql(state, early)
+
+    def placed_rows_at(self, version: int, spans: Spans) -> None:
+        """Register what :meth:`rows_at` does, each row with its commit and place."""
+        spans = self._of_table(spans)
+        rows = self.transport.placed_rows(
+            self._path, version, self.stream.changed_columns, self._file_time, spans
+        )
+        rows.createOrReplaceTempView(BEFORE)
+        self.spark.sql(self.stream.placed_rows_sql(BEFORE, self._excluded(spans))).createOrReplaceTempView(
+            ROWS
+        )
+
+    def _read(self, version: int, spans: Spans) -> None:
+        read = spans if self._file_time else [(None, None)]
+        rows = self.transport.rows(self._path, version, self.stream.changed_columns, self._file_time, read)
+        rewritten = self._rewritten(version, spans)
+        (rows if rewritten is None else rows.unionByName(rewritten)).createOrReplaceTempView(BEFORE)
+
+    @property
+    def _file_time(self) -> str:
+        """The time column by which the source's files are found, empty where rows go by another time."""
+        return self.stream.source.info.time_column if self.stream.goes_by_table_time else ""
+
+    def _of_table(self, spans: Spans) -> Spans:
+        """Return spans as those of the source's own time; of another one nothing follows for it."""
+        return spans if self._file_time else [EVER]
+
+    def _rewritten(self, version: int, spans: Spans) -> DataFrame | None:
+        """Return what rows of the spans were before they were rewritten, where that counts; None for none.
+
+        A recalculation reads the source as it is (TDengine A7).
+        """
+        if not self.stream.counts_rewritten or self.plan.kind == "recalculation":
+            return None
+        rewrites, skipped = self.tables.open(self._path).rewrites, self.history.skipped
+        commits = rewrites.within(self.history.version, version)
+        taken = [v for v in commits if not any(after < v <= upto for after, upto in skipped)]
+        self._note_times([version for version in taken if version not in rewrites.times], rewrites.times)
+        taken = [version for version in taken if _meets(rewrites.times[version], spans)]
+        if not taken:
+            return None
+        columns, time = self.stream.changed_columns, self._time
+        self._changes_of(taken).createOrReplaceTempView(_REWRITTEN)
+        within = " OR ".join(f"({time} >= {low}L AND {time} < {high}L)" for low, high in spans)
+        return self.spark.sql(
+            f"SELECT * FROM ({self.stream.rewritten_sql(_REWRITTEN, columns)}) WHERE {within}"
+        )
+
+    @property
+    def _time(self) -> str:
+        return f"unix_micros({quoted(self.stream.source.info.time_column)})"
+
+    def _changes_of(self, versions: Sequence[int]) -> DataFrame:
+        columns = self.stream.changed_columns
+        parts = [self.transport.changes(self._path, after, upto, columns) for after, upto in _runs(versions)]
+        return reduce(lambda one, other: one.unionByName(other), parts)
+
+    def _note_times(self, versions: Sequence[int], times: dict[int, tuple[int, int] | None]) -> None:
+        """Note of what time the rows were that commits took away or wrote anew: most are read once only."""
+        if not versions:
+            return
+        self._changes_of(versions).createOrReplaceTempView(_REWRITTEN)
+        found = self.spark.sql(
+            f"SELECT CAST(_commit_version AS BIGINT) AS v, min({self._time}) AS low, "
+            f"max({self._time}) AS high FROM {_REWRITTEN} "
+            f"WHERE _change_type IN ('update_preimage', 'delete') GROUP BY 1"
+        ).toArrow()
+        known = {row["v"]: (row["low"], row["high"]) for row in found.to_pylist() if row["low"] is not None}
+        times |= {version: known.get(version) for version in versions}
+
+    def _rows_before(self, spans: Spans) -> str | None:
+        """Register the source's rows of the spans as they were before the tick; None for no such rows."""
+        plan, history = self.plan, self.history
+        if plan.kind == "history":
+            upper, start = plan.lower_us, history.start_us
+            if upper is None or not plan.extra.get("slice"):
+                return None
+            spans = [(low, min(high, upper)) for low, high in spans if low < upper]
+            spans = [(low if start is None else max(low, start), high) for low, high in spans]
+        elif plan.after == history.version and history.until_us is None and not history.taken:
+            return None
+        if not spans:
+            return None
+        self._read(plan.upto if plan.kind == "history" else plan.after, spans)
+        return BEFORE
+
+    def _excluded(self, spans: Spans) -> str | None:
+        """Register the source's rows that the stream does not take; None for none.
+
+        Those are rows of before its creation, and what was written while it was told to pass over it.
+        """
+        if self.plan.kind == "history":
+            return None
+        until = self.history.until_us
+        overlapping = [(low, min(high, until)) for low, high in spans if until is not None and low < until]
+        columns, found = self.stream.changed_columns, []
+        if overlapping:
+            time = self.stream.source.info.time_column
+            found.append(self.transport.rows(self._path, self.history.version, columns, time, overlapping))
+        for after, upto in self.history.skipped:
+            written = self.transport.changes(self._path, after, upto, columns)
+            written = written.where("_change_type IN ('insert', 'update_postimage')")
+            found.append(written.select(*map(quoted, columns)))
+        if not found:
+            return None
+        reduce(lambda one, other: one.unionByName(other), found).createOrReplaceTempView(EXCLUDED)
+        return EXCLUDED
+
+    # --- other tables ---
+
+    def tables_read(self, spans: Spans) -> None:
+        """Register the tables that the calculation reads, as far as windows of the spans need them."""
+        span = (spans[0][0], spans[-1][1])
+        for read in self.stream.calculation.reads:
+            self._table_read(read, span)
+
+    def _table_read(self, read: Read, span: tuple[int, int]) -> None:
+        info = self.stream.tables[read.relation.key]
+        asked = read.relation.version
+        version = self.plan.table_versions[info.path] if asked is None else asked
+        lower, upper = _edge(read.lower, span, 0), _edge(read.upper, span, 1)
+        transport = self.transport
+        large = lower is None and self.plan.extra.get("large_tables", {}).get(info.path)
+        if transport.name == ARROW and large:
+            transport = SparkTransport(self.spark, self.tables)
+        rows = transport.rows(info.path, version, read.relation.columns, info.time_column, [(lower, upper)])
+        rows.createOrReplaceTempView(read.view)
+
+
+def _meets(times: tuple[int, int] | None, spans: Spans) -> bool:
+    """Return whether a first and a last time (µs; None: there is none) may lie in one of the spans."""
+    return times is not None and any(low <= times[1] and times[0] < high for low, high in spans)
+
+
+def _runs(versions: Sequence[int]) -> list[tuple[int, int]]:
+    """Return versions, which are in order, as ranges ``(after, upto]``."""
+    runs: list[tuple[int, int]] = []
+    for version in versions:
+        if runs and runs[-1][1] == version - 1:
+            runs[-1] = runs[-1][0], version
+        else:
+            runs.append((version - 1, version))
+    return runs
+
+
+def _edge(bound: Bound | None, span: tuple[int, int], end: int) -> int | None:
+    """Return the microseconds that a read's bound comes to over all windows, a little wide."""
+    if bound is None or (bound.placeholder == "_tnext_ts" and end):
+        return None
+    return span[end] + bound.offset + (2 if end else -1)
+
+
+def empty_view(spark: SparkSession, info: TableInfo, view: str, more: str = "") -> None:
+    """Register a table's visible columns without a row, with ``more`` columns behind them."""
+    shown = set(visible_columns(info))
+    columns = [
+        f"CAST(NULL AS {column.type}) AS {quoted(column.name)}"
+        for column in info.columns
+        if column.name in shown
+    ]
+    listed = ", ".join([*columns, *([more] if more else [])])
+    spark.sql(f"SELECT {listed} WHERE false").createOrReplaceTempView(view)

@@ -1,0 +1,1 @@
+"""Windows of a range of event time computed again, and streams put at their source as it is."""

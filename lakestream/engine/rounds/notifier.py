@@ -1,0 +1,143 @@
+"""Notifications of a lake: who is told of what, and the dispatcher that one process at a time runs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import IO, TYPE_CHECKING
+
+from lakestream.engine.base.faults import reach
+from lakestream.engine.rounds.engine import definition_of
+from lakestream.errors import Place, StatementError
+from lakestream.language.expressions.targets import redacted
+from lakestream.notify.connection import Connection
+from lakestream.notify.dispatcher import Dispatcher, Rules
+from lakestream.notify.policy import HostPolicy, first_refusal
+from lakestream.storage.lock import try_lock
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lakestream.clock import Clock
+    from lakestream.engine.rounds.engine import Engine
+    from lakestream.language.model import Notification
+    from lakestream.notify.deliveries import Deliveries
+    from lakestream.notify.outbox import Batch, Outbox
+    from lakestream.settings import Settings
+    from lakestream.storage.layout import Layout
+    from lakestream.storage.registry import Registry, StreamRecord
+
+LOOK_SECONDS = 1.0
+"""How often a process that ticks nothing looks for events of others."""
+
+_LOCK = "notify.lock"
+
+
+def sending_lock(layout: Layout) -> IO[bytes] | None:
+    """Take the right to send a lake's events: a file to close, None while somebody has it."""
+    return try_lock(layout, _LOCK)
+
+
+def check_targets(notification: Notification | None, hosts: Sequence[str]) -> None:
+    """Raise StatementError NOTIFY_HOST for a url that may not be sent to, as far as its text tells."""
+    refused = first_refusal(notification.urls, hosts) if notification else None
+    if notification is None or refused is None:
+        return
+    number, why = refused
+    url = notification.urls[number]
+    line, column = notification.places[number]
+    raise StatementError(
+        "NOTIFY_HOST",
+        f"NOTIFY may not send to {redacted(url)}: {why}",
+        hint="the setting notify_hosts lists hosts beside public ones by wss",
+        place=Place(line, column, len(url) + 2),
+    )
+
+
+@dataclass
+class Notifier:
+    """Sends the events of a lake's streams, while this process holds the right to."""
+
+    layout: Layout
+    registry: Registry
+    outbox: Outbox
+    deliveries: Deliveries
+    settings: Settings
+    meter: Clock
+    only: frozenset[str] | None = None
+    """The streams whose events this process sends, where daemons share them; None: all."""
+    _definitions: dict[str, tuple[str, Notification | None]] = field(default_factory=dict)
+    _dispatcher: Dispatcher | None = None
+    _lock: IO[bytes] | None = None
+    _looked: float = float("-inf")
+
+    def begin(self, record: StreamRecord, notification: Notification | None) -> None:
+        """Have a new stream's targets, or new targets of a stream, told of what comes from now on."""
+        if notification is None:
+            return
+        self.outbox.since(self.outbox.version)
+        known = {delivery.id for delivery in self.deliveries.all()}
+        new = [self.deliveries.of(record.uuid, url) for url in notification.urls]
+        self.deliveries.move([d for d in new if d.id not in known], self.outbox.version + 1)
+
+    def end(self, uuid: str) -> None:
+        """Forget a stream that was dropped; what was not sent of it is not sent any more."""
+        self.deliveries.remove(uuid)
+
+    def is_waiting(self) -> bool:
+        """Return whether it is too early to look for new events again."""
+        return self.meter.monotonic() - self._looked < LOOK_SECONDS
+
+    def follow(self, engine: Engine, *, at_once: bool) -> None:
+        """Hand new events to the threads that send them; starts no thread while nobody is to be told."""
+        if not at_once and self.is_waiting():
+            return
+        self._looked = self.meter.monotonic()
+        notified = self._notified()
+        if notified and self._dispatcher is None:
+            self._lock = sending_lock(self.layout)
+            if self._lock is not None:
+                self._dispatcher = Dispatcher(self.outbox, self.deliveries, self._rules())
+        if self._dispatcher is not None:
+
+            def has_happened(batch: Batch) -> bool | None:
+                return engine.has_happened(batch.app, batch.number)
+
+            self._dispatcher.follow(notified, has_happened)
+
+    def is_held(self, uuid: str) -> bool:
+        """Return whether a stream waits until its events have been sent."""
+        return self._dispatcher is not None and self._dispatcher.is_held(uuid)
+
+    def drain(self) -> None:
+        """Wait until targets have everything, or could not be reached."""
+        if self._dispatcher is not None:
+            self._dispatcher.drain()
+
+    def close(self) -> None:
+        """Stop sending, and let another process do it."""
+        if self._dispatcher is not None:
+            self._dispatcher.close()
+            self._dispatcher = None
+        if self._lock is not None:
+            self._lock.close()
+            self._lock = None
+
+    def _notified(self) -> dict[str, Notification]:
+        records = [r for r in self.registry.streams() if self.only is None or r.uuid in self.only]
+        found = {record.uuid: self._notification(record) for record in records}
+        return {uuid: notification for uuid, notification in found.items() if notification is not None}
+
+    def _notification(self, record: StreamRecord) -> Notification | None:
+        known = self._definitions.get(record.uuid)
+        if known is None or known[0] != record.sql:
+            known = self._definitions[record.uuid] = (record.sql, definition_of(record).notification)
+        return known[1]
+
+    def _rules(self) -> Rules:
+        policy = HostPolicy(self.settings.notify_hosts)
+        return Rules(
+            connect=lambda url: Connection(url, policy, self.meter),
+            clock=self.meter,
+            keep_seconds=self.settings.notify_keep_seconds,
+            reach=reach,
+        )

@@ -1,0 +1,100 @@
+"""A calculation that fails for some windows: which ones, and the rest without them.
+
+Spark says of a query only that it failed. So the windows are halved until those at fault stand alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from lakestream.compute.calculation import ROWS, WINDOWS
+from lakestream.compute.evaluate import Way
+from lakestream.storage.reading import arrow_frame
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    import pyarrow as pa
+    from pyspark.sql import SparkSession
+
+    from lakestream.engine.streams.stream import Stream
+
+MAX_JOBS = 64
+"""Queries that are spent on finding the windows at fault; beyond that the tick fails as a whole."""
+
+_ALL_ROWS, _ALL_WINDOWS = "ls_all_rows", "ls_all_windows"
+
+
+@dataclass
+class Isolation:
+    """Finds the registered windows whose calculation fails; ``failure`` is what Spark said first.
+
+    ``evaluate`` computes the registered windows of a stream.
+    """
+
+    spark: SparkSession
+    stream: Stream
+    evaluate: Callable[[Stream], object]
+    failure: Exception
+    jobs: int = 0
+    failed: list[tuple[dict[str, Any], Exception]] = field(default_factory=list)
+
+    @property
+    def evaluated(self) -> Stream:
+        """The stream, evaluated in a way that goes by the registered rows."""
+        return replace(self.stream, way=Way.BY_ROW) if self.stream.way is Way.RANGED else self.stream
+
+    def run(self) -> list[tuple[dict[str, Any], Exception]]:
+        """Return the windows at fault, each with its failure, and register the others in place of all.
+
+        Raises the first failure when there are too many of them to be found.
+        """
+        self.spark.table(ROWS).createOrReplaceTempView(_ALL_ROWS)
+        self.spark.table(WINDOWS).createOrReplaceTempView(_ALL_WINDOWS)
+        windows = self.spark.sql(f"SELECT _ls_gid, _ls_k, _ls_low, _ls_high FROM {WINDOWS}").toArrow()
+        listed = windows.to_pylist()
+        self._halve(listed, known=self.failure)
+        gone = [window for window, _ in self.failed]
+        self._register(_without(windows, gone))
+        return self.failed
+
+    def _halve(self, windows: Sequence[dict[str, Any]], known: Exception | None = None) -> None:
+        failure = known or self._failure(windows)
+        if failure is None:
+            return
+        if len(windows) == 1:
+            self.failed.append((windows[0], failure))
+            return
+        middle = len(windows) // 2
+        self._halve(windows[:middle])
+        self._halve(windows[middle:])
+
+    def _failure(self, windows: Sequence[dict[str, Any]]) -> Exception | None:
+        import pyarrow as pa
+        from pyspark.errors import PySparkException
+
+        self.jobs += 1
+        if self.jobs > MAX_JOBS:
+            raise self.failure
+        self._register(pa.Table.from_pylist(list(windows)))
+        try:
+            self.evaluate(self.evaluated)
+        except PySparkException as error:
+            return error
+        return None
+
+    def _register(self, windows: pa.Table) -> None:
+        """Register only these windows and their rows."""
+        chosen = arrow_frame(self.spark, windows.select(["_ls_gid", "_ls_k"]))
+        for view, whole in ((ROWS, _ALL_ROWS), (WINDOWS, _ALL_WINDOWS)):
+            self.spark.table(whole).join(chosen, ["_ls_gid", "_ls_k"], "left_semi").createOrReplaceTempView(
+                view
+            )
+
+
+def _without(windows: pa.Table, gone: Sequence[dict[str, Any]]) -> pa.Table:
+    import pyarrow as pa
+
+    stay = [window not in gone for window in windows.to_pylist()]
+    return windows.filter(pa.array(stay, pa.bool_()))

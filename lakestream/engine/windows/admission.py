@@ -1,0 +1,464 @@
+"""Rows that are admitted to a stream that leaves late ones out: its windows, and what is held for later.
+
+The state is the newest time seen and the rows that later windows need, so a window holds what was
+admitted, whatever has become of the source since. Each commit is judged against the commits before it.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from lakestream.compute.calculation import ROWS, WINDOWS
+from lakestream.compute.ranges import MARKED
+from lakestream.engine.base.instants import latest
+from lakestream.engine.base.refused import spark_message
+from lakestream.engine.base.state import GroupState
+from lakestream.engine.reading.relations import CHANGED, EMPTY_CHANGES, empty_view
+from lakestream.language.names import quoted
+from lakestream.storage.delta import POSITION
+from lakestream.storage.reading import arrow_frame
+from lakestream.storage.times import iso
+from lakestream.triggers.assign import ORDER, ORDER_OF_ROWS, Move
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import pyarrow as pa
+    from pyspark.sql import SparkSession
+
+    from lakestream.engine.reading.relations import Relations
+    from lakestream.engine.streams.stream import Part, Stream
+    from lakestream.storage.registry import TickPlan
+
+FLUSH = "flush"
+"""The kind of a tick after which no row is to come (FLUSH STREAM)."""
+
+JUDGED, HELD, ADMITTED = "ls_judged", "ls_held", "ls_admitted"
+_MARKER = -1
+"""The commit of the row of the state that stands for the newest time seen."""
+
+STALE = "stale"
+"""What a state says of itself when all windows are to be made anew from the source."""
+_MARKS = {0: None, 1: FLUSH, 2: STALE}
+"""What the number of that row (_ls_n) says: how the state came to be."""
+
+_HELD = ("_ls_ts", "_ls_v", "_ls_c", "_ls_n", "_ls_due", "_ls_p")
+"""What the state has of a row beside the source's columns (BIGINT)."""
+
+
+@dataclass(frozen=True)
+class Admitted:
+    """What a tick admitted: the next state, how many rows came and were late, and those left out.
+
+    ``replaces``: the part of the output that the windows take the place of, None where they are new.
+    """
+
+    state: GroupState
+    rows: int
+    late: int
+    errors: pa.Table | None
+    replaces: Part | None = None
+
+
+@dataclass(frozen=True)
+class _Commit:
+    """What a commit brought, and the newest time before and after it (µs; None: none yet)."""
+
+    version: int
+    rows: int
+    missing: int
+    oldest: int | None
+    before: int | None
+    newest: int | None
+
+
+@dataclass
+class Admission:
+    """One tick's rows of a stream: those held from earlier ticks, and those that its plan brings."""
+
+    spark: SparkSession
+    relations: Relations
+    stream: Stream
+    plan: TickPlan
+    state: GroupState
+
+    def run(self) -> Admitted:
+        """Judge the changed rows; register ``ls_windows`` and ``ls_rows`` of the windows that are over."""
+        known = newest_of(self.state)
+        self.relations.events(self.stream.changed_columns)
+        judged = judged_sql(self.stream, self._arrival(known), placed=self.stream.keeps_order)
+        self.spark.sql(judged).createOrReplaceTempView(JUDGED)
+        commits = self._commits(known)
+        newest = commits[-1].newest if commits else self._passed(known)
+        move = self._move(known, newest)
+        self._register_held()
+        self.spark.sql(admitted_sql(self.stream, self._judgement(commits, move))).createOrReplaceTempView(
+            ADMITTED
+        )
+        self._mark(move)
+        errors = self._errors(commits)
+        missing = sum(commit.missing for commit in commits)
+        late = errors.num_rows - missing if errors is not None else 0
+        return Admitted(self._next(newest), sum(commit.rows for commit in commits), late, errors)
+
+    # --- the mark ---
+
+    def _arrival(self, known: int | None) -> int | None:
+        """Return the time of rows that come by arrival: when the tick was planned; time never goes back."""
+        if not self.stream.definition.options.by_arrival:
+            return None
+        return max(self.plan.clock_us, known or 0)
+
+    def _passed(self, known: int | None) -> int | None:
+        """Return the newest time where no row has come: the clock goes on without rows."""
+        return self._arrival(known) or known
+
+    def _commits(self, known: int | None) -> list[_Commit]:
+        """Return what each commit with rows brought, in order."""
+        summed = self.spark.sql(
+            f"SELECT _ls_v AS version, count(1) AS rows, count_if(_ls_ts IS NULL) AS missing, "
+            f"min(_ls_ts) AS oldest, max(_ls_ts) AS newest FROM {JUDGED} GROUP BY _ls_v ORDER BY _ls_v"
+        ).toArrow()
+        commits = []
+        for row in summed.to_pylist():
+            before = known
+            known = latest(known, row["newest"])
+            commits.append(_Commit(row["version"], row["rows"], row["missing"], row["oldest"], before, known))
+        return commits
+
+    def _move(self, known: int | None, newest: int | None) -> Move:
+        before = None if known is None else known - self.stream.watermark
+        # Without a time there is no row that could be held against it.
+        mark = 0 if newest is None else newest - self.stream.watermark
+        return Move(before, mark, ends=self.plan.kind == FLUSH)
+
+    # --- admission ---
+
+    def _judgement(self, commits: Sequence[_Commit], move: Move) -> Judgement:
+        tolerance = self.stream.watermark
+        marks = [(c.version, None if c.before is None else c.before - tolerance) for c in commits]
+        moved = [c for c in commits if c.newest != c.before]
+        steps = [(c.version, c.newest - tolerance) for c in moved if c.newest is not None]
+        by_arrival = self.stream.definition.options.by_arrival
+        return Judgement(marks, steps, move, self.plan.upto, by_arrival)
+
+    def _register_held(self) -> None:
+        rows = self.state.rows
+        if rows is None:
+            self.spark.sql(empty_held_sql(self.stream)).createOrReplaceTempView(HELD)
+            return
+        arrow_frame(self.spark, _held(rows)).coalesce(1).createOrReplaceTempView(HELD)
+
+    def _mark(self, move: Move) -> None:
+        """Find out which windows are over, and register their rows."""
+        marked = self.spark.sql(self._marked_sql(move))
+        self.relations.transport.keep(marked).frame.createOrReplaceTempView(MARKED)
+        register_windows(self.spark, self.stream, move, self.plan.clock_us)
+
+    def _marked_sql(self, move: Move) -> str:
+        assert self.stream.assigner is not None
+        return self.stream.assigner.marked_sql(f"SELECT * FROM {ADMITTED}", move)
+
+    def _next(self, newest: int | None) -> GroupState:
+        """Return the rows that stay, and the newest time as a row of its own."""
+        import pyarrow as pa
+
+        if newest is None:
+            return self.state
+        columns = [*self.stream.changed_columns, *_HELD]
+        listed = ", ".join(map(quoted, columns))
+        stay = self.spark.sql(f"SELECT {listed} FROM {MARKED} WHERE _ls_stays").toArrow()
+        nullable = pa.schema([field.with_nullable(True) for field in stay.schema])
+        said = int(self.plan.kind == FLUSH)
+        marker = pa.Table.from_pylist([{"_ls_ts": newest, "_ls_v": _MARKER, "_ls_n": said}], schema=nullable)
+        return GroupState(pa.concat_tables([marker, stay.cast(nullable)]).combine_chunks())
+
+    # --- what is left out ---
+
+    def _errors(self, commits: Sequence[_Commit]) -> pa.Table | None:
+        """Return the rows without a time and the late ones, None where there are none."""
+        tolerance = self.stream.watermark
+        left_out = [
+            commit
+            for commit in commits
+            if commit.missing
+            or (
+                commit.oldest is not None
+                and commit.before is not None
+                and commit.oldest < commit.before - tolerance
+            )
+        ]
+        if not left_out:
+            return None
+        marks = [(c.version, None if c.before is None else c.before - tolerance) for c in left_out]
+        self.relations.events(self.stream.source.columns)
+        return self._told(marks)
+
+    def _told(self, marks: Sequence[tuple[int, int | None]]) -> pa.Table:
+        """Return what the error table says of the changed rows, registered anew with all their columns."""
+        columns = self.stream.source.columns
+        self.spark.sql(judged_sql(self.stream, None, columns)).createOrReplaceTempView(JUDGED)
+        return self.spark.sql(errors_sql(self.stream, marks, self.plan.clock_us, columns)).toArrow()
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """How the rows of a tick are judged.
+
+    The mark before each commit, the commits that moved it with the mark after each, and its whole move.
+    ``by_arrival``: a row's time is when it came.
+    """
+
+    marks: Sequence[tuple[int, int | None]]
+    steps: Sequence[tuple[int, int]]
+    move: Move
+    upto: int
+    by_arrival: bool = False
+
+    def reached(self) -> str:
+        """Return SQL of the commit that moved the mark to or past a row's time, NULL for none yet.
+
+        A row that comes just at the mark waits until it moves on (eKuiper); one by arrival is there at once.
+        """
+        if self.by_arrival:
+            return "_ls_v"
+        listed = ", ".join(f"struct({version}L AS v, {mark}L AS mark)" for version, mark in self.steps)
+        first = f"get(filter(array({listed}), s -> s.mark >= _ls_ts AND s.v >= _ls_v), 0).v"
+        if len(self.steps) == 1:
+            version, mark = self.steps[0]
+            first = f"CASE WHEN {mark}L >= _ls_ts AND {version}L >= _ls_v THEN {version}L END"
+        elif not self.steps:
+            first = _literal(None)
+        return f"coalesce({first}, {self.upto}L)" if self.move.ends else first
+
+
+# --- the state ---
+
+
+def newest_of(state: GroupState) -> int | None:
+    """Return the newest time that a stream has seen (µs), None before its first row."""
+    return None if state.rows is None else int(state.rows["_ls_ts"][_marker_at(state.rows)].as_py())
+
+
+def mark_of_state(state: GroupState) -> str | None:
+    """Return FLUSH for a state behind a FLUSH STREAM, STALE for one that must be made anew, else None."""
+    return None if state.rows is None else _MARKS[state.rows["_ls_n"][_marker_at(state.rows)].as_py() or 0]
+
+
+def stale_state() -> GroupState:
+    """Return a state that says nothing but that all windows are to be made anew."""
+    import pyarrow as pa
+
+    values = {"_ls_ts": 0, "_ls_v": _MARKER, "_ls_n": 2}
+    return GroupState(pa.table({name: pa.array([values.get(name)], pa.int64()) for name in _HELD}))
+
+
+def due_of(state: GroupState) -> int | None:
+    """Return the next instant at which time alone ends a window (µs), None for none."""
+    import pyarrow.compute as pc
+
+    if state.rows is None:
+        return None
+    found = pc.min(state.rows["_ls_due"]).as_py()
+    return None if found is None else int(found)
+
+
+def _marker_at(rows: pa.Table) -> int:
+    import pyarrow.compute as pc
+
+    return int(pc.index(rows["_ls_v"], _MARKER).as_py())
+
+
+def _held(rows: pa.Table) -> pa.Table:
+    """Return the rows of a state without its marker; those that an older lakestream held have no place."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    held = rows.filter(pc.not_equal(rows["_ls_v"], _MARKER))
+    if "_ls_p" in held.column_names:
+        return held
+    return held.append_column("_ls_p", pa.nulls(held.num_rows, pa.int64()))
+
+
+# --- SQL over the relations of a tick ---
+
+
+def judged_sql(
+    stream: Stream, arrival: int | None, columns: Sequence[str] = (), *, placed: bool = False
+) -> str:
+    """Return SQL of the written rows with their commit and time; ``arrival`` is the time of all of them.
+
+    ``columns`` are other ones than those that the stream uses; ``placed``: the rows have their place.
+    """
+    time = stream.time_us if arrival is None else f"{arrival}L"
+    written = CHANGED
+    if stream.exact:  # alike rows of a net change come as one, with their number
+        written = f"(SELECT *, explode(sequence(1L, _ls_sign)) FROM {CHANGED} WHERE _ls_sign > 0)"
+    return (
+        f"SELECT {_columns(stream, columns)}, CAST(_commit_version AS BIGINT) AS _ls_v, {time} AS _ls_ts, "
+        f"{POSITION if placed else _literal(None)} AS _ls_p FROM {written} "
+        f"WHERE _change_type IN ('insert', 'update_postimage'){stream.of_subtable()}"
+    )
+
+
+def empty_held_sql(stream: Stream) -> str:
+    """Return SQL of no held rows."""
+    own = ", ".join(f"CAST(NULL AS BIGINT) AS {name}" for name in _HELD)
+    return f"SELECT {_columns(stream)}, {own} FROM {CHANGED} WHERE false"
+
+
+def held_again_sql(stream: Stream, rows: str, before: int | None) -> str:
+    """Return SQL of rows of the source as if they had been held since the mark was at ``before`` (µs).
+
+    Where the order of rows does not count, it must not show in which commit a row came.
+    """
+    place = "_ls_v, _ls_p" if stream.keeps_order else f"0L AS _ls_v, {_literal(None)} AS _ls_p"
+    released = "CAST(NULL AS BIGINT)" if before is None else f"CASE WHEN _ls_ts <= {before}L THEN 0L END"
+    return (
+        f"SELECT {_columns(stream)}, _ls_ts, {place}, {released} AS _ls_c, "
+        f"CAST(NULL AS BIGINT) AS _ls_n, CAST(NULL AS BIGINT) AS _ls_due FROM {rows}"
+    )
+
+
+def admitted_sql(stream: Stream, judgement: Judgement) -> str:
+    """Return SQL of the rows that may be in windows, as :mod:`lakestream.triggers.assign` takes them."""
+    assert stream.assigner is not None
+    columns, reached = _columns(stream), judgement.reached()
+    condition = f" AND ({stream.condition})" if stream.condition else ""
+    version = "0L AS _ls_v" if stream.exact and not stream.keeps_order else "_ls_v"
+    fresh = (
+        f"SELECT {columns}, _ls_ts, {version}, _ls_p, {reached} AS _ls_c, CAST(NULL AS BIGINT) AS _ls_n, "
+        f"true AS _ls_waited FROM ({_with_mark(judgement.marks)}) "
+        f"WHERE _ls_ts IS NOT NULL AND (_ls_mark IS NULL OR _ls_ts >= _ls_mark){condition}"
+    )
+    moved = f"coalesce(_ls_c, {reached})"
+    held = f"SELECT {columns}, _ls_ts, _ls_v, _ls_p, {moved}, _ls_n, _ls_c IS NULL FROM {HELD}"
+    groups = "".join(
+        f", {group} AS {name}" for group, name in zip(stream.groups, stream.group_columns, strict=True)
+    )
+    looked_at = "".join(
+        f", {sql} AS {name}"
+        for sql, name in zip(stream.assigner.expressions, stream.assigner.columns, strict=True)
+    )
+    hashed = ", ".join(quoted(name) for name in stream.hashed_columns)
+    marked = f"SELECT *, xxhash64({hashed}) AS _ls_h FROM ({fresh} UNION ALL {held})"
+    order = f", struct({ORDER_OF_ROWS}) AS {ORDER}" if stream.calculation.orders_rows else ""
+    return f"SELECT *, {stream.group_id()} AS _ls_gid{groups}{looked_at}{order} FROM ({marked})"
+
+
+def _with_mark(marks: Sequence[tuple[int, int | None]]) -> str:
+    """Return SQL of the judged rows with the mark before their commit, as _ls_mark."""
+    if len(marks) <= 1:
+        mark = _literal(marks[0][1]) if marks else _literal(None)
+        return f"SELECT *, {mark} AS _ls_mark FROM {JUDGED}"
+    listed = ", ".join(f"({version}L, {_literal(mark)})" for version, mark in marks)
+    return (
+        f"SELECT j.*, m.mark AS _ls_mark FROM {JUDGED} j JOIN VALUES {listed} AS m(v, mark) ON m.v = j._ls_v"
+    )
+
+
+def _literal(value: int | None) -> str:
+    return "CAST(NULL AS BIGINT)" if value is None else f"{value}L"
+
+
+def errors_sql(
+    stream: Stream, marks: Sequence[tuple[int, int | None]], clock_us: int, columns: Sequence[str]
+) -> str:
+    """Return SQL of the rows that some commits left out, as the error table has them: with these columns."""
+    name = stream.time_name
+    column = quoted(name)
+    known = f"coalesce(concat('\\'', CAST({column} AS STRING), '\\''), 'NULL')"
+    missing = f"concat('no timestamp: {name} is ', {known})"
+    late = "concat('late: before the watermark ', CAST(timestamp_micros(_ls_mark) AS STRING))"
+    versions = ", ".join(str(version) for version, _ in marks)
+    values = {
+        "at": f"timestamp_micros({clock_us}L)",
+        "reason": f"CASE WHEN _ls_ts IS NULL THEN {missing} ELSE {late} END",
+        "event_time": "timestamp_micros(_ls_ts)",
+        "commit_version": "_ls_v",
+        "event": f"to_json(struct({_columns(stream, columns)}))",
+    }
+    listed = ", ".join(f"{sql} AS `{column}`" for column, sql in values.items())
+    return (
+        f"SELECT {listed} FROM ({_with_mark(marks)}) WHERE _ls_v IN ({versions}) "
+        f"AND (_ls_ts IS NULL OR _ls_ts < _ls_mark)"
+    )
+
+
+def failed_windows(failed: Sequence[tuple[dict[str, int], Exception]], clock_us: int) -> pa.Table:
+    """Return windows whose calculation failed as the error table has them; the event is the window."""
+    import pyarrow as pa
+
+    time = pa.timestamp("us", "UTC")
+    bounds = [
+        {name: f"{iso(window[f'_ls_{name}']).removesuffix('.000000')}+00:00" for name in ("low", "high")}
+        for window, _ in failed
+    ]
+    return pa.table(
+        {
+            "at": pa.array([clock_us] * len(failed), pa.int64()).cast(time),
+            "reason": pa.array([f"calculation: {spark_message(error)}" for _, error in failed]),
+            "event_time": pa.array([window["_ls_high"] for window, _ in failed], pa.int64()).cast(time),
+            "commit_version": pa.nulls(len(failed), pa.int64()),
+            "event": pa.array(
+                [json.dumps({"window_start": b["low"], "window_end": b["high"]}) for b in bounds]
+            ),
+        }
+    )
+
+
+def _columns(stream: Stream, columns: Sequence[str] = ()) -> str:
+    return ", ".join(quoted(name) for name in columns or stream.changed_columns)
+
+
+def register_windows(
+    spark: SparkSession, stream: Stream, move: Move, clock_us: int, part: Part | None = None
+) -> None:
+    """Register the rows of the windows that are over (of a part), and the windows with their placeholders."""
+    assert stream.assigner is not None
+    local = f", {clock_us * 1000}L AS _tlocaltime" if "_tlocaltime" in stream.calculation.used else ""
+    spark.sql(
+        f"SELECT *, timestamp_micros(_ls_low) AS _twstart, timestamp_micros(_ls_high) AS _twend, "
+        f"(_ls_high - _ls_low) div 1000L AS _twduration{local}, _ls_gid AS _tgrpid "
+        f"FROM ({stream.assigner.members_sql(MARKED, move)}){_within(part)}"
+    ).createOrReplaceTempView(ROWS)
+    told = ["_twstart", "_twend", "_twduration", "_tgrpid", *(["_tlocaltime"] if local else [])]
+    columns = ["_ls_gid", "_ls_k", *stream.group_columns, "_ls_low", "_ls_high", *told]
+    spark.sql(f"SELECT DISTINCT {', '.join(columns)}, 0L AS _ls_c FROM {ROWS}").createOrReplaceTempView(
+        WINDOWS
+    )
+
+
+def _within(part: Part | None) -> str:
+    """Return SQL that leaves out the rows of windows that are not of a part of event time."""
+    found = [] if part is None else bounds_of(part, "_ls_low", "_ls_high")
+    return f" WHERE {' AND '.join(found)}" if found else ""
+
+
+def bounds_of(part: Part, low: str, high: str) -> list[str]:
+    """Return SQL conditions of the windows of a part of event time; low and high are SQL, in µs."""
+    bounds = {
+        f"{high} >": part.overlap_us,
+        f"{low} >=": part.from_us,
+        f"{low} <": part.to_us,
+        f"{high} <=": part.over_us,
+    }
+    found = [f"{bound} {at}L" for bound, at in bounds.items() if at is not None]
+    of_groups = " OR ".join(
+        f"(_ls_gid = {gid}L AND {low} >= {first}L AND {low} < {last}L)" for gid, first, last in part.groups
+    )
+    return [*found, *([f"({of_groups})"] if of_groups else [])]
+
+
+def register_empty(spark: SparkSession, stream: Stream) -> None:
+    """Register the relations of a tick without rows, for Spark to check the stream's expressions over."""
+    empty_view(spark, stream.source.info, CHANGED, EMPTY_CHANGES)
+    spark.sql(judged_sql(stream, None)).createOrReplaceTempView(JUDGED)
+    spark.sql(empty_held_sql(stream)).createOrReplaceTempView(HELD)
+    move = Move(None, 0)
+    spark.sql(admitted_sql(stream, Judgement((), (), move, 0))).createOrReplaceTempView(ADMITTED)
+    assert stream.assigner is not None
+    spark.sql(stream.assigner.marked_sql(f"SELECT * FROM {ADMITTED}", move)).createOrReplaceTempView(MARKED)
+    register_windows(spark, stream, move, 0)

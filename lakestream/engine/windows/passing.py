@@ -1,0 +1,304 @@
+"""Windows that are cut by rows and computed in one query: where rows came only behind what was cut.
+
+That is what nearly every tick brings. Each row is given its window by a sort, and the windows their
+results by one aggregate over it; :mod:`cutting` has what late rows and other changes need.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from lakestream.compute.evaluate import Way
+from lakestream.engine.base.state import CLOSED, EXPIRED, none_listed
+from lakestream.engine.reading.relations import EVER
+from lakestream.engine.reading.transport import merge_spans
+from lakestream.storage.reading import arrow_frame
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import SparkSession
+
+    from lakestream.engine.base.state import GroupState
+    from lakestream.engine.reading.relations import Relations
+    from lakestream.engine.streams.stream import Stream
+    from lakestream.engine.streams.target import Target
+    from lakestream.storage.registry import TickPlan
+
+_GROUPS = "ls_passing"
+
+
+def passes(stream: Stream, target: Target, plan: TickPlan) -> bool:
+    """Return whether a tick may be made in one query, should its rows turn out to be in order."""
+    options = stream.definition.options
+    return (
+        stream.cut is not None
+        and stream.cut.is_disjoint
+        and stream.way is Way.GROUPED
+        and bool(plan.extra.get("appends_only"))
+        and plan.kind in ("changes", "history")
+        and stream.definition.notification is None
+        and target.unique
+        and target.shape.provenance is not None
+        and options.at_close
+        and not (options.at_open or options.at_once or options.max_delay)
+    )
+
+
+def known_sums(stream: Stream, state: GroupState, added: pa.Table | None) -> pa.Table | None:
+    """Return added rows summed up by group as ``Cutting.summed`` does it, without a query for it.
+
+    None where that takes one: groups that are new, or by more than columns; a PRE_FILTER; late rows.
+    """
+    names = stream.plain_groups
+    if added is None or state.rows is None or stream.cut is None or not names:
+        return None
+    columns = dict(zip(stream.group_columns, names, strict=True))
+    known = state.rows.select(["gid", *columns, "safe"])
+    keys = {key: added[name].cast(known.schema.field(key).type) for key, name in columns.items()}
+    sums = _by_group(keys, added[stream.time_name]).join(known, keys=[*keys], join_type="left outer")
+    return _of_known(sums, stream)
+
+
+def _by_group(keys: dict[str, pa.ChunkedArray], times: pa.ChunkedArray) -> pa.Table:
+    """Return how many rows each group has, and its first and last instant (µs)."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    micros = times.cast(pa.timestamp("us", "UTC")).cast(pa.int64())
+    rows = pa.table({**keys, "ts": micros}).filter(pc.is_valid(micros))
+    summed = rows.group_by([*keys], use_threads=False).aggregate(
+        [("ts", "count"), ("ts", "min"), ("ts", "max")]
+    )
+    return summed.select([*keys, "ts_count", "ts_min", "ts_max"]).rename_columns([*keys, "n", "low", "high"])
+
+
+def _of_known(sums: pa.Table, stream: Stream) -> pa.Table | None:
+    """Return sums with what only late rows and other changes have; None with a new group or a late row."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if sums["gid"].null_count or pc.any(pc.less_equal(sums["low"], sums["safe"])).as_py():
+        return None
+    none = pa.nulls(len(sums), pa.int64())
+    columns = {
+        "late": pa.repeat(0, len(sums)),
+        "low": sums["low"] if stream.refires else none,
+        "low_kept": sums["low"],
+        "high_gone": none,
+    }
+    if stream.keeps_expired:
+        columns[EXPIRED] = none_listed(len(sums))
+    found = sums.drop_columns(["low", "safe"])
+    for name, values in columns.items():
+        found = found.append_column(name, values)
+    return found
+
+
+@dataclass(frozen=True)
+class Passed:
+    """The output's rows of the windows that closed, their number, and the next state of the groups."""
+
+    due: pa.Table
+    windows: int
+    groups: pa.Table
+
+
+@dataclass
+class Passing:
+    """One tick's rows in order, cut and computed at ``version`` of the source."""
+
+    spark: SparkSession
+    relations: Relations
+    stream: Stream
+    target: Target
+    state: GroupState
+    version: int
+    clock_us: int
+
+    def run(self, changes: pa.Table) -> Passed | None:
+        """Return what the changes (summed up by group) give; None where they are not in order.
+
+        ``changes`` has gid, group columns, n, low, low_kept and high (µs), as ``Cutting.summed`` gives it.
+        """
+        groups = self._judged(changes)
+        if groups is None or groups.num_rows == 0:
+            return None
+        self._read(groups)
+        arrow_frame(self.spark, groups).coalesce(1).createOrReplaceTempView(_GROUPS)
+        windows = self.spark.sql(self._sql()).toArrow()
+        if not _told_by_time(windows):
+            return None
+        return self._sorted_out(groups, windows.filter(windows["_ls_is_window"]))
+
+    # --- where groups go on ---
+
+    def _judged(self, changes: pa.Table) -> pa.Table | None:
+        """Return the groups with rows to cut, and from where to where; None when a row came late."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        assert self.stream.cut is not None  # by passes()
+        old = self._old(changes)
+        if self.stream.keeps_expired and (_any_listed(changes[EXPIRED]) or _any_listed(old[EXPIRED])):
+            return None
+        if self.stream.keeps_closed and pc.any(pc.greater(changes["late"], 0)).as_py():
+            return None  # it may be in the open window
+        goes_on = pc.add(old["safe"], 1)
+        from_us = pc.coalesce(old["resume"], goes_on, changes["low_kept"])
+        limit = old["safe"] if self.stream.cut.counts else pc.coalesce(old["resume"], old["safe"])
+        if pc.any(pc.less_equal(changes["low"], limit)).as_py():
+            return None
+        first = pc.min_element_wise(old["first"], changes["low_kept"])
+        newest = pc.max_element_wise(old["newest"], changes["high"])
+        groups = changes.select(["gid", *self.stream.group_columns])
+        columns = {
+            "first": first,
+            "newest": newest,
+            "safe": pc.coalesce(old["safe"], pa.scalar(EVER[0], pa.int64())),
+            "from_us": from_us,
+            "mark": pc.subtract(newest, self.stream.watermark),
+            "counted": pc.coalesce(old["counted"], pa.scalar(0, pa.int64())),
+            "resume": old["resume"],
+        }
+        if self.stream.keeps_closed:
+            columns[CLOSED] = old[CLOSED]
+        for name, values in columns.items():
+            groups = groups.append_column(name, values)
+        is_new = pc.is_null(old["safe"])
+        is_ahead = pc.or_kleene(is_new, pc.greater(changes["high"], limit))
+        moves = pc.and_(pc.is_valid(changes["high"]), pc.fill_null(is_ahead, False))
+        return groups.filter(moves).combine_chunks()
+
+    def _old(self, changes: pa.Table) -> pa.Table:
+        """Return what the state knows of the groups, NULLs for new ones."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        names = ["first", "newest", "safe", "resume", "counted"]
+        names += [CLOSED] if self.stream.keeps_closed else []
+        names += [EXPIRED] if self.stream.keeps_expired else []
+        if self.state.rows is None or not len(self.state):
+            none = pa.nulls(changes.num_rows, pa.int64())
+            return pa.table({**dict.fromkeys(names, none), EXPIRED: none_listed(changes.num_rows)})
+        found = pc.index_in(changes["gid"], value_set=self.state.rows["gid"].combine_chunks())
+        return self.state.rows.select(names).take(found)
+
+    def _read(self, groups: pa.Table) -> None:
+        lows, highs = groups["from_us"].to_pylist(), groups["newest"].to_pylist()
+        spans = sorted({(low, high + 1) for low, high in zip(lows, highs, strict=True)})
+        self.relations.rows_at(self.version, merge_spans(spans))
+
+    # --- the query ---
+
+    def _sql(self) -> str:
+        """Return the SQL of all windows with their results as the output has them, and how they stand."""
+        shape = self.target.shape
+        rows = self.stream.rows_in_runs_sql(_GROUPS)
+        evaluated = self.stream.evaluation(settled=True).runs_sql(rows, self._placed)
+        there = f"({shape.columns[0].sql}) IS NOT NULL AS _ls_is_row"
+        return f"SELECT {shape.listed(with_groups=True)}, {_STANDING}, {there} FROM ({evaluated})"
+
+    def _placed(self, windows: str, results: str) -> str:
+        """Return SQL of windows with their placeholders, their results, and how they stand."""
+        cut, held = self.stream.cut, self.target.shape.of_groups()
+        assert cut is not None  # by passes()
+        names = "".join(f", {name}" for name in self.stream.group_columns)
+        values = "".join(f", {sql} AS {name}" for name, sql in held.items())
+        groups = f"SELECT gid, gid AS _ls_gid, resume{names} FROM {_GROUPS}"
+        # The first rows of a window that goes on were counted in the ticks before.
+        low = "CASE WHEN run = 0 THEN coalesce(resume, low) ELSE low END" if cut.counts else "low"
+        known = (
+            f"SELECT w.* EXCEPT (low), {low} AS low, {low} AS k, CAST({self.version} AS BIGINT) AS c, "
+            f"false AS opening, g.* EXCEPT (gid, _ls_gid) "
+            f"FROM ({windows}) w JOIN (SELECT *{values} FROM ({groups})) g ON g.gid = w.gid"
+        )
+        standing = f"run IS NOT NULL AS is_window, {cut.closed} AS closed, {cut.lasts} AS lasts"
+        more = ", ".join([*_STANDS, *held, results])
+        return self.stream.cut_windows_sql(f"(SELECT *, {standing} FROM ({known}))", self.clock_us, more)
+
+    # --- what it gave ---
+
+    def _sorted_out(self, groups: pa.Table, windows: pa.Table) -> Passed:
+        import pyarrow.compute as pc
+
+        closed = windows.filter(windows["_ls_closed"])
+        fired = closed.filter(closed["_ls_lasts"])
+        due = fired.filter(fired["_ls_is_row"]).select(list(self.target.shape.names))
+        opened = windows.filter(pc.invert(windows["_ls_closed"]))
+        return Passed(due, fired.num_rows, self._next(groups, opened, closed))
+
+    def _next(self, groups: pa.Table, opened: pa.Table, closed: pa.Table) -> pa.Table:
+        """Return the groups' next state; of each group one window is open at most."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        cut = self.stream.cut
+        assert cut is not None  # by passes()
+        at = pc.index_in(groups["gid"], value_set=opened["_ls_gid"].combine_chunks())
+        resume = opened["_ls_low"].take(at).combine_chunks()
+        lasting = pc.if_else(opened["_ls_lasts"].take(at), resume, None).combine_chunks()
+        counted = pc.fill_null(opened["_ls_counted"].take(at), 0)
+        nothing = pa.nulls(groups.num_rows, pa.int64())
+        state = groups.select(["gid", *self.stream.group_columns, "first", "newest"])
+        columns = {
+            "safe": groups["mark"],
+            "resume": resume,
+            "counted": pc.subtract(counted, pc.multiply(pc.divide(counted, cut.size), cut.size)),
+            "starts": _listed(resume if cut.counts else nothing),
+            "opened": _listed(lasting),
+        }
+        if self.stream.keeps_closed:
+            columns[CLOSED] = pc.coalesce(_last_ends(groups, closed), groups[CLOSED])
+        if self.stream.keeps_expired:
+            columns[EXPIRED] = none_listed(groups.num_rows)
+        for name, values in columns.items():
+            state = state.append_column(name, values)
+        return state
+
+
+_STANDS = ("is_window", "closed", "lasts", "counted", "tied")
+_STANDING = ", ".join(["_ls_gid", "_ls_low", "_ls_high", *(f"{name} AS _ls_{name}" for name in _STANDS)])
+
+
+def _told_by_time(windows: pa.Table) -> bool:
+    """Return whether the times of rows alone tell what windows they are in: not where some are tied."""
+    import pyarrow.compute as pc
+
+    outside = windows.filter(pc.invert(windows["_ls_is_window"]))
+    if pc.any(outside["_ls_tied"]).as_py():
+        return False
+    ordered = windows.filter(windows["_ls_is_window"]).sort_by(
+        [("_ls_gid", "ascending"), ("_ls_low", "ascending")]
+    )
+    before, after = ordered.slice(0, max(ordered.num_rows - 1, 0)), ordered.slice(1)
+    overlap = pc.and_(
+        pc.equal(before["_ls_gid"], after["_ls_gid"]), pc.less(after["_ls_low"], before["_ls_high"])
+    )
+    return not pc.any(overlap).as_py()
+
+
+def _last_ends(groups: pa.Table, closed: pa.Table) -> pa.Array:
+    """Return where the last closed window of each group ends, NULL for none."""
+    import pyarrow.compute as pc
+
+    last = closed.group_by("_ls_gid", use_threads=False).aggregate([("_ls_high", "max")])
+    at = pc.index_in(groups["gid"], value_set=last["_ls_gid"].combine_chunks())
+    return last["_ls_high_max"].take(at).combine_chunks()
+
+
+def _listed(values: pa.Array) -> pa.Array:
+    """Return each value as a list of it, a NULL as an empty one."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    ends = pc.cumulative_sum(pc.is_valid(values).cast(pa.int32()))
+    offsets = pa.concat_arrays([pa.array([0], pa.int32()), ends])
+    return pa.ListArray.from_arrays(offsets, values.drop_null())
+
+
+def _any_listed(lists: pa.ChunkedArray) -> bool:
+    """Return whether one of the lists, which may be NULL, has anything in it."""
+    import pyarrow.compute as pc
+
+    return bool(pc.any(pc.greater(pc.list_value_length(lists), 0)).as_py())

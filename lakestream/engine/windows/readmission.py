@@ -1,0 +1,260 @@
+"""Streams that admit rows made anew from the source as it is: for EXACT, in a recalculation, or replaced.
+
+Under EXACT nothing is late, and what changes behind the mark is corrected: rows newer than the mark are
+admitted as ever. When one at or behind it comes, changes or goes, the windows that it may be in and all
+later ones are made anew, and take the place of theirs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from lakestream.compute.calculation import ROWS, WINDOWS
+from lakestream.engine.base.instants import latest
+from lakestream.engine.base.state import GroupState
+from lakestream.engine.reading.relations import CHANGED, EVER
+from lakestream.engine.reading.transport import SPARK
+from lakestream.engine.streams.stream import Part
+from lakestream.engine.windows.admission import (
+    ADMITTED,
+    FLUSH,
+    HELD,
+    JUDGED,
+    STALE,
+    Admission,
+    Admitted,
+    Judgement,
+    admitted_sql,
+    bounds_of,
+    held_again_sql,
+    judged_sql,
+    mark_of_state,
+    newest_of,
+    register_windows,
+)
+from lakestream.storage.delta import read_commits
+from lakestream.storage.registry import TickPlan
+from lakestream.triggers.assign import Move
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    import pyarrow as pa
+
+ANEW = "anew"
+"""The kind of a tick that makes all windows anew from the source as it is."""
+
+
+def anew(uuid: str, tick: int, version: int) -> TickPlan:
+    """Return the plan of a tick that was one of that kind, at a version of the source."""
+    return TickPlan(uuid, tick, ANEW, version, version, 0, extra={"transport": SPARK})
+
+
+@dataclass(frozen=True)
+class _Changes:
+    """How many rows came, how many of them without a time, how many went; and their times (µs).
+
+    ``oldest`` is of all of them, ``newest`` of those that came, ``newest_gone`` of those that went.
+    """
+
+    rows: int
+    missing: int
+    gone: int
+    oldest: int | None
+    newest: int | None
+    newest_gone: int | None
+
+
+@dataclass
+class Readmission(Admission):
+    """One tick's rows where all of the source count; ``everything``: all windows are made anew."""
+
+    everything: bool = False
+
+    def run(self) -> Admitted:
+        """Admit the changed rows; register ``ls_windows`` and ``ls_rows`` of the windows to be written."""
+        self.relations.changes(self.stream.changed_columns)
+        judged = judged_sql(self.stream, None, placed=self.stream.keeps_order)
+        self.spark.sql(judged).createOrReplaceTempView(JUDGED)
+        changes = self._changes()
+        admitted = self._admitted(changes, newest_of(self.state))
+        return replace(admitted, errors=self._without_time(changes))
+
+    def _admitted(self, changes: _Changes, known: int | None) -> Admitted:
+        if not self._is_in_order(changes, known):
+            return self._anew(changes, known)
+        newest = latest(known, changes.newest)
+        self._register_held()
+        self._admit(self._move(known, newest))
+        return Admitted(self._next(newest), changes.rows, 0, None)
+
+    def _changes(self) -> _Changes:
+        row = self.spark.sql(
+            f"SELECT count_if(came) AS rows, count_if(came AND ts IS NULL) AS missing, "
+            f"count_if(NOT came) AS gone, min(ts) AS oldest, max(ts) FILTER (WHERE came) AS newest, "
+            f"max(ts) FILTER (WHERE NOT came) AS newest_gone "
+            f"FROM (SELECT _ls_sign > 0 AS came, {self.stream.time_us} AS ts FROM {CHANGED} "
+            f"WHERE true{self.stream.of_subtable()})"
+        ).toArrow()
+        return _Changes(**row.to_pylist()[0])
+
+    def _without_time(self, changes: _Changes) -> pa.Table | None:
+        if not changes.missing:
+            return None
+        self.relations.changes(self.stream.source.columns)
+        versions = f"SELECT DISTINCT CAST(_commit_version AS BIGINT) AS v FROM {CHANGED}"
+        return self._told([(row["v"], None) for row in self.spark.sql(versions).collect()])
+
+    def _is_in_order(self, changes: _Changes, known: int | None) -> bool:
+        """Return whether all rows are new ones beyond the mark: no window was written without them."""
+        if self.everything or changes.gone or mark_of_state(self.state) == STALE:
+            return False
+        if self._rows_moved or (self.stream.keeps_order and not self.plan.extra.get("appends_only")):
+            return False
+        if self.plan.kind == FLUSH or changes.oldest is None or known is None:
+            return True
+        return mark_of_state(self.state) != FLUSH and changes.oldest > known - self.stream.watermark
+
+    def _admit(self, move: Move) -> None:
+        steps = [(self.plan.upto, move.mark)]
+        sql = admitted_sql(self.stream, Judgement((), steps, move, self.plan.upto))
+        self.spark.sql(sql).createOrReplaceTempView(ADMITTED)
+        self._mark(move)
+
+    # --- from the source ---
+
+    def _anew(self, changes: _Changes, known: int | None) -> Admitted:
+        """Make the windows anew that are over later than the first change, from the rows they may hold."""
+        whole = self.everything or known is None or mark_of_state(self.state) == STALE or self._rows_moved
+        newest = latest(known, changes.newest)
+        if whole or (
+            changes.newest_gone is not None and newest is not None and changes.newest_gone >= newest
+        ):
+            whole, newest = True, self._newest_there()
+        mark = 0 if newest is None else newest - self.stream.watermark
+        before = self._hold(None if whole else self._before(changes, mark))
+        self._admit(Move(before, mark, ends=self.plan.kind == FLUSH))
+        state = GroupState() if newest is None else self._next(newest)
+        return Admitted(state, changes.rows, 0, None, Part(overlap_us=before))
+
+    def _hold(self, before: int | None) -> int | None:
+        """Register what windows that are over after ``before`` (µs) may hold as if it had been held since.
+
+        Returns None where it takes all rows there are to find out.
+        """
+        lower = None if before is None else self._needed_from(before)
+        if lower is None:
+            before, lower = None, EVER[0]
+        rows_at = self.relations.placed_rows_at if self.stream.keeps_order else self.relations.rows_at
+        rows_at(self.plan.upto, [(lower, EVER[1])])
+        self.spark.sql(held_again_sql(self.stream, ROWS, before)).createOrReplaceTempView(HELD)
+        self.spark.sql(f"{judged_sql(self.stream, None)} AND false").createOrReplaceTempView(JUDGED)
+        return before
+
+    @cached_property
+    def _rows_moved(self) -> bool:
+        """Whether rows of equal time, which count by their place, may have another order now."""
+        if not self.stream.keeps_order:
+            return False
+        commits = read_commits(self.stream.source.info.path, self.plan.after, self.plan.upto)
+        return any(commit.moves_rows for commit in commits)
+
+    def _before(self, changes: _Changes, mark: int) -> int:
+        """Return the last instant (µs) by which the windows that are over are as they were."""
+        known = newest_of(self.state)
+        instants = [mark, *([] if known is None else [known - self.stream.watermark])]
+        return min([*instants, *([] if changes.oldest is None else [changes.oldest])]) - 1
+
+    def _needed_from(self, before: int) -> int | None:
+        """Return the time (µs) of the first row that later windows may hold, None for any row."""
+        assert self.stream.assigner is not None
+        sql = self.stream.assigner.needed_from(before)
+        return None if sql is None else int(self.spark.sql(f"SELECT {sql} AS at").toArrow()["at"][0].as_py())
+
+    def _newest_there(self) -> int | None:
+        """Return the newest time in the source, of rows that FILTER leaves out too."""
+        unfiltered = replace(self.relations, stream=replace(self.stream, condition=None))
+        unfiltered.rows_at(self.plan.upto, [EVER])
+        found: int | None = self.spark.sql(f"SELECT max(_ls_ts) AS at FROM {ROWS}").toArrow()["at"][0].as_py()
+        return found
+
+
+@dataclass
+class Renewal(Readmission):
+    """A recalculation: the windows of ``part`` that are over, from the source as it is; the state stays.
+
+    ``written`` gives group, first and last instant (µs) of the output's windows of a part of event time.
+    """
+
+    part: Part = field(default_factory=Part)
+    written: Callable[[Part], Iterable[tuple[int, int, int]]] = field(default=lambda _: ())
+
+    def run(self) -> Admitted:
+        """Register ``ls_windows`` and ``ls_rows`` of the windows to be written in the place of others."""
+        newest, assigner = newest_of(self.state), self.stream.assigner
+        assert newest is not None and assigner is not None  # noqa: PT018 - by the tick
+        ends = mark_of_state(self.state) == FLUSH
+        mark = newest - self.stream.watermark
+        over = self.part = replace(self.part, over_us=None if ends else mark)
+        if assigner.includes_end and over.overlap_us is not None and not assigner.is_cut_by_rows:
+            over = self.part = replace(over, overlap_us=over.overlap_us - 1)
+        self.relations.changes(self.stream.changed_columns)
+        move = Move(self._hold(over.overlap_us), mark, ends=ends)
+        self._admit(move)
+        if assigner.is_cut_by_rows:
+            over = self._whole(over, 1 if assigner.includes_end else 0)
+        register_windows(self.spark, self.stream, move, self.plan.clock_us, over)
+        return Admitted(self.state, 0, 0, None, over)
+
+    def _marked_sql(self, move: Move) -> str:
+        """Return the SQL; of windows around rows only those of the part are made."""
+        assert self.stream.assigner is not None
+        sql, reach = super()._marked_sql(move), self.stream.assigner.reach
+        if reach is None:
+            return sql
+        of_part = bounds_of(self.part, f"_ls_ts - {reach.length}L", f"_ls_ts + {reach.delay}L")
+        fires = " AND ".join(["_ls_fires", *of_part])
+        return f"SELECT * EXCEPT (_ls_fires), {fires} AS _ls_fires FROM ({sql})"
+
+    def _whole(self, part: Part, end: int) -> Part:
+        """Return the part with all that the windows that overlap it were or have become.
+
+        ``end``: microseconds by which a window reaches past its last instant.
+        """
+        sql = f"SELECT DISTINCT _ls_gid, _ls_low, _ls_high FROM {WINDOWS}"
+        are = {
+            tuple(column) for column in zip(*self.spark.sql(sql).toArrow().to_pydict().values(), strict=True)
+        }
+        windows = {*are, *self.written(Part(over_us=part.over_us))}
+        start = EVER[0] if part.overlap_us is None else part.overlap_us
+        met = _met(windows, end, start, part.to_us)
+        if not met:
+            return Part(from_us=start, to_us=start)
+        if len(met) <= _MAX_GROUPS:
+            return Part(over_us=part.over_us, groups=tuple(met))
+        [(_, low, high)] = _met({(0, low, high) for _, low, high in windows}, end, start, part.to_us)
+        return Part(from_us=low, to_us=high, over_us=part.over_us)
+
+
+_MAX_GROUPS = 300
+"""Groups that a part lists one by one; beyond that it reaches to where no group has a window."""
+
+
+def _met(
+    windows: Iterable[tuple[int, int, int]], end: int, start: int, to_us: int | None
+) -> list[tuple[int, int, int]]:
+    """Return by group from where to where the windows reach that hang together with those of a range (µs)."""
+    runs: list[tuple[int, int, int]] = []
+    for gid, low, last in sorted(windows):
+        high = max(last + end, low + 1)
+        if runs and runs[-1][0] == gid and low < runs[-1][2]:
+            runs[-1] = gid, runs[-1][1], max(runs[-1][2], high)
+        else:
+            runs.append((gid, low, high))
+    met: dict[int, tuple[int, int]] = {}
+    for gid, low, high in runs:
+        if high > start and (to_us is None or low < to_us):
+            met[gid] = met.get(gid, (low, high))[0], high
+    return [(gid, low, high) for gid, (low, high) in met.items()]

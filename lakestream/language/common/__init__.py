@@ -1,0 +1,1 @@
+"""Words of statements, and what all dialects take them for."""

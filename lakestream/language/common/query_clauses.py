@@ -1,0 +1,226 @@
+"""Clauses that TDengine's queries have beside Spark's: slices, windows, FILL, SLIMIT, and versions of tables.
+
+They become nodes of the tree like any other, so that every check of a query sees them:
+:class:`Slices` under ``slices``, :class:`InnerWindow` under ``inner_window`` and :class:`SliceLimit` under
+``slice_limit`` of a select. The durations stay expressions here;
+:func:`lakestream.language.expressions.inner_windows` makes values of them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+from sqlglot import exp
+from sqlglot.errors import ParseError
+from sqlglot.parsers.spark import SparkParser
+from sqlglot.tokenizer_core import TokenType
+
+from lakestream.language.common.interpolation import InterpolationParser
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from sqlglot.dialects.dialect import Dialect
+    from sqlglot.tokenizer_core import Token
+
+SLICES, INNER_WINDOW, SLICE_LIMIT = "slices", "inner_window", "slice_limit"
+"""The arguments of a select that hold its clauses of TDengine."""
+
+WINDOWS = ("SESSION", "STATE_WINDOW", "EVENT_WINDOW", "COUNT_WINDOW", "INTERVAL")
+FOREIGN_CLAUSES = dict.fromkeys(("SURROUND", "WATERMARK", "WINDOW_OFFSET", "JLIMIT"), "")
+"""Clauses of TDengine's queries that a query here does not have, and what to write instead."""
+
+_BEFORE_A_BRACKET = (*WINDOWS, "FILL", "TRUE_FOR", "SLIDING", *FOREIGN_CLAUSES)
+_BEFORE_A_NUMBER = ("SLIMIT", "SOFFSET", "JLIMIT")
+
+
+class Slices(exp.Expression):
+    """``PARTITION BY …`` of a query: its rows are evaluated slice by slice."""
+
+    arg_types: ClassVar[dict[str, bool]] = {"expressions": True}
+
+
+class SliceLimit(exp.Expression):
+    """``SLIMIT n [SOFFSET m]``: how many slices are given."""
+
+    arg_types: ClassVar[dict[str, bool]] = {"this": True, "offset": False}
+
+
+class InnerWindow(exp.Expression):
+    """A window clause: its ``kind``, what stands in its brackets, and what follows them.
+
+    ``this`` and ``until`` are the conditions of EVENT_WINDOW; ``least`` is that of TRUE_FOR; ``fill`` is the
+    mode in capitals, with ``values``; ``clause`` is what all of it comes to.
+    """
+
+    arg_types: ClassVar[dict[str, bool]] = {
+        "kind": True,
+        "this": False,
+        "until": False,
+        "expressions": False,
+        "sliding": False,
+        "least": False,
+        "fill": False,
+        "values": False,
+        "clause": False,
+    }
+
+
+def said(node: exp.Expr) -> set[str]:
+    """Return the names of the arguments with which a node says something."""
+    return {name for name, value in node.args.items() if value not in (None, [], False)}
+
+
+def group_keys(select: exp.Select) -> list[exp.Expr] | None:
+    """Return what a select groups by; None where that is more than a list: ROLLUP and its like, and ALL."""
+    group = select.args.get("group")
+    if group is None:
+        return []
+    sets = any(isinstance(key, (exp.Rollup, exp.Cube, exp.GroupingSets)) for key in group.expressions)
+    return None if sets or not said(group) <= {"expressions"} else list(group.expressions)
+
+
+class ForeignClauseError(ParseError):
+    """A clause of TDengine's queries that is not built, and where it stands in the text."""
+
+    def __init__(self, clause: str, start: int, end: int) -> None:
+        super().__init__(clause)
+        self.clause, self.start, self.end = clause, start, end
+
+
+_WITH_DEFAULTS = {"REGEXP_EXTRACT": 3} | dict.fromkeys(
+    ("DATE_FORMAT", "FROM_UNIXTIME", "TO_DATE", "TO_TIMESTAMP", "UNIX_TIMESTAMP"), 2
+)
+"""Functions of which sqlglot drops or changes a last argument, and how many they have with it."""
+
+
+def _as_written(name: str) -> Callable[..., exp.Expr]:
+    """Return what reads a call with its last argument, which is Spark's and stays as it is written."""
+    read = SparkParser.FUNCTIONS[name]
+
+    def call(arguments: list[exp.Expr], **dialect: Dialect) -> exp.Expr:
+        is_whole = len(arguments) == _WITH_DEFAULTS[name]
+        # Without a dialect, what reads it raises TypeError where it needs one: sqlglot then gives it.
+        return exp.Anonymous(this=name, expressions=arguments) if is_whole else read(arguments, **dialect)
+
+    return call
+
+
+def _parse_json(arguments: list[exp.Expr]) -> exp.Expr:
+    """Read PARSE_JSON, in whose place sqlglot writes its argument."""
+    return exp.Anonymous(this="PARSE_JSON", expressions=arguments)
+
+
+class TDengineParser(InterpolationParser):
+    """Spark's parser, and TDengine's clauses at the end of a query."""
+
+    FUNCTIONS: ClassVar[dict[str, Callable[..., exp.Expr]]] = SparkParser.FUNCTIONS | {
+        **{name: _as_written(name) for name in _WITH_DEFAULTS},
+        **dict.fromkeys(("PARSE_JSON", "JSON_PARSE"), _parse_json),
+    }
+
+    # ``unique(c)`` is a function of TDengine, no constraint.
+    FUNC_TOKENS: ClassVar[set[TokenType]] = SparkParser.FUNC_TOKENS | {TokenType.UNIQUE}
+
+    # ``FROM t INTERVAL(5s)`` and ``FROM t PARTITION BY c`` name no alias.
+    TABLE_ALIAS_TOKENS: ClassVar[set[TokenType]] = SparkParser.TABLE_ALIAS_TOKENS - {
+        TokenType.INTERVAL,
+        TokenType.PARTITION,
+        TokenType.PARTITION_BY,
+    }
+    VERSION_PHRASES = {**SparkParser.VERSION_PHRASES, ("FOR", "SYSTEM_VERSION"): "VERSION"}  # noqa: RUF012
+
+    def _parse_table_alias(self, alias_tokens=None):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN202
+        at_version = self._curr and self._curr.token_type is TokenType.PARAMETER
+        if at_version or self._at_clause():
+            return None
+        return super()._parse_table_alias(alias_tokens)  # type: ignore[no-untyped-call]
+
+    def _parse_version(self) -> exp.Version | None:
+        """Read ``VERSION AS OF 3`` and its like, and Delta's ``table@v3`` and ``table@yyyyMMddHHmmssSSS``."""
+        if not self._match(TokenType.PARAMETER):
+            return super()._parse_version()
+        said = self._curr
+        self._advance()
+        kind, text = ("VERSION", said.text[1:]) if said.text[:1] in "vV" else ("TIMESTAMP", said.text)
+        at = exp.Literal.number(text).update_positions(said)
+        return exp.Version(this=kind, expression=at, kind="AT")
+
+    def _parse_query_modifiers(self, this):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN202
+        this = super()._parse_query_modifiers(this)
+        if isinstance(this, exp.Select):
+            for parse in (self._parse_inner_window, self._parse_interpolation, self._parse_slice_limit):
+                if parse(this):
+                    this = super()._parse_query_modifiers(this)
+            self._refuse_foreign_clause()
+        return this
+
+    def _at_clause(self) -> bool:
+        """Return whether a clause of TDengine follows, and no alias."""
+        token, following = self._curr, self._next
+        if not token or not following:
+            return False
+        word = token.text.upper()
+        if word in _BEFORE_A_NUMBER and following.token_type is TokenType.NUMBER:
+            return True
+        if word == "EVENT_WINDOW" and following.text.upper() == "START":
+            return True
+        return word in _BEFORE_A_BRACKET and following.token_type is TokenType.L_PAREN
+
+    def _parse_inner_window(self, select: exp.Select) -> bool:
+        """Read ``[PARTITION BY …] [window] [FILL(…)]`` into the select."""
+        groups = self._parse_csv(self._parse_disjunction) if self._match(TokenType.PARTITION_BY) else []
+        if groups:
+            select.set(SLICES, Slices(expressions=groups))
+        if not self._at_clause() or self._curr.text.upper() not in WINDOWS:
+            return bool(groups)
+        kind: Token = self._curr
+        self._advance()
+        window = InnerWindow(kind=kind.text.upper()).update_positions(kind)
+        if window.args["kind"] == "EVENT_WINDOW":
+            self._parse_conditions(window)
+        else:
+            window.set("expressions", self._parse_wrapped_csv(self._parse_disjunction))
+        if self._at_clause() and self._match_text_seq("SLIDING"):
+            window.set("sliding", self._parse_wrapped(self._parse_unary))
+        if self._at_clause() and self._match_text_seq("TRUE_FOR"):
+            window.set("least", self._parse_wrapped(self._parse_disjunction))
+        if self._at_clause() and self._match_text_seq("FILL"):
+            self._match_l_paren()
+            window.set("fill", self._curr.text.upper())
+            self._advance()
+            window.set("values", self._parse_csv(self._parse_unary) if self._match(TokenType.COMMA) else [])
+            self._match_r_paren()
+        select.set(INNER_WINDOW, window)
+        return True
+
+    def _parse_conditions(self, window: InnerWindow) -> None:
+        """Read ``START WITH a END WITH b``, in brackets or not."""
+        bracket = self._match(TokenType.L_PAREN)
+        for name, word in (("this", "START"), ("until", "END")):
+            if not self._match_text_seq(word, "WITH"):
+                self.raise_error(f"Expecting {word} WITH")
+            window.set(name, self._parse_disjunction())
+        if bracket:
+            self._match_r_paren()
+
+    def _parse_slice_limit(self, select: exp.Select) -> bool:
+        """Read ``SLIMIT [m,] n [SOFFSET m]``, where LIMIT may have gone before."""
+        if not self._at_clause() or not self._match_text_seq("SLIMIT"):
+            return False
+        limit = SliceLimit(this=self._parse_number())
+        if self._match(TokenType.COMMA):
+            limit.set("offset", limit.this)
+            limit.set("this", self._parse_number())
+        elif self._match_text_seq("SOFFSET"):
+            limit.set("offset", self._parse_number())
+        select.set(SLICE_LIMIT, limit)
+        return True
+
+    def _refuse_foreign_clause(self) -> None:
+        token, following = self._curr, self._next
+        if self._at_clause():
+            raise ForeignClauseError(token.text.upper(), token.start, token.end + 1)
+        if token and following and following.text.upper() in ("ASOF", "WINDOW"):
+            words = f"{token.text} {following.text} JOIN".upper()
+            raise ForeignClauseError(words, token.start, following.end + 1)

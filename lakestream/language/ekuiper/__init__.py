@@ -1,0 +1,1 @@
+"""eKuiper's rules as streams: its windows, functions and options."""

@@ -1,0 +1,54 @@
+"""What two definitions of a stream say differently, clause by clause."""
+
+from __future__ import annotations
+
+from dataclasses import fields, is_dataclass
+from typing import TYPE_CHECKING
+
+from lakestream.language.expressions.targets import redacted_text
+from lakestream.language.model import Duration, Fill, Fragment, TableName
+
+if TYPE_CHECKING:
+    from lakestream.language.model import StreamDefinition
+
+LAYOUT = "PARTITIONED BY, CLUSTER BY, LOCATION or USING TABLE"
+
+_CLAUSES = {
+    "trigger": "trigger",
+    "source": "FROM",
+    "partition_by": "PARTITION BY",
+    "options": "STREAM_OPTIONS",
+    "output": "INTO",
+    "subtable": "OUTPUT_SUBTABLE",
+    "columns": "columns",
+    "composite_key": "COMPOSITE KEY",
+    "layout": LAYOUT,
+    "tags": "TAGS",
+    "calculation": "AS",
+    "notification": "NOTIFY",
+}
+
+
+def differences(before: StreamDefinition, after: StreamDefinition) -> list[tuple[str, str, str]]:
+    """Return (clause, what it said, what it says) for each clause that differs; blanks do not count."""
+    found = []
+    for name, clause in _CLAUSES.items():
+        texts = _said(getattr(before, name)), _said(getattr(after, name))
+        if texts[0] != texts[1]:
+            found.append((clause, redacted_text(texts[0]), redacted_text(texts[1])))
+    return found
+
+
+def _said(value: object) -> str:
+    """Return a part of a definition as text, without its place in the statement."""
+    if isinstance(value, Fragment):
+        return " ".join(value.sql.split())
+    if isinstance(value, Duration | Fill | TableName):
+        return str(value)
+    if isinstance(value, tuple):
+        return ", ".join(map(_said, value))
+    if is_dataclass(value):
+        own = {f.name: getattr(value, f.name) for f in fields(value) if f.compare}
+        told = [f"{name} {_said(part)}" for name, part in own.items() if part not in (None, False, ())]
+        return f"{type(value).__name__.removesuffix('Trigger')}({', '.join(told)})"
+    return str(value)

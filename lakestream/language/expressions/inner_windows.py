@@ -1,0 +1,240 @@
+"""The values of the window clauses inside a query: durations, counts and fills, once they are known to fit.
+
+Source of the rules: TDengine, "Window Partitioning Queries" of the query manual.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+
+from lakestream.errors import NotSupportedError, StatementError, did_you_mean
+from lakestream.language.common.dialect import DURATION_FUNCTION
+from lakestream.language.common.durations import read_duration
+from lakestream.language.common.query_clauses import INNER_WINDOW, SLICES, InnerWindow, group_keys
+from lakestream.language.expressions.intervals import check_no_gaps, check_offset, check_positive, check_step
+from lakestream.language.model import Duration
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from lakestream.errors import Place
+
+    PlaceOf = Callable[[exp.Expr], Place]
+    """Gives the place of a node in the statement."""
+
+FILLS = ("NONE", "NULL", "NULL_F", "VALUE", "VALUE_F", "PREV", "NEXT", "LINEAR")
+_MAX_ROWS = 2**31 - 1
+_NONE = Duration(0, "s")
+
+
+@dataclass(frozen=True)
+class Clause:
+    """What a window clause says: the values of its kind, those of others stay as they are here.
+
+    ``length``, ``offset``, ``every`` are INTERVAL's; ``gap`` SESSION's; ``rows`` and ``step`` those of
+    COUNT_WINDOW; ``least`` is the time that a window takes at least (TRUE_FOR).
+    """
+
+    kind: str
+    length: Duration = _NONE
+    offset: Duration = _NONE
+    every: Duration = _NONE
+    gap: Duration = _NONE
+    rows: int = 0
+    step: int = 0
+    least: Duration | None = None
+
+
+def clause_of(window: InnerWindow) -> Clause:
+    """Return what :func:`read_window` found a window clause to say."""
+    clause = window.args["clause"]
+    assert isinstance(clause, Clause)
+    return clause
+
+
+def read_window(select: exp.Select, place: PlaceOf) -> None:
+    """Read the window clause of a select, which then carries its :class:`Clause`.
+
+    Raises StatementError BAD_DURATION, BAD_OFFSET, BAD_COUNT, FILL_VALUE or SYNTAX at the part at fault, and
+    NOT_SUPPORTED for the parts of newer versions that are not built.
+    """
+    window = select.args.get(INNER_WINDOW)
+    if window is None:
+        return
+    kind = window.args["kind"]
+    clause = {"INTERVAL": _interval, "SESSION": _session, "COUNT_WINDOW": _count}.get(kind, _by_value)
+    window.set("clause", clause(window, place))
+    _check_followers(window, place)
+    _check_select(select, window, place)
+
+
+def _interval(window: InnerWindow, place: PlaceOf) -> Clause:
+    given = window.expressions
+    if not 1 <= len(given) <= 2:
+        raise _syntax("INTERVAL takes a length and an offset", window, place)
+    if len(given) == 2 and isinstance(given[1], exp.Column) and given[1].name.upper() == "AUTO":
+        raise NotSupportedError("INTERVAL(…, AUTO)", hint="name the offset", place=place(given[1]))
+    step = window.args.get("sliding")
+    length = duration_of(given[0], "INTERVAL", place)
+    offset = duration_of(given[1], "INTERVAL", place) if len(given) > 1 else Duration(0, "s")
+    every = duration_of(step, "SLIDING", place) if step is not None else length
+    steps = place(step if step is not None else given[0])
+    check_positive(length, "INTERVAL", place(given[0]))
+    check_positive(every, "SLIDING", steps)
+    check_step(length, every, steps)
+    check_no_gaps(length, every, steps)
+    check_offset(length, every, offset, place(given[-1]))
+    return Clause("INTERVAL", length=length, offset=offset, every=every)
+
+
+def _session(window: InnerWindow, place: PlaceOf) -> Clause:
+    given = window.expressions
+    if len(given) != 2 or not isinstance(given[0], exp.Column):
+        raise _syntax("SESSION takes the time column and a gap, SESSION(ts, 10s)", window, place)
+    gap = duration_of(given[1], "SESSION", place)
+    if gap.months:
+        raise StatementError("BAD_DURATION", "SESSION takes no months or years", place=place(given[1]))
+    check_positive(gap, "SESSION", place(given[1]))
+    return Clause("SESSION", gap=gap)
+
+
+def _count(window: InnerWindow, place: PlaceOf) -> Clause:
+    given = window.expressions
+    sizes = [node for node in given[:2] if isinstance(node, exp.Literal)]
+    columns = given[len(sizes) :]
+    if not sizes or not all(isinstance(node, exp.Column) for node in columns):
+        raise _syntax("COUNT_WINDOW takes a number of rows, a step, and columns", window, place)
+    rows, *rest = (_rows(node, place) for node in sizes)
+    step = rest[0] if rest else rows
+    if step > rows:
+        raise StatementError(
+            "BAD_COUNT", f"the step {step} is longer than the window of {rows} rows", place=place(sizes[-1])
+        )
+    return Clause("COUNT_WINDOW", rows=rows, step=step)
+
+
+def _rows(node: exp.Expr, place: PlaceOf) -> int:
+    # More digits than that are out of range anyway; int() of a huge text would be slow.
+    if node.is_string or not node.name.isdigit() or len(node.name) > 10:
+        raise StatementError("BAD_COUNT", f"{node.name} is no number of rows", place=place(node))
+    if not 1 <= int(node.name) <= _MAX_ROWS:
+        raise StatementError("BAD_COUNT", f"{node.name} rows: at least 1", place=place(node))
+    return int(node.name)
+
+
+def _by_value(window: InnerWindow, place: PlaceOf) -> Clause:
+    kind, given = window.args["kind"], window.expressions
+    if kind == "STATE_WINDOW" and len(given) != 1:
+        if len(given) < 1:
+            raise _syntax("STATE_WINDOW takes a column or an expression", window, place)
+        raise NotSupportedError(
+            "EXTEND, ZEROTH_STATE and several columns of STATE_WINDOW in a query", place=place(given[1])
+        )
+    return Clause(kind, least=_least(window, place))
+
+
+def _least(window: InnerWindow, place: PlaceOf) -> Duration | None:
+    node = window.args.get("least")
+    if node is None:
+        return None
+    if not _is_duration(node):
+        raise NotSupportedError("TRUE_FOR of anything but a duration", place=place(node))
+    return duration_of(node, "TRUE_FOR", place)
+
+
+def _check_followers(window: InnerWindow, place: PlaceOf) -> None:
+    """Refuse SLIDING, FILL and TRUE_FOR behind windows that have no such thing."""
+    kind = window.args["kind"]
+    for name, clause, kinds in (
+        ("sliding", "SLIDING", ("INTERVAL",)),
+        ("fill", "FILL", ("INTERVAL",)),
+        ("least", "TRUE_FOR", ("STATE_WINDOW", "EVENT_WINDOW")),
+    ):
+        if window.args.get(name) is not None and kind not in kinds:
+            hint = f"{clause} belongs to {' and '.join(kinds)}"
+            raise StatementError("SYNTAX", f"{kind} takes no {clause}", hint=hint, place=place(window))
+    _check_fill(window, place)
+
+
+def _check_fill(window: InnerWindow, place: PlaceOf) -> None:
+    fill, values = window.args.get("fill"), window.args.get("values") or []
+    if fill is None:
+        return
+    if fill in ("NEAR", "SURROUND"):
+        raise NotSupportedError(f"FILL({fill})", place=place(window))
+    if fill not in FILLS:
+        raise StatementError(
+            "SYNTAX", f"there is no FILL({fill})", hint=did_you_mean(fill, FILLS), place=place(window)
+        )
+    takes = fill.startswith("VALUE")
+    if takes != bool(values):
+        wanted = "takes constants" if takes else "takes no constants"
+        raise StatementError("FILL_VALUE", f"FILL({fill}) {wanted}", place=place(window))
+    for value in values:
+        inner = value.this if isinstance(value, exp.Neg) else value
+        if not isinstance(inner, (exp.Literal, exp.Boolean, exp.Null)):
+            raise StatementError("FILL_VALUE", "FILL(VALUE, …) takes constants", place=place(value))
+
+
+def _check_select(select: exp.Select, window: InnerWindow, place: PlaceOf) -> None:
+    """Refuse what cannot stand beside a window (TDengine: "Rules for Window Clause")."""
+    kind = window.args["kind"]
+    star = next((item for item in select.expressions if item.is_star), None)
+    if star is not None:
+        raise StatementError(
+            "NOT_AGGREGATED", f"* beside {kind}: a window gives aggregates of its rows", place=place(star)
+        )
+    for name, clause in (("group", "GROUP BY"), ("qualify", "QUALIFY"), ("joins", "a join")):
+        if select.args.get(name):
+            hint = "PARTITION BY" if name == "group" else "a query around it"
+            raise NotSupportedError(f"{clause} beside {kind}", hint=hint, place=place(window))
+    if select.args.get("having") and _fills(window):
+        raise NotSupportedError("HAVING beside FILL", hint="WHERE in a query around it", place=place(window))
+
+
+def _fills(window: InnerWindow) -> bool:
+    return window.args.get("fill") not in (None, "NONE")
+
+
+def check_slices(select: exp.Select, place: PlaceOf) -> None:
+    """Refuse SLIMIT without slices, and a limit of slices that are grouped once more."""
+    limit, slices = select.args.get("slice_limit"), select.args.get(SLICES)
+    if limit is not None and slices is None:
+        raise StatementError(
+            "SYNTAX", "SLIMIT counts the slices of PARTITION BY, and there are none", place=place(limit)
+        )
+    if slices is None or not select.args.get("group"):
+        return
+    if group_keys(select) is None:
+        raise NotSupportedError(
+            "ROLLUP, CUBE, GROUPING SETS and GROUP BY ALL behind PARTITION BY",
+            hint="a query around it",
+            place=place(slices),
+        )
+    node = limit or select.args.get("limit") or select.args.get("offset")
+    if node is not None:
+        raise NotSupportedError(
+            "LIMIT behind PARTITION BY and GROUP BY", hint="LIMIT in a query around it", place=place(node)
+        )
+
+
+def duration_of(node: exp.Expr, clause: str, place: PlaceOf) -> Duration:
+    """Return the duration that a node is: ``10s``, ``'10s'`` or a number of milliseconds; BAD_DURATION."""
+    if isinstance(node, exp.Anonymous) and node.name == DURATION_FUNCTION and node.expressions:
+        return read_duration(node.expressions[0].name, place(node))
+    if isinstance(node, exp.Literal):
+        return read_duration(node.name, place(node))
+    raise StatementError("BAD_DURATION", f"{clause} takes a duration such as 10s", place=place(node))
+
+
+def _is_duration(node: exp.Expr) -> bool:
+    return isinstance(node, exp.Literal) or (
+        isinstance(node, exp.Anonymous) and node.name == DURATION_FUNCTION
+    )
+
+
+def _syntax(message: str, window: InnerWindow, place: PlaceOf) -> StatementError:
+    return StatementError("SYNTAX", message, place=place(window))

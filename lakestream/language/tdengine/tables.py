@@ -1,0 +1,422 @@
+"""Readers of the statements about databases, tables and rows."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from lakestream.errors import did_you_mean
+from lakestream.language.common.time_formats import ISO8601, unclear
+from lakestream.language.common.words import Kind
+from lakestream.language.expressions.checks import check_expression, check_query, check_row_expression
+from lakestream.language.model import (
+    TIME_UNITS,
+    AddColumn,
+    ColumnDefinition,
+    CreateDatabase,
+    CreateSubtables,
+    CreateTable,
+    Delete,
+    Describe,
+    DropDatabase,
+    DropTable,
+    Insert,
+    InsertQuery,
+    InsertTarget,
+    Location,
+    SetTag,
+    ShowDatabases,
+    ShowSnodes,
+    ShowStreams,
+    ShowTables,
+    SubtableSpec,
+    TableName,
+    TimeBy,
+    Update,
+    UseDatabase,
+    Value,
+)
+from lakestream.language.tdengine.foreign import foreign_show
+
+if TYPE_CHECKING:
+    from lakestream.language.common.reader import Reader
+    from lakestream.language.model import Fragment, Statement
+
+_PLAIN_TYPES = frozenset(
+    {"TIMESTAMP", "BOOL", "BOOLEAN", "TINYINT", "SMALLINT", "INT", "INTEGER", "BIGINT", "FLOAT", "DOUBLE"}
+    | {"STRING", "DATE"}
+)
+_SIZED_TYPES = frozenset({"VARCHAR", "NCHAR", "BINARY", "VARBINARY", "DECIMAL", "NUMERIC"})
+_UNSIGNABLE = frozenset({"TINYINT", "SMALLINT", "INT", "INTEGER", "BIGINT"})
+_UNBUILT_TYPES = frozenset({"JSON", "GEOMETRY", "BLOB", "MEDIUMBLOB"})
+_COLUMN_OPTIONS = ("ENCODE", "COMPRESS", "LEVEL", "NOT", "DEFAULT")
+_TABLE_OPTIONS = ("TTL", "SMA", "KEEP", "COMMENT", "VIRTUAL", "FILE", "ROLLUP", "MAX_DELAY", "WATERMARK")
+
+
+# --- databases -----------------------------------------------------------------------------------
+
+
+def create_database(reader: Reader) -> CreateDatabase:
+    """Read what follows ``CREATE DATABASE``."""
+    if_not_exists = reader.if_not_exists()
+    name = reader.database_name()
+    if reader.peek().kind is Kind.WORD:
+        raise reader.unsupported(f"the database option {reader.peek().text.upper()}")
+    return CreateDatabase(name, if_not_exists)
+
+
+def drop_database(reader: Reader) -> DropDatabase:
+    """Read what follows ``DROP DATABASE``."""
+    if_exists = reader.if_exists()
+    return DropDatabase(reader.database_name(), if_exists, force=reader.accept("FORCE"))
+
+
+def use(reader: Reader) -> UseDatabase:
+    """Read what follows ``USE``."""
+    return UseDatabase(reader.database_name())
+
+
+# --- tables --------------------------------------------------------------------------------------
+
+
+def type_name(reader: Reader) -> str:
+    """Take a TDengine type, such as ``INT UNSIGNED`` or ``VARCHAR(16)``; upper case, without blanks."""
+    word = reader.peek()
+    if word.kind is not Kind.WORD:
+        raise reader.unexpected("a type")
+    base = reader.take().text.upper()
+    if base in _UNBUILT_TYPES:
+        raise reader.unsupported(f"the type {base}", word=word)
+    if base not in _PLAIN_TYPES | _SIZED_TYPES:
+        hint = did_you_mean(base, _PLAIN_TYPES | _SIZED_TYPES)
+        raise reader.error("UNKNOWN_TYPE", f"there is no type {word.text}", word=word, hint=hint)
+    if base in _UNSIGNABLE and reader.accept("UNSIGNED"):
+        return f"{base} UNSIGNED"
+    if base in _SIZED_TYPES and reader.sees_symbol("("):
+        return f"{base}({','.join(str(size) for size in reader.list_of(lambda: _size(reader)))})"
+    return base
+
+
+def _size(reader: Reader) -> int:
+    word = reader.peek()
+    if word.kind is not Kind.NUMBER or not word.text.isdigit() or len(word.text) > 9:
+        raise reader.unexpected("a whole number")
+    return int(reader.take().text)
+
+
+def _column(reader: Reader) -> ColumnDefinition:
+    name = reader.column_name()
+    kind = type_name(reader)
+    composite = reader.accept("COMPOSITE", "KEY") or reader.accept("PRIMARY", "KEY")
+    for option in _COLUMN_OPTIONS:
+        if reader.sees(option):
+            raise reader.unsupported(f"the column option {option}")
+    comment = reader.string("a comment") if reader.accept("COMMENT") else None
+    return ColumnDefinition(name, kind, comment, composite)
+
+
+def _columns(
+    reader: Reader, taken: tuple[ColumnDefinition, ...] = (), *, keyed: bool = True
+) -> tuple[ColumnDefinition, ...]:
+    columns: list[ColumnDefinition] = []
+    names = {column.name.lower() for column in taken}
+
+    def one() -> None:
+        word = reader.peek()
+        column = _column(reader)
+        reader.refuse_duplicate(column.name, names, word)
+        if column.name.lower() == "tbname":
+            raise reader.error(
+                "BAD_NAME", "tbname is the name of the subtable, in every super table", word=word
+            )
+        if column.composite_key and (taken or len(columns) != 1):
+            raise reader.error(
+                "COMPOSITE_KEY", "only the second column may be COMPOSITE KEY, next to the time", word=word
+            )
+        if keyed and not taken and not columns and column.type_name != "TIMESTAMP":
+            raise reader.error(
+                "FIRST_COLUMN_NOT_TIME", f"the first column, {column.name}, must be a TIMESTAMP", word=word
+            )
+        columns.append(column)
+
+    reader.list_of(one)
+    return tuple(columns)
+
+
+def create_table(reader: Reader, *, stable: bool) -> CreateTable | CreateSubtables:
+    """Read what follows ``CREATE TABLE`` or ``CREATE STABLE``."""
+    if_not_exists = reader.if_not_exists()
+    name = reader.table_name()
+    if _sees_catalog(reader) and not stable:
+        reader.expect("USING", "TABLE")
+        return _cataloged(reader, name, if_not_exists=if_not_exists)
+    if reader.sees("USING") and not stable:
+        return _subtables(reader, name, if_not_exists=if_not_exists)
+    if reader.accept("LOCATION"):
+        return _located(reader, name, if_not_exists=if_not_exists)
+    # eKuiper's tables are streams of events: no row replaces another one.
+    keyed = stable or reader.dialect != "ekuiper"
+    columns = _columns(reader, keyed=keyed)
+    tags = _columns(reader, columns) if reader.accept("TAGS") else ()
+    if stable and not tags:
+        raise reader.unexpected("TAGS (a super table has tags)")
+    for option in _TABLE_OPTIONS:
+        if reader.sees(option):
+            raise reader.unsupported(f"the table option {option}")
+    return CreateTable(name, columns, tags, if_not_exists, keyed=keyed or bool(tags))
+
+
+def read_location(reader: Reader) -> Location:
+    """Take the location of a Delta table; raises StatementError BAD_LOCATION for an empty one."""
+    word = reader.peek()
+    location = reader.string("the location of a Delta table in quotes")
+    if not location.strip():
+        raise reader.error("BAD_LOCATION", "the location is empty", word=word)
+    return Location(location, reader.place(word))
+
+
+def _located(reader: Reader, name: TableName, *, if_not_exists: bool) -> CreateTable:
+    """Take what follows ``LOCATION``."""
+    location = read_location(reader)
+    return _timed(reader, CreateTable(name, (), (), if_not_exists, location))
+
+
+def _cataloged(reader: Reader, name: TableName, *, if_not_exists: bool) -> CreateTable:
+    """Take what follows ``USING TABLE``."""
+    catalog_name = reader.catalog_name()
+    return _timed(reader, CreateTable(name, (), (), if_not_exists, catalog_name=catalog_name))
+
+
+def _timed(reader: Reader, statement: CreateTable) -> CreateTable:
+    """Take ``[TIMESTAMP BY column [unit]]`` of a table that is there."""
+    return replace(statement, time=_time_by(reader)) if reader.accept("TIMESTAMP", "BY") else statement
+
+
+def _sees_catalog(reader: Reader) -> bool:
+    """Tell whether ``USING TABLE name`` follows, and no super table that is called ``table``."""
+    behind = reader.peek(2)
+    is_super_table = (
+        behind.is_symbol("(")
+        or behind.is_symbol(".")
+        or (behind.is_word("TAGS") and reader.peek(3).is_symbol("("))
+    )
+    return reader.sees("USING", "TABLE") and not is_super_table
+
+
+def _time_by(reader: Reader) -> TimeBy:
+    """Take what stands behind ``TIMESTAMP BY``."""
+    first, word = reader.at, reader.peek()
+    expression = _time_expression(reader) if reader.sees_symbol("(") else None
+    path = _path(reader) if expression is None else ()
+    unit = next((unit for unit in TIME_UNITS if reader.accept(unit)), None)
+    form = _format(reader) if unit is None and reader.accept("FORMAT") else None
+    if expression is not None and form is not None:
+        raise reader.error(
+            "SYNTAX", "FORMAT reads a column", word=word, hint="(to_timestamp(expression, 'yyyy-mm-dd'))"
+        )
+    written = reader.fragment(first, reader.at).sql
+    name = reader.column_name() if reader.accept("AS") else None
+    return TimeBy(path, expression, unit, form, name, written, reader.place(word))
+
+
+def _path(reader: Reader) -> tuple[str, ...]:
+    """Take a column's name, and those of fields that lead into a struct."""
+    path = [reader.identifier("a column's name, or an expression in brackets")[0]]
+    while reader.accept_symbol("."):
+        path.append(reader.identifier("a field's name")[0])
+    return tuple(path)
+
+
+def _time_expression(reader: Reader) -> Fragment:
+    if reader.dialect == "ekuiper":
+        raise reader.unsupported(
+            "TIMESTAMP BY (expression) in eKuiper's dialect", hint="write the statement in TDengine's"
+        )
+    return check_row_expression(reader.in_brackets("an expression"), "TIMESTAMP BY")
+
+
+def _format(reader: Reader) -> str:
+    """Take ``ISO8601``, or a format of TO_TIMESTAMP that names a date without doubt."""
+    if reader.accept(ISO8601):
+        return ISO8601
+    word = reader.peek()
+    form = reader.string(f"{ISO8601}, or a format such as 'yyyy-mm-dd hh24:mi:ss'")
+    reason = unclear(form)
+    if reason:
+        raise reader.error("TIME_FORMAT", reason, word=word, hint=f"'yyyy-mm-dd hh24:mi:ss.ms', {ISO8601}")
+    return form
+
+
+def _using(reader: Reader, name: TableName) -> SubtableSpec:
+    """Take ``USING stable [(tag, …)] TAGS (value, …)`` of a subtable."""
+    reader.expect("USING")
+    stable = reader.table_name("a super table's name")
+    names = reader.distinct_names("a tag's name") if reader.sees_symbol("(") else ()
+    reader.expect("TAGS")
+    word = reader.peek()
+    values = tuple(reader.list_of(reader.value))
+    if names and len(names) != len(values):
+        raise reader.error(
+            "VALUE_COUNT", f"{len(names)} tags are named, {len(values)} values given", word=word
+        )
+    return SubtableSpec(name, stable, names, values)
+
+
+def _subtables(reader: Reader, name: TableName, *, if_not_exists: bool) -> CreateSubtables:
+    specs = [_using(reader, name)]
+    while not reader.done:
+        # TDengine repeats IF NOT EXISTS before each name; it holds for all of them here.
+        if_not_exists = reader.if_not_exists() or if_not_exists
+        specs.append(_using(reader, reader.table_name("a subtable's name")))
+    return CreateSubtables(tuple(specs), if_not_exists)
+
+
+def drop_table(reader: Reader) -> DropTable:
+    """Read what follows ``DROP TABLE`` or ``DROP STABLE``."""
+    if_exists = reader.if_exists()
+    name = reader.table_name()
+    if reader.sees_symbol(","):
+        raise reader.unsupported("dropping several tables in one statement", hint="one DROP TABLE for each")
+    return DropTable(name, if_exists)
+
+
+def alter_table(reader: Reader) -> AddColumn | SetTag:
+    """Read what follows ``ALTER TABLE`` or ``ALTER STABLE``."""
+    table = reader.table_name()
+    if reader.accept("ADD"):
+        is_tag = reader.accept("TAG")
+        if not is_tag:
+            reader.expect("COLUMN")
+        return AddColumn(table, _added_column(reader), is_tag)
+    if reader.accept("SET", "TAG"):
+        return SetTag(table, _tag_values(reader))
+    if reader.peek().kind is Kind.WORD and reader.peek().text.upper() in ("DROP", "MODIFY", "RENAME", "SET"):
+        raise reader.unsupported(f"ALTER TABLE … {reader.peek().text.upper()}")
+    raise reader.unexpected("ADD COLUMN, ADD TAG or SET TAG", ("ADD", "SET"))
+
+
+def _added_column(reader: Reader) -> ColumnDefinition:
+    word = reader.peek()
+    column = _column(reader)
+    if column.composite_key:
+        raise reader.error("COMPOSITE_KEY", "a key is fixed when the table is made", word=word)
+    return column
+
+
+def _tag_values(reader: Reader) -> tuple[tuple[str, Value], ...]:
+    tags: list[tuple[str, Value]] = []
+    taken: set[str] = set()
+    while True:
+        word = reader.peek()
+        name = reader.column_name("a tag's name")
+        reader.refuse_duplicate(name, taken, word)
+        reader.expect_symbol("=")
+        tags.append((name, reader.value()))
+        if not reader.accept_symbol(","):
+            return tuple(tags)
+
+
+def describe(reader: Reader) -> Describe:
+    """Read what follows ``DESCRIBE`` or ``DESC``."""
+    return Describe(reader.table_name())
+
+
+_SHOWN = ("DATABASES", "TABLES", "STABLES", "STREAMS")
+
+
+def show(reader: Reader) -> Statement:
+    """Read what follows ``SHOW``."""
+    database = None
+    if reader.peek(1).is_symbol("."):
+        database = reader.database_name()
+        reader.expect_symbol(".")
+    if database is None and reader.accept("DATABASES"):
+        return ShowDatabases()
+    for stables, word in ((False, "TABLES"), (True, "STABLES")):
+        if reader.accept(word):
+            return ShowTables(database, stables)
+    if reader.accept("STREAMS"):
+        if reader.sees("LIKE"):
+            raise reader.unsupported(
+                "SHOW STREAMS LIKE", hint="SELECT … FROM information_schema.ins_streams WHERE …"
+            )
+        return ShowStreams(database)
+    if database is None and (reader.accept("SNODES") or reader.accept("SNODE")):
+        return ShowSnodes()
+    if error := foreign_show(reader):
+        raise error
+    raise reader.unexpected("DATABASES, TABLES, STABLES or STREAMS", _SHOWN)
+
+
+# --- rows ----------------------------------------------------------------------------------------
+
+
+def insert(reader: Reader) -> Insert | InsertQuery:
+    """Read what follows ``INSERT INTO``."""
+    table = reader.table_name()
+    using = _using(reader, table) if reader.sees("USING") else None
+    columns = reader.distinct_names("a column's name") if reader.sees_symbol("(") else ()
+    if using is None and (reader.sees("SELECT") or reader.sees("WITH")):
+        return InsertQuery(table, columns, check_query(reader.rest("a query")))
+    targets = [_target(reader, table, using, columns)]
+    while not reader.done:
+        reader.accept_symbol(",")
+        targets.append(_target(reader, reader.table_name()))
+    return Insert(tuple(targets))
+
+
+def _target(
+    reader: Reader, table: TableName, using: SubtableSpec | None = None, columns: tuple[str, ...] = ()
+) -> InsertTarget:
+    # The column list may stand before or behind USING.
+    if using is None and reader.sees_symbol("("):
+        columns = reader.distinct_names("a column's name")
+    if using is None and reader.sees("USING"):
+        using = _using(reader, table)
+    if not columns and reader.sees_symbol("("):
+        columns = reader.distinct_names("a column's name")
+    if reader.sees("FILE"):
+        raise reader.unsupported("INSERT … FILE")
+    reader.expect("VALUES")
+    return InsertTarget(table, using, columns, _rows(reader, len(columns)))
+
+
+def _rows(reader: Reader, width: int) -> tuple[tuple[Value, ...], ...]:
+    rows: list[tuple[Value, ...]] = []
+    while not rows or reader.sees_symbol("(") or (reader.sees_symbol(",") and reader.peek(1).is_symbol("(")):
+        reader.accept_symbol(",")
+        word = reader.peek()
+        row = tuple(reader.list_of(reader.value))
+        width = width or len(row)
+        if len(row) != width:
+            raise reader.error("VALUE_COUNT", f"the row has {len(row)} values, {width} are wanted", word=word)
+        rows.append(row)
+    return tuple(rows)
+
+
+def update(reader: Reader) -> Update:
+    """Read what follows ``UPDATE``."""
+    table = reader.table_name()
+    reader.expect("SET")
+    assignments: list[tuple[str, Fragment]] = []
+    taken: set[str] = set()
+    while True:
+        word = reader.peek()
+        name = reader.column_name()
+        reader.refuse_duplicate(name, taken, word)
+        reader.expect_symbol("=")
+        value = reader.until(lambda: reader.sees_symbol(",") or reader.sees("WHERE"), "an expression")
+        assignments.append((name, check_expression(value, "UPDATE … SET")))
+        if not reader.accept_symbol(","):
+            return Update(table, tuple(assignments), _where(reader, "UPDATE … WHERE"))
+
+
+def delete(reader: Reader) -> Delete:
+    """Read what follows ``DELETE FROM``."""
+    return Delete(reader.table_name(), _where(reader, "DELETE … WHERE"))
+
+
+def _where(reader: Reader, clause: str) -> Fragment | None:
+    if reader.accept("WHERE"):
+        return check_expression(reader.rest("a condition"), clause)
+    return None

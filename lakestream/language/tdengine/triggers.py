@@ -1,0 +1,255 @@
+"""Readers of CREATE STREAM's triggers, with the documented bounds of each kind."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from lakestream.language.common.words import Kind
+from lakestream.language.expressions.checks import check_row_expression
+from lakestream.language.expressions.intervals import check_offset, check_positive, check_step
+from lakestream.language.model import (
+    MICROS,
+    CountTrigger,
+    Duration,
+    EventTrigger,
+    IntervalTrigger,
+    PeriodTrigger,
+    SessionTrigger,
+    SlidingTrigger,
+    StateTrigger,
+    Trigger,
+)
+
+if TYPE_CHECKING:
+    from lakestream.errors import NotSupportedError
+    from lakestream.language.common.reader import Reader
+    from lakestream.language.common.words import Word
+    from lakestream.language.model import Fragment
+
+_DAY = MICROS["d"]
+_PERIOD_UNITS = "asmhdwny"
+_OFFSET_UNITS = "asmhd"
+_PERIOD_BOUNDS = (10 * MICROS["a"], 3650 * _DAY)
+_MAX_COUNT = 2**31 - 1
+
+
+@dataclass
+class ReadTrigger:
+    """A trigger as read: its kind, and its value unless that kind is not built."""
+
+    name: str
+    word: Word
+    value: Trigger | None = None
+    unbuilt: list[NotSupportedError] = field(default_factory=list)
+    count_step: int = 0
+    classic: bool = False
+
+    @property
+    def is_window(self) -> bool:
+        """True for the kinds that open and close windows."""
+        return self.name not in ("SLIDING", "PERIOD")
+
+
+def read_trigger(reader: Reader, *, classic: bool = False) -> ReadTrigger:
+    """Take a trigger, or a window clause as the ``classic`` syntax writes it.
+
+    Raises StatementError(UNKNOWN_TRIGGER) with a hint for an unknown word.
+    """
+    word = reader.peek()
+    name = word.text.upper() if word.kind is Kind.WORD else ""
+    if name not in TRIGGERS:
+        error = reader.unexpected("a trigger", TRIGGERS)
+        if word.kind is Kind.WORD:
+            error.code = "UNKNOWN_TRIGGER"
+        error.hint = error.hint or f"one of {', '.join(TRIGGERS)}"
+        raise error
+    reader.take()
+    trigger = ReadTrigger(name, word, classic=classic)
+    if classic and name == "EVENT_WINDOW":
+        _bare_event_window(reader, trigger)
+        return trigger
+    reader.expect_symbol("(")
+    TRIGGERS[name](reader, trigger)
+    return trigger
+
+
+def _durations(reader: Reader, clause: str) -> tuple[Duration, Duration, Word, Word | None]:
+    """Take ``length[, offset])``: the first positive."""
+    length, word = reader.duration(clause)
+    check_positive(length, clause, reader.place(word))
+    offset, offset_word = Duration(0, "s"), None
+    if reader.accept_symbol(","):
+        offset, offset_word = reader.duration(f"the offset of {clause}")
+    reader.expect_symbol(")")
+    return length, offset, word, offset_word
+
+
+def _interval(reader: Reader, trigger: ReadTrigger) -> None:
+    length, offset, word, offset_word = _durations(reader, "INTERVAL")
+    step, shift, step_word, shift_word = length, offset, word, None
+    if reader.accept("SLIDING"):
+        reader.expect_symbol("(")
+        step, shift, step_word, shift_word = _durations(reader, "SLIDING")
+    elif not trigger.classic:
+        raise reader.unexpected("SLIDING(step) behind INTERVAL(…)", ("SLIDING",))
+    if shift_word is not None:
+        if offset_word is not None and offset != shift:
+            raise reader.error("BAD_OFFSET", "INTERVAL and SLIDING name different offsets", word=shift_word)
+        offset, offset_word = shift, shift_word
+    check_step(length, step, reader.place(step_word))
+    check_offset(length, step, offset, reader.place(offset_word or word))
+    trigger.value = IntervalTrigger(length, offset, step)
+
+
+def _sliding(reader: Reader, trigger: ReadTrigger) -> None:
+    step, offset, word, offset_word = _durations(reader, "SLIDING")
+    if step.months:
+        raise reader.error(
+            "BAD_DURATION", f"SLIDING({step}) counts months", word=word, hint="at most weeks (w)"
+        )
+    _check_day_offset(reader, "SLIDING", offset, offset_word)
+    if reader.sees("INTERVAL"):
+        raise reader.error("SYNTAX", "INTERVAL stands before SLIDING", hint="INTERVAL(length) SLIDING(step)")
+    trigger.value = SlidingTrigger(step, offset)
+
+
+def _check_day_offset(reader: Reader, clause: str, offset: Duration, word: Word | None) -> None:
+    if word is None:
+        return
+    if offset.unit in "ny" or offset.micros >= _DAY:
+        raise reader.error("BAD_OFFSET", f"the offset {offset} of {clause} is not below one day", word=word)
+    reader.refuse_unit(f"the offset of {clause}", offset, _OFFSET_UNITS, word, code="BAD_OFFSET")
+
+
+def _period(reader: Reader, trigger: ReadTrigger) -> None:
+    period, offset, word, offset_word = _durations(reader, "PERIOD")
+    reader.refuse_unit("PERIOD", period, _PERIOD_UNITS, word)
+    shortest, longest = _PERIOD_BOUNDS
+    if not period.months and not shortest <= period.micros <= longest:
+        raise reader.error(
+            "BAD_DURATION", f"PERIOD({period}) is out of range", word=word, hint="between 10a and 3650d"
+        )
+    _check_day_offset(reader, "PERIOD", offset, offset_word)
+    trigger.value = PeriodTrigger(period, offset)
+
+
+def _session(reader: Reader, trigger: ReadTrigger) -> None:
+    column = reader.column_name("the time column of SESSION")
+    reader.expect_symbol(",")
+    gap, word = reader.duration("SESSION")
+    check_positive(gap, "SESSION", reader.place(word))
+    _refuse_months(reader, gap, "SESSION", word)
+    reader.expect_symbol(")")
+    trigger.value = SessionTrigger(column, gap)
+
+
+def _refuse_months(reader: Reader, duration: Duration, clause: str, word: Word) -> None:
+    if duration.months:
+        raise reader.error(
+            "BAD_DURATION", f"{clause}({duration}) counts months", word=word, hint="at most weeks (w)"
+        )
+
+
+def _state_window(reader: Reader, trigger: ReadTrigger) -> None:
+    state = reader.until(lambda: reader.sees_symbol(")") or reader.sees_symbol(","), "the state column")
+    if reader.sees_symbol(","):
+        raise reader.unsupported(
+            "STATE_WINDOW of several columns, or with EXTEND",
+            hint="one expression, such as concat(a, ':', b)",
+        )
+    check_row_expression(state, "STATE_WINDOW")
+    reader.expect_symbol(")")
+    trigger.value = StateTrigger(state, _true_for(reader))
+
+
+def _event_window(reader: Reader, trigger: ReadTrigger) -> None:
+    reader.expect("START", "WITH")
+    start = reader.until(lambda: reader.sees("END", "WITH") or reader.sees_symbol(")"), "a condition")
+    check_row_expression(start, "EVENT_WINDOW")
+    reader.expect("END", "WITH")
+    end = reader.until(lambda: reader.sees_symbol(")"), "a condition")
+    check_row_expression(end, "EVENT_WINDOW")
+    reader.expect_symbol(")")
+    trigger.value = EventTrigger(start, end, _true_for(reader))
+
+
+def _bare_event_window(reader: Reader, trigger: ReadTrigger) -> None:
+    """Take the classic ``START WITH … END WITH …``, which stands without brackets."""
+    if reader.sees_symbol("("):
+        reader.take()
+        _event_window(reader, trigger)
+        return
+    reader.expect("START", "WITH")
+    start = reader.until(lambda: reader.sees("END", "WITH"), "a condition")
+    check_row_expression(start, "EVENT_WINDOW")
+    reader.expect("END", "WITH")
+    end = reader.until(lambda: reader.sees("TRUE_FOR") or reader.sees("NOTIFY"), "a condition")
+    check_row_expression(end, "EVENT_WINDOW")
+    trigger.value = EventTrigger(start, end, _true_for(reader))
+
+
+def _true_for(reader: Reader) -> Duration | None:
+    if not reader.accept("TRUE_FOR"):
+        return None
+    reader.expect_symbol("(")
+    if reader.sees("COUNT"):
+        raise reader.unsupported("TRUE_FOR with COUNT", hint="TRUE_FOR(duration)")
+    duration, word = reader.duration("TRUE_FOR")
+    _refuse_months(reader, duration, "TRUE_FOR", word)
+    reader.expect_symbol(")")
+    return duration
+
+
+def _count_window(reader: Reader, trigger: ReadTrigger) -> None:
+    count = _count(reader, "COUNT_WINDOW")
+    step = count
+    if reader.sees_symbol(",") and reader.peek(1).kind is Kind.NUMBER:
+        reader.take()
+        word = reader.peek()
+        step = _count(reader, "the step of COUNT_WINDOW")
+        if step > count:
+            raise reader.error(
+                "BAD_COUNT", f"COUNT_WINDOW({count}, {step}): the step is beyond the count", word=word
+            )
+    trigger.count_step = step
+    trigger.value = CountTrigger(count, step, _counted_columns(reader))
+    reader.expect_symbol(")")
+
+
+def _counted_columns(reader: Reader) -> tuple[Fragment, ...]:
+    """Take ``[, column …]``, no column twice."""
+    columns: list[Fragment] = []
+    taken: set[str] = set()
+    while reader.accept_symbol(","):
+        word = reader.peek()
+        name = reader.column_name("a column of COUNT_WINDOW")
+        reader.refuse_duplicate(name, taken, word)
+        columns.append(reader.source.fragment(word.start, word.end))
+    return tuple(columns)
+
+
+def _count(reader: Reader, clause: str) -> int:
+    word = reader.peek()
+    if word.kind is not Kind.NUMBER or not word.text.isdigit():
+        raise reader.unexpected(f"a number of rows in {clause}")
+    reader.take()
+    # Ten digits hold every number allowed; int() of a huge text would be slow.
+    number = int(word.text) if len(word.text) <= 10 else _MAX_COUNT + 1
+    if not 1 <= number <= _MAX_COUNT:
+        raise reader.error(
+            "BAD_COUNT", f"{clause} is out of range", word=word, hint=f"between 1 and {_MAX_COUNT}"
+        )
+    return number
+
+
+TRIGGERS = {
+    "INTERVAL": _interval,
+    "SLIDING": _sliding,
+    "PERIOD": _period,
+    "SESSION": _session,
+    "STATE_WINDOW": _state_window,
+    "EVENT_WINDOW": _event_window,
+    "COUNT_WINDOW": _count_window,
+}
+"""The triggers of CREATE STREAM and their readers."""

@@ -1,0 +1,1 @@
+"""What statements do on a lake, beside the ticks: tables, queries, VERIFY, EXPLAIN, maintenance."""

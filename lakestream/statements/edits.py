@@ -1,0 +1,457 @@
+"""Statements on tables: making, filling, changing and describing them. No Spark, no JVM."""
+
+from __future__ import annotations
+
+from datetime import date, datetime
+from typing import TYPE_CHECKING, Any
+from zoneinfo import ZoneInfo
+
+from sqlglot import exp
+
+from lakestream.compute.functions import duration_micros
+from lakestream.engine.base.names import TBNAME, Names, has_subtables, visible_columns
+from lakestream.engine.base.result import Result
+from lakestream.engine.reading.frames import fitted
+from lakestream.errors import LakestreamError, NotSupportedError, Place, StatementError, did_you_mean
+from lakestream.language.common.dialect import DURATION_FUNCTION, NAME
+from lakestream.language.expressions.parsing import parse_expression, place_in
+from lakestream.language.iotdb.paths import ROOT
+from lakestream.storage.catalog import Column, SubtableInfo
+from lakestream.storage.delta import (
+    Written,
+    delete_where,
+    identifier,
+    insert_rows,
+    text_literal,
+    update_where,
+)
+from lakestream.storage.reading import timestamp_literal
+from lakestream.storage.types import shown_type, spark_type
+from lakestream.storage.values import convert, parse_time, rows_of_values, sql_literal
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    import pyarrow as pa
+
+    from lakestream.language import model
+    from lakestream.language.model import Fragment, TableName
+    from lakestream.storage.catalog import Catalog, TableInfo
+
+_COMPARISONS = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.NullSafeEQ)
+
+
+class Editor:
+    """Runs the statements on tables of one lake; ``now_us`` is what NOW stands for."""
+
+    def __init__(self, catalog: Catalog, zone: str, now_us: int) -> None:
+        self.catalog = catalog
+        self.zone = zone
+        self.now_us = now_us
+
+    # --- making tables ---
+
+    def create_table(self, statement: model.CreateTable, database: str) -> Result:
+        """CREATE TABLE and CREATE STABLE: the first column is the event time, unless the table has no key."""
+        columns = [_column(definition) for definition in statement.columns]
+        if not statement.keyed:
+            return self._create_keyless(statement, database, columns)
+        if columns[0].type != "timestamp":
+            raise StatementError(
+                "FIRST_COLUMN_NOT_TIME",
+                f"the first column, {columns[0].name}, is a {columns[0].type}: it must be a TIMESTAMP",
+                hint="the first column is the event time and part of the key",
+            )
+        key = [columns[0].name, *(column.name for column in columns if column.composite_key)]
+        kind = "stable" if statement.tags else "table"
+        if statement.tags:
+            columns.append(Column(TBNAME, "string"))
+            columns += [_column(tag, is_tag=True) for tag in statement.tags]
+            key.insert(0, TBNAME)
+        self.catalog.create_table(
+            database,
+            statement.name.name,
+            columns,
+            kind="stable" if kind == "stable" else "table",
+            time_column=columns[0].name,
+            key=key,
+            if_not_exists=statement.if_not_exists,
+        )
+        return Result(message=f"created {kind} {database}.{statement.name.name}")
+
+    def _create_keyless(self, statement: model.CreateTable, database: str, columns: list[Column]) -> Result:
+        """Make a table in which every row is one of its own; its first timestamp, if any, is its time."""
+        time = next((column.name for column in columns if column.type == "timestamp"), "")
+        self.catalog.create_table(
+            database,
+            statement.name.name,
+            columns,
+            time_column=time,
+            if_not_exists=statement.if_not_exists,
+        )
+        return Result(message=f"created table {database}.{statement.name.name}")
+
+    def create_subtables(self, statement: model.CreateSubtables, database: str) -> Result:
+        """CREATE TABLE sub USING stable TAGS (…), one or several."""
+        found = [self._subtable(spec, spec.name.database or database) for spec in statement.subtables]
+        for where in dict.fromkeys(db for db, _ in found):
+            subtables = [subtable for db, subtable in found if db == where]
+            self.catalog.create_subtables(where, subtables, if_not_exists=statement.if_not_exists)
+        return Result(message=f"created {len(found)} subtable{'s' if len(found) > 1 else ''}")
+
+    def _subtable(self, spec: model.SubtableSpec, database: str) -> tuple[str, SubtableInfo]:
+        stable = self.catalog.table(spec.stable.database or database, spec.stable.name)
+        names = spec.tag_names or tuple(tag.name for tag in stable.tags)
+        if len(names) != len(spec.tag_values):
+            raise StatementError(
+                "VALUE_COUNT",
+                f"{stable.name} takes {len(names)} tag values, not {len(spec.tag_values)}",
+                hint=f"tags: {', '.join(names)}",
+            )
+        given = {
+            name: self._converted(value, stable.column(name))
+            for name, value in zip(names, spec.tag_values, strict=True)
+        }
+        tags = {tag.name: given.get(tag.name) for tag in stable.tags}
+        return database, SubtableInfo(spec.name.name, stable.name, tags)
+
+    def _converted(self, value: model.Value, column: Column) -> Any:  # noqa: ANN401
+        return convert(value, column, now_us=self.now_us, zone=self.zone)
+
+    def add_column(self, statement: model.AddColumn, database: str) -> Result:
+        """ALTER TABLE … ADD COLUMN | TAG."""
+        column = _column(statement.column, is_tag=statement.is_tag)
+        self.catalog.add_column(database, statement.table.name, column)
+        return Result(message=f"added {column.name} to {database}.{statement.table.name}")
+
+    def set_tag(self, statement: model.SetTag, database: str) -> Result:
+        """ALTER TABLE sub SET TAG …."""
+        stable, name = self.stable_of(database, statement.table.name)
+        values: dict[str, Any] = {}
+        literals: dict[str, str] = {}
+        for tag, value in statement.tags:
+            column = stable.column(tag)
+            values[tag] = self._converted(value, column)
+            literals[tag] = sql_literal(values[tag], column)
+        self.catalog.set_tag(database, name, values, literals)
+        return Result(message=f"changed tags of {database}.{name}")
+
+    def stable_of(self, database: str, name: str) -> tuple[TableInfo, str]:
+        """Return the super table of a subtable; StatementError TABLE_NOT_FOUND when it is none."""
+        subtable = self.catalog.subtable(database, name)
+        if subtable is None:
+            raise StatementError("TABLE_NOT_FOUND", f"there is no subtable {database}.{name}")
+        return self.catalog.table(database, subtable.stable), subtable.name
+
+    def drop_table(self, statement: model.DropTable, database: str) -> Result:
+        """DROP TABLE, of a subtable too."""
+        name = statement.name.name
+        if self.catalog.find_table(database, name) is None and self.catalog.drop_subtable(database, name):
+            return Result(message=f"dropped subtable {database}.{name}")
+        dropped = self.catalog.drop_table(database, name, if_exists=statement.if_exists)
+        return Result(message=f"dropped table {database}.{name}" if dropped else "there was no such table")
+
+    # --- rows ---
+
+    def insert(self, statement: model.Insert, database: str) -> Result:
+        """INSERT INTO …: the rows of all targets of one table are one commit."""
+        parts: dict[str, tuple[TableInfo, list[pa.Table]]] = {}
+        for target in statement.targets:
+            info, rows = self._target_rows(target, target.table.database or database)
+            parts.setdefault(info.path, (info, []))[1].append(rows)
+        count = 0
+        for info, tables in parts.values():
+            rows = _stacked(tables)
+            self._insert(info, rows)
+            count += rows.num_rows
+        return Result(message=f"inserted {count} row{'s' if count != 1 else ''}")
+
+    def _target_rows(self, target: model.InsertTarget, database: str) -> tuple[TableInfo, pa.Table]:
+        name = target.table.name
+        info = self.catalog.find_table(database, name)
+        constants: Mapping[str, Any] | None = None
+        if info is None:
+            subtable = self.catalog.subtable(database, name)
+            if subtable is None:
+                subtable = self._made_for(target, database)
+            info = self.catalog.table(database, subtable.stable)
+            constants = {TBNAME: subtable.name, **subtable.tags}
+        self._refuse_unwritable(info)
+        try:
+            rows = rows_of_values(
+                info, target.columns, target.rows, now_us=self.now_us, zone=self.zone, constants=constants
+            )
+        except LakestreamError as error:
+            raise error.at(Place(target.table.line, target.table.column, len(name))) from None
+        return info, self._with_tags(info, rows) if constants is None else rows
+
+    def _made_for(self, target: model.InsertTarget, database: str) -> SubtableInfo:
+        if target.using is None:
+            Names(self.catalog, database).find(database, target.table.name)  # raises TABLE_NOT_FOUND
+            raise AssertionError
+        _, subtable = self._subtable(target.using, database)
+        self.catalog.create_subtables(database, [subtable])
+        return subtable
+
+    def _refuse_unwritable(self, info: TableInfo) -> None:
+        _refuse_read_time(info)
+        if info.writer is not None and info.kind == "output":
+            raise StatementError(
+                "TABLE_IS_OUTPUT",
+                f"{info.database}.{info.name} is written by a stream",
+                hint="insert into another table, or drop the stream and write into a table of your own",
+            )
+
+    def _with_tags(self, info: TableInfo, rows: pa.Table) -> pa.Table:
+        """Give rows of a super table the registered tags of their subtables where they have none."""
+        import pyarrow as pa
+
+        if info.kind != "stable" or TBNAME not in rows.column_names:
+            return rows
+        missing = [tag for tag in info.tags if tag.name not in rows.column_names]
+        if not missing:
+            return rows
+        names = rows[TBNAME].to_pylist()
+        known = {name: self.catalog.subtable(info.database, name) for name in set(names)}
+        schema = self.catalog.handles.open(info.path).schema
+        for tag in missing:
+            values = [sub.tags.get(tag.name) if (sub := known[name]) else None for name in names]
+            rows = rows.append_column(tag.name, pa.array(values, schema.field(tag.name).type))
+        return rows
+
+    def insert_arrow(self, info: TableInfo, rows: pa.Table) -> int:
+        """Insert Arrow rows by key in one commit and return its version."""
+        self._refuse_unwritable(info)
+        return self._insert(info, self._with_tags(info, rows))
+
+    def insert_frame(self, info: TableInfo, rows: pa.Table) -> int:
+        """Insert the rows of a user's frame by key in one commit; columns that it lacks are NULL."""
+        self._refuse_unwritable(info)
+        schema = self.catalog.handles.latest(info.path).schema
+        return self.insert_arrow(info, fitted(info, rows, schema, self.zone))
+
+    def _insert(self, info: TableInfo, rows: pa.Table) -> int:
+        # The triggers of the tree hear of all points that a row names, not of those alone that it changes.
+        written = Written(rows, row_by_row=False) if info.database == ROOT else None
+        return insert_rows(info, rows, tables=self.catalog.handles, written=written)
+
+    def insert_dicts(self, info: TableInfo, rows: Sequence[Mapping[str, Any]]) -> int:
+        """Insert rows given as mappings by key in one commit; columns that a row lacks are NULL."""
+        columns = list(dict.fromkeys(name for row in rows for name in row))
+        values = [tuple(_written(row.get(name)) for name in columns) for row in rows]
+        converted = rows_of_values(info, columns, values, now_us=self.now_us, zone=self.zone)
+        return self.insert_arrow(info, converted)
+
+    def delete(self, statement: model.Delete, database: str) -> Result:
+        """DELETE FROM … WHERE …: one commit."""
+        info, only = self._find(statement.table, database)
+        _refuse_read_time(info)
+        count = delete_where(
+            self.catalog.handles.latest(info.path), self._predicate(statement.where, info, only)
+        )
+        return Result(message=f"deleted {count} row{'s' if count != 1 else ''}")
+
+    def update(self, statement: model.Update, database: str) -> Result:
+        """UPDATE … SET … WHERE …: one commit."""
+        info, only = self._find(statement.table, database)
+        _refuse_read_time(info)
+        assignments = {
+            info.column(name).name: self._assigned(fragment, info, info.column(name))
+            for name, fragment in statement.assignments
+        }
+        table = self.catalog.handles.latest(info.path)
+        count = update_where(table, assignments, self._predicate(statement.where, info, only))
+        return Result(message=f"updated {count} row{'s' if count != 1 else ''}")
+
+    def _find(self, name: TableName, database: str) -> tuple[TableInfo, str | None]:
+        try:
+            return Names(self.catalog, database).find(name.database or database, name.name)
+        except LakestreamError as error:
+            raise error.at(Place(name.line, name.column, len(name.name))) from None
+
+    def _predicate(self, where: Fragment | None, info: TableInfo, only: str | None) -> str | None:
+        parts = [] if only is None else [f"{identifier(TBNAME)} = {text_literal(only)}"]
+        if where is not None:
+            condition = self._expression(where, info)
+            # To delta-rs a condition that comes to NULL before there is a row holds for every row.
+            parts.append(f"coalesce({condition}, false)" if _makes_null(where) else f"({condition})")
+        return " AND ".join(parts) or None
+
+    def _assigned(self, fragment: Fragment, info: TableInfo, column: Column) -> str:
+        node = parse_expression(fragment)
+        if isinstance(node, exp.Literal):
+            value = node.name if node.is_string else _number(node)
+            return sql_literal(self._converted(value, column), column)
+        return self._expression(fragment, info)
+
+    def _expression(self, fragment: Fragment, info: TableInfo) -> str:
+        """Return an expression in delta-rs's SQL: columns quoted, texts beside times made times."""
+        shown = {name.lower(): name for name in visible_columns(info)}
+
+        def resolve(node: exp.Expr) -> exp.Expr:
+            moment = self._moment(node)
+            if moment is not None:
+                return exp.Var(this=timestamp_literal(moment))
+            _refuse_function(fragment, node, info)
+            if isinstance(node, exp.Column):
+                name = node.name.lower()
+                if name not in shown:
+                    raise StatementError(
+                        "COLUMN_NOT_FOUND",
+                        f"{info.database}.{info.name} has no column {node.name}",
+                        hint=did_you_mean(node.name, shown.values()),
+                        place=place_in(fragment, node),
+                    )
+                return exp.Var(this=identifier(shown[name]))
+            if isinstance(node, exp.Literal) and node.is_string and _beside_time(node, info):
+                column = info.column(info.time_column)
+                return exp.Var(this=sql_literal(self._converted(node.name, column), column))
+            return node
+
+        return parse_expression(fragment).transform(resolve).transform(_in_brackets).sql("postgres")
+
+    def _moment(self, node: exp.Expr) -> int | None:
+        """Return the instant that NOW or TODAY is, or lies a duration from it (µs since 1970 UTC)."""
+        node = node.unnest()
+        name = node.meta.get(NAME)
+        if name == "now":
+            return self.now_us
+        if name == "today":
+            day = datetime.fromtimestamp(self.now_us // 1_000_000, ZoneInfo(self.zone)).date()
+            return parse_time(day.isoformat(), zone=self.zone)
+        if not isinstance(node, (exp.Add, exp.Sub)) or (base := self._moment(node.left)) is None:
+            return None
+        length = node.right.unnest()
+        if not isinstance(length, exp.Anonymous) or length.name != DURATION_FUNCTION:
+            return None
+        micros = duration_micros(length)
+        return base + (micros if isinstance(node, exp.Add) else -micros)
+
+    # --- looking ---
+
+    def describe(self, statement: model.Describe, database: str) -> Result:
+        """DESCRIBE: column, type, note, comment; provenance is not shown. A message where others made it."""
+        info, _ = self._find(statement.table, database)
+        rows = [
+            (column.name, shown_type(column.type), _note(column, info), column.comment or "")
+            for column in info.columns
+            if column.name not in info.hidden
+        ]
+        return Result(("field", "type", "note", "comment"), rows, message=_origin(info))
+
+    def show_tables(self, statement: model.ShowTables, database: str) -> Result:
+        """SHOW TABLES (ordinary ones, outputs and subtables) and SHOW STABLES."""
+        self.catalog.require_database(database)
+        infos = self.catalog.tables(database)
+        if statement.stables:
+            return Result(("stable_name",), [(info.name,) for info in infos if has_subtables(info)])
+        stables = {info.name for info in infos if has_subtables(info)}
+        names = self.catalog.table_names(database)
+        rows: list[tuple[str, str | None]] = [(name, None) for name in names if name not in stables]
+        for info in infos:
+            if has_subtables(info):
+                rows += [(sub.name, info.name) for sub in self.catalog.subtables(database, info.name)]
+        return Result(("table_name", "stable_name"), sorted(rows, key=lambda row: row[0]))
+
+
+def _refuse_read_time(info: TableInfo) -> None:
+    """Refuse to write where statements see another time than the table has."""
+    if info.read_time is not None:
+        raise NotSupportedError(
+            f"writing into {info.database}.{info.name}, whose time is {info.read_time.told}",
+            hint="whoever made the table writes it",
+        )
+
+
+def _written(value: Any) -> Any:  # noqa: ANN401 - any value of a row
+    """Return a datetime or date as the text that a statement would hold."""
+    return value.isoformat() if isinstance(value, date) else value
+
+
+def _column(definition: model.ColumnDefinition, *, is_tag: bool = False) -> Column:
+    return Column(
+        definition.name,
+        spark_type(definition.type_name),
+        definition.comment,
+        is_tag=is_tag,
+        composite_key=definition.composite_key,
+    )
+
+
+def _origin(info: TableInfo) -> str:
+    """Return what a table outside the lake is elsewhere; empty for one of the lake."""
+    if not info.external:
+        return ""
+    known = f"{info.catalog_name}, at {info.path}" if info.catalog_name else f"the Delta table at {info.path}"
+    return f"{info.database}.{info.name} is {known}"
+
+
+def _note(column: Column, info: TableInfo) -> str:
+    if column.is_tag:
+        return "TAG"
+    if column.name == info.time_column:
+        by = info.read_time.written if info.read_time is not None else ""
+        return f"EVENT TIME BY {by}" if by else "EVENT TIME"
+    return "COMPOSITE KEY" if column.composite_key else ""
+
+
+def _number(node: exp.Expr) -> int | float:
+    return int(node.name) if node.name.isdigit() else float(node.name)
+
+
+def _makes_null(condition: Fragment) -> bool:
+    """Return whether a condition may come to NULL by what stands in it, whatever the row."""
+    found = parse_expression(condition).find_all(exp.Null, exp.Nullif, exp.Case, exp.If)
+    return any(not (isinstance(node, exp.Null) and isinstance(node.parent, exp.Is)) for node in found)
+
+
+def _in_brackets(node: exp.Expr) -> exp.Expr:
+    """Put brackets around CONCAT, which is written with ||: delta-rs takes = before that."""
+    return exp.paren(node, copy=True) if isinstance(node, exp.Concat) else node
+
+
+_ALIKE = frozenset({"ceil", "floor", "sqrt"})
+"""Functions of TDengine that delta-rs, which changes rows, has with the same meaning."""
+
+
+def _refuse_function(fragment: Fragment, node: exp.Expr, info: TableInfo) -> None:
+    """Refuse what delta-rs has with another meaning than TDengine."""
+    name = node.meta.get(NAME)
+    if name is None or name in _ALIKE or _is_between_numbers(node, info):
+        return
+    raise NotSupportedError(
+        f"the function {name.split()[-1]}() in UPDATE and DELETE",
+        hint="compare columns with constants, and times with NOW - 1d",
+        place=place_in(fragment, node),
+    )
+
+
+def _is_between_numbers(node: exp.Expr, info: TableInfo) -> bool:
+    """Return whether it is a CAST of a number, or a column of numbers, to a number: that is cut off alike."""
+    if not isinstance(node, exp.Cast) or not node.to.is_type(*exp.DataType.NUMERIC_TYPES):
+        return False
+    operand = node.this.unnest()
+    if isinstance(operand, exp.Column):
+        kinds = {column.name.lower(): column.type for column in info.columns}
+        return kinds.get(operand.name.lower(), "").partition("(")[0] in _NUMBERS
+    return isinstance(operand, exp.Literal) and not operand.is_string
+
+
+_NUMBERS = frozenset({"tinyint", "smallint", "int", "bigint", "float", "double", "decimal"})
+
+
+def _beside_time(node: exp.Expr, info: TableInfo) -> bool:
+    """Return whether it is a text that is compared with a timestamp column."""
+    parent = node.parent
+    while isinstance(parent, (exp.Paren, exp.Neg, exp.Tuple)):
+        parent = parent.parent
+    if not isinstance(parent, (*_COMPARISONS, exp.Between, exp.In)):
+        return False
+    times = {column.name.lower() for column in info.columns if column.type == "timestamp"}
+    return any(column.name.lower() in times for column in parent.find_all(exp.Column))
+
+
+def _stacked(tables: Sequence[pa.Table]) -> pa.Table:
+    import pyarrow as pa
+
+    return tables[0] if len(tables) == 1 else pa.concat_tables(tables, promote_options="default")

@@ -1,0 +1,228 @@
+"""``information_schema``: what is known of streams, their ticks and recalculations, as tables for SQL.
+
+Named after TDengine's system tables; the columns are lakestream's.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from lakestream.engine.windows.waiting import waiting_groups
+from lakestream.errors import StatementError, did_you_mean
+from lakestream.language.expressions.targets import redacted_text
+from lakestream.storage.layout import SYSTEM_FOLDER
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    import pyarrow as pa
+
+    from lakestream.notify.deliveries import Deliveries
+    from lakestream.storage.registry import Progress, Recalculation, Registry, StreamRecord
+
+INFORMATION_SCHEMA = "information_schema"
+EVENTS = "ins_stream_events"
+"""The outbox by its name for SQL: it is read as the table that it is."""
+
+
+@dataclass(frozen=True)
+class Known:
+    """What there is to know of a lake's streams: ``lags`` gives commits still to take, by stream id."""
+
+    registry: Registry
+    deliveries: Deliveries
+    lags: Callable[[], Mapping[str, int]]
+
+
+def information(known: Known, name: str) -> pa.Table:
+    """Return a table of ``information_schema``.
+
+    ``ins_streams`` has a row per stream; ``ins_stream_tasks`` one per tick that is kept (at least the
+    last 100 of each stream); ``ins_stream_recalculates`` one per recalculation; ``ins_stream_targets`` one
+    per stream and url that it notifies. Times are TIMESTAMP. ``ins_stream_events`` is the outbox itself.
+    Raises StatementError TABLE_NOT_FOUND.
+    """
+    registry = known.registry
+    tables = {
+        "ins_streams": lambda: _streams(registry, known.lags()),
+        "ins_stream_tasks": lambda: _tasks(registry),
+        "ins_stream_recalculates": lambda: _recalculates(registry),
+        "ins_stream_targets": lambda: _targets(registry, known.deliveries),
+    }
+    found = tables.get(name.lower())
+    if found is None:
+        raise StatementError(
+            "TABLE_NOT_FOUND",
+            f"{INFORMATION_SCHEMA} has no table {name}",
+            hint=did_you_mean(name, (*tables, EVENTS)) or f"there are {', '.join((*tables, EVENTS))}",
+        )
+    return found()
+
+
+def _streams(registry: Registry, lags: Mapping[str, int]) -> pa.Table:
+    last = registry.last_of_all()
+    rows = [
+        _stream(record, last.get(record.uuid, (None, None))[1], lags.get(record.uuid))
+        for record in registry.streams()
+    ]
+    return _table(rows, _STREAMS)
+
+
+def _stream(record: StreamRecord, progress: Progress | None, lag: int | None) -> tuple[Any, ...]:
+    totals = progress.extra if progress else {}
+    return (
+        record.name,
+        record.database,
+        record.created_us,
+        record.uuid,
+        redacted_text(record.sql),
+        record.status,
+        record.extra["source"],
+        None if record.output.startswith(f"{SYSTEM_FOLDER}.") else record.output,
+        progress.tick if progress else None,
+        progress.version if progress else None,
+        lag,
+        *(totals.get(name, 0) for name in ("total_in", "total_out", "total_late", "total_missed")),
+        record.last_error,
+        "; ".join(map(str, waiting_groups(record))) or None,
+    )
+
+
+def _tasks(registry: Registry) -> pa.Table:
+    rows = [
+        (
+            record.name,
+            record.database,
+            record.uuid,
+            tick.tick,
+            tick.version,
+            tick.rows_in,
+            tick.rows_out,
+            tick.late,
+            tick.extra.get("windows"),
+            tick.seconds,
+            tick.finished_us,
+        )
+        for record in registry.streams()
+        for tick in registry.history(record.uuid)
+    ]
+    return _table(rows, _TASKS)
+
+
+def _recalculates(registry: Registry) -> pa.Table:
+    names = {record.uuid: record for record in registry.streams()}
+    rows = [
+        (
+            names[job.uuid].name,
+            names[job.uuid].database,
+            job.uuid,
+            job.id,
+            job.start_us,
+            job.end_us,
+            job.resync,
+            job.status,
+            _percent(job),
+            job.requested_us,
+        )
+        for job in registry.recalculations()
+        if job.uuid in names
+    ]
+    return _table(rows, _RECALCULATES)
+
+
+def _targets(registry: Registry, deliveries: Deliveries) -> pa.Table:
+    names = {record.uuid: record for record in registry.streams()}
+    rows = [
+        (
+            names[delivery.stream_id].name,
+            names[delivery.stream_id].database,
+            delivery.stream_id,
+            delivery.target,
+            delivery.sent,
+            delivery.dropped,
+            delivery.holds,
+            delivery.error,
+            delivery.updated_us or None,
+        )
+        for delivery in deliveries.all()
+        if delivery.stream_id in names
+    ]
+    return _table(rows, _TARGETS)
+
+
+def _percent(job: Recalculation) -> float:
+    if not job.is_open:
+        return 100.0
+    return 100.0 * job.part / job.parts if job.parts else 0.0
+
+
+_TIME = "time"
+_STREAMS = {
+    "stream_name": "string",
+    "db_name": "string",
+    "create_time": _TIME,
+    "stream_id": "string",
+    "sql": "string",
+    "status": "string",
+    "source": "string",
+    "output": "string",
+    "tick": "int64",
+    "version": "int64",
+    "lag": "int64",
+    "rows_in": "int64",
+    "rows_out": "int64",
+    "late": "int64",
+    "missed": "int64",
+    "message": "string",
+    "waiting_groups": "string",
+}
+_TASKS = {
+    "stream_name": "string",
+    "db_name": "string",
+    "stream_id": "string",
+    "task_id": "int64",
+    "version": "int64",
+    "rows_in": "int64",
+    "rows_out": "int64",
+    "late": "int64",
+    "windows": "int64",
+    "seconds": "float64",
+    "last_update": _TIME,
+}
+_TARGETS = {
+    "stream_name": "string",
+    "db_name": "string",
+    "stream_id": "string",
+    "target": "string",
+    "sent": "int64",
+    "dropped": "int64",
+    "paused": "bool",
+    "message": "string",
+    "last_update": _TIME,
+}
+_RECALCULATES = {
+    "stream_name": "string",
+    "db_name": "string",
+    "stream_id": "string",
+    "recalculate_id": "string",
+    "start_time": _TIME,
+    "end_time": _TIME,
+    "resync": "bool",
+    "status": "string",
+    "progress": "float64",
+    "request_time": _TIME,
+}
+
+
+def _table(rows: Sequence[tuple[Any, ...]], columns: Mapping[str, str]) -> pa.Table:
+    """Return rows as a table; times are microseconds since 1970 UTC."""
+    import pyarrow as pa
+
+    listed = zip(*rows, strict=True) if rows else [()] * len(columns)
+    kinds = {_TIME: pa.timestamp("us", "UTC"), "bool": pa.bool_()}
+    arrays = [
+        pa.array(list(values), kinds.get(kind) or pa.type_for_alias(kind))
+        for values, kind in zip(listed, columns.values(), strict=True)
+    ]
+    return pa.table(dict(zip(columns, arrays, strict=True)))

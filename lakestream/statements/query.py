@@ -1,0 +1,144 @@
+"""SELECT over the lake's tables: Spark SQL with TDengine's functions and clauses, and versions of tables."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from lakestream.compute.calculation import Relation, compile_query
+from lakestream.engine.base.names import Names, visible_columns
+from lakestream.engine.base.refused import failed, refused
+from lakestream.engine.planning.planner import table_size
+from lakestream.engine.reading.transport import ArrowTransport
+from lakestream.errors import NotSupportedError
+from lakestream.language.common.source import place_of
+from lakestream.language.names import quoted
+from lakestream.statements.information import INFORMATION_SCHEMA
+from lakestream.storage.delta import capabilities, read_spark
+from lakestream.storage.session import check_error
+from lakestream.storage.types import holds_variant, types_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+
+    from lakestream.compute.calculation import Calculation
+    from lakestream.language.expressions.versions import AsOf
+    from lakestream.language.model import Fragment
+    from lakestream.storage.catalog import Catalog, TableInfo
+
+_VIEWS = "ls_query_"
+
+
+@dataclass(frozen=True)
+class Reader:
+    """What queries read: the lake's tables from a current database, and ``information_schema``.
+
+    Tables up to ``small_bytes`` travel as Arrow; ``system`` gives the tables of ``information_schema`` by
+    name; ``zone`` is the lake's time zone, ``now_us`` what NOW is.
+    """
+
+    spark: SparkSession
+    catalog: Catalog
+    database: str
+    small_bytes: int
+    zone: str
+    now_us: int
+    system: Callable[[SparkSession, str], DataFrame]
+
+    def frame(self, fragment: Fragment) -> DataFrame:
+        """Return a query as a DataFrame, not computed yet.
+
+        Raises StatementError TABLE_NOT_FOUND, VERSION_NOT_FOUND, those of TDengine's clauses, or
+        QUERY_INVALID with what Spark says of it.
+        """
+        names = Names(self.catalog, self.database, zone=self.zone)
+        known: dict[str, DataFrame] = {}
+
+        def resolve(database: str | None, name: str, version: AsOf | None) -> Relation:
+            if (database or "").lower() != INFORMATION_SCHEMA:
+                return names.relation(database, name, version)
+            if version is not None:
+                raise NotSupportedError(f"a version of {INFORMATION_SCHEMA}")
+            key = f"{INFORMATION_SCHEMA}.{name.lower()}"
+            frame = known.setdefault(key, self.system(self.spark, name))
+            return Relation(key, tuple(frame.columns), "")
+
+        query = compile_query(fragment, resolve, self.zone, now_us=self.now_us, views=_VIEWS)
+        columns: set[str] = set()
+        for read in query.reads:
+            columns.update(read.relation.columns)
+            frame = known.get(read.relation.key)
+            if frame is None:
+                frame = self._rows(names.tables[read.relation.key], read.relation)
+            frame.createOrReplaceTempView(read.view)
+        return self._analysed(fragment, query, columns)
+
+    def _rows(self, info: TableInfo, relation: Relation) -> DataFrame:
+        return table_frame(
+            self.spark,
+            self.catalog,
+            info,
+            self.small_bytes,
+            columns=relation.columns,
+            version=relation.version,
+        )
+
+    def _analysed(self, fragment: Fragment, query: Calculation, columns: set[str]) -> DataFrame:
+        try:
+            return self.spark.sql(query.query.sql("spark"))
+        except _spark_error() as error:
+            check_error(error)
+            raise refused("QUERY_INVALID", "the query", fragment, error, columns=columns) from None
+
+
+def computed(frame: DataFrame, fragment: Fragment) -> pa.Table:
+    """Return the rows of a query.
+
+    Raises StatementError QUERY_INVALID with what Spark says where a value cannot be computed, and
+    NOT_SUPPORTED for a VARIANT among the columns.
+    """
+    from py4j.protocol import Py4JJavaError
+
+    for name, kind in types_of(frame).items():
+        if holds_variant(kind):
+            raise NotSupportedError(
+                f"the VARIANT {name} in a result",
+                hint=f"its text: to_json({quoted(name)})",
+                place=place_of(fragment),
+            )
+    try:
+        return frame.toArrow()
+    except (_spark_error(), Py4JJavaError) as error:
+        check_error(error)
+        failure = failed("QUERY_INVALID", "the query", fragment, error)
+        if failure is None:
+            raise
+        raise failure from None
+
+
+def table_frame(
+    spark: SparkSession,
+    catalog: Catalog,
+    info: TableInfo,
+    small_bytes: int,
+    *,
+    columns: tuple[str, ...] | None = None,
+    version: int | None = None,
+) -> DataFrame:
+    """Return a table at a version, by default the latest, without the provenance columns of outputs."""
+    table = catalog.handles.latest(info.path)
+    columns = visible_columns(info) if columns is None else columns
+    version = table.version if version is None else version
+    if capabilities(table).arrow_reads and table_size(table, version).bytes <= small_bytes:
+        transport = ArrowTransport(spark, catalog.handles)
+        return transport.rows(info.path, version, columns, info.time_column, [(None, None)])
+    return read_spark(spark, table, version, columns=columns)
+
+
+def _spark_error() -> type[Exception]:
+    from pyspark.errors import PySparkException
+
+    return PySparkException

@@ -1,0 +1,1 @@
+"""IoTDB's tree of time series: points, queries, continuous queries, triggers."""
