@@ -11,7 +11,7 @@ from lakestream.cli.doctor import described
 from lakestream.cli.output import cell, print_json
 from lakestream.cli.session import Session, command
 from lakestream.errors import ConfirmationNeededError
-from lakestream.language.names import quoted, quoted_text
+from lakestream.language.quoting import quoted, quoted_text
 
 if TYPE_CHECKING:
     from lakestream.lake import Lake

@@ -10,7 +10,7 @@ import click
 from lakestream.cli.output import print_json, print_table
 from lakestream.cli.session import Session, command
 from lakestream.cli.sql_command import show_result
-from lakestream.language.names import quoted
+from lakestream.language.quoting import quoted
 
 if TYPE_CHECKING:
     from lakestream.lake import StreamStatus

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 import click
 
 from lakestream.errors import ConfirmationNeededError, LakeError
-from lakestream.language.names import quoted
+from lakestream.language.quoting import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -41,7 +41,7 @@ from lakestream.language.expressions.parsing import (
     text_of,
 )
 from lakestream.language.expressions.versions import as_of
-from lakestream.language.names import quoted
+from lakestream.language.quoting import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

@@ -24,7 +24,7 @@ from lakestream.compute.panes import partials
 from lakestream.compute.ranges import Ranges
 from lakestream.language.common.query_clauses import said
 from lakestream.language.expressions.parsing import conjuncts
-from lakestream.language.names import quoted
+from lakestream.language.quoting import quoted
 from lakestream.triggers.assign import ORDER_OF_ROWS, PlacedGrid
 
 if TYPE_CHECKING:

@@ -22,6 +22,7 @@ from lakestream.language.common.query_clauses import INNER_WINDOW, SLICE_LIMIT, 
 from lakestream.language.expressions.inner_windows import clause_of
 from lakestream.language.expressions.parsing import conjuncts, given_name, place_in, text_of
 from lakestream.language.model import IntervalTrigger
+from lakestream.language.quoting import quoted
 from lakestream.triggers.grid import grid_of
 
 if TYPE_CHECKING:
@@ -180,7 +181,7 @@ class _Rewriter:
         cut = self._cut(self._read())
         inside = [*self.keys, exp.column(_N)]
         if self.grid is None:
-            first, last = (f"{name}({_quoted(self.rows.time)})" for name in ("min", "max"))
+            first, last = (f"{name}({quoted(self.rows.time)})" for name in ("min", "max"))
         else:
             first, last = self._bounds(_N)
         bounds = {_LOW: first, _HIGH: last}
@@ -249,7 +250,7 @@ class _Rewriter:
 
     @property
     def _micros(self) -> str:
-        return f"unix_micros({_quoted(self.rows.time)})"
+        return f"unix_micros({quoted(self.rows.time)})"
 
     # --- rows to windows ---
 
@@ -744,10 +745,6 @@ def _counts(name: str) -> str:
 
 def _is_null(node: exp.Expr) -> exp.Expr:
     return exp.Is(this=node.copy(), expression=exp.null())
-
-
-def _quoted(name: str) -> str:
-    return exp.to_identifier(name, quoted=True).sql("spark")
 
 
 def _sql(text: str) -> exp.Expr:

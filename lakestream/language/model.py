@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
-from lakestream.language.names import quoted
+from lakestream.language.quoting import quoted
 
 if TYPE_CHECKING:
     from lakestream.errors import Place

@@ -101,24 +101,6 @@ def stored_name(name: str) -> str:
     return name_of_text(name) if _column_reason(name) else name
 
 
-def quoted(name: str) -> str:
-    """Return a name as Spark SQL and lakestream's statements take it, whatever is in it.
-
-    >>> quoted("day`s")
-    '`day``s`'
-    """
-    return "`" + name.replace("`", "``") + "`"
-
-
-def quoted_text(text: str) -> str:
-    r"""Return a text as a string of lakestream's statements, and a literal of Spark SQL.
-
-    >>> print(quoted_text("it's"))
-    'it\'s'
-    """
-    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
-
-
 def name_of_text(text: str) -> str:
     """Return a name for a column that has none: its text without what a column's name cannot have."""
     return re.sub(r"\W+", "_", text.lower()).strip("_") or "value"

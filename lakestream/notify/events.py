@@ -25,7 +25,7 @@ from lakestream.language.model import (
     SlidingTrigger,
     StateTrigger,
 )
-from lakestream.language.names import quoted, quoted_text
+from lakestream.language.quoting import quoted, quoted_text
 
 if TYPE_CHECKING:
     from lakestream.language.model import Trigger

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from deltalake import DeltaTable
 
 from lakestream.errors import StatementError, StorageError, StreamError
+from lakestream.language.quoting import delta_text
 from lakestream.storage.delta import (
     CommitTag,
     Table,
@@ -21,7 +22,6 @@ from lakestream.storage.delta import (
     delete_where,
     read_commits,
     read_spark,
-    text_literal,
     timestamp_literal,
 )
 from lakestream.storage.session import frame_of
@@ -72,7 +72,7 @@ class Batch:
 
 def _old(before_us: int, waiting: Collection[str]) -> str:
     old = f"event_time < {timestamp_literal(before_us)}"
-    kept = ", ".join(map(text_literal, sorted(waiting)))
+    kept = ", ".join(map(delta_text, sorted(waiting)))
     return f"{old} AND stream_id NOT IN ({kept})" if waiting else old
 
 

@@ -16,7 +16,7 @@ from lakestream.errors import StatementError, did_you_mean
 from lakestream.language.common.functions import Meaning
 from lakestream.language.expressions.meaning import in_spark
 from lakestream.language.expressions.parsing import parse_expression, place_in
-from lakestream.language.names import quoted
+from lakestream.language.quoting import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping

@@ -17,7 +17,7 @@ from lakestream import __version__
 from lakestream.engine.base.instants import from_micros
 from lakestream.engine.base.result import Result
 from lakestream.errors import BusyError, LakestreamError, PrerequisiteError, StatementError
-from lakestream.language.names import quoted
+from lakestream.language.quoting import quoted
 from lakestream.server.documents import (
     ColumnDocument,
     ErrorDocument,

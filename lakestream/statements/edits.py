@@ -16,15 +16,9 @@ from lakestream.errors import LakestreamError, NotSupportedError, Place, Stateme
 from lakestream.language.common.dialect import DURATION_FUNCTION, NAME
 from lakestream.language.expressions.parsing import parse_expression, place_in
 from lakestream.language.iotdb.paths import ROOT
+from lakestream.language.quoting import delta_name, delta_text
 from lakestream.storage.catalog import Column, SubtableInfo
-from lakestream.storage.delta import (
-    Written,
-    delete_where,
-    identifier,
-    insert_rows,
-    text_literal,
-    update_where,
-)
+from lakestream.storage.delta import Written, delete_where, insert_rows, update_where
 from lakestream.storage.reading import timestamp_literal
 from lakestream.storage.types import shown_type, spark_type
 from lakestream.storage.values import convert, parse_time, rows_of_values, sql_literal
@@ -270,7 +264,7 @@ class Editor:
             raise error.at(Place(name.line, name.column, len(name.name))) from None
 
     def _predicate(self, where: Fragment | None, info: TableInfo, only: str | None) -> str | None:
-        parts = [] if only is None else [f"{identifier(TBNAME)} = {text_literal(only)}"]
+        parts = [] if only is None else [f"{delta_name(TBNAME)} = {delta_text(only)}"]
         if where is not None:
             condition = self._expression(where, info)
             # To delta-rs a condition that comes to NULL before there is a row holds for every row.
@@ -302,7 +296,7 @@ class Editor:
                         hint=did_you_mean(node.name, shown.values()),
                         place=place_in(fragment, node),
                     )
-                return exp.Var(this=identifier(shown[name]))
+                return exp.Var(this=delta_name(shown[name]))
             if isinstance(node, exp.Literal) and node.is_string and _beside_time(node, info):
                 column = info.column(info.time_column)
                 return exp.Var(this=sql_literal(self._converted(node.name, column), column))

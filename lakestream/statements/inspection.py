@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from lakestream.errors import StatementError, did_you_mean
 from lakestream.language.model import TIME_UNITS
-from lakestream.language.names import quoted
-from lakestream.storage.reading import identifier, query_arrow
+from lakestream.language.quoting import delta_name, quoted
+from lakestream.storage.reading import query_arrow
 from lakestream.storage.table import capabilities
 from lakestream.storage.times import read_time
 from lakestream.storage.types import spark_type_of
@@ -157,7 +157,7 @@ def first_stream(found: Inspection, table: str) -> str | None:
 
 def repeated_rows(table: Table, columns: tuple[str, ...]) -> int:
     """Return how many values of the columns together stand in more than one row, without a JVM."""
-    listed = ", ".join(map(identifier, columns))
+    listed = ", ".join(map(delta_name, columns))
     repeated = f"SELECT {listed} FROM t GROUP BY {listed} HAVING count(*) > 1"  # quoted names
     return int(query_arrow(table, None, f"SELECT count(*) AS n FROM ({repeated})")["n"][0].as_py())
 
@@ -231,7 +231,7 @@ def _for_a_stream(table: Table, columns: tuple[tuple[str, str], ...]) -> tuple[s
     wanted = [*texts, *numbers]
     if not wanted:
         return None, None
-    listed = ", ".join(map(identifier, wanted))
+    listed = ", ".join(map(delta_name, wanted))
     rows = query_arrow(table, None, f"SELECT {listed} FROM t LIMIT {_SAMPLE}")
     # A column of which each row has a value of its own names the rows and groups nothing.
     values = {name: len(set(rows[name].to_pylist())) for name in wanted}

@@ -21,7 +21,7 @@ from lakestream.engine.creation.create import open_target
 from lakestream.engine.rounds.engine import compile_record
 from lakestream.engine.streams.target import columns_of, output_shape
 from lakestream.errors import LakestreamError
-from lakestream.language.names import quoted
+from lakestream.language.quoting import quoted
 from lakestream.output.columns import FLAT, TBNAME
 from lakestream.storage.delta import read_spark, rewrite
 

@@ -12,7 +12,7 @@ from lakestream.engine.planning.planner import table_size
 from lakestream.engine.reading.transport import ArrowTransport
 from lakestream.errors import NotSupportedError
 from lakestream.language.common.source import place_of
-from lakestream.language.names import quoted
+from lakestream.language.quoting import quoted
 from lakestream.statements.information import INFORMATION_SCHEMA
 from lakestream.storage.delta import capabilities, read_spark
 from lakestream.storage.session import check_error

@@ -37,7 +37,7 @@ from lakestream.engine.windows.admission import FLUSH, mark_of_state
 from lakestream.engine.windows.cutting import CUTS
 from lakestream.engine.windows.extremes import NO_EXTREMES
 from lakestream.engine.windows.readmission import ANEW, Readmission
-from lakestream.language.names import quoted
+from lakestream.language.quoting import quoted
 from lakestream.statements.comparison import Comparison, Difference
 from lakestream.statements.standing import EVENT_KEY, EVENT_TYPES, standing_events
 from lakestream.storage.delta import changes_spark, read_commits, read_spark

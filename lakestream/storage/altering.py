@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lakestream.language.names import quoted
+from lakestream.language.quoting import quoted
 from lakestream.storage.session import child_session, end_session
 
 if TYPE_CHECKING:

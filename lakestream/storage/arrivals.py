@@ -15,7 +15,7 @@ from urllib.parse import unquote
 from weakref import WeakKeyDictionary
 
 from lakestream.errors import StreamError
-from lakestream.language.names import quoted
+from lakestream.language.quoting import quoted
 from lakestream.storage import files
 from lakestream.storage.changes import CHANGE_TYPE, COMMIT_VERSION, checked_commits
 from lakestream.storage.datafiles import data_files, is_elsewhere

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any, Literal
 from deltalake import QueryBuilder
 
 from lakestream.errors import StatementError, StorageError, did_you_mean
+from lakestream.language.quoting import delta_name, delta_text
 from lakestream.storage import edits, files
 from lakestream.storage.keyed import KeyedTable, rows_of
 from lakestream.storage.layout import SYSTEM_FOLDER, absolute, segment_name
-from lakestream.storage.reading import identifier, text_literal
 from lakestream.storage.table import Table, Tables
 from lakestream.storage.times import kept_time, read_time
 from lakestream.storage.types import delta_field, spark_type_of, type_within
@@ -496,7 +496,7 @@ class Catalog:
         if row is not None:
             return _subtable(row)
         for stable in self._super_tables(database):
-            found = self._from_rows(stable, f"{identifier(TBNAME)} = {text_literal(name)}")
+            found = self._from_rows(stable, f"{delta_name(TBNAME)} = {delta_text(name)}")
             if found:
                 return found[0]
         return None
@@ -522,7 +522,7 @@ class Catalog:
         stable = self.table(database, old.stable)
         _check_tags(stable, tags)
         new = replace(old, tags={**old.tags, **tags})
-        edits.update_where(self.handle(stable), literals, f"{identifier(TBNAME)} = {text_literal(name)}")
+        edits.update_where(self.handle(stable), literals, f"{delta_name(TBNAME)} = {delta_text(name)}")
         self._subtables.put([_subtable_row(database, new)])
         return new
 
@@ -532,7 +532,7 @@ class Catalog:
         if old is None:
             return False
         stable = self.table(database, old.stable)
-        edits.delete_where(self.handle(stable), f"{identifier(TBNAME)} = {text_literal(name)}")
+        edits.delete_where(self.handle(stable), f"{delta_name(TBNAME)} = {delta_text(name)}")
         self._subtables.remove([_id(database, name)])
         return True
 
@@ -546,8 +546,8 @@ class Catalog:
     def _from_rows(self, stable: TableInfo, where: str | None) -> list[SubtableInfo]:
         """Return the subtables that rows name, each with the tags of its newest row."""
         names = [column.name for column in stable.tags]
-        time = identifier(stable.time_column)
-        newest = [f"last_value({identifier(n)} ORDER BY {time}) AS {identifier(n)}" for n in names]
+        time = delta_name(stable.time_column)
+        newest = [f"last_value({delta_name(n)} ORDER BY {time}) AS {delta_name(n)}" for n in names]
         condition = f" AND {where}" if where else ""
         query = (
             f"SELECT {', '.join([TBNAME, *newest])} FROM rows WHERE {TBNAME} IS NOT NULL{condition}"  # noqa: S608

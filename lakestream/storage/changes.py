@@ -7,10 +7,10 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from lakestream.errors import StreamError
-from lakestream.language.names import quoted
+from lakestream.language.quoting import delta_name, quoted
 from lakestream.storage.log import CommitInfo, read_commits
 from lakestream.storage.meant import meant_arrow, meant_spark
-from lakestream.storage.reading import arrow_frame, identifier, opened, plain
+from lakestream.storage.reading import arrow_frame, opened, plain
 from lakestream.storage.table import Table, first_line
 from lakestream.storage.times import stored_columns
 
@@ -56,7 +56,7 @@ def _changes(
         return _empty(table, columns)
     # Unlike a scan, the feed reads a name as SQL: without quotes in lower case, and never a keyword.
     stored = stored_columns(table.time, columns)
-    wanted = [identifier(name) for name in (*stored, CHANGE_TYPE, COMMIT_VERSION)]
+    wanted = [delta_name(name) for name in (*stored, CHANGE_TYPE, COMMIT_VERSION)]
     spans = _telling(commits, after, upto)
     if not spans:
         return _empty(table, columns)

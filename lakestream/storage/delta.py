@@ -16,15 +16,7 @@ from lakestream.storage.commit import CommitResult, CommitTag, commit, rewrite
 from lakestream.storage.datafiles import rows_between, rows_of
 from lakestream.storage.edits import append, create, delete_where, insert_rows, lies_behind, update_where
 from lakestream.storage.log import CommitInfo, read_commits
-from lakestream.storage.reading import (
-    align,
-    identifier,
-    read_arrow,
-    read_spark,
-    text_literal,
-    time_range,
-    timestamp_literal,
-)
+from lakestream.storage.reading import align, read_arrow, read_spark, time_range, timestamp_literal
 from lakestream.storage.table import Capabilities, Table, Tables, capabilities
 from lakestream.storage.upkeep import Rules, Upkeep, compact, keep_up, retention
 from lakestream.storage.written import Written, written_of
@@ -53,7 +45,6 @@ __all__ = [
     "create",
     "create_alike",
     "delete_where",
-    "identifier",
     "insert_rows",
     "keep_up",
     "lies_behind",
@@ -66,7 +57,6 @@ __all__ = [
     "rewrite",
     "rows_between",
     "rows_of",
-    "text_literal",
     "time_range",
     "timestamp_literal",
     "told_arrow",

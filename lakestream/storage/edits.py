@@ -12,9 +12,10 @@ from deltalake.exceptions import CommitFailedError, DeltaError
 from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_random
 
 from lakestream.errors import StatementError, StorageError
+from lakestream.language.quoting import delta_name
 from lakestream.storage.far_times import has_far_times
 from lakestream.storage.log import TIME_CUT_US, CommitInfo, read_commits
-from lakestream.storage.reading import align, identifier, opened, read_arrow, timestamp_literal
+from lakestream.storage.reading import align, opened, read_arrow, timestamp_literal
 from lakestream.storage.table import FAR_TIMES, Table, Tables, first_line
 
 if TYPE_CHECKING:
@@ -106,7 +107,7 @@ def update_where(table: Table | str, assignments: Mapping[str, str], predicate: 
 @retried
 def _update(table: Table, assignments: Mapping[str, str], predicate: str | None) -> dict[str, int]:
     table.refresh()
-    updates = {identifier(name): text for name, text in assignments.items()}
+    updates = {delta_name(name): text for name, text in assignments.items()}
     return _named(table, lambda: table.handle.update(updates=updates, predicate=predicate))
 
 
@@ -217,12 +218,12 @@ def _merge(
     properties: CommitProperties | None,
 ) -> None:
     first, last = span
-    time = identifier(info.time_column)
-    equal = [f"t.{identifier(name)} = s.{identifier(name)}" for name in info.key]
+    time = delta_name(info.time_column)
+    equal = [f"t.{delta_name(name)} = s.{delta_name(name)}" for name in info.key]
     # The bounds let the merge pass over files of other times.
     bounds = [f"t.{time} >= {timestamp_literal(first - 1_000)}", f"t.{time} <= {timestamp_literal(last)}"]
     kept = [name for name in rows.column_names if name not in info.key] if keep_old else []
-    updates = {identifier(n): f"coalesce(s.{identifier(n)}, t.{identifier(n)})" for n in kept}
+    updates = {delta_name(n): f"coalesce(s.{delta_name(n)}, t.{delta_name(n)})" for n in kept}
     _merge_once(table, rows, " AND ".join([*bounds, *equal]), updates, properties)
 
 

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from deltalake import DeltaTable, write_deltalake
 
 from lakestream.errors import StorageError
+from lakestream.language.quoting import delta_name, delta_text
 from lakestream.storage import files
 from lakestream.storage.edits import create, retried
-from lakestream.storage.reading import identifier, text_literal
 from lakestream.storage.table import Table
 from lakestream.storage.types import delta_field
 
@@ -162,7 +162,7 @@ class KeyedTable:
         self._write(list(new.values()), replaced, {**old, **new})
 
     def _among(self, keys: Iterable[str]) -> str:
-        return f"{identifier(self._key)} IN ({', '.join(map(text_literal, keys))})"
+        return f"{delta_name(self._key)} IN ({', '.join(map(delta_text, keys))})"
 
     def _writable(self) -> Table:
         if self._table is None or not self._is_writable:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lakestream.language.names import quoted
+from lakestream.language.quoting import quoted
 from lakestream.storage.times import timed_arrow, timed_spark
 
 if TYPE_CHECKING:

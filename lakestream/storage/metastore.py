@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 from lakestream.errors import StatementError, StorageError
 from lakestream.language.model import CatalogName
-from lakestream.language.names import quoted, quoted_text
+from lakestream.language.quoting import quoted, quoted_text
 from lakestream.storage.table import first_line
 
 if TYPE_CHECKING:

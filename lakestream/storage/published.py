@@ -9,7 +9,7 @@ import threading
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from lakestream.language.names import quoted
+from lakestream.language.quoting import quoted_path
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -39,14 +39,10 @@ def publish(spark: SparkSession, tables: Mapping[tuple[str, str], str]) -> None:
     with _GUARD:
         published = _PUBLISHED.setdefault(spark.conf.get("spark.app.id") or "", {})
         for name in [name for name, path in published.items() if tables.get(name) != path]:
-            spark.sql(f"DROP TABLE IF EXISTS {_quoted(*name)}")  # the name alone: the table is external
+            spark.sql(f"DROP TABLE IF EXISTS {quoted_path(*name)}")  # the name alone: the table is external
             del published[name]
         for name in tables.keys() - published.keys():
             with suppress(PySparkException):
-                spark.sql(f"CREATE SCHEMA IF NOT EXISTS {_quoted(name[0])}")
-                spark.catalog.createTable(_quoted(*name), path=tables[name], source="delta")
+                spark.sql(f"CREATE SCHEMA IF NOT EXISTS {quoted_path(name[0])}")
+                spark.catalog.createTable(quoted_path(*name), path=tables[name], source="delta")
                 published[name] = tables[name]
-
-
-def _quoted(*names: str) -> str:
-    return ".".join(map(quoted, names))

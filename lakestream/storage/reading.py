@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING
 
 from lakestream.errors import LakestreamError, StorageError
-from lakestream.language.names import quoted
+from lakestream.language.quoting import delta_name, delta_text, quoted
 from lakestream.storage import files
 from lakestream.storage.datafiles import data_files, has_plain_files
 from lakestream.storage.log import TIME_CUT_US
@@ -66,16 +66,6 @@ def among(time: str, instants: Iterable[int]) -> str:
     return "(" + " OR ".join(f"{time} IN ({part})" for part in lists) + ")"
 
 
-def text_literal(text: str) -> str:
-    """Return a text as a literal of delta-rs's SQL (a quote is doubled, a backslash is itself)."""
-    return "'" + text.replace("'", "''") + "'"
-
-
-def identifier(name: str) -> str:
-    """Return a column's name as delta-rs's SQL takes it."""
-    return '"' + name.replace('"', '""') + '"'
-
-
 def read_arrow(
     table: Table | str,
     version: int | None = None,
@@ -110,9 +100,9 @@ def read_arrow(
 def _range(table: Table, column: str, lower: int | None, upper: int | None) -> list[str]:
     time = table.time_of(column)
     if time is None:
-        return time_range(identifier(column), lower, upper)
+        return time_range(delta_name(column), lower, upper)
     first, *fields = time.path
-    name = "".join([identifier(first), *(f"[{text_literal(field)}]" for field in fields)])
+    name = "".join([delta_name(first), *(f"[{delta_text(field)}]" for field in fields)])
     return _bounds(time, name, lower, upper)
 
 
@@ -153,7 +143,7 @@ def query_arrow(table: Table, version: int | None, sql: str) -> pa.Table:
 
 def _scan(table: Table, version: int | None, columns: list[str], predicate: str | None) -> pa.Table:
     condition = f" WHERE {predicate}" if predicate else ""
-    asked = ", ".join(map(identifier, stored_columns(table.time, columns)))
+    asked = ", ".join(map(delta_name, stored_columns(table.time, columns)))
     rows = query_arrow(table, version, f"SELECT {asked} FROM t{condition}")  # noqa: S608 - quoted names
     return meant_arrow(table, plain(rows), columns)
 

@@ -15,11 +15,12 @@ from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 from deltalake.exceptions import CommitFailedError
 
 from lakestream.errors import StatementError, StorageError, did_you_mean
+from lakestream.language.quoting import delta_text
 from lakestream.storage import files
 from lakestream.storage.edits import create
 from lakestream.storage.keyed import KeyedTable, Known, open_system, rows_of, was_written
 from lakestream.storage.layout import SYSTEM_FOLDER
-from lakestream.storage.reading import plain, text_literal
+from lakestream.storage.reading import plain
 from lakestream.storage.table import Table, Tables
 
 if TYPE_CHECKING:
@@ -281,7 +282,7 @@ class Registry:
                 )
 
         # Any other process of an object store's lake may register one at this moment.
-        database, name = map(text_literal, own)
+        database, name = map(delta_text, own)
         alike = f"database = {database} AND lower(name) = lower({name})"
         self._streams.insert(_row(record), alike, check)
 
@@ -490,7 +491,7 @@ class _TickLog(Generic[_Tick]):
 
     def of(self, uuid: str) -> list[_Tick]:
         """Return the records that are kept of a stream, in order of ticks."""
-        return self._read(f"uuid = {text_literal(uuid)}")
+        return self._read(f"uuid = {delta_text(uuid)}")
 
     def mark(self) -> int:
         """Return the latest version, -1 for a table that was never written."""

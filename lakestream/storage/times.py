@@ -13,7 +13,7 @@ from zoneinfo import ZoneInfo
 
 from lakestream.errors import StatementError
 from lakestream.language.model import TIME_UNITS
-from lakestream.language.names import quoted
+from lakestream.language.quoting import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

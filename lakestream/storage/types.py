@@ -8,6 +8,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from lakestream.errors import NotSupportedError, StatementError, did_you_mean
+from lakestream.language.quoting import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -207,7 +208,7 @@ def types_of(frame: DataFrame) -> dict[str, str]:
 
 
 def _name(name: str) -> str:
-    return name if _PLAIN_NAME.fullmatch(name) else "`" + name.replace("`", "``") + "`"
+    return name if _PLAIN_NAME.fullmatch(name) else quoted(name)
 
 
 def _kind(tokens: deque[str]) -> object:

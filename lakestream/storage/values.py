@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 from lakestream.errors import StatementError
 from lakestream.language.common.zones import zone_of
 from lakestream.language.model import Now, Value
-from lakestream.storage.reading import text_literal, timestamp_literal
+from lakestream.language.quoting import delta_text
+from lakestream.storage.reading import timestamp_literal
 from lakestream.storage.types import arrow_type
 
 if TYPE_CHECKING:
@@ -132,7 +133,7 @@ def sql_literal(converted: Any, column: Column) -> str:  # noqa: ANN401
     if isinstance(converted, bytes):
         return f"X'{converted.hex()}'"
     if isinstance(converted, str | date):
-        return text_literal(str(converted))
+        return delta_text(str(converted))
     return str(converted)
 
 

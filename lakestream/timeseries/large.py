@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from lakestream.engine.base.faults import reach
 from lakestream.language.iotdb.paths import ROOT
-from lakestream.language.names import quoted
+from lakestream.language.quoting import quoted
 from lakestream.storage.delta import commit, lies_behind, read_spark, timestamp_literal
 from lakestream.storage.session import frame_of
 from lakestream.storage.tree import DEVICE, TIME

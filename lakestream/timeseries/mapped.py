@@ -26,7 +26,7 @@ from lakestream.language.expressions.parsing import parse_expression, place_in
 from lakestream.language.iotdb.literals import written_device
 from lakestream.language.iotdb.paths import ROOT, Path, Series, node_of
 from lakestream.language.iotdb.types import SERIES_TYPES, SPARK_TYPES
-from lakestream.language.names import quoted
+from lakestream.language.quoting import quoted
 from lakestream.storage.delta import capabilities, read_commits
 from lakestream.storage.reading import plain, rows_of_files
 from lakestream.storage.tree import DEVICE, TIME, table_name

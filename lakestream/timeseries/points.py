@@ -12,16 +12,15 @@ from lakestream.engine.base.faults import reach
 from lakestream.errors import StatementError
 from lakestream.language.iotdb.paths import ROOT, Path, name_of
 from lakestream.language.iotdb.types import SERIES_TYPES, SPARK_TYPES
+from lakestream.language.quoting import delta_name, delta_text
 from lakestream.storage.catalog import Column
 from lakestream.storage.delta import (
     Written,
     align,
     commit,
-    identifier,
     insert_rows,
     lies_behind,
     read_arrow,
-    text_literal,
     timestamp_literal,
 )
 from lakestream.storage.tree import DEVICE, TIME, Tree
@@ -242,8 +241,8 @@ def _span(rows: pa.Table) -> tuple[int, int]:
 def _devices_of(rows: pa.Table) -> str:
     import pyarrow.compute as pc
 
-    names = ", ".join(map(text_literal, pc.unique(rows[DEVICE]).to_pylist()))
-    return f"{identifier(DEVICE)} IN ({names})"
+    names = ", ".join(map(delta_text, pc.unique(rows[DEVICE]).to_pylist()))
+    return f"{delta_name(DEVICE)} IN ({names})"
 
 
 def _old(table: Table, info: TableInfo, rows: pa.Table) -> pa.Table:
@@ -273,7 +272,7 @@ def _commit(table: Table, info: TableInfo, rows: pa.Table, tag: CommitTag, writt
     old = None if lies_behind(table, info, first) else _old(table, info, rows)
     replaced = None
     if old is not None and old.num_rows:
-        time = identifier(info.time_column)
+        time = delta_name(info.time_column)
         within = f"{time} >= {timestamp_literal(first)} AND {time} <= {timestamp_literal(last)}"
         rows, replaced = _laid_over(rows, old), f"{_devices_of(rows)} AND {within}"
     if written is not None:

@@ -16,7 +16,7 @@ from lakestream.engine.reading.transport import ArrowTransport
 from lakestream.errors import LakestreamError, StatementError
 from lakestream.language.common.source import place_of
 from lakestream.language.iotdb.paths import ROOT
-from lakestream.language.names import quoted
+from lakestream.language.quoting import quoted
 from lakestream.storage.datafiles import rows_between
 from lakestream.storage.delta import capabilities, read_spark
 from lakestream.storage.reading import plain

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
-from lakestream.language.names import quoted
+from lakestream.language.quoting import quoted
 from lakestream.storage.catalog import Column
 from lakestream.storage.delta import capabilities, read_arrow, read_spark
 from lakestream.storage.values import convert, parse_time

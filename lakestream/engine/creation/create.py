@@ -40,7 +40,7 @@ from lakestream.language.model import (
     SessionTrigger,
     StateTrigger,
 )
-from lakestream.language.names import quoted, quoted_text
+from lakestream.language.quoting import quoted, quoted_text
 from lakestream.storage.delta import capabilities
 from lakestream.storage.registry import StreamRecord
 

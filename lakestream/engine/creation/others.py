@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lakestream.errors import LakestreamError
-from lakestream.language.names import quoted
+from lakestream.language.quoting import quoted
 from lakestream.storage.delta import changes_spark, read_commits, read_spark
 
 if TYPE_CHECKING:

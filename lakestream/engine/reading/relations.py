@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from lakestream.compute.calculation import ROWS
 from lakestream.engine.base.names import visible_columns
 from lakestream.engine.reading.transport import ARROW, ArrowTransport, SparkTransport, unplaced
-from lakestream.language.names import quoted
+from lakestream.language.quoting import quoted
 from lakestream.storage.delta import POSITION
 
 if TYPE_CHECKING:

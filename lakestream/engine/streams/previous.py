@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from lakestream.compute.calculation import WINDOWS
 from lakestream.engine.streams.write import read_windows
-from lakestream.language.names import quoted
+from lakestream.language.quoting import quoted
 from lakestream.storage.reading import arrow_frame
 
 if TYPE_CHECKING:

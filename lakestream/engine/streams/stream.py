@@ -52,7 +52,7 @@ from lakestream.language.model import (
     SlidingTrigger,
     StateTrigger,
 )
-from lakestream.language.names import quoted, quoted_text
+from lakestream.language.quoting import quoted, quoted_text
 from lakestream.storage.delta import POSITION
 from lakestream.triggers.assign import ORDER, Assigner, PlacedGrid, assigner_of
 from lakestream.triggers.cut import Cut, SpanGrid, cut_of

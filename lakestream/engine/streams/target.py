@@ -15,7 +15,7 @@ from lakestream.language.common.source import place_of
 from lakestream.language.expressions.grouping import asks_for_subtables, selected_groups
 from lakestream.language.expressions.parsing import given_name, parse_query, place_in, text_of
 from lakestream.language.model import GROUP_ID
-from lakestream.language.names import quoted
+from lakestream.language.quoting import quoted
 from lakestream.output.columns import (
     FLAT,
     TBNAME,

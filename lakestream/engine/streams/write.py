@@ -6,17 +6,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lakestream.engine.base.faults import reach
-from lakestream.language.names import quoted
+from lakestream.language.quoting import delta_name, delta_text, quoted
 from lakestream.output.columns import Provenance, micros
 from lakestream.storage.delta import (
     CommitTag,
     align,
     commit,
     delete_where,
-    identifier,
     read_arrow,
     read_commits,
-    text_literal,
     time_range,
     timestamp_literal,
 )
@@ -257,7 +255,7 @@ def _keys_predicate(target: Target, rows: pa.Table) -> str:
         return ""
     time = target.info.time_column
     times = micros(rows[time])
-    name = identifier(time)
+    name = delta_name(time)
     if rows.num_rows > MAX_LITERALS:
         return f"{name} >= {instant_literal(min(times))} AND {name} <= {instant_literal(max(times))}"
     others = [column for column in target.shape.key if column != time]
@@ -278,12 +276,12 @@ def _keys_predicate(target: Target, rows: pa.Table) -> str:
 
 
 def _equals(column: str, value: object) -> str:
-    name = identifier(column)
+    name = delta_name(column)
     if value is None:
         return f"{name} IS NULL"
     if isinstance(value, bool | int | float):
         return f"{name} = {str(value).lower() if isinstance(value, bool) else value!r}"
-    return f"{name} = {text_literal(str(value))}"
+    return f"{name} = {delta_text(str(value))}"
 
 
 def _meets_keys(table: Table, target: Target, rows: pa.Table) -> bool:

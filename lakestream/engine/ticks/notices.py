@@ -16,7 +16,7 @@ from lakestream.language.common.functions import Meaning
 from lakestream.language.expressions.meaning import in_spark
 from lakestream.language.expressions.parsing import parse_expression
 from lakestream.language.model import ON_TIME, WINDOW_CLOSE, WINDOW_OPEN, SlidingTrigger
-from lakestream.language.names import quoted_text
+from lakestream.language.quoting import quoted_text
 from lakestream.notify.events import WINDOW_INVALIDATION, EventRules, ResultColumn
 from lakestream.notify.rows import closings, outbox_rows
 from lakestream.output.columns import subtable_sql

@@ -58,7 +58,7 @@ from lakestream.engine.windows.readmission import ANEW, Readmission, Renewal
 from lakestream.engine.windows.updated import Updated, count_of, late_spans, least, picked
 from lakestream.engine.windows.updating import Updating
 from lakestream.engine.windows.waiting import check_groups, check_windows
-from lakestream.language.names import quoted
+from lakestream.language.quoting import quoted
 from lakestream.storage.delta import capabilities, rows_between
 from lakestream.storage.reading import arrow_frame
 from lakestream.storage.types import types_of

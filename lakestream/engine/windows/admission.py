@@ -16,7 +16,7 @@ from lakestream.engine.base.instants import latest
 from lakestream.engine.base.refused import spark_message
 from lakestream.engine.base.state import GroupState
 from lakestream.engine.reading.relations import CHANGED, EMPTY_CHANGES, empty_view
-from lakestream.language.names import quoted
+from lakestream.language.quoting import quoted
 from lakestream.storage.delta import POSITION
 from lakestream.storage.reading import arrow_frame
 from lakestream.storage.times import iso

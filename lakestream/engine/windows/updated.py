@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from lakestream.language.names import quoted
+from lakestream.language.quoting import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -34,7 +34,7 @@ from lakestream.engine.windows.updated import (
     with_groups,
 )
 from lakestream.engine.windows.waiting import check_groups
-from lakestream.language.names import quoted
+from lakestream.language.quoting import quoted
 from lakestream.storage.delta import capabilities, rows_between
 from lakestream.storage.reading import arrow_frame
 

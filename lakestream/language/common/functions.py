@@ -20,7 +20,7 @@ from sqlglot import exp
 from lakestream.errors import NotSupportedError, StatementError
 from lakestream.language.common.templates import made
 from lakestream.language.common.time_formats import read_time, shown_time
-from lakestream.language.names import quoted_text
+from lakestream.language.quoting import quoted_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

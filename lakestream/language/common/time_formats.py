@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from lakestream.errors import StatementError
-from lakestream.language.names import quoted_text
+from lakestream.language.quoting import quoted_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -6,6 +6,8 @@ import re
 from dataclasses import dataclass
 from functools import cached_property
 
+from lakestream.language.quoting import quoted
+
 ANY_NODE, ANY_NODES = "*", "**"
 ROOT = "root"
 _BETWEEN = "\0"
@@ -97,7 +99,7 @@ def node_of(name: str) -> str:
     """Return a quoted name as a node: the back-ticks stay only where it needs them."""
     if _PLAIN.fullmatch(name) and ANY_NODE not in name and not name.isdigit():
         return name
-    return "`" + name.replace("`", "``") + "`"
+    return quoted(name)
 
 
 def name_of(node: str) -> str:
