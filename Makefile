@@ -26,9 +26,9 @@ test: setup ## the tests, two files at a time (ARGS="-k name" for some of them, 
 test-long: setup ## further cases, which take as long again
 	@$(RUN)/python -m pytest -m long -n 2 --dist loadfile --no-loadscope-reorder $(ARGS)
 
-lint: setup ## ruff, mypy --strict, import layers
+lint: setup ## ruff, mypy --strict, import layers, gates of size
 	@status=0; \
-	for check in "ruff check ." "ruff format --check ." mypy lint-imports; do \
+	for check in "ruff check ." "ruff format --check ." mypy lint-imports "python tools/gates.py"; do \
 	  $(RUN)/$$check || status=1; \
 	done; exit $$status
 

@@ -1,0 +1,47 @@
+"""The gates of size hold what they say."""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+
+@pytest.fixture
+def gates() -> ModuleType:
+    path = Path(__file__).parents[2] / "tools" / "gates.py"
+    spec = importlib.util.spec_from_file_location("gates", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_house_is_within_its_gates(gates: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:
+    assert (gates.main(), capsys.readouterr().out) == (0, "")
+
+
+def test_more_and_less_than_is_written_down_are_told(
+    gates: ModuleType, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    allowed, room = {**gates.ALLOWED, "files in nowhere/": 14}, "files in storage/"
+    monkeypatch.setattr(gates, "ALLOWED", {**allowed, room: allowed[room] - 1})
+    assert gates.main() == 1
+    said = capsys.readouterr().out.splitlines()
+    assert said[0] == "files in nowhere/: within the gate; write that down in place of 14"
+    assert said[1] == f"{room}: {allowed[room]}, allowed are {allowed[room] - 1}"
+
+
+def test_kinds_and_views_are_seen(gates: ModuleType) -> None:
+    tree = ast.parse(
+        "isinstance(x, (IntervalTrigger, int)); isinstance(x, int); f.createOrReplaceTempView(v)"
+    )
+    assert sum(map(gates._asks_kind, ast.walk(tree))) == 1
+    assert sum(map(gates._registers, ast.walk(tree))) == 1
