@@ -14,9 +14,9 @@ from lakestream.errors import LakestreamError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from lakestream.lake import StreamStatus
     from lakestream.settings import Settings
     from lakestream.statements.inspection import Inspection
+    from lakestream.statements.status import StreamStatus
     from lakestream.storage.catalog import Catalog, TableInfo
     from lakestream.storage.layout import Layout
     from lakestream.storage.table import Table
@@ -231,8 +231,8 @@ def check_table(layout: Layout, name: str, *, keys: bool) -> Iterator[Check]:
     Raises StatementError DATABASE_NOT_FOUND or TABLE_NOT_FOUND.
     """
     from lakestream.clock import SystemClock
-    from lakestream.lake import DEFAULT_DATABASE
     from lakestream.statements.inspection import inspect
+    from lakestream.statements.workspace import DEFAULT_DATABASE
     from lakestream.storage.catalog import Catalog
 
     catalog = Catalog(layout, SystemClock())

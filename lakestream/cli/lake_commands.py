@@ -13,7 +13,7 @@ from lakestream.cli.sql_command import show_result
 from lakestream.language.quoting import quoted
 
 if TYPE_CHECKING:
-    from lakestream.lake import StreamStatus
+    from lakestream.statements.status import StreamStatus
 
 
 @command("init")

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from prometheus_client.core import Metric
 
     from lakestream.engine.rounds.engine import TickReport
-    from lakestream.lake import StreamStatus
+    from lakestream.statements.status import StreamStatus
 
 _TICK_SECONDS = (0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 300)
 _STATUSES = ("Running", "Retrying", "Stopped", "Failed")

@@ -115,12 +115,12 @@ class LocalEngine:
     def occupy(self, query: str, takes: timedelta) -> None:
         """Have the next execution take so long by the clock."""
         self._takes[query] = takes
-        self._lake._tree.queries.starting = self._starting
+        self._lake._at.tree.queries.starting = self._starting
 
     def fail(self, query: str, times: int) -> None:
         """Have the next executions fail."""
         self._fails[query] = times
-        self._lake._tree.queries.starting = self._starting
+        self._lake._at.tree.queries.starting = self._starting
 
     def _starting(self, query: str, due_us: int) -> int:
         del due_us

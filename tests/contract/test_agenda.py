@@ -119,7 +119,7 @@ def test_an_instant_of_the_clock_ends_the_rest(lake: Lake, clock: ManualClock, r
     clock.advance(timedelta(seconds=9))
     assert not lake.tick_once()
     assert len(rounds) == seen
-    uuid = lake._registry.stream("main", "p").uuid
+    uuid = lake._at.registry.stream("main", "p").uuid
     assert [name for name, alarm in lake.alarms.items() if isinstance(alarm, Period)] == [uuid]
     clock.advance(timedelta(seconds=1))
     assert [report.kind for report in lake.tick_once()] == ["period"]

@@ -61,7 +61,7 @@ def test_a_refused_feed_leaves_no_name(lake: Lake, tmp_path: Path) -> None:
     path = written(tmp_path / "t", readings(1), feed=False)
     statement = f"CREATE TABLE t LOCATION '{path}'"
     for answer in (None, lambda _: False):
-        lake._confirm = answer
+        lake._at.confirm = answer
         refused("CONFIRMATION_NEEDED", lambda: lake.sql(statement))
         assert lake.sql("SHOW TABLES").fetchall() == []
         assert DeltaTable(path).version() == 0
@@ -69,9 +69,9 @@ def test_a_refused_feed_leaves_no_name(lake: Lake, tmp_path: Path) -> None:
     def nobody(question: str) -> bool:
         raise LakestreamError("CONFIRMATION_NEEDED", question)
 
-    lake._confirm = nobody
+    lake._at.confirm = nobody
     refused("CONFIRMATION_NEEDED", lambda: lake.sql(statement))
-    lake._confirm = lambda _: True
+    lake._at.confirm = lambda _: True
     lake.sql(statement)
     assert DeltaTable(path).metadata().configuration == FEED
 
@@ -80,7 +80,7 @@ def test_a_feed_that_cannot_be_switched_on_leaves_no_name(
     lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = written(tmp_path / "t", readings(1), feed=False)
-    lake._confirm = lambda _: True
+    lake._at.confirm = lambda _: True
 
     def failing(*_: object) -> None:
         raise OSError("no permission")
@@ -97,7 +97,7 @@ def test_the_hint_of_a_missing_feed_leads_to_one(lake: Lake, tmp_path: Path) -> 
     DeltaTable(path).alter.set_table_properties({"delta.enableChangeDataFeed": "false"})
     stream = STREAM.format(name="s", table="t")
     hint = refused("CHANGE_FEED_OFF", lambda: lake.sql(stream)).hint
-    lake._confirm = lambda _: True
+    lake._at.confirm = lambda _: True
     lake.sql(hint.rpartition(" switches ")[0])
     lake.sql(stream)
     lake.run()

@@ -101,7 +101,7 @@ def test_the_feed_of_a_table_is_switched_on_after_asking(lake: Lake, session: Sp
     session.sql("ALTER TABLE read SET TBLPROPERTIES (delta.enableChangeDataFeed = false)")
     with pytest.raises(LakestreamError, match="CONFIRMATION_NEEDED"):
         lake.sql("CREATE TABLE t USING TABLE read")
-    lake._confirm = lambda _: True
+    lake._at.confirm = lambda _: True
     lake.sql("CREATE TABLE t USING TABLE read")
     shown = {row["key"]: row["value"] for row in session.sql("SHOW TBLPROPERTIES read").collect()}
     assert shown["delta.enableChangeDataFeed"] == "true"
@@ -194,11 +194,11 @@ def test_a_stream_makes_its_output_under_a_name_of_a_catalog(
     assert told(session, "made") == EXPECTED
     assert fed.verify("s").holds
 
-    own, (detail,) = fed._catalog.table("main", "o"), session.sql("DESCRIBE DETAIL made").collect()
-    here = fed._catalog.table("main", "o_here")
+    own, (detail,) = fed._at.catalog.table("main", "o"), session.sql("DESCRIBE DETAIL made").collect()
+    here = fed._at.catalog.table("main", "o_here")
     assert (own.columns, own.key, own.kind) == (here.columns, here.key, here.kind)
     assert own.catalog_name == f"spark_catalog.{SCHEMA}.made"
-    properties, theirs = (fed._catalog.handle(info).properties for info in (here, own))
+    properties, theirs = (fed._at.catalog.handle(info).properties for info in (here, own))
     described = [json.loads(one.pop("lakestream.table")) for one in (properties, theirs)]
     assert properties.items() <= theirs.items()
     assert [{**one, "writer": None} for one in described] == [{**described[0], "writer": None}] * 2
@@ -249,7 +249,7 @@ def test_a_dropped_output_is_made_again_under_its_name(fed: Lake, session: Spark
     session.sql("USE default")
     fed.sql("DROP TABLE o")  # the name is still here
     follow(fed, ROWS[3:])
-    assert fed._catalog.table("main", "o").catalog_name == f"spark_catalog.{SCHEMA}.made"
+    assert fed._at.catalog.table("main", "o").catalog_name == f"spark_catalog.{SCHEMA}.made"
     assert told(session, f"{SCHEMA}.made") == EXPECTED
 
 

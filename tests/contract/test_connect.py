@@ -114,12 +114,12 @@ def code(use):
 lake = Lake("lake", spark=spark)
 with ThreadPoolExecutor() as pool:  # a thread that has no active session
     pool.submit(lambda: Lake("lake").sql("SELECT * FROM information_schema.ins_streams")).result()
-marker = lake._layout.marker
-lake._layout.marker = lambda: ("/nowhere/lake.json", marker()[1])
+marker = lake._at.layout.marker
+lake._at.layout.marker = lambda: ("/nowhere/lake.json", marker()[1])
 print(code(lambda: lake.sql("SELECT * FROM information_schema.ins_streams")))
-lake._layout.marker = marker
+lake._at.layout.marker = marker
 lake.sql("SELECT * FROM information_schema.ins_streams")
-lake._own.client.release_session()  # as a server does when nothing is asked of it for long
+lake._at._own.client.release_session()  # as a server does when nothing is asked of it for long
 print(code(lambda: lake.sql("SELECT * FROM information_schema.ins_streams")))
 Remote.version = vars(spark)["version"] = "3.5.4"
 print(code(lambda: Lake("other", spark=spark).spark))

@@ -137,7 +137,7 @@ def test_an_after_trigger_sees_what_is_written_since(world: World) -> None:
 
 def who_waits(world: World) -> list[str]:
     """Return the triggers that keep files of the table from being deleted."""
-    records = world.lake._tree.triggers.definitions.triggers()
+    records = world.lake._at.tree.triggers.definitions.triggers()
     return [record.name for record in records if world.path in record.versions]
 
 

@@ -107,7 +107,7 @@ class Daemon:
 
     def __init__(self, root: str, spark: SparkSession, clock: ManualClock, pid: int) -> None:
         self.lake = Lake(root, spark=spark, settings=SETTINGS)
-        registry = Registry(self.lake._layout)
+        registry = Registry(self.lake._at.layout)
         self.leases = Leases(
             f"{root}/_lakestream",
             Member(pid, "host", "http://127.0.0.1:8600", START.isoformat()),

@@ -345,7 +345,7 @@ def test_spark_writes_what_arrow_writes(world: World, spark: SparkSession, query
     world.sql("CREATE TIMESERIES root.sg.a.i INT64; CREATE TIMESERIES root.sg.b.i INT64")
     world.sql("INSERT INTO root.sg.a(time, s, i) VALUES (1000, 1, NULL), (2000, 2, 5), (9000, NULL, 6)")
     world.sql("INSERT INTO root.sg.b(time, s, i) VALUES (2000, 3, 7000)")
-    engine, seen = world.lake._tree, []
+    engine, seen = world.lake._at.tree, []
     for name in ("small", "large"):
         world.sql(f"CREATE TIMESERIES root.{name}.b.at TIMESTAMP; CREATE TIMESERIES root.{name}.a.w DOUBLE")
         world.sql(f"INSERT INTO root.{name}.a(time, kept, v) VALUES (2000, 'x', 8), (4000, 'y', 9)")

@@ -167,7 +167,7 @@ def check_types(lake: Lake, text: str, schema: Any) -> None:
     """Hold the types that a query is said to give against those it gives."""
     statement = parse_statement(text, dialect="iotdb")
     assert isinstance(statement, QueryTree)
-    tree = lake._tree.tree
+    tree = lake._at.tree.tree
     assert isinstance(tree, Tree)
     said = [type_of(output) for output in outputs(statement.select, tree.series())]
     given = [type_of_arrow(field.type) for field in schema][-len(said) :]

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from lakestream.engine.rounds.engine import TickReport
-    from lakestream.lake import StreamStatus
+    from lakestream.statements.status import StreamStatus
 
     Cell = tuple[str, int]
     """Whose reading, and when: seconds since :data:`START`."""

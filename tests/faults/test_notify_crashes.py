@@ -57,7 +57,7 @@ class Notified:
         with pytest.raises(SimulatedCrash), crash_at(point):
             lake.run()
         # A dead process has neither threads nor locks.
-        notifier = lake._notifier_
+        notifier = lake._at._sending
         assert notifier is not None
         assert notifier._dispatcher is not None
         for target in notifier._dispatcher._targets.values():

@@ -149,7 +149,7 @@ def test_a_commit_that_a_gone_process_left_behind_counts(
     """Its commit was under way when it was killed, and lands when its successor does the same tick."""
     story = begun(tmp_path, spark, transport)
     gone, successor = unlocked(story), unlocked(story)
-    assert gone._engine.epoch < successor._engine.epoch
+    assert gone._at.engine.epoch < successor._at.engine.epoch
     meanwhile(monkeypatch, WRITERS[transport], gone.run)
     assert [report.error for report in successor.tick_once()] == [None]
     story.run()
@@ -171,7 +171,7 @@ def meanwhile(monkeypatch: pytest.MonkeyPatch, writer: str, others: Callable[[],
 def unlocked(story: Story) -> Lake:
     """Open the lake as two machines on one object store do: nothing keeps them apart but the commits."""
     lake = story.opened()
-    lake._layout = _Elsewhere(lake._layout)  # type: ignore[assignment]
+    lake._at.layout = _Elsewhere(lake._at.layout)  # type: ignore[assignment]
     return lake
 
 

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from lakestream.cli import cli
 from lakestream.engine.base.result import Result
 from lakestream.engine.rounds.engine import TickReport
-from lakestream.lake import StreamStatus
+from lakestream.statements.status import StreamStatus
 from lakestream.statements.verify import Verification
 from lakestream.storage.layout import Layout
 

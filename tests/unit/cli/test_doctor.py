@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from click.testing import Result as Outcome
 
-    from lakestream.lake import StreamStatus
+    from lakestream.statements.status import StreamStatus
     from tests.unit.cli.conftest import FakeLake
 
 NOON = datetime(2025, 1, 1, 12, tzinfo=UTC)

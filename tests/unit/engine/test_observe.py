@@ -27,8 +27,8 @@ def lake(tmp_path: Path) -> Lake:
 
 
 def newest(lake: Lake, limit: int, most_bytes: int = MOST_BYTES) -> list[int] | None:
-    info = lake._named("t")
-    rows = newest_rows(lake._catalog.handles.latest(info.path), info, limit, most_bytes)
+    info = lake._at.named("t")
+    rows = newest_rows(lake._at.catalog.handles.latest(info.path), info, limit, most_bytes)
     return None if rows is None else rows["x"].to_pylist()
 
 

@@ -41,7 +41,7 @@ def root(tmp_path: Path) -> str:
     root = str(tmp_path / "lake")
     with Lake(root, settings=Settings()) as lake:
         lake.sql(TABLES)
-        registry = lake._registry
+        registry = lake._at.registry
         extra = {"source": "main.power", "reads": ["main.power"], "zone": "UTC", "current": "main"}
         record = StreamRecord(
             "u1",

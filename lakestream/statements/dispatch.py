@@ -1,0 +1,126 @@
+"""Which handler runs a statement, and whether it writes to the lake."""
+
+from __future__ import annotations
+
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any
+
+from lakestream.engine.base.result import Result
+from lakestream.language import model
+from lakestream.language.iotdb.values import TreeStatement
+from lakestream.statements.select import SelectStatements
+from lakestream.statements.status import show_streams
+from lakestream.statements.streams import StreamStatements
+from lakestream.statements.tables import TableStatements
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from lakestream.statements.verify import Verification
+    from lakestream.statements.workspace import Workspace
+
+
+class Statements:
+    """Runs statements of all dialects on one lake, those that write to it one at a time."""
+
+    def __init__(self, at: Workspace) -> None:
+        self._at = at
+        self.streams = StreamStatements(at)
+        self.selects = SelectStatements(at)
+        self.tables = TableStatements(at, self.streams, self.selects)
+
+    def run(self, statement: model.Statement | TreeStatement) -> Result:
+        """Run a statement. Raises LakestreamError for what cannot be accepted."""
+        if isinstance(statement, TreeStatement):
+            return self._run_on_tree(statement)
+        reading = self._reading.get(type(statement))
+        if reading is not None:
+            return reading(statement)
+        with self._at.writing(type(statement).__name__):
+            return self._writing[type(statement)](statement)
+
+    def _run_on_tree(self, statement: TreeStatement) -> Result:
+        from lakestream.timeseries.tree import changes_the_lake
+
+        if not changes_the_lake(statement):
+            return self._at.tree.run(statement)
+        with self._at.writing(type(statement).__name__):
+            return self._at.tree.run(statement)
+
+    def verify(self, stream: str, start: str | None, end: str | None) -> Verification:
+        """Verify a stream; see :meth:`lakestream.lake.Lake.verify`."""
+        from py4j.protocol import Py4JError
+        from pyspark.errors import PySparkException
+
+        from lakestream.engine.base.instants import parse_instant
+        from lakestream.engine.rounds.engine import as_failure
+        from lakestream.statements.verify import Verifier
+
+        record = self.streams.named(stream)
+        zone = self._at.timezone
+        bounds = [None if written is None else parse_instant(written, zone) for written in (start, end)]
+        with self._at.writing("verify"):  # between two ticks; they go on while it compares
+            verifier = Verifier.of(self._at.engine, record)
+        try:
+            return verifier.run(*bounds)
+        except (PySparkException, Py4JError) as error:
+            raise as_failure(error) from error
+
+    def explain(self, stream: str) -> Result:
+        """Return the stages of a stream's next tick."""
+        from lakestream.statements.explain import explain_stream
+
+        record = self.streams.named(stream)
+        return Result(("stage", "what"), explain_stream(self._at.engine, record))
+
+    def _verify_stream(self, statement: model.VerifyStream) -> Result:
+        found = self.verify(str(statement.name.within(self._at.database)), statement.start, statement.end)
+        columns = ("check", "value")
+        rows = [*found.summary(), *((f"differs: {item.key}", str(item)) for item in found.differing)]
+        return Result(columns, rows)
+
+    def _explain_stream(self, statement: model.ExplainStream) -> Result:
+        return self.explain(str(statement.name.within(self._at.database)))
+
+    @cached_property
+    def _reading(self) -> Mapping[type, Callable[[Any], Result]]:
+        tables = self.tables
+        return {
+            model.UseDatabase: tables.use,
+            model.ShowDatabases: tables.show_databases,
+            model.ShowTables: tables.show_tables,
+            model.ShowSnodes: _show_snodes,
+            model.ShowStreams: partial(show_streams, self._at),
+            model.Describe: tables.describe,
+            model.Query: self.selects.query,
+            model.VerifyStream: self._verify_stream,
+            model.ExplainStream: self._explain_stream,
+        }
+
+    @cached_property
+    def _writing(self) -> Mapping[type, Callable[[Any], Result]]:
+        tables, streams = self.tables, self.streams
+        return {
+            model.CreateDatabase: tables.create_database,
+            model.DropDatabase: tables.drop_database,
+            model.CreateTable: tables.create_table,
+            model.CreateSubtables: tables.create_subtables,
+            model.DropTable: tables.drop_table,
+            model.AddColumn: tables.add_column,
+            model.SetTag: tables.set_tag,
+            model.Insert: tables.insert,
+            model.InsertQuery: tables.insert_query,
+            model.Update: tables.update,
+            model.Delete: tables.delete,
+            model.CreateStream: streams.create,
+            model.DropStream: streams.drop,
+            model.StartStream: streams.start,
+            model.StopStream: streams.stop,
+            model.FlushStream: streams.flush,
+            model.RecalculateStream: streams.recalculate,
+        }
+
+
+def _show_snodes(_statement: model.ShowSnodes) -> Result:
+    """There are none to make: streams are evaluated by whoever runs the lake (TDengine's columns)."""
+    return Result(("id", "endpoint", "create_time"), [])

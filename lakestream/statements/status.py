@@ -1,0 +1,180 @@
+"""SHOW STREAMS: the state of every stream, without Spark."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from lakestream.engine.base.result import Result
+from lakestream.errors import (
+    StorageError,
+    StreamError,
+)
+from lakestream.language.expressions.targets import redacted_text
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from datetime import datetime
+
+    from lakestream.language import model
+    from lakestream.statements.workspace import Workspace
+    from lakestream.storage.registry import Progress, Recalculation, StreamRecord
+
+
+@dataclass(frozen=True)
+class StreamStatus:
+    """A stream as ``SHOW STREAMS`` lists it.
+
+    ``lag`` counts commits of its source still to take. ``tick`` and ``version`` (of the source) are
+    those of its last tick, None before the first one; the counts are of all ticks since the stream was
+    created. ``recalculating`` says how many parts of its recalculations are done, None when there is
+    none under way. ``held_back`` says what keeps a stream that has something to do from doing it: the
+    limit of its output's commits or bytes a second, events that wait for their target, or a source that
+    cannot be read, of which ``lag`` tells nothing.
+    ``lag_seconds`` is the age of the oldest commit still to take, None when the log no longer tells it.
+    ``retry_us`` is when a stream that is Retrying is tried next. ``sources`` are the tables that it reads,
+    the triggering one first; ``output`` is None for one that only notifies. ``waiting_groups`` names the
+    groups that wait, each with how many windows of it would have fired at once. Times are microseconds since
+    1970 UTC.
+    """
+
+    database: str
+    name: str
+    status: str
+    tick: int | None
+    version: int | None
+    lag: int
+    rows_in: int
+    rows_out: int
+    late: int
+    recalculating: str | None
+    held_back: str | None
+    last_error: str | None
+    sql: str
+    created_us: int
+    lag_seconds: float | None = 0.0
+    last_tick_us: int | None = None
+    last_tick_seconds: float | None = None
+    sources: tuple[str, ...] = ()
+    output: str | None = None
+    retry_us: int | None = None
+    waiting_groups: tuple[str, ...] = ()
+
+
+def stream_statuses(at: Workspace) -> list[StreamStatus]:
+    """Return the state of every stream; starts no Spark."""
+    last = at.registry.last_of_all()
+    seen: dict[str, tuple[int | None, str | None]] = {}
+    jobs = [job for job in at.registry.recalculations() if job.is_open]
+    held = [delivery for delivery in at.deliveries.all() if delivery.holds]
+    found = []
+    for record in at.registry.streams():
+        source = record.extra["source"]
+        if source not in seen:
+            seen[source] = _seen(at, source)
+        version, unreadable = seen[source]
+        progress = last.get(record.uuid, (None, None))[1]
+        own = [job for job in jobs if job.uuid == record.uuid]
+        waits = [d.target for d in held if d.stream_id == record.uuid]
+        status = _status(record, progress, version, own, waits, at.meter.now())
+        lag_seconds = _lag_seconds(at, record, progress, status.lag)
+        held_back = unreadable or status.held_back
+        found.append(replace(status, lag_seconds=lag_seconds, held_back=held_back))
+    return found
+
+
+def show_streams(at: Workspace, statement: model.ShowStreams) -> Result:
+    """SHOW STREAMS."""
+    columns = (
+        "database",
+        "name",
+        "status",
+        "tick",
+        "version",
+        "lag",
+        "rows_in",
+        "rows_out",
+        "last_error",
+        "sql",
+    )
+    rows = [
+        (*(getattr(status, column) for column in columns), "; ".join(status.waiting_groups) or None)
+        for status in stream_statuses(at)
+        if statement.database in {None, status.database}
+    ]
+    return Result((*columns, "waiting_groups"), rows)
+
+
+def _lag_seconds(at: Workspace, record: StreamRecord, progress: Progress | None, lag: int) -> float | None:
+    """Return the age of the oldest commit that a stream has still to take."""
+    if not lag:
+        return 0.0
+    from lakestream.storage.delta import read_commits
+
+    done = record.start_version if progress is None else progress.version
+    info = at.catalog.find_table(*record.extra["source"].split(".", 1))
+    try:
+        commit = read_commits(info.path, done, done + 1)[0] if info is not None else None
+    except StreamError:
+        return None  # the log was cleared; the stream will say so
+    if commit is None or not commit.timestamp_ms:
+        return None
+    return max(0.0, at.clock.now().timestamp() - commit.timestamp_ms / 1_000)
+
+
+def _seen(at: Workspace, source: str) -> tuple[int | None, str | None]:
+    """Return the latest version of a source, or why it cannot be read."""
+    try:
+        return at.latest_version(source), None
+    except StorageError as error:
+        return None, str(error)
+
+
+def _status(
+    record: StreamRecord,
+    progress: Progress | None,
+    latest: int | None,
+    jobs: Sequence[Recalculation],
+    targets: Sequence[str],
+    now: datetime,
+) -> StreamStatus:
+    from lakestream.engine.windows.waiting import waiting_groups
+
+    done = record.start_version if progress is None else progress.version
+    totals = progress.extra if progress else {}
+    return StreamStatus(
+        database=record.database,
+        name=record.name,
+        status=record.status,
+        tick=progress.tick if progress else None,
+        version=progress.version if progress else None,
+        lag=max(0, latest - done) if latest is not None else 0,
+        rows_in=totals.get("total_in", 0),
+        rows_out=totals.get("total_out", 0),
+        late=totals.get("total_late", 0),
+        recalculating=_parts_done(jobs),
+        held_back=_held_back(totals, now, targets),
+        last_error=record.last_error,
+        sql=redacted_text(record.sql),
+        created_us=record.created_us,
+        last_tick_us=progress.finished_us if progress else None,
+        last_tick_seconds=progress.seconds if progress else None,
+        sources=record.sources,
+        output=record.table,
+        retry_us=record.extra.get("retry_us") if record.status == "Retrying" else None,
+        waiting_groups=tuple(map(str, waiting_groups(record))),
+    )
+
+
+def _held_back(totals: Mapping[str, Any], now: datetime, targets: Sequence[str]) -> str | None:
+    """Return what keeps a stream back; ``targets`` are those that it waits for."""
+    if targets:
+        return f"events that {', '.join(targets)} cannot be told of"
+    return "the output's rate limit" if totals.get("held_until", 0) > now.timestamp() else None
+
+
+def _parts_done(jobs: Sequence[Recalculation]) -> str | None:
+    if not jobs:
+        return None
+    done, parts = sum(job.part for job in jobs), sum(job.parts or 1 for job in jobs)
+    return f"{done} of {parts} parts"

@@ -1,0 +1,259 @@
+"""Statements on streams: making, replacing, starting, stopping, recalculating and dropping them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from lakestream.engine.base.result import Result
+from lakestream.errors import (
+    LakestreamError,
+    NotSupportedError,
+    Place,
+    StatementError,
+    did_you_mean,
+)
+from lakestream.language import model
+
+if TYPE_CHECKING:
+    from lakestream.statements.workspace import Workspace
+    from lakestream.storage.registry import Recalculation, StreamRecord
+
+
+@dataclass
+class StreamStatements:
+    """Runs statements on streams."""
+
+    at: Workspace
+
+    def create(self, statement: model.CreateStream) -> Result:
+        """CREATE STREAM, or the other definition of one that is there."""
+        from lakestream.engine.base.instants import to_micros
+        from lakestream.engine.creation.create import create_stream
+        from lakestream.engine.rounds.notifier import check_targets
+
+        definition = statement.definition
+        database = definition.name.database or self.at.database
+        self.at.catalog.require_database(database)
+        known = self.at.registry.find(database, definition.name.name)
+        if known is not None:
+            if statement.or_replace:
+                return self._replace_stream(known, definition)
+            if statement.if_not_exists:
+                return Result(message=f"there is a stream {database}.{definition.name.name}")
+            raise StatementError(
+                "STREAM_ALREADY_EXISTS",
+                f"the stream {database}.{definition.name.name} exists already",
+                hint="IF NOT EXISTS keeps it, CREATE OR REPLACE STREAM gives it another definition",
+                place=_place(definition.name),
+            )
+        definition = definition.within(self.at.database)
+        check_targets(definition.notification, self.at.settings.notify_hosts)
+        try:
+            record = create_stream(
+                self.at.session,
+                self.at.catalog,
+                self.at.registry,
+                definition,
+                self.at.timezone,
+                to_micros(self.at.clock.now()),
+                current=self.at.database,
+                exact_by_default=self.at.settings.exact,
+                catalogs=self.at.catalogs,
+            )
+        except LakestreamError as error:
+            raise error.at(_place(definition.source)) from None
+        self.at.notifier.begin(record, definition.notification)
+        does = f"writing {record.output}" if definition.stores else "which notifies"
+        return Result(message=f"created stream {record.database}.{record.name}, {does}")
+
+    def drop(self, statement: model.DropStream) -> Result:
+        """DROP STREAM."""
+        record = self._record(statement.name, if_exists=statement.if_exists)
+        if record is not None:
+            self.remove(record)
+        return Result(message=f"dropped stream {statement.name}" if record else "there was no such stream")
+
+    def start(self, statement: model.StartStream) -> Result:
+        """START STREAM: failed ones go on, and groups that wait are taken up."""
+        record = self._record(statement.name, if_exists=statement.if_exists)
+        if record is not None:
+            if statement.ignore_untreated:
+                self.at.engine.skip(record)
+            record = self.at.registry.update(record.uuid, status="Running", last_error=None)
+            self._take_up(record)
+        return Result(message=f"started stream {statement.name}" if record else "there was no such stream")
+
+    def stop(self, statement: model.StopStream) -> Result:
+        """STOP STREAM."""
+        record = self._record(statement.name, if_exists=statement.if_exists)
+        if record is not None:
+            self.at.registry.update(record.uuid, status="Stopped")
+            if self.at.running is not None:
+                self.at.running.checkpoint()
+                self.at.running.forget(record.uuid)
+        return Result(message=f"stopped stream {statement.name}" if record else "there was no such stream")
+
+    def flush(self, statement: model.FlushStream) -> Result:
+        """FLUSH STREAM."""
+        record = self._record(statement.name)
+        assert record is not None
+        reports = self.at.engine.flush(record)
+        rows = sum(report.rows_out for report in reports)
+        return Result(message=f"flushed {record.database}.{record.name}: {rows} rows written")
+
+    def recalculate(self, statement: model.RecalculateStream) -> Result:
+        """RECALCULATE STREAM: queued, for the next run."""
+        record = self._record(statement.name)
+        assert record is not None
+        bounds = None if statement.start is None else (statement.start, statement.end)
+        self.request(record, bounds)
+        waits = "" if record.status == "Running" or bounds is None else ", once the stream is started"
+        return Result(message=f"queued: the next run recalculates {record.database}.{record.name}{waits}")
+
+    def _record(self, name: model.TableName, *, if_exists: bool = False) -> StreamRecord | None:
+        database = self.at.in_database(name)
+        record = self.at.registry.find(database, name.name)
+        if record is None and not if_exists:
+            known = [other.name for other in self.at.registry.streams(database)]
+            raise StatementError(
+                "STREAM_NOT_FOUND",
+                f"there is no stream {database}.{name.name}",
+                hint=did_you_mean(name.name, known),
+                place=_place(name),
+            )
+        return record
+
+    def named(self, name: str) -> StreamRecord:
+        """Return the stream of a name, ``s`` or ``db.s``. Raises StatementError STREAM_NOT_FOUND."""
+        database, _, stream = name.rpartition(".")
+        record = self._record(model.TableName(database or None, stream))
+        assert record is not None
+        return record
+
+    def remove(self, record: StreamRecord) -> None:
+        """Remove a stream with what lies under its id; its output stays."""
+        self.at.registry.remove(record.uuid)
+        self.at.catalog.drop_results(record.uuid)
+        self.at.notifier.end(record.uuid)
+        if self.at.running is not None:
+            self.at.running.forget(record.uuid)
+
+    def request(self, record: StreamRecord, bounds: tuple[str, str | None] | None) -> Recalculation:
+        """Queue a recalculation between bounds of event time; None: of everything, as the source is now."""
+        from lakestream.engine.base.instants import to_micros
+        from lakestream.engine.creation.create import require_provenance
+        from lakestream.engine.recalculation.recalculate import request_recalculation
+        from lakestream.engine.rounds.engine import definition_of
+
+        definition = definition_of(record)
+        if bounds is None:
+            self._refuse_unfit(record)
+        if definition.options.by_arrival and bounds is not None:
+            raise NotSupportedError(
+                "RECALCULATE of a stream in processing time: its rows have no event time to go by"
+            )
+        if definition.options.drops_late and bounds is not None:
+            _, target, _ = self.at.engine.next_plan(record)
+            require_provenance("RECALCULATE STREAM", target.info, target.shape)
+        by_clock = definition.options.by_clock or isinstance(definition.trigger, model.PeriodTrigger)
+        if by_clock and (bounds is not None or definition.options.by_clock):
+            kind = "PERIOD" if isinstance(definition.trigger, model.PeriodTrigger) else "FORCE_WINDOW_CLOSE"
+            raise NotSupportedError(
+                f"RECALCULATE of a stream with {kind}: what it has written belongs to its time"
+            )
+        return request_recalculation(
+            self.at.registry,
+            record,
+            definition,
+            bounds,
+            # A resynchronisation takes the source as it is when it is its turn.
+            version=(self.at.latest_version(record.extra["source"]) or 0) if bounds else 0,
+            now_us=to_micros(self.at.meter.now()),
+            progress=lambda: self.at.engine.newest_of(record),
+        )
+
+    def _replace_stream(self, record: StreamRecord, definition: model.StreamDefinition) -> Result:
+        """Give a stream another definition, and have its windows computed anew."""
+        from lakestream.engine.creation.create import replace_stream
+        from lakestream.engine.rounds.engine import definition_of
+        from lakestream.engine.rounds.notifier import check_targets
+        from lakestream.language.expressions.differences import LAYOUT, differences
+
+        definition = definition.within(self.at.database)
+        check_targets(definition.notification, self.at.settings.notify_hosts)
+        changed = differences(definition_of(record), definition)
+        name = f"{record.database}.{record.name}"
+        if not changed:
+            return Result(message=f"{name} says the same already: nothing is computed anew")
+        for clause in ("FROM", "INTO", LAYOUT):
+            if clause in {changed_clause for changed_clause, _, _ in changed}:
+                raise NotSupportedError(
+                    f"CREATE OR REPLACE STREAM with another {clause}",
+                    hint=f"DROP STREAM {name}, then CREATE STREAM",
+                    place=_place(definition.name),
+                )
+        both = (definition.options, definition_of(record).options)
+        refused = {
+            "of a stream with FORCE_WINDOW_CLOSE: each of its windows fires once": any(
+                options.by_clock for options in both
+            ),
+            "by a stream that does otherwise with late rows (eKuiper's leave them out)": len(
+                {options.drops_late for options in both}
+            )
+            > 1,
+        }
+        for what, is_so in refused.items():
+            if is_so:
+                raise NotSupportedError(
+                    f"CREATE OR REPLACE {what}",
+                    hint=f"DROP STREAM {name}, then CREATE STREAM",
+                    place=_place(definition.name),
+                )
+        if self.at.running is not None:
+            self.at.running.forget(record.uuid)
+        exact = self.at.settings.exact
+        replace_stream(
+            self.at.session,
+            self.at.catalog,
+            self.at.registry,
+            record,
+            definition,
+            current=self.at.database,
+            exact_by_default=exact,
+        )
+        self.at.notifier.begin(record, definition.notification)
+        self.request(self.at.registry.stream(record.database, record.name), None)
+        by_arrival = definition.options.by_arrival
+        told = [
+            ("recomputed", "", "none: it goes on from now" if by_arrival else "all windows, by the next run")
+        ]
+        return Result(("clause", "before", "after"), [*changed, *told])
+
+    def _take_up(self, record: StreamRecord) -> None:
+        """Have the groups of a stream that wait taken up again, as far as they need not wait any more."""
+        from lakestream.engine.base.instants import to_micros
+        from lakestream.engine.rounds.engine import compile_record
+        from lakestream.engine.windows.waiting import taking_up, waiting_groups
+
+        gids = [group.gid for group in waiting_groups(record)]
+        if gids and compile_record(record, self.at.catalog).forgets_what_went:
+            version = self.at.latest_version(record.extra["source"]) or 0
+            self.at.registry.put_recalculation(
+                taking_up(record, gids, version, to_micros(self.at.meter.now()))
+            )
+
+    def _refuse_unfit(self, record: StreamRecord) -> None:
+        """Refuse to begin anew with a source that the stream cannot be computed from, by its named state."""
+        from lakestream.engine.creation.create import refuse_unfit
+        from lakestream.engine.planning.checks import named_state
+        from lakestream.engine.rounds.engine import compile_record
+
+        try:
+            refuse_unfit(self.at.session, self.at.catalog, record, compile_record(record, self.at.catalog))
+        except LakestreamError as error:
+            raise named_state(record, error) from error
+
+
+def _place(name: model.TableName) -> Place:
+    return Place(name.line, name.column, len(name.name))

@@ -1,0 +1,233 @@
+"""What a lake's statements and ticks work with: its parts, each made on first need."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from lakestream.clock import SystemClock
+from lakestream.notify.deliveries import Deliveries
+from lakestream.notify.outbox import Outbox
+from lakestream.storage.catalog import Catalog
+from lakestream.storage.layout import Layout
+from lakestream.storage.lock import writer_lock
+from lakestream.storage.registry import Registry
+from lakestream.storage.table import Tables
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyspark.sql import SparkSession
+
+    from lakestream.clock import Clock
+    from lakestream.engine.rounds.engine import Engine
+    from lakestream.engine.rounds.notifier import Notifier
+    from lakestream.language import model
+    from lakestream.settings import Settings
+    from lakestream.statements.edits import Editor
+    from lakestream.storage.catalog import TableInfo
+    from lakestream.storage.jars import Watch
+    from lakestream.storage.leases import Leases
+    from lakestream.timeseries.tree import TreeEngine
+
+
+DEFAULT_DATABASE = "main"
+
+
+class Workspace:
+    """The parts of an open lake. ``database`` is the one that names without one mean.
+
+    ``given`` is the Spark session that the user gave, ``running`` the engine where there is one already,
+    ``leases`` what this process holds of a lake that several daemons serve. Arguments and errors are those
+    of :class:`lakestream.lake.Lake`.
+    """
+
+    def __init__(
+        self,
+        root: str,
+        *,
+        clock: Clock,
+        spark: SparkSession | None,
+        create: bool,
+        settings: Settings | None,
+        confirm: Callable[[str], bool] | None,
+        watch: Watch | None,
+    ) -> None:
+        if spark is not None:
+            from lakestream.storage.session import check_given
+
+            check_given(spark)
+        self.clock = clock
+        self.meter = SystemClock()
+        self.database = DEFAULT_DATABASE
+        self.given, self.confirm = spark, confirm
+        self.layout = Layout(root)
+        tables = Tables()
+        self.catalog = Catalog(self.layout, clock, tables)
+        self.registry = Registry(self.layout, tables, lambda: self.settings.history_ticks)
+        self.outbox = Outbox(self.layout.system_path("outbox"))
+        self.deliveries = Deliveries(self.layout.system_path("deliveries"))
+        self.running: Engine | None = None
+        self.leases: Leases | None = None
+        self._given_settings, self._watch = settings, watch
+        self._spark: SparkSession | None = None
+        self._own: SparkSession | None = None
+        self._sending: Notifier | None = None
+        if create and not self.layout.exists():
+            self.layout.initialise(self.settings.timezone)
+            self.catalog.create_database(DEFAULT_DATABASE, if_not_exists=True)
+        self.layout.check()
+
+    @cached_property
+    def timezone(self) -> str:
+        """The time zone that the lake was made with (the setting ``timezone`` then)."""
+        return self.layout.timezone()
+
+    @cached_property
+    def settings(self) -> Settings:
+        """The settings; read on first need."""
+        settings = self._given_settings
+        if settings is None:
+            from lakestream.settings import Settings
+
+            settings = Settings()
+        return settings if self.given is not None else settings.for_lake(self.layout.root)
+
+    @property
+    def shared(self) -> SparkSession:
+        """The session that users have: frames that leave the lake are of it."""
+        self.check_spark()
+        if self._spark is None:
+            from lakestream.storage.jars import say_so
+            from lakestream.storage.session import adopt_session, spark_session
+
+            if self.given is not None:
+                self._spark = adopt_session(self.given)
+            else:
+                self._spark = spark_session(self.settings, self._watch or say_so)
+        return self._spark
+
+    @property
+    def catalogs(self) -> SparkSession:
+        """The session whose catalogs, and current schema, are meant by names of tables in them."""
+        return self.given or self.shared
+
+    @property
+    def session(self) -> SparkSession:
+        """The session of this lake's statements and ticks: no other one's views are in it."""
+        shared = self.shared
+        if self._own is None:
+            from lakestream.storage.session import check_reach, statement_session
+
+            check_reach(shared, self.layout)
+            self._own = statement_session(shared)
+        return self._own
+
+    def check_spark(self) -> None:
+        """Raise SparkGoneError when Spark has ended since it was started or given."""
+        spark = self.given or self._spark
+        if spark is not None:
+            from lakestream.storage.session import check_given
+
+            check_given(spark)
+
+    @property
+    def notifier(self) -> Notifier:
+        """The notifications of the lake, begun on first need."""
+        if self._sending is None:
+            from lakestream.engine.rounds.notifier import Notifier
+
+            self._sending = Notifier(
+                self.layout, self.registry, self.outbox, self.deliveries, self.settings, self.meter
+            )
+        return self._sending
+
+    def writing(self, purpose: str) -> Any:  # noqa: ANN401 - a context manager
+        """Keep other writers of the lake from writing meanwhile; ``purpose`` is what they are told."""
+        wait = self.settings.lock_wait_seconds
+        return writer_lock(self.layout, wait_seconds=wait, clock=self.meter, purpose=purpose)
+
+    @property
+    def engine(self) -> Engine:
+        """The engine of the lake's ticks, made on first need."""
+        if self.running is None:
+            from lakestream.engine.base.instants import to_micros
+            from lakestream.engine.rounds.engine import Engine
+
+            self.running = Engine(
+                self.catalog,
+                self.registry,
+                self.clock,
+                self.settings,
+                lambda: self.session,
+                self.meter,
+                epoch=to_micros(self.meter.now()),
+                outbox=self.outbox,
+                is_held=self.notifier.is_held,
+                is_ours=lambda uuid: self.leases is None or self.leases.has(uuid),
+            )
+        return self.running
+
+    @cached_property
+    def tree(self) -> TreeEngine:
+        """The tree of time series."""
+        from lakestream.timeseries.tree import TreeEngine
+
+        catalog, zone = self.catalog, self.timezone
+        return TreeEngine(
+            catalog,
+            self.clock,
+            self.meter,
+            self.settings,
+            lambda: self.session,
+            zone,
+            current=lambda: self.database,
+        )
+
+    def refuse_gone(self, error: Exception) -> None:
+        """Raise SparkGoneError where an error says that the session has ended on its server."""
+        if self.given is not None:
+            from lakestream.storage.session import check_error
+
+            check_error(error)
+
+    def close(self) -> None:
+        """Save the state of streams, stop sending events and give the session of statements back."""
+        if self._sending is not None:
+            self._sending.close()
+            self._sending = None
+        if self.running is not None:
+            with self.writing("close"):
+                self.running.checkpoint()
+            self.running = None
+        if self._own is not None:
+            from lakestream.storage.session import end_session
+
+            end_session(self._own)
+            self._own = None
+
+    def in_database(self, name: model.TableName) -> str:
+        """Return the database that a name means."""
+        return name.database or self.database
+
+    def named(self, name: str) -> TableInfo:
+        """Return the table of a name, ``t`` or ``db.t``. Raises StatementError TABLE_NOT_FOUND."""
+        database, _, table = name.rpartition(".")
+        return self.catalog.table(database or self.database, table)
+
+    def editor(self) -> Editor:
+        """Return what edits tables, as of now."""
+        from lakestream.engine.base.instants import to_micros
+        from lakestream.statements.edits import Editor
+
+        return Editor(self.catalog, self.timezone, to_micros(self.clock.now()))
+
+    def forget_tree(self) -> None:
+        """Have the tree read again what another process ran before."""
+        self.__dict__.pop("tree", None)
+
+    def latest_version(self, table: str) -> int | None:
+        """Return the latest version of a table (``database.name``), None where there is none of that name."""
+        database, name = table.split(".", 1)
+        info = self.catalog.find_table(database, name)
+        return self.catalog.handles.latest(info.path).version if info is not None else None
