@@ -42,14 +42,14 @@ if TYPE_CHECKING:
     from lakestream.engine.reading.frames import ArrowStream
     from lakestream.engine.rounds.agenda import Alarm
     from lakestream.engine.rounds.engine import TickReport
+    from lakestream.observation.inspection import Inspection
+    from lakestream.observation.observe import Event, Lineage, Outline, Outlines, Run
+    from lakestream.observation.verify import Verification
     from lakestream.settings import Settings
-    from lakestream.statements.inspection import Inspection
     from lakestream.statements.maintenance import Maintained
     from lakestream.statements.migration import Migrated
-    from lakestream.statements.observe import Event, Lineage, Outline, Outlines, Run
     from lakestream.statements.rounds import RunSummary
     from lakestream.statements.status import StreamStatus
-    from lakestream.statements.verify import Verification
     from lakestream.storage.jars import Watch
     from lakestream.storage.leases import Leases
     from lakestream.storage.registry import Failure, Recalculation
@@ -189,7 +189,7 @@ class Lake:
 
         Raises what the statement would raise, but for a change feed that is off.
         """
-        from lakestream.statements.inspection import inspect
+        from lakestream.observation.inspection import inspect
         from lakestream.storage.table import Table
 
         said = parse_statement(statement)
@@ -259,7 +259,7 @@ class Lake:
 
         At least the last 100 ticks are kept. Raises StatementError STREAM_NOT_FOUND.
         """
-        from lakestream.statements.observe import runs
+        from lakestream.observation.observe import runs
 
         return runs(self._at.registry, self._statements.streams.named(stream))[:limit]
 
@@ -281,7 +281,7 @@ class Lake:
 
         Starts Spark only where the statistics of the output's files do not tell which ones to read.
         """
-        from lakestream.statements.observe import newest_rows
+        from lakestream.observation.observe import newest_rows
         from lakestream.statements.query import table_frame
 
         record = self._statements.streams.named(stream)
@@ -311,13 +311,13 @@ class Lake:
 
     @cached_property
     def _outlines(self) -> Outlines:
-        from lakestream.statements.observe import Outlines
+        from lakestream.observation.observe import Outlines
 
         return Outlines()
 
     def lineage(self) -> Lineage:
         """Return the tables that streams read and write; starts no Spark."""
-        from lakestream.statements.observe import lineage
+        from lakestream.observation.observe import lineage
 
         return lineage(self._at.registry, self._at.catalog)
 
@@ -326,7 +326,7 @@ class Lake:
 
         Those behind the id ``after``, else the newest. Raises StatementError STREAM_NOT_FOUND, BAD_VALUE.
         """
-        from lakestream.statements.observe import events
+        from lakestream.observation.observe import events
 
         own = None if stream is None else self._statements.streams.named(stream).uuid
         names = {record.uuid: f"{record.database}.{record.name}" for record in self._at.registry.streams()}
@@ -334,7 +334,7 @@ class Lake:
 
     def waiting_events(self) -> dict[str, int]:
         """Return by target how many events wait for it; starts no Spark."""
-        from lakestream.statements.observe import waiting
+        from lakestream.observation.observe import waiting
 
         return waiting(self._at.outbox, self._at.deliveries)
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 if TYPE_CHECKING:
-    from lakestream.statements.verify import Verification
+    from lakestream.observation.verify import Verification
 
 
 def later(row: pa.Table) -> pa.Table:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from jobs.demo.check import Comparison, Difference, Row
     from jobs.demo.feed import Feed
     from lakestream.lake import Lake
-    from lakestream.statements.verify import Verification
+    from lakestream.observation.verify import Verification
 
 TIMEZONE = "America/New_York"
 

@@ -15,7 +15,7 @@ from lakestream.language.quoting import quoted, quoted_text
 
 if TYPE_CHECKING:
     from lakestream.lake import Lake
-    from lakestream.statements.inspection import Inspection
+    from lakestream.observation.inspection import Inspection
 
 
 @command("attach")
@@ -50,7 +50,7 @@ def attach(  # noqa: PLR0917 (each is an option)
 
     Says what the table is, what streams need of it, and the statement that names it; asks before it is run.
     """
-    from lakestream.statements.inspection import first_stream
+    from lakestream.observation.inspection import first_stream
 
     origin, own = _origin(path, using_table)
     table = name or own

@@ -14,8 +14,8 @@ from lakestream.errors import LakestreamError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
+    from lakestream.observation.inspection import Inspection
     from lakestream.settings import Settings
-    from lakestream.statements.inspection import Inspection
     from lakestream.statements.status import StreamStatus
     from lakestream.storage.catalog import Catalog, TableInfo
     from lakestream.storage.layout import Layout
@@ -145,7 +145,7 @@ def _check_keys(title: str, info: TableInfo, table: Table) -> Iterator[Check]:
 
     if info.kind == "output" or not info.key or not capabilities(table).arrow_reads:
         return
-    from lakestream.statements.inspection import repeated_rows
+    from lakestream.observation.inspection import repeated_rows
 
     repeated = repeated_rows(table, info.key)
     if repeated:
@@ -231,7 +231,7 @@ def check_table(layout: Layout, name: str, *, keys: bool) -> Iterator[Check]:
     Raises StatementError DATABASE_NOT_FOUND or TABLE_NOT_FOUND.
     """
     from lakestream.clock import SystemClock
-    from lakestream.statements.inspection import inspect
+    from lakestream.observation.inspection import inspect
     from lakestream.statements.workspace import DEFAULT_DATABASE
     from lakestream.storage.catalog import Catalog
 
@@ -250,7 +250,7 @@ def check_table(layout: Layout, name: str, *, keys: bool) -> Iterator[Check]:
 
 def _repeated(info: TableInfo, table: Table, found: Inspection) -> Check:
     """Look for keys in several rows, or in a table without a key for rows that are equal."""
-    from lakestream.statements.inspection import repeated_rows
+    from lakestream.observation.inspection import repeated_rows
 
     simple = all(not kind.startswith(("struct", "array", "map")) for _, kind in found.columns)
     of = info.key or tuple(name for name, _ in found.columns)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from lakestream.lake import Lake
-    from lakestream.statements.observe import Event, Run
+    from lakestream.observation.observe import Event, Run
 
 LOOK_SECONDS = 1.0
 """How often --follow looks."""

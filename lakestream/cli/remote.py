@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
     from pydantic import SecretStr
 
-    from lakestream.statements.comparison import Difference
-    from lakestream.statements.verify import Verification
+    from lakestream.observation.comparison import Difference
+    from lakestream.observation.verify import Verification
 
 _UNAUTHORISED = 401
 
@@ -98,7 +98,7 @@ class RemoteLake:
 
         Raises what that raises, and BusyError DAEMON_UNREACHABLE.
         """
-        from lakestream.statements.verify import Verification
+        from lakestream.observation.verify import Verification
 
         answer = self._ask(f"{_path(stream)}/verify", {"from": start, "to": end})
         types = answer.pop("types")
@@ -198,7 +198,7 @@ def _result(answer: dict[str, Any]) -> Result:
 
 
 def _difference(types: list[str], told: dict[str, Any]) -> Difference:
-    from lakestream.statements.comparison import Difference
+    from lakestream.observation.comparison import Difference
 
     sides = [
         None if side is None else tuple(map(_value, types, side))

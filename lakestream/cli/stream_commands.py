@@ -13,7 +13,7 @@ from lakestream.cli.sql_command import show_result
 from lakestream.errors import LakestreamError
 
 if TYPE_CHECKING:
-    from lakestream.statements.verify import Verification
+    from lakestream.observation.verify import Verification
 
 
 def complete_stream(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:

@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from lakestream.engine.rounds.agenda import Alarm
     from lakestream.engine.rounds.engine import TickReport
     from lakestream.lake import Lake
+    from lakestream.observation.observe import Event, Outline, Run
     from lakestream.server.live import Rates
-    from lakestream.statements.observe import Event, Outline, Run
     from lakestream.statements.status import StreamStatus
     from lakestream.storage.registry import Recalculation
 

@@ -10,7 +10,7 @@ from lakestream.engine.base.result import Result
 from lakestream.server.documents import VerificationDocument
 
 if TYPE_CHECKING:
-    from lakestream.statements.verify import Verification
+    from lakestream.observation.verify import Verification
 
 
 def column_types(result: Result) -> list[str]:

@@ -16,7 +16,7 @@ from lakestream.statements.tables import TableStatements
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from lakestream.statements.verify import Verification
+    from lakestream.observation.verify import Verification
     from lakestream.statements.workspace import Workspace
 
 
@@ -54,7 +54,7 @@ class Statements:
 
         from lakestream.engine.base.instants import parse_instant
         from lakestream.engine.rounds.engine import as_failure
-        from lakestream.statements.verify import Verifier
+        from lakestream.observation.verify import Verifier
 
         record = self.streams.named(stream)
         zone = self._at.timezone
@@ -68,7 +68,7 @@ class Statements:
 
     def explain(self, stream: str) -> Result:
         """Return the stages of a stream's next tick."""
-        from lakestream.statements.explain import explain_stream
+        from lakestream.observation.explain import explain_stream
 
         record = self.streams.named(stream)
         return Result(("stage", "what"), explain_stream(self._at.engine, record))

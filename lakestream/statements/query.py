@@ -13,7 +13,7 @@ from lakestream.engine.reading.transport import ArrowTransport
 from lakestream.errors import NotSupportedError
 from lakestream.language.common.source import place_of
 from lakestream.language.quoting import quoted
-from lakestream.statements.information import INFORMATION_SCHEMA
+from lakestream.observation.information import INFORMATION_SCHEMA
 from lakestream.storage.delta import capabilities, read_spark
 from lakestream.storage.session import check_error
 from lakestream.storage.types import holds_variant, types_of

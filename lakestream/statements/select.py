@@ -48,7 +48,7 @@ class SelectStatements:
 
     def _system_frame(self, spark: SparkSession, name: str) -> DataFrame:
         """Return a table of information_schema; the outbox may be large and stays where it is."""
-        from lakestream.statements.information import EVENTS, Known, information
+        from lakestream.observation.information import EVENTS, Known, information
         from lakestream.storage.session import frame_of
 
         if name.lower() == EVENTS:

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lakestream.statements.comparison import Comparison
+from lakestream.observation.comparison import Comparison
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from lakestream.statements.comparison import Compared
+    from lakestream.observation.comparison import Compared
 
 NAN, INFINITY = float("nan"), float("inf")
 Row = tuple[str, float | None]

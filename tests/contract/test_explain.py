@@ -10,7 +10,7 @@ import pytest
 from lakestream import Lake
 from lakestream.clock import ManualClock
 from lakestream.engine.ticks import stages as engine_stages
-from lakestream.statements.explain import _NAMES
+from lakestream.observation.explain import _NAMES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -8,7 +8,7 @@ import pytest
 from deltalake import DeltaTable
 
 from lakestream import Lake, Settings
-from lakestream.statements.verify import Verification, Verifier
+from lakestream.observation.verify import Verification, Verifier
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -13,8 +13,8 @@ from click.testing import CliRunner
 from lakestream.cli import cli
 from lakestream.engine.base.result import Result
 from lakestream.engine.rounds.engine import TickReport
+from lakestream.observation.verify import Verification
 from lakestream.statements.status import StreamStatus
-from lakestream.statements.verify import Verification
 from lakestream.storage.layout import Layout
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from click.testing import Result as Outcome
 
-    from lakestream.statements.comparison import Difference
+    from lakestream.observation.comparison import Difference
     from lakestream.statements.maintenance import Maintained
     from lakestream.statements.migration import Migrated
 

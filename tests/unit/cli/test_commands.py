@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lakestream.engine.base.result import Result
-from lakestream.statements.comparison import Difference
+from lakestream.observation.comparison import Difference
 from lakestream.statements.maintenance import Maintained
 from lakestream.statements.migration import Migrated
 from tests.unit.cli.conftest import report, status, verification

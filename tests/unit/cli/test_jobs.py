@@ -11,7 +11,7 @@ import yaml
 
 from lakestream.cli.bundle import Bundle
 from lakestream.errors import ConfigError
-from lakestream.statements.comparison import Difference
+from lakestream.observation.comparison import Difference
 from tests.unit.cli.conftest import status, verification
 
 if TYPE_CHECKING:

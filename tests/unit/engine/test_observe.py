@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lakestream.lake import Lake
+from lakestream.observation.observe import newest_rows
 from lakestream.settings import Settings
-from lakestream.statements.observe import newest_rows
 
 if TYPE_CHECKING:
     from pathlib import Path

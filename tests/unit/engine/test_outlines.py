@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from lakestream.language.model import Duration, PeriodTrigger
-from lakestream.statements.observe import Outline, Outlines
+from lakestream.observation.observe import Outline, Outlines
 from lakestream.storage.registry import StreamRecord
 from lakestream.triggers.period import Period
 

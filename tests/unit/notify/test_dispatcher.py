@@ -21,7 +21,7 @@ from lakestream.notify.deliveries import Deliveries
 from lakestream.notify.dispatcher import Dispatcher, Rules
 from lakestream.notify.messages import MAX_EVENT_BYTES, cuts, messages
 from lakestream.notify.outbox import Outbox
-from lakestream.statements.observe import events, waiting
+from lakestream.observation.observe import events, waiting
 
 if TYPE_CHECKING:
     from pathlib import Path

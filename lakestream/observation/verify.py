@@ -38,8 +38,8 @@ from lakestream.engine.windows.cutting import CUTS
 from lakestream.engine.windows.extremes import NO_EXTREMES
 from lakestream.engine.windows.readmission import ANEW, Readmission
 from lakestream.language.quoting import quoted
-from lakestream.statements.comparison import Comparison, Difference
-from lakestream.statements.standing import EVENT_KEY, EVENT_TYPES, standing_events
+from lakestream.observation.comparison import Comparison, Difference
+from lakestream.observation.standing import EVENT_KEY, EVENT_TYPES, standing_events
 from lakestream.storage.delta import changes_spark, read_commits, read_spark
 from lakestream.storage.reading import arrow_frame
 from lakestream.storage.registry import TickPlan
@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     from lakestream.engine.streams.stream import Part, Stream
     from lakestream.engine.streams.target import Target
     from lakestream.notify.outbox import Outbox
-    from lakestream.statements.comparison import Compared, Kind
+    from lakestream.observation.comparison import Compared, Kind
     from lakestream.storage.catalog import Catalog
     from lakestream.storage.registry import StreamRecord
 

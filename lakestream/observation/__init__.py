@@ -1,0 +1,1 @@
+"""Looking at a lake without changing it: status, history, EXPLAIN, VERIFY, information_schema."""
