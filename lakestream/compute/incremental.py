@@ -40,7 +40,7 @@ class Incremental:
     """How a stream's calculation is kept up to date; see :func:`incremental` for when it can be.
 
     ``groups`` are the names of the group columns, ``group_id`` SQL of the group's number over them,
-    ``watermark`` and ``expiry`` microseconds (None: rows never expire), ``follows`` whether late rows
+    ``watermark_delay`` and ``expiry`` microseconds (None: rows never expire), ``follows`` whether late rows
     make their windows fire again, ``at_once`` whether open windows fire with each change,
     ``limit`` the most windows without rows in a row, ``types`` the types of the partial aggregates,
     ``apart`` the group columns that tell the groups of several streams apart, whose numbers may be equal.
@@ -50,7 +50,7 @@ class Incremental:
     grid: Grid
     groups: tuple[str, ...]
     group_id: str
-    watermark: int
+    watermark_delay: int
     expiry: int | None
     follows: bool
     only_with_rows: bool
@@ -145,7 +145,7 @@ class Incremental:
 
         ``rows`` are as in :meth:`sql`, all those of the open windows; ``state`` is a view of the groups.
         """
-        closed = self.grid.closed(f"(s.newest - {self.watermark}L)", "s.first")
+        closed = self.grid.closed(f"(s.newest - {self.watermark_delay}L)", "s.first")
         listed = "".join(f"{name}, " for name in self.groups)
         own = "".join(f", {column.of_row} AS {column.name}" for column in self._columns)
         fallen = f"SELECT {listed}{self._slot('_ls_ts')} AS k{own} FROM ({rows})"
@@ -338,7 +338,10 @@ class Incremental:
         )
 
     def _judged(self, groups: str) -> str:
-        mark, mark_before = f"(newest - {self.watermark}L)", f"(newest_before - {self.watermark}L)"
+        mark, mark_before = (
+            f"(newest - {self.watermark_delay}L)",
+            f"(newest_before - {self.watermark_delay}L)",
+        )
         return (
             f"SELECT *, greatest(start, coalesce(closed_before, start)) AS done FROM ("
             f"SELECT *, {self.grid.closed(mark, 'first')} AS closed, "
@@ -351,7 +354,7 @@ class Incremental:
 
     def _ignored(self, low: str = "low") -> str:
         """Return SQL that is true where rows of a window may not count, from its first changed one."""
-        mark = f"newest_before - {self.watermark}L"
+        mark = f"newest_before - {self.watermark_delay}L"
         ignored = "false" if self.follows else f"coalesce({low} <= {mark}, false)"
         if self.expiry is None:
             return ignored

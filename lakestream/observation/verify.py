@@ -257,7 +257,8 @@ class Verifier:
         ahead, shows = str(options.opens_ahead).lower(), str(options.at_once).lower()
         self.spark.sql(
             f"SELECT *, IF({ahead}, newest, mark) AS upto FROM (SELECT _ls_gid AS gid, "
-            f"min(_ls_ts) AS from_us, max(_ls_ts) AS newest, max(_ls_ts) - {self.stream.watermark}L AS mark "
+            f"min(_ls_ts) AS from_us, max(_ls_ts) AS newest, "
+            f"max(_ls_ts) - {self.stream.watermark_delay}L AS mark "
             f"FROM {ROWS} GROUP BY _ls_gid)"
         ).createOrReplaceTempView(CUTS)
         windows = self.stream.cut.sql(self.stream.cut_rows_sql(CUTS), NO_SEEDS)

@@ -85,14 +85,14 @@ class _Firings:
 class Detection(_Firings):
     """How a stream detects firings, commit by commit. ``groups`` names its group columns (g1, g2, …).
 
-    ``watermark`` and ``expiry`` (None: rows never expire) are in microseconds; ``refires`` says whether
+    ``watermark_delay`` and ``expiry`` (None: rows never expire) are in microseconds; ``refires`` says whether
     a written row makes windows that have fired fire again, ``deletes`` whether a deleted one does,
     ``opens`` which rows open windows: those beyond the mark, those in windows that are not closed, or any.
     """
 
     grid: Grid
     groups: tuple[str, ...]
-    watermark: int
+    watermark_delay: int
     refires: bool
     deletes: bool = False
     expiry: int | None = None
@@ -110,7 +110,7 @@ class Detection(_Firings):
         (none here), first_gone, rows, late (rows that fell into windows that had fired), windows (how
         many fire), low and high (µs, the span of all of them; NULL when none fires).
         """
-        mark_before = f"(newest_before - {self.watermark}L)"
+        mark_before = f"(newest_before - {self.watermark_delay}L)"
         return _DETECT.format(
             changes=changes,
             state=state,
@@ -124,7 +124,7 @@ class Detection(_Firings):
             else "false",
             ended_first=self.grid.ended("first", "first"),
             ended_first_before=self.grid.ended("first_before", "first_before"),
-            closed=self.grid.closed(f"(newest - {self.watermark}L)", "first"),
+            closed=self.grid.closed(f"(newest - {self.watermark_delay}L)", "first"),
             closed_before=self.grid.closed(mark_before, "first_before"),
             mark_before=mark_before,
             opens=self._opens(mark_before),
@@ -145,7 +145,7 @@ class Detection(_Firings):
             groups="".join(f", d.{name}" for name in self.groups),
             ended=self.grid.ended("e.first", "e.first"),
             ended_before=self.grid.ended("s.first", "s.first"),
-            closed=self.grid.closed(f"(d.newest - {self.watermark}L)", "coalesce(s.first, d.first)"),
+            closed=self.grid.closed(f"(d.newest - {self.watermark_delay}L)", "coalesce(s.first, d.first)"),
             low=self.grid.low("lowest", "first_gone"),
             high=self.grid.high("highest", "first_gone"),
             names="".join(f", {name}" for name in self.groups),
@@ -177,7 +177,7 @@ class NetDetection(_Firings):
 
     grid: Grid
     groups: tuple[str, ...]
-    watermark: int
+    watermark_delay: int
 
     def sql(self, changes: str, state: str, extremes: str) -> str:
         """Return the SQL that turns net changes into one row per group; the result is as in Detection.
@@ -205,8 +205,8 @@ class NetDetection(_Firings):
             span_b=span[1],
             open=f"{ended('first', 'first')} + 1",
             open_before=f"{ended('first_before', 'first_before')} + 1",
-            closed=self.grid.closed(f"(newest - {self.watermark}L)", "first"),
-            closed_before=self.grid.closed(f"(newest_before - {self.watermark}L)", "first_before"),
+            closed=self.grid.closed(f"(newest - {self.watermark_delay}L)", "first"),
+            closed_before=self.grid.closed(f"(newest_before - {self.watermark_delay}L)", "first_before"),
             number_a=number_a,
             number_b=number_b,
             moved=moved,

@@ -267,7 +267,7 @@ class Stream:
         return self.exact or self.definition.options.delete_recalc
 
     @property
-    def watermark(self) -> int:
+    def watermark_delay(self) -> int:
         """WATERMARK in microseconds."""
         watermark = self.definition.options.watermark
         return watermark.micros if watermark else 0
@@ -309,7 +309,7 @@ class Stream:
         return Detection(
             self.grid,
             self.group_columns,
-            self.watermark,
+            self.watermark_delay,
             self.refires,
             touches,
             self.expiry,
@@ -320,7 +320,7 @@ class Stream:
     @property
     def net_detection(self) -> NetDetection:
         """How an EXACT stream finds out which windows fire."""
-        return NetDetection(self.grid, self.group_columns, self.watermark)
+        return NetDetection(self.grid, self.group_columns, self.watermark_delay)
 
     def period(self, created_us: int) -> Period:
         """Return the instants of a stream that the wall clock triggers."""
@@ -375,7 +375,7 @@ class Stream:
             self.grid,
             self.group_columns,
             _group_id(self.group_columns),
-            self.watermark,
+            self.watermark_delay,
             self.expiry,
             self.refires,
             options.ignore_nodata,
@@ -564,7 +564,7 @@ class Stream:
         (gid, lows ARRAY<BIGINT µs>): the open windows that the output has rows of, which come anew.
         """
         options, grid, first = self.definition.options, self.grid, "first"
-        mark = f"(newest - {self.watermark}L)"
+        mark = f"(newest - {self.watermark_delay}L)"
         before = {"first": "first_before", "newest": "newest_before"}
         lows, joined = "CAST(NULL AS ARRAY<BIGINT>)", ""
         if shown is not None:
@@ -615,7 +615,7 @@ class Stream:
         Where windows without rows do not count, all that are open come anew: their rows come and go.
         """
         options, grid, first = self.definition.options, self.grid, "first"
-        mark, mark_before = (f"(newest{when} - {self.watermark}L)" for when in ("", "_before"))
+        mark, mark_before = (f"(newest{when} - {self.watermark_delay}L)" for when in ("", "_before"))
         base = grid.ended(first, first)
         begun_before = f"coalesce({grid.begun(mark_before, 'first_before')}, {base})"
         lower = [base]
@@ -637,7 +637,7 @@ class Stream:
         It is over (first, newest) of groups as they are now, and with ``_before`` as they were.
         """
         grid, first = self.grid, "first_before"
-        mark, mark_before = (f"(newest{when} - {self.watermark}L)" for when in ("", "_before"))
+        mark, mark_before = (f"(newest{when} - {self.watermark_delay}L)" for when in ("", "_before"))
         lowest = f"greatest({grid.closed(mark_before, first)}, {grid.ended(first, first)})"
         begun = grid.begun(mark_before, first)
         behind = f"struct(greatest({lowest}, {grid.begun(mark, 'first')}) + 1 AS a, {begun} AS b)"
@@ -647,7 +647,7 @@ class Stream:
 
     def _open_range(self, newest: str, first: str) -> str:
         """Return SQL of the range of a group's windows that have begun and that the mark has not closed."""
-        mark = f"({newest} - {self.watermark}L)"
+        mark = f"({newest} - {self.watermark_delay}L)"
         upto = newest if self.definition.options.at_once else mark
         a = f"greatest({self.grid.closed(mark, first)}, {self.grid.ended(first, first)}) + 1"
         return f"filter(array(struct({a} AS a, {self.grid.begun(upto, first)} AS b)), r -> r.a <= r.b)"
@@ -660,7 +660,7 @@ class Stream:
 
     def open_sql(self, state: str) -> str:
         """Return SQL of the windows that are open: gid, k BIGINT, low BIGINT µs."""
-        mark = f"(newest - {self.watermark}L)"
+        mark = f"(newest - {self.watermark_delay}L)"
         first = f"greatest({self.grid.closed(mark, 'first')}, {self.grid.ended('first', 'first')}) + 1"
         upto = "newest" if self.definition.options.opens_ahead else mark
         return (
@@ -697,7 +697,7 @@ class Stream:
         groups = "".join(f", {name}" for name in self.group_columns)
         grid = self.grid
         lower = [f"{grid.ended('first', 'first')} + 1", *self._first_numbers(part, "first")]
-        mark, options = f"(newest - {self.watermark}L)", self.definition.options
+        mark, options = f"(newest - {self.watermark_delay}L)", self.definition.options
         upper = [grid.closed(mark, "first")]
         if self.fires_early:
             upper = [grid.begun("newest" if options.opens_ahead else mark, "first")]
@@ -832,7 +832,7 @@ class Stream:
             return ""
         if not options.at_close:
             return "true"
-        return f"k > {self.grid.closed(f'(newest - {self.watermark}L)', 'first')}"
+        return f"k > {self.grid.closed(f'(newest - {self.watermark_delay}L)', 'first')}"
 
     # --- instants of the wall clock ---
 

@@ -167,7 +167,7 @@ class Notices:
         windows = self.stream.detection.windows_sql(FIRED, newest=closed_only)
         still = ""
         if closed_only:
-            still = f" WHERE k <= {grid.closed(f'(newest - {self.stream.watermark}L)', first)}"
+            still = f" WHERE k <= {grid.closed(f'(newest - {self.stream.watermark_delay}L)', first)}"
         return (
             f"SELECT gid{self._groups()}, {grid.low(k, first)} AS low, {grid.high(k, first)} AS high, "
             f"{_kind(kind, 'again')} FROM ({windows}){still}"
@@ -247,7 +247,7 @@ class Notices:
 
     def _bounds(self) -> tuple[str, ...]:
         """Return SQL of window numbers, each now and before: before the first, last begun, last closed."""
-        grid, watermark = self.stream.grid, self.stream.watermark
+        grid, watermark = self.stream.grid, self.stream.watermark_delay
         marks = [(f"(newest{when} - {watermark}L)", f"first{when}") for when in ("", "_before")]
         bases = [grid.ended(first, first) for _, first in marks]
         begun = [grid.begun(mark, first) for mark, first in marks]
@@ -268,7 +268,7 @@ class Notices:
         grid, first = self.stream.grid, f"first{when}"
         return (
             f"SELECT gid{self._groups()}, {grid.low('k', first)} AS low, {grid.high('k', first)} AS high, "
-            f"newest{when} - {self.stream.watermark}L AS mark "
+            f"newest{when} - {self.stream.watermark_delay}L AS mark "
             f"FROM (SELECT DISTINCT *, explode({numbers}) AS k FROM ({moved}) WHERE {first} IS NOT NULL)"
         )
 

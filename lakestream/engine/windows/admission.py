@@ -129,15 +129,15 @@ class Admission:
         return commits
 
     def _move(self, known: int | None, newest: int | None) -> Move:
-        before = None if known is None else known - self.stream.watermark
+        before = None if known is None else known - self.stream.watermark_delay
         # Without a time there is no row that could be held against it.
-        mark = 0 if newest is None else newest - self.stream.watermark
+        mark = 0 if newest is None else newest - self.stream.watermark_delay
         return Move(before, mark, ends=self.plan.kind == FLUSH)
 
     # --- admission ---
 
     def _judgement(self, commits: Sequence[_Commit], move: Move) -> Judgement:
-        tolerance = self.stream.watermark
+        tolerance = self.stream.watermark_delay
         marks = [(c.version, None if c.before is None else c.before - tolerance) for c in commits]
         moved = [c for c in commits if c.newest != c.before]
         steps = [(c.version, c.newest - tolerance) for c in moved if c.newest is not None]
@@ -179,7 +179,7 @@ class Admission:
 
     def _errors(self, commits: Sequence[_Commit]) -> pa.Table | None:
         """Return the rows without a time and the late ones, None where there are none."""
-        tolerance = self.stream.watermark
+        tolerance = self.stream.watermark_delay
         left_out = [
             commit
             for commit in commits

@@ -288,7 +288,7 @@ class Cutting:
                 found[row["gid"]] = low, old[CLOSED]
                 continue
             group = replace(self._known(old, low, late=False), expired=old.get(EXPIRED, ()))
-            touched.append(replace(group, newest=old["safe"] + self.stream.watermark))
+            touched.append(replace(group, newest=old["safe"] + self.stream.watermark_delay))
         if not touched:
             return found
         self._read(touched)
@@ -431,7 +431,7 @@ class Cutting:
         ]
 
     def _mark(self, group: _Touched) -> int:
-        return EVER[0] if group.newest is None else group.newest - self.stream.watermark
+        return EVER[0] if group.newest is None else group.newest - self.stream.watermark_delay
 
     def _upto(self, group: _Touched) -> int:
         """Return the instant up to which rows of a group are cut (µs): its mark, or its newest row."""

@@ -76,7 +76,7 @@ class Extremes:
         counts = f"kept AND NOT coalesce({self._expired}, false)"
         if stream.refires:
             return counts
-        return f"{counts} AND (newest IS NULL OR ts > newest - {stream.watermark}L)"
+        return f"{counts} AND (newest IS NULL OR ts > newest - {stream.watermark_delay}L)"
 
     @property
     def _expired(self) -> str:

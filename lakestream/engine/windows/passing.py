@@ -157,7 +157,7 @@ class Passing:
             "newest": newest,
             "safe": pc.coalesce(old["safe"], pa.scalar(EVER[0], pa.int64())),
             "from_us": from_us,
-            "mark": pc.subtract(newest, self.stream.watermark),
+            "mark": pc.subtract(newest, self.stream.watermark_delay),
             "counted": pc.coalesce(old["counted"], pa.scalar(0, pa.int64())),
             "resume": old["resume"],
         }

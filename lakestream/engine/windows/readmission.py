@@ -115,7 +115,7 @@ class Readmission(Admission):
             return False
         if self.plan.kind == FLUSH or changes.oldest is None or known is None:
             return True
-        return mark_of_state(self.state) != FLUSH and changes.oldest > known - self.stream.watermark
+        return mark_of_state(self.state) != FLUSH and changes.oldest > known - self.stream.watermark_delay
 
     def _admit(self, move: Move) -> None:
         steps = [(self.plan.upto, move.mark)]
@@ -133,7 +133,7 @@ class Readmission(Admission):
             changes.newest_gone is not None and newest is not None and changes.newest_gone >= newest
         ):
             whole, newest = True, self._newest_there()
-        mark = 0 if newest is None else newest - self.stream.watermark
+        mark = 0 if newest is None else newest - self.stream.watermark_delay
         before = self._hold(None if whole else self._before(changes, mark))
         self._admit(Move(before, mark, ends=self.plan.kind == FLUSH))
         state = GroupState() if newest is None else self._next(newest)
@@ -164,7 +164,7 @@ class Readmission(Admission):
     def _before(self, changes: _Changes, mark: int) -> int:
         """Return the last instant (µs) by which the windows that are over are as they were."""
         known = newest_of(self.state)
-        instants = [mark, *([] if known is None else [known - self.stream.watermark])]
+        instants = [mark, *([] if known is None else [known - self.stream.watermark_delay])]
         return min([*instants, *([] if changes.oldest is None else [changes.oldest])]) - 1
 
     def _needed_from(self, before: int) -> int | None:
@@ -196,7 +196,7 @@ class Renewal(Readmission):
         newest, assigner = newest_of(self.state), self.stream.assigner
         assert newest is not None and assigner is not None  # noqa: PT018 - by the tick
         ends = mark_of_state(self.state) == FLUSH
-        mark = newest - self.stream.watermark
+        mark = newest - self.stream.watermark_delay
         over = self.part = replace(self.part, over_us=None if ends else mark)
         if assigner.includes_end and over.overlap_us is not None and not assigner.is_cut_by_rows:
             over = self.part = replace(over, overlap_us=over.overlap_us - 1)

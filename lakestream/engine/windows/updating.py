@@ -101,7 +101,7 @@ class Updating:
 
     def _open_spans(self) -> list[tuple[int, int]]:
         """Return the spans of event time of the windows that are open, as far as there are rows."""
-        closed = self.stream.grid.closed(f"(newest - {self.stream.watermark}L)", "first")
+        closed = self.stream.grid.closed(f"(newest - {self.stream.watermark_delay}L)", "first")
         k = f"({closed} + 1)"
         found = self.spark.sql(
             f"SELECT DISTINCT {self.stream.grid.low(k, 'first')} AS low, newest + 1 AS high "
