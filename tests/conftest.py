@@ -21,6 +21,14 @@ for _name in [name for name in os.environ if name.startswith(PREFIX)]:
 os.environ["JDK_JAVA_OPTIONS"] = QUICK_START
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what asks for the session as ``spark``, before ``-m`` chooses."""
+    for item in items:
+        if "spark" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.spark)
+
+
 @pytest.fixture(scope="session")
 def settings() -> Settings:
     """Two cores, and memory for the metadata that Spark keeps of a thousand tables."""

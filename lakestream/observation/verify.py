@@ -258,8 +258,7 @@ class Verifier:
         self.spark.sql(
             f"SELECT *, IF({ahead}, newest, mark) AS upto FROM (SELECT _ls_gid AS gid, "
             f"min(_ls_ts) AS from_us, max(_ls_ts) AS newest, "
-            f"max(_ls_ts) - {self.stream.watermark_delay}L AS mark "
-            f"FROM {ROWS} GROUP BY _ls_gid)"
+            f"max(_ls_ts) - {self.stream.watermark_delay}L AS mark FROM {ROWS} GROUP BY _ls_gid)"
         ).createOrReplaceTempView(CUTS)
         windows = self.stream.cut.sql(self.stream.cut_rows_sql(CUTS), NO_SEEDS)
         names = "".join(f", any_value({name}) AS {name}" for name in self.stream.group_columns)

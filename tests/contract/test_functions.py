@@ -119,10 +119,12 @@ def test_picked_rows_and_the_wall_clock_are_verified(
         assert (row[2], str(row[4])[:19]) == (None, "2025-06-01 00:00:00")
 
 
-def test_rows_are_changed_by_the_clock_and_by_no_function_of_another_meaning(tmp_path: Path) -> None:
+def test_rows_are_changed_by_the_clock_and_by_no_function_of_another_meaning(
+    tmp_path: Path, spark: SparkSession
+) -> None:
     clock = ManualClock(datetime(2025, 6, 2, 17, tzinfo=UTC))
     settings = Settings(timezone="Asia/Shanghai")
-    with Lake(tmp_path / "lake", settings=settings, clock=clock) as lake:
+    with Lake(tmp_path / "lake", spark=spark, settings=settings, clock=clock) as lake:
         lake.sql("CREATE TABLE nt (ts TIMESTAMP, v INT, s VARCHAR(9))")
         lake.sql(
             "INSERT INTO nt VALUES (now - 30m, 1, 'a') ('2025-06-02 23:59:59', 2, 'b') "
