@@ -38,10 +38,7 @@ class Rounds:
     _part: frozenset[str] | None = None
 
     def tick_once(self) -> list[TickReport]:
-        """Run one round: what streams have new, continuous queries due and triggers to see; none: idle.
-
-        Events are sent meanwhile, by threads of their own. Raises SparkGoneError when Spark has ended.
-        """
+        """Run one round; see :meth:`lakestream.lake.Lake.tick_once`."""
         self.at.check_spark()
         self._take_part()
         if self._is_idle():
@@ -91,11 +88,7 @@ class Rounds:
         on_tick: Callable[[TickReport], None] | None = None,
         streams: Sequence[str] | None = None,
     ) -> RunSummary:
-        """Process everything available; ``on_tick`` hears of every tick. ``until`` is ``"idle"``.
-
-        With ``streams`` (names) these only, and no continuous query or trigger. Returns once the events are
-        sent too, as far as their targets can be reached. Raises StatementError STREAM_NOT_FOUND.
-        """
+        """Process everything available; see :meth:`lakestream.lake.Lake.run`."""
         if until != "idle":
             raise ValueError('run() goes on until "idle"')
         if streams is None:
