@@ -231,8 +231,13 @@ MAKERS = {
     "char": Maker(site="site CHAR(3)", merge=NO_MERGE),  # Spark merges into no such table by its path
     "varchar": Maker(site="site VARCHAR(3)"),
     "void": Maker(columns="z VOID, s STRUCT<a: INT, b: VOID>"),
-    "collated": Maker(columns="note STRING COLLATE UNICODE_CI", more="note='é'", use="max(note)"),
-    "collated_group": Maker(site="site STRING COLLATE UTF8_LCASE", sites="{0} COLLATE UTF8_LCASE"),
+    "collated": Maker(
+        columns="note STRING COLLATE UNICODE_CI", more="note='é'", use="max(note)", refused="NOT_SUPPORTED"
+    ),
+    "collated_unused": Maker(columns="note STRING COLLATE UNICODE_CI", more="note='é'"),
+    "collated_group": Maker(
+        site="site STRING COLLATE UTF8_LCASE", sites="{0} COLLATE UTF8_LCASE", refused="NOT_SUPPORTED"
+    ),
     "no_times": Maker(after=("INSERT INTO {t} (site, v) VALUES ('a', 5), (NULL, 6)", NO_MERGE)),
     "numbers": Maker(site="site DOUBLE", sites=NUMBERS),
     "number_folders": Maker(site="site DOUBLE", sites=NUMBERS, layout="PARTITIONED BY (site)"),

@@ -64,6 +64,8 @@ Empty until the new one is begun with; then the tick and the source's version th
 version by then, and the parts of recalculations that were done.
 """
 
+_COLLATIONS = "__COLLATIONS"
+"""Where a Delta schema says that texts of a column have a collation."""
 
 OUTPUT_NAME = "output_name"
 """Where a registration says the name in full of an output that was made in a catalog of Spark's."""
@@ -216,6 +218,7 @@ def _checked(
     _refuse_unfillable(stream)
     _refuse_cycle(stream, registry)
     _refuse_without_feed(stream, catalog)
+    _refuse_collations(stream, catalog)
     stream, result_types, group_types = analyse(spark, stream)
     shape = _at_calculation(
         definition,
@@ -490,6 +493,19 @@ def _refuse_without_feed(stream: Stream, catalog: Catalog) -> None:
             f"{info.database}.{info.name} has no change data feed",
             hint=_way_to_feed(info),
         )
+
+
+def _refuse_collations(stream: Stream, catalog: Catalog) -> None:
+    """Refuse a source's column whose texts have an order of their own: rows that go as Arrow lose it."""
+    info = stream.source.info
+    for field in catalog.handles.open(info.path).fields:
+        if field.name in stream.changed_columns and _COLLATIONS in field.to_json():
+            raise NotSupportedError(
+                f"the column {field.name} of {info.database}.{info.name}, which has a collation, in a stream",
+                hint="its owner can add what a stream needs of it as a column without one: lower(…), or "
+                "collate(…, 'UTF8_BINARY')",
+                place=place_of(stream.definition.calculation),
+            )
 
 
 def refuse_unfit(spark: SparkSession, catalog: Catalog, record: StreamRecord, stream: Stream) -> None:
