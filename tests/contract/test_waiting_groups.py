@@ -223,3 +223,19 @@ def test_a_resynchronised_stream_of_which_rows_may_go_is_verified(story: Story) 
     story.lake.sql("RECALCULATE STREAM s RESYNC")
     story.run()
     check_goes_on(story, "s")
+
+
+def test_open_windows_of_a_group_that_waits_are_not_due(story: Story) -> None:
+    story.begin([])
+    create(story, "s", "tumbling", "FILL_HISTORY|MAX_DELAY(5s)")
+    story.run()
+    story.append([STRANGE["the last second"], *THEN])
+    story.run()
+    registry = story.lake._at.registry
+    record = registry.stream("main", "s")
+    plan, _ = registry.last(record.uuid)
+    assert plan is not None
+    assert plan.kind == "delay"
+    due = {gid for gid, _ in plan.extra["windows"]}
+    assert due
+    assert due.isdisjoint(group["gid"] for group in record.extra["waiting_groups"])

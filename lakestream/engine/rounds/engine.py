@@ -752,11 +752,11 @@ class Engine:
             self._take_clock(running, last)
 
     def _follow_touched(self, running: _Running, delays: Delays, now_us: int) -> None:
-        """Follow the windows of the groups that the last tick has touched."""
+        """Follow the windows of the groups that the last tick has touched; those that wait have none."""
         gids = running.state.touched
-        if gids is not None:
-            opened = open_windows(self.spark(), running.stream, running.state.of(gids))
-            delays.follow(opened, now_us, gids.to_pylist())
+        touched = [] if gids is None else gids.to_pylist()
+        opened = open_windows(self.spark(), running.stream, running.state.of(gids) if touched else None)
+        delays.follow(opened, now_us, [*touched, *running.stream.waiting_groups])
 
     def _restored(
         self, running: _Running, saved: tuple[int, pa.Table] | None, last: TickPlan | None
