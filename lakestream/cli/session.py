@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 import click
 
 from lakestream.errors import ConfirmationNeededError, LakeError
-from lakestream.language.quoting import quoted
+from lakestream.language.quoting import quoted_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -240,7 +240,7 @@ def quoted_stream(stream: str) -> str:
     >>> quoted_stream("main.daily")
     '`main`.`daily`'
     """
-    return ".".join(map(quoted, stream.split(".", 1)))
+    return quoted_path(*stream.split(".", 1))
 
 
 def _listed(_ctx: click.Context, _param: click.Parameter, value: str) -> tuple[str, ...] | None:

@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 from lakestream.errors import StatementError, StorageError
 from lakestream.language.model import CatalogName
-from lakestream.language.quoting import quoted, quoted_text
+from lakestream.language.quoting import quoted, quoted_path, quoted_text
 from lakestream.storage.table import first_line
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class NewCatalogTable:
         try:
             yield find_catalog_table(self.spark, self.name)
         except BaseException:
-            self.spark.sql(f"DROP TABLE IF EXISTS {_written(self.name)}")
+            self.spark.sql(f"DROP TABLE IF EXISTS {quoted_path(*self.name.parts)}")
             raise
 
     def _refuse_taken(self) -> None:
@@ -77,7 +77,8 @@ class NewCatalogTable:
         listed = ", ".join(map(_column, columns))
         said = ", ".join(f"{_text(name)} = {_text(value)}" for name, value in properties.items())
         layout = _by("PARTITIONED BY", partitioned_by) + _by("CLUSTER BY", self.clustered_by)
-        create = f"CREATE TABLE {_written(self.name)} ({listed}) USING delta{layout} TBLPROPERTIES ({said})"
+        name = quoted_path(*self.name.parts)
+        create = f"CREATE TABLE {name} ({listed}) USING delta{layout} TBLPROPERTIES ({said})"
         try:
             self.spark.sql(create)
         except Exception as error:
@@ -110,10 +111,6 @@ def _text(text: str) -> str:
     return quoted_text(text).replace("$", "\\u0024")
 
 
-def _written(name: CatalogName) -> str:
-    return ".".join(map(quoted, name.parts))
-
-
 def find_catalog_table(spark: SparkSession, name: CatalogName) -> CatalogTable:
     """Return the Delta table that a Spark session knows by a name.
 
@@ -122,7 +119,7 @@ def find_catalog_table(spark: SparkSession, name: CatalogName) -> CatalogTable:
     """
     from pyspark.errors import AnalysisException
 
-    written = _written(name)
+    written = quoted_path(*name.parts)
     try:
         known = spark.catalog.getTable(written)
         if known.isTemporary or "VIEW" in known.tableType:

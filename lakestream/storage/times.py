@@ -13,7 +13,7 @@ from zoneinfo import ZoneInfo
 
 from lakestream.errors import StatementError
 from lakestream.language.model import TIME_UNITS
-from lakestream.language.quoting import quoted
+from lakestream.language.quoting import quoted, quoted_path
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -119,7 +119,7 @@ class ReadTime:
     @property
     def value(self) -> str:
         """Spark SQL of the value."""
-        return self.expression or ".".join(map(quoted, self.path))
+        return self.expression or quoted_path(*self.path)
 
     def sql(self) -> str:
         """Return Spark SQL of the timestamp, for a session in UTC."""

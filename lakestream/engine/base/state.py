@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     import pyarrow as pa
 
@@ -89,16 +89,13 @@ class GroupState:
 
     def _of(self, gids: Sequence[int], *, others: bool) -> GroupState:
         import pyarrow as pa
-        import pyarrow.compute as pc
 
-        def some(rows: pa.Table | None) -> pa.Table | None:
-            if rows is None:
-                return None
-            among = pc.is_in(rows["gid"], value_set=pa.array(gids, pa.int64()))
-            return rows.filter(pc.invert(among) if others else among)
-
-        rows = some(self.rows)
-        return GroupState(rows, some(self.opened)) if rows is not None and rows.num_rows else GroupState()
+        listed = pa.array(gids, pa.int64())
+        rows, opened = (
+            None if found is None else _among(found, listed, others=others)
+            for found in (self.rows, self.opened)
+        )
+        return GroupState(rows, opened) if rows is not None and rows.num_rows else GroupState()
 
     def updated(self, touched: pa.Table, opened: pa.Table | None = None) -> GroupState:
         """Return the state with the rows of the touched groups replaced; a group without newest row goes.
@@ -118,9 +115,7 @@ class GroupState:
 
     def of(self, gids: pa.Array | pa.ChunkedArray) -> pa.Table | None:
         """Return the rows of some groups."""
-        import pyarrow.compute as pc
-
-        return None if self.rows is None else self.rows.filter(pc.is_in(self.rows["gid"], value_set=gids))
+        return None if self.rows is None else _among(self.rows, gids)
 
 
 def none_listed(rows: int) -> pa.Array:
@@ -143,14 +138,26 @@ def _known(groups: pa.Table) -> pa.Array:
     return pc.is_valid(groups[NEWEST])
 
 
+def gids_sql(gids: Iterable[int]) -> str:
+    """Return groups as SQL lists them."""
+    return ", ".join(f"{gid}L" for gid in gids)
+
+
+def _among(rows: pa.Table, gids: pa.Array | pa.ChunkedArray, *, others: bool = False) -> pa.Table:
+    """Return the rows of some groups, or those of all others."""
+    import pyarrow.compute as pc
+
+    among = pc.is_in(rows["gid"], value_set=gids)
+    return rows.filter(pc.invert(among) if others else among)
+
+
 def _replaced(old: pa.Table | None, new: pa.Table, gids: pa.Array) -> pa.Table:
     """Return the rows of other groups and the new ones."""
     import pyarrow as pa
-    import pyarrow.compute as pc
 
     if old is None or old.num_rows == 0:
         return new
-    others = old.filter(pc.invert(pc.is_in(old["gid"], value_set=gids)))
+    others = _among(old, gids, others=True)
     if new.num_rows == 0:
         return others
     return pa.concat_tables([others, new.select(old.column_names).cast(old.schema)]).combine_chunks()

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from lakestream.errors import LakestreamError
 from lakestream.language.quoting import quoted
 from lakestream.storage.delta import changes_spark, read_commits, read_spark
+from lakestream.storage.session import checkpointed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -78,7 +79,7 @@ def written_by_others(
             changes = changes_spark(spark, output, low, high, columns)
             written = changes.where("_change_type IN ('insert', 'update_postimage')")
             rows = rows.unionAll(written.select(rows.columns))
-        return rows.localCheckpoint()  # read now: files may be gone
+        return checkpointed(spark, rows)  # read now: files may be gone
     except (LakestreamError, PySparkException, Py4JError):
         return None
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from lakestream.compute.calculation import ROWS
-from lakestream.engine.base.state import GroupState
+from lakestream.engine.base.state import GroupState, gids_sql
 from lakestream.engine.creation.create import REPLACED, open_target
 from lakestream.engine.reading.relations import CHANGED, CHANGES, EVER, STATE, History, Relations
 from lakestream.engine.reading.transport import SPARK
@@ -150,7 +150,7 @@ def groups_at(
     # Rows of before its start are not those of the history alone: others came after the stream's creation.
     start = history.start_us if history.until_us is None else None
     relations.rows_at(version, [(low if start is None else start, high)])
-    where = f" WHERE _ls_gid IN ({', '.join(f'{gid}L' for gid in only)})" if only else ""
+    where = f" WHERE _ls_gid IN ({gids_sql(only)})" if only else ""
     groups = "".join(
         f", any_value({sql}) AS {name}" for sql, name in zip(stream.groups, stream.group_columns, strict=True)
     )

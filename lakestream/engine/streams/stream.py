@@ -27,6 +27,7 @@ from lakestream.engine.base.names import (
     trigger_fragments,
     visible_columns,
 )
+from lakestream.engine.base.state import gids_sql
 from lakestream.errors import NotSupportedError, Place, StatementError, did_you_mean
 from lakestream.language.common.functions import Meaning
 from lakestream.language.common.source import place_of
@@ -420,7 +421,7 @@ class Stream:
         if self.condition:
             parts.append(f"({self.condition})")
         if self.waiting_groups:
-            parts.append(f"{self.group_id()} NOT IN ({', '.join(f'{gid}L' for gid in self.waiting_groups)})")
+            parts.append(f"{self.group_id()} NOT IN ({gids_sql(self.waiting_groups)})")
         return " AND ".join(parts)
 
     def net_sql(self, changed: str, upto: int, columns: Sequence[str]) -> str:
@@ -510,10 +511,9 @@ class Stream:
 
     def shrunk_sql(self, changed: str) -> str:
         """Return SQL of the groups that wait of which rows went (gid), from the changed rows."""
-        waiting = ", ".join(f"{gid}L" for gid in self.waiting_groups)
         return (
             f"SELECT DISTINCT {self.group_id()} AS gid FROM {changed} "
-            f"WHERE _ls_sign < 0 AND {self.group_id()} IN ({waiting})"
+            f"WHERE _ls_sign < 0 AND {self.group_id()} IN ({gids_sql(self.waiting_groups)})"
         )
 
     def fresh_sql(self, changed: str, from_us: int | None = None) -> str:
@@ -705,7 +705,7 @@ class Stream:
             upper.append(grid.begun(f"{part.to_us - 1}L", "first"))
         a = f"greatest({', '.join(lower)})" if len(lower) > 1 else lower[0]
         b = f"least({', '.join(upper)})" if len(upper) > 1 else upper[0]
-        of = f" AND gid IN ({', '.join(f'{gid}L' for gid in part.only)})" if part.only else ""
+        of = f" AND gid IN ({gids_sql(part.only)})" if part.only else ""
         none = "CAST(array() AS ARRAY<STRUCT<a: BIGINT, b: BIGINT>>)"
         return (
             f"SELECT gid{groups}, CAST({version} AS BIGINT) AS v, first, newest, {none} AS fires, "

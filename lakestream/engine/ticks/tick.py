@@ -378,7 +378,6 @@ class Tick:
         summary = self._summed(fired)
         self._settled, self._spans = True, _spans_of(summary)
         self.outcome = Outcome(self.state, windows=_total(summary, "windows"))
-        self._check_windows(summary)
 
     @property
     def _is_idle(self) -> bool:
@@ -471,21 +470,20 @@ class Tick:
             return
         fired = self._fired()
         fired.frame.createOrReplaceTempView(FIRED)
+        summary = None
         if self._notices is not None:
             # Which of them open, or are no more, is found out by a list of them.
-            self._check_windows(self._summed(fired))
+            summary = self._summed(fired)
             self._notices.detected()
         options = stream.definition.options
         shown = self._shown()
         if options.at_once or options.at_open or options.by_clock or shown is not None:
             anew = stream.renews_open and not (self.plan.extra.get("appends_only") and self.target.unique)
             sql = stream.early_sql(FIRED, STATE, anew=anew, shown=shown)
-            fired = self.transport.keep(self.spark.sql(sql))
+            fired, summary = self.transport.keep(self.spark.sql(sql)), None
             fired.frame.createOrReplaceTempView(FIRED)
-        summary = self._summed(fired)
-        names = ("rows", "late", "windows", "again", "gone")
-        counted = {name: _total(summary, name) for name in names}
-        self._check_windows(summary)
+        summary = self._summed(fired) if summary is None else summary
+        counted = {name: _total(summary, name) for name in ("rows", "late", "windows", "again", "gone")}
         touched = summary.select(["gid", *stream.group_columns, "first", "newest"])
         self.outcome = Outcome(
             self.state.updated(touched),
@@ -604,19 +602,18 @@ class Tick:
         return fired
 
     def _summed(self, fired: Kept) -> pa.Table:
-        groups = self.stream.group_columns
-        if fired.rows is not None:
-            return summary_of(fired.rows, groups)
-        return self.spark.sql(summary_sql(FIRED, groups)).toArrow()
-
-    def _check_windows(self, summary: pa.Table) -> None:
-        """Raise TooManyWindowsError, unless only windows with rows count, of which a row makes few.
+        """Sum up by group; raises TooManyWindowsError, unless only windows with rows count: a row makes few.
 
         Where somebody is told of them, all are looked at. What has landed is not computed again.
         """
+        if fired.rows is not None:
+            summary = summary_of(fired.rows, self.stream.group_columns)
+        else:
+            summary = self.spark.sql(summary_sql(FIRED, self.stream.group_columns)).toArrow()
         lists_all = not self.stream.counting_rows or self._notices is not None
         if lists_all and not self.landed:
             check_groups(self.stream, summary, summary["windows"], self.max_windows)
+        return summary
 
     def _rewritten(self, counted: Mapping[str, int]) -> list[pa.Table]:
         """Return group and start of the windows whose old rows go."""

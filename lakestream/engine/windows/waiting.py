@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from lakestream.compute.calculation import ROWS
+from lakestream.engine.base.state import gids_sql
 from lakestream.errors import StreamError
 from lakestream.storage.registry import Recalculation
 
@@ -109,10 +110,10 @@ def far_groups(spark: SparkSession, stream: Stream, groups: pa.Table, most: int)
 def _gaps_sql(gids: Sequence[int], step_us: int) -> str:
     """Return SQL of about how many windows lie between two rows of groups at most: gid, windows."""
     gap = "_ls_ts - lag(_ls_ts) OVER (PARTITION BY _ls_gid ORDER BY _ls_ts)"
-    listed = ", ".join(f"{gid}L" for gid in gids)
     return (
         f"SELECT _ls_gid AS gid, max(gap) div {step_us}L AS windows "
-        f"FROM (SELECT _ls_gid, {gap} AS gap FROM {ROWS} WHERE _ls_gid IN ({listed})) GROUP BY _ls_gid"
+        f"FROM (SELECT _ls_gid, {gap} AS gap FROM {ROWS} WHERE _ls_gid IN ({gids_sql(gids)})) "
+        "GROUP BY _ls_gid"
     )
 
 
