@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from lakestream.language.quoting import quoted
+from lakestream.storage.views import view_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -64,8 +65,8 @@ class Comparison:
 
     def run(self, expected: DataFrame, found: DataFrame, left_out: frozenset[Kind] = frozenset()) -> Compared:
         """Count the rows that are equal and those that are not; kinds of differences may be ``left_out``."""
-        self._numbered(expected, "a").createOrReplaceTempView(_EXPECTED)
-        self._numbered(found, "b").createOrReplaceTempView(_FOUND)
+        view_of(self._numbered(expected, "a"), _EXPECTED)
+        view_of(self._numbered(found, "b"), _FOUND)
         on = " AND ".join(f"a_{name} <=> b_{name}" for name in [*self._keys, _NUMBER])
         same = " AND ".join(["a_there", "b_there", *map(self._equal, self._rest)])
         kind = (

@@ -44,6 +44,7 @@ from lakestream.storage.delta import changes_spark, read_commits, read_spark
 from lakestream.storage.reading import arrow_frame
 from lakestream.storage.registry import TickPlan
 from lakestream.storage.session import checkpointed
+from lakestream.storage.views import view_of, view_of_rows, view_of_sql
 from lakestream.triggers.cut import NO_SEEDS
 
 if TYPE_CHECKING:
@@ -245,30 +246,34 @@ class Verifier:
             self._first_rows = self.state().rows  # before anything is registered: it is found out by ticks
         late = self._detect_exact() if self.stream.exact else self._detect()
         if self.stream.definition.options.at_once:
-            self.spark.sql(self.stream.early_sql(FIRED, STATE)).createOrReplaceTempView(FIRED)
+            view_of_sql(self.spark, self.stream.early_sql(FIRED, STATE), FIRED)
         return self._expected(), late
 
     def _cut(self) -> None:
         """Register the windows of the source as it is, for streams that follow it."""
         assert self.stream.cut is not None and self.position is not None  # noqa: PT018 - by _evaluated
         self._as_changes()
-        self.spark.sql(self.stream.rows_sql(CHANGED, None, None)).createOrReplaceTempView(ROWS)
+        view_of_sql(self.spark, self.stream.rows_sql(CHANGED, None, None), ROWS)
         options = self.stream.definition.options
         ahead, shows = str(options.opens_ahead).lower(), str(options.at_once).lower()
-        self.spark.sql(
+        view_of_sql(
+            self.spark,
             f"SELECT *, IF({ahead}, newest, mark) AS upto FROM (SELECT _ls_gid AS gid, "
             f"min(_ls_ts) AS from_us, max(_ls_ts) AS newest, "
-            f"max(_ls_ts) - {self.stream.watermark_delay}L AS mark FROM {ROWS} GROUP BY _ls_gid)"
-        ).createOrReplaceTempView(CUTS)
+            f"max(_ls_ts) - {self.stream.watermark_delay}L AS mark FROM {ROWS} GROUP BY _ls_gid)",
+            CUTS,
+        )
         windows = self.stream.cut.sql(self.stream.cut_rows_sql(CUTS), NO_SEEDS)
         names = "".join(f", any_value({name}) AS {name}" for name in self.stream.group_columns)
         groups = f"SELECT gid{names} FROM {CHANGES} GROUP BY gid"
         listed = "".join(f", g.{name}" for name in self.stream.group_columns)
-        self.spark.sql(
+        view_of_sql(
+            self.spark,
             f"SELECT w.gid{listed}, w.low AS k, CAST({self.position} AS BIGINT) AS c, w.low, w.high, "
             f"false AS opening FROM ({windows}) w JOIN ({groups}) g ON g.gid = w.gid "
-            f"WHERE w.counts AND (w.closed OR w.shows AND {shows})"
-        ).createOrReplaceTempView(FIRED)
+            f"WHERE w.counts AND (w.closed OR w.shows AND {shows})",
+            FIRED,
+        )
 
     def _admit(self) -> None:
         """Register the windows of admitted rows, over the source as it is."""
@@ -321,15 +326,18 @@ class Verifier:
         )
         if self.position > self.record.start_version:
             source = self.catalog.handles.open(self.stream.source.info.path)
-            changes_spark(
-                self.spark, source, self.record.start_version, self.position, self.stream.changed_columns
-            ).where(self._not_skipped()).createOrReplaceTempView(_RAW)
+            view_of(
+                changes_spark(
+                    self.spark, source, self.record.start_version, self.position, self.stream.changed_columns
+                ).where(self._not_skipped()),
+                _RAW,
+            )
             rows = rows.unionByName(
                 self.spark.sql(self.stream.net_sql(_RAW, self.position, self.stream.changed_columns))
             )
-        rows.createOrReplaceTempView(CHANGED)
-        self.spark.sql(self.stream.changes_sql(CHANGED)).createOrReplaceTempView(CHANGES)
-        self.spark.sql(self.stream.empty_state_sql(CHANGES)).createOrReplaceTempView(STATE)
+        view_of(rows, CHANGED)
+        view_of_sql(self.spark, self.stream.changes_sql(CHANGED), CHANGES)
+        view_of_sql(self.spark, self.stream.empty_state_sql(CHANGES), STATE)
         detected = self.spark.sql(self.stream.detection.sql(CHANGES, STATE))
         if self.recalculated:
             # Read once per part: without a checkpoint the whole detection would be planned as often.
@@ -337,7 +345,7 @@ class Verifier:
             by_arrow = self.stream.deletes
             kept = arrow_frame(self.spark, detected.toArrow()) if by_arrow else None
             detected = checkpointed(self.spark, detected) if kept is None else kept
-        detected.createOrReplaceTempView(_DETECTED)
+        view_of(detected, _DETECTED)
         late = 0 if self.stream.refires else self._count(f"SELECT coalesce(sum(late), 0) FROM {_DETECTED}")
         recalculated = detected.limit(0)
         for part, at in self.recalculated:
@@ -346,9 +354,9 @@ class Verifier:
             recalculated = recalculated.unionByName(again)
             if self.stream.begins_again:
                 recalculated = checkpointed(self.spark, recalculated)
-                detected.unionByName(recalculated).createOrReplaceTempView(_DETECTED)
-        recalculated.createOrReplaceTempView(_RECALCULATED)
-        detected.unionByName(recalculated).createOrReplaceTempView(FIRED)
+                view_of(detected.unionByName(recalculated), _DETECTED)
+        view_of(recalculated, _RECALCULATED)
+        view_of(detected.unionByName(recalculated), FIRED)
         return late
 
     def _state_of_part(self, part: Part, at: int) -> str:
@@ -388,37 +396,40 @@ class Verifier:
         if history.taken and history.start_us is not None and "floor_us" not in self.record.extra:
             early = self._at_creation(taken=False)
             rows = rows.exceptAll(early)
-        rows.selectExpr(
-            "*",
-            f"CAST({self.position} AS BIGINT) AS _commit_version",
-            "1L AS _ls_sign",
-            "'insert' AS _change_type",
-        ).createOrReplaceTempView(CHANGED)
-        self.spark.sql(self.stream.changes_sql(CHANGED)).createOrReplaceTempView(CHANGES)
+        view_of(
+            rows.selectExpr(
+                "*",
+                f"CAST({self.position} AS BIGINT) AS _commit_version",
+                "1L AS _ls_sign",
+                "'insert' AS _change_type",
+            ),
+            CHANGED,
+        )
+        view_of_sql(self.spark, self.stream.changes_sql(CHANGED), CHANGES)
 
     def _detect_exact(self) -> int:
         """Register the windows of the source as it is at the stream's place."""
         self._as_changes()
-        self.spark.sql(self.stream.empty_state_sql(CHANGES)).createOrReplaceTempView(STATE)
-        self.spark.sql(NO_EXTREMES).createOrReplaceTempView(EXTREMES)
+        view_of_sql(self.spark, self.stream.empty_state_sql(CHANGES), STATE)
+        view_of_sql(self.spark, NO_EXTREMES, EXTREMES)
         sql = self.stream.net_detection.sql(CHANGES, STATE, EXTREMES)
-        self.spark.sql(sql).createOrReplaceTempView(FIRED)
+        view_of_sql(self.spark, sql, FIRED)
         return 0
 
     def _expected(self) -> DataFrame:
         if needs_rows(self.stream):
-            self.spark.sql(self.stream.rows_sql(CHANGED, None, None)).createOrReplaceTempView(ROWS)
+            view_of_sql(self.spark, self.stream.rows_sql(CHANGED, None, None), ROWS)
         windows = self.stream.windows_sql(FIRED, 0)
         if self._first_rows is not None:
             # Deletes may have moved a group's first row: windows before it are gone, unless recalculated.
-            arrow_frame(self.spark, self._first_rows).coalesce(1).createOrReplaceTempView(GROUPS)
+            view_of_rows(self.spark, self._first_rows, GROUPS)
             again = self.stream.detection.windows_sql(_RECALCULATED, rows=self.stream.counting_rows)
             windows = (
                 f"SELECT w.* FROM ({windows}) w JOIN {GROUPS} g ON g.gid = w._ls_gid "
                 f"LEFT JOIN ({again}) r ON r.gid = w._ls_gid AND r.k = w._ls_k "
                 f"WHERE w._ls_high > g.first OR r.k IS NOT NULL"
             )
-        self.spark.sql(windows).createOrReplaceTempView(WINDOWS)
+        view_of_sql(self.spark, windows, WINDOWS)
         for read in self.stream.calculation.reads:
             info = self.stream.tables[read.relation.key]
             own = info.path == self.stream.source.info.path
@@ -426,7 +437,7 @@ class Verifier:
             version = self.position if own else table.version
             version = version if read.relation.version is None else read.relation.version
             rows = read_spark(self.spark, table, version or 0, columns=read.relation.columns)
-            rows.createOrReplaceTempView(read.view)
+            view_of(rows, read.view)
         return self._results(retracts=True)
 
     def _results(self, *, retracts: bool) -> DataFrame:

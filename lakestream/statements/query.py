@@ -17,6 +17,7 @@ from lakestream.observation.information import INFORMATION_SCHEMA
 from lakestream.storage.delta import capabilities, read_spark
 from lakestream.storage.session import check_error
 from lakestream.storage.types import holds_variant, types_of
+from lakestream.storage.views import view_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -73,7 +74,7 @@ class Reader:
             frame = known.get(read.relation.key)
             if frame is None:
                 frame = self._rows(names.tables[read.relation.key], read.relation)
-            frame.createOrReplaceTempView(read.view)
+            view_of(frame, read.view)
         return self._analysed(fragment, query, columns)
 
     def _rows(self, info: TableInfo, relation: Relation) -> DataFrame:

@@ -13,6 +13,8 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from lakestream.storage.views import view_of
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -77,7 +79,7 @@ def _work(spark: SparkSession, path: Path) -> None:
 
     times = pa.array([1, 2, 3, 4], pa.timestamp("us", "UTC"))
     rows = pa.table({"ts": times, "g": ["a", "b", "a", None], "v": [1.0, 2.0, None, 4.0]})
-    spark.createDataFrame(rows).coalesce(1).createOrReplaceTempView("known")
+    view_of(spark.createDataFrame(rows).coalesce(1), "known")
     writer = spark.createDataFrame(rows).write.format("delta").option("delta.enableChangeDataFeed", "true")
     writer.save(str(path))
     spark.sql(
@@ -85,7 +87,7 @@ def _work(spark: SparkSession, path: Path) -> None:
         "WHEN MATCHED THEN UPDATE SET v = s.v WHEN NOT MATCHED THEN INSERT *"
     )
     feed = spark.read.format("delta").option("readChangeFeed", "true").option("startingVersion", 0)
-    feed.load(str(path)).createOrReplaceTempView("changed")
+    view_of(feed.load(str(path)), "changed")
     spark.sql(_QUERY).toArrow()
 
 

@@ -21,6 +21,7 @@ from lakestream.storage.datafiles import rows_between
 from lakestream.storage.delta import capabilities, read_spark
 from lakestream.storage.reading import plain
 from lakestream.storage.tree import DEVICE, TIME, Snapshot
+from lakestream.storage.views import view_of
 from lakestream.timeseries.points import AT, OF, Block, block_of, missing_series, type_of_arrow
 from lakestream.triggers.resample import shifted
 
@@ -160,10 +161,10 @@ class SeriesReader:
         spark = self.spark()
         try:
             points = self._points(spark, query, snapshot)
-            points.rows.createOrReplaceTempView(query.points)
+            view_of(points.rows, query.points)
             found = spark.sql(query.sql)
             kinds = [kind for name, kind in found.dtypes if name not in (TIME, DEVICE)]
-            found.createOrReplaceTempView(query.result)
+            view_of(found, query.result)
             yield _Frame(spark.sql(query.filled(kinds)), query.most_rows(points.most))
         finally:
             for view in (query.points, query.result):

@@ -26,6 +26,7 @@ from lakestream.language.model import (
     StateTrigger,
 )
 from lakestream.storage.types import holds_variant, shown_type, types_of
+from lakestream.storage.views import view_of_sql
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -59,12 +60,14 @@ def analyse(spark: SparkSession, stream: Stream) -> tuple[Stream, list[str], lis
     )
     groups = f", {empty}" if empty else ""
     ranges = "CAST(array() AS ARRAY<STRUCT<a: BIGINT, b: BIGINT>>)"
-    spark.sql(
+    view_of_sql(
+        spark,
         f"SELECT 0L AS gid{groups}, 0L AS v, 0L AS first, {ranges} AS fires, {ranges} AS again, "
-        f"0L AS newest, 0L AS k, 0L AS c, 0L AS low, 0L AS high, 0L AS after, false AS opening WHERE false"
-    ).createOrReplaceTempView(FIRED)
-    spark.sql(stream.rows_sql(CHANGED, None, None)).createOrReplaceTempView(ROWS)
-    spark.sql(stream.windows_sql(FIRED, 0)).createOrReplaceTempView(WINDOWS)
+        f"0L AS newest, 0L AS k, 0L AS c, 0L AS low, 0L AS high, 0L AS after, false AS opening WHERE false",
+        FIRED,
+    )
+    view_of_sql(spark, stream.rows_sql(CHANGED, None, None), ROWS)
+    view_of_sql(spark, stream.windows_sql(FIRED, 0), WINDOWS)
     _check_trigger(spark, stream)
     fill = stream.definition.options.fill
     typed = stream

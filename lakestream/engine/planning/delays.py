@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from lakestream.engine.base.state import DELAYS
 from lakestream.engine.reading.relations import STATE
 from lakestream.language.model import IntervalTrigger
-from lakestream.storage.reading import arrow_frame
+from lakestream.storage.views import view_of_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -116,7 +116,7 @@ def open_windows(spark: SparkSession, stream: Stream, groups: pa.Table | None) -
     if stream.cut is not None:
         ahead = stream.definition.options.opens_ahead
         return _opened(groups, "starts" if stream.cut.counts else "opened" if ahead else "resume")
-    arrow_frame(spark, groups).coalesce(1).createOrReplaceTempView(STATE)
+    view_of_rows(spark, groups, STATE)
     found = spark.sql(stream.open_sql(STATE)).toArrow()
     return [*zip(found["gid"].to_pylist(), found["k"].to_pylist(), strict=True)]
 

@@ -11,6 +11,7 @@ from lakestream.engine.base.names import visible_columns
 from lakestream.engine.reading.transport import ARROW, ArrowTransport, SparkTransport, unplaced
 from lakestream.language.quoting import quoted
 from lakestream.storage.delta import POSITION
+from lakestream.storage.views import view_of, view_of_sql
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -142,7 +143,7 @@ class Relations:
             kept = self.transport.appended(self._path, plan.after, plan.upto, columns, versions=versions)
             changed, self.added = kept.frame, kept.rows
         else:
-            self.transport.changes(self._path, plan.after, plan.upto, columns).createOrReplaceTempView(_RAW)
+            view_of(self.transport.changes(self._path, plan.after, plan.upto, columns), _RAW)
             changed = self.spark.sql(self.stream.net_sql(_RAW, plan.upto, columns))
             changed = self.transport.keep(changed).frame
             if self.stream.keeps_order:
@@ -152,7 +153,7 @@ class Relations:
         taken = self._without_untaken(changed)
         if taken is not changed:
             self.added = None
-        taken.createOrReplaceTempView(CHANGED)
+        view_of(taken, CHANGED)
 
     def _without_untaken(self, changed: DataFrame) -> DataFrame:
         """Return the changes without rows that were there at creation and are not the stream's.
@@ -168,7 +169,7 @@ class Relations:
         if low is None or self._excluded([(low, high + 1)]) is None:
             return changed
         same = " AND ".join(f"c.{quoted(name)} <=> e.{quoted(name)}" for name in self.stream.changed_columns)
-        changed.createOrReplaceTempView(CHANGED)
+        view_of(changed, CHANGED)
         return self.spark.sql(f"SELECT c.* FROM {CHANGED} c LEFT ANTI JOIN {EXCLUDED} e ON {same}")
 
     def events(self, columns: Sequence[str]) -> None:
@@ -181,15 +182,13 @@ class Relations:
             empty_view(self.spark, info, CHANGED, EMPTY_CHANGES)
         elif self.stream.keeps_order:
             rows = self.transport.arrivals(self._path, plan.after, plan.upto, columns)
-            rows.createOrReplaceTempView(CHANGED)
+            view_of(rows, CHANGED)
         elif plan.extra.get("appends_only"):
             versions = plan.upto - plan.after > 1
             added = self.transport.appended(self._path, plan.after, plan.upto, columns, versions=versions)
-            added.frame.createOrReplaceTempView(CHANGED)
+            view_of(added.frame, CHANGED)
         else:
-            self.transport.changes(self._path, plan.after, plan.upto, columns).createOrReplaceTempView(
-                CHANGED
-            )
+            view_of(self.transport.changes(self._path, plan.after, plan.upto, columns), CHANGED)
 
     # --- rows of the source ---
 
@@ -197,15 +196,13 @@ class Relations:
         """Register the rows that windows of the spans may hold: those before the tick, and the changes."""
         before = self._rows_before(spans)
         excluded = self._excluded(spans) if before else None
-        self.spark.sql(self.stream.rows_sql(CHANGED, before, excluded)).createOrReplaceTempView(ROWS)
+        view_of_sql(self.spark, self.stream.rows_sql(CHANGED, before, excluded), ROWS)
 
     def rows_at(self, version: int, spans: Spans) -> None:
         """Register the stream's rows of the spans as they are at a version of the source."""
         spans = self._of_table(spans)
         self._read(version, spans)
-        self.spark.sql(self.stream.rows_sql(None, BEFORE, self._excluded(spans))).createOrReplaceTempView(
-            ROWS
-        )
+        view_of_sql(self.spark, self.stream.rows_sql(None, BEFORE, self._excluded(spans)), ROWS)
 
     def begun_sql(self, version: int, state: str, part: Part, begun: Callable[[FirstWindow], str]) -> str:
         """Register the rows of a part to be recalculated; return SQL of the state, begun as they say.
@@ -228,16 +225,14 @@ class Relations:
         rows = self.transport.placed_rows(
             self._path, version, self.stream.changed_columns, self._file_time, spans
         )
-        rows.createOrReplaceTempView(BEFORE)
-        self.spark.sql(self.stream.placed_rows_sql(BEFORE, self._excluded(spans))).createOrReplaceTempView(
-            ROWS
-        )
+        view_of(rows, BEFORE)
+        view_of_sql(self.spark, self.stream.placed_rows_sql(BEFORE, self._excluded(spans)), ROWS)
 
     def _read(self, version: int, spans: Spans) -> None:
         read = spans if self._file_time else [(None, None)]
         rows = self.transport.rows(self._path, version, self.stream.changed_columns, self._file_time, read)
         rewritten = self._rewritten(version, spans)
-        (rows if rewritten is None else rows.unionByName(rewritten)).createOrReplaceTempView(BEFORE)
+        view_of(rows if rewritten is None else rows.unionByName(rewritten), BEFORE)
 
     @property
     def _file_time(self) -> str:
@@ -263,7 +258,7 @@ class Relations:
         if not taken:
             return None
         columns, time = self.stream.changed_columns, self._time
-        self._changes_of(taken).createOrReplaceTempView(_REWRITTEN)
+        view_of(self._changes_of(taken), _REWRITTEN)
         within = " OR ".join(f"({time} >= {low}L AND {time} < {high}L)" for low, high in spans)
         return self.spark.sql(
             f"SELECT * FROM ({self.stream.rewritten_sql(_REWRITTEN, columns)}) WHERE {within}"
@@ -282,7 +277,7 @@ class Relations:
         """Note of what time the rows were that commits took away or wrote anew: most are read once only."""
         if not versions:
             return
-        self._changes_of(versions).createOrReplaceTempView(_REWRITTEN)
+        view_of(self._changes_of(versions), _REWRITTEN)
         found = self.spark.sql(
             f"SELECT CAST(_commit_version AS BIGINT) AS v, min({self._time}) AS low, "
             f"max({self._time}) AS high FROM {_REWRITTEN} "
@@ -326,7 +321,7 @@ class Relations:
             found.append(written.select(*map(quoted, columns)))
         if not found:
             return None
-        reduce(lambda one, other: one.unionByName(other), found).createOrReplaceTempView(EXCLUDED)
+        view_of(reduce(lambda one, other: one.unionByName(other), found), EXCLUDED)
         return EXCLUDED
 
     # --- other tables ---
@@ -347,7 +342,7 @@ class Relations:
         if transport.name == ARROW and large:
             transport = SparkTransport(self.spark, self.tables)
         rows = transport.rows(info.path, version, read.relation.columns, info.time_column, [(lower, upper)])
-        rows.createOrReplaceTempView(read.view)
+        view_of(rows, read.view)
 
 
 def _meets(times: tuple[int, int] | None, spans: Spans) -> bool:
@@ -382,4 +377,4 @@ def empty_view(spark: SparkSession, info: TableInfo, view: str, more: str = "") 
         if column.name in shown
     ]
     listed = ", ".join([*columns, *([more] if more else [])])
-    spark.sql(f"SELECT {listed} WHERE false").createOrReplaceTempView(view)
+    view_of_sql(spark, f"SELECT {listed} WHERE false", view)

@@ -14,6 +14,7 @@ from lakestream.engine.windows.admission import stale_state
 from lakestream.engine.windows.cutting import Cutting
 from lakestream.engine.windows.waiting import WAITING, far_groups, registered
 from lakestream.storage.registry import Progress, TickPlan
+from lakestream.storage.views import view_of_sql
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -115,8 +116,8 @@ class Resync:
         plan = TickPlan(self.record.uuid, 0, "history", -1, version, 0, {}, self._floor, None, extra)
         relations = Relations.of(self.spark, self.catalog.handles, self.stream, plan, history)
         relations.changes(self.stream.changed_columns)
-        self.spark.sql(self.stream.changes_sql(CHANGED)).createOrReplaceTempView(CHANGES)
-        self.spark.sql(self.stream.empty_state_sql(CHANGES)).createOrReplaceTempView(STATE)
+        view_of_sql(self.spark, self.stream.changes_sql(CHANGED), CHANGES)
+        view_of_sql(self.spark, self.stream.empty_state_sql(CHANGES), STATE)
         target = open_target(self.stream, self.record, self.catalog, lambda: self.spark)
         tables = self.catalog.handles
         cutting = Cutting(self.spark, tables, relations, self.stream, target, GroupState(), version)

@@ -12,6 +12,7 @@ from lakestream.compute.calculation import WINDOWS
 from lakestream.engine.streams.write import read_windows
 from lakestream.language.quoting import quoted
 from lakestream.storage.reading import arrow_frame
+from lakestream.storage.views import view_of, view_of_rows, view_of_sql
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -29,16 +30,18 @@ def register_previous(spark: SparkSession, tables: Tables, stream: Stream, targe
     """Register the values before the registered windows, by group: _ls_gid, and c1, c2, … as carried."""
     low = stream.grid.low("(min(_ls_k) - 1)", "NULL")
     starts = spark.sql(f"SELECT _ls_gid, {low} AS low FROM {WINDOWS} GROUP BY _ls_gid").toArrow()
-    arrow_frame(spark, starts).coalesce(1).createOrReplaceTempView(_STARTS)
+    view_of_rows(spark, starts, _STARTS)
     numbers = stream.calculation.carried
     names = [target.shape.columns[number - 1].name for number in numbers]
-    arrow_frame(spark, _rows(tables, target, names, starts)).createOrReplaceTempView(_ROWS)
+    view_of(arrow_frame(spark, _rows(tables, target, names, starts)), _ROWS)
     places = target.shape.places
     values = ", ".join(f"r.{quoted(name)} AS c{number}" for name, number in zip(names, numbers, strict=True))
-    spark.sql(
+    view_of_sql(
+        spark,
         f"SELECT s._ls_gid, {values} FROM {_STARTS} s "
-        f"JOIN {_ROWS} r ON r.{places.group} = s._ls_gid AND unix_micros(r.{places.start}) = s.low"
-    ).createOrReplaceTempView(PREVIOUS)
+        f"JOIN {_ROWS} r ON r.{places.group} = s._ls_gid AND unix_micros(r.{places.start}) = s.low",
+        PREVIOUS,
+    )
 
 
 def _rows(tables: Tables, target: Target, names: list[str], starts: pa.Table) -> pa.Table:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from lakestream.compute.calculation import ROWS, WINDOWS
 from lakestream.compute.evaluate import Way
 from lakestream.storage.reading import arrow_frame
+from lakestream.storage.views import view_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -50,8 +51,8 @@ class Isolation:
 
         Raises the first failure when there are too many of them to be found.
         """
-        self.spark.table(ROWS).createOrReplaceTempView(_ALL_ROWS)
-        self.spark.table(WINDOWS).createOrReplaceTempView(_ALL_WINDOWS)
+        view_of(self.spark.table(ROWS), _ALL_ROWS)
+        view_of(self.spark.table(WINDOWS), _ALL_WINDOWS)
         windows = self.spark.sql(f"SELECT _ls_gid, _ls_k, _ls_low, _ls_high FROM {WINDOWS}").toArrow()
         listed = windows.to_pylist()
         self._halve(listed, known=self.failure)
@@ -88,9 +89,7 @@ class Isolation:
         """Register only these windows and their rows."""
         chosen = arrow_frame(self.spark, windows.select(["_ls_gid", "_ls_k"]))
         for view, whole in ((ROWS, _ALL_ROWS), (WINDOWS, _ALL_WINDOWS)):
-            self.spark.table(whole).join(chosen, ["_ls_gid", "_ls_k"], "left_semi").createOrReplaceTempView(
-                view
-            )
+            view_of(self.spark.table(whole).join(chosen, ["_ls_gid", "_ls_k"], "left_semi"), view)
 
 
 def _without(windows: pa.Table, gone: Sequence[dict[str, Any]]) -> pa.Table:

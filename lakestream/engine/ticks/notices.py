@@ -21,6 +21,7 @@ from lakestream.notify.events import WINDOW_INVALIDATION, EventRules, ResultColu
 from lakestream.notify.rows import closings, outbox_rows
 from lakestream.output.columns import subtable_sql
 from lakestream.storage.reading import arrow_frame
+from lakestream.storage.views import view_of, view_of_rows
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -150,11 +151,11 @@ class Notices:
 
     def results(self, rows: DataFrame) -> None:
         """Take the rows of the output that the tick computed."""
-        rows.createOrReplaceTempView(RESULTS)
+        view_of(rows, RESULTS)
         self._results = True
 
     def _register(self, events: DataFrame) -> None:
-        events.createOrReplaceTempView(EVENTS)
+        view_of(events, EVENTS)
         self._events = True
 
     def _groups(self) -> str:
@@ -279,7 +280,7 @@ class Notices:
         self.relations.rows_at(version, [(low, high)])
         within = "r._ls_gid = w.gid AND r._ls_ts >= w.low AND r._ls_ts < w.high AND r._ls_ts <= w.mark"
         kept = self.spark.sql(f"SELECT w.* FROM ({windows}) w LEFT SEMI JOIN {ROWS} r ON {within}")
-        arrow_frame(self.spark, kept.toArrow()).coalesce(1).createOrReplaceTempView(view)
+        view_of_rows(self.spark, kept.toArrow(), view)
 
     # --- into the outbox ---
 
@@ -304,7 +305,7 @@ class Notices:
         if not self._events:
             return None
         if not self._results:
-            self._no_rows().createOrReplaceTempView(RESULTS)
+            view_of(self._no_rows(), RESULTS)
         were = self._were(output, again, part)
         sql = self.rules.sql(EVENTS, RESULTS, were, recalculates=part is not None)
         return self.spark.sql(sql).toArrow()
@@ -318,7 +319,7 @@ class Notices:
         else:
             return None
         rows = rows.select(list(self.target.shape.names))
-        arrow_frame(self.spark, rows).createOrReplaceTempView(WERE)
+        view_of(arrow_frame(self.spark, rows), WERE)
         return WERE
 
     def _no_rows(self) -> DataFrame:

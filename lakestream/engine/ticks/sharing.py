@@ -16,7 +16,7 @@ from lakestream.engine.base.state import nullable
 from lakestream.engine.reading.relations import CHANGED, STATE
 from lakestream.engine.reading.transport import ARROW, ArrowTransport
 from lakestream.engine.ticks.stages import by_update
-from lakestream.storage.reading import arrow_frame
+from lakestream.storage.views import view_of, view_of_rows
 from lakestream.triggers.grid import ColumnGrid, FixedGrid
 
 if TYPE_CHECKING:
@@ -130,7 +130,7 @@ class Sharing:
         kept = transport.appended(source.path, plan.after, plan.upto, columns, versions=False)
         if kept.rows is None:
             return None
-        kept.frame.createOrReplaceTempView(CHANGED)
+        view_of(kept.frame, CHANGED)
         return int(kept.rows.num_rows)
 
     def _updated(self, members: Sequence[Member]) -> dict[str, pa.Table]:
@@ -164,7 +164,7 @@ class Sharing:
         if not found:
             return None
         states = pa.concat_tables([nullable(state) for state in found], promote_options="default")
-        arrow_frame(self.spark, states.combine_chunks()).coalesce(1).createOrReplaceTempView(STATE)
+        view_of_rows(self.spark, states.combine_chunks(), STATE)
         return STATE
 
     def _rows(self, members: Sequence[Member]) -> str:

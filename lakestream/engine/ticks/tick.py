@@ -62,6 +62,7 @@ from lakestream.language.quoting import quoted
 from lakestream.storage.delta import capabilities, rows_between
 from lakestream.storage.reading import arrow_frame
 from lakestream.storage.types import types_of
+from lakestream.storage.views import view_of, view_of_rows, view_of_sql
 from lakestream.triggers.detect import WIDE
 
 if TYPE_CHECKING:
@@ -199,7 +200,7 @@ class Tick:
 
     def _count_written(self, _stage: CountWritten) -> None:
         """Bring the groups of a stream that the clock alone triggers forward."""
-        self.spark.sql(self.stream.changes_sql(CHANGED)).createOrReplaceTempView(CHANGES)
+        view_of_sql(self.spark, self.stream.changes_sql(CHANGED), CHANGES)
         names = "".join(f", any_value({name}) AS {name}" for name in self.stream.group_columns)
         self._written_rows = self.spark.sql(
             f"SELECT gid{names}, min(ts) AS first, max(ts) AS newest, count(1) AS rows "
@@ -218,12 +219,12 @@ class Tick:
         self.outcome.windows = fired.num_rows
         if not fired.num_rows:
             return
-        arrow_frame(self.spark, fired).createOrReplaceTempView(FIRED)
-        self.spark.sql(self.stream.windows_sql(FIRED, 0)).createOrReplaceTempView(WINDOWS)
+        view_of(arrow_frame(self.spark, fired), FIRED)
+        view_of_sql(self.spark, self.stream.windows_sql(FIRED, 0), WINDOWS)
         if self._notices is not None:
             self._notices.fired(FIRED)
         before = self.plan.extra["neighbours"][0]
-        self.spark.sql(self.stream.written_sql(CHANGED, before)).createOrReplaceTempView(ROWS)
+        view_of_sql(self.spark, self.stream.written_sql(CHANGED, before), ROWS)
         self._settled, self._spans = True, [EVER]
         self.relations.tables_read(self._spans)
 
@@ -359,7 +360,7 @@ class Tick:
         Where the output has the window before it, they had begun: only that tells of what is left out there.
         """
         known = self.spark.sql(self.relations.begun_sql(self.plan.upto, STATE, part, self._begun_before))
-        arrow_frame(self.spark, known.toArrow()).coalesce(1).createOrReplaceTempView(STATE)
+        view_of_rows(self.spark, known.toArrow(), STATE)
 
     def _begun_before(self, first: FirstWindow) -> str:
         """Return SQL of the groups of which the output has the window before a part's first one."""
@@ -374,7 +375,7 @@ class Tick:
     def _fire(self, detected: str) -> None:
         """Let the windows of a detection result fire, over the source as it is; the state stays."""
         fired = self.transport.keep(self.spark.sql(detected))
-        fired.frame.createOrReplaceTempView(FIRED)
+        view_of(fired.frame, FIRED)
         summary = self._summed(fired)
         self._settled, self._spans = True, _spans_of(summary)
         self.outcome = Outcome(self.state, windows=_total(summary, "windows"))
@@ -449,8 +450,8 @@ class Tick:
 
     def _take_late(self, told: pa.Table, late: pa.Table) -> None:
         """Have the windows that changed after they had fired computed again, from the source as it is."""
-        arrow_frame(self.spark, told).coalesce(1).createOrReplaceTempView(UPDATED)
-        self.spark.sql(self.stream.late_sql(UPDATED, self.plan.upto)).createOrReplaceTempView(FIRED)
+        view_of_rows(self.spark, told, UPDATED)
+        view_of_sql(self.spark, self.stream.late_sql(UPDATED, self.plan.upto), FIRED)
         self._spans = merge_spans(late_spans(late))
         self._settled = True
         self._replaced.append(picked(told, "_ls_late", {"_ls_gid": "gid", "_ls_low": "low"}))
@@ -463,13 +464,13 @@ class Tick:
         stream = self.stream
         if stage.passes and self._passes(known_sums(stream, self.state, self.relations.added)):
             return
-        self.spark.sql(stream.changes_sql(CHANGED)).createOrReplaceTempView(CHANGES)
+        view_of_sql(self.spark, stream.changes_sql(CHANGED), CHANGES)
         self._state_view()
         if stream.cut is not None:
             self._cut(may_pass=stage.passes)
             return
         fired = self._fired()
-        fired.frame.createOrReplaceTempView(FIRED)
+        view_of(fired.frame, FIRED)
         summary = None
         if self._notices is not None:
             # Which of them open, or are no more, is found out by a list of them.
@@ -481,7 +482,7 @@ class Tick:
             anew = stream.renews_open and not (self.plan.extra.get("appends_only") and self.target.unique)
             sql = stream.early_sql(FIRED, STATE, anew=anew, shown=shown)
             fired, summary = self.transport.keep(self.spark.sql(sql)), None
-            fired.frame.createOrReplaceTempView(FIRED)
+            view_of(fired.frame, FIRED)
         summary = self._summed(fired) if summary is None else summary
         counted = {name: _total(summary, name) for name in ("rows", "late", "windows", "again", "gone")}
         touched = summary.select(["gid", *stream.group_columns, "first", "newest"])
@@ -518,7 +519,7 @@ class Tick:
             return None
         gids, lows = zip(*sorted(found), strict=True)
         shown = pa.table({"gid": pa.array(gids, pa.int64()), "low": pa.array(lows, pa.int64())})
-        arrow_frame(self.spark, shown).coalesce(1).createOrReplaceTempView(_SHOWN)
+        view_of_rows(self.spark, shown, _SHOWN)
         return f"SELECT gid, collect_list(low) AS lows FROM {_SHOWN} GROUP BY gid"
 
     def _cut(self, *, may_pass: bool) -> None:
@@ -578,15 +579,15 @@ class Tick:
             return
         if self._notices is not None:
             self._notices.take(found.events)
-        arrow_frame(self.spark, found.fired).createOrReplaceTempView(FIRED)
+        view_of(arrow_frame(self.spark, found.fired), FIRED)
         self._settled, self._spans = True, found.spans
         self._replaced = [found.gone] if found.gone.num_rows else []
 
     def _state_view(self) -> None:
         if self.state.rows is not None and len(self.state):
-            arrow_frame(self.spark, self.state.rows).coalesce(1).createOrReplaceTempView(STATE)
+            view_of_rows(self.spark, self.state.rows, STATE)
             return
-        self.spark.sql(self.stream.empty_state_sql(CHANGES)).createOrReplaceTempView(STATE)
+        view_of_sql(self.spark, self.stream.empty_state_sql(CHANGES), STATE)
 
     def _fired(self) -> Kept:
         stream = self.stream
@@ -596,7 +597,7 @@ class Tick:
             return self.transport.keep(self.spark.sql(stream.net_detection.sql(CHANGES, STATE, EXTREMES)))
         fired = self.transport.keep(self.spark.sql(stream.detection.sql(CHANGES, STATE)))
         if stream.deletes and not self.plan.extra.get("appends_only") and extremes.register(both=False):
-            fired.frame.createOrReplaceTempView(FIRED)
+            view_of(fired.frame, FIRED)
             sql = stream.detection.without_first_sql(FIRED, STATE, EXTREMES)
             return self.transport.keep(self.spark.sql(sql))
         return fired
@@ -650,7 +651,7 @@ class Tick:
         # What MAX_DELAY has computed is as at a closing (TDengine).
         opens, wide = self.plan.kind != DELAY, self.outcome.windows > WIDE
         windows = self.stream.windows_sql(FIRED, self.plan.clock_us, opens=opens, wide=wide)
-        self.spark.sql(windows).createOrReplaceTempView(WINDOWS)
+        view_of_sql(self.spark, windows, WINDOWS)
         self.relations.tables_read(self._spans)
 
     def _compute(self, stage: Compute) -> None:
@@ -797,7 +798,7 @@ def evaluated_sql(
     """
     if stream.way is not Way.EACH:
         return stream.evaluation(retracts=retracts, settled=settled, previous=previous).sql()
-    _each_window(spark, stream, retracts=retracts, settled=settled).createOrReplaceTempView("ls_evaluated")
+    view_of(_each_window(spark, stream, retracts=retracts, settled=settled), "ls_evaluated")
     return "SELECT * FROM ls_evaluated"
 
 
@@ -809,7 +810,7 @@ def _each_window(spark: SparkSession, stream: Stream, *, retracts: bool, settled
     windows = spark.sql(evaluation.fired_sql())
     kinds = types_of(windows)
     listed = ", ".join(_as_literal(name, kind) for name, kind in kinds.items())
-    windows.createOrReplaceTempView("ls_each")
+    view_of(windows, "ls_each")
     literals = [
         dict(zip(kinds, row, strict=True)) for row in spark.sql(f"SELECT {listed} FROM ls_each").collect()
     ]

@@ -18,8 +18,8 @@ from lakestream.engine.base.state import GroupState
 from lakestream.engine.reading.relations import CHANGED, EMPTY_CHANGES, empty_view
 from lakestream.language.quoting import quoted
 from lakestream.storage.delta import POSITION
-from lakestream.storage.reading import arrow_frame
 from lakestream.storage.times import iso
+from lakestream.storage.views import view_of, view_of_rows, view_of_sql
 from lakestream.triggers.assign import ORDER, ORDER_OF_ROWS, Move
 
 if TYPE_CHECKING:
@@ -89,14 +89,12 @@ class Admission:
         known = newest_of(self.state)
         self.relations.events(self.stream.changed_columns)
         judged = judged_sql(self.stream, self._arrival(known), placed=self.stream.keeps_order)
-        self.spark.sql(judged).createOrReplaceTempView(JUDGED)
+        view_of_sql(self.spark, judged, JUDGED)
         commits = self._commits(known)
         newest = commits[-1].newest if commits else self._passed(known)
         move = self._move(known, newest)
         self._register_held()
-        self.spark.sql(admitted_sql(self.stream, self._judgement(commits, move))).createOrReplaceTempView(
-            ADMITTED
-        )
+        view_of_sql(self.spark, admitted_sql(self.stream, self._judgement(commits, move)), ADMITTED)
         self._mark(move)
         errors = self._errors(commits)
         missing = sum(commit.missing for commit in commits)
@@ -147,14 +145,14 @@ class Admission:
     def _register_held(self) -> None:
         rows = self.state.rows
         if rows is None:
-            self.spark.sql(empty_held_sql(self.stream)).createOrReplaceTempView(HELD)
+            view_of_sql(self.spark, empty_held_sql(self.stream), HELD)
             return
-        arrow_frame(self.spark, _held(rows)).coalesce(1).createOrReplaceTempView(HELD)
+        view_of_rows(self.spark, _held(rows), HELD)
 
     def _mark(self, move: Move) -> None:
         """Find out which windows are over, and register their rows."""
         marked = self.spark.sql(self._marked_sql(move))
-        self.relations.transport.keep(marked).frame.createOrReplaceTempView(MARKED)
+        view_of(self.relations.transport.keep(marked).frame, MARKED)
         register_windows(self.spark, self.stream, move, self.plan.clock_us)
 
     def _marked_sql(self, move: Move) -> str:
@@ -199,7 +197,7 @@ class Admission:
     def _told(self, marks: Sequence[tuple[int, int | None]]) -> pa.Table:
         """Return what the error table says of the changed rows, registered anew with all their columns."""
         columns = self.stream.source.columns
-        self.spark.sql(judged_sql(self.stream, None, columns)).createOrReplaceTempView(JUDGED)
+        view_of_sql(self.spark, judged_sql(self.stream, None, columns), JUDGED)
         return self.spark.sql(errors_sql(self.stream, marks, self.plan.clock_us, columns)).toArrow()
 
 
@@ -419,16 +417,16 @@ def register_windows(
     """Register the rows of the windows that are over (of a part), and the windows with their placeholders."""
     assert stream.assigner is not None
     local = f", {clock_us * 1000}L AS _tlocaltime" if "_tlocaltime" in stream.calculation.used else ""
-    spark.sql(
+    view_of_sql(
+        spark,
         f"SELECT *, timestamp_micros(_ls_low) AS _twstart, timestamp_micros(_ls_high) AS _twend, "
         f"(_ls_high - _ls_low) div 1000L AS _twduration{local}, _ls_gid AS _tgrpid "
-        f"FROM ({stream.assigner.members_sql(MARKED, move)}){_within(part)}"
-    ).createOrReplaceTempView(ROWS)
+        f"FROM ({stream.assigner.members_sql(MARKED, move)}){_within(part)}",
+        ROWS,
+    )
     told = ["_twstart", "_twend", "_twduration", "_tgrpid", *(["_tlocaltime"] if local else [])]
     columns = ["_ls_gid", "_ls_k", *stream.group_columns, "_ls_low", "_ls_high", *told]
-    spark.sql(f"SELECT DISTINCT {', '.join(columns)}, 0L AS _ls_c FROM {ROWS}").createOrReplaceTempView(
-        WINDOWS
-    )
+    view_of_sql(spark, f"SELECT DISTINCT {', '.join(columns)}, 0L AS _ls_c FROM {ROWS}", WINDOWS)
 
 
 def _within(part: Part | None) -> str:
@@ -455,10 +453,10 @@ def bounds_of(part: Part, low: str, high: str) -> list[str]:
 def register_empty(spark: SparkSession, stream: Stream) -> None:
     """Register the relations of a tick without rows, for Spark to check the stream's expressions over."""
     empty_view(spark, stream.source.info, CHANGED, EMPTY_CHANGES)
-    spark.sql(judged_sql(stream, None)).createOrReplaceTempView(JUDGED)
-    spark.sql(empty_held_sql(stream)).createOrReplaceTempView(HELD)
+    view_of_sql(spark, judged_sql(stream, None), JUDGED)
+    view_of_sql(spark, empty_held_sql(stream), HELD)
     move = Move(None, 0)
-    spark.sql(admitted_sql(stream, Judgement((), (), move, 0))).createOrReplaceTempView(ADMITTED)
+    view_of_sql(spark, admitted_sql(stream, Judgement((), (), move, 0)), ADMITTED)
     assert stream.assigner is not None
-    spark.sql(stream.assigner.marked_sql(f"SELECT * FROM {ADMITTED}", move)).createOrReplaceTempView(MARKED)
+    view_of_sql(spark, stream.assigner.marked_sql(f"SELECT * FROM {ADMITTED}", move), MARKED)
     register_windows(spark, stream, move, 0)

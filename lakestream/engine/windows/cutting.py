@@ -18,7 +18,7 @@ from lakestream.engine.reading.transport import merge_spans
 from lakestream.engine.streams.write import read_windows
 from lakestream.language.model import WINDOW_CLOSE, WINDOW_OPEN
 from lakestream.notify.events import WINDOW_INVALIDATION
-from lakestream.storage.reading import arrow_frame
+from lakestream.storage.views import view_of_rows
 from lakestream.triggers.cut import DETAILS, NO_SEEDS
 
 if TYPE_CHECKING:
@@ -454,7 +454,7 @@ class Cutting:
                 EXPIRED: pa.array([list(group.expired) for group in touched], pa.list_(integer)),
             }
         )
-        arrow_frame(self.spark, cuts).coalesce(1).createOrReplaceTempView(CUTS)
+        view_of_rows(self.spark, cuts, CUTS)
 
     def _windows(self, touched: list[_Touched]) -> dict[int, list[dict[str, Any]]]:
         assert self.stream.cut is not None

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from lakestream.compute.calculation import ROWS
 from lakestream.engine.reading.relations import CHANGES, EVER, EXTREMES, STATE, Relations
 from lakestream.engine.reading.transport import SparkTransport, merge_spans
-from lakestream.storage.reading import arrow_frame
+from lakestream.storage.views import view_of_rows, view_of_sql
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -37,14 +37,14 @@ class Extremes:
         """
         suspects = self._suspects(both=both) if self._may_shrink else None
         if suspects is None or suspects.num_rows == 0:
-            self.spark.sql(NO_EXTREMES).createOrReplaceTempView(EXTREMES)
+            view_of_sql(self.spark, NO_EXTREMES, EXTREMES)
             return False
-        arrow_frame(self.spark, suspects).coalesce(1).createOrReplaceTempView(_SUSPECTS)
+        view_of_rows(self.spark, suspects, _SUSPECTS)
         found = self._ends(self.relations, self._near(suspects, both=both))
         if found["first"].null_count or (both and found["newest"].null_count):
             spark_way = replace(self.relations, transport=SparkTransport(self.spark, self.relations.tables))
             found = self._ends(spark_way, [EVER], reach=EVER[1] - EVER[0])
-        arrow_frame(self.spark, found).coalesce(1).createOrReplaceTempView(EXTREMES)
+        view_of_rows(self.spark, found, EXTREMES)
         return True
 
     @property

@@ -13,7 +13,7 @@ from lakestream.compute.evaluate import Way
 from lakestream.engine.base.state import CLOSED, EXPIRED, none_listed
 from lakestream.engine.reading.relations import EVER
 from lakestream.engine.reading.transport import merge_spans
-from lakestream.storage.reading import arrow_frame
+from lakestream.storage.views import view_of_rows
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -125,7 +125,7 @@ class Passing:
         if groups is None or groups.num_rows == 0:
             return None
         self._read(groups)
-        arrow_frame(self.spark, groups).coalesce(1).createOrReplaceTempView(_GROUPS)
+        view_of_rows(self.spark, groups, _GROUPS)
         windows = self.spark.sql(self._sql()).toArrow()
         if not _told_by_time(windows):
             return None

@@ -36,6 +36,7 @@ from lakestream.engine.windows.admission import (
 )
 from lakestream.storage.delta import read_commits
 from lakestream.storage.registry import TickPlan
+from lakestream.storage.views import view_of_sql
 from lakestream.triggers.assign import Move
 
 if TYPE_CHECKING:
@@ -77,7 +78,7 @@ class Readmission(Admission):
         """Admit the changed rows; register ``ls_windows`` and ``ls_rows`` of the windows to be written."""
         self.relations.changes(self.stream.changed_columns)
         judged = judged_sql(self.stream, None, placed=self.stream.keeps_order)
-        self.spark.sql(judged).createOrReplaceTempView(JUDGED)
+        view_of_sql(self.spark, judged, JUDGED)
         changes = self._changes()
         admitted = self._admitted(changes, newest_of(self.state))
         return replace(admitted, errors=self._without_time(changes))
@@ -120,7 +121,7 @@ class Readmission(Admission):
     def _admit(self, move: Move) -> None:
         steps = [(self.plan.upto, move.mark)]
         sql = admitted_sql(self.stream, Judgement((), steps, move, self.plan.upto))
-        self.spark.sql(sql).createOrReplaceTempView(ADMITTED)
+        view_of_sql(self.spark, sql, ADMITTED)
         self._mark(move)
 
     # --- from the source ---
@@ -149,8 +150,8 @@ class Readmission(Admission):
             before, lower = None, EVER[0]
         rows_at = self.relations.placed_rows_at if self.stream.keeps_order else self.relations.rows_at
         rows_at(self.plan.upto, [(lower, EVER[1])])
-        self.spark.sql(held_again_sql(self.stream, ROWS, before)).createOrReplaceTempView(HELD)
-        self.spark.sql(f"{judged_sql(self.stream, None)} AND false").createOrReplaceTempView(JUDGED)
+        view_of_sql(self.spark, held_again_sql(self.stream, ROWS, before), HELD)
+        view_of_sql(self.spark, f"{judged_sql(self.stream, None)} AND false", JUDGED)
         return before
 
     @cached_property

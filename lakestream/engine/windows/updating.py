@@ -37,6 +37,7 @@ from lakestream.engine.windows.waiting import check_groups
 from lakestream.language.quoting import quoted
 from lakestream.storage.delta import capabilities, rows_between
 from lakestream.storage.reading import arrow_frame
+from lakestream.storage.views import view_of, view_of_rows
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -86,7 +87,7 @@ class Updating:
 
     def _open_windows(self, groups: pa.Table) -> pa.Table | None:
         """Compute the open windows of groups from the source as it was before the tick."""
-        arrow_frame(self.spark, groups).coalesce(1).createOrReplaceTempView(STATE)
+        view_of_rows(self.spark, groups, STATE)
         spans = self._open_spans()
         if not spans:
             return None
@@ -121,7 +122,7 @@ class Updating:
         """
         known = state.merged()
         if known is not None:
-            arrow_frame(self.spark, known).coalesce(1).createOrReplaceTempView(STATE)
+            view_of_rows(self.spark, known, STATE)
         view = None if known is None else STATE
         opened = bool(state.opened is not None and state.opened.num_rows)
         in_steps = isinstance(self.relations.transport, SparkTransport)
@@ -134,7 +135,7 @@ class Updating:
         """
         if self.rules is None:
             return self._told_apart(rows)
-        arrow_frame(self.spark, rows).createOrReplaceTempView(UPDATED)
+        view_of(arrow_frame(self.spark, rows), UPDATED)
         sql = self.rules.closings_sql(f"SELECT * FROM {UPDATED}")
         return self._told_apart(self.spark.sql(sql).toArrow())
 
@@ -162,7 +163,7 @@ class Updating:
         fresh, held = self.stream.fresh_sql(CHANGED), self.target.shape.of_groups()
         groups = self.spark.sql(incremental.groups_sql(fresh, state, held)).toArrow()
         self._check_passed(groups, "start")
-        arrow_frame(self.spark, groups).createOrReplaceTempView(GROUPS)
+        view_of(arrow_frame(self.spark, groups), GROUPS)
         selected, clock = self.target.shape.listed(with_groups=True), self.plan.clock_us
         windows = self.spark.sql(
             incremental.windows_sql(fresh, state, GROUPS, selected, [*held], opened=opened, clock_us=clock)
@@ -218,7 +219,7 @@ class Updating:
         if self._incremental.only_with_rows or passed <= count:
             return (found,), count
         present = columns_of(due, ["_ls_gid", "_ls_k"])
-        frame_of(self.spark, present).createOrReplaceTempView(PRESENT)
+        view_of(frame_of(self.spark, present), PRESENT)
         selected, held = self.target.shape.listed(with_groups=True), [*self.target.shape.held_by_groups]
         sql = self._incremental.gaps_sql(GROUPS, PRESENT, selected, held, self.plan.clock_us)
         gaps = columns_of(self._results_of(self.spark.sql(sql)), names)
