@@ -8,8 +8,10 @@ from lakestream.engine.base.instants import from_micros
 from lakestream.engine.creation.create import REPLACED
 from lakestream.engine.reading.transport import ARROW
 from lakestream.engine.recalculation.recalculate import part_of, whole_of
-from lakestream.engine.ticks.stages import CLOCK, DELAY, PERIOD, stages
-from lakestream.engine.windows.readmission import ANEW
+from lakestream.engine.ticks.stages import stages
+from lakestream.engine.windows.families import family_of
+from lakestream.engine.windows.family import CLOCK, DELAY, PERIOD
+from lakestream.engine.windows.once.readmission import ANEW
 from lakestream.storage.registry import TickPlan
 
 if TYPE_CHECKING:
@@ -19,22 +21,6 @@ if TYPE_CHECKING:
 
     Coming = tuple[str, TickPlan, Part | None]
     """What a tick is called, its plan, and the part of event time that it recalculates."""
-
-_NAMES = {
-    "ReadChanges": "read changes",
-    "UpdateWindows": "update windows",
-    "DetectWindows": "detect windows",
-    "AdmitRows": "admit rows",
-    "AdmitAgain": "admit again",
-    "CountWritten": "count written rows",
-    "FireInstants": "fire",
-    "FireByClock": "fire by the clock",
-    "FireAgain": "fire again",
-    "ReadRows": "read rows",
-    "Compute": "compute",
-    "WriteErrors": "write errors",
-    "Write": "write",
-}
 
 
 def explain_stream(engine: Engine, record: StreamRecord) -> list[tuple[str, str]]:
@@ -46,7 +32,7 @@ def explain_stream(engine: Engine, record: StreamRecord) -> list[tuple[str, str]
     latest = engine.catalog.handles.open(stream.source.info.path).version
     jobs = [job for job in engine.registry.recalculations(record.uuid) if job.is_open]
     coming = [
-        _next(stream, record, plan, latest, engine.next_instant(record)),
+        _next(record, plan, latest, engine.next_instant(record)),
         *(coming for job in jobs for coming in _recalculation(stream, record, job, latest)),
         *_by_clock(stream, record, latest),
     ]
@@ -55,25 +41,21 @@ def explain_stream(engine: Engine, record: StreamRecord) -> list[tuple[str, str]
         lines.append(("tick", name))
         if planned is plan:
             lines.append(("bytes move by", str(planned.extra["transport"])))
-        lines += [
-            (_NAMES[type(stage).__name__], str(stage)) for stage in stages(stream, target, planned, part)
-        ]
+        lines += [(stage.title, str(stage)) for stage in stages(stream, target, planned, part)]
     return [*lines, ("calculation", stream.calculation.query.sql("spark"))]
 
 
-def _next(
-    stream: Stream, record: StreamRecord, plan: TickPlan | None, latest: int, instant_us: int | None
-) -> Coming:
+def _next(record: StreamRecord, plan: TickPlan | None, latest: int, instant_us: int | None) -> Coming:
     if plan is not None:
         return f"{plan.tick} ({plan.kind})", plan, None
-    if stream.is_periodic and instant_us is not None:
+    if instant_us is not None:
         at = from_micros(instant_us).isoformat()
         return f"nothing is due; at {at}", _imagined(record, PERIOD, latest, latest), None
     return "nothing is new; of a small append", _imagined(record, "changes", latest, latest + 1), None
 
 
 def _recalculation(stream: Stream, record: StreamRecord, job: Recalculation, latest: int) -> list[Coming]:
-    if job.resync and stream.assigner is not None:
+    if job.resync and family_of(stream).assigns_rows:
         # One tick makes all windows anew, where it is not for place and state alone.
         replaced = record.extra.get(REPLACED) == {} and not stream.definition.options.by_arrival
         again = stream.exact or replaced
@@ -89,7 +71,7 @@ def _by_clock(stream: Stream, record: StreamRecord, latest: int) -> list[Coming]
     if options.max_delay is not None:
         what = f"when a window is open for {options.max_delay}"
         return [(what, _imagined(record, DELAY, latest, latest), None)]
-    if options.by_clock or (options.by_arrival and stream.assigner is not None):
+    if options.by_clock or options.by_arrival:
         what = "when the clock has closed windows"
         return [(what, _imagined(record, CLOCK, latest, latest), None)]
     return []

@@ -12,40 +12,24 @@ from functools import partial
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, TypedDict
 
-from lakestream.compute.calculation import ROWS, WINDOWS
+from lakestream.compute.calculation import WINDOWS
 from lakestream.engine.base.state import GroupState
 from lakestream.engine.creation.create import open_target
 from lakestream.engine.creation.others import without_theirs, without_window, written_by_others
 from lakestream.engine.reading.relations import (
-    CHANGED,
-    CHANGES,
-    EXTREMES,
-    FIRED,
-    GROUPS,
-    STATE,
-    Relations,
     history_of,
-    skipped_of,
 )
-from lakestream.engine.reading.transport import SPARK
 from lakestream.engine.recalculation.recalculate import part_of
 from lakestream.engine.rounds.engine import compile_record
 from lakestream.engine.rounds.replay import Recorded, Replay
-from lakestream.engine.ticks.stages import needs_rows
-from lakestream.engine.ticks.tick import evaluated_sql
-from lakestream.engine.windows.admission import FLUSH, mark_of_state
-from lakestream.engine.windows.cutting import CUTS
-from lakestream.engine.windows.extremes import NO_EXTREMES
-from lakestream.engine.windows.readmission import ANEW, Readmission
+from lakestream.engine.ticks.evaluating import evaluated_sql
+from lakestream.engine.windows.families import family_of
+from lakestream.engine.windows.family import Snapshot
 from lakestream.language.quoting import quoted
 from lakestream.observation.comparison import Comparison, Difference
 from lakestream.observation.standing import EVENT_KEY, EVENT_TYPES, standing_events
-from lakestream.storage.delta import changes_spark, read_commits, read_spark
-from lakestream.storage.reading import arrow_frame
-from lakestream.storage.registry import TickPlan
-from lakestream.storage.session import checkpointed
-from lakestream.storage.views import view_of, view_of_rows, view_of_sql
-from lakestream.triggers.cut import NO_SEEDS
+from lakestream.storage.delta import read_commits, read_spark
+from lakestream.storage.views import view_of, view_of_sql
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -54,7 +38,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
-    from lakestream.engine.reading.relations import FirstWindow
     from lakestream.engine.rounds.engine import Engine
     from lakestream.engine.rounds.replay import Replayed
     from lakestream.engine.streams.stream import Part, Stream
@@ -189,7 +172,7 @@ class Verifier:
             recalculated=[
                 (part_of(job, n), job.extra["versions"][n]) for job in jobs for n in range(job.part)
             ],
-            state=engine.state_of(record) if _needs_state(stream) else GroupState,
+            state=engine.state_of(record) if family_of(stream).batch_needs_state else GroupState,
             outbox=engine.outbox,
             replay=partial(
                 Replay,
@@ -223,79 +206,32 @@ class Verifier:
         options = self.stream.definition.options
         if options.at_open or options.max_delay is not None or not self.stream.definition.stores:
             return True
-        if self.stream.goes_by_ticks or (self.stream.assigner is not None and not self.stream.exact):
+        if self.stream.goes_by_ticks:
             return True
-        if self.stream.exact:
-            return False
-        if self.stream.cut is not None:
-            return not self._only_followed()
-        # What a row was counts on, or goes from windows that are open, by what came when.
-        return (options.at_once or self.stream.counts_rewritten) and not self._only_added()
+        return not family_of(self.stream).follows_from_source(self.late, self._only_added)
 
     # --- the batch evaluation ---
 
     def _evaluated(self) -> tuple[DataFrame, int]:
         """Return the rows that should be there, and how many late rows count for nothing."""
-        if self.stream.cut is not None:
-            self._cut()
-            return self._expected(), 0
-        if self.stream.assigner is not None:
-            self._admit()
-            return self._results(retracts=False), 0
-        if self.stream.deletes and not self.stream.exact:
-            self._first_rows = self.state().rows  # before anything is registered: it is found out by ticks
-        late = self._detect_exact() if self.stream.exact else self._detect()
-        if self.stream.definition.options.at_once:
-            view_of_sql(self.spark, self.stream.early_sql(FIRED, STATE), FIRED)
-        return self._expected(), late
-
-    def _cut(self) -> None:
-        """Register the windows of the source as it is, for streams that follow it."""
-        assert self.stream.cut is not None and self.position is not None  # noqa: PT018 - by _evaluated
-        self._as_changes()
-        view_of_sql(self.spark, self.stream.rows_sql(CHANGED, None, None), ROWS)
-        options = self.stream.definition.options
-        ahead, shows = str(options.opens_ahead).lower(), str(options.at_once).lower()
-        view_of_sql(
-            self.spark,
-            f"SELECT *, IF({ahead}, newest, mark) AS upto FROM (SELECT _ls_gid AS gid, "
-            f"min(_ls_ts) AS from_us, max(_ls_ts) AS newest, "
-            f"max(_ls_ts) - {self.stream.watermark_delay}L AS mark FROM {ROWS} GROUP BY _ls_gid)",
-            CUTS,
-        )
-        windows = self.stream.cut.sql(self.stream.cut_rows_sql(CUTS), NO_SEEDS)
-        names = "".join(f", any_value({name}) AS {name}" for name in self.stream.group_columns)
-        groups = f"SELECT gid{names} FROM {CHANGES} GROUP BY gid"
-        listed = "".join(f", g.{name}" for name in self.stream.group_columns)
-        view_of_sql(
-            self.spark,
-            f"SELECT w.gid{listed}, w.low AS k, CAST({self.position} AS BIGINT) AS c, w.low, w.high, "
-            f"false AS opening FROM ({windows}) w JOIN ({groups}) g ON g.gid = w.gid "
-            f"WHERE w.counts AND (w.closed OR w.shows AND {shows})",
-            FIRED,
-        )
-
-    def _admit(self) -> None:
-        """Register the windows of admitted rows, over the source as it is."""
         assert self.position is not None  # by run
-        relations = self._relations(FLUSH if mark_of_state(self.state()) == FLUSH else ANEW)
-        again = Readmission(self.spark, relations, self.stream, relations.plan, GroupState(), everything=True)
-        again.run()
-
-    def _relations(self, kind: str) -> Relations:
-        """Return the relations of a tick at the stream's place."""
-        assert self.position is not None  # by run
-        extra = {"transport": SPARK}
-        plan = TickPlan(self.stream.uuid, 0, kind, self.position, self.position, 0, {}, extra=extra)
-        history = history_of(self.record, self.stream.definition)
-        return Relations.of(self.spark, self.catalog.handles, self.stream, plan, history)
-
-    def _only_followed(self) -> bool:
-        """Return whether the stream left nothing out: every late row counted, and none was taken back."""
-        assert self.position is not None
-        if not self.stream.follows_source and (self.late or self.stream.expiry is not None):
-            return False
-        return self.stream.deletes or self._only_added()
+        batch = family_of(self.stream).batch(
+            Snapshot(
+                self.spark,
+                self.catalog.handles,
+                self.record,
+                self.target,
+                history_of(self.record, self.stream.definition),
+                self.position,
+                recalculated=self.recalculated,
+                known=self.state,
+            )
+        )
+        if batch.windows is not None:
+            view_of_sql(self.spark, batch.windows, WINDOWS)
+        self._register_tables()
+        sql = evaluated_sql(self.spark, self.stream, retracts=batch.retracts, settled=batch.settled)
+        return self.spark.sql(self.target.shape.select(sql, unique=False)), batch.late
 
     def _only_added(self) -> bool:
         """Return whether rows were only added to the source since the stream's creation."""
@@ -303,147 +239,15 @@ class Verifier:
         commits = read_commits(self.stream.source.info.path, self.record.start_version, self.position)
         return all(commit.append_only or not commit.data_change for commit in commits)
 
-    def _at_creation(self, *, taken: bool) -> DataFrame:
-        """Return the rows that were there at creation and are the stream's, or those that are not."""
-        info, history = self.stream.source.info, history_of(self.record, self.stream.definition)
-        rows = read_spark(
-            self.spark,
-            self.catalog.handles.open(info.path),
-            self.record.start_version,
-            columns=self.stream.changed_columns,
-            lower=history.start_us if taken else None,
-            upper=None if taken else history.until_us,
-            time_column=info.time_column,
-        )
-        return rows if history.taken or not taken else rows.limit(0)
-
-    def _detect(self) -> int:
-        """Register what fires over the whole history, commit by commit."""
-        assert self.position is not None
-        version = f"CAST({self.record.start_version} AS BIGINT) AS _commit_version"
-        rows = self._at_creation(taken=True).selectExpr(
-            "*", version, "1L AS _ls_sign", "'insert' AS _change_type"
-        )
-        if self.position > self.record.start_version:
-            source = self.catalog.handles.open(self.stream.source.info.path)
-            view_of(
-                changes_spark(
-                    self.spark, source, self.record.start_version, self.position, self.stream.changed_columns
-                ).where(self._not_skipped()),
-                _RAW,
-            )
-            rows = rows.unionByName(
-                self.spark.sql(self.stream.net_sql(_RAW, self.position, self.stream.changed_columns))
-            )
-        view_of(rows, CHANGED)
-        view_of_sql(self.spark, self.stream.changes_sql(CHANGED), CHANGES)
-        view_of_sql(self.spark, self.stream.empty_state_sql(CHANGES), STATE)
-        detected = self.spark.sql(self.stream.detection.sql(CHANGES, STATE))
-        if self.recalculated:
-            # Read once per part: without a checkpoint the whole detection would be planned as often.
-            # Where deletes count it is joined to itself below, which Spark cannot plan of a checkpoint.
-            by_arrow = self.stream.deletes
-            kept = arrow_frame(self.spark, detected.toArrow()) if by_arrow else None
-            detected = checkpointed(self.spark, detected) if kept is None else kept
-        view_of(detected, _DETECTED)
-        late = 0 if self.stream.refires else self._count(f"SELECT coalesce(sum(late), 0) FROM {_DETECTED}")
-        recalculated = detected.limit(0)
-        for part, at in self.recalculated:
-            state = self._state_of_part(part, at)
-            again = self.spark.sql(self.stream.recalculated_sql(f"({state})", at, part))
-            recalculated = recalculated.unionByName(again)
-            if self.stream.begins_again:
-                recalculated = checkpointed(self.spark, recalculated)
-                view_of(detected.unionByName(recalculated), _DETECTED)
-        view_of(recalculated, _RECALCULATED)
-        view_of(detected.unionByName(recalculated), FIRED)
-        return late
-
-    def _state_of_part(self, part: Part, at: int) -> str:
-        """Return SQL of the state that a part was recalculated by: groups may have begun earlier."""
-        state = _state_at(self.stream, at)
-        if not self.stream.begins_again:
-            return state
-
-        def begun(first: FirstWindow) -> str:
-            fired = f"r -> {first.number - 1}L BETWEEN r.a AND r.b"
-            return f"SELECT gid FROM {_DETECTED} WHERE v <= {at} AND exists(concat(fires, again), {fired})"
-
-        return self._relations("recalculation").begun_sql(at, f"({state})", part, begun)
-
-    def _not_skipped(self) -> str:
-        skipped = skipped_of(self.record)
-        ranges = (f"_commit_version > {after} AND _commit_version <= {upto}" for after, upto in skipped)
-        return " AND ".join(f"NOT ({part})" for part in ranges) or "true"
-
-    def _count(self, sql: str) -> int:
-        row = self.spark.sql(sql).head()
-        return int(row[0]) if row else 0
-
-    def _as_changes(self) -> None:
-        """Register the stream's rows of the source as it is at the stream's place as if they were new."""
-        assert self.position is not None
-        info = self.stream.source.info
-        source = self.catalog.handles.open(info.path)
-        rows = read_spark(self.spark, source, self.position, columns=self.stream.changed_columns)
-        history = history_of(self.record, self.stream.definition)
-        for after, upto in history.skipped:
-            written = changes_spark(self.spark, source, after, upto, self.stream.changed_columns)
-            written = written.where("_change_type IN ('insert', 'update_postimage')")
-            rows = rows.exceptAll(written.select(*rows.columns))
-        if not history.taken and history.until_us is not None:
-            rows = rows.exceptAll(self._at_creation(taken=False))
-        if history.taken and history.start_us is not None and "floor_us" not in self.record.extra:
-            early = self._at_creation(taken=False)
-            rows = rows.exceptAll(early)
-        view_of(
-            rows.selectExpr(
-                "*",
-                f"CAST({self.position} AS BIGINT) AS _commit_version",
-                "1L AS _ls_sign",
-                "'insert' AS _change_type",
-            ),
-            CHANGED,
-        )
-        view_of_sql(self.spark, self.stream.changes_sql(CHANGED), CHANGES)
-
-    def _detect_exact(self) -> int:
-        """Register the windows of the source as it is at the stream's place."""
-        self._as_changes()
-        view_of_sql(self.spark, self.stream.empty_state_sql(CHANGES), STATE)
-        view_of_sql(self.spark, NO_EXTREMES, EXTREMES)
-        sql = self.stream.net_detection.sql(CHANGES, STATE, EXTREMES)
-        view_of_sql(self.spark, sql, FIRED)
-        return 0
-
-    def _expected(self) -> DataFrame:
-        if needs_rows(self.stream):
-            view_of_sql(self.spark, self.stream.rows_sql(CHANGED, None, None), ROWS)
-        windows = self.stream.windows_sql(FIRED, 0)
-        if self._first_rows is not None:
-            # Deletes may have moved a group's first row: windows before it are gone, unless recalculated.
-            view_of_rows(self.spark, self._first_rows, GROUPS)
-            again = self.stream.detection.windows_sql(_RECALCULATED, rows=self.stream.counting_rows)
-            windows = (
-                f"SELECT w.* FROM ({windows}) w JOIN {GROUPS} g ON g.gid = w._ls_gid "
-                f"LEFT JOIN ({again}) r ON r.gid = w._ls_gid AND r.k = w._ls_k "
-                f"WHERE w._ls_high > g.first OR r.k IS NOT NULL"
-            )
-        view_of_sql(self.spark, windows, WINDOWS)
+    def _register_tables(self) -> None:
+        """Register the tables that the calculation reads, as they are."""
         for read in self.stream.calculation.reads:
             info = self.stream.tables[read.relation.key]
             own = info.path == self.stream.source.info.path
             table = self.catalog.handles.latest(info.path)
             version = self.position if own else table.version
             version = version if read.relation.version is None else read.relation.version
-            rows = read_spark(self.spark, table, version or 0, columns=read.relation.columns)
-            view_of(rows, read.view)
-        return self._results(retracts=True)
-
-    def _results(self, *, retracts: bool) -> DataFrame:
-        settled = self.stream.exact or self.stream.cut is not None
-        sql = evaluated_sql(self.spark, self.stream, retracts=retracts, settled=settled)
-        return self.spark.sql(self.target.shape.select(sql, unique=False))
+            view_of(read_spark(self.spark, table, version or 0, columns=read.relation.columns), read.view)
 
     def _found(self) -> DataFrame:
         return read_spark(self.spark, self.target.info.path, self.output_version)
@@ -607,21 +411,6 @@ class Verifier:
             if self.catalog.handles.latest(info.path).version != versions.get(read.relation.key):
                 return True
         return False
-
-
-def _needs_state(stream: Stream) -> bool:
-    if stream.exact:
-        return stream.assigner is not None
-    return stream.assigner is None and stream.cut is None and stream.deletes
-
-
-def _state_at(stream: Stream, version: int) -> str:
-    """Return SQL of the groups' state after a commit, from a detection result."""
-    groups = "".join(f", any_value({name}) AS {name}" for name in stream.group_columns)
-    return (
-        f"SELECT gid{groups}, min(first) AS first, max(newest) AS newest FROM {_DETECTED} "
-        f"WHERE v <= {version} GROUP BY gid"
-    )
 
 
 def _overlap(start: str, end: str, lower_us: int | None, upper_us: int | None) -> str:

@@ -13,8 +13,6 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lakestream.storage.views import view_of
-
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -79,7 +77,7 @@ def _work(spark: SparkSession, path: Path) -> None:
 
     times = pa.array([1, 2, 3, 4], pa.timestamp("us", "UTC"))
     rows = pa.table({"ts": times, "g": ["a", "b", "a", None], "v": [1.0, 2.0, None, 4.0]})
-    view_of(spark.createDataFrame(rows).coalesce(1), "known")
+    spark.createDataFrame(rows).coalesce(1).createOrReplaceTempView("known")
     writer = spark.createDataFrame(rows).write.format("delta").option("delta.enableChangeDataFeed", "true")
     writer.save(str(path))
     spark.sql(
@@ -87,7 +85,7 @@ def _work(spark: SparkSession, path: Path) -> None:
         "WHEN MATCHED THEN UPDATE SET v = s.v WHEN NOT MATCHED THEN INSERT *"
     )
     feed = spark.read.format("delta").option("readChangeFeed", "true").option("startingVersion", 0)
-    view_of(feed.load(str(path)), "changed")
+    feed.load(str(path)).createOrReplaceTempView("changed")
     spark.sql(_QUERY).toArrow()
 
 

@@ -10,7 +10,6 @@ import pytest
 from lakestream import Lake
 from lakestream.clock import ManualClock
 from lakestream.engine.ticks import stages as engine_stages
-from lakestream.observation.explain import _NAMES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -116,7 +115,7 @@ def done(monkeypatch: pytest.MonkeyPatch) -> list[list[tuple[str, str]]]:
 
     def watched(*given: Any) -> tuple[Any, ...]:
         found = run(*given)
-        ticks.append([(_NAMES[type(stage).__name__], str(stage)) for stage in found])
+        ticks.append([(stage.title, str(stage)) for stage in found])
         return found
 
     monkeypatch.setattr("lakestream.engine.ticks.tick.stages", watched)

@@ -8,7 +8,7 @@ import pytest
 
 from lakestream import Lake
 from lakestream.engine.reading.transport import merge_spans
-from lakestream.engine.windows import updating
+from lakestream.engine.windows.grid import updating
 
 if TYPE_CHECKING:
     from pathlib import Path

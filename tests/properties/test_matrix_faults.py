@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from lakestream.engine.streams.stream import Stream
-from lakestream.engine.windows.cutting import Cutting
+from lakestream.engine.windows.rows.cutting import Cutting
 from lakestream.storage.delta import commit
 from tests.properties.dimensions import OF_HISTORIES, Combination, draw
 from tests.properties.drawn import Drawn

@@ -12,7 +12,7 @@ from lakestream.engine.base.names import TBNAME, has_subtables
 from lakestream.engine.base.refused import refused
 from lakestream.engine.creation.others import OUTPUT_VERSION
 from lakestream.engine.planning.analysis import analyse, analysis_error, other_results
-from lakestream.engine.streams.stream import compile_stream
+from lakestream.engine.streams.compile import compile_stream
 from lakestream.engine.streams.target import (
     UNIQUE_TIMES,
     Target,

@@ -14,8 +14,8 @@ from lakestream.compute.panes import averaged, partials
 from lakestream.compute.ranges import MARKED
 from lakestream.engine.base.names import trigger_fragments, visible_columns
 from lakestream.engine.base.refused import refused
-from lakestream.engine.reading.relations import CHANGED, EMPTY_CHANGES, FIRED, empty_view
-from lakestream.engine.windows.admission import register_empty
+from lakestream.engine.reading.relations import CHANGED, EMPTY_CHANGES, empty_view
+from lakestream.engine.windows.families import family_of
 from lakestream.errors import NotSupportedError, StatementError, StreamError
 from lakestream.language.common.source import place_of
 from lakestream.language.model import (
@@ -26,7 +26,6 @@ from lakestream.language.model import (
     StateTrigger,
 )
 from lakestream.storage.types import holds_variant, shown_type, types_of
-from lakestream.storage.views import view_of_sql
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -52,22 +51,10 @@ def analyse(spark: SparkSession, stream: Stream) -> tuple[Stream, list[str], lis
     _register_empty(spark, stream)
     _check_conditions(spark, stream)
     group_types = _group_types(spark, stream)
-    if stream.assigner is not None:
+    family = family_of(stream)
+    family.register_empty(spark, group_types)
+    if family.assigns_rows:
         return _analyse_admitted(spark, stream, group_types)
-    empty = ", ".join(
-        f"CAST(NULL AS {kind}) AS {name}"
-        for name, kind in zip(stream.group_columns, group_types, strict=True)
-    )
-    groups = f", {empty}" if empty else ""
-    ranges = "CAST(array() AS ARRAY<STRUCT<a: BIGINT, b: BIGINT>>)"
-    view_of_sql(
-        spark,
-        f"SELECT 0L AS gid{groups}, 0L AS v, 0L AS first, {ranges} AS fires, {ranges} AS again, "
-        f"0L AS newest, 0L AS k, 0L AS c, 0L AS low, 0L AS high, 0L AS after, false AS opening WHERE false",
-        FIRED,
-    )
-    view_of_sql(spark, stream.rows_sql(CHANGED, None, None), ROWS)
-    view_of_sql(spark, stream.windows_sql(FIRED, 0), WINDOWS)
     _check_trigger(spark, stream)
     fill = stream.definition.options.fill
     typed = stream
@@ -97,7 +84,6 @@ def _analyse_admitted(
     spark: SparkSession, stream: Stream, group_types: list[str]
 ) -> tuple[Stream, list[str], list[str]]:
     """As :func:`analyse`, for a stream that leaves late rows out."""
-    register_empty(spark, stream)
     stream = _without_combining(spark, stream)
     try:
         kinds = _types(spark, stream.evaluation().sql())

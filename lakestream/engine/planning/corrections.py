@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Self
 from uuid import uuid4
 
 from lakestream.engine.base.instants import latest
-from lakestream.engine.planning.planner import logged_time, source_time
 from lakestream.storage.delta import changes_spark, read_commits
 from lakestream.storage.registry import Recalculation
 
@@ -71,7 +70,7 @@ def correct(
     Raises StreamError when the changes cannot be read.
     """
     commits = read_commits(source.path, known.version, upto)
-    late, newest = _late(commits, logged_time(stream), known.newest_us)
+    late, newest = _late(commits, stream.logged_time, known.newest_us)
     corrected = Corrected(due_us, upto, newest)
     span = _span(spark, stream, source, known.version, upto, late) if late else None
     if span is None:
@@ -100,7 +99,7 @@ def _span(
 ) -> tuple[int, int] | None:
     """Return the oldest and the newest time (µs) of a changed row of some commits."""
     time = f"unix_micros({stream.source.time})"
-    changed = changes_spark(spark, source, after, upto, [source_time(stream)])
+    changed = changes_spark(spark, source, after, upto, [stream.source.info.time_column])
     row = (
         changed.where(f"_commit_version IN ({', '.join(map(str, late))})")
         .selectExpr(f"min({time}) AS low", f"max({time}) AS high")

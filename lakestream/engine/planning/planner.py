@@ -10,6 +10,7 @@ from lakestream.engine.planning.analysis import refuse_other_results
 from lakestream.engine.planning.checks import check_columns, check_source, wider_columns
 from lakestream.engine.reading.relations import history_of
 from lakestream.engine.reading.transport import ARROW, SPARK
+from lakestream.engine.windows.families import family_of
 from lakestream.storage.changes import checked_commits
 from lakestream.storage.delta import capabilities, read_commits, rows_of
 from lakestream.storage.registry import TickPlan
@@ -107,7 +108,7 @@ class Planner:
     def _taking(self, source: Table, commits: Sequence[CommitInfo]) -> dict[str, Any]:
         """Return what a plan says of the commits it takes; ``oldest_us`` None: not known."""
         changing = [commit for commit in commits if commit.data_change]
-        times = [commit.times(logged_time(self.stream)) for commit in changing]
+        times = [commit.times(self.stream.logged_time) for commit in changing]
         appends_only = all(commit.append_only for commit in changing)
         known = [ends[0] for ends in times if ends is not None]
         return {
@@ -117,19 +118,12 @@ class Planner:
         }
 
     def _at_once(self, commits: Sequence[CommitInfo]) -> Sequence[CommitInfo]:
-        """Return the first commits that one tick gives the same for as one for each would.
-
-        Windows that are cut by rows are cut from the source as it is; policies judge commit by commit.
-        """
+        """Return the first commits that one tick gives the same for as one for each would."""
         if self.stream.definition.options.low_latency:
             return commits[:1]
         if self._takes_deletes_alone:
             return commits[: _before_deletes(commits)]
-        if self.stream.cut is None or self.stream.exact:
-            return commits
-        if self.stream.follows_source and all(c.append_only or not c.data_change for c in commits):
-            return commits
-        return commits[: _in_order(commits, logged_time(self.stream))]
+        return commits[: family_of(self.stream).taken_at_once(commits)]
 
     @property
     def _takes_deletes_alone(self) -> bool:
@@ -179,7 +173,7 @@ class Planner:
         newest: int | None = None
         start = self.record.start_version
         history = history_of(self.record, self.stream.definition)
-        if after is None and history.taken and self.stream.assigner is None:
+        if after is None and history.taken and family_of(self.stream).follows_history:
             transport = self._transport(source, table_size(source, start))
             extra = {"slice": 0, "cuts": [], "appends_only": True, "transport": transport}
             plans.append(self._replan("history", (-1, start), extra, (history.start_us, None)))
@@ -206,12 +200,12 @@ class Planner:
     def _taken_again(self, commits: Sequence[CommitInfo], newest: int | None) -> tuple[int, int | None]:
         """Return how many commits are taken together, and the newest time of a row after them."""
         within = _admitted(commits, self.limits)
-        if self.stream.assigner is not None or self.stream.is_periodic:
+        if family_of(self.stream).judges_commits:
             return len(within), newest
         for number, commit in enumerate(within):
             if not commit.data_change:
                 continue
-            ends = commit.times(logged_time(self.stream))
+            ends = commit.times(self.stream.logged_time)
             in_order = commit.append_only and ends is not None and (newest is None or ends[0] > newest)
             if not in_order and number:
                 return number, newest
@@ -371,35 +365,6 @@ def _before_deletes(commits: Sequence[CommitInfo]) -> int:
     """Return how many commits there are before the first one that takes rows away; one at least."""
     ahead = (n for n, commit in enumerate(commits) if commit.data_change and not commit.append_only)
     return max(next(ahead, len(commits)), 1)
-
-
-def source_time(stream: Stream) -> str:
-    """Return the name of the time column of a stream's source."""
-    return stream.source.info.time_column
-
-
-def logged_time(stream: Stream) -> str:
-    """Return the name by which commits tell the times of a stream's source, empty where they do not.
-
-    What its time is made of is told there, which need be no timestamp.
-    """
-    return "" if stream.source.info.read_time is not None else source_time(stream)
-
-
-def _in_order(commits: Sequence[CommitInfo], time: str) -> int:
-    """Return how many commits add rows that are all newer than those of the commits before; one at least.
-
-    No policy tells them from one commit: what is late or expired is so for all that came before them.
-    """
-    newest: int | None = None
-    for number, commit in enumerate(commits):
-        if not commit.data_change:
-            continue
-        ends = commit.times(time) if commit.append_only else None
-        if ends is None or (newest is not None and ends[0] <= newest):
-            return max(number, 1)
-        newest = ends[1]
-    return len(commits)
 
 
 def table_size(source: Table, version: int) -> Size:

@@ -4,24 +4,25 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import reduce
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from lakestream.compute.calculation import ROWS
 from lakestream.engine.base.names import visible_columns
+from lakestream.engine.reading.queries import net_sql, placed_rows_sql, rewritten_sql, rows_sql
 from lakestream.engine.reading.transport import ARROW, ArrowTransport, SparkTransport, unplaced
 from lakestream.language.quoting import quoted
 from lakestream.storage.delta import POSITION
 from lakestream.storage.views import view_of, view_of_sql
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
     from lakestream.compute.calculation import Bound, Read
     from lakestream.engine.reading.transport import Transport
-    from lakestream.engine.streams.stream import Part, Stream
+    from lakestream.engine.streams.stream import Stream
     from lakestream.language.model import StreamDefinition
     from lakestream.storage.catalog import TableInfo
     from lakestream.storage.delta import Tables
@@ -50,14 +51,6 @@ EMPTY_CHANGES = (
 
 EVER = (-62_135_596_800_000_000, 253_402_300_800_000_000)
 """The years 1 to 9999 in microseconds, which are the timestamps of Spark and Delta."""
-
-
-class FirstWindow(NamedTuple):
-    """The first window of a part: its number, its first instant, that of the window before it (µs)."""
-
-    number: int
-    low_us: int
-    before_us: int
 
 
 @dataclass(frozen=True)
@@ -144,7 +137,7 @@ class Relations:
             changed, self.added = kept.frame, kept.rows
         else:
             view_of(self.transport.changes(self._path, plan.after, plan.upto, columns), _RAW)
-            changed = self.spark.sql(self.stream.net_sql(_RAW, plan.upto, columns))
+            changed = self.spark.sql(net_sql(self.stream, _RAW, plan.upto, columns))
             changed = self.transport.keep(changed).frame
             if self.stream.keeps_order:
                 changed = unplaced(changed)
@@ -196,28 +189,13 @@ class Relations:
         """Register the rows that windows of the spans may hold: those before the tick, and the changes."""
         before = self._rows_before(spans)
         excluded = self._excluded(spans) if before else None
-        view_of_sql(self.spark, self.stream.rows_sql(CHANGED, before, excluded), ROWS)
+        view_of_sql(self.spark, rows_sql(self.stream, CHANGED, before, excluded), ROWS)
 
     def rows_at(self, version: int, spans: Spans) -> None:
         """Register the stream's rows of the spans as they are at a version of the source."""
         spans = self._of_table(spans)
         self._read(version, spans)
-        view_of_sql(self.spark, self.stream.rows_sql(None, BEFORE, self._excluded(spans)), ROWS)
-
-    def begun_sql(self, version: int, state: str, part: Part, begun: Callable[[FirstWindow], str]) -> str:
-        """Register the rows of a part to be recalculated; return SQL of the state, begun as they say.
-
-        ``state`` is SQL of the groups' state, ``begun`` gives that of the groups (gid BIGINT) that had begun
-        before the part's first window: of what is left out in front of it no row tells.
-        """
-        sql = self.stream.first_of_part_sql(part)
-        low, early = EVER[0], f"SELECT _ls_gid AS gid, _ls_ts AS early FROM {ROWS}"
-        if sql is not None:
-            first = FirstWindow(*(column[0].as_py() for column in self.spark.sql(sql).toArrow()))
-            low = first.low_us
-            early = f"{early} UNION ALL SELECT gid, {low - 1}L FROM ({begun(first)}) AS begun(gid)"
-        self.rows_at(version, [(low, EVER[1] if part.to_us is None else part.to_us)])
-        return self.stream.begun_sql(state, early)
+        view_of_sql(self.spark, rows_sql(self.stream, None, BEFORE, self._excluded(spans)), ROWS)
 
     def placed_rows_at(self, version: int, spans: Spans) -> None:
         """Register what :meth:`rows_at` does, each row with its commit and place."""
@@ -226,7 +204,7 @@ class Relations:
             self._path, version, self.stream.changed_columns, self._file_time, spans
         )
         view_of(rows, BEFORE)
-        view_of_sql(self.spark, self.stream.placed_rows_sql(BEFORE, self._excluded(spans)), ROWS)
+        view_of_sql(self.spark, placed_rows_sql(self.stream, BEFORE, self._excluded(spans)), ROWS)
 
     def _read(self, version: int, spans: Spans) -> None:
         read = spans if self._file_time else [(None, None)]
@@ -261,7 +239,7 @@ class Relations:
         view_of(self._changes_of(taken), _REWRITTEN)
         within = " OR ".join(f"({time} >= {low}L AND {time} < {high}L)" for low, high in spans)
         return self.spark.sql(
-            f"SELECT * FROM ({self.stream.rewritten_sql(_REWRITTEN, columns)}) WHERE {within}"
+            f"SELECT * FROM ({rewritten_sql(self.stream, _REWRITTEN, columns)}) WHERE {within}"
         )
 
     @property

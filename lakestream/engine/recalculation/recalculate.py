@@ -15,6 +15,7 @@ from lakestream.engine.base.faults import reach
 from lakestream.engine.base.instants import parse_instant
 from lakestream.engine.planning.planner import Size, table_size
 from lakestream.engine.streams.stream import Part
+from lakestream.engine.windows.families import family_of
 from lakestream.engine.windows.waiting import WINDOWS_A_ROW, check_groups, windows_between
 from lakestream.errors import StatementError
 from lakestream.language.model import CountTrigger
@@ -199,12 +200,8 @@ class PartRun:
     def _cut(self) -> tuple[int, list[int]]:
         """Return the rows to read, and the instants that divide the range into parts of bounded size."""
         source = self.tables.open(self.stream.source.info.path)
-        if self.stream.assigner is not None:
-            return table_size(
-                source, self.version
-            ).rows, []  # one part: which rows it holds, all of them tell
-        if self.stream.cut is not None:
-            return 0, []  # one part: its windows are known only when they are cut
+        if not family_of(self.stream).divides:
+            return table_size(source, self.version).rows, []
         low, high = self._range()
         if low is None or high is None or high <= low:
             return 0, []

@@ -5,27 +5,20 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from lakestream.compute.calculation import ROWS
-from lakestream.engine.base.state import GroupState, gids_sql
+from lakestream.engine.base.state import GroupState
 from lakestream.engine.creation.create import REPLACED, open_target
-from lakestream.engine.reading.relations import CHANGED, CHANGES, EVER, STATE, History, Relations
-from lakestream.engine.reading.transport import SPARK
-from lakestream.engine.windows.admission import stale_state
-from lakestream.engine.windows.cutting import Cutting
-from lakestream.engine.windows.waiting import WAITING, far_groups, registered
-from lakestream.storage.registry import Progress, TickPlan
-from lakestream.storage.views import view_of_sql
+from lakestream.engine.reading.relations import History
+from lakestream.engine.windows.families import family_of
+from lakestream.engine.windows.family import Snapshot
+from lakestream.engine.windows.waiting import WAITING, registered
+from lakestream.storage.registry import Progress
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    import pyarrow as pa
     from pyspark.sql import SparkSession
 
     from lakestream.engine.streams.stream import Stream
     from lakestream.engine.windows.waiting import WaitingGroup
     from lakestream.storage.catalog import Catalog
-    from lakestream.storage.delta import Tables
     from lakestream.storage.registry import Registry, StreamRecord
 
 
@@ -99,63 +92,22 @@ class Resync:
         return known
 
     def _state(self, version: int) -> GroupState:
-        if self._is_replaced and self.stream.definition.options.by_arrival:
-            return GroupState()
-        if self.stream.assigner is not None and (self.stream.exact or self._is_replaced):
-            return stale_state()
-        if self.stream.assigner is not None:
-            # It goes on with the rows it holds: they are those of no version of the source.
-            saved = self.registry.read_state(self.record.uuid)
-            return GroupState.loaded(saved[1])[1] if saved else GroupState()
-        return self._state_by_time(version) if self.stream.cut is None else self._state_by_cut(version)
+        """Return the state that follows from a version of the source, by the family of its windows."""
+        state, self._waiting = family_of(self.stream).rebuild(
+            Snapshot(
+                self.spark,
+                self.catalog.handles,
+                self.record,
+                open_target(self.stream, self.record, self.catalog, lambda: self.spark),
+                History(version, taken=True, start_us=self._floor, until_us=None),
+                version,
+                self.max_windows,
+                begins=self._is_replaced,
+                known=self._saved,
+            )
+        )
+        return state
 
-    def _state_by_cut(self, version: int) -> GroupState:
-        """Cut all rows there are as if they had come in one commit."""
-        history = History(version, taken=True, start_us=self._floor, until_us=None)
-        extra = {"transport": SPARK}
-        plan = TickPlan(self.record.uuid, 0, "history", -1, version, 0, {}, self._floor, None, extra)
-        relations = Relations.of(self.spark, self.catalog.handles, self.stream, plan, history)
-        relations.changes(self.stream.changed_columns)
-        view_of_sql(self.spark, self.stream.changes_sql(CHANGED), CHANGES)
-        view_of_sql(self.spark, self.stream.empty_state_sql(CHANGES), STATE)
-        target = open_target(self.stream, self.record, self.catalog, lambda: self.spark)
-        tables = self.catalog.handles
-        cutting = Cutting(self.spark, tables, relations, self.stream, target, GroupState(), version)
-        found = cutting.run(cutting.summed()).groups
-        return GroupState(found if found.num_rows else None)
-
-    def _state_by_time(self, version: int) -> GroupState:
-        history = History(version, taken=True, start_us=self._floor, until_us=None)
-        found = groups_at(self.spark, self.catalog.handles, self.stream, history, version)
-        if not self.stream.is_periodic:
-            self._waiting = far_groups(self.spark, self.stream, found, self.max_windows)
-        state = GroupState(found.drop_columns(["rows"]) if found.num_rows else None)
-        return state.without([group.gid for group in self._waiting])
-
-
-def groups_at(
-    spark: SparkSession,
-    tables: Tables,
-    stream: Stream,
-    history: History,
-    version: int,
-    only: Sequence[int] = (),
-) -> pa.Table:
-    """Return the groups of rows of a version of the source: gid, group columns, first, newest, rows.
-
-    ``only`` are those that are looked for, none for all. The rows are registered.
-    """
-    plan = TickPlan(stream.uuid, 0, "changes", version, version, 0, extra={"transport": SPARK})
-    relations = Relations.of(spark, tables, stream, plan, history)
-    low, high = EVER
-    # Rows of before its start are not those of the history alone: others came after the stream's creation.
-    start = history.start_us if history.until_us is None else None
-    relations.rows_at(version, [(low if start is None else start, high)])
-    where = f" WHERE _ls_gid IN ({gids_sql(only)})" if only else ""
-    groups = "".join(
-        f", any_value({sql}) AS {name}" for sql, name in zip(stream.groups, stream.group_columns, strict=True)
-    )
-    return spark.sql(
-        f"SELECT _ls_gid AS gid{groups}, min(_ls_ts) AS first, max(_ls_ts) AS newest, count(1) AS rows "
-        f"FROM {ROWS}{where} GROUP BY _ls_gid"
-    ).toArrow()
+    def _saved(self) -> GroupState:
+        saved = self.registry.read_state(self.record.uuid)
+        return GroupState.loaded(saved[1])[1] if saved else GroupState()

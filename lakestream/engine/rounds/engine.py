@@ -28,19 +28,22 @@ from lakestream.engine.planning.checks import (
     named_state,
 )
 from lakestream.engine.planning.corrections import Corrected, correct, last_due, next_due
-from lakestream.engine.planning.delays import Delays, closed_by_clock, next_close, open_windows
 from lakestream.engine.planning.planner import WIDER_TABLES, Limits, Planner, Position
 from lakestream.engine.reading.relations import history_of, skipped_of
 from lakestream.engine.recalculation.recalculate import PartRun, is_reached
-from lakestream.engine.recalculation.resync import Resync, groups_at
+from lakestream.engine.recalculation.resync import Resync
 from lakestream.engine.rounds.agenda import Agenda, Look, Waiting
 from lakestream.engine.rounds.retries import Retries, may_pass
-from lakestream.engine.streams.stream import Stream, compile_stream
+from lakestream.engine.streams.compile import compile_stream
 from lakestream.engine.streams.write import delete_output
 from lakestream.engine.ticks.sharing import Member, Sharing, of_one_shape, shape_of
 from lakestream.engine.ticks.tick import Tick, output_app
-from lakestream.engine.windows.admission import FLUSH, STALE, due_of, mark_of_state
-from lakestream.engine.windows.readmission import ANEW, anew
+from lakestream.engine.windows.delays import Delays
+from lakestream.engine.windows.families import family_of
+from lakestream.engine.windows.family import Standing
+from lakestream.engine.windows.groups import groups_at
+from lakestream.engine.windows.once.admission import FLUSH
+from lakestream.engine.windows.once.readmission import ANEW, anew
 from lakestream.engine.windows.waiting import (
     TooManyWindowsError,
     far_groups,
@@ -65,8 +68,11 @@ if TYPE_CHECKING:
 
     from lakestream.clock import Clock
     from lakestream.engine.rounds.agenda import Alarm
+    from lakestream.engine.streams.stream import Stream
     from lakestream.engine.streams.target import Target
     from lakestream.engine.ticks.tick import Outcome
+    from lakestream.engine.windows.delays import OpenWindow
+    from lakestream.engine.windows.family import Family
     from lakestream.language.model import StreamDefinition
     from lakestream.notify.outbox import Outbox
     from lakestream.settings import Settings
@@ -128,7 +134,17 @@ class _Running:
     @cached_property
     def period(self) -> Period | None:
         """The instants at which the clock triggers it; None where rows do."""
-        return self.stream.period(self.record.created_us) if self.stream.is_periodic else None
+        return self.family.instants(self.record.created_us)
+
+    @property
+    def family(self) -> Family:
+        """What its windows are."""
+        return family_of(self.stream)
+
+    @property
+    def standing(self) -> Standing:
+        """Where it stands towards the clock."""
+        return Standing(self.state, self.closed_us, self.delays)
 
     @cached_property
     def shape(self) -> Hashable:
@@ -341,8 +357,7 @@ class Engine:
             finished_us=finished,
             extra={**running.totals, **mark.written(), **_corrected_extra(running)},
         )
-        by_tick = running.stream.cut is not None or running.stream.assigner is not None
-        by_tick = by_tick or running.delays is not None
+        by_tick = running.family.saves_each_tick(running.standing) or not running.family.follows_history
         if by_tick and len(running.state):
             self._write_state(running, passed.tick, latest)
         self.registry.write_progress([passed])
@@ -370,7 +385,7 @@ class Engine:
         reports: list[TickReport] = []
         while True:
             running = self._load(record, *self.registry.last(record.uuid))
-            if running.stream.assigner is None:
+            if not running.family.flushes:
                 raise StatementError(
                     "FLUSH_WITHOUT_EFFECT",
                     f"{record.database}.{record.name} follows its source; FLUSH STREAM is for windows that "
@@ -437,7 +452,7 @@ class Engine:
         """
         running = self._load(record, *self.registry.last(record.uuid))
         state = running.state
-        if "floor_us" in record.extra or running.stream.assigner is not None:
+        if "floor_us" in record.extra or not running.family.follows_history:
             return lambda: state
         plans = self._planner(running).replay(running.position, None)
         return lambda: self._replayed(running, plans, GroupState())
@@ -510,7 +525,7 @@ class Engine:
         if running.period is not None:
             return self._period(running, running.period, source)
         planner = self._planner(running)
-        if _is_stale(running.stream, running.state):
+        if running.family.is_stale(running.state):
             return planner.by_clock(running.position, ANEW, {})
         return planner.following(running.position, source) or self._by_clock(running)
 
@@ -532,15 +547,8 @@ class Engine:
     def _by_clock(self, running: _Running) -> TickPlan | None:
         """Plan what is due because time has passed, None for nothing."""
         planner = self._planner(running)
-        if running.stream.definition.options.by_arrival:
-            due_us = due_of(running.state)
-            is_due = due_us is not None and due_us <= planner.clock_us
-            return planner.by_clock(running.position, "clock", {}) if is_due else None
-        closed = closed_by_clock(running.stream, planner.clock_us)
-        if closed is not None and closed > running.closed_us:
-            return planner.by_clock(running.position, "clock", {"closed": [running.closed_us, closed]})
-        due = running.delays.due(planner.clock_us) if running.delays else []
-        return planner.by_clock(running.position, "delay", {"windows": due}) if due else None
+        due = running.family.due(running.standing, planner.clock_us)
+        return planner.by_clock(running.position, *due) if due is not None else None
 
     def _planner(self, running: _Running) -> Planner:
         return self.planner_of(running.record, running.stream)
@@ -581,7 +589,7 @@ class Engine:
             self._running.pop(record.uuid, None)
             # What PERIOD has written depends on when it did, and windows that leave late rows out fire
             # once: only place and state are taken anew.
-            status = "Done" if stream.is_periodic or stream.assigner is not None else job.status
+            status = job.status if family_of(stream).recalculates else "Done"
             self.registry.put_recalculation(
                 replace(job, status=status, extra={**job.extra, "place": version})
             )
@@ -746,8 +754,7 @@ class Engine:
     def _restore_delays(self, running: _Running, last: TickPlan) -> None:
         """Follow the last tick, which the saved delays may lack: saying it again changes nothing."""
         if running.delays is not None:
-            rows = running.state.rows
-            running.delays.follow(open_windows(self.spark(), running.stream, rows), last.clock_us)
+            running.delays.follow(self._open_windows(running, running.state.rows), last.clock_us)
         if running.pending is None:
             self._take_clock(running, last)
 
@@ -755,8 +762,13 @@ class Engine:
         """Follow the windows of the groups that the last tick has touched; those that wait have none."""
         gids = running.state.touched
         touched = [] if gids is None else gids.to_pylist()
-        opened = open_windows(self.spark(), running.stream, running.state.of(gids) if touched else None)
+        opened = self._open_windows(running, running.state.of(gids) if touched else None)
         delays.follow(opened, now_us, [*touched, *running.stream.waiting_groups])
+
+    def _open_windows(self, running: _Running, groups: pa.Table | None) -> list[OpenWindow]:
+        if groups is None or not groups.num_rows:
+            return []
+        return running.family.open_windows(self.spark(), groups)
 
     def _restored(
         self, running: _Running, saved: tuple[int, pa.Table] | None, last: TickPlan | None
@@ -777,7 +789,7 @@ class Engine:
         version, state = loaded or (None, GroupState())
         state = state.without(running.stream.waiting_groups)
         plans = self._planner(running).replay(position, version)
-        if saved is not None and saved[0] < position.tick and _is_stale(running.stream, state):
+        if saved is not None and saved[0] < position.tick and running.family.is_stale(state):
             plans.insert(0, anew(running.record.uuid, 0, version or 0))
         if last is not None and last.tick == position.tick and (saved is None or saved[0] < last.tick):
             if running.stream.definition.options.by_arrival:
@@ -981,8 +993,7 @@ class Engine:
         ticks = running.position.tick - running.saved_tick
         age = self.meter.monotonic() - running.saved_at
         # Its state follows from the ticks and when they were, not from a range.
-        stream = running.stream
-        by_tick = stream.cut is not None or stream.definition.options.by_arrival or running.delays is not None
+        by_tick = running.family.saves_each_tick(running.standing)
         if by_tick or ticks >= self.settings.checkpoint_ticks or age >= self.settings.checkpoint_seconds:
             self._save(running)
 
@@ -1048,23 +1059,12 @@ class Engine:
         return max(0, self.catalog.handles.open(running.stream.source.info.path).version - plan.upto)
 
 
-def _is_stale(stream: Stream, state: GroupState) -> bool:
-    """Return whether all windows of a stream that admits rows are to be made anew before all else."""
-    return stream.assigner is not None and mark_of_state(state) == STALE
-
-
 def _due_us(running: _Running, now_us: int) -> int | None:
     """Return the next instant at which time alone makes a stream tick (µs), None for none."""
     if running.period is not None:
         return running.period.after(now_us)
-    options = running.stream.definition.options
-    if options.by_arrival:
-        return due_of(running.state)
-    if options.by_clock:
-        return next_close(running.stream, now_us)
-    if options.recalculate_every is not None:
-        return next_due(running.stream, running.record.created_us, now_us)
-    return running.delays.next_due() if running.delays is not None else None
+    corrected = next_due(running.stream, running.record.created_us, now_us)
+    return running.family.next_due(running.standing, now_us) if corrected is None else corrected
 
 
 TOTALS = ("total_in", "total_out", "total_late", "total_missed")
@@ -1095,7 +1095,7 @@ def _history_extra(plan: TickPlan) -> dict[str, object]:
 
 def _closed_extra(running: _Running, plan: TickPlan) -> dict[str, object]:
     """Return up to where the clock has closed windows, for a stream whose windows it closes."""
-    if not (running.stream.definition.options.by_clock or running.stream.is_periodic):
+    if running.period is None and not running.stream.definition.options.by_clock:
         return {}
     return {"closed_us": plan.extra["closed"][1] if "closed" in plan.extra else running.closed_us}
 

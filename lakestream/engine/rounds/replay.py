@@ -18,10 +18,11 @@ from lakestream.engine.creation.create import REPLACED
 from lakestream.engine.reading.relations import history_of
 from lakestream.engine.reading.transport import SPARK
 from lakestream.engine.recalculation.recalculate import app_of, part_of
-from lakestream.engine.ticks.stages import CLOCK_KINDS, PERIOD
 from lakestream.engine.ticks.tick import Tick, output_app
-from lakestream.engine.windows.admission import FLUSH
-from lakestream.engine.windows.readmission import anew
+from lakestream.engine.windows.families import family_of
+from lakestream.engine.windows.family import CLOCK_KINDS, PERIOD
+from lakestream.engine.windows.once.admission import FLUSH
+from lakestream.engine.windows.once.readmission import anew
 from lakestream.errors import StorageError, StreamError
 from lakestream.notify.outbox import Outbox
 from lakestream.storage.delta import CommitTag, Tables, commit, create_alike, read_commits, read_spark
@@ -141,7 +142,7 @@ class _Commit:
 
 def _goes_by_state(record: StreamRecord, stream: Stream) -> bool:
     """Return whether a stream goes on from rows that are those of no version of its source."""
-    resynced = stream.assigner is not None and "floor_us" in record.extra
+    resynced = not family_of(stream).follows_history and "floor_us" in record.extra
     return stream.definition.options.by_arrival or resynced
 
 
@@ -293,7 +294,7 @@ class Replay:
 
     def _as_written(self, c: _Commit) -> dict[int, TickPlan]:
         """Return the plan of a tick that was FLUSH STREAM, or that read tables as they were at that time."""
-        if c.after == c.upto and self.stream.assigner is not None:
+        if c.after == c.upto and family_of(self.stream).flushes:
             extra = {"transport": SPARK}
             return {c.number: TickPlan(self.stream.uuid, c.number, FLUSH, c.upto, c.upto, 0, extra=extra)}
         if c.after < c.upto and self.stream.calculation.reads:
@@ -313,7 +314,7 @@ class Replay:
     def _take(self, plan: TickPlan) -> None:
         outcome = self._tick(plan, self._state, landed=False).run()
         self._state, self._at = outcome.state, plan.upto
-        if self.stream.assigner is not None or not self.stream.refires:
+        if family_of(self.stream).leaves_out_late:
             self._late += outcome.late
 
     def _recalculate(self, again: _Again) -> None:

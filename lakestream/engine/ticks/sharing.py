@@ -13,9 +13,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from lakestream.engine.base.state import nullable
+from lakestream.engine.reading.queries import fresh_columns
 from lakestream.engine.reading.relations import CHANGED, STATE
 from lakestream.engine.reading.transport import ARROW, ArrowTransport
-from lakestream.engine.ticks.stages import by_update
+from lakestream.engine.windows.grid.family import by_update
 from lakestream.storage.views import view_of, view_of_rows
 from lakestream.triggers.grid import ColumnGrid, FixedGrid
 
@@ -178,7 +179,7 @@ class Sharing:
         )
         cases = " ".join(f"WHEN {number} THEN {sql}" for sql, number in numbers.items())
         return (
-            f"SELECT *{members[0].stream.fresh_columns()} FROM {CHANGED} "
+            f"SELECT *{fresh_columns(members[0].stream)} FROM {CHANGED} "
             f"LATERAL VIEW inline(array({structs})) AS {', '.join(_OWN)}, _ls_admits "
             f"WHERE CASE _ls_admits {cases} END"
         )

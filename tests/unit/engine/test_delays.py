@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from lakestream.engine.planning.delays import Delays
+from lakestream.engine.windows.delays import Delays
 
 SECOND = 1_000_000
 ONE, OTHER = (1, 10), (1, 20)

@@ -15,7 +15,8 @@ from lakestream.compute.ranges import MARKED
 from lakestream.engine.base.instants import latest
 from lakestream.engine.base.refused import spark_message
 from lakestream.engine.base.state import GroupState
-from lakestream.engine.reading.relations import CHANGED, EMPTY_CHANGES, empty_view
+from lakestream.engine.reading.relations import CHANGED, EMPTY_CHANGES, EVER, empty_view
+from lakestream.engine.windows.family import Advance, Fired
 from lakestream.language.quoting import quoted
 from lakestream.storage.delta import POSITION
 from lakestream.storage.times import iso
@@ -28,8 +29,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
 
-    from lakestream.engine.reading.relations import Relations
     from lakestream.engine.streams.stream import Part, Stream
+    from lakestream.engine.windows.family import TickInput
     from lakestream.storage.registry import TickPlan
 
 FLUSH = "flush"
@@ -49,20 +50,6 @@ _HELD = ("_ls_ts", "_ls_v", "_ls_c", "_ls_n", "_ls_due", "_ls_p")
 
 
 @dataclass(frozen=True)
-class Admitted:
-    """What a tick admitted: the next state, how many rows came and were late, and those left out.
-
-    ``replaces``: the part of the output that the windows take the place of, None where they are new.
-    """
-
-    state: GroupState
-    rows: int
-    late: int
-    errors: pa.Table | None
-    replaces: Part | None = None
-
-
-@dataclass(frozen=True)
 class _Commit:
     """What a commit brought, and the newest time before and after it (µs; None: none yet)."""
 
@@ -78,28 +65,48 @@ class _Commit:
 class Admission:
     """One tick's rows of a stream: those held from earlier ticks, and those that its plan brings."""
 
-    spark: SparkSession
-    relations: Relations
-    stream: Stream
-    plan: TickPlan
-    state: GroupState
+    given: TickInput
 
-    def run(self) -> Admitted:
+    @property
+    def stream(self) -> Stream:
+        """The stream that admits them."""
+        return self.given.stream
+
+    @property
+    def plan(self) -> TickPlan:
+        """What the tick takes."""
+        return self.given.plan
+
+    def run(self) -> Advance:
         """Judge the changed rows; register ``ls_windows`` and ``ls_rows`` of the windows that are over."""
-        known = newest_of(self.state)
-        self.relations.events(self.stream.changed_columns)
+        known = newest_of(self.given.state)
+        self.given.relations.events(self.stream.changed_columns)
         judged = judged_sql(self.stream, self._arrival(known), placed=self.stream.keeps_order)
-        view_of_sql(self.spark, judged, JUDGED)
+        view_of_sql(self.given.spark, judged, JUDGED)
         commits = self._commits(known)
         newest = commits[-1].newest if commits else self._passed(known)
         move = self._move(known, newest)
         self._register_held()
-        view_of_sql(self.spark, admitted_sql(self.stream, self._judgement(commits, move)), ADMITTED)
+        view_of_sql(self.given.spark, admitted_sql(self.stream, self._judgement(commits, move)), ADMITTED)
         self._mark(move)
         errors = self._errors(commits)
         missing = sum(commit.missing for commit in commits)
         late = errors.num_rows - missing if errors is not None else 0
-        return Admitted(self._next(newest), sum(commit.rows for commit in commits), late, errors)
+        rows = sum(commit.rows for commit in commits)
+        return self._advance(self._next(newest), rows, late, errors)
+
+    def _advance(
+        self,
+        state: GroupState,
+        rows: int,
+        late: int = 0,
+        errors: pa.Table | None = None,
+        part: Part | None = None,
+    ) -> Advance:
+        """Return what was admitted, with the registered windows as those that are to be computed."""
+        if self.given.landed:
+            return Advance(state, rows, late)
+        return Advance(state, rows, late, fired=Fired([EVER]), errors=errors, part=part)
 
     # --- the mark ---
 
@@ -115,7 +122,7 @@ class Admission:
 
     def _commits(self, known: int | None) -> list[_Commit]:
         """Return what each commit with rows brought, in order."""
-        summed = self.spark.sql(
+        summed = self.given.spark.sql(
             f"SELECT _ls_v AS version, count(1) AS rows, count_if(_ls_ts IS NULL) AS missing, "
             f"min(_ls_ts) AS oldest, max(_ls_ts) AS newest FROM {JUDGED} GROUP BY _ls_v ORDER BY _ls_v"
         ).toArrow()
@@ -143,17 +150,17 @@ class Admission:
         return Judgement(marks, steps, move, self.plan.upto, by_arrival)
 
     def _register_held(self) -> None:
-        rows = self.state.rows
+        rows = self.given.state.rows
         if rows is None:
-            view_of_sql(self.spark, empty_held_sql(self.stream), HELD)
+            view_of_sql(self.given.spark, empty_held_sql(self.stream), HELD)
             return
-        view_of_rows(self.spark, _held(rows), HELD)
+        view_of_rows(self.given.spark, _held(rows), HELD)
 
     def _mark(self, move: Move) -> None:
         """Find out which windows are over, and register their rows."""
-        marked = self.spark.sql(self._marked_sql(move))
-        view_of(self.relations.transport.keep(marked).frame, MARKED)
-        register_windows(self.spark, self.stream, move, self.plan.clock_us)
+        marked = self.given.spark.sql(self._marked_sql(move))
+        view_of(self.given.relations.transport.keep(marked).frame, MARKED)
+        register_windows(self.given.spark, self.stream, move, self.plan.clock_us)
 
     def _marked_sql(self, move: Move) -> str:
         assert self.stream.assigner is not None
@@ -164,10 +171,10 @@ class Admission:
         import pyarrow as pa
 
         if newest is None:
-            return self.state
+            return self.given.state
         columns = [*self.stream.changed_columns, *_HELD]
         listed = ", ".join(map(quoted, columns))
-        stay = self.spark.sql(f"SELECT {listed} FROM {MARKED} WHERE _ls_stays").toArrow()
+        stay = self.given.spark.sql(f"SELECT {listed} FROM {MARKED} WHERE _ls_stays").toArrow()
         nullable = pa.schema([field.with_nullable(True) for field in stay.schema])
         said = int(self.plan.kind == FLUSH)
         marker = pa.Table.from_pylist([{"_ls_ts": newest, "_ls_v": _MARKER, "_ls_n": said}], schema=nullable)
@@ -191,14 +198,14 @@ class Admission:
         if not left_out:
             return None
         marks = [(c.version, None if c.before is None else c.before - tolerance) for c in left_out]
-        self.relations.events(self.stream.source.columns)
+        self.given.relations.events(self.stream.source.columns)
         return self._told(marks)
 
     def _told(self, marks: Sequence[tuple[int, int | None]]) -> pa.Table:
         """Return what the error table says of the changed rows, registered anew with all their columns."""
         columns = self.stream.source.columns
-        view_of_sql(self.spark, judged_sql(self.stream, None, columns), JUDGED)
-        return self.spark.sql(errors_sql(self.stream, marks, self.plan.clock_us, columns)).toArrow()
+        view_of_sql(self.given.spark, judged_sql(self.stream, None, columns), JUDGED)
+        return self.given.spark.sql(errors_sql(self.stream, marks, self.plan.clock_us, columns)).toArrow()
 
 
 @dataclass(frozen=True)
@@ -417,16 +424,22 @@ def register_windows(
     """Register the rows of the windows that are over (of a part), and the windows with their placeholders."""
     assert stream.assigner is not None
     local = f", {clock_us * 1000}L AS _tlocaltime" if "_tlocaltime" in stream.calculation.used else ""
-    view_of_sql(
+    rows = view_of_sql(
         spark,
         f"SELECT *, timestamp_micros(_ls_low) AS _twstart, timestamp_micros(_ls_high) AS _twend, "
         f"(_ls_high - _ls_low) div 1000L AS _twduration{local}, _ls_gid AS _tgrpid "
         f"FROM ({stream.assigner.members_sql(MARKED, move)}){_within(part)}",
         ROWS,
     )
-    told = ["_twstart", "_twend", "_twduration", "_tgrpid", *(["_tlocaltime"] if local else [])]
+    view_of_sql(spark, windows_of_rows_sql(stream, str(rows)), WINDOWS)
+
+
+def windows_of_rows_sql(stream: Stream, rows: str) -> str:
+    """Return SQL of the windows, with their placeholders, that rows are assigned to."""
+    told = ["_twstart", "_twend", "_twduration", "_tgrpid"]
+    told += ["_tlocaltime"] if "_tlocaltime" in stream.calculation.used else []
     columns = ["_ls_gid", "_ls_k", *stream.group_columns, "_ls_low", "_ls_high", *told]
-    view_of_sql(spark, f"SELECT DISTINCT {', '.join(columns)}, 0L AS _ls_c FROM {ROWS}", WINDOWS)
+    return f"SELECT DISTINCT {', '.join(columns)}, 0L AS _ls_c FROM {rows}"
 
 
 def _within(part: Part | None) -> str:

@@ -13,16 +13,16 @@ from lakestream.compute.evaluate import Way
 from lakestream.engine.base.state import CLOSED, EXPIRED, none_listed
 from lakestream.engine.reading.relations import EVER
 from lakestream.engine.reading.transport import merge_spans
+from lakestream.engine.windows.rows.queries import RowQueries
 from lakestream.storage.views import view_of_rows
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql import SparkSession
 
     from lakestream.engine.base.state import GroupState
-    from lakestream.engine.reading.relations import Relations
     from lakestream.engine.streams.stream import Stream
     from lakestream.engine.streams.target import Target
+    from lakestream.engine.windows.family import TickInput
     from lakestream.storage.registry import TickPlan
 
 _GROUPS = "ls_passing"
@@ -104,17 +104,16 @@ class Passed:
     groups: pa.Table
 
 
-@dataclass
+@dataclass(frozen=True)
 class Passing:
-    """One tick's rows in order, cut and computed at ``version`` of the source."""
+    """One tick's rows in order, cut and computed at the version that its plan goes up to."""
 
-    spark: SparkSession
-    relations: Relations
-    stream: Stream
-    target: Target
-    state: GroupState
-    version: int
-    clock_us: int
+    given: TickInput
+
+    @property
+    def stream(self) -> Stream:
+        """The stream whose rows are cut."""
+        return self.given.stream
 
     def run(self, changes: pa.Table) -> Passed | None:
         """Return what the changes (summed up by group) give; None where they are not in order.
@@ -125,8 +124,8 @@ class Passing:
         if groups is None or groups.num_rows == 0:
             return None
         self._read(groups)
-        view_of_rows(self.spark, groups, _GROUPS)
-        windows = self.spark.sql(self._sql()).toArrow()
+        view_of_rows(self.given.spark, groups, _GROUPS)
+        windows = self.given.spark.sql(self._sql()).toArrow()
         if not _told_by_time(windows):
             return None
         return self._sorted_out(groups, windows.filter(windows["_ls_is_window"]))
@@ -178,30 +177,30 @@ class Passing:
         names = ["first", "newest", "safe", "resume", "counted"]
         names += [CLOSED] if self.stream.keeps_closed else []
         names += [EXPIRED] if self.stream.keeps_expired else []
-        if self.state.rows is None or not len(self.state):
+        if self.given.state.rows is None or not len(self.given.state):
             none = pa.nulls(changes.num_rows, pa.int64())
             return pa.table({**dict.fromkeys(names, none), EXPIRED: none_listed(changes.num_rows)})
-        found = pc.index_in(changes["gid"], value_set=self.state.rows["gid"].combine_chunks())
-        return self.state.rows.select(names).take(found)
+        found = pc.index_in(changes["gid"], value_set=self.given.state.rows["gid"].combine_chunks())
+        return self.given.state.rows.select(names).take(found)
 
     def _read(self, groups: pa.Table) -> None:
         lows, highs = groups["from_us"].to_pylist(), groups["newest"].to_pylist()
         spans = sorted({(low, high + 1) for low, high in zip(lows, highs, strict=True)})
-        self.relations.rows_at(self.version, merge_spans(spans))
+        self.given.relations.rows_at(self.given.plan.upto, merge_spans(spans))
 
     # --- the query ---
 
     def _sql(self) -> str:
         """Return the SQL of all windows with their results as the output has them, and how they stand."""
-        shape = self.target.shape
-        rows = self.stream.rows_in_runs_sql(_GROUPS)
+        shape = self.given.target.shape
+        rows = RowQueries(self.stream).rows_in_runs_sql(_GROUPS)
         evaluated = self.stream.evaluation(settled=True).runs_sql(rows, self._placed)
         there = f"({shape.columns[0].sql}) IS NOT NULL AS _ls_is_row"
         return f"SELECT {shape.listed(with_groups=True)}, {_STANDING}, {there} FROM ({evaluated})"
 
     def _placed(self, windows: str, results: str) -> str:
         """Return SQL of windows with their placeholders, their results, and how they stand."""
-        cut, held = self.stream.cut, self.target.shape.of_groups()
+        cut, held = self.stream.cut, self.given.target.shape.of_groups()
         assert cut is not None  # by passes()
         names = "".join(f", {name}" for name in self.stream.group_columns)
         values = "".join(f", {sql} AS {name}" for name, sql in held.items())
@@ -209,13 +208,15 @@ class Passing:
         # The first rows of a window that goes on were counted in the ticks before.
         low = "CASE WHEN run = 0 THEN coalesce(resume, low) ELSE low END" if cut.counts else "low"
         known = (
-            f"SELECT w.* EXCEPT (low), {low} AS low, {low} AS k, CAST({self.version} AS BIGINT) AS c, "
-            f"false AS opening, g.* EXCEPT (gid, _ls_gid) "
+            f"SELECT w.* EXCEPT (low), {low} AS low, {low} AS k, "
+            f"CAST({self.given.plan.upto} AS BIGINT) AS c, false AS opening, g.* EXCEPT (gid, _ls_gid) "
             f"FROM ({windows}) w JOIN (SELECT *{values} FROM ({groups})) g ON g.gid = w.gid"
         )
         standing = f"run IS NOT NULL AS is_window, {cut.closed} AS closed, {cut.lasts} AS lasts"
         more = ", ".join([*_STANDS, *held, results])
-        return self.stream.cut_windows_sql(f"(SELECT *, {standing} FROM ({known}))", self.clock_us, more)
+        return RowQueries(self.stream).cut_windows_sql(
+            f"(SELECT *, {standing} FROM ({known}))", self.given.plan.clock_us, more
+        )
 
     # --- what it gave ---
 
@@ -224,7 +225,7 @@ class Passing:
 
         closed = windows.filter(windows["_ls_closed"])
         fired = closed.filter(closed["_ls_lasts"])
-        due = fired.filter(fired["_ls_is_row"]).select(list(self.target.shape.names))
+        due = fired.filter(fired["_ls_is_row"]).select(list(self.given.target.shape.names))
         opened = windows.filter(pc.invert(windows["_ls_closed"]))
         return Passed(due, fired.num_rows, self._next(groups, opened, closed))
 

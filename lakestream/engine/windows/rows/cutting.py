@@ -16,6 +16,7 @@ from lakestream.engine.base.state import CLOSED, EXPIRED
 from lakestream.engine.reading.relations import CHANGES, EVER, STATE
 from lakestream.engine.reading.transport import merge_spans
 from lakestream.engine.streams.write import read_windows
+from lakestream.engine.windows.rows.queries import RowQueries
 from lakestream.language.model import WINDOW_CLOSE, WINDOW_OPEN
 from lakestream.notify.events import WINDOW_INVALIDATION
 from lakestream.storage.views import view_of_rows
@@ -25,13 +26,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence
 
     import pyarrow as pa
-    from pyspark.sql import SparkSession
 
-    from lakestream.engine.base.state import GroupState
-    from lakestream.engine.reading.relations import Relations
     from lakestream.engine.streams.stream import Part, Stream
-    from lakestream.engine.streams.target import Target
-    from lakestream.storage.delta import Tables
+    from lakestream.engine.windows.family import TickInput
 
 CUTS = "ls_cuts"
 _NEAR_US = 86_400_000_000
@@ -97,22 +94,30 @@ class _Touched:
 
 @dataclass
 class Cutting:
-    """One tick's cut of a stream's rows at ``version`` of its source."""
+    """One tick's cut of a stream's rows, at the version that its plan goes up to.
 
-    spark: SparkSession
-    tables: Tables
-    relations: Relations
-    stream: Stream
-    target: Target
-    state: GroupState
-    version: int
+    ``changes`` and ``known`` name the relations of its changed rows and of the groups before it.
+    """
+
+    given: TickInput
+    changes: str = CHANGES
+    known: str = STATE
     _schema: pa.Schema = field(init=False)
     """Of a table with the group columns, which gives their types."""
+
+    @property
+    def stream(self) -> Stream:
+        """The stream whose rows are cut."""
+        return self.given.stream
+
+    @property
+    def _queries(self) -> RowQueries:
+        return RowQueries(self.stream)
 
     def run(self, changes: pa.Table) -> Found:
         """Cut the groups with changes, which are summed up by group."""
         self._schema, summed = changes.schema, _rows(changes)
-        known = {row["gid"]: row for row in _rows(self.state.of(changes["gid"]))}
+        known = {row["gid"]: row for row in _rows(self.given.state.of(changes["gid"]))}
         expired = self._with_expired(summed, known)
         joined = self._joined(summed, known)
         touched = [group for row in summed if (group := self._touched(row, known.get(row["gid"]), joined))]
@@ -150,16 +155,18 @@ class Cutting:
         Windows of a count are cut from the start of the part, of rows before its end (TDengine A7). A window
         that is open belongs to the ticks and keeps its beginning: what it would reach back to stays.
         """
-        assert self.stream.cut is not None and self.state.rows is not None  # noqa: PT018 - by recalculate
-        self._schema = self.state.rows.schema
+        assert self.stream.cut is not None and self.given.state.rows is not None  # noqa: PT018 - by recalculate
+        self._schema = self.given.state.rows.schema
         start = EVER[0] if part.overlap_us is None else part.overlap_us
         end = EVER[1] if part.to_us is None else part.to_us
         counts = self.stream.cut.counts
-        known = {row["gid"]: row for row in _rows(self.state.rows)}
+        known = {row["gid"]: row for row in _rows(self.given.state.rows)}
         groups = [self._known(row, start, late=not counts) for row in known.values()]
         there = self._there(groups)
         touched = [self._back(group, there) if group.late else group for group in groups]
-        self.relations.rows_at(self.version, merge_spans([(min(g.from_us for g in touched), EVER[1])]))
+        self.given.relations.rows_at(
+            self.given.plan.upto, merge_spans([(min(g.from_us for g in touched), EVER[1])])
+        )
         self._register(
             touched,
             lambda group: min(self._mark(group), end - 1) if counts else self._mark(group),
@@ -185,14 +192,14 @@ class Cutting:
         """Cut the windows (group, start) that are still open, as far as they have come."""
         import pyarrow as pa
 
-        assert self.stream.cut is not None and self.state.rows is not None  # noqa: PT018 - by the tick
-        self._schema = self.state.rows.schema
+        assert self.stream.cut is not None and self.given.state.rows is not None  # noqa: PT018 - by the tick
+        self._schema = self.given.state.rows.schema
         starts: dict[int, int] = {}
         for gid, low in windows:
             starts[gid] = min(low, starts.get(gid, low))
         touched = [
             replace(self._known(row, starts[row["gid"]], late=False), expired=row.get(EXPIRED, ()))
-            for row in _rows(self.state.of(pa.array(starts, pa.int64())))
+            for row in _rows(self.given.state.of(pa.array(starts, pa.int64())))
         ]
         if not touched:
             return Found(*self._tables([], [], []), [], 0, 0, self._events([]))
@@ -236,19 +243,19 @@ class Cutting:
         expiry = self.stream.expiry
         expired = f"c.expires AND coalesce(c.ts < s.newest - {expiry}L, false)" if expiry else "false"
         names = "".join(f", any_value({name}) AS {name}" for name in self.stream.group_columns)
-        safe, late = ("s.safe", "count_if(kept AND ts <= safe)") if len(self.state) else ("NULL", "0L")
+        safe, late = ("s.safe", "count_if(kept AND ts <= safe)") if len(self.given.state) else ("NULL", "0L")
         listed = f", collect_set(at) FILTER (WHERE came) AS {EXPIRED}" if self.stream.keeps_expired else ""
         joining, behind = "CAST(NULL AS BIGINT)", ""
-        if self.stream.keeps_closed and len(self.state):
+        if self.stream.keeps_closed and len(self.given.state):
             # Rows of overlapping windows may be in one that has closed and in one that is open.
             behind = f", IF(s.{CLOSED} IS NULL, NULL, least(s.{CLOSED}, s.resume)) AS behind"
             joining = "min(ts) FILTER (WHERE kept AND ts <= safe AND coalesce(ts >= behind, true))"
         judged = (
             f"SELECT c.* EXCEPT (ts, kept), {safe} AS safe{behind}, IF({expired}, NULL, c.ts) AS ts, "
             f"c.kept AND NOT ({expired}) AS kept, c.ts AS at, c.kept AND ({expired}) AS came "
-            f"FROM {CHANGES} c LEFT JOIN {STATE} s ON s.gid = c.gid"
+            f"FROM {self.changes} c LEFT JOIN {self.known} s ON s.gid = c.gid"
         )
-        return self.spark.sql(
+        return self.given.spark.sql(
             f"SELECT gid{names}, count_if(kept) AS n, {late} AS late, min(ts) FILTER (WHERE touches) AS low, "
             f"min(ts) FILTER (WHERE kept) AS low_kept, max(ts) FILTER (WHERE kept) AS high, "
             f"max(ts) FILTER (WHERE NOT kept AND touches) AS high_gone, max(ts) AS top, "
@@ -358,7 +365,7 @@ class Cutting:
 
     def _there(self, late: list[_Touched]) -> dict[int, list[Window]]:
         """Return the windows that the output has of late groups, in order, from before the change on."""
-        if not late or not self.target.shape.provenance:
+        if not late or not self.given.target.shape.provenance:
             return {}
         near = self._written(late, min(group.from_us for group in late) - _NEAR_US)
         if all(near.get(group.gid) and near[group.gid][0][1] <= group.from_us for group in late):
@@ -368,13 +375,13 @@ class Cutting:
     def _shown(self, changed: list[_Touched]) -> dict[int, list[Window]]:
         """Return the open windows of groups that the output has, where they are not all in it (MAX_DELAY)."""
         is_delayed = self.stream.definition.options.max_delay is not None
-        if not changed or not is_delayed or not self.target.shape.provenance:
+        if not changed or not is_delayed or not self.given.target.shape.provenance:
             return {}
         return self._written(changed, min(group.from_us for group in changed))
 
     def _written(self, late: list[_Touched], lower: int | None) -> dict[int, list[Window]]:
-        table = self.tables.open(self.target.info.path)
-        places = self.target.shape.places
+        table = self.given.tables.open(self.given.target.info.path)
+        places = self.given.target.shape.places
         found = read_windows(table, places, lower)
         wanted = {group.gid for group in late}
         windows: dict[int, set[Window]] = defaultdict(set)
@@ -416,14 +423,16 @@ class Cutting:
             )
             for group in touched
         ]
-        self.relations.rows_at(self.version, merge_spans(spans))
+        self.given.relations.rows_at(self.given.plan.upto, merge_spans(spans))
 
     def _with_newest(self, touched: list[_Touched]) -> list[_Touched]:
         """Return the groups that lost their newest row with the one that is the newest now."""
         self._register(touched, lambda _group: EVER[1], lambda _group: EVER[1])
-        rows = self.stream.cut_rows_sql(CUTS)
+        rows = self._queries.cut_rows_sql(CUTS)
         found = _rows(
-            self.spark.sql(f"SELECT _ls_gid AS gid, max(_ls_ts) AS newest FROM ({rows}) GROUP BY 1").toArrow()
+            self.given.spark.sql(
+                f"SELECT _ls_gid AS gid, max(_ls_ts) AS newest FROM ({rows}) GROUP BY 1"
+            ).toArrow()
         )
         newest = {row["gid"]: row["newest"] for row in found}
         return [
@@ -454,15 +463,15 @@ class Cutting:
                 EXPIRED: pa.array([list(group.expired) for group in touched], pa.list_(integer)),
             }
         )
-        view_of_rows(self.spark, cuts, CUTS)
+        view_of_rows(self.given.spark, cuts, CUTS)
 
     def _windows(self, touched: list[_Touched]) -> dict[int, list[dict[str, Any]]]:
         assert self.stream.cut is not None
         seeded = self.stream.counts_on and any(group.counted for group in touched)
         seeds = f"SELECT gid, counted, starts FROM {CUTS} WHERE counted > 0" if seeded else NO_SEEDS
-        sql = self.stream.cut.sql(self.stream.cut_rows_sql(CUTS), seeds)
+        sql = self.stream.cut.sql(self._queries.cut_rows_sql(CUTS), seeds)
         windows: dict[int, list[dict[str, Any]]] = defaultdict(list)
-        for row in _rows(self.spark.sql(sql).toArrow()):
+        for row in _rows(self.given.spark.sql(sql).toArrow()):
             windows[row["gid"]].append(row)
         return windows
 
@@ -498,7 +507,7 @@ class Cutting:
         """Return the starts of windows that had been open whose rows in the output go, or come anew."""
         lows = {low for low, _ in now}
         if self.stream.definition.options.at_once:
-            return set(group.opened) - (lows if self.target.unique else set())
+            return set(group.opened) - (lows if self.given.target.unique else set())
         return {low for low, _ in shown} | (group.opened - {row["low"] for row in found})
 
     def _opened_still(self, group: _Touched, found: list[dict[str, Any]]) -> set[int]:
@@ -587,7 +596,9 @@ class Cutting:
         """Return the instants of the changed rows of some groups, in order."""
         moved: dict[int, list[int]] = {gid: [] for gid in gids}
         if moved:
-            for row in _rows(self.spark.sql(f"SELECT DISTINCT gid, ts FROM {CHANGES} ORDER BY ts").toArrow()):
+            for row in _rows(
+                self.given.spark.sql(f"SELECT DISTINCT gid, ts FROM {self.changes} ORDER BY ts").toArrow()
+            ):
                 if row["gid"] in moved:
                     moved[row["gid"]].append(row["ts"])
         return moved
@@ -615,7 +626,7 @@ class Cutting:
         columns: dict[str, Any] = {"gid": pa.array([group.gid for group, _ in fired], integer)}
         columns |= self._names([group for group, _ in fired])
         lows = pa.array([low for _, (low, _) in fired], integer)
-        columns |= {"k": lows, "c": pa.array([self.version] * len(fired), integer), "low": lows}
+        columns |= {"k": lows, "c": pa.array([self.given.plan.upto] * len(fired), integer), "low": lows}
         columns["high"] = pa.array([high for _, (_, high) in fired], integer)
         columns["opening"] = pa.array(opening, pa.bool_())
         went = {

@@ -17,14 +17,13 @@ from lakestream.engine.base.state import GroupState
 from lakestream.engine.reading.relations import CHANGED, EVER
 from lakestream.engine.reading.transport import SPARK
 from lakestream.engine.streams.stream import Part
-from lakestream.engine.windows.admission import (
+from lakestream.engine.windows.once.admission import (
     ADMITTED,
     FLUSH,
     HELD,
     JUDGED,
     STALE,
     Admission,
-    Admitted,
     Judgement,
     admitted_sql,
     bounds_of,
@@ -43,6 +42,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     import pyarrow as pa
+
+    from lakestream.engine.windows.family import Advance
 
 ANEW = "anew"
 """The kind of a tick that makes all windows anew from the source as it is."""
@@ -74,25 +75,26 @@ class Readmission(Admission):
 
     everything: bool = False
 
-    def run(self) -> Admitted:
+    def run(self) -> Advance:
         """Admit the changed rows; register ``ls_windows`` and ``ls_rows`` of the windows to be written."""
-        self.relations.changes(self.stream.changed_columns)
+        self.given.relations.changes(self.stream.changed_columns)
         judged = judged_sql(self.stream, None, placed=self.stream.keeps_order)
-        view_of_sql(self.spark, judged, JUDGED)
+        view_of_sql(self.given.spark, judged, JUDGED)
         changes = self._changes()
-        admitted = self._admitted(changes, newest_of(self.state))
-        return replace(admitted, errors=self._without_time(changes))
+        advance = self._admitted(changes, newest_of(self.given.state))
+        errors = self._without_time(changes)
+        return advance if self.given.landed else replace(advance, errors=errors)
 
-    def _admitted(self, changes: _Changes, known: int | None) -> Admitted:
+    def _admitted(self, changes: _Changes, known: int | None) -> Advance:
         if not self._is_in_order(changes, known):
             return self._anew(changes, known)
         newest = latest(known, changes.newest)
         self._register_held()
         self._admit(self._move(known, newest))
-        return Admitted(self._next(newest), changes.rows, 0, None)
+        return self._advance(self._next(newest), changes.rows)
 
     def _changes(self) -> _Changes:
-        row = self.spark.sql(
+        row = self.given.spark.sql(
             f"SELECT count_if(came) AS rows, count_if(came AND ts IS NULL) AS missing, "
             f"count_if(NOT came) AS gone, min(ts) AS oldest, max(ts) FILTER (WHERE came) AS newest, "
             f"max(ts) FILTER (WHERE NOT came) AS newest_gone "
@@ -104,31 +106,35 @@ class Readmission(Admission):
     def _without_time(self, changes: _Changes) -> pa.Table | None:
         if not changes.missing:
             return None
-        self.relations.changes(self.stream.source.columns)
+        self.given.relations.changes(self.stream.source.columns)
         versions = f"SELECT DISTINCT CAST(_commit_version AS BIGINT) AS v FROM {CHANGED}"
-        return self._told([(row["v"], None) for row in self.spark.sql(versions).collect()])
+        return self._told([(row["v"], None) for row in self.given.spark.sql(versions).collect()])
 
     def _is_in_order(self, changes: _Changes, known: int | None) -> bool:
         """Return whether all rows are new ones beyond the mark: no window was written without them."""
-        if self.everything or changes.gone or mark_of_state(self.state) == STALE:
+        if self.everything or changes.gone or mark_of_state(self.given.state) == STALE:
             return False
         if self._rows_moved or (self.stream.keeps_order and not self.plan.extra.get("appends_only")):
             return False
         if self.plan.kind == FLUSH or changes.oldest is None or known is None:
             return True
-        return mark_of_state(self.state) != FLUSH and changes.oldest > known - self.stream.watermark_delay
+        return (
+            mark_of_state(self.given.state) != FLUSH and changes.oldest > known - self.stream.watermark_delay
+        )
 
     def _admit(self, move: Move) -> None:
         steps = [(self.plan.upto, move.mark)]
         sql = admitted_sql(self.stream, Judgement((), steps, move, self.plan.upto))
-        view_of_sql(self.spark, sql, ADMITTED)
+        view_of_sql(self.given.spark, sql, ADMITTED)
         self._mark(move)
 
     # --- from the source ---
 
-    def _anew(self, changes: _Changes, known: int | None) -> Admitted:
+    def _anew(self, changes: _Changes, known: int | None) -> Advance:
         """Make the windows anew that are over later than the first change, from the rows they may hold."""
-        whole = self.everything or known is None or mark_of_state(self.state) == STALE or self._rows_moved
+        whole = (
+            self.everything or known is None or mark_of_state(self.given.state) == STALE or self._rows_moved
+        )
         newest = latest(known, changes.newest)
         if whole or (
             changes.newest_gone is not None and newest is not None and changes.newest_gone >= newest
@@ -138,7 +144,7 @@ class Readmission(Admission):
         before = self._hold(None if whole else self._before(changes, mark))
         self._admit(Move(before, mark, ends=self.plan.kind == FLUSH))
         state = GroupState() if newest is None else self._next(newest)
-        return Admitted(state, changes.rows, 0, None, Part(overlap_us=before))
+        return self._advance(state, changes.rows, part=Part(overlap_us=before))
 
     def _hold(self, before: int | None) -> int | None:
         """Register what windows that are over after ``before`` (µs) may hold as if it had been held since.
@@ -148,10 +154,12 @@ class Readmission(Admission):
         lower = None if before is None else self._needed_from(before)
         if lower is None:
             before, lower = None, EVER[0]
-        rows_at = self.relations.placed_rows_at if self.stream.keeps_order else self.relations.rows_at
+        rows_at = (
+            self.given.relations.placed_rows_at if self.stream.keeps_order else self.given.relations.rows_at
+        )
         rows_at(self.plan.upto, [(lower, EVER[1])])
-        view_of_sql(self.spark, held_again_sql(self.stream, ROWS, before), HELD)
-        view_of_sql(self.spark, f"{judged_sql(self.stream, None)} AND false", JUDGED)
+        view_of_sql(self.given.spark, held_again_sql(self.stream, ROWS, before), HELD)
+        view_of_sql(self.given.spark, f"{judged_sql(self.stream, None)} AND false", JUDGED)
         return before
 
     @cached_property
@@ -164,7 +172,7 @@ class Readmission(Admission):
 
     def _before(self, changes: _Changes, mark: int) -> int:
         """Return the last instant (µs) by which the windows that are over are as they were."""
-        known = newest_of(self.state)
+        known = newest_of(self.given.state)
         instants = [mark, *([] if known is None else [known - self.stream.watermark_delay])]
         return min([*instants, *([] if changes.oldest is None else [changes.oldest])]) - 1
 
@@ -172,13 +180,19 @@ class Readmission(Admission):
         """Return the time (µs) of the first row that later windows may hold, None for any row."""
         assert self.stream.assigner is not None
         sql = self.stream.assigner.needed_from(before)
-        return None if sql is None else int(self.spark.sql(f"SELECT {sql} AS at").toArrow()["at"][0].as_py())
+        return (
+            None
+            if sql is None
+            else int(self.given.spark.sql(f"SELECT {sql} AS at").toArrow()["at"][0].as_py())
+        )
 
     def _newest_there(self) -> int | None:
         """Return the newest time in the source, of rows that FILTER leaves out too."""
-        unfiltered = replace(self.relations, stream=replace(self.stream, condition=None))
+        unfiltered = replace(self.given.relations, stream=replace(self.stream, condition=None))
         unfiltered.rows_at(self.plan.upto, [EVER])
-        found: int | None = self.spark.sql(f"SELECT max(_ls_ts) AS at FROM {ROWS}").toArrow()["at"][0].as_py()
+        found: int | None = (
+            self.given.spark.sql(f"SELECT max(_ls_ts) AS at FROM {ROWS}").toArrow()["at"][0].as_py()
+        )
         return found
 
 
@@ -192,22 +206,22 @@ class Renewal(Readmission):
     part: Part = field(default_factory=Part)
     written: Callable[[Part], Iterable[tuple[int, int, int]]] = field(default=lambda _: ())
 
-    def run(self) -> Admitted:
+    def run(self) -> Advance:
         """Register ``ls_windows`` and ``ls_rows`` of the windows to be written in the place of others."""
-        newest, assigner = newest_of(self.state), self.stream.assigner
+        newest, assigner = newest_of(self.given.state), self.stream.assigner
         assert newest is not None and assigner is not None  # noqa: PT018 - by the tick
-        ends = mark_of_state(self.state) == FLUSH
+        ends = mark_of_state(self.given.state) == FLUSH
         mark = newest - self.stream.watermark_delay
         over = self.part = replace(self.part, over_us=None if ends else mark)
         if assigner.includes_end and over.overlap_us is not None and not assigner.is_cut_by_rows:
             over = self.part = replace(over, overlap_us=over.overlap_us - 1)
-        self.relations.changes(self.stream.changed_columns)
+        self.given.relations.changes(self.stream.changed_columns)
         move = Move(self._hold(over.overlap_us), mark, ends=ends)
         self._admit(move)
         if assigner.is_cut_by_rows:
             over = self._whole(over, 1 if assigner.includes_end else 0)
-        register_windows(self.spark, self.stream, move, self.plan.clock_us, over)
-        return Admitted(self.state, 0, 0, None, over)
+        register_windows(self.given.spark, self.stream, move, self.plan.clock_us, over)
+        return self._advance(self.given.state, 0, part=over)
 
     def _marked_sql(self, move: Move) -> str:
         """Return the SQL; of windows around rows only those of the part are made."""
@@ -226,7 +240,8 @@ class Renewal(Readmission):
         """
         sql = f"SELECT DISTINCT _ls_gid, _ls_low, _ls_high FROM {WINDOWS}"
         are = {
-            tuple(column) for column in zip(*self.spark.sql(sql).toArrow().to_pydict().values(), strict=True)
+            tuple(column)
+            for column in zip(*self.given.spark.sql(sql).toArrow().to_pydict().values(), strict=True)
         }
         windows = {*are, *self.written(Part(over_us=part.over_us))}
         start = EVER[0] if part.overlap_us is None else part.overlap_us

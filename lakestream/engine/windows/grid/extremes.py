@@ -6,13 +6,16 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from lakestream.compute.calculation import ROWS
-from lakestream.engine.reading.relations import CHANGES, EVER, EXTREMES, STATE, Relations
+from lakestream.engine.reading.relations import EVER, EXTREMES
 from lakestream.engine.reading.transport import SparkTransport, merge_spans
 from lakestream.storage.views import view_of_rows, view_of_sql
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
+
+    from lakestream.engine.reading.relations import Relations
+    from lakestream.storage.views import View
 
 
 NO_EXTREMES = "SELECT 0L AS gid, 0L AS first, 0L AS newest WHERE false"
@@ -30,28 +33,30 @@ class Extremes:
     spark: SparkSession
     relations: Relations
 
-    def register(self, *, both: bool) -> bool:
-        """Register gid, first, newest (µs; NULL without rows) of the groups that need it; return if any.
+    def none(self) -> View:
+        """Register no ends: no group needs to be looked at."""
+        return view_of_sql(self.spark, NO_EXTREMES, EXTREMES)
+
+    def ends(self, changes: View, state: View, *, both: bool) -> View | None:
+        """Register gid, first, newest (µs; NULL without rows) of the groups that need it; None for none.
 
         ``both`` ends are looked at, or the first one only.
         """
-        suspects = self._suspects(both=both) if self._may_shrink else None
+        suspects = self._suspects(changes, state, both=both) if self._may_shrink else None
         if suspects is None or suspects.num_rows == 0:
-            view_of_sql(self.spark, NO_EXTREMES, EXTREMES)
-            return False
-        view_of_rows(self.spark, suspects, _SUSPECTS)
-        found = self._ends(self.relations, self._near(suspects, both=both))
+            return None
+        looked_at = view_of_rows(self.spark, suspects, _SUSPECTS)
+        found = self._ends(looked_at, self.relations, self._near(suspects, both=both))
         if found["first"].null_count or (both and found["newest"].null_count):
             spark_way = replace(self.relations, transport=SparkTransport(self.spark, self.relations.tables))
-            found = self._ends(spark_way, [EVER], reach=EVER[1] - EVER[0])
-        view_of_rows(self.spark, found, EXTREMES)
-        return True
+            found = self._ends(looked_at, spark_way, [EVER], reach=EVER[1] - EVER[0])
+        return view_of_rows(self.spark, found, EXTREMES)
 
     @property
     def _may_shrink(self) -> bool:
         return not self.relations.plan.extra.get("appends_only")
 
-    def _suspects(self, *, both: bool) -> pa.Table:
+    def _suspects(self, changes: View, state: View, *, both: bool) -> pa.Table:
         """Return the groups that lost a row at an end, with the outermost instants they have ever had."""
         newest = "OR ts >= newest" if both else ""
         seen = "max(c.ts) FILTER (WHERE c.kept) OVER (PARTITION BY c.gid ORDER BY c.v"
@@ -60,7 +65,7 @@ class Extremes:
             # A group may have come and gone within the tick.
             f"coalesce(s.first, min(c.ts) FILTER (WHERE c.kept) OVER (PARTITION BY c.gid)) AS first, "
             f"greatest(s.newest, {seen} RANGE BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)) AS newest_before "
-            f"FROM {CHANGES} c LEFT JOIN {STATE} s ON s.gid = c.gid"
+            f"FROM {changes} c LEFT JOIN {state} s ON s.gid = c.gid"
         )
         return self.spark.sql(
             f"SELECT gid, least(any_value(first), min(ts) FILTER (WHERE {self._opens})) AS low, "
@@ -91,7 +96,9 @@ class Extremes:
             spans += [(newest - _NEAR_US, newest + 1) for newest in high]
         return merge_spans(spans)
 
-    def _ends(self, relations: Relations, spans: list[tuple[int, int]], reach: int = _NEAR_US) -> pa.Table:
+    def _ends(
+        self, suspects: View, relations: Relations, spans: list[tuple[int, int]], reach: int = _NEAR_US
+    ) -> pa.Table:
         """Return the ends of each suspect among the rows within reach of where it ended."""
         relations.rows_at(relations.plan.upto, spans)
         # A row before the first one that did not open a window, late or expired, does not take its place.
@@ -99,5 +106,5 @@ class Extremes:
         return self.spark.sql(
             f"SELECT s.gid, min(r._ls_ts) FILTER (WHERE {near}) AS first, "
             f"max(r._ls_ts) FILTER (WHERE r._ls_ts > s.high - {reach}L) AS newest "
-            f"FROM {_SUSPECTS} s LEFT JOIN {ROWS} r ON r._ls_gid = s.gid GROUP BY s.gid"
+            f"FROM {suspects} s LEFT JOIN {ROWS} r ON r._ls_gid = s.gid GROUP BY s.gid"
         ).toArrow()

@@ -1,30 +1,24 @@
-"""What the wall clock makes due: MAX_DELAY of windows that are still open, and windows that it closes.
+"""When delays of open windows are over: MAX_DELAY of processing time after each opened, and again.
 
-All of it is decided by durable state and the clock: which windows are open, when each of them opened (both
-are saved with the stream's state), and up to where the clock has closed them (its progress).
+All of it is decided by durable state and the clock: which windows are open, and when each of them opened.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from lakestream.engine.base.state import DELAYS
-from lakestream.engine.reading.relations import STATE
-from lakestream.language.model import IntervalTrigger
-from lakestream.storage.views import view_of_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     import pyarrow as pa
-    from pyspark.sql import SparkSession
 
-    from lakestream.engine.streams.stream import Stream
 
-OpenWindow = tuple[int, int]
-"""Group and number of a window."""
+OpenWindow: TypeAlias = tuple[int, int]
+"""Group and number of a window; of a row window, its start (µs)."""
 
 
 @dataclass
@@ -104,42 +98,3 @@ class Delays:
     def _passes(self, opened: int, fired: int) -> int:
         """Return when the delay of a window passes once more (µs)."""
         return opened + (fired + 1) * self.delay_us
-
-
-def open_windows(spark: SparkSession, stream: Stream, groups: pa.Table | None) -> list[OpenWindow]:
-    """Return the windows that rows of groups have opened and none has closed, groups as in a state.
-
-    They go by their number, those of a cut by their start.
-    """
-    if groups is None or not groups.num_rows:
-        return []
-    if stream.cut is not None:
-        ahead = stream.definition.options.opens_ahead
-        return _opened(groups, "starts" if stream.cut.counts else "opened" if ahead else "resume")
-    view_of_rows(spark, groups, STATE)
-    found = spark.sql(stream.open_sql(STATE)).toArrow()
-    return [*zip(found["gid"].to_pylist(), found["k"].to_pylist(), strict=True)]
-
-
-def _opened(groups: pa.Table, column: str) -> list[OpenWindow]:
-    """Return the open windows that a column of groups holds, one of each or a list."""
-    rows = zip(groups["gid"].to_pylist(), groups[column].to_pylist(), strict=True)
-    listed = ((gid, value if isinstance(value, list) else [value]) for gid, value in rows)
-    return [(gid, low) for gid, lows in listed for low in lows if low is not None]
-
-
-def closed_by_clock(stream: Stream, now_us: int) -> int | None:
-    """Return the last end of a window that the clock has passed (µs); None where windows do not close so."""
-    trigger = stream.definition.trigger
-    if not stream.definition.options.by_clock or not isinstance(trigger, IntervalTrigger):
-        return None
-    offset, length = trigger.offset.micros, trigger.length.micros
-    return (now_us - offset) // length * length + offset
-
-
-def next_close(stream: Stream, now_us: int) -> int | None:
-    """Return the end of the window that the clock closes next (µs); None where windows do not close so."""
-    closed, trigger = closed_by_clock(stream, now_us), stream.definition.trigger
-    if closed is None or not isinstance(trigger, IntervalTrigger):
-        return None
-    return closed + trigger.length.micros

@@ -1,0 +1,250 @@
+"""A stream's definition resolved against the lake: its source, its columns, its calculation."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+
+from lakestream.compute.calculation import (
+    Scope,
+    compile_calculation,
+)
+from lakestream.compute.evaluate import Way, choose_way
+from lakestream.compute.gaps import filled
+from lakestream.compute.inner_windows import TIME_PSEUDO_COLUMNS
+from lakestream.engine.base.names import (
+    TBNAME,
+    Names,
+    has_subtables,
+    names_used,
+    relation_of,
+    trigger_fragments,
+)
+from lakestream.engine.streams.source import Source, path_of, row_expression
+from lakestream.engine.streams.stream import Stream, timestamp_us
+from lakestream.errors import NotSupportedError, Place, StatementError
+from lakestream.language.common.source import place_of
+from lakestream.language.expressions.checks import (
+    COMMON_PLACEHOLDERS,
+    PERIOD_PLACEHOLDERS,
+    SLIDING_PLACEHOLDERS,
+    WINDOW_PLACEHOLDERS,
+)
+from lakestream.language.expressions.parsing import parse_expression
+from lakestream.language.model import (
+    CLOCK,
+    CountTrigger,
+    EventTrigger,
+    Fragment,
+    GroupKey,
+    IntervalTrigger,
+    PeriodTrigger,
+    RowTrigger,
+    SessionTrigger,
+    SlidingTrigger,
+    StateTrigger,
+)
+from lakestream.language.quoting import quoted, quoted_text
+from lakestream.triggers.assign import ORDER, Assigner, PlacedGrid, assigner_of
+from lakestream.triggers.cut import Cut, SpanGrid, cut_of
+from lakestream.triggers.grid import Grid, grid_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from lakestream.language.model import (
+        StreamDefinition,
+        StreamOptions,
+        TableName,
+        Trigger,
+    )
+    from lakestream.storage.catalog import Catalog
+
+
+_OF_TABLE = GroupKey(Fragment(TBNAME), "tag_tbname", is_tbname=True)
+"""What the rows of a stream are grouped by that writes those of all subtables into one table."""
+
+
+def compile_stream(
+    uuid: str,
+    definition: StreamDefinition,
+    catalog: Catalog,
+    zone: str,
+    *,
+    exact: bool,
+    way: Way | None = None,
+    partial_types: Mapping[str, str] | None = None,
+    floor_us: int | None = None,
+) -> Stream:
+    """Resolve a definition against the lake; ``way`` and ``partial_types`` are what creation found.
+
+    Raises StatementError TABLE_NOT_FOUND or COLUMN_NOT_FOUND with the place in the statement.
+    """
+    database = definition.name.database or ""
+    zone = definition.options.zone or zone
+    names = Names(catalog, database, names_used(definition), zone)
+    source = _source(definition.source, names, catalog, database)
+    info, subtable = source.info, source.subtable
+    if definition.options.one_table and has_subtables(info) and subtable is None:
+        # Rows of equal time are told apart by their tables.
+        definition = replace(definition, partition_by=(_OF_TABLE,))
+    if not info.time_column and not definition.options.drops_late:
+        raise StatementError(
+            "NO_TIME_COLUMN",
+            f"{info.database}.{info.name} has no time column, and a stream's trigger table needs one",
+            hint="CREATE TABLE … LOCATION … TIMESTAMP BY says which column is the time; "
+            "a query may join tables without one",
+            place=_place(definition.source),
+        )
+    trigger = definition.trigger
+    overlaps = isinstance(trigger, CountTrigger) and trigger.step < trigger.count
+    grid: Grid = SpanGrid(disjoint=not overlaps)
+    cut = None
+    assigner = None
+    if definition.options.drops_late:
+        assigner = _assigner(definition, source, zone)
+        grid = PlacedGrid(assigner.reach)
+    elif isinstance(trigger, IntervalTrigger | SlidingTrigger):
+        grid = grid_of(trigger, zone)
+    elif isinstance(trigger, RowTrigger):
+        cut = _cut(trigger, source, zone, tells=definition.notification is not None)
+    relation = relation_of(info, subtable, names.used)
+    if assigner is not None:
+        relation = replace(relation, order=ORDER)
+    scope = Scope(
+        relation,
+        tuple(f"_ls_g{number}" for number, _ in enumerate(definition.partition_by, 1)),
+        next((n for n, key in enumerate(definition.partition_by, 1) if key.is_tbname), None),
+        COMMON_PLACEHOLDERS | _placeholders(trigger),
+        zone,
+        names.relation,
+    )
+    calculation = compile_calculation(definition.calculation, scope)
+    if definition.options.fill is not None:
+        calculation = filled(calculation, definition.options.fill)
+    condition = definition.options.pre_filter
+    groups = tuple(row_expression(key.expression, source, zone) for key in definition.partition_by)
+    return Stream(
+        uuid,
+        definition,
+        zone,
+        source,
+        groups,
+        row_expression(condition, source, zone) if condition else None,
+        grid,
+        calculation,
+        way or choose_way(calculation, grid, groups, at_open=definition.options.at_open),
+        names.tables,
+        exact,
+        partial_types,
+        floor_us,
+        cut,
+        assigner,
+        _time_us(definition.options, source, zone) if assigner is not None else "",
+    )
+
+
+def _source(name: TableName, names: Names, catalog: Catalog, database: str) -> Source:
+    """Return the trigger table of a name; a stream without one has the lake's clock in its place."""
+    if name == CLOCK:
+        return Source(catalog.clock(), None)
+    info, subtable = names.find(name.database or database, name.name)
+    names.tables[f"{info.database}.{info.name}"] = info
+    return Source(info, subtable)
+
+
+def _place(name: TableName) -> Place:
+    return Place(name.line, name.column, len(name.name))
+
+
+def _placeholders(trigger: Trigger) -> frozenset[str]:
+    if isinstance(trigger, SlidingTrigger):
+        return SLIDING_PLACEHOLDERS
+    return PERIOD_PLACEHOLDERS if isinstance(trigger, PeriodTrigger) else WINDOW_PLACEHOLDERS
+
+
+def _assigner(definition: StreamDefinition, source: Source, zone: str) -> Assigner:
+    trigger = definition.trigger
+    assert not isinstance(trigger, SlidingTrigger | PeriodTrigger | SessionTrigger | StateTrigger)
+    assert not isinstance(trigger, EventTrigger | CountTrigger)  # no statement combines them
+    found = [row_expression(fragment, source, zone) for fragment in trigger_fragments(trigger)]
+    return assigner_of(trigger, zone, found, by_arrival=definition.options.by_arrival)
+
+
+def _time_us(options: StreamOptions, source: Source, zone: str) -> str:
+    """Return SQL of a row's time; texts are read as times, integers as milliseconds (eKuiper).
+
+    Raises StatementError TIMESTAMP_MISSING or TIMESTAMP_TYPE.
+    """
+    if options.by_arrival:
+        return "CAST(NULL AS BIGINT)"
+    fragment = options.time_column
+    if options.exact and fragment is not None and fragment.sql.strip("`") != source.info.time_column:
+        raise NotSupportedError(
+            "EXACT by another time than the table's own",
+            hint=f"TIMESTAMP = '{source.info.time_column}'" if source.info.time_column else "",
+            place=place_of(fragment),
+        )
+    if fragment is None and not source.info.time_column:
+        raise StatementError(
+            "TIMESTAMP_MISSING",
+            f"{source.info.database}.{source.info.name} has no time column of its own",
+            hint="WITH (TIMESTAMP = 'column')",
+        )
+    name = source.info.time_column if fragment is None else row_expression(fragment, source, zone).strip("`")
+    kind, column = source.info.column(name).type, quoted(name)
+    if kind in ("timestamp", "timestamp_ntz", "date"):
+        return timestamp_us(name)
+    if kind in ("string", "varchar"):
+        return f"unix_micros(try_cast({column} AS TIMESTAMP))"
+    if kind in ("bigint", "int"):
+        return f"CAST({column} AS BIGINT) * 1000L"
+    raise StatementError(
+        "TIMESTAMP_TYPE",
+        f"the column {name} is of type {kind}, which is no time",
+        hint="a timestamp, a text, or milliseconds since 1970 as an integer",
+        place=place_of(fragment) if fragment else None,
+    )
+
+
+def _cut(trigger: RowTrigger, source: Source, zone: str, *, tells: bool) -> Cut:
+    """Return the cut of a trigger over a table.
+
+    Raises StatementError SESSION_COLUMN (not the time), COLUMN_NOT_FOUND, COUNT_COLUMN (a tag).
+    """
+    if isinstance(trigger, SessionTrigger):
+        known = {source.info.time_column.lower(), *TIME_PSEUDO_COLUMNS}
+        if trigger.column.lower() not in known:
+            raise StatementError(
+                "SESSION_COLUMN",
+                f"SESSION goes by the event time, {trigger.column} is another column",
+                hint=f"SESSION({source.info.time_column}, {trigger.gap})",
+            )
+    if isinstance(trigger, CountTrigger):
+        tags = {column.name.lower() for column in source.info.columns if column.is_tag} | {TBNAME}
+        for fragment in trigger.columns:
+            if parse_expression(fragment).name.lower() in tags:
+                raise StatementError(
+                    "COUNT_COLUMN",
+                    f"COUNT_WINDOW counts by columns, {fragment.sql} is a tag",
+                    place=place_of(fragment),
+                )
+    found = [row_expression(fragment, source, zone) for fragment in trigger_fragments(trigger)]
+    if isinstance(trigger, CountTrigger) and found:
+        found = [" OR ".join(f"({sql}) IS NOT NULL" for sql in found)]
+    if isinstance(trigger, EventTrigger):
+        seen = [_columns_seen(fragment, source) for fragment in trigger_fragments(trigger)] if tells else []
+        found = [*(f"coalesce({sql}, false)" for sql in found), *seen]
+    ties = [quoted(name) for name in source.info.key if name != source.info.time_column]
+    return cut_of(trigger, found, ties, tells=tells)
+
+
+def _columns_seen(fragment: Fragment, source: Source) -> str:
+    """Return SQL of the columns that a condition looks at in a row, as a JSON object."""
+    known = {name.lower(): name for name in source.columns}
+    seen = [path_of(column, source)[1][0] for column in parse_expression(fragment).find_all(exp.Column)]
+    names = dict.fromkeys(known[name.lower()] for name in seen if name.lower() in known)
+    listed = ", ".join(f"{quoted_text(name)}, {quoted(name)}" for name in names)
+    return f"to_json(named_struct({listed}), map('ignoreNullFields', 'false'))" if names else "'{}'"

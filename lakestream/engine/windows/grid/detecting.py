@@ -1,0 +1,200 @@
+"""Windows of a grid detected from changed rows: which ones fire, fire again or go, and the next state."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from lakestream.engine.base.state import summary_of, summary_sql
+from lakestream.engine.reading.queries import changes_sql
+from lakestream.engine.reading.relations import CHANGED, CHANGES, FIRED
+from lakestream.engine.streams.stream import Part
+from lakestream.engine.streams.write import read_windows, windows_of_part
+from lakestream.engine.windows.family import Advance, Fired
+from lakestream.engine.windows.grid.events import GridEvents
+from lakestream.engine.windows.grid.extremes import Extremes
+from lakestream.engine.windows.grid.queries import GridQueries
+from lakestream.engine.windows.grid.updated import least
+from lakestream.engine.windows.totals import spans_of, total
+from lakestream.engine.windows.waiting import check_groups
+from lakestream.storage.views import view_of, view_of_rows, view_of_sql
+from lakestream.triggers.detect import WIDE
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import pyarrow as pa
+
+    from lakestream.engine.reading.relations import Spans
+    from lakestream.engine.reading.transport import Kept
+    from lakestream.engine.windows.family import TickInput
+    from lakestream.storage.views import View
+
+_SHOWN = "ls_shown"
+
+
+@dataclass(frozen=True)
+class Detected:
+    """A detection result that is registered, and what it comes to by group."""
+
+    view: View
+    summary: pa.Table
+
+    @property
+    def windows(self) -> int:
+        """How many windows fire."""
+        return total(self.summary, "windows")
+
+    @property
+    def spans(self) -> Spans:
+        """The event time that they lie in."""
+        return spans_of(self.summary)
+
+
+def detected(given: TickInput, found: Kept) -> Detected:
+    """Register a detection result, and sum it up; raises TooManyWindowsError.
+
+    Not where only windows with rows count, of which a row makes few, unless somebody is told of them. What
+    has landed is not computed again.
+    """
+    view, groups = view_of(found.frame, FIRED), given.stream.group_columns
+    if found.rows is not None:
+        summary = summary_of(found.rows, groups)
+    else:
+        summary = given.spark.sql(summary_sql(str(view), groups)).toArrow()
+    lists_all = not given.stream.counting_rows or given.rules is not None
+    if lists_all and not given.landed:
+        check_groups(given.stream, summary, summary["windows"], given.max_windows)
+    return Detected(view, summary)
+
+
+@dataclass(frozen=True)
+class Detecting:
+    """One tick's detection over its changed rows, which are registered."""
+
+    given: TickInput
+
+    @property
+    def _queries(self) -> GridQueries:
+        return GridQueries(self.given.stream)
+
+    def run(self) -> Advance:
+        """Return what fires, what goes, and the state behind it."""
+        given, stream = self.given, self.given.stream
+        changes = view_of_sql(given.spark, changes_sql(stream, CHANGED), CHANGES)
+        state = given.state_view(changes)
+        fired = self._fired(changes, state)
+        found, events = None, None
+        if given.rules is not None:
+            # Which of them open, or are no more, is found out by a list of them.
+            found = detected(given, fired)
+            events = GridEvents(given, found.view, state).of_rows()
+        early = self._early(fired, state)
+        if early is not None or found is None:
+            found = detected(given, fired if early is None else early)
+        return self._advance(found, events)
+
+    def _advance(self, found: Detected, events: View | None) -> Advance:
+        given, stream = self.given, self.given.stream
+        counted = {name: total(found.summary, name) for name in ("rows", "late", "again", "gone")}
+        touched = found.summary.select(["gid", *stream.group_columns, "first", "newest"])
+        state = given.state.updated(touched)
+        if given.landed:
+            return Advance(state, counted["rows"], counted["late"], windows=found.windows)
+        return Advance(
+            state,
+            counted["rows"],
+            counted["late"],
+            windows=found.windows,
+            fired=fired_of(given, found, settled=stream.exact),
+            replaced=self._rewritten(counted, found.view),
+            events=events,
+        )
+
+    def _fired(self, changes: View, state: View) -> Kept:
+        given, queries, named = self.given, self._queries, (str(changes), str(state))
+        keep, extremes = given.transport.keep, Extremes(given.spark, given.relations)
+        if given.stream.exact:
+            ends = extremes.ends(changes, state, both=True)
+            sql = queries.net_detection.sql(*named, str(ends or extremes.none()))
+            return keep(given.spark.sql(sql))
+        fired = keep(given.spark.sql(queries.detection.sql(*named)))
+        if not given.stream.deletes or given.plan.extra.get("appends_only"):
+            return fired
+        ends = extremes.ends(changes, state, both=False)
+        if ends is None:
+            return fired
+        sql = queries.detection.without_first_sql(str(view_of(fired.frame, FIRED)), named[1], str(ends))
+        return keep(given.spark.sql(sql))
+
+    # --- what fires before it closes ---
+
+    def _early(self, fired: Kept, state: View) -> Kept | None:
+        """Return the detection result with what fires by other events than a closing; None for the same."""
+        given, stream, options = self.given, self.given.stream, self.given.stream.definition.options
+        shown = self._shown(state)
+        if not (options.at_once or options.at_open or options.by_clock or shown is not None):
+            return None
+        anew = stream.renews_open and not (given.plan.extra.get("appends_only") and given.target.unique)
+        view = view_of(fired.frame, FIRED)
+        sql = self._queries.early_sql(str(view), str(state), anew=anew, shown=shown)
+        return given.transport.keep(given.spark.sql(sql))
+
+    def _shown(self, state: View) -> str | None:
+        """Return SQL of the open windows that MAX_DELAY has shown, where rows of them may have gone."""
+        import pyarrow as pa
+
+        given, options = self.given, self.given.stream.definition.options
+        if options.max_delay is None or given.plan.extra.get("appends_only") or given.landed:
+            return None
+        provenance = given.target.shape.provenance
+        if not provenance or not len(given.state):
+            return None
+        opened = given.spark.sql(self._queries.open_sql(str(state))).toArrow()
+        if not opened.num_rows:
+            return None
+        output = given.tables.open(given.target.info.path)
+        there = read_windows(output, provenance, least(opened["low"]))
+        open_now = {*zip(opened["gid"].to_pylist(), opened["low"].to_pylist(), strict=True)}
+        found = open_now.intersection(provenance.windows(there))
+        if not found:
+            return None
+        gids, lows = zip(*sorted(found), strict=True)
+        shown = pa.table({"gid": pa.array(gids, pa.int64()), "low": pa.array(lows, pa.int64())})
+        view = view_of_rows(given.spark, shown, _SHOWN)
+        return f"SELECT gid, collect_list(low) AS lows FROM {view} GROUP BY gid"
+
+    # --- what goes ---
+
+    def _rewritten(self, counted: Mapping[str, int], fired: View) -> list[pa.Table]:
+        """Return group and start of the windows whose old rows go."""
+        given, detection = self.given, self._queries.detection
+        found = []
+        if counted["again"]:
+            found.append(given.spark.sql(detection.again_sql(str(fired))).toArrow())
+        if counted["gone"]:
+            gone = given.spark.sql(detection.gone_sql(str(fired))).toArrow()
+            found += [gone.filter(gone["high"].is_null()).drop_columns(["high"]), *self._widely_gone(gone)]
+        return found
+
+    def _widely_gone(self, gone: pa.Table) -> list[pa.Table]:
+        """Return the windows of wide ranges that are no more, as far as the output has them."""
+        import pyarrow as pa
+
+        ranges, target = gone.filter(gone["high"].is_valid()).to_pylist(), self.given.target
+        if not ranges or not target.shape.provenance:
+            return []
+        part = Part(groups=tuple((row["gid"], row["low"], row["high"] + 1) for row in ranges))
+        there = windows_of_part(self.given.tables.open(target.info.path), target, part)
+        windows = {"gid": [gid for gid, *_ in there], "low": [low for _, low, _ in there]}
+        return [pa.table(windows, schema=gone.schema.remove(gone.schema.get_field_index("high")))]
+
+
+def fired_of(given: TickInput, found: Detected, *, settled: bool, opens: bool = True) -> Fired | None:
+    """Return the windows of a detection result as what is to be computed; None for none."""
+    if not found.spans:
+        return None
+    wide = found.windows > WIDE
+    queries = GridQueries(given.stream)
+    sql = queries.windows_sql(str(found.view), given.plan.clock_us, opens=opens, wide=wide)
+    return Fired(found.spans, sql, settled)

@@ -1,0 +1,125 @@
+"""Windows of a grid that fire without a change: the clock, a delay, or a recalculation lets them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, NamedTuple
+
+from lakestream.compute.calculation import ROWS
+from lakestream.engine.reading.relations import CHANGES, EVER, STATE
+from lakestream.engine.streams.stream import Part
+from lakestream.engine.streams.write import windows_of_part
+from lakestream.engine.windows.family import Advance
+from lakestream.engine.windows.grid.detecting import detected, fired_of
+from lakestream.engine.windows.grid.events import GridEvents
+from lakestream.engine.windows.grid.queries import GridQueries
+from lakestream.storage.views import view_of_rows
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from lakestream.engine.reading.relations import Relations
+    from lakestream.engine.windows.delays import OpenWindow
+    from lakestream.engine.windows.family import TickInput
+    from lakestream.engine.windows.grid.detecting import Detected
+    from lakestream.storage.views import View
+
+
+class FirstWindow(NamedTuple):
+    """The first window of a part: its number, its first instant, that of the window before it (µs)."""
+
+    number: int
+    low_us: int
+    before_us: int
+
+
+@dataclass(frozen=True)
+class Firing:
+    """One tick that takes no changes: which windows of its groups fire, over the source as it is."""
+
+    given: TickInput
+
+    @property
+    def _queries(self) -> GridQueries:
+        return GridQueries(self.given.stream)
+
+    def of_clock(self, since: int, until: int) -> Advance:
+        """Let the windows fire that end in ``(since, until]`` (µs)."""
+        state = self.given.state_view(CHANGES)
+        found = self._fired(state, self._queries.clock_sql(str(state), since, until))
+        return replace(self._advance(found), events=self._closed(found, state))
+
+    def of_delay(self, windows: Sequence[OpenWindow]) -> Advance:
+        """Let open windows fire as far as they have come."""
+        listed = ", ".join(f"({gid}L, {k}L, {k}L)" for gid, k in windows)
+        state = self.given.state_view(CHANGES)
+        # What MAX_DELAY has computed is as at a closing (TDengine).
+        ranges = f"SELECT * FROM VALUES {listed} AS t(gid, a, b)"
+        return self._advance(self._fired(state, ranges), opens=False)
+
+    def again(self, part: Part) -> Advance:
+        """Let all windows of a part of event time fire that have fired."""
+        given = self.given
+        replaced = replace(part, without=given.stream.waiting_groups)
+        if not len(given.state):
+            return Advance(given.state, part=replaced)
+        state = given.state_view(CHANGES)
+        if self._queries.begins_again:
+            state = self._begun_earlier(state, part)
+        found = self._detected(self._queries.recalculated_sql(str(state), given.plan.upto, part))
+        events = self._closed(found, state, again=True)
+        return replace(self._advance(found), part=replaced, events=events)
+
+    def _fired(self, state: View, ranges: str) -> Detected:
+        return self._detected(self._queries.fired_sql(str(state), self.given.plan.upto, ranges))
+
+    def _detected(self, sql: str) -> Detected:
+        return detected(self.given, self.given.transport.keep(self.given.spark.sql(sql)))
+
+    def _advance(self, found: Detected, *, opens: bool = True) -> Advance:
+        """Let the windows of a detection result fire; the state stays."""
+        fired = fired_of(self.given, found, settled=True, opens=opens)
+        return Advance(self.given.state, windows=found.windows, fired=fired)
+
+    def _closed(self, found: Detected, state: View, *, again: bool = False) -> View | None:
+        if self.given.rules is None:
+            return None
+        return GridEvents(self.given, found.view, state).of_closing(again=again)
+
+    def _begun_earlier(self, state: View, part: Part) -> View:
+        """Have the groups begin with what the source or the output has first of a part, if it was left out.
+
+        Where the output has the window before it, they had begun: only that tells of what is left out there.
+        """
+        given = self.given
+        begun = begun_sql(given.relations, given.plan.upto, str(state), part, self._begun_before)
+        return view_of_rows(given.spark, given.spark.sql(begun).toArrow(), STATE)
+
+    def _begun_before(self, first: FirstWindow) -> str:
+        """Return SQL of the groups of which the output has the window before a part's first one."""
+        groups: set[int] = set()
+        if self.given.target.shape.provenance:
+            table = self.given.tables.open(self.given.target.info.path)
+            part = Part(from_us=first.before_us, to_us=first.low_us)
+            groups = {gid for gid, _, _ in windows_of_part(table, self.given.target, part)}
+        listed = ", ".join(f"({gid}L)" for gid in sorted(groups))
+        return f"VALUES {listed}" if listed else "SELECT 0L WHERE false"
+
+
+def begun_sql(
+    relations: Relations, version: int, state: str, part: Part, begun: Callable[[FirstWindow], str]
+) -> str:
+    """Register the rows of a part to be recalculated; return SQL of the state, begun as they say.
+
+    ``state`` is SQL of the groups' state, ``begun`` gives that of the groups (gid BIGINT) that had begun
+    before the part's first window: of what is left out in front of it no row tells.
+    """
+    queries = GridQueries(relations.stream)
+    sql = queries.first_of_part_sql(part)
+    low, early = EVER[0], f"SELECT _ls_gid AS gid, _ls_ts AS early FROM {ROWS}"
+    if sql is not None:
+        first = FirstWindow(*(column[0].as_py() for column in relations.spark.sql(sql).toArrow()))
+        low = first.low_us
+        early = f"{early} UNION ALL SELECT gid, {low - 1}L FROM ({begun(first)}) AS begun(gid)"
+    relations.rows_at(version, [(low, EVER[1] if part.to_us is None else part.to_us)])
+    return queries.begun_sql(state, early)

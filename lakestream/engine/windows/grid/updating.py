@@ -1,0 +1,285 @@
+"""Windows kept by partial aggregates: changes and open windows give the results and the next state.
+
+That is what nearly every tick of windows on the clock's grid brings: rows that are only added.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from lakestream.compute.incremental import GROUP_TOLD, RESULT
+from lakestream.engine.base.state import GroupState, summary_in_steps, update_summary_of
+from lakestream.engine.reading.queries import fresh_sql, open_rows_sql
+from lakestream.engine.reading.relations import CHANGED, FIRED, GROUPS, PRESENT, STATE, UPDATED
+from lakestream.engine.reading.transport import (
+    ArrowTransport,
+    SparkTransport,
+    fits_here,
+    frame_of,
+    merge_spans,
+)
+from lakestream.engine.windows.family import Advance, Fired
+from lakestream.engine.windows.grid.queries import GridQueries
+from lakestream.engine.windows.grid.updated import (
+    TOLD,
+    Updated,
+    are_in_order,
+    columns_of,
+    count_of,
+    is_told,
+    late_spans,
+    least,
+    most_windows,
+    picked,
+    windows_opened,
+    windows_passed,
+    with_groups,
+)
+from lakestream.engine.windows.totals import total
+from lakestream.engine.windows.waiting import check_groups
+from lakestream.language.quoting import quoted
+from lakestream.notify.rows import closings
+from lakestream.storage.delta import capabilities, rows_between
+from lakestream.storage.reading import arrow_frame
+from lakestream.storage.views import view_of, view_of_rows, view_of_sql
+from lakestream.triggers.detect import WIDE
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame
+
+    from lakestream.compute.incremental import Incremental
+    from lakestream.engine.windows.family import TickInput
+
+    Rows: TypeAlias = Any  # an Arrow table (which has no types) or a DataFrame
+
+MAX_ARROW_ROWS = 500_000
+"""Rows of open windows that are read as Arrow."""
+
+
+@dataclass(frozen=True)
+class Updating:
+    """One tick's update query over its changed rows, which are registered."""
+
+    given: TickInput
+
+    def run(self) -> Advance | None:
+        """Let changes and open windows give the results and the next state.
+
+        None where which of the rows count depends on what each commit found, and what is told of windows
+        that had fired on what they were: the rows are to be judged one by one. Raises StreamError
+        (TOO_MANY_WINDOWS).
+        """
+        given = self.given
+        if given.updated is not None:
+            state, updated = given.state, self._shared(given.updated)
+        else:
+            state = given.state if given.landed else self._with_open_windows(given.state)
+            updated = self._alone(state)
+        if total(updated.summary, "ignored") or (given.rules is not None and updated.late.num_rows):
+            return None
+        return self._advance(state, updated)
+
+    def _advance(self, state: GroupState, updated: Updated) -> Advance:
+        given = self.given
+        groups = updated.summary.select(["gid", *given.stream.group_columns, "first", "newest"])
+        opened = updated.kept if state.opened is not None or not len(state) else None
+        advance = Advance(
+            state.updated(groups, opened),
+            total(updated.summary, "rows"),
+            total(updated.summary, "late"),
+            windows=updated.count,
+        )
+        if given.landed:
+            return advance
+        closed = None
+        if updated.count and given.rules is not None and updated.fired is not None:
+            closed = closings(given.rules, updated.fired)
+        advance = replace(advance, results=updated.due if updated.count else (), closings=closed)
+        late = updated.late
+        if updated.told is None or not late.num_rows:
+            return advance
+        return self._with_late(advance, updated.told, late)
+
+    def _with_late(self, advance: Advance, told: pa.Table, late: pa.Table) -> Advance:
+        """Have the windows that changed after they had fired computed again, from the source as it is."""
+        given = self.given
+        replaced = picked(told, "_ls_late", {"_ls_gid": "gid", "_ls_low": "low"})
+        windows = advance.windows + replaced.num_rows
+        queries, view = GridQueries(given.stream), view_of_rows(given.spark, told, UPDATED)
+        fired = view_of_sql(given.spark, queries.late_sql(str(view), given.plan.upto), FIRED)
+        sql = queries.windows_sql(str(fired), given.plan.clock_us, wide=windows > WIDE)
+        spans = Fired(merge_spans(late_spans(late)), sql)
+        return replace(advance, windows=windows, fired=spans, replaced=[replaced])
+
+    @property
+    def _incremental(self) -> Incremental:
+        incremental = self.given.stream.incremental(self.given.max_windows)
+        assert incremental is not None  # by Grid.step()
+        return incremental
+
+    # --- what the query starts from ---
+
+    def _with_open_windows(self, state: GroupState) -> GroupState:
+        """Return a state with its open windows, computed from the source where they are not known."""
+        if state.rows is None or not len(state) or state.opened is not None:
+            return state
+        return GroupState(state.rows, self._open_windows(state.rows))
+
+    def _open_windows(self, groups: pa.Table) -> pa.Table | None:
+        """Compute the open windows of groups from the source as it was before the tick."""
+        view_of_rows(self.given.spark, groups, STATE)
+        spans = self._open_spans()
+        if not spans:
+            return None
+        time, source = (
+            self.given.stream.source.info.time_column,
+            self.given.tables.open(self.given.stream.source.info.path),
+        )
+        rows = sum(rows_between(source, time, low, high) for low, high in spans)
+        few = rows <= MAX_ARROW_ROWS and capabilities(source).arrow_reads
+        way = ArrowTransport if few else SparkTransport
+        relations = replace(self.given.relations, transport=way(self.given.spark, self.given.tables))
+        relations.rows_at(
+            self.given.plan.upto if self.given.plan.kind == "history" else self.given.plan.after, spans
+        )
+        sql = self._incremental.opened_sql(open_rows_sql(self.given.stream), STATE)
+        return self.given.spark.sql(sql).toArrow()
+
+    def _open_spans(self) -> list[tuple[int, int]]:
+        """Return the spans of event time of the windows that are open, as far as there are rows."""
+        closed = self.given.stream.grid.closed(f"(newest - {self.given.stream.watermark_delay}L)", "first")
+        k = f"({closed} + 1)"
+        found = self.given.spark.sql(
+            f"SELECT DISTINCT {self.given.stream.grid.low(k, 'first')} AS low, newest + 1 AS high "
+            f"FROM {STATE} WHERE first IS NOT NULL"
+        ).toArrow()
+        start = self.given.relations.history.start_us if self.given.plan.kind == "history" else None
+        pairs = zip(found["low"].to_pylist(), found["high"].to_pylist(), strict=True)
+        bounded = [(low if start is None else max(low, start), high) for low, high in pairs]
+        return merge_spans([(low, high) for low, high in bounded if low < high])
+
+    # --- the query ---
+
+    def _alone(self, state: GroupState) -> Updated:
+        """Return what the registered changes and a state give, by a query of the stream's own.
+
+        Raises StreamError (TOO_MANY_WINDOWS).
+        """
+        known = state.merged()
+        if known is not None:
+            view_of_rows(self.given.spark, known, STATE)
+        view = None if known is None else STATE
+        opened = bool(state.opened is not None and state.opened.num_rows)
+        in_steps = isinstance(self.given.relations.transport, SparkTransport)
+        return self._in_steps(view, opened=opened) if in_steps else self._at_once(view, opened=opened)
+
+    def _shared(self, rows: pa.Table) -> Updated:
+        """Return what a query gave that streams of one shape have shared, with what this stream tells of.
+
+        Raises StreamError (TOO_MANY_WINDOWS).
+        """
+        if self.given.rules is None:
+            return self._told_apart(rows)
+        view_of(arrow_frame(self.given.spark, rows), UPDATED)
+        sql = self.given.rules.closings_sql(f"SELECT * FROM {UPDATED}")
+        return self._told_apart(self.given.spark.sql(sql).toArrow())
+
+    def _at_once(self, state: str | None, *, opened: bool) -> Updated:
+        """One query, for few rows: what Spark needs for a query counts."""
+        fresh, selected = fresh_sql(self.given.stream, CHANGED), self.given.target.shape.listed()
+        sql = self._incremental.sql(fresh, state, selected, opened=opened, clock_us=self.given.plan.clock_us)
+        if self.given.rules is not None:
+            sql = self.given.rules.closings_sql(sql)
+        return self._told_apart(self.given.spark.sql(sql).toArrow())
+
+    def _told_apart(self, rows: pa.Table) -> Updated:
+        """Return the result of one update query as what is due, what is kept and what is told."""
+        summary = update_summary_of(rows, self.given.stream.group_columns)
+        self._check_passed(summary, "base")
+        fired = rows.filter(rows[RESULT])
+        due = fired.select(list(self.given.target.shape.names))
+        told = rows.filter(is_told(rows))
+        kept = picked(told, "_ls_open", self._incremental.kept_columns)
+        return Updated((due,), due.num_rows, kept, told, summary, fired)
+
+    def _in_steps(self, state: str | None, *, opened: bool) -> Updated:
+        """Several queries, for many rows: the groups are judged first, so that nothing is sorted."""
+        incremental = self._incremental
+        fresh, held = fresh_sql(self.given.stream, CHANGED), self.given.target.shape.of_groups()
+        groups = self.given.spark.sql(incremental.groups_sql(fresh, state, held)).toArrow()
+        self._check_passed(groups, "start")
+        view_of(arrow_frame(self.given.spark, groups), GROUPS)
+        selected, clock = self.given.target.shape.listed(with_groups=True), self.given.plan.clock_us
+        windows = self.given.spark.sql(
+            incremental.windows_sql(fresh, state, GROUPS, selected, [*held], opened=opened, clock_us=clock)
+        )
+        told = None
+        if are_in_order(groups):
+            rest = fresh_sql(self.given.stream, CHANGED, least(groups["opens"]))
+            kept = self.given.spark.sql(incremental.slots_sql(rest, state, GROUPS, opened=opened)).toArrow()
+            due = self._collected(groups, windows)
+        else:
+            due, told = self._due_and_told(groups, windows)
+            told = with_groups(told, groups, GROUP_TOLD)
+            kept = picked(told, "_ls_open", incremental.kept_columns)
+        parts, count = self._with_gaps(groups, due)
+        return Updated(parts, count, kept, told, summary_in_steps(groups, told))
+
+    def _collected(self, groups: pa.Table, windows: DataFrame) -> Rows:
+        """Return results as Arrow, or kept by Spark if they may be too many."""
+        shape = self.given.target.shape
+        if not self._fit_here(groups, len(shape.names)):
+            return self.given.relations.transport.keep(self._results_of(windows)).frame
+        # What is the same for all rows of a group is not carried from Spark row by row.
+        held = shape.held_by_groups
+        names = [name for name in shape.names if name not in held.values()]
+        rows = windows.where(RESULT).selectExpr("_ls_gid", "_ls_k", *map(quoted, names)).toArrow()
+        return columns_of(with_groups(rows, groups, held), ["_ls_gid", "_ls_k", *shape.names])
+
+    def _due_and_told(self, groups: pa.Table, windows: DataFrame) -> tuple[Rows, pa.Table]:
+        """Return the results and what is told of, by one query if they are few enough."""
+        names = list(self.given.target.shape.names)
+        if not self._fit_here(groups, len(windows.columns)):
+            kept = self.given.relations.transport.keep(windows).frame
+            return self._results_of(kept), kept.where(TOLD).drop(*names).toArrow()
+        rows = windows.toArrow()
+        due = rows.filter(rows[RESULT])
+        return columns_of(due, ["_ls_gid", "_ls_k", *names]), rows.filter(is_told(rows)).drop_columns(names)
+
+    def _fit_here(self, groups: pa.Table, columns: int) -> bool:
+        """Return whether the windows of changed rows are few enough to be read as Arrow."""
+        return fits_here(most_windows(groups, self.given.stream.step_us, self._incremental.overlap), columns)
+
+    def _results_of(self, windows: DataFrame) -> DataFrame:
+        """Return the output's rows of the windows that fire, with group and number."""
+        return windows.where(RESULT).selectExpr(
+            "_ls_gid", "_ls_k", *map(quoted, self.given.target.shape.names)
+        )
+
+    def _with_gaps(self, groups: pa.Table, due: Rows) -> tuple[tuple[Rows, ...], int]:
+        """Return the output's rows and their number, with those of the windows without rows."""
+        import pyarrow.compute as pc
+
+        names, count = list(self.given.target.shape.names), count_of(due)
+        found = columns_of(due, names)
+        passed = int(pc.sum(windows_passed(groups)).as_py() or 0)
+        if self._incremental.only_with_rows or passed <= count:
+            return (found,), count
+        present = columns_of(due, ["_ls_gid", "_ls_k"])
+        view_of(frame_of(self.given.spark, present), PRESENT)
+        selected, held = (
+            self.given.target.shape.listed(with_groups=True),
+            [*self.given.target.shape.held_by_groups],
+        )
+        sql = self._incremental.gaps_sql(GROUPS, PRESENT, selected, held, self.given.plan.clock_us)
+        gaps = columns_of(self._results_of(self.given.spark.sql(sql)), names)
+        return (found, gaps), passed
+
+    def _check_passed(self, groups: pa.Table, start: str) -> None:
+        import pyarrow.compute as pc
+
+        if not self._incremental.only_with_rows:
+            windows = pc.add(windows_passed(groups), windows_opened(groups, start))
+            check_groups(self.given.stream, groups, windows, self.given.max_windows)

@@ -1,0 +1,56 @@
+"""How ticks of windows that fire once find out what fires: as stages that run, and that EXPLAIN prints."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, ClassVar
+
+from lakestream.engine.streams.write import windows_of_part
+from lakestream.engine.windows.family import Advance, Step
+from lakestream.engine.windows.once.admission import Admission, newest_of
+from lakestream.engine.windows.once.readmission import ANEW, Readmission, Renewal
+from lakestream.engine.windows.said import extent
+
+if TYPE_CHECKING:
+    from lakestream.engine.streams.stream import Part
+    from lakestream.engine.windows.family import TickInput
+
+
+@dataclass(frozen=True)
+class AdmitRows(Step):
+    """Read the changed rows, leave late ones out, and close the windows whose time has come."""
+
+    rule: str
+    taken: str
+    title: ClassVar[str] = "admit rows"
+
+    def __str__(self) -> str:
+        return f"{self.rule}: {self.taken}"
+
+    def advance(self, given: TickInput) -> Advance:
+        """Admit rows; the windows that are over are to be computed."""
+        anew = given.plan.kind == ANEW
+        if given.stream.exact or anew:
+            return Readmission(given, everything=anew).run()
+        return Admission(given).run()
+
+
+@dataclass(frozen=True)
+class AdmitAgain(Step):
+    """Find the windows of a part of event time that are over, of all rows that the source has."""
+
+    rule: str
+    part: Part
+    table: str
+    title: ClassVar[str] = "admit again"
+
+    def __str__(self) -> str:
+        return f"{self.rule}: all windows {extent(self.part)} anew from {self.table}, late rows included"
+
+    def advance(self, given: TickInput) -> Advance:
+        """Find the windows from the source as it is; the state stays."""
+        if newest_of(given.state) is None:
+            return Advance(given.state)
+        output = given.tables.open(given.target.info.path)
+        return Renewal(given, part=self.part, written=partial(windows_of_part, output, given.target)).run()

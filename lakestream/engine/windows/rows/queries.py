@@ -1,0 +1,65 @@
+"""SQL of the rows that are cut into windows, and of these with their placeholders."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from lakestream.compute.calculation import ROWS
+
+if TYPE_CHECKING:
+    from lakestream.engine.streams.stream import Stream
+
+
+@dataclass(frozen=True)
+class RowQueries:
+    """The queries of one stream."""
+
+    stream: Stream
+
+    def cut_rows_sql(self, cuts: str) -> str:
+        """Return SQL of the registered rows to cut (_ls_gid, _ls_ts, _ls_x1, …).
+
+        ``cuts`` is a view of (gid, from_us, upto, mark BIGINT µs): the rows from the one to the other, both
+        included; where the stream keeps them, also of the instants of expired rows, which do not cut.
+        """
+        counting = " AND NOT array_contains(f.expired, r._ls_ts)" if self.stream.keeps_expired else ""
+        known = "r._ls_gid, r._ls_ts, f.mark AS _ls_mark"
+        return f"SELECT {known}{self._looked_at()} {self._rows_to_cut(cuts, 'upto')}{counting}"
+
+    def rows_in_runs_sql(self, cuts: str) -> str:
+        """Return SQL of the registered rows to cut with all they have, each with its window's number.
+
+        ``cuts`` has counted BIGINT and safe BIGINT µs besides: see :meth:`Cut.runs_sql`.
+        """
+        assert self.stream.cut is not None
+        known = "f.counted AS _ls_counted, r._ls_ts > f.safe AS _ls_is_new"
+        return self.stream.cut.runs_sql(
+            f"SELECT r.*, {known}{self._looked_at()} {self._rows_to_cut(cuts, 'mark')}"
+        )
+
+    def _looked_at(self) -> str:
+        assert self.stream.cut is not None
+        expressions = "".join(f", ({sql}) AS {name}" for name, sql in self.stream.cut.looked_up.items())
+        return ", true AS _ls_x1" if self.stream.cut.counts and not expressions else expressions
+
+    def _rows_to_cut(self, cuts: str, upto: str) -> str:
+        between = f"r._ls_ts BETWEEN f.from_us AND f.{upto}"
+        return f"FROM {ROWS} r JOIN {cuts} f ON f.gid = r._ls_gid WHERE {between}"
+
+    def cut_windows_sql(self, fired: str, clock_us: int, more: str = "") -> str:
+        """Return SQL of windows with their placeholders, from (gid, groups, k, c, low, high, opening).
+
+        ``more`` are columns that are passed on.
+        """
+        groups = "".join(f", {name}" for name in self.stream.group_columns)
+        local = (
+            f", {clock_us * 1000}L AS _tlocaltime" if "_tlocaltime" in self.stream.calculation.used else ""
+        )
+        passed = f", {more}" if more else ""
+        last = "CASE WHEN opening THEN low ELSE high - 1 END"
+        return (
+            f"SELECT gid AS _ls_gid, k AS _ls_k, c AS _ls_c{groups}, low AS _ls_low, high AS _ls_high, "
+            f"timestamp_micros(low) AS _twstart, timestamp_micros({last}) AS _twend, "
+            f"({last} - low) div 1000L AS _twduration{local}, gid AS _tgrpid{passed} FROM {fired}"
+        )

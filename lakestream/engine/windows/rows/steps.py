@@ -1,0 +1,127 @@
+"""How ticks of row windows find out what fires: as stages that run, and that EXPLAIN prints."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, ClassVar
+
+from lakestream.engine.reading.queries import changes_sql
+from lakestream.engine.reading.relations import CHANGED, CHANGES, FIRED
+from lakestream.engine.windows.events import EVENTS
+from lakestream.engine.windows.family import Advance, Fired, Step
+from lakestream.engine.windows.rows.cutting import Cutting
+from lakestream.engine.windows.rows.passing import Passing, known_sums
+from lakestream.engine.windows.rows.queries import RowQueries
+from lakestream.engine.windows.said import extent
+from lakestream.engine.windows.totals import total
+from lakestream.engine.windows.waiting import check_windows
+from lakestream.storage.reading import arrow_frame
+from lakestream.storage.views import view_of, view_of_sql
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from lakestream.engine.streams.stream import Part
+    from lakestream.engine.windows.delays import OpenWindow
+    from lakestream.engine.windows.family import TickInput
+    from lakestream.engine.windows.rows.cutting import Found
+
+
+@dataclass(frozen=True)
+class CutWindows(Step):
+    """Find out from the changed rows which windows fire.
+
+    ``passes``: rows that come in order are cut and computed in one query.
+    """
+
+    rule: str
+    passes: bool
+    title: ClassVar[str] = "detect windows"
+
+    def __str__(self) -> str:
+        return f"{self.rule}{'; rows in order are cut and computed in one query' if self.passes else ''}"
+
+    def advance(self, given: TickInput) -> Advance:
+        """Cut windows by what rows there are."""
+        if self.passes:
+            sums = known_sums(given.stream, given.state, given.relations.added)
+            advance = None if sums is None else _passed(given, sums)
+            if advance is not None:
+                return advance
+        changes = view_of_sql(given.spark, changes_sql(given.stream, CHANGED), CHANGES)
+        cutting = Cutting(given, str(changes), str(given.state_view(changes)))
+        sums = cutting.summed()
+        advance = _passed(given, sums) if self.passes else None
+        if advance is not None:
+            return advance
+        found = cutting.run(sums)
+        check_windows(found.fired.num_rows, given.max_windows)
+        return _advance(given, found)
+
+
+def _passed(given: TickInput, changes: pa.Table) -> Advance | None:
+    """Cut and compute the rows of summed up changes in one query, if that can be."""
+    passed = Passing(given).run(changes)
+    if passed is None:
+        return None
+    check_windows(passed.windows, given.max_windows)
+    advance = Advance(
+        given.state.updated(passed.groups),
+        total(changes, "n"),
+        total(changes, "late"),
+        windows=passed.windows,
+    )
+    return replace(advance, results=[passed.due]) if passed.due.num_rows and not given.landed else advance
+
+
+def _advance(given: TickInput, found: Found) -> Advance:
+    """Return what a cut gave."""
+    windows = found.fired.num_rows
+    advance = Advance(given.state.updated(found.groups), found.rows, found.late, windows=windows)
+    if given.landed:
+        return advance
+    events, fired = None, None
+    if given.rules is not None:
+        events = view_of(arrow_frame(given.spark, found.events), EVENTS)
+    if found.spans:
+        view = view_of(arrow_frame(given.spark, found.fired), FIRED)
+        sql = RowQueries(given.stream).cut_windows_sql(str(view), given.plan.clock_us)
+        fired = Fired(found.spans, sql)
+    gone = [found.gone] if found.gone.num_rows else []
+    return replace(advance, fired=fired, replaced=gone, events=events)
+
+
+@dataclass(frozen=True)
+class CutDelayed(Step):
+    """Fire windows that are still open, as far as they have come: MAX_DELAY has passed."""
+
+    rule: str
+    windows: tuple[OpenWindow, ...] = ()
+    title: ClassVar[str] = "fire by the clock"
+
+    def __str__(self) -> str:
+        return f"{self.rule}: open windows whose delay is over, as the state has them"
+
+    def advance(self, given: TickInput) -> Advance:
+        """Let the windows fire; nothing is told of them."""
+        if given.landed or not len(given.state):
+            return Advance(given.state)
+        return replace(_advance(given, Cutting(given).opened({*self.windows})), events=None)
+
+
+@dataclass(frozen=True)
+class CutAgain(Step):
+    """Cut the windows of a part of event time again, in the source as it is."""
+
+    rule: str
+    part: Part
+    title: ClassVar[str] = "fire again"
+
+    def __str__(self) -> str:
+        return f"{self.rule}: all windows {extent(self.part)} again, in the source as it is"
+
+    def advance(self, given: TickInput) -> Advance:
+        """Let all windows of the part fire that have fired."""
+        if not len(given.state):
+            return Advance(given.state)
+        return _advance(given, Cutting(given).again(self.part))
