@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 from lakestream.engine.streams.stream import Stream
+from lakestream.engine.windows.rows.comparing import Comparing
 from lakestream.engine.windows.rows.cutting import Cutting
 from lakestream.storage.delta import commit
 from tests.properties.dimensions import OF_HISTORIES, Combination, draw
@@ -45,7 +46,7 @@ def _nothing_goes(*given: Any) -> Any:
     return fired, []
 
 
-COMPARED = Cutting._compared
+COMPARED = Comparing.compared
 
 FAULTS: dict[str, tuple[Callable[[pytest.MonkeyPatch], None], Mapping[str, str]]] = {
     "AT_ONCE holds back the rows within the watermark": (
@@ -53,7 +54,7 @@ FAULTS: dict[str, tuple[Callable[[pytest.MonkeyPatch], None], Mapping[str, str]]
         {**AT_ONCE, "trigger": "session", "watermark": "4s", "policy": "ignore 00"},
     ),
     "a row that an update takes out of an open window leaves its old row": (
-        lambda patch: patch.setattr(Cutting, "_compared", _nothing_goes),
+        lambda patch: patch.setattr(Comparing, "compared", _nothing_goes),
         {**AT_ONCE, "trigger": "state", "policy": "ignore 10", "change": "update"},
     ),
     "a late row before the open session is dropped": (

@@ -7,103 +7,57 @@ or holds a changed row, fires again.
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections import defaultdict
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from lakestream.engine.base.state import CLOSED, EXPIRED
-from lakestream.engine.reading.relations import CHANGES, EVER, STATE
+from lakestream.engine.reading.relations import EVER
 from lakestream.engine.reading.transport import merge_spans
 from lakestream.engine.streams.write import read_windows
+from lakestream.engine.windows.rows.comparing import Comparing
+from lakestream.engine.windows.rows.extents import (
+    one_of_each_start,
+    overlap,
+    overlaps,
+    parted,
+    start_of_open,
+    widened,
+)
+from lakestream.engine.windows.rows.groups import CutGroup
 from lakestream.engine.windows.rows.queries import RowQueries
-from lakestream.language.model import WINDOW_CLOSE, WINDOW_OPEN
-from lakestream.notify.events import WINDOW_INVALIDATION
+from lakestream.engine.windows.rows.tables import CutTables
 from lakestream.storage.views import view_of_rows
-from lakestream.triggers.cut import DETAILS, NO_SEEDS
+from lakestream.triggers.cut import NO_SEEDS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Sequence
+    from collections.abc import Callable, Collection, Iterable
 
     import pyarrow as pa
 
     from lakestream.engine.streams.stream import Part, Stream
     from lakestream.engine.windows.family import TickInput
+    from lakestream.engine.windows.rows.extents import Window
+    from lakestream.engine.windows.rows.tables import Found
+    from lakestream.storage.views import View
 
 CUTS = "ls_cuts"
 _NEAR_US = 86_400_000_000
 """How far before a change a window is looked for before the whole output is."""
 
-Window = tuple[int, int]
-"""``[low, high)`` in microseconds."""
-
-_Instant: TypeAlias = "Callable[[_Touched], int | None]"
+_Instant: TypeAlias = "Callable[[CutGroup], int | None]"
 """An instant of each group (µs)."""
 
 
 @dataclass(frozen=True)
-class Found:
-    """What a cut gave: windows that fire, (gid, low) of rows that go, and the groups' next state.
-
-    ``fired`` has gid, group columns, k, c, low, high, opening; ``gone`` gid and low; ``spans`` cover the
-    fired. ``events`` is what is told of: gid, group columns, low, high, kind, again, extra.
-    """
-
-    fired: pa.Table
-    gone: pa.Table
-    groups: pa.Table
-    spans: list[Window]
-    rows: int
-    late: int
-    events: pa.Table
-
-
-@dataclass(frozen=True)
-class _Event:
-    """A window that opened, closed or went; ``again``: it may have been told of before."""
-
-    group: _Touched
-    low: int
-    high: int
-    kind: str
-    again: bool = False
-    extra: str | None = None
-
-
-@dataclass(frozen=True)
-class _Touched:
-    """A group with changes: what it was, what changed, and from where on it is cut."""
-
-    gid: int
-    names: tuple[Any, ...]
-    first: int
-    newest: int | None
-    counted: int
-    starts: Sequence[int]
-    opened: frozenset[int]
-    from_us: int
-    late: bool
-    lost_newest: bool
-    expired: Sequence[int] = ()
-    """Instants of rows in the open window that had expired when they came: they do not cut it."""
-    closed: int | None = None
-    """Where the last window that has closed ends (µs), where the stream keeps that."""
-    changed: bool = False
-    """Whether rows of the open windows were rewritten or went, or earlier ones joined them."""
-
-
-@dataclass
 class Cutting:
     """One tick's cut of a stream's rows, at the version that its plan goes up to.
 
-    ``changes`` and ``known`` name the relations of its changed rows and of the groups before it.
+    ``schema`` is that of a table with the group columns, which gives their types.
     """
 
     given: TickInput
-    changes: str = CHANGES
-    known: str = STATE
-    _schema: pa.Schema = field(init=False)
-    """Of a table with the group columns, which gives their types."""
+    schema: pa.Schema
 
     @property
     def stream(self) -> Stream:
@@ -114,10 +68,18 @@ class Cutting:
     def _queries(self) -> RowQueries:
         return RowQueries(self.stream)
 
-    def run(self, changes: pa.Table) -> Found:
+    @property
+    def _comparing(self) -> Comparing:
+        return Comparing(self.stream, self.given.target.unique)
+
+    @property
+    def _tables(self) -> CutTables:
+        return CutTables(self.stream, self.schema, self.given.plan.upto)
+
+    def run(self, sums: pa.Table, changes: View) -> Found:
         """Cut the groups with changes, which are summed up by group."""
-        self._schema, summed = changes.schema, _rows(changes)
-        known = {row["gid"]: row for row in _rows(self.given.state.of(changes["gid"]))}
+        summed = _rows(sums)
+        known = {row["gid"]: row for row in _rows(self.given.state.of(sums["gid"]))}
         expired = self._with_expired(summed, known)
         joined = self._joined(summed, known)
         touched = [group for row in summed if (group := self._touched(row, known.get(row["gid"]), joined))]
@@ -127,17 +89,16 @@ class Cutting:
         rows, late = sum(row["n"] for row in summed), sum(row["late"] for row in summed)
         left = [row for row in expired if row["gid"] not in {group.gid for group in touched}]
         if not touched:
-            return Found(*self._tables([], [], [], left), [], rows, late, self._events([]))
+            return self._tables.found([], [], left=left, rows=rows, late=late)
         touched = self._registered(touched)
         windows = self._windows(touched)
-        moved = self._moved([group.gid for group in touched if group.late])
-        fired, gone = self._compared(touched, windows, there, moved)
+        moved = self._moved(changes, [group.gid for group in touched if group.late])
+        fired, gone = self._comparing.compared(touched, windows, there, moved)
         states = [(group, windows.get(group.gid, [])) for group in touched]
-        spans = merge_spans(sorted({window for _, window in fired}))
         told = [
             event
             for group in touched
-            for event in self._told(
+            for event in self._comparing.told(
                 group,
                 windows.get(group.gid, ()),
                 there.get(group.gid, ()),
@@ -145,7 +106,7 @@ class Cutting:
                 moved.get(group.gid, []),
             )
         ]
-        return Found(*self._tables(fired, gone, states, left), spans, rows, late, self._events(told))
+        return self._tables.found(fired, gone, told, states=states, left=left, rows=rows, late=late)
 
     def again(self, part: Part) -> Found:
         """Cut all groups again where windows overlap a part of event time; its rows go and come anew.
@@ -156,7 +117,6 @@ class Cutting:
         that is open belongs to the ticks and keeps its beginning: what it would reach back to stays.
         """
         assert self.stream.cut is not None and self.given.state.rows is not None  # noqa: PT018 - by recalculate
-        self._schema = self.given.state.rows.schema
         start = EVER[0] if part.overlap_us is None else part.overlap_us
         end = EVER[1] if part.to_us is None else part.to_us
         counts = self.stream.cut.counts
@@ -176,24 +136,22 @@ class Cutting:
         fired, gone, told = [], [], []
         for group in touched:
             resume = known[group.gid]["resume"]
-            found, back = _parted(windows.get(group.gid, []), None if counts else resume)
-            old = [window for window in there.get(group.gid, []) if not _overlaps(window, back)]
-            now = self._firing(group, found, old)
-            within = (start, end) if counts else _widened((start, end), now.symmetric_difference(old))
-            fired += [(group, window) for window in sorted(now) if _overlap(window, within)]
-            old = [window for window in old if _overlap(window, within)]
+            found, back = parted(windows.get(group.gid, []), None if counts else resume)
+            old = [window for window in there.get(group.gid, []) if not overlaps(window, back)]
+            now = self._comparing.firing(group, found, old)
+            within = (start, end) if counts else widened((start, end), now.symmetric_difference(old))
+            fired += [(group, window) for window in sorted(now) if overlap(window, within)]
+            old = [window for window in old if overlap(window, within)]
             gone += [(group.gid, low) for low, _ in old]
-            found = [row for row in found if _overlap((row["low"], row["high"]), within)]
-            told += self._told(group, found, old, frozenset(known[group.gid]["opened"]), None)
-        spans = merge_spans(sorted({window for _, window in fired}))
-        return Found(*self._tables(fired, gone, []), spans, 0, 0, self._events(told))
+            found = [row for row in found if overlap((row["low"], row["high"]), within)]
+            told += self._comparing.told(group, found, old, frozenset(known[group.gid]["opened"]), None)
+        return self._tables.found(fired, gone, told)
 
     def opened(self, windows: Collection[tuple[int, int]]) -> Found:
         """Cut the windows (group, start) that are still open, as far as they have come."""
         import pyarrow as pa
 
         assert self.stream.cut is not None and self.given.state.rows is not None  # noqa: PT018 - by the tick
-        self._schema = self.given.state.rows.schema
         starts: dict[int, int] = {}
         for gid, low in windows:
             starts[gid] = min(low, starts.get(gid, low))
@@ -202,7 +160,7 @@ class Cutting:
             for row in _rows(self.given.state.of(pa.array(starts, pa.int64())))
         ]
         if not touched:
-            return Found(*self._tables([], [], []), [], 0, 0, self._events([]))
+            return self._tables.found([], [])
         self._read(touched)
         # What is there counts, also what the mark has not reached.
         self._register(touched, self._mark, lambda group: group.newest)
@@ -211,19 +169,18 @@ class Cutting:
             (group, window)
             for group in touched
             for window in sorted(
-                _one_of_each_start(
+                one_of_each_start(
                     (row["low"], row["high"])
                     for row in found.get(group.gid, ())
-                    if (group.gid, row["low"]) in windows and not row["closed"] and self._shows(row)
+                    if (group.gid, row["low"]) in windows and not row["closed"] and self._comparing.shows(row)
                 )
             )
         ]
-        spans = merge_spans(sorted({window for _, window in fired}))
-        return Found(*self._tables(fired, [], [], opens=False), spans, 0, 0, self._events([]))
+        return self._tables.found(fired, [], opens=False)
 
-    def _known(self, row: dict[str, Any], from_us: int, *, late: bool) -> _Touched:
+    def _known(self, row: dict[str, Any], from_us: int, *, late: bool) -> CutGroup:
         names = tuple(row[name] for name in self.stream.group_columns)
-        return _Touched(
+        return CutGroup(
             row["gid"],
             names,
             row["first"],
@@ -237,31 +194,6 @@ class Cutting:
         )
 
     # --- what changed ---
-
-    def summed(self) -> pa.Table:
-        """Return the changes by group; rows that have expired change nothing, and are listed apart."""
-        expiry = self.stream.expiry
-        expired = f"c.expires AND coalesce(c.ts < s.newest - {expiry}L, false)" if expiry else "false"
-        names = "".join(f", any_value({name}) AS {name}" for name in self.stream.group_columns)
-        safe, late = ("s.safe", "count_if(kept AND ts <= safe)") if len(self.given.state) else ("NULL", "0L")
-        listed = f", collect_set(at) FILTER (WHERE came) AS {EXPIRED}" if self.stream.keeps_expired else ""
-        joining, behind = "CAST(NULL AS BIGINT)", ""
-        if self.stream.keeps_closed and len(self.given.state):
-            # Rows of overlapping windows may be in one that has closed and in one that is open.
-            behind = f", IF(s.{CLOSED} IS NULL, NULL, least(s.{CLOSED}, s.resume)) AS behind"
-            joining = "min(ts) FILTER (WHERE kept AND ts <= safe AND coalesce(ts >= behind, true))"
-        judged = (
-            f"SELECT c.* EXCEPT (ts, kept), {safe} AS safe{behind}, IF({expired}, NULL, c.ts) AS ts, "
-            f"c.kept AND NOT ({expired}) AS kept, c.ts AS at, c.kept AND ({expired}) AS came "
-            f"FROM {self.changes} c LEFT JOIN {self.known} s ON s.gid = c.gid"
-        )
-        return self.given.spark.sql(
-            f"SELECT gid{names}, count_if(kept) AS n, {late} AS late, min(ts) FILTER (WHERE touches) AS low, "
-            f"min(ts) FILTER (WHERE kept) AS low_kept, max(ts) FILTER (WHERE kept) AS high, "
-            f"max(ts) FILTER (WHERE NOT kept AND touches) AS high_gone, max(ts) AS top, "
-            f"max(ts) FILTER (WHERE NOT kept) AS top_gone, {joining} AS joining{listed} "
-            f"FROM ({judged}) GROUP BY gid"
-        ).toArrow()
 
     def _with_expired(
         self, summed: list[dict[str, Any]], known: dict[int, dict[str, Any]]
@@ -305,7 +237,7 @@ class Cutting:
             old = known[group.gid]
             resume = old["resume"]
             is_cut = resume is not None and resume <= old["safe"]
-            start = _start_of_open(windows.get(group.gid, []), resume if is_cut else None)
+            start = start_of_open(windows.get(group.gid, []), resume if is_cut else None)
             ends = [row["high"] for row in windows.get(group.gid, []) if start is None or row["low"] < start]
             found[group.gid] = (
                 start,
@@ -318,7 +250,7 @@ class Cutting:
         row: dict[str, Any],
         old: dict[str, Any] | None,
         joined: dict[int, tuple[int | None, int | None]],
-    ) -> _Touched | None:
+    ) -> CutGroup | None:
         """Return from where on a group is cut; None where its changes count for nothing."""
         names = tuple(row[name] for name in self.stream.group_columns)
         if old is None:
@@ -326,7 +258,7 @@ class Cutting:
                 return None
             first, newest = row["low_kept"], row["high"]
             none: frozenset[int] = frozenset()
-            return _Touched(
+            return CutGroup(
                 row["gid"], names, first, newest, 0, (), none, first, late=False, lost_newest=False
             )
         assert self.stream.cut is not None  # by the tick
@@ -344,7 +276,7 @@ class Cutting:
             return None
         highest = newest if row["high"] is None else max(newest, row["high"])
         begins = goes_on if start is None else min(start, goes_on)
-        return _Touched(
+        return CutGroup(
             row["gid"],
             names,
             old["first"] if row["low_kept"] is None else min(old["first"], row["low_kept"]),
@@ -363,7 +295,7 @@ class Cutting:
 
     # --- what the output has ---
 
-    def _there(self, late: list[_Touched]) -> dict[int, list[Window]]:
+    def _there(self, late: list[CutGroup]) -> dict[int, list[Window]]:
         """Return the windows that the output has of late groups, in order, from before the change on."""
         if not late or not self.given.target.shape.provenance:
             return {}
@@ -372,14 +304,14 @@ class Cutting:
             return near
         return self._written(late, None)
 
-    def _shown(self, changed: list[_Touched]) -> dict[int, list[Window]]:
+    def _shown(self, changed: list[CutGroup]) -> dict[int, list[Window]]:
         """Return the open windows of groups that the output has, where they are not all in it (MAX_DELAY)."""
         is_delayed = self.stream.definition.options.max_delay is not None
         if not changed or not is_delayed or not self.given.target.shape.provenance:
             return {}
         return self._written(changed, min(group.from_us for group in changed))
 
-    def _written(self, late: list[_Touched], lower: int | None) -> dict[int, list[Window]]:
+    def _written(self, late: list[CutGroup], lower: int | None) -> dict[int, list[Window]]:
         table = self.given.tables.open(self.given.target.info.path)
         places = self.given.target.shape.places
         found = read_windows(table, places, lower)
@@ -390,14 +322,14 @@ class Cutting:
                 windows[gid].add((start, end))
         return {gid: sorted(listed) for gid, listed in windows.items()}
 
-    def _back(self, group: _Touched, there: dict[int, list[Window]]) -> _Touched:
+    def _back(self, group: CutGroup, there: dict[int, list[Window]]) -> CutGroup:
         """Begin at the last window that ends before the change: nothing moves its start."""
         before = [low for low, high in there.get(group.gid, ()) if high <= group.from_us]
         return replace(group, from_us=before[-1] if before else EVER[0], counted=0, starts=())
 
     # --- cutting ---
 
-    def _registered(self, touched: list[_Touched]) -> list[_Touched]:
+    def _registered(self, touched: list[CutGroup]) -> list[CutGroup]:
         """Register the rows, and from where to where each group is cut."""
         self._read(touched)
         if any(group.lost_newest for group in touched):
@@ -415,7 +347,7 @@ class Cutting:
         self._register(touched, self._mark, self._upto)
         return touched
 
-    def _read(self, touched: list[_Touched]) -> None:
+    def _read(self, touched: list[CutGroup]) -> None:
         spans = [
             (
                 group.from_us,
@@ -425,7 +357,7 @@ class Cutting:
         ]
         self.given.relations.rows_at(self.given.plan.upto, merge_spans(spans))
 
-    def _with_newest(self, touched: list[_Touched]) -> list[_Touched]:
+    def _with_newest(self, touched: list[CutGroup]) -> list[CutGroup]:
         """Return the groups that lost their newest row with the one that is the newest now."""
         self._register(touched, lambda _group: EVER[1], lambda _group: EVER[1])
         rows = self._queries.cut_rows_sql(CUTS)
@@ -439,16 +371,16 @@ class Cutting:
             replace(group, newest=newest.get(group.gid)) if group.lost_newest else group for group in touched
         ]
 
-    def _mark(self, group: _Touched) -> int:
-        return EVER[0] if group.newest is None else group.newest - self.stream.watermark_delay
+    def _mark(self, group: CutGroup) -> int:
+        return group.mark(self.stream.watermark_delay)
 
-    def _upto(self, group: _Touched) -> int:
+    def _upto(self, group: CutGroup) -> int:
         """Return the instant up to which rows of a group are cut (µs): its mark, or its newest row."""
         if group.newest is None or not self.stream.definition.options.opens_ahead:
             return self._mark(group)
         return group.newest
 
-    def _register(self, touched: list[_Touched], mark: _Instant, upto: _Instant) -> None:
+    def _register(self, touched: list[CutGroup], mark: _Instant, upto: _Instant) -> None:
         import pyarrow as pa
 
         integer = pa.int64()
@@ -465,7 +397,7 @@ class Cutting:
         )
         view_of_rows(self.given.spark, cuts, CUTS)
 
-    def _windows(self, touched: list[_Touched]) -> dict[int, list[dict[str, Any]]]:
+    def _windows(self, touched: list[CutGroup]) -> dict[int, list[dict[str, Any]]]:
         assert self.stream.cut is not None
         seeded = self.stream.counts_on and any(group.counted for group in touched)
         seeds = f"SELECT gid, counted, starts FROM {CUTS} WHERE counted > 0" if seeded else NO_SEEDS
@@ -477,263 +409,19 @@ class Cutting:
 
     # --- what fires ---
 
-    def _compared(
-        self,
-        touched: list[_Touched],
-        windows: dict[int, list[dict[str, Any]]],
-        there: dict[int, list[Window]],
-        moved: dict[int, list[int]],
-    ) -> tuple[list[tuple[_Touched, Window]], list[tuple[int, int]]]:
-        """Return the windows that fire, and (group, low) of those whose rows go."""
-        fired: list[tuple[_Touched, Window]] = []
-        gone: list[tuple[int, int]] = []
-        for group in touched:
-            found = windows.get(group.gid, [])
-            before = {window for window in there.get(group.gid, ()) if window[0] >= group.from_us}
-            now = self._firing(group, found, before)
-            if group.late:
-                same = {window for window in now & before if not _holds(moved[group.gid], window)}
-                stay = self._opened_still(group, found) - {low for low, _ in now}
-                gone += [(group.gid, low) for low, _ in before - same if low not in stay]
-                now -= same
-            elif self.stream.fires_open:
-                gone += [(group.gid, low) for low in sorted(self._left(group, found, now, before))]
-            fired += [(group, window) for window in sorted(now)]
-        return fired, gone
-
-    def _left(
-        self, group: _Touched, found: list[dict[str, Any]], now: set[Window], shown: set[Window]
-    ) -> set[int]:
-        """Return the starts of windows that had been open whose rows in the output go, or come anew."""
-        lows = {low for low, _ in now}
-        if self.stream.definition.options.at_once:
-            return set(group.opened) - (lows if self.given.target.unique else set())
-        return {low for low, _ in shown} | (group.opened - {row["low"] for row in found})
-
-    def _opened_still(self, group: _Touched, found: list[dict[str, Any]]) -> set[int]:
-        """Return the starts of windows whose opening was computed and that are there: it is not again."""
-        if not self.stream.definition.options.at_open:
-            return set()
-        return {row["low"] for row in found if row["counts"] and row["low"] in group.opened}
-
-    def _firing(
-        self, group: _Touched, found: Iterable[dict[str, Any]], shown: Collection[Window]
-    ) -> set[Window]:
-        """Return the windows that fire: those that close, those that are open, or those that open.
-
-        ``shown`` are windows that the output has rows of: what is open of them fires again (MAX_DELAY).
-        """
-        options = self.stream.definition.options
-        known = shown if options.max_delay is not None else ()
-        firing = (
-            (row["low"], row["high"])
-            for row in found
-            if (
-                row["counts"]
-                and options.at_close
-                and (row["closed"] or (options.at_once and self._shows(row)))
-            )
-            or (row["counts"] and options.at_open and row["low"] not in group.opened)
-            or (not row["closed"] and self._shows(row) and _overlaps((row["low"], row["high"]), known))
-        )
-        return _one_of_each_start(firing)
-
-    def _shows(self, row: dict[str, Any]) -> bool:
-        """Return whether a window that is open may be computed: in the classic syntax not without its end."""
-        return bool(row["shows"] or not self.stream.definition.options.opens_ahead)
-
     # --- what is told of ---
 
-    def _told(
-        self,
-        group: _Touched,
-        found: Iterable[dict[str, Any]],
-        there: Iterable[Window],
-        opened: frozenset[int],
-        moved: list[int] | None,
-    ) -> list[_Event]:
-        """Return what happened to a group's windows, against what was told of: the open ones and those there.
-
-        Windows go by their start: one that ends elsewhere now has not gone. One that is as it was and
-        holds no changed row (``moved``; None: any may have changed) is not told of again.
-        """
-        if self.stream.definition.notification is None:
-            return []
-        counting = [row for row in found if row["counts"]]
-        before = {low: high for low, high in there if low >= group.from_us and low not in opened}
-        closed = {row["low"] for row in counting if row["closed"]}
-        known = opened | {low for low in before if low in closed}
-        left = opened - {row["low"] for row in counting} if moved is not None else frozenset()
-        ends = [(low, high) for low, high in before.items() if low not in closed]
-        ends += [(low, low + 1) for low in left if low >= group.from_us]
-        told = [_Event(group, low, high, WINDOW_INVALIDATION, again=True) for low, high in sorted(ends)]
-        opens_with, closes_with = DETAILS
-        for row in counting:
-            low, high = window = row["low"], row["high"]
-            if low not in known:
-                told.append(_Event(group, *window, WINDOW_OPEN, extra=row[opens_with]))
-            same = moved is not None and before.get(low) == high and not _holds(moved, window)
-            if row["closed"] and not same:
-                told.append(_Event(group, *window, WINDOW_CLOSE, low in before, row[closes_with]))
-        return told
-
-    def _events(self, told: list[_Event]) -> pa.Table:
-        import pyarrow as pa
-
-        integer = pa.int64()
-        columns: dict[str, Any] = {"gid": pa.array([event.group.gid for event in told], integer)}
-        columns |= self._names([event.group for event in told])
-        columns |= {
-            "low": pa.array([event.low for event in told], integer),
-            "high": pa.array([event.high for event in told], integer),
-            "kind": pa.array([event.kind for event in told], pa.string()),
-            "again": pa.array([event.again for event in told], pa.bool_()),
-            "extra": pa.array([event.extra for event in told], pa.string()),
-        }
-        return pa.table(columns)
-
-    def _moved(self, gids: Iterable[int]) -> dict[int, list[int]]:
+    def _moved(self, changes: View, gids: Iterable[int]) -> dict[int, list[int]]:
         """Return the instants of the changed rows of some groups, in order."""
         moved: dict[int, list[int]] = {gid: [] for gid in gids}
         if moved:
             for row in _rows(
-                self.given.spark.sql(f"SELECT DISTINCT gid, ts FROM {self.changes} ORDER BY ts").toArrow()
+                self.given.spark.sql(f"SELECT DISTINCT gid, ts FROM {changes} ORDER BY ts").toArrow()
             ):
                 if row["gid"] in moved:
                     moved[row["gid"]].append(row["ts"])
         return moved
 
-    def _tables(
-        self,
-        fired: list[tuple[_Touched, Window]],
-        gone: list[tuple[int, int]],
-        states: list[tuple[_Touched, list[dict[str, Any]]]],
-        left: Sequence[dict[str, Any]] = (),
-        *,
-        opens: bool = True,
-    ) -> tuple[pa.Table, pa.Table, pa.Table]:
-        """Return what fires, what goes, and the next state; ``left`` are rows of it that are known."""
-        import pyarrow as pa
-
-        integer, options = pa.int64(), self.stream.definition.options
-        still_open = {
-            (group.gid, row["low"]) for group, found in states for row in found if not row["closed"]
-        }
-        opening = [
-            opens and options.at_open and (not options.at_close or (group.gid, low) in still_open)
-            for group, (low, _) in fired
-        ]
-        columns: dict[str, Any] = {"gid": pa.array([group.gid for group, _ in fired], integer)}
-        columns |= self._names([group for group, _ in fired])
-        lows = pa.array([low for _, (low, _) in fired], integer)
-        columns |= {"k": lows, "c": pa.array([self.given.plan.upto] * len(fired), integer), "low": lows}
-        columns["high"] = pa.array([high for _, (_, high) in fired], integer)
-        columns["opening"] = pa.array(opening, pa.bool_())
-        went = {
-            "gid": pa.array([gid for gid, _ in gone], integer),
-            "low": pa.array([low for _, low in gone], integer),
-        }
-        next_states = self._states(states)
-        if left:
-            known = pa.Table.from_pylist(list(left), schema=next_states.schema)
-            next_states = pa.concat_tables([next_states, known])
-        return pa.table(columns), pa.table(went), next_states
-
-    def _names(self, groups: list[_Touched]) -> dict[str, Any]:
-        """Return the group columns with the types that Spark gives them."""
-        import pyarrow as pa
-
-        return {
-            name: pa.array([group.names[at] for group in groups], self._schema.field(name).type)
-            for at, name in enumerate(self.stream.group_columns)
-        }
-
-    def _states(self, states: list[tuple[_Touched, list[dict[str, Any]]]]) -> pa.Table:
-        """Return the groups' next state; newest is NULL for a group without rows."""
-        import pyarrow as pa
-
-        integer = pa.int64()
-        groups = [group for group, _ in states]
-        opened = [sorted(row["low"] for row in found if not row["closed"]) for _, found in states]
-        behind = [
-            max((row["behind"] or 0 for row in found if not row["closed"]), default=0) for _, found in states
-        ]
-        counts = self.stream.cut is not None and self.stream.cut.counts
-        columns: dict[str, Any] = {"gid": pa.array([group.gid for group in groups], integer)}
-        columns |= self._names(groups)
-        columns |= {
-            "first": pa.array([group.first for group in groups], integer),
-            "newest": pa.array([group.newest for group in groups], integer),
-            "safe": pa.array([self._mark(group) for group in groups], integer),
-            "resume": pa.array([lows[0] if lows else None for lows in opened], integer),
-            "counted": pa.array(behind, integer),
-            "starts": pa.array([lows if counts else [] for lows in opened], pa.list_(integer)),
-            "opened": pa.array(
-                [sorted(r["low"] for r in found if not r["closed"] and r["counts"]) for _, found in states],
-                pa.list_(integer),
-            ),
-        }
-        if self.stream.keeps_closed:
-            ends = [
-                [*(row["high"] for row in found if row["closed"]), *([group.closed] if group.closed else [])]
-                for group, found in states
-            ]
-            columns[CLOSED] = pa.array([max(known, default=None) for known in ends], integer)
-        if self.stream.keeps_expired:
-            still = [
-                [at for at in group.expired if lows and at > lows[0]]
-                for group, lows in zip(groups, opened, strict=True)
-            ]
-            columns[EXPIRED] = pa.array(still, pa.list_(integer))
-        return pa.table(columns)
-
 
 def _rows(table: pa.Table | None) -> list[dict[str, Any]]:
     return [] if table is None else list(table.to_pylist())
-
-
-def _one_of_each_start(windows: Iterable[Window]) -> set[Window]:
-    """Return of windows that begin with rows of one time the last: it is the one that stands."""
-    return set(dict(sorted(windows)).items())
-
-
-def _overlaps(window: Window, others: Collection[Window]) -> bool:
-    return any(_overlap(window, other) for other in others)
-
-
-def _overlap(one: Window, other: Window) -> bool:
-    return one[0] < other[1] and one[1] > other[0]
-
-
-def _parted(found: list[dict[str, Any]], resume: int | None) -> tuple[list[dict[str, Any]], list[Window]]:
-    """Return the windows, and apart from them the open ones that reach back behind where a tick goes on."""
-    if resume is None:
-        return found, []
-    back = [row for row in found if not row["closed"] and row["low"] < resume]
-    return [row for row in found if row not in back], [(row["low"], row["high"]) for row in back]
-
-
-def _widened(part: Window, moved: Collection[Window]) -> Window:
-    """Return a part of event time with the whole of the windows that go or come, where it is cut otherwise.
-
-    What goes is then replaced in full, and nothing that stays holds rows of what comes.
-    """
-    while True:
-        near = [window for window in moved if _overlap(window, part)]
-        wider = min([part[0], *(low for low, _ in near)]), max([part[1], *(high for _, high in near)])
-        if wider == part:
-            return part
-        part = wider
-
-
-def _holds(instants: list[int], window: Window) -> bool:
-    """Return whether one of the instants, which are in order, lies in the window."""
-    at = bisect_left(instants, window[0])
-    return at < len(instants) and instants[at] < window[1]
-
-
-def _start_of_open(found: list[dict[str, Any]], resume: int | None) -> int | None:
-    """Return the start of the window that holds where the open one began, or of the first open one."""
-    if resume is None:
-        return min((row["low"] for row in found if not row["closed"]), default=None)
-    return max((row["low"] for row in found if row["low"] <= resume), default=None)

@@ -15,6 +15,7 @@ from lakestream.engine.windows.rows.cutting import CUTS, Cutting
 from lakestream.engine.windows.rows.passing import passes
 from lakestream.engine.windows.rows.queries import RowQueries
 from lakestream.engine.windows.rows.steps import CutAgain, CutDelayed, CutWindows
+from lakestream.engine.windows.rows.summing import summed
 from lakestream.engine.windows.said import rule
 from lakestream.engine.windows.taken import Taken
 from lakestream.storage.registry import TickPlan
@@ -88,8 +89,8 @@ class RowWindows(Family):
         changes = view_of_sql(snapshot.spark, changes_sql(self.stream, CHANGED), CHANGES)
         state = view_of_sql(snapshot.spark, empty_state_sql(self.stream, CHANGES), STATE)
         given = TickInput(relations, snapshot.target, GroupState(), snapshot.max_windows)
-        cutting = Cutting(given, str(changes), str(state))
-        found = cutting.run(cutting.summed()).groups
+        sums = summed(given, changes, state)
+        found = Cutting(given, sums.schema).run(sums, changes).groups
         return GroupState(found if found.num_rows else None), []
 
     def follows_from_source(self, late: int, only_added: Callable[[], bool]) -> bool:

@@ -12,6 +12,7 @@ from lakestream.engine.windows.family import Advance, Fired, Step
 from lakestream.engine.windows.rows.cutting import Cutting
 from lakestream.engine.windows.rows.passing import Passing, known_sums
 from lakestream.engine.windows.rows.queries import RowQueries
+from lakestream.engine.windows.rows.summing import summed
 from lakestream.engine.windows.said import extent
 from lakestream.engine.windows.totals import total
 from lakestream.engine.windows.waiting import check_windows
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from lakestream.engine.streams.stream import Part
     from lakestream.engine.windows.delays import OpenWindow
     from lakestream.engine.windows.family import TickInput
-    from lakestream.engine.windows.rows.cutting import Found
+    from lakestream.engine.windows.rows.tables import Found
 
 
 @dataclass(frozen=True)
@@ -49,12 +50,11 @@ class CutWindows(Step):
             if advance is not None:
                 return advance
         changes = view_of_sql(given.spark, changes_sql(given.stream, CHANGED), CHANGES)
-        cutting = Cutting(given, str(changes), str(given.state_view(changes)))
-        sums = cutting.summed()
+        sums = summed(given, changes, given.state_view(changes))
         advance = _passed(given, sums) if self.passes else None
         if advance is not None:
             return advance
-        found = cutting.run(sums)
+        found = Cutting(given, sums.schema).run(sums, changes)
         check_windows(found.fired.num_rows, given.max_windows)
         return _advance(given, found)
 
@@ -104,9 +104,10 @@ class CutDelayed(Step):
 
     def advance(self, given: TickInput) -> Advance:
         """Let the windows fire; nothing is told of them."""
-        if given.landed or not len(given.state):
+        if given.landed or given.state.rows is None:
             return Advance(given.state)
-        return replace(_advance(given, Cutting(given).opened({*self.windows})), events=None)
+        found = Cutting(given, given.state.rows.schema).opened({*self.windows})
+        return replace(_advance(given, found), events=None)
 
 
 @dataclass(frozen=True)
@@ -122,6 +123,6 @@ class CutAgain(Step):
 
     def advance(self, given: TickInput) -> Advance:
         """Let all windows of the part fire that have fired."""
-        if not len(given.state):
+        if given.state.rows is None or not len(given.state):
             return Advance(given.state)
-        return _advance(given, Cutting(given).again(self.part))
+        return _advance(given, Cutting(given, given.state.rows.schema).again(self.part))

@@ -1,0 +1,128 @@
+"""Windows of a new cut held against those that fired before: which ones fire, which ones go, what is told.
+
+All of it is over values: nothing is read.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from lakestream.engine.windows.rows.extents import holds, one_of_each_start, overlaps
+from lakestream.engine.windows.rows.groups import Happening
+from lakestream.language.model import WINDOW_CLOSE, WINDOW_OPEN
+from lakestream.notify.events import WINDOW_INVALIDATION
+from lakestream.triggers.cut import DETAILS
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
+
+    from lakestream.engine.streams.stream import Stream
+    from lakestream.engine.windows.rows.extents import Window
+    from lakestream.engine.windows.rows.groups import CutGroup
+
+
+@dataclass(frozen=True)
+class Comparing:
+    """The comparison for one stream; ``unique``: its output holds a key once."""
+
+    stream: Stream
+    unique: bool
+
+    def compared(
+        self,
+        touched: list[CutGroup],
+        windows: dict[int, list[dict[str, Any]]],
+        there: dict[int, list[Window]],
+        moved: dict[int, list[int]],
+    ) -> tuple[list[tuple[CutGroup, Window]], list[tuple[int, int]]]:
+        """Return the windows that fire, and (group, low) of those whose rows go."""
+        fired: list[tuple[CutGroup, Window]] = []
+        gone: list[tuple[int, int]] = []
+        for group in touched:
+            found = windows.get(group.gid, [])
+            before = {window for window in there.get(group.gid, ()) if window[0] >= group.from_us}
+            now = self.firing(group, found, before)
+            if group.late:
+                same = {window for window in now & before if not holds(moved[group.gid], window)}
+                stay = self._opened_still(group, found) - {low for low, _ in now}
+                gone += [(group.gid, low) for low, _ in before - same if low not in stay]
+                now -= same
+            elif self.stream.fires_open:
+                gone += [(group.gid, low) for low in sorted(self._left(group, found, now, before))]
+            fired += [(group, window) for window in sorted(now)]
+        return fired, gone
+
+    def _left(
+        self, group: CutGroup, found: list[dict[str, Any]], now: set[Window], shown: set[Window]
+    ) -> set[int]:
+        """Return the starts of windows that had been open whose rows in the output go, or come anew."""
+        lows = {low for low, _ in now}
+        if self.stream.definition.options.at_once:
+            return set(group.opened) - (lows if self.unique else set())
+        return {low for low, _ in shown} | (group.opened - {row["low"] for row in found})
+
+    def _opened_still(self, group: CutGroup, found: list[dict[str, Any]]) -> set[int]:
+        """Return the starts of windows whose opening was computed and that are there: it is not again."""
+        if not self.stream.definition.options.at_open:
+            return set()
+        return {row["low"] for row in found if row["counts"] and row["low"] in group.opened}
+
+    def firing(
+        self, group: CutGroup, found: Iterable[dict[str, Any]], shown: Collection[Window]
+    ) -> set[Window]:
+        """Return the windows that fire: those that close, those that are open, or those that open.
+
+        ``shown`` are windows that the output has rows of: what is open of them fires again (MAX_DELAY).
+        """
+        options = self.stream.definition.options
+        known = shown if options.max_delay is not None else ()
+        firing = (
+            (row["low"], row["high"])
+            for row in found
+            if (
+                row["counts"]
+                and options.at_close
+                and (row["closed"] or (options.at_once and self.shows(row)))
+            )
+            or (row["counts"] and options.at_open and row["low"] not in group.opened)
+            or (not row["closed"] and self.shows(row) and overlaps((row["low"], row["high"]), known))
+        )
+        return one_of_each_start(firing)
+
+    def shows(self, row: dict[str, Any]) -> bool:
+        """Return whether a window that is open may be computed: in the classic syntax not without its end."""
+        return bool(row["shows"] or not self.stream.definition.options.opens_ahead)
+
+    def told(
+        self,
+        group: CutGroup,
+        found: Iterable[dict[str, Any]],
+        there: Iterable[Window],
+        opened: frozenset[int],
+        moved: list[int] | None,
+    ) -> list[Happening]:
+        """Return what happened to a group's windows, against what was told of: the open ones and those there.
+
+        Windows go by their start: one that ends elsewhere now has not gone. One that is as it was and
+        holds no changed row (``moved``; None: any may have changed) is not told of again.
+        """
+        if self.stream.definition.notification is None:
+            return []
+        counting = [row for row in found if row["counts"]]
+        before = {low: high for low, high in there if low >= group.from_us and low not in opened}
+        closed = {row["low"] for row in counting if row["closed"]}
+        known = opened | {low for low in before if low in closed}
+        left = opened - {row["low"] for row in counting} if moved is not None else frozenset()
+        ends = [(low, high) for low, high in before.items() if low not in closed]
+        ends += [(low, low + 1) for low in left if low >= group.from_us]
+        told = [Happening(group, low, high, WINDOW_INVALIDATION, again=True) for low, high in sorted(ends)]
+        opens_with, closes_with = DETAILS
+        for row in counting:
+            low, high = window = row["low"], row["high"]
+            if low not in known:
+                told.append(Happening(group, *window, WINDOW_OPEN, extra=row[opens_with]))
+            same = moved is not None and before.get(low) == high and not holds(moved, window)
+            if row["closed"] and not same:
+                told.append(Happening(group, *window, WINDOW_CLOSE, low in before, row[closes_with]))
+        return told

@@ -1,0 +1,49 @@
+"""A group whose rows are cut into windows, and what happened to one of these."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from lakestream.engine.reading.relations import EVER
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+@dataclass(frozen=True)
+class CutGroup:
+    """A group with changes: what it was, what changed, and from where on it is cut."""
+
+    gid: int
+    names: tuple[Any, ...]
+    first: int
+    newest: int | None
+    counted: int
+    starts: Sequence[int]
+    opened: frozenset[int]
+    from_us: int
+    late: bool
+    lost_newest: bool
+    expired: Sequence[int] = ()
+    """Instants of rows in the open window that had expired when they came: they do not cut it."""
+    closed: int | None = None
+    """Where the last window that has closed ends (µs), where the stream keeps that."""
+    changed: bool = False
+    """Whether rows of the open windows were rewritten or went, or earlier ones joined them."""
+
+    def mark(self, delay_us: int) -> int:
+        """Return its watermark (µs), for a watermark delay."""
+        return EVER[0] if self.newest is None else self.newest - delay_us
+
+
+@dataclass(frozen=True)
+class Happening:
+    """A window that opened, closed or went; ``again``: it may have been told of before."""
+
+    group: CutGroup
+    low: int
+    high: int
+    kind: str
+    again: bool = False
+    extra: str | None = None
