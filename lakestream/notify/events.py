@@ -26,6 +26,7 @@ from lakestream.language.model import (
     StateTrigger,
 )
 from lakestream.language.quoting import quoted, quoted_text
+from lakestream.triggers.kinds import is_cut_by_rows, is_of_instants
 
 if TYPE_CHECKING:
     from lakestream.language.model import Trigger
@@ -96,7 +97,7 @@ class EventRules:
     @property
     def by_rows(self) -> bool:
         """Whether windows end with a row: their end is the last instant in them."""
-        return isinstance(self.trigger, SessionTrigger | StateTrigger | EventTrigger | CountTrigger)
+        return is_cut_by_rows(self.trigger)
 
     def sql(self, events: str, results: str, were: str | None, *, recalculates: bool) -> str:
         """Return SQL of the events that are sent, as ``outbox_rows`` takes them.
@@ -106,7 +107,7 @@ class EventRules:
         """
         found = "SELECT * FROM told"
         was = f"was AS ({self._rows(were, all_rows=True)}), " if were else ""
-        if were and recalculates and not isinstance(self.trigger, SlidingTrigger):
+        if were and recalculates and not is_of_instants(self.trigger):
             found += (
                 f" UNION ALL SELECT w.gid, w.low, w.high, '{WINDOW_INVALIDATION}', true, "
                 f"CAST(NULL AS STRING), w.table_name FROM was w "

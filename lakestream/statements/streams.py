@@ -14,6 +14,7 @@ from lakestream.errors import (
     did_you_mean,
 )
 from lakestream.language import model
+from lakestream.triggers.kinds import is_periodic
 
 if TYPE_CHECKING:
     from lakestream.statements.workspace import Workspace
@@ -156,9 +157,9 @@ class StreamStatements:
         if definition.options.drops_late and bounds is not None:
             _, target, _ = self.at.engine.next_plan(record)
             require_provenance("RECALCULATE STREAM", target.info, target.shape)
-        by_clock = definition.options.by_clock or isinstance(definition.trigger, model.PeriodTrigger)
+        by_clock = definition.options.by_clock or is_periodic(definition.trigger)
         if by_clock and (bounds is not None or definition.options.by_clock):
-            kind = "PERIOD" if isinstance(definition.trigger, model.PeriodTrigger) else "FORCE_WINDOW_CLOSE"
+            kind = "PERIOD" if is_periodic(definition.trigger) else "FORCE_WINDOW_CLOSE"
             raise NotSupportedError(
                 f"RECALCULATE of a stream with {kind}: what it has written belongs to its time"
             )

@@ -9,18 +9,11 @@ from sqlglot import exp
 from lakestream.compute.calculation import Relation
 from lakestream.engine.base.versions import at_version
 from lakestream.language.expressions.parsing import parse_expression, parse_query
-from lakestream.language.model import (
-    CountTrigger,
-    EventTrigger,
-    Fragment,
-    SlideTrigger,
-    SpanTrigger,
-    StateTrigger,
-)
+from lakestream.triggers.kinds import fragments_of
 
 if TYPE_CHECKING:
     from lakestream.language.expressions.versions import AsOf
-    from lakestream.language.model import StreamDefinition, Trigger
+    from lakestream.language.model import StreamDefinition
     from lakestream.storage.catalog import Catalog, TableInfo
 
 TBNAME = "tbname"
@@ -44,7 +37,7 @@ def names_used(definition: StreamDefinition) -> frozenset[str] | None:
     fragments = [key.expression for key in definition.partition_by]
     fragments += [definition.options.pre_filter] if definition.options.pre_filter else []
     fragments += [definition.options.time_column] if definition.options.time_column else []
-    fragments += trigger_fragments(definition.trigger)
+    fragments += fragments_of(definition.trigger)
     query = parse_query(definition.calculation)
     trees = [query, *map(parse_expression, fragments)]
     if any(_names_all(tree) for tree in trees):
@@ -57,21 +50,6 @@ def names_used(definition: StreamDefinition) -> frozenset[str] | None:
 def _is_alias(name: exp.Identifier) -> bool:
     """Return whether a result is given the name, which says nothing of a column of that name."""
     return isinstance(name.parent, exp.Alias) and name.arg_key == "alias"
-
-
-def trigger_fragments(trigger: Trigger) -> list[Fragment]:
-    """Return what a trigger looks at in a row, as written."""
-    if isinstance(trigger, StateTrigger):
-        return [trigger.state]
-    if isinstance(trigger, EventTrigger):
-        return [trigger.start, trigger.end]
-    if isinstance(trigger, CountTrigger):
-        return list(trigger.columns)
-    if isinstance(trigger, SlideTrigger):
-        return [trigger.when] if trigger.when else []
-    if isinstance(trigger, SpanTrigger):
-        return [trigger.begin, *([trigger.end] if trigger.end else [])]
-    return []
 
 
 def _names_all(tree: exp.Expr) -> bool:

@@ -10,9 +10,9 @@ from lakestream.compute.evaluate import Way
 from lakestream.engine.base.instants import newest_time, parse_instant
 from lakestream.engine.base.names import TBNAME, has_subtables
 from lakestream.engine.base.refused import refused
+from lakestream.engine.creation.compile import compile_stream
 from lakestream.engine.creation.others import OUTPUT_VERSION
 from lakestream.engine.planning.analysis import analyse, analysis_error, other_results
-from lakestream.engine.streams.compile import compile_stream
 from lakestream.engine.streams.target import (
     UNIQUE_TIMES,
     Target,
@@ -36,13 +36,12 @@ from lakestream.language.model import (
     CountTrigger,
     EventTrigger,
     OutputLayout,
-    PeriodTrigger,
-    SessionTrigger,
     StateTrigger,
 )
 from lakestream.language.quoting import quoted, quoted_text
 from lakestream.storage.delta import capabilities
 from lakestream.storage.registry import StreamRecord
+from lakestream.triggers.kinds import is_each_row, is_periodic, is_session
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -301,7 +300,7 @@ def _check_notified(spark: SparkSession, stream: Stream, shape: OutputShape) -> 
 def _refuse_merged_tables(stream: Stream) -> None:
     """Refuse state, event and count windows over several tables in one timeline (TDengine A2)."""
     definition = stream.definition
-    if stream.cut is None or isinstance(definition.trigger, SessionTrigger):
+    if stream.cut is None or is_session(definition.trigger):
         return
     if not has_subtables(stream.source.info) or stream.source.subtable is not None:
         return
@@ -351,7 +350,7 @@ _NAMES = {StateTrigger: "STATE_WINDOW", EventTrigger: "EVENT_WINDOW", CountTrigg
 
 def _window_of(definition: StreamDefinition) -> str:
     trigger = definition.trigger
-    if definition.options.converts and isinstance(trigger, CountTrigger) and trigger.count == 1:
+    if definition.options.converts and is_each_row(trigger):
         return "a query without a window"  # the classic syntax knows no COUNT_WINDOW(1)
     return _NAMES[type(trigger)]
 
@@ -448,7 +447,7 @@ def _is_exact(definition: StreamDefinition, *, by_default: bool) -> bool:
     options = definition.options
     ignores = options.ignore_disorder or options.expired_time is not None
     ignores = ignores or options.drops_late
-    periodic = isinstance(definition.trigger, PeriodTrigger)
+    periodic = is_periodic(definition.trigger)
     return options.exact or (by_default and not ignores and not periodic)
 
 

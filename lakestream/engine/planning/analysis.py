@@ -12,7 +12,7 @@ from lakestream.compute.functions import aggregates
 from lakestream.compute.gaps import constants_of, fits_sql, without_constants
 from lakestream.compute.panes import averaged, partials
 from lakestream.compute.ranges import MARKED
-from lakestream.engine.base.names import trigger_fragments, visible_columns
+from lakestream.engine.base.names import visible_columns
 from lakestream.engine.base.refused import refused
 from lakestream.engine.reading.relations import CHANGED, EMPTY_CHANGES, empty_view
 from lakestream.engine.windows.families import family_of
@@ -23,9 +23,9 @@ from lakestream.language.model import (
     GroupKey,
     SlideTrigger,
     SpanTrigger,
-    StateTrigger,
 )
 from lakestream.storage.types import holds_variant, shown_type, types_of
+from lakestream.triggers.kinds import fragments_of, is_of_states
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -116,7 +116,7 @@ def _check_conditions(spark: SparkSession, stream: Stream) -> None:
     if options.pre_filter is not None:
         _check_condition(spark, stream, options.pre_filter, "FILTER" if options.drops_late else "PRE_FILTER")
     if type(trigger) in _CONDITIONS:
-        for fragment in trigger_fragments(trigger):
+        for fragment in fragments_of(trigger):
             _check_condition(spark, stream, fragment, _CONDITIONS[type(trigger)])
 
 
@@ -157,7 +157,7 @@ def _check_trigger(spark: SparkSession, stream: Stream) -> None:
 
     Raises StatementError EXPRESSION_INVALID, STATE_TYPE (TDengine: integers, bool and text).
     """
-    fragments = trigger_fragments(stream.definition.trigger)
+    fragments = fragments_of(stream.definition.trigger)
     if stream.cut is None or not fragments:
         return
     listed = ", ".join(
@@ -167,7 +167,7 @@ def _check_trigger(spark: SparkSession, stream: Stream) -> None:
         kinds = spark.sql(f"SELECT {listed} FROM {ROWS}").dtypes
     except analysis_error() as error:
         raise refused("EXPRESSION_INVALID", "the trigger", fragments[0], error) from None
-    if isinstance(stream.definition.trigger, StateTrigger) and kinds[0][1] not in _STATES:
+    if is_of_states(stream.definition.trigger) and kinds[0][1] not in _STATES:
         raise StatementError(
             "STATE_TYPE",
             f"STATE_WINDOW({fragments[0].sql}) is of type {kinds[0][1]}",

@@ -18,9 +18,9 @@ from lakestream.engine.streams.stream import Part
 from lakestream.engine.windows.families import family_of
 from lakestream.engine.windows.waiting import WINDOWS_A_ROW, check_groups, windows_between
 from lakestream.errors import StatementError
-from lakestream.language.model import CountTrigger
 from lakestream.storage.delta import rows_between
 from lakestream.storage.registry import Recalculation
+from lakestream.triggers.kinds import counts_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -66,7 +66,7 @@ def request_recalculation(
             f"TO {end}: with FILL(PREV), windows behind the range may hold values of it",
             hint=f"FROM {start} without TO, which goes up to the stream's progress",
         )
-    if bounds is not None and end is None and isinstance(definition.trigger, CountTrigger):
+    if bounds is not None and end is None and counts_rows(definition.trigger):
         raise StatementError(
             "COUNT_RANGE",
             "a recalculation of COUNT_WINDOW needs both ends of its range",
@@ -81,7 +81,7 @@ def request_recalculation(
             f"FROM {start} TO {end}: the range ends before it begins",
             hint="the range is half-open, [FROM, TO), so TO is later than FROM",
         )
-    if end_us is not None and isinstance(definition.trigger, CountTrigger):
+    if end_us is not None and counts_rows(definition.trigger):
         _refuse_beyond(end, end_us, progress())
     job = Recalculation(
         str(uuid4()),

@@ -18,6 +18,7 @@ from lakestream.engine.base.faults import reach
 from lakestream.engine.base.instants import from_micros, to_micros
 from lakestream.engine.base.refused import spark_message
 from lakestream.engine.base.state import GroupState
+from lakestream.engine.creation.compile import compile_stream
 from lakestream.engine.creation.create import open_target
 from lakestream.engine.planning.analysis import refuse_other_results
 from lakestream.engine.planning.checks import (
@@ -34,7 +35,6 @@ from lakestream.engine.recalculation.recalculate import PartRun, is_reached
 from lakestream.engine.recalculation.resync import Resync
 from lakestream.engine.rounds.agenda import Agenda, Look, Waiting
 from lakestream.engine.rounds.retries import Retries, may_pass
-from lakestream.engine.streams.compile import compile_stream
 from lakestream.engine.streams.write import delete_output
 from lakestream.engine.ticks.sharing import Member, Sharing, of_one_shape, shape_of
 from lakestream.engine.ticks.tick import Tick, output_app

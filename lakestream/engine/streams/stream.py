@@ -17,20 +17,14 @@ from lakestream.engine.base.names import (
 )
 from lakestream.engine.base.state import gids_sql
 from lakestream.engine.streams.source import Source, row_expression
-from lakestream.language.model import (
-    MICROS,
-    CountTrigger,
-    Fragment,
-    IntervalTrigger,
-    PeriodTrigger,
-    SlidingTrigger,
-)
 from lakestream.language.quoting import quoted, quoted_text
+from lakestream.triggers.kinds import is_periodic, late_rows_refire, step_us
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from lakestream.language.model import (
+        Fragment,
         StreamDefinition,
     )
     from lakestream.storage.catalog import TableInfo
@@ -104,15 +98,13 @@ class Stream:
             return True
         if self.definition.options.ignore_disorder:
             return False
-        trigger = self.definition.trigger
-        if isinstance(trigger, CountTrigger):
-            return trigger.step == 1 or self.definition.options.expires_closed
-        return not isinstance(trigger, SlidingTrigger | PeriodTrigger)
+        expires_closed = self.definition.options.expires_closed
+        return late_rows_refire(self.definition.trigger, expires_closed=expires_closed)
 
     @property
     def is_periodic(self) -> bool:
         """Whether the wall clock alone triggers it."""
-        return isinstance(self.definition.trigger, PeriodTrigger)
+        return is_periodic(self.definition.trigger)
 
     @property
     def follows_source(self) -> bool:
@@ -224,11 +216,7 @@ class Stream:
     @property
     def step_us(self) -> int:
         """About how far windows lie apart, in microseconds."""
-        trigger = self.definition.trigger
-        if not isinstance(trigger, IntervalTrigger | SlidingTrigger):
-            return MICROS["s"]
-        step = trigger.step
-        return step.months * 30 * MICROS["d"] if step.months else max(step.micros, 1)
+        return step_us(self.definition.trigger)
 
     @property
     def expiry(self) -> int | None:

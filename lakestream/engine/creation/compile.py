@@ -5,51 +5,34 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from sqlglot import exp
-
 from lakestream.compute.calculation import (
     Scope,
     compile_calculation,
 )
 from lakestream.compute.evaluate import Way, choose_way
 from lakestream.compute.gaps import filled
-from lakestream.compute.inner_windows import TIME_PSEUDO_COLUMNS
 from lakestream.engine.base.names import (
     TBNAME,
     Names,
     has_subtables,
     names_used,
     relation_of,
-    trigger_fragments,
 )
-from lakestream.engine.streams.source import Source, path_of, row_expression
+from lakestream.engine.streams.source import Source, row_expression
 from lakestream.engine.streams.stream import Stream, timestamp_us
+from lakestream.engine.windows.windowing import placeholders_of, windowing_of
 from lakestream.errors import NotSupportedError, Place, StatementError
 from lakestream.language.common.source import place_of
 from lakestream.language.expressions.checks import (
     COMMON_PLACEHOLDERS,
-    PERIOD_PLACEHOLDERS,
-    SLIDING_PLACEHOLDERS,
-    WINDOW_PLACEHOLDERS,
 )
-from lakestream.language.expressions.parsing import parse_expression
 from lakestream.language.model import (
     CLOCK,
-    CountTrigger,
-    EventTrigger,
     Fragment,
     GroupKey,
-    IntervalTrigger,
-    PeriodTrigger,
-    RowTrigger,
-    SessionTrigger,
-    SlidingTrigger,
-    StateTrigger,
 )
-from lakestream.language.quoting import quoted, quoted_text
-from lakestream.triggers.assign import ORDER, Assigner, PlacedGrid, assigner_of
-from lakestream.triggers.cut import Cut, SpanGrid, cut_of
-from lakestream.triggers.grid import Grid, grid_of
+from lakestream.language.quoting import quoted
+from lakestream.triggers.assign import ORDER
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -58,7 +41,6 @@ if TYPE_CHECKING:
         StreamDefinition,
         StreamOptions,
         TableName,
-        Trigger,
     )
     from lakestream.storage.catalog import Catalog
 
@@ -98,18 +80,8 @@ def compile_stream(
             "a query may join tables without one",
             place=_place(definition.source),
         )
-    trigger = definition.trigger
-    overlaps = isinstance(trigger, CountTrigger) and trigger.step < trigger.count
-    grid: Grid = SpanGrid(disjoint=not overlaps)
-    cut = None
-    assigner = None
-    if definition.options.drops_late:
-        assigner = _assigner(definition, source, zone)
-        grid = PlacedGrid(assigner.reach)
-    elif isinstance(trigger, IntervalTrigger | SlidingTrigger):
-        grid = grid_of(trigger, zone)
-    elif isinstance(trigger, RowTrigger):
-        cut = _cut(trigger, source, zone, tells=definition.notification is not None)
+    windowing = windowing_of(definition, source, zone)
+    grid, assigner = windowing.grid, windowing.assigner
     relation = relation_of(info, subtable, names.used)
     if assigner is not None:
         relation = replace(relation, order=ORDER)
@@ -117,7 +89,7 @@ def compile_stream(
         relation,
         tuple(f"_ls_g{number}" for number, _ in enumerate(definition.partition_by, 1)),
         next((n for n, key in enumerate(definition.partition_by, 1) if key.is_tbname), None),
-        COMMON_PLACEHOLDERS | _placeholders(trigger),
+        COMMON_PLACEHOLDERS | placeholders_of(definition.trigger),
         zone,
         names.relation,
     )
@@ -140,7 +112,7 @@ def compile_stream(
         exact,
         partial_types,
         floor_us,
-        cut,
+        windowing.cut,
         assigner,
         _time_us(definition.options, source, zone) if assigner is not None else "",
     )
@@ -157,20 +129,6 @@ def _source(name: TableName, names: Names, catalog: Catalog, database: str) -> S
 
 def _place(name: TableName) -> Place:
     return Place(name.line, name.column, len(name.name))
-
-
-def _placeholders(trigger: Trigger) -> frozenset[str]:
-    if isinstance(trigger, SlidingTrigger):
-        return SLIDING_PLACEHOLDERS
-    return PERIOD_PLACEHOLDERS if isinstance(trigger, PeriodTrigger) else WINDOW_PLACEHOLDERS
-
-
-def _assigner(definition: StreamDefinition, source: Source, zone: str) -> Assigner:
-    trigger = definition.trigger
-    assert not isinstance(trigger, SlidingTrigger | PeriodTrigger | SessionTrigger | StateTrigger)
-    assert not isinstance(trigger, EventTrigger | CountTrigger)  # no statement combines them
-    found = [row_expression(fragment, source, zone) for fragment in trigger_fragments(trigger)]
-    return assigner_of(trigger, zone, found, by_arrival=definition.options.by_arrival)
 
 
 def _time_us(options: StreamOptions, source: Source, zone: str) -> str:
@@ -207,44 +165,3 @@ def _time_us(options: StreamOptions, source: Source, zone: str) -> str:
         hint="a timestamp, a text, or milliseconds since 1970 as an integer",
         place=place_of(fragment) if fragment else None,
     )
-
-
-def _cut(trigger: RowTrigger, source: Source, zone: str, *, tells: bool) -> Cut:
-    """Return the cut of a trigger over a table.
-
-    Raises StatementError SESSION_COLUMN (not the time), COLUMN_NOT_FOUND, COUNT_COLUMN (a tag).
-    """
-    if isinstance(trigger, SessionTrigger):
-        known = {source.info.time_column.lower(), *TIME_PSEUDO_COLUMNS}
-        if trigger.column.lower() not in known:
-            raise StatementError(
-                "SESSION_COLUMN",
-                f"SESSION goes by the event time, {trigger.column} is another column",
-                hint=f"SESSION({source.info.time_column}, {trigger.gap})",
-            )
-    if isinstance(trigger, CountTrigger):
-        tags = {column.name.lower() for column in source.info.columns if column.is_tag} | {TBNAME}
-        for fragment in trigger.columns:
-            if parse_expression(fragment).name.lower() in tags:
-                raise StatementError(
-                    "COUNT_COLUMN",
-                    f"COUNT_WINDOW counts by columns, {fragment.sql} is a tag",
-                    place=place_of(fragment),
-                )
-    found = [row_expression(fragment, source, zone) for fragment in trigger_fragments(trigger)]
-    if isinstance(trigger, CountTrigger) and found:
-        found = [" OR ".join(f"({sql}) IS NOT NULL" for sql in found)]
-    if isinstance(trigger, EventTrigger):
-        seen = [_columns_seen(fragment, source) for fragment in trigger_fragments(trigger)] if tells else []
-        found = [*(f"coalesce({sql}, false)" for sql in found), *seen]
-    ties = [quoted(name) for name in source.info.key if name != source.info.time_column]
-    return cut_of(trigger, found, ties, tells=tells)
-
-
-def _columns_seen(fragment: Fragment, source: Source) -> str:
-    """Return SQL of the columns that a condition looks at in a row, as a JSON object."""
-    known = {name.lower(): name for name in source.columns}
-    seen = [path_of(column, source)[1][0] for column in parse_expression(fragment).find_all(exp.Column)]
-    names = dict.fromkeys(known[name.lower()] for name in seen if name.lower() in known)
-    listed = ", ".join(f"{quoted_text(name)}, {quoted(name)}" for name in names)
-    return f"to_json(named_struct({listed}), map('ignoreNullFields', 'false'))" if names else "'{}'"

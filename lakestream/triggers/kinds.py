@@ -1,0 +1,90 @@
+"""What is asked of a trigger outside this room: the one place that tells its kinds apart."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lakestream.language.model import (
+    MICROS,
+    CountTrigger,
+    EventTrigger,
+    IntervalTrigger,
+    PeriodTrigger,
+    RowTrigger,
+    SessionTrigger,
+    SlideTrigger,
+    SlidingTrigger,
+    SpanTrigger,
+    StateTrigger,
+)
+
+if TYPE_CHECKING:
+    from lakestream.language.model import Fragment, Trigger
+
+
+def fragments_of(trigger: Trigger) -> list[Fragment]:
+    """Return what a trigger looks at in a row, as written."""
+    if isinstance(trigger, StateTrigger):
+        return [trigger.state]
+    if isinstance(trigger, EventTrigger):
+        return [trigger.start, trigger.end]
+    if isinstance(trigger, CountTrigger):
+        return list(trigger.columns)
+    if isinstance(trigger, SlideTrigger):
+        return [trigger.when] if trigger.when else []
+    if isinstance(trigger, SpanTrigger):
+        return [trigger.begin, *([trigger.end] if trigger.end else [])]
+    return []
+
+
+def is_periodic(trigger: Trigger) -> bool:
+    """Return whether the wall clock alone triggers (PERIOD)."""
+    return isinstance(trigger, PeriodTrigger)
+
+
+def is_of_instants(trigger: Trigger) -> bool:
+    """Return whether it fires at instants of event time, which do not open or close (SLIDING alone)."""
+    return isinstance(trigger, SlidingTrigger)
+
+
+def is_session(trigger: Trigger) -> bool:
+    """Return whether windows go on until there is a gap."""
+    return isinstance(trigger, SessionTrigger)
+
+
+def is_of_states(trigger: Trigger) -> bool:
+    """Return whether windows go on while a state lasts."""
+    return isinstance(trigger, StateTrigger)
+
+
+def counts_rows(trigger: Trigger) -> bool:
+    """Return whether windows are so many rows long."""
+    return isinstance(trigger, CountTrigger)
+
+
+def is_each_row(trigger: Trigger) -> bool:
+    """Return whether every row is a window of its own."""
+    return isinstance(trigger, CountTrigger) and trigger.count == 1
+
+
+def is_cut_by_rows(trigger: Trigger) -> bool:
+    """Return whether windows end with a row: their end is the last instant in them."""
+    return isinstance(trigger, RowTrigger)
+
+
+def late_rows_refire(trigger: Trigger, *, expires_closed: bool) -> bool:
+    """Return whether a late row makes its windows fire again unless it is said otherwise (TDengine A7).
+
+    Counted windows do so where each row begins one; ``expires_closed``: late rows count in open windows only.
+    """
+    if isinstance(trigger, CountTrigger):
+        return trigger.step == 1 or expires_closed
+    return not isinstance(trigger, SlidingTrigger | PeriodTrigger)
+
+
+def step_us(trigger: Trigger) -> int:
+    """Return about how far windows lie apart, in microseconds; a second where time does not tell."""
+    if not isinstance(trigger, IntervalTrigger | SlidingTrigger):
+        return MICROS["s"]
+    step = trigger.step
+    return step.months * 30 * MICROS["d"] if step.months else max(step.micros, 1)
