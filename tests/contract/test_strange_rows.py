@@ -258,6 +258,7 @@ def story(tmp_path: Path, spark: SparkSession) -> Iterator[Story]:
 EVERY = [*KINDS, *(f"{kind}_exact" for kind in KINDS), *OTHERS]
 SHORT = [
     ("the first year", "comes", ["tumbling", "counts_exact", "years_exact"]),
+    ("the first year", "is there", ["counts"]),
     ("the last second", "comes", ["sessions_exact", "instants_exact", "dropping"]),
     ("no time", "is there", ["states", "tumbling_exact", "dropping_gaps"]),
 ]

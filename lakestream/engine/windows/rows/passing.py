@@ -154,7 +154,9 @@ class Passing:
         columns = {
             "first": first,
             "newest": newest,
-            "safe": pc.coalesce(old["safe"], pa.scalar(EVER[0], pa.int64())),
+            "safe": pc.coalesce(
+                old["safe"], pa.scalar(EVER[0] - 1, pa.int64())
+            ),  # even the first instant is new
             "from_us": from_us,
             "mark": pc.subtract(newest, self.stream.watermark_delay),
             "counted": pc.coalesce(old["counted"], pa.scalar(0, pa.int64())),
