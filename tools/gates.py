@@ -22,6 +22,8 @@ FAMILY_ROOMS = ("language", "triggers", "engine/windows")
 """Where a stream may be asked of which kind its trigger is."""
 VIEW_ROOMS = ("engine/reading",)
 """Where views are registered."""
+STORED_FACTS, STORAGE = {"extra", "unknown"}, "storage"
+"""What holds facts of a stored record by their saved keys, and the room that knows these."""
 
 ALLOWED: dict[str, int] = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
 
@@ -53,6 +55,8 @@ def _beyond() -> Iterator[tuple[str, int]]:
             yield f"kinds of triggers asked for in {name}", kinds
         if room not in VIEW_ROOMS and (views := sum(map(_registers, ast.walk(tree)))):
             yield f"views registered in {name}", views
+        if not room.startswith(STORAGE) and (keys := sum(map(_asks_by_key, ast.walk(tree)))):
+            yield f"string keys on stored records in {name}", keys
     for room, files in rooms.items():
         if files > MOST_FILES:
             yield f"files in {room}/", files
@@ -79,6 +83,20 @@ def _asks_kind(node: ast.AST) -> bool:
 
 def _registers(node: ast.AST) -> bool:
     return isinstance(node, ast.Attribute) and node.attr == "createOrReplaceTempView"
+
+
+def _asks_by_key(node: ast.AST) -> bool:
+    """Return whether a node is ``….extra[…]``, ``….extra.get(…)`` or ``… in ….extra``."""
+    if isinstance(node, ast.Compare):
+        asks = isinstance(node.ops[0], ast.In | ast.NotIn)
+        return asks and _holds_facts(node.comparators[0])
+    if isinstance(node, ast.Subscript):
+        return _holds_facts(node.value)
+    return isinstance(node, ast.Attribute) and node.attr == "get" and _holds_facts(node.value)
+
+
+def _holds_facts(node: ast.AST) -> bool:
+    return isinstance(node, ast.Attribute) and node.attr in STORED_FACTS
 
 
 if __name__ == "__main__":

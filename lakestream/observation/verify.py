@@ -25,7 +25,6 @@ from lakestream.engine.reading.relations import (
     STATE,
     Relations,
     history_of,
-    skipped_of,
 )
 from lakestream.engine.reading.transport import SPARK
 from lakestream.engine.recalculation.recalculate import part_of
@@ -170,8 +169,8 @@ class Verifier:
         catalog, registry = engine.catalog, engine.registry
         stream = compile_record(record, catalog)
         _, progress = registry.last(record.uuid)
-        extra = progress.extra if progress is not None else {}
-        taken = progress is not None and "next_slice" not in extra
+        totals = progress.totals if progress is not None else None
+        taken = progress is not None and progress.next_slice is None
         target = open_target(stream, record, catalog, engine.spark)
         jobs = registry.recalculations(record.uuid)
         position = progress.version if progress is not None and taken else None
@@ -184,10 +183,8 @@ class Verifier:
             target=target,
             position=position,
             output_version=output_version,
-            late=extra.get("total_late", 0),
-            recalculated=[
-                (part_of(job, n), job.extra["versions"][n]) for job in jobs for n in range(job.part)
-            ],
+            late=totals.late if totals is not None else 0,
+            recalculated=[(part_of(job, n), job.versions[n]) for job in jobs for n in range(job.part)],
             state=engine.state_of(record) if _needs_state(stream) else GroupState,
             outbox=engine.outbox,
             replay=partial(
@@ -280,8 +277,7 @@ class Verifier:
     def _relations(self, kind: str) -> Relations:
         """Return the relations of a tick at the stream's place."""
         assert self.position is not None  # by run
-        extra = {"transport": SPARK}
-        plan = TickPlan(self.stream.uuid, 0, kind, self.position, self.position, 0, {}, extra=extra)
+        plan = TickPlan(self.stream.uuid, 0, kind, self.position, self.position, 0, transport=SPARK)
         history = history_of(self.record, self.stream.definition)
         return Relations.of(self.spark, self.catalog.handles, self.stream, plan, history)
 
@@ -364,7 +360,7 @@ class Verifier:
         return self._relations("recalculation").begun_sql(at, f"({state})", part, begun)
 
     def _not_skipped(self) -> str:
-        skipped = skipped_of(self.record)
+        skipped = self.record.skipped
         ranges = (f"_commit_version > {after} AND _commit_version <= {upto}" for after, upto in skipped)
         return " AND ".join(f"NOT ({part})" for part in ranges) or "true"
 
@@ -385,7 +381,7 @@ class Verifier:
             rows = rows.exceptAll(written.select(*rows.columns))
         if not history.taken and history.until_us is not None:
             rows = rows.exceptAll(self._at_creation(taken=False))
-        if history.taken and history.start_us is not None and "floor_us" not in self.record.extra:
+        if history.taken and history.start_us is not None and self.record.resynced is None:
             early = self._at_creation(taken=False)
             rows = rows.exceptAll(early)
         rows.selectExpr(
@@ -588,7 +584,7 @@ class Verifier:
 
     def _others_changed(self) -> bool:
         """Return whether a table that is read beside the source has changed since creation."""
-        versions = self.record.extra.get("read_versions", {})
+        versions = self.record.compiled.read_versions
         for read in self.stream.calculation.reads:
             info = self.stream.tables[read.relation.key]
             if info.path == self.stream.source.info.path or read.relation.version is not None:

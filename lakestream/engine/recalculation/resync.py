@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from lakestream.compute.calculation import ROWS
 from lakestream.engine.base.state import GroupState, gids_sql
-from lakestream.engine.creation.create import REPLACED, open_target
+from lakestream.engine.creation.create import open_target
 from lakestream.engine.reading.relations import CHANGED, CHANGES, EVER, STATE, History, Relations
 from lakestream.engine.reading.transport import SPARK
 from lakestream.engine.windows.admission import stale_state
 from lakestream.engine.windows.cutting import Cutting
-from lakestream.engine.windows.waiting import WAITING, far_groups, registered
-from lakestream.storage.registry import Progress, TickPlan
+from lakestream.engine.windows.waiting import far_groups
+from lakestream.storage.registry import Begun, Progress, Resynced, TickPlan
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,10 +22,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from lakestream.engine.streams.stream import Stream
-    from lakestream.engine.windows.waiting import WaitingGroup
     from lakestream.storage.catalog import Catalog
     from lakestream.storage.delta import Tables
-    from lakestream.storage.registry import Registry, StreamRecord
+    from lakestream.storage.registry import Registry, StreamChanges, StreamRecord, WaitingGroup
 
 
 @dataclass
@@ -60,47 +59,40 @@ class Resync:
             self.registry.write_state(self.record.uuid, tick, state.saved(version))
         else:
             self.registry.remove_state(self.record.uuid)
-        self.registry.update(
-            self.record.uuid,
-            status="Running",
-            last_error=None,
-            source_id=source.table_id,
-            **self._begun(tick, version, source.table_id),
-        )
-        known = progress.extra if progress else {}
-        totals = {name: value for name, value in known.items() if name.startswith("total_")}
+        self.registry.update(self.record.uuid, **self._begun(tick, version, source.table_id))
+        totals = progress.totals if progress else None
         self.registry.write_progress(
-            [Progress(self.record.uuid, tick, version, finished_us=now_us, extra=totals)]
+            [Progress(self.record.uuid, tick, version, finished_us=now_us, totals=totals)]
         )
         return version
 
-    def _begun(self, tick: int, version: int, source_id: str) -> dict[str, Any]:
-        """Return what the registration says from now on of where the stream's rows begin."""
-        known = {name: value for name, value in self.record.extra.items() if name not in (REPLACED, WAITING)}
-        extra = {**known, **registered(self._waiting)}
-        if self._is_replaced:
+    def _begun(self, tick: int, version: int, source_id: str) -> StreamChanges:
+        """Return what the registration says from now on: it runs, and where its rows begin."""
+        changes: StreamChanges = {
+            "status": "Running",
+            "last_error": None,
+            "source_id": source_id,
+            "waiting_groups": tuple(self._waiting),
+            "is_replaced": False,
+            "begun": None,
+        }
+        if self.record.is_replaced:
             output = self.catalog.find_table(*self.record.output.split(".", 1))
             parts = {job.id: job.part for job in self.registry.recalculations(self.record.uuid)}
             there = self.catalog.handles.latest(output.path).version if output is not None else 0
-            extra[REPLACED] = {"tick": tick, "version": version, "output": there, "parts": parts}
+            changes["begun"] = Begun(tick, version, there, parts)
             if source_id == self.record.source_id and not self.stream.definition.options.by_arrival:
-                return {"extra": extra}
-        return {"start_version": version, "extra": {**extra, "floor_us": self._floor}}
-
-    @property
-    def _is_replaced(self) -> bool:
-        """Whether it leaves late rows out, and another definition is to be begun with."""
-        return self.record.extra.get(REPLACED) == {}
+                return changes
+        return {**changes, "start_version": version, "resynced": Resynced(self._floor)}
 
     @property
     def _floor(self) -> int | None:
-        known: int | None = self.record.extra.get("floor_us", self.record.extra.get("until_us"))
-        return known
+        return self.record.until_us if self.record.resynced is None else self.record.floor_us
 
     def _state(self, version: int) -> GroupState:
-        if self._is_replaced and self.stream.definition.options.by_arrival:
+        if self.record.is_replaced and self.stream.definition.options.by_arrival:
             return GroupState()
-        if self.stream.assigner is not None and (self.stream.exact or self._is_replaced):
+        if self.stream.assigner is not None and (self.stream.exact or self.record.is_replaced):
             return stale_state()
         if self.stream.assigner is not None:
             # It goes on with the rows it holds: they are those of no version of the source.
@@ -111,8 +103,7 @@ class Resync:
     def _state_by_cut(self, version: int) -> GroupState:
         """Cut all rows there are as if they had come in one commit."""
         history = History(version, taken=True, start_us=self._floor, until_us=None)
-        extra = {"transport": SPARK}
-        plan = TickPlan(self.record.uuid, 0, "history", -1, version, 0, {}, self._floor, None, extra)
+        plan = TickPlan(self.record.uuid, 0, "history", -1, version, 0, {}, self._floor, None, SPARK)
         relations = Relations.of(self.spark, self.catalog.handles, self.stream, plan, history)
         relations.changes(self.stream.changed_columns)
         self.spark.sql(self.stream.changes_sql(CHANGED)).createOrReplaceTempView(CHANGES)
@@ -144,7 +135,7 @@ def groups_at(
 
     ``only`` are those that are looked for, none for all. The rows are registered.
     """
-    plan = TickPlan(stream.uuid, 0, "changes", version, version, 0, extra={"transport": SPARK})
+    plan = TickPlan(stream.uuid, 0, "changes", version, version, 0, transport=SPARK)
     relations = Relations.of(spark, tables, stream, plan, history)
     low, high = EVER
     # Rows of before its start are not those of the history alone: others came after the stream's creation.

@@ -335,7 +335,7 @@ def by_update(stream: Stream, target: Target, plan: TickPlan) -> bool:
 
     That is so where late rows make their windows fire again, and for a single commit.
     """
-    if not plan.extra.get("appends_only") or not target.unique or stream.incremental(1) is None:
+    if not plan.appends_only or not target.unique or stream.incremental(1) is None:
         return False
     options = stream.definition.options
     if options.at_open or options.by_clock or not _tells_by_update(stream, plan):
@@ -348,7 +348,7 @@ def _tells_by_update(stream: Stream, plan: TickPlan) -> bool:
     notification = stream.definition.notification
     if notification is None or (plan.kind == "history" and not notification.history):
         return True
-    small = plan.kind == "changes" and plan.extra.get("transport") == ARROW
+    small = plan.kind == "changes" and plan.transport == ARROW
     return small and notification.events == (WINDOW_CLOSE,) and not stream.definition.options.at_once
 
 

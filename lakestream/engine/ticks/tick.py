@@ -206,14 +206,14 @@ class Tick:
             f"FROM {CHANGES} WHERE kept GROUP BY gid"
         ).toArrow()
         state = self.state.updated(self._written_rows.drop_columns(["rows"]))
-        rows = _total(self._written_rows, "rows")
-        self.outcome = Outcome(state, rows_in=rows, missed=self.plan.extra.get("missed", 0))
+        missed = self.plan.instant.missed if self.plan.instant else 0
+        self.outcome = Outcome(state, rows_in=_total(self._written_rows, "rows"), missed=missed)
 
     def _fire_instants(self, stage: FireInstants) -> None:
         """Let an instant of PERIOD fire for all groups there are."""
         if self.landed:
             return
-        assert self._written_rows is not None  # by _count_written
+        assert self._written_rows is not None and self.plan.instant is not None  # noqa: PT018 - by its kind
         fired = self._instants(self.outcome.state, self._written_rows, only_written=stage.only_written)
         self.outcome.windows = fired.num_rows
         if not fired.num_rows:
@@ -222,7 +222,7 @@ class Tick:
         self.spark.sql(self.stream.windows_sql(FIRED, 0)).createOrReplaceTempView(WINDOWS)
         if self._notices is not None:
             self._notices.fired(FIRED)
-        before = self.plan.extra["neighbours"][0]
+        before = self.plan.instant.before_us
         self.spark.sql(self.stream.written_sql(CHANGED, before)).createOrReplaceTempView(ROWS)
         self._settled, self._spans = True, [EVER]
         self.relations.tables_read(self._spans)
@@ -308,8 +308,8 @@ class Tick:
             groups = pa.table({"gid": pa.array([0], pa.int64())})
         if groups is None:
             groups = written.select(names)
-        before, after = self.plan.extra["neighbours"]
-        now = self.plan.clock_us
+        assert self.plan.instant is not None  # by its kind
+        before, now, after = self.plan.instant.before_us, self.plan.clock_us, self.plan.instant.after_us
         values = {"k": now, "c": self.plan.upto, "low": before, "high": now, "after": after}
         for name, value in values.items():
             groups = groups.append_column(name, pa.array([value] * groups.num_rows, pa.int64()))
@@ -320,7 +320,7 @@ class Tick:
         if self.landed or not len(self.state):
             return
         if self.stream.cut is not None:
-            self._take_cut(self._cutting.opened({(gid, low) for gid, low in self.plan.extra["windows"]}))
+            self._take_cut(self._cutting.opened({*self.plan.windows}))
         else:
             self._fire_by_time(closes=stage.closes)
         if self._notices is not None and stage.closes:
@@ -329,10 +329,10 @@ class Tick:
     def _fire_by_time(self, *, closes: bool) -> None:
         self._state_view()
         if closes:
-            since, until = self.plan.extra["closed"]
-            ranges = self.stream.clock_sql(STATE, since, until)
+            assert self.plan.closed is not None  # by its kind
+            ranges = self.stream.clock_sql(STATE, *self.plan.closed)
         else:
-            windows = ", ".join(f"({gid}L, {k}L, {k}L)" for gid, k in self.plan.extra["windows"])
+            windows = ", ".join(f"({gid}L, {k}L, {k}L)" for gid, k in self.plan.windows)
             ranges = f"SELECT * FROM VALUES {windows} AS t(gid, a, b)"
         self._fire(self.stream.fired_sql(STATE, self.plan.upto, ranges))
 
@@ -389,7 +389,7 @@ class Tick:
         if self.updated is None:
             self.relations.changes(stage.columns)
         waits = self.stream.waiting_groups and self.stream.forgets_what_went
-        if waits and not self.plan.extra.get("appends_only"):
+        if waits and not self.plan.appends_only:
             found = self.spark.sql(self.stream.shrunk_sql(CHANGED)).toArrow()
             self._shrunk = tuple(found["gid"].to_pylist())
 
@@ -478,7 +478,7 @@ class Tick:
         options = stream.definition.options
         shown = self._shown()
         if options.at_once or options.at_open or options.by_clock or shown is not None:
-            anew = stream.renews_open and not (self.plan.extra.get("appends_only") and self.target.unique)
+            anew = stream.renews_open and not (self.plan.appends_only and self.target.unique)
             sql = stream.early_sql(FIRED, STATE, anew=anew, shown=shown)
             fired, summary = self.transport.keep(self.spark.sql(sql)), None
             fired.frame.createOrReplaceTempView(FIRED)
@@ -502,7 +502,7 @@ class Tick:
         import pyarrow as pa
 
         options = self.stream.definition.options
-        if options.max_delay is None or self.plan.extra.get("appends_only") or self.landed:
+        if options.max_delay is None or self.plan.appends_only or self.landed:
             return None
         provenance = self.target.shape.provenance
         if not provenance or not len(self.state):
@@ -595,7 +595,7 @@ class Tick:
             extremes.register(both=True)
             return self.transport.keep(self.spark.sql(stream.net_detection.sql(CHANGES, STATE, EXTREMES)))
         fired = self.transport.keep(self.spark.sql(stream.detection.sql(CHANGES, STATE)))
-        if stream.deletes and not self.plan.extra.get("appends_only") and extremes.register(both=False):
+        if stream.deletes and not self.plan.appends_only and extremes.register(both=False):
             fired.frame.createOrReplaceTempView(FIRED)
             sql = stream.detection.without_first_sql(FIRED, STATE, EXTREMES)
             return self.transport.keep(self.spark.sql(sql))
@@ -661,7 +661,7 @@ class Tick:
 
     def _evaluate(self, stream: Stream | None = None) -> None:
         """Evaluate the calculation for the registered windows, by the way of the stream or of another one."""
-        retracts = not self.plan.extra.get("appends_only", False)
+        retracts = not self.plan.appends_only
         previous = self._previous()
         sql = evaluated_sql(
             self.spark, stream or self.stream, retracts=retracts, settled=self._settled, previous=previous
@@ -733,7 +733,7 @@ class Tick:
             return False
         if self.transport.name == ARROW:
             return True
-        if self.plan.extra.get("spark_only") or not self.target.appends:
+        if self.plan.spark_only or not self.target.appends:
             return False
         replaced = _joined(self._replaced)
         rows = self.outcome.windows
