@@ -7,7 +7,6 @@ registration of its stream before the tick goes on without it, so that a replay 
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
@@ -151,8 +150,17 @@ def taking_up(record: StreamRecord, gids: Sequence[int], version: int, now_us: i
     Their first and newest rows are taken from the source first, then their windows are computed. For a stream
     that is EXACT, of which these follow from the source as it is.
     """
-    job = Recalculation(str(uuid4()), record.uuid, None, None, False, "Waiting", now_us)
-    return replace(job, groups=tuple(gids), asked_at=version)
+    return Recalculation(
+        str(uuid4()),
+        record.uuid,
+        None,
+        None,
+        False,
+        "Waiting",
+        now_us,
+        asked_at=version,
+        groups=tuple(gids),
+    )
 
 
 def is_taking_up(job: Recalculation) -> bool:
