@@ -24,6 +24,8 @@ STATEMENTS = ("CreateTrigger",)
 """What is named so and is no kind of a stream's trigger."""
 VIEW_FILES = ("storage/views.py", "storage/remote.py", "storage/archive.py")
 """Where views are registered: by those who hand them on, and by sessions of their own."""
+STORED_FACTS, STORAGE = {"extra", "unknown"}, "storage"
+"""What holds facts of a stored record by their saved keys, and the room that knows these."""
 
 ALLOWED: dict[str, int] = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
 
@@ -55,6 +57,8 @@ def _beyond() -> Iterator[tuple[str, int]]:
             yield f"kinds of triggers asked for in {name}", kinds
         if name not in VIEW_FILES and (views := sum(map(_registers, ast.walk(tree)))):
             yield f"views registered in {name}", views
+        if not room.startswith(STORAGE) and (keys := sum(map(_asks_by_key, ast.walk(tree)))):
+            yield f"string keys on stored records in {name}", keys
     for room, files in rooms.items():
         if files > MOST_FILES:
             yield f"files in {room}/", files
@@ -81,6 +85,20 @@ def _asks_kind(node: ast.AST) -> bool:
 
 def _registers(node: ast.AST) -> bool:
     return isinstance(node, ast.Attribute) and node.attr == "createOrReplaceTempView"
+
+
+def _asks_by_key(node: ast.AST) -> bool:
+    """Return whether a node is ``….extra[…]``, ``….extra.get(…)`` or ``… in ….extra``."""
+    if isinstance(node, ast.Compare):
+        asks = isinstance(node.ops[0], ast.In | ast.NotIn)
+        return asks and _holds_facts(node.comparators[0])
+    if isinstance(node, ast.Subscript):
+        return _holds_facts(node.value)
+    return isinstance(node, ast.Attribute) and node.attr == "get" and _holds_facts(node.value)
+
+
+def _holds_facts(node: ast.AST) -> bool:
+    return isinstance(node, ast.Attribute) and node.attr in STORED_FACTS
 
 
 if __name__ == "__main__":

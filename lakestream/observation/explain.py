@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lakestream.engine.base.instants import from_micros
-from lakestream.engine.creation.create import REPLACED
 from lakestream.engine.reading.transport import ARROW
 from lakestream.engine.recalculation.recalculate import part_of, whole_of
 from lakestream.engine.ticks.stages import stages
@@ -40,7 +39,7 @@ def explain_stream(engine: Engine, record: StreamRecord) -> list[tuple[str, str]
     for name, planned, part in coming:
         lines.append(("tick", name))
         if planned is plan:
-            lines.append(("bytes move by", str(planned.extra["transport"])))
+            lines.append(("bytes move by", planned.transport))
         lines += [(stage.title, str(stage)) for stage in stages(stream, target, planned, part)]
     return [*lines, ("calculation", stream.calculation.query.sql("spark"))]
 
@@ -57,10 +56,10 @@ def _next(record: StreamRecord, plan: TickPlan | None, latest: int, instant_us: 
 def _recalculation(stream: Stream, record: StreamRecord, job: Recalculation, latest: int) -> list[Coming]:
     if job.resync and family_of(stream).assigns_rows:
         # One tick makes all windows anew, where it is not for place and state alone.
-        replaced = record.extra.get(REPLACED) == {} and not stream.definition.options.by_arrival
+        replaced = record.is_replaced and not stream.definition.options.by_arrival
         again = stream.exact or replaced
         return [("all windows", _imagined(record, ANEW, latest, latest), None)] if again else []
-    part = part_of(job, job.part) if "cuts" in job.extra else whole_of(job)
+    part = part_of(job, job.part) if job.cuts is not None else whole_of(job)
     name = f"recalculation, part {job.part + 1} of {job.parts or 'as many as it takes'}"
     return [(name, _imagined(record, "recalculation", latest, latest), part)]
 
@@ -79,5 +78,4 @@ def _by_clock(stream: Stream, record: StreamRecord, latest: int) -> list[Coming]
 
 def _imagined(record: StreamRecord, kind: str, after: int, upto: int) -> TickPlan:
     """Return the plan of a tick that is not due yet: small, of rows that are only added."""
-    extra = {"transport": ARROW, "appends_only": True}
-    return TickPlan(record.uuid, 0, kind, after, upto, 0, extra=extra)
+    return TickPlan(record.uuid, 0, kind, after, upto, 0, transport=ARROW, appends_only=True)

@@ -5,13 +5,13 @@ Named after TDengine's system tables; the columns are lakestream's.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from typing import TYPE_CHECKING, Any
 
-from lakestream.engine.windows.waiting import waiting_groups
 from lakestream.errors import StatementError, did_you_mean
 from lakestream.language.expressions.targets import redacted_text
 from lakestream.storage.layout import SYSTEM_FOLDER
+from lakestream.storage.registry import Totals
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -70,7 +70,7 @@ def _streams(registry: Registry, lags: Mapping[str, int]) -> pa.Table:
 
 
 def _stream(record: StreamRecord, progress: Progress | None, lag: int | None) -> tuple[Any, ...]:
-    totals = progress.extra if progress else {}
+    totals = (progress.totals if progress else None) or Totals()
     return (
         record.name,
         record.database,
@@ -78,14 +78,14 @@ def _stream(record: StreamRecord, progress: Progress | None, lag: int | None) ->
         record.uuid,
         redacted_text(record.sql),
         record.status,
-        record.extra["source"],
+        record.source,
         None if record.output.startswith(f"{SYSTEM_FOLDER}.") else record.output,
         progress.tick if progress else None,
         progress.version if progress else None,
         lag,
-        *(totals.get(name, 0) for name in ("total_in", "total_out", "total_late", "total_missed")),
+        *astuple(totals),
         record.last_error,
-        "; ".join(map(str, waiting_groups(record))) or None,
+        "; ".join(map(str, record.waiting_groups)) or None,
     )
 
 
@@ -100,7 +100,7 @@ def _tasks(registry: Registry) -> pa.Table:
             tick.rows_in,
             tick.rows_out,
             tick.late,
-            tick.extra.get("windows"),
+            tick.windows,
             tick.seconds,
             tick.finished_us,
         )

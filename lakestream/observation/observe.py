@@ -116,18 +116,17 @@ def runs(registry: Registry, record: StreamRecord) -> list[Run]:
 
 
 def _run(stream: str, progress: Progress) -> Run:
-    extra = progress.extra
     return Run(
         stream,
         progress.tick,
-        extra.get("kind", "changes"),
+        progress.kind or "changes",
         progress.finished_us,
         progress.seconds,
         progress.rows_in,
         progress.rows_out,
-        extra.get("windows", 0),
+        progress.windows or 0,
         progress.late,
-        extra.get("lag", 0),
+        progress.lag or 0,
     )
 
 

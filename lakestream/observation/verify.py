@@ -154,8 +154,8 @@ class Verifier:
         catalog, registry = engine.catalog, engine.registry
         stream = compile_record(record, catalog)
         _, progress = registry.last(record.uuid)
-        extra = progress.extra if progress is not None else {}
-        taken = progress is not None and "next_slice" not in extra
+        totals = progress.totals if progress is not None else None
+        taken = progress is not None and progress.next_slice is None
         target = open_target(stream, record, catalog, engine.spark)
         jobs = registry.recalculations(record.uuid)
         position = progress.version if progress is not None and taken else None
@@ -168,10 +168,8 @@ class Verifier:
             target=target,
             position=position,
             output_version=output_version,
-            late=extra.get("total_late", 0),
-            recalculated=[
-                (part_of(job, n), job.extra["versions"][n]) for job in jobs for n in range(job.part)
-            ],
+            late=totals.late if totals is not None else 0,
+            recalculated=[(part_of(job, n), job.versions[n]) for job in jobs for n in range(job.part)],
             state=engine.state_of(record) if family_of(stream).batch_needs_state else GroupState,
             outbox=engine.outbox,
             replay=partial(
@@ -403,7 +401,7 @@ class Verifier:
 
     def _others_changed(self) -> bool:
         """Return whether a table that is read beside the source has changed since creation."""
-        versions = self.record.extra.get("read_versions", {})
+        versions = self.record.compiled.read_versions
         for read in self.stream.calculation.reads:
             info = self.stream.tables[read.relation.key]
             if info.path == self.stream.source.info.path or read.relation.version is not None:

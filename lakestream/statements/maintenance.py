@@ -163,7 +163,7 @@ class Maintenance:
         self, record: StreamRecord, plan: TickPlan | None, progress: Progress | None
     ) -> dict[str, int]:
         """Return the versions behind which a stream has still to read, by the tables' paths."""
-        source = self.catalog.find_table(*record.extra["source"].split(".", 1))
+        source = self.catalog.find_table(*record.source.split(".", 1))
         needed = {} if source is None else {source.path: self._place(record, progress)}
         if plan is not None and plan.tick > (progress.tick if progress else 0):
             for path, version in plan.table_versions.items():

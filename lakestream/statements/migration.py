@@ -132,7 +132,7 @@ class Migration:
         info = target.info
         if target.shape.provenance is not FLAT or info.writer is None:
             return None
-        types = (record.extra["result_types"], record.extra["group_types"])
+        types = (record.compiled.result_types, record.compiled.group_types)
         shape = output_shape(stream.definition, stream.calculation.names, *types, stream.zone)
         hidden = tuple(shape.places.types)
         following = replace(info, columns=tuple(columns_of(shape)), key=shape.key, hidden=hidden)
@@ -156,7 +156,7 @@ class Migration:
     def _migrate(self, record: StreamRecord, move: _Move) -> int:
         """Write an output anew, and return its number of rows."""
         # Whoever runs the stream reads it anew, and so what its output is like.
-        self.registry.update(record.uuid, extra={**record.extra, "migrated": list(move.added)})
+        self.registry.update(record.uuid, migrated=tuple(move.added))
         self.catalog.describe(move.info, following=move.following)
         reach("G1")
         table = self.catalog.handles.latest(move.info.path)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from lakestream.engine.base.result import Result
 from lakestream.errors import (
@@ -11,9 +11,10 @@ from lakestream.errors import (
     StreamError,
 )
 from lakestream.language.expressions.targets import redacted_text
+from lakestream.storage.registry import Totals
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
     from datetime import datetime
 
     from lakestream.language import model
@@ -69,7 +70,7 @@ def stream_statuses(at: Workspace) -> list[StreamStatus]:
     held = [delivery for delivery in at.deliveries.all() if delivery.holds]
     found = []
     for record in at.registry.streams():
-        source = record.extra["source"]
+        source = record.source
         if source not in seen:
             seen[source] = _seen(at, source)
         version, unreadable = seen[source]
@@ -112,7 +113,7 @@ def _lag_seconds(at: Workspace, record: StreamRecord, progress: Progress | None,
     from lakestream.storage.delta import read_commits
 
     done = record.start_version if progress is None else progress.version
-    info = at.catalog.find_table(*record.extra["source"].split(".", 1))
+    info = at.catalog.find_table(*record.source.split(".", 1))
     try:
         commit = read_commits(info.path, done, done + 1)[0] if info is not None else None
     except StreamError:
@@ -138,10 +139,8 @@ def _status(
     targets: Sequence[str],
     now: datetime,
 ) -> StreamStatus:
-    from lakestream.engine.windows.waiting import waiting_groups
-
     done = record.start_version if progress is None else progress.version
-    totals = progress.extra if progress else {}
+    totals = (progress.totals if progress else None) or Totals()
     return StreamStatus(
         database=record.database,
         name=record.name,
@@ -149,11 +148,11 @@ def _status(
         tick=progress.tick if progress else None,
         version=progress.version if progress else None,
         lag=max(0, latest - done) if latest is not None else 0,
-        rows_in=totals.get("total_in", 0),
-        rows_out=totals.get("total_out", 0),
-        late=totals.get("total_late", 0),
+        rows_in=totals.rows_in,
+        rows_out=totals.rows_out,
+        late=totals.late,
         recalculating=_parts_done(jobs),
-        held_back=_held_back(totals, now, targets),
+        held_back=_held_back(progress, now, targets),
         last_error=record.last_error,
         sql=redacted_text(record.sql),
         created_us=record.created_us,
@@ -161,16 +160,17 @@ def _status(
         last_tick_seconds=progress.seconds if progress else None,
         sources=record.sources,
         output=record.table,
-        retry_us=record.extra.get("retry_us") if record.status == "Retrying" else None,
-        waiting_groups=tuple(map(str, waiting_groups(record))),
+        retry_us=record.retry_us if record.status == "Retrying" else None,
+        waiting_groups=tuple(map(str, record.waiting_groups)),
     )
 
 
-def _held_back(totals: Mapping[str, Any], now: datetime, targets: Sequence[str]) -> str | None:
+def _held_back(progress: Progress | None, now: datetime, targets: Sequence[str]) -> str | None:
     """Return what keeps a stream back; ``targets`` are those that it waits for."""
     if targets:
         return f"events that {', '.join(targets)} cannot be told of"
-    return "the output's rate limit" if totals.get("held_until", 0) > now.timestamp() else None
+    held_until = progress.held_until if progress else 0.0
+    return "the output's rate limit" if held_until > now.timestamp() else None
 
 
 def _parts_done(jobs: Sequence[Recalculation]) -> str | None:

@@ -169,7 +169,7 @@ class StreamStatements:
             definition,
             bounds,
             # A resynchronisation takes the source as it is when it is its turn.
-            version=(self.at.latest_version(record.extra["source"]) or 0) if bounds else 0,
+            version=(self.at.latest_version(record.source) or 0) if bounds else 0,
             now_us=to_micros(self.at.meter.now()),
             progress=lambda: self.at.engine.newest_of(record),
         )
@@ -235,11 +235,11 @@ class StreamStatements:
         """Have the groups of a stream that wait taken up again, as far as they need not wait any more."""
         from lakestream.engine.base.instants import to_micros
         from lakestream.engine.rounds.engine import compile_record
-        from lakestream.engine.windows.waiting import taking_up, waiting_groups
+        from lakestream.engine.windows.waiting import taking_up
 
-        gids = [group.gid for group in waiting_groups(record)]
+        gids = [group.gid for group in record.waiting_groups]
         if gids and compile_record(record, self.at.catalog).forgets_what_went:
-            version = self.at.latest_version(record.extra["source"]) or 0
+            version = self.at.latest_version(record.source) or 0
             self.at.registry.put_recalculation(
                 taking_up(record, gids, version, to_micros(self.at.meter.now()))
             )

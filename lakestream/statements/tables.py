@@ -203,17 +203,17 @@ class TableStatements:
 
         version = self.at.catalog.handles.latest(stable.path).version
         for record in self.at.registry.streams():
-            own = record.extra["source"] == f"{stable.database}.{stable.name}"
+            own = record.source == f"{stable.database}.{stable.name}"
             if own and definition_of(record).options.delete_output:
-                dropped = {**record.extra.get("dropped", {}), subtable: version}
-                self.at.registry.update(record.uuid, extra={**record.extra, "dropped": dropped})
+                dropped = {**record.dropped, subtable: version}
+                self.at.registry.update(record.uuid, dropped=dropped)
 
     def _refuse_grouping_tags(self, stable: TableInfo, tags: Sequence[str]) -> None:
         """TDengine: a tag that a stream groups by may not be changed."""
         from lakestream.engine.rounds.engine import definition_of
 
         for record in self.at.registry.streams():
-            if record.extra["source"] != f"{stable.database}.{stable.name}":
+            if record.source != f"{stable.database}.{stable.name}":
                 continue
             grouped = {key.name for key in definition_of(record).partition_by}
             for tag in tags:
@@ -242,5 +242,5 @@ class TableStatements:
 
 
 def _touches(record: StreamRecord, database: str) -> bool:
-    tables = [*record.extra.get("reads", []), record.output]
+    tables = [*record.compiled.reads, record.output]
     return record.database == database or any(table.startswith(f"{database}.") for table in tables)

@@ -7,9 +7,8 @@ stream, its tick being the transaction version of the commit that wrote it.
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict, dataclass, field, fields, replace
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, Unpack
 
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 from deltalake.exceptions import CommitFailedError
@@ -19,8 +18,27 @@ from lakestream.language.quoting import delta_text
 from lakestream.storage import files
 from lakestream.storage.edits import create
 from lakestream.storage.keyed import KeyedTable, Known, open_system, rows_of, was_written
-from lakestream.storage.layout import SYSTEM_FOLDER
 from lakestream.storage.reading import plain
+from lakestream.storage.records import saved
+from lakestream.storage.records.job import Failure, Recalculation, RecalculationStatus
+from lakestream.storage.records.stream import (
+    Begun,
+    Compiled,
+    Resynced,
+    Status,
+    StreamChanges,
+    StreamRecord,
+    WaitingGroup,
+)
+from lakestream.storage.records.tick import (
+    Corrected,
+    HistorySlice,
+    Instant,
+    OutputMark,
+    Progress,
+    TickPlan,
+    Totals,
+)
 from lakestream.storage.table import Table, Tables
 
 if TYPE_CHECKING:
@@ -30,8 +48,27 @@ if TYPE_CHECKING:
 
     from lakestream.storage.layout import Layout
 
-Status = Literal["Running", "Retrying", "Stopped", "Failed"]
-RecalculationStatus = Literal["Waiting", "Running", "Done"]
+__all__ = [
+    "Begun",
+    "Compiled",
+    "Corrected",
+    "Failure",
+    "HistorySlice",
+    "Instant",
+    "OutputMark",
+    "Progress",
+    "Recalculation",
+    "RecalculationStatus",
+    "Registry",
+    "Resynced",
+    "Status",
+    "StreamChanges",
+    "StreamRecord",
+    "TickPlan",
+    "Totals",
+    "WaitingGroup",
+]
+
 _KEPT_FAILURES = 50
 _MAX_FILES = 64
 _STATE_APP = "lakestream:state"
@@ -39,184 +76,6 @@ _STATE_LOOKED_BACK = 20
 _REFRESHED_EVERY = 16
 
 
-@dataclass(frozen=True)
-class StreamRecord:
-    """A stream as registered. Times are microseconds since 1970 UTC.
-
-    ``start_version`` is the source's version that the stream starts after, ``source_id`` the source's
-    Delta table id, ``extra`` anything else that JSON can hold.
-    """
-
-    uuid: str
-    database: str
-    name: str
-    sql: str
-    status: Status
-    created_us: int
-    start_version: int
-    source_id: str
-    output: str
-    last_error: str | None = None
-    extra: dict[str, Any] = field(default_factory=dict)
-
-    @property
-    def sources(self) -> tuple[str, ...]:
-        """The tables that it reads (``database.name``), the one that triggers it first."""
-        names = dict.fromkeys([self.extra["source"], *self.extra.get("reads", [])])
-        return tuple(name for name in names if not name.startswith(f"{SYSTEM_FOLDER}."))
-
-    @property
-    def table(self) -> str | None:
-        """The table that it writes (``database.name``), None for one that only notifies."""
-        return None if self.output.startswith(f"{SYSTEM_FOLDER}.") else self.output
-
-
-@dataclass(frozen=True)
-class TickPlan:
-    """What a tick will do, written before it does it.
-
-    It reads the source's changes of ``(after, upto]`` at wall-clock time ``clock_us``, the other tables
-    at ``table_versions`` (by path), and, for a part of a range cut by event time, ``[lower_us,
-    upper_us)`` only.
-    """
-
-    uuid: str
-    tick: int
-    kind: str
-    after: int
-    upto: int
-    clock_us: int
-    table_versions: dict[str, int] = field(default_factory=dict)
-    lower_us: int | None = None
-    upper_us: int | None = None
-    extra: dict[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class Progress:
-    """What a tick did: a record beside the output's transaction, which is the truth.
-
-    ``version`` is the source's version that the stream stands at after it, ``rows_*`` and ``late``
-    count rows.
-    """
-
-    uuid: str
-    tick: int
-    version: int
-    rows_in: int = 0
-    rows_out: int = 0
-    late: int = 0
-    seconds: float = 0.0
-    finished_us: int = 0
-    extra: dict[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class Recalculation:
-    """A recalculation of a stream's windows, asked for by a statement and done in parts.
-
-    It covers the windows that overlap ``[start_us, end_us)`` of event time, None for no bound;
-    ``resync`` takes the stream's place and state from the source's snapshot first. ``part`` counts the
-    parts done; ``extra`` holds the instants between the parts (``cuts``), the source's version that
-    each part was computed at (``versions``), and the rows written (``rows_out``).
-    """
-
-    id: str
-    uuid: str
-    start_us: int | None
-    end_us: int | None
-    resync: bool
-    status: RecalculationStatus
-    requested_us: int
-    part: int = 0
-    extra: dict[str, Any] = field(default_factory=dict)
-
-    @property
-    def is_open(self) -> bool:
-        """Whether it is not done yet."""
-        return self.status != "Done"
-
-    @property
-    def parts(self) -> int | None:
-        """How many parts there are; None before they are cut."""
-        cuts = self.extra.get("cuts")
-        return None if cuts is None else len(cuts) + 1
-
-    @property
-    def rows_out(self) -> int:
-        """How many rows its parts have written, as far as that is known (a part that a crash cut short)."""
-        return int(self.extra.get("rows_out", 0))
-
-
-@dataclass(frozen=True)
-class Failure:
-    """A failure of a stream: the tick that was to come, and the error. ``at_us`` is in µs since 1970 UTC."""
-
-    id: str
-    uuid: str
-    at_us: int
-    tick: int
-    code: str
-    message: str
-
-
-_FAILURES = {
-    "id": "string",
-    "uuid": "string",
-    "at_us": "bigint",
-    "tick": "bigint",
-    "code": "string",
-    "message": "string",
-}
-_RECALCULATIONS = {
-    "id": "string",
-    "uuid": "string",
-    "start_us": "bigint",
-    "end_us": "bigint",
-    "resync": "boolean",
-    "status": "string",
-    "requested_us": "bigint",
-    "part": "bigint",
-    "extra": "string",
-}
-_STREAMS = {
-    "uuid": "string",
-    "database": "string",
-    "name": "string",
-    "sql": "string",
-    "status": "string",
-    "created_us": "bigint",
-    "start_version": "bigint",
-    "source_id": "string",
-    "output": "string",
-    "last_error": "string",
-    "extra": "string",
-}
-_PLANS = {
-    "uuid": "string",
-    "tick": "bigint",
-    "kind": "string",
-    "after": "bigint",
-    "upto": "bigint",
-    "clock_us": "bigint",
-    "table_versions": "string",
-    "lower_us": "bigint",
-    "upper_us": "bigint",
-    "extra": "string",
-}
-_PROGRESS = {
-    "uuid": "string",
-    "tick": "bigint",
-    "version": "bigint",
-    "rows_in": "bigint",
-    "rows_out": "bigint",
-    "late": "bigint",
-    "seconds": "double",
-    "finished_us": "bigint",
-    "extra": "string",
-}
-_JSON = {"table_versions", "extra"}
-_Record = TypeVar("_Record", StreamRecord, TickPlan, Progress, Recalculation, Failure)
 _Tick = TypeVar("_Tick", TickPlan, Progress)
 
 
@@ -231,17 +90,13 @@ class Registry:
     ) -> None:
         self._layout = layout
         self._tables = tables or Tables()
-        self._streams = KeyedTable(layout.system_path("streams"), _STREAMS, "uuid")
-        self._known = Known(
-            lambda row: _record(StreamRecord, row), lambda record: (record.database, record.name)
-        )
+        self._streams = KeyedTable(layout.system_path("streams"), saved.STREAMS.columns, "uuid")
+        self._known = Known(saved.STREAMS.record, lambda record: (record.database, record.name))
         path = layout.system_path("recalculations")
-        self._recalculations = KeyedTable(path, _RECALCULATIONS, "id")
-        self._failures = KeyedTable(layout.system_path("failures"), _FAILURES, "id")
-        self._plans = _TickLog(layout.system_path("plans"), _PLANS, TickPlan, self._streams, kept_ticks)
-        self._progress = _TickLog(
-            layout.system_path("progress"), _PROGRESS, Progress, self._streams, kept_ticks
-        )
+        self._recalculations = KeyedTable(path, saved.RECALCULATIONS.columns, "id")
+        self._failures = KeyedTable(layout.system_path("failures"), saved.FAILURES.columns, "id")
+        self._plans = _TickLog(layout.system_path("plans"), saved.PLANS, self._streams, kept_ticks)
+        self._progress = _TickLog(layout.system_path("progress"), saved.PROGRESS, self._streams, kept_ticks)
 
     def marks(self) -> tuple[int, ...]:
         """Return how far each of its tables has come: equal marks say that nothing was written."""
@@ -284,18 +139,18 @@ class Registry:
         # Any other process of an object store's lake may register one at this moment.
         database, name = map(delta_text, own)
         alike = f"database = {database} AND lower(name) = lower({name})"
-        self._streams.insert(_row(record), alike, check)
+        self._streams.insert(saved.STREAMS.row(record), alike, check)
 
-    def update(self, uuid: str, **changes: object) -> StreamRecord:
+    def update(self, uuid: str, **changes: Unpack[StreamChanges]) -> StreamRecord:
         """Change fields of a stream and return it; STREAM_NOT_FOUND when it was removed."""
 
         def changed(row: dict[str, Any] | None) -> dict[str, Any]:
             if row is None:
                 raise StatementError("STREAM_NOT_FOUND", f"the stream {uuid} is no longer there")
-            return _row(replace(_record(StreamRecord, row), **changes))  # type: ignore[arg-type]
+            return saved.STREAMS.row(replace(saved.STREAMS.record(row), **changes))
 
         self._streams.change(uuid, changed)
-        return _record(StreamRecord, self._streams.rows()[uuid])
+        return saved.STREAMS.record(self._streams.rows()[uuid])
 
     def remove(self, uuid: str) -> None:
         """Remove a stream with its state; its ticks go with the next clearing of the logs."""
@@ -315,25 +170,25 @@ class Registry:
 
     def recalculations(self, uuid: str | None = None) -> list[Recalculation]:
         """Return the recalculations of a stream (or of all), done ones too, in the order of asking."""
-        found = [_record(Recalculation, row) for row in self._recalculations.rows().values()]
+        found = [saved.RECALCULATIONS.record(row) for row in self._recalculations.rows().values()]
         asked = sorted(found, key=lambda job: (job.requested_us, job.id))
         return [job for job in asked if uuid in (None, job.uuid)]
 
     def put_recalculation(self, job: Recalculation) -> None:
         """Record a recalculation, in the place of what was known of it."""
-        self._recalculations.put([_row(job)])
+        self._recalculations.put([saved.RECALCULATIONS.row(job)])
 
     # --- failures ---------------------------------------------------------------------------------
 
     def failures(self, uuid: str) -> list[Failure]:
         """Return the last failures of a stream (up to 50), in order."""
-        found = [_record(Failure, row) for row in self._failures.rows().values()]
+        found = [saved.FAILURES.record(row) for row in self._failures.rows().values()]
         own = [failure for failure in found if failure.uuid == uuid]
         return sorted(own, key=lambda failure: failure.at_us)
 
     def put_failure(self, failure: Failure) -> None:
         """Record a failure; the oldest ones of its stream go."""
-        self._failures.put([_row(failure)])
+        self._failures.put([saved.FAILURES.row(failure)])
         old = self.failures(failure.uuid)[:-_KEPT_FAILURES]
         self._failures.remove([failure.id for failure in old])
 
@@ -434,16 +289,14 @@ class _TickLog(Generic[_Tick]):
     def __init__(
         self,
         path: str,
-        columns: dict[str, str],
-        kind: type[_Tick],
+        form: saved.Form[_Tick],
         streams: KeyedTable,
         kept_ticks: Callable[[], int],
     ) -> None:
         self._path = path
         self._streams = streams
         self._kept_ticks = kept_ticks
-        self._columns = columns
-        self._kind: type[_Tick] = kind
+        self._form: saved.Form[_Tick] = form
         self._table: Table | None = None
         self._files = 0
         self._last: dict[str, _Tick] = {}
@@ -456,12 +309,12 @@ class _TickLog(Generic[_Tick]):
         if not records:
             return
         self._load()
-        table = self._table or open_system(self._path, self._columns)
+        table = self._table or open_system(self._path, self._form.columns)
         self._table = table
         with table.guard:
             if table.version % _REFRESHED_EVERY == 0:
                 table.refresh()
-            rows = pa.Table.from_pylist([_row(record) for record in records], schema=table.schema)
+            rows = pa.Table.from_pylist([self._form.row(record) for record in records], schema=table.schema)
             before = table.version
             write_deltalake(table.handle, rows, mode="append")
             self._last.update({record.uuid: record for record in records})
@@ -517,7 +370,7 @@ class _TickLog(Generic[_Tick]):
         table = self._opened()
         if table is None:
             return []
-        found = [_record(self._kind, row) for row in rows_of(table.handle.scan(predicate=predicate))]
+        found = [self._form.record(row) for row in rows_of(table.handle.scan(predicate=predicate))]
         return sorted(found, key=lambda record: record.tick)
 
     def _kept(self, records: Sequence[_Tick]) -> list[_Tick]:
@@ -540,7 +393,7 @@ class _TickLog(Generic[_Tick]):
         kept = self._kept(records)
         if len(kept) == len(records) and self._files <= _MAX_FILES:
             return 0
-        data = pa.Table.from_pylist([_row(record) for record in kept], schema=table.schema)
+        data = pa.Table.from_pylist([self._form.row(record) for record in kept], schema=table.schema)
         try:
             write_deltalake(table.handle, data, mode="overwrite")
         except CommitFailedError:
@@ -549,15 +402,3 @@ class _TickLog(Generic[_Tick]):
         self._read_at = table.reopen()
         self._files = 1
         return len(records) - len(kept)
-
-
-def _row(record: StreamRecord | TickPlan | Progress | Recalculation | Failure) -> dict[str, Any]:
-    """Return a record as a row: what varies as JSON."""
-    row = asdict(record)
-    return {name: json.dumps(value) if name in _JSON else value for name, value in row.items()}
-
-
-def _record(kind: type[_Record], row: dict[str, Any]) -> _Record:
-    """Read a row; columns that a newer lakestream added are passed over."""
-    values = {f.name: row[f.name] for f in fields(kind) if f.name in row}
-    return kind(**{name: json.loads(value) if name in _JSON else value for name, value in values.items()})

@@ -236,6 +236,6 @@ def test_open_windows_of_a_group_that_waits_are_not_due(story: Story) -> None:
     plan, _ = registry.last(record.uuid)
     assert plan is not None
     assert plan.kind == "delay"
-    due = {gid for gid, _ in plan.extra["windows"]}
+    due = {gid for gid, _ in plan.windows}
     assert due
-    assert due.isdisjoint(group["gid"] for group in record.extra["waiting_groups"])
+    assert due.isdisjoint(group.gid for group in record.waiting_groups)

@@ -45,3 +45,8 @@ def test_kinds_and_views_are_seen(gates: ModuleType) -> None:
     )
     assert sum(map(gates._asks_kind, ast.walk(tree))) == 1
     assert sum(map(gates._registers, ast.walk(tree))) == 1
+
+
+def test_saved_keys_of_stored_records_are_seen(gates: ModuleType) -> None:
+    tree = ast.parse('p.extra["a"]; p.extra.get("a", 0); "a" in p.extra; p.unknown["a"]; p.extra; extra["a"]')
+    assert sum(map(gates._asks_by_key, ast.walk(tree))) == 4

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from lakestream.compute.evaluate import Way
@@ -11,7 +11,6 @@ from lakestream.engine.base.instants import newest_time, parse_instant
 from lakestream.engine.base.names import TBNAME, has_subtables
 from lakestream.engine.base.refused import refused
 from lakestream.engine.creation.compile import compile_stream
-from lakestream.engine.creation.others import OUTPUT_VERSION
 from lakestream.engine.planning.analysis import analyse, analysis_error, other_results
 from lakestream.engine.streams.target import (
     UNIQUE_TIMES,
@@ -26,7 +25,6 @@ from lakestream.engine.streams.target import (
     refuse_tag_types,
 )
 from lakestream.engine.ticks.notices import event_rules
-from lakestream.engine.windows.waiting import WAITING
 from lakestream.errors import LakestreamError, NotSupportedError, StatementError, StreamError
 from lakestream.language.common.source import place_of
 from lakestream.language.expressions.parsing import parse_query, place_in
@@ -40,7 +38,7 @@ from lakestream.language.model import (
 )
 from lakestream.language.quoting import quoted, quoted_text
 from lakestream.storage.delta import capabilities
-from lakestream.storage.registry import StreamRecord
+from lakestream.storage.registry import Compiled, StreamRecord
 from lakestream.triggers.kinds import is_each_row, is_periodic, is_session
 
 if TYPE_CHECKING:
@@ -52,22 +50,12 @@ if TYPE_CHECKING:
     from lakestream.language.model import StreamDefinition
     from lakestream.output.columns import OutputShape
     from lakestream.storage.catalog import Catalog, TableInfo
-    from lakestream.storage.registry import Registry
+    from lakestream.storage.registry import Registry, StreamChanges
 
 DEFINITION_VERSION = 1
 
-REPLACED = "replaced"
-"""Where a registration says that a stream that leaves late rows out had another definition.
-
-Empty until the new one is begun with; then the tick and the source's version that this was at, the output's
-version by then, and the parts of recalculations that were done.
-"""
-
 _COLLATIONS = "__COLLATIONS"
 """Where a Delta schema says that texts of a column have a collation."""
-
-OUTPUT_NAME = "output_name"
-"""Where a registration says the name in full of an output that was made in a catalog of Spark's."""
 
 
 def create_stream(  # noqa: PLR0913 (one session computes, another one has the names in catalogs)
@@ -94,7 +82,7 @@ def create_stream(  # noqa: PLR0913 (one session computes, another one has the n
     stream = checked.stream
     find_errors(catalog, definition)
     table = catalog.handles.latest(stream.source.info.path)
-    found = {"until_us": _untaken_until(stream, catalog, spark), **checked.found(catalog)}
+    until, compiled = _untaken_until(stream, catalog, spark), checked.found(catalog)
     # Nothing was made up to here.
     output, shared = _output(catalogs, catalog, registry, definition, checked, uuid)
     errors_table(catalog, definition, uuid)
@@ -108,16 +96,15 @@ def create_stream(  # noqa: PLR0913 (one session computes, another one has the n
         start_version=table.version,
         source_id=table.table_id,
         output=f"{output.database}.{output.name}",
-        extra={
-            "format": DEFINITION_VERSION,
-            "zone": zone,
-            "current": current,
-            "shared_output": shared,
-            "source": f"{stream.source.info.database}.{stream.source.info.name}",
-            **({OUTPUT_NAME: output.catalog_name} if definition.layout.catalog_name else {}),
-            **({OUTPUT_VERSION: catalog.handles.latest(output.path).version} if shared else {}),
-            **found,
-        },
+        source=f"{stream.source.info.database}.{stream.source.info.name}",
+        zone=zone,
+        compiled=compiled,
+        current=current,
+        shared_output=shared,
+        output_version=catalog.handles.latest(output.path).version if shared else None,
+        output_name=output.catalog_name if definition.layout.catalog_name else None,
+        until_us=until,
+        form=DEFINITION_VERSION,
     )
     registry.add(record)
     return record
@@ -139,7 +126,7 @@ def replace_stream(
     where its columns are others. Raises StatementError as :func:`create_stream`, NotSupportedError for a
     table that does not say which window a row is of where old rows are to go, and leaves all as it was.
     """
-    zone = record.extra["zone"]
+    zone = record.zone
     others = _Others(registry, record.uuid)
     checked = _checked(
         spark, catalog, others, definition, zone, record.uuid, exact_by_default=exact_by_default
@@ -154,24 +141,28 @@ def replace_stream(
             if definition.options.drops_late and not definition.options.by_arrival:
                 require_provenance("CREATE OR REPLACE STREAM", info, there)
         except StatementError:
-            if record.extra["shared_output"] or info.external:
+            if record.shared_output or info.external:
                 raise
             catalog.drop_table(database, name)
             create_output(catalog, definition, checked.shape, record.uuid, lambda: spark)
     taken = definition.options.wants_history
-    until = _untaken_until(checked.stream, catalog, spark) if taken else record.extra.get("until_us")
-    gone = ("skipped", WAITING) if definition.options.drops_late else ("floor_us", "skipped", WAITING)
-    kept = {name: value for name, value in record.extra.items() if name not in gone}
+    until = _untaken_until(checked.stream, catalog, spark) if taken else record.until_us
+    changes: StreamChanges = {
+        "sql": definition.text,
+        "status": "Running",
+        "last_error": None,
+        "compiled": checked.found(catalog),
+        "current": current,
+        "until_us": until,
+        "skipped": (),
+        "waiting_groups": (),
+    }
     if definition.options.drops_late:
-        kept[REPLACED] = {}
+        changes |= {"is_replaced": True, "begun": None}
+    else:
+        changes |= {"resynced": None}
     registry.remove_state(record.uuid)
-    registry.update(
-        record.uuid,
-        sql=definition.text,
-        status="Running",
-        last_error=None,
-        extra={**kept, "current": current, "until_us": until, **checked.found(catalog)},
-    )
+    registry.update(record.uuid, **changes)
 
 
 @dataclass(frozen=True)
@@ -183,20 +174,19 @@ class _Checked:
     result_types: list[str]
     group_types: list[str]
 
-    def found(self, catalog: Catalog) -> dict[str, Any]:
+    def found(self, catalog: Catalog) -> Compiled:
         """Return what a registered stream is compiled with."""
         tables = self.stream.tables
-        return {
-            "way": self.stream.way.value,
-            "exact": self.stream.exact,
-            "partials": self.stream.partial_types,
-            "result_types": self.result_types,
-            "group_types": self.group_types,
-            "reads": sorted(tables),
-            "read_versions": {
-                name: catalog.handles.latest(info.path).version for name, info in tables.items()
-            },
-        }
+        partials = self.stream.partial_types
+        return Compiled(
+            way=self.stream.way.value,
+            exact=self.stream.exact,
+            partial_types=None if partials is None else dict(partials),
+            result_types=tuple(self.result_types),
+            group_types=tuple(self.group_types),
+            reads=tuple(sorted(tables)),
+            read_versions={name: catalog.handles.latest(info.path).version for name, info in tables.items()},
+        )
 
 
 def _checked(
@@ -248,8 +238,8 @@ def open_target(
     shape = output_shape(
         stream.definition,
         stream.calculation.names,
-        record.extra["result_types"],
-        record.extra["group_types"],
+        record.compiled.result_types,
+        record.compiled.group_types,
         stream.zone,
     )
     database, name = record.output.split(".", 1)
@@ -257,14 +247,14 @@ def open_target(
         catalog, _named_in_full(stream.definition, record), shape, record.uuid, spark
     )
     try:
-        shape = check_existing(info, shape, stream.definition, record.extra["group_types"])
+        shape = check_existing(info, shape, stream.definition, record.compiled.group_types)
         _refuse_without_provenance(stream.definition, info, shape)
     except StatementError as error:
         raise StreamError("OUTPUT_CHANGED", error.message, hint=error.hint) from None
     if not stream.definition.stores:
         return Target(info, shape, unique=False, appends=not stream.fires_early)
     unique = keys_are_unique(stream)
-    appends = unique and not record.extra["shared_output"] and not stream.fires_early
+    appends = unique and not record.shared_output and not stream.fires_early
     if not shape.key:
         appends = True
     return Target(info, shape, unique, appends, errors_table(catalog, stream.definition, record.uuid))
@@ -274,7 +264,8 @@ def _named_in_full(definition: StreamDefinition, record: StreamRecord) -> Stream
     """Return a definition with the name in full that its output was made by in a catalog of Spark's."""
     if definition.layout.catalog_name is None:
         return definition
-    name = CatalogName.of(record.extra[OUTPUT_NAME])
+    assert record.output_name is not None  # by create_stream
+    name = CatalogName.of(record.output_name)
     return replace(definition, layout=replace(definition.layout, catalog_name=name))
 
 
@@ -475,7 +466,7 @@ def _refuse_cycle(stream: Stream, registry: Registry | _Others) -> None:
             hint="write into another table",
         )
     fed = {output}
-    edges = [(set(record.extra.get("reads", [])), record.output) for record in registry.streams()]
+    edges = [(set(record.compiled.reads), record.output) for record in registry.streams()]
     for _ in edges:
         fed |= {target for reads, target in edges if reads & fed}
     if fed & set(stream.tables):

@@ -23,9 +23,6 @@ if TYPE_CHECKING:
     from lakestream.storage.delta import Table
     from lakestream.storage.registry import StreamRecord
 
-OUTPUT_VERSION = "output_version"
-"""Where a registration says the version of an output of the user's that the stream was created at."""
-
 
 def without_window(found: DataFrame, provenance: Provenance) -> tuple[DataFrame, int]:
     """Return the rows of an output that name their window, and how many name none."""
@@ -70,7 +67,7 @@ def written_by_others(
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
-    begun = record.extra.get(OUTPUT_VERSION)
+    begun = record.output_version
     if begun is None:
         return None
     try:

@@ -299,7 +299,7 @@ def other_results(spark: SparkSession, record: StreamRecord, stream: Stream) -> 
         _, *found = analyse(spark, stream)
     except StatementError as error:
         return f"does not go with the stream: {error.message}"
-    known = [record.extra["result_types"], record.extra["group_types"]]
+    known = [record.compiled.result_types, record.compiled.group_types]
     types = zip(chain(*found), chain(*known), strict=True)
     others = (f"gives a column of type {now} where the stream has {old}" for now, old in types if now != old)
     return next(others, "")

@@ -7,7 +7,6 @@ each is :func:`way_out`'s.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lakestream.engine.base.names import TBNAME, names_used
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
     from lakestream.engine.streams.stream import Stream
     from lakestream.errors import LakestreamError
     from lakestream.storage.delta import CommitInfo, Table, Tables
-    from lakestream.storage.registry import StreamRecord
+    from lakestream.storage.registry import OutputMark, StreamRecord
 
 _RESTORE = "RESTORE"
 _COLUMN_ID = "delta.columnMapping.id"
@@ -173,29 +172,6 @@ def _difference(before: dict[str, Any] | None, now: dict[str, Any] | None) -> st
 
 
 # --- the output ---
-
-
-@dataclass(frozen=True)
-class OutputMark:
-    """What a stream remembers of its output: the table, and its version after the stream's last commit."""
-
-    table_id: str
-    version: int
-
-    @classmethod
-    def of(cls, output: Table) -> OutputMark:
-        """Return the mark of an output at the version seen last."""
-        return cls(output.table_id, output.version)
-
-    @classmethod
-    def read(cls, extra: Mapping[str, Any]) -> OutputMark | None:
-        """Return the mark that a progress record holds, None when it holds none."""
-        written = extra.get("output")
-        return cls(*written) if written else None
-
-    def written(self) -> dict[str, object]:
-        """Return the mark as a progress record holds it."""
-        return {"output": [self.table_id, self.version]}
 
 
 def check_output(mark: OutputMark | None, output: Table) -> None:

@@ -7,13 +7,12 @@ touched is recalculated as RECALCULATE STREAM would.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from lakestream.engine.base.instants import latest
 from lakestream.storage.delta import changes_spark, read_commits
-from lakestream.storage.registry import Recalculation
+from lakestream.storage.registry import Corrected, Recalculation
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -22,27 +21,6 @@ if TYPE_CHECKING:
 
     from lakestream.engine.streams.stream import Stream
     from lakestream.storage.delta import CommitInfo, Table
-
-
-@dataclass(frozen=True)
-class Corrected:
-    """Up to which instant (µs) and version of the source changes have been corrected.
-
-    ``newest_us`` is the newest time of a row until then, None where it is not known.
-    """
-
-    due_us: int
-    version: int
-    newest_us: int | None = None
-
-    def written(self) -> dict[str, object]:
-        """Return it as a part of a progress record."""
-        return {"corrected": [self.due_us, self.version, self.newest_us]}
-
-    @classmethod
-    def read(cls, extra: dict[str, Any], due_us: int, version: int) -> Self:
-        """Return what a progress record says; ``due_us`` and ``version`` where it says nothing."""
-        return cls(*extra.get("corrected", (due_us, version)))
 
 
 def last_due(stream: Stream, created_us: int, now_us: int) -> int | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, NamedTuple
 
 from lakestream.engine.base.instants import latest, newest_time, oldest_time
 from lakestream.engine.planning.analysis import refuse_other_results
@@ -13,7 +13,7 @@ from lakestream.engine.reading.transport import ARROW, SPARK
 from lakestream.engine.windows.families import family_of
 from lakestream.storage.changes import checked_commits
 from lakestream.storage.delta import capabilities, read_commits, rows_of
-from lakestream.storage.registry import TickPlan
+from lakestream.storage.registry import HistorySlice, TickPlan
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -23,13 +23,17 @@ if TYPE_CHECKING:
     from lakestream.engine.streams.stream import Stream
     from lakestream.storage.catalog import TableInfo
     from lakestream.storage.delta import CommitInfo, Table, Tables
-    from lakestream.storage.registry import StreamRecord
+    from lakestream.storage.registry import Instant, StreamRecord
 
     Span = tuple[int | None, int | None]
 
 
-WIDER_TABLES = "wider_tables"
-"""Where a plan says that a table beside the source has columns of wider types than the stream knew."""
+class Taking(NamedTuple):
+    """What a plan says of the commits that it takes; ``oldest_us`` None: not known."""
+
+    transport: str
+    appends_only: bool = True
+    oldest_us: int | None = None
 
 
 @dataclass(frozen=True)
@@ -83,39 +87,49 @@ class Planner:
         if not ahead:
             return None
         commits = self._at_once(_admitted(ahead, self.limits))
-        extra = self._taking(source, commits)
-        return self._plan(position, "changes", (position.version, commits[-1].version), extra)
+        taking = self._taking(source, commits)
+        return self._plan(position, "changes", (position.version, commits[-1].version), taking)
 
-    def by_clock(self, position: Position, kind: str, what: dict[str, Any]) -> TickPlan | None:
-        """Return the plan of a tick that takes no changes; ``what`` says which windows fire.
+    def by_clock(
+        self,
+        position: Position,
+        kind: str,
+        *,
+        windows: Sequence[tuple[int, int]] = (),
+        closed: tuple[int, int] | None = None,
+    ) -> TickPlan | None:
+        """Return the plan of a tick that takes no changes; ``windows`` and ``closed`` say which fire.
 
         None while history is under way, which comes first.
         """
         if position.version is None:
             return None
         source = self.tables.open(self.stream.source.info.path)
-        extra = {"transport": self._transport(source, Size(0, 0)), "appends_only": True, **what}
-        return self._plan(position, kind, (position.version, position.version), extra)
+        taking = Taking(self._transport(source, Size(0, 0)))
+        plan = self._plan(position, kind, (position.version, position.version), taking)
+        return replace(plan, windows=tuple(windows), closed=closed)
 
-    def period(self, position: Position, source: Table, due_us: int, what: dict[str, Any]) -> TickPlan:
-        """Return the plan of an instant of PERIOD: it takes all commits since the one before."""
+    def period(
+        self, position: Position, source: Table, closed: tuple[int, int], instant: Instant
+    ) -> TickPlan:
+        """Return the plan of an instant of PERIOD: it takes all commits since the one before.
+
+        ``closed`` are the instant executed last and this one.
+        """
         assert position.version is not None  # PERIOD takes no history
         commits = read_commits(source.path, position.version, source.version)
-        extra = {**self._taking(source, commits), **what}
-        plan = self._plan(position, "period", (position.version, source.version), extra)
-        return replace(plan, clock_us=due_us)
+        taking = self._taking(source, commits)
+        plan = self._plan(position, "period", (position.version, source.version), taking)
+        return replace(plan, clock_us=closed[1], closed=closed, instant=instant)
 
-    def _taking(self, source: Table, commits: Sequence[CommitInfo]) -> dict[str, Any]:
-        """Return what a plan says of the commits it takes; ``oldest_us`` None: not known."""
+    def _taking(self, source: Table, commits: Sequence[CommitInfo]) -> Taking:
+        """Return what a plan says of commits."""
         changing = [commit for commit in commits if commit.data_change]
         times = [commit.times(self.stream.logged_time) for commit in changing]
         appends_only = all(commit.append_only for commit in changing)
         known = [ends[0] for ends in times if ends is not None]
-        return {
-            "transport": self._transport(source, size_of(commits)),
-            "appends_only": appends_only,
-            "oldest_us": min(known) if appends_only and known and len(known) == len(times) else None,
-        }
+        oldest = min(known) if appends_only and known and len(known) == len(times) else None
+        return Taking(self._transport(source, size_of(commits)), appends_only, oldest)
 
     def _at_once(self, commits: Sequence[CommitInfo]) -> Sequence[CommitInfo]:
         """Return the first commits that one tick gives the same for as one for each would."""
@@ -153,11 +167,11 @@ class Planner:
         if saved is None and self.stream.definition.options.wants_history:
             upper = position.cuts[position.slice - 1] if position.version is None and position.cuts else None
             transport = self._transport(source, table_size(source, start))
-            span = (self.record.extra.get("until_us"), upper)
+            span = (self.record.until_us, upper)
             plans.append(self._replayed("history", (-1, start), transport, span))
         after = start if saved is None else saved
         if position.version is not None:
-            for versions in _without(after, position.version, self.record.extra.get("skipped", [])):
+            for versions in _without(after, position.version, self.record.skipped):
                 plans += self._replayed_changes(source, versions)
         return plans
 
@@ -175,8 +189,8 @@ class Planner:
         history = history_of(self.record, self.stream.definition)
         if after is None and history.taken and family_of(self.stream).follows_history:
             transport = self._transport(source, table_size(source, start))
-            extra = {"slice": 0, "cuts": [], "appends_only": True, "transport": transport}
-            plans.append(self._replan("history", (-1, start), extra, (history.start_us, None)))
+            whole = self._replan("history", (-1, start), Taking(transport), (history.start_us, None))
+            plans.append(replace(whole, slice=HistorySlice(0, ())))
         for versions in _without(start if after is None else after, upto, history.skipped):
             commits: Sequence[CommitInfo] = read_commits(source.path, *versions)
             while commits:
@@ -215,9 +229,9 @@ class Planner:
         return len(within), newest
 
     def _replan(
-        self, kind: str, versions: tuple[int, int], extra: dict[str, Any], span: Span = (None, None)
+        self, kind: str, versions: tuple[int, int], taking: Taking, span: Span = (None, None)
     ) -> TickPlan:
-        return self._plan(Position(0, versions[0]), kind, versions, extra, span)
+        return self._plan(Position(0, versions[0]), kind, versions, taking, span)
 
     def _replayed_changes(self, source: Table, versions: tuple[int, int]) -> list[TickPlan]:
         plans = []
@@ -233,12 +247,11 @@ class Planner:
     def recalculation(self, version: int, part: int, size: Size) -> TickPlan:
         """Return the plan of a part of a recalculation at a version of the source, for ``size`` of rows."""
         source = self.tables.open(self.stream.source.info.path)
-        extra: dict[str, Any] = {"transport": self._transport(source, size), "appends_only": True}
-        return self._plan(Position(part, version), "recalculation", (version, version), extra)
+        taking = Taking(self._transport(source, size))
+        return self._plan(Position(part, version), "recalculation", (version, version), taking)
 
     def _replayed(self, kind: str, versions: tuple[int, int], transport: str, span: Span) -> TickPlan:
-        extra = {"transport": transport}
-        return TickPlan(self.record.uuid, 0, kind, *versions, 0, {}, *span, extra)
+        return TickPlan(self.record.uuid, 0, kind, *versions, 0, {}, *span, transport)
 
     def _transport(self, source: Table, size: Size) -> str:
         able = capabilities(source)
@@ -258,15 +271,11 @@ class Planner:
         time = self.stream.source.info.time_column
         cuts = self._cuts(source, time, size) if position.cuts is None else position.cuts
         part, parts = position.slice, len(cuts) + 1
-        lower = self.record.extra.get("until_us") if part == 0 else cuts[part - 1]
+        lower = self.record.until_us if part == 0 else cuts[part - 1]
         upper = cuts[part] if part < len(cuts) else None
-        extra: dict[str, Any] = {
-            "transport": self._transport(source, Size(size.rows // parts, size.bytes // parts)),
-            "slice": part,
-            "cuts": list(cuts),
-            "appends_only": True,
-        }
-        return self._plan(position, "history", (-1, self.record.start_version), extra, (lower, upper))
+        taking = Taking(self._transport(source, Size(size.rows // parts, size.bytes // parts)))
+        plan = self._plan(position, "history", (-1, self.record.start_version), taking, (lower, upper))
+        return replace(plan, slice=HistorySlice(part, cuts))
 
     def _cuts(self, source: Table, time: str, size: Size) -> tuple[int, ...]:
         """Return the instants between the parts of history: even steps between the oldest and newest row."""
@@ -283,7 +292,7 @@ class Planner:
         position: Position,
         kind: str,
         versions: tuple[int, int],
-        extra: dict[str, Any],
+        taking: Taking,
         span: Span = (None, None),
     ) -> TickPlan:
         """Freeze the versions of all tables that the calculation reads; the source is read at the end.
@@ -309,13 +318,21 @@ class Planner:
         if wider:
             stream = replace(self.stream, tables={**self.stream.tables, **wider})
             refuse_other_results(self.spark(), self.record, stream)
-            extra = {**extra, WIDER_TABLES: True}
-        if large:
-            extra = {**extra, "large_tables": large}
-        if self.limits.transport == SPARK:
-            extra = {**extra, "spark_only": True}
-        tick = position.tick + 1
-        return TickPlan(self.record.uuid, tick, kind, *versions, self.clock_us, frozen, *span, extra)
+        return TickPlan(
+            self.record.uuid,
+            position.tick + 1,
+            kind,
+            *versions,
+            self.clock_us,
+            frozen,
+            *span,
+            transport=taking.transport,
+            appends_only=taking.appends_only,
+            oldest_us=taking.oldest_us,
+            wider_tables=bool(wider),
+            large_tables=large,
+            spark_only=self.limits.transport == SPARK,
+        )
 
 
 def _retyped(info: TableInfo, kinds: Mapping[str, str]) -> TableInfo:

@@ -70,7 +70,7 @@ class History:
 
     def takes_all(self, plan: TickPlan) -> bool:
         """Return whether all changed rows of a plan are the stream's, as far as the plan can tell."""
-        oldest = plan.extra.get("oldest_us")
+        oldest = plan.oldest_us
         if self.until_us is None or plan.kind == "history":
             return True
         return oldest is not None and oldest >= self.until_us
@@ -78,16 +78,11 @@ class History:
 
 def history_of(record: StreamRecord, definition: StreamDefinition) -> History:
     """Return what a stream takes of the rows that were there before it."""
-    until, skipped = record.extra.get("until_us"), skipped_of(record)
-    if "floor_us" in record.extra:
-        return History(record.start_version, True, record.extra["floor_us"], None, skipped)
+    until, skipped = record.until_us, record.skipped
+    if record.resynced is not None:
+        return History(record.start_version, True, record.floor_us, None, skipped)
     taken = definition.options.wants_history
     return History(record.start_version, taken, until if taken else None, until, skipped)
-
-
-def skipped_of(record: StreamRecord) -> tuple[tuple[int, int], ...]:
-    """Return the ranges of the source's commits that a stream was told to pass over."""
-    return tuple((after, upto) for after, upto in record.extra.get("skipped", []))
 
 
 @dataclass
@@ -108,7 +103,7 @@ class Relations:
         cls, spark: SparkSession, tables: Tables, stream: Stream, plan: TickPlan, history: History
     ) -> Relations:
         """Return the relations of a plan, by its transport."""
-        arrow = plan.extra.get("transport") == ARROW
+        arrow = plan.transport == ARROW
         transport: Transport = ArrowTransport(spark, tables) if arrow else SparkTransport(spark, tables)
         return cls(spark, tables, stream, plan, history, transport)
 
@@ -129,9 +124,9 @@ class Relations:
             rows = self.transport.rows(self._path, plan.upto, columns, info.time_column, [span])
             version = f"CAST({plan.upto} AS BIGINT) AS _commit_version"
             changed = rows.selectExpr("*", version, "'insert' AS _change_type")
-        elif plan.extra.get("appends_only") and self.stream.keeps_order:
+        elif plan.appends_only and self.stream.keeps_order:
             changed = self.transport.arrivals(self._path, plan.after, plan.upto, columns)
-        elif plan.extra.get("appends_only"):
+        elif plan.appends_only:
             versions = not self.stream.follows_source and plan.upto - plan.after > 1
             kept = self.transport.appended(self._path, plan.after, plan.upto, columns, versions=versions)
             changed, self.added = kept.frame, kept.rows
@@ -176,7 +171,7 @@ class Relations:
         elif self.stream.keeps_order:
             rows = self.transport.arrivals(self._path, plan.after, plan.upto, columns)
             view_of(rows, CHANGED)
-        elif plan.extra.get("appends_only"):
+        elif plan.appends_only:
             versions = plan.upto - plan.after > 1
             added = self.transport.appended(self._path, plan.after, plan.upto, columns, versions=versions)
             view_of(added.frame, CHANGED)
@@ -269,7 +264,7 @@ class Relations:
         plan, history = self.plan, self.history
         if plan.kind == "history":
             upper, start = plan.lower_us, history.start_us
-            if upper is None or not plan.extra.get("slice"):
+            if upper is None or plan.slice is None or not plan.slice.number:
                 return None
             spans = [(low, min(high, upper)) for low, high in spans if low < upper]
             spans = [(low if start is None else max(low, start), high) for low, high in spans]
@@ -316,7 +311,7 @@ class Relations:
         version = self.plan.table_versions[info.path] if asked is None else asked
         lower, upper = _edge(read.lower, span, 0), _edge(read.upper, span, 1)
         transport = self.transport
-        large = lower is None and self.plan.extra.get("large_tables", {}).get(info.path)
+        large = lower is None and self.plan.large_tables.get(info.path)
         if transport.name == ARROW and large:
             transport = SparkTransport(self.spark, self.tables)
         rows = transport.rows(info.path, version, read.relation.columns, info.time_column, [(lower, upper)])

@@ -72,7 +72,7 @@ def request_recalculation(
             "a recalculation of COUNT_WINDOW needs both ends of its range",
             hint=f"FROM {start} TO …: rows are counted anew from the start",
         )
-    zone = record.extra["zone"]
+    zone = record.zone
     start_us = None if start is None else parse_instant(start, zone)
     end_us = None if end is None else parse_instant(end, zone)
     if start_us is not None and end_us is not None and end_us <= start_us:
@@ -91,7 +91,7 @@ def request_recalculation(
         bounds is None,
         "Waiting",
         now_us,
-        extra={"asked_at": version},
+        asked_at=version,
     )
     registry.put_recalculation(job)
     return job
@@ -112,8 +112,7 @@ def is_reached(job: Recalculation, position: int, latest: int) -> bool:
 
     ``latest`` is the source's version: one that was put back has none of those after it any more.
     """
-    asked_at: int = job.extra.get("asked_at", 0)
-    return position >= min(asked_at, latest)
+    return position >= min(job.asked_at or 0, latest)
 
 
 def app_of(job: Recalculation) -> str:
@@ -123,12 +122,12 @@ def app_of(job: Recalculation) -> str:
 
 def part_of(job: Recalculation, number: int) -> Part:
     """Return the windows that a part of a recalculation covers; the cuts divide where they begin."""
-    cuts = job.extra["cuts"]
+    cuts = job.cuts or ()
     return Part(
         overlap_us=job.start_us if number == 0 else None,
         from_us=None if number == 0 else cuts[number - 1],
         to_us=cuts[number] if number < len(cuts) else job.end_us,
-        only=tuple(job.extra.get("groups", ())),
+        only=job.groups or (),
     )
 
 
@@ -155,9 +154,8 @@ class PartRun:
     def run(self, tick: Callable[[TickPlan], Tick]) -> tuple[TickPlan, Outcome | None]:
         """Run the next part, or see that it has landed; raises StreamError as a tick does."""
         self._begin()
-        cuts = self.job.extra["cuts"]
         part = self.job.part
-        size = Size(self.job.extra["rows"] // (len(cuts) + 1), 0)
+        size = Size(self.job.rows // (self.job.parts or 1), 0)
         size = replace(size, bytes=size.rows * _ROW_BYTES)
         plan = self.planner.recalculation(self.version, part, size)
         outcome = None
@@ -169,24 +167,23 @@ class PartRun:
     def _begin(self) -> None:
         """Write down what the part will do: the cuts once, and the version that it is computed at."""
         reach("C1")
-        extra = dict(self.job.extra)
-        if "cuts" not in extra:
+        job = self.job
+        if job.cuts is None:
             rows, cuts = self._cut()
-            extra = {**extra, "rows": rows, "cuts": cuts, "versions": []}
-        versions = extra["versions"][: self.job.part]
-        if not self._has_landed(self.job.part + 1):
-            versions = [*versions, self.version]
+            job = replace(job, rows=rows, cuts=tuple(cuts), versions=())
+        versions = job.versions[: job.part]
+        if not self._has_landed(job.part + 1):
+            versions = (*versions, self.version)
         else:
-            versions = extra["versions"][: self.job.part + 1]
-        self._put(replace(self.job, status="Running", extra={**extra, "versions": versions}))
+            versions = job.versions[: job.part + 1]
+        self._put(replace(job, status="Running", versions=versions))
         reach("C2")
 
     def _done(self, rows: int) -> None:
         part = self.job.part + 1
         parts = self.job.parts or 1
-        extra = {**self.job.extra, "rows_out": self.job.rows_out + rows}
         status: RecalculationStatus = "Done" if part >= parts else "Running"
-        self._put(replace(self.job, part=part, status=status, extra=extra))
+        self._put(replace(self.job, part=part, status=status, rows_out=self.job.rows_out + rows))
         reach("C7")
 
     def _put(self, job: Recalculation) -> None:

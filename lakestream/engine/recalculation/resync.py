@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from lakestream.engine.base.state import GroupState
-from lakestream.engine.creation.create import REPLACED, open_target
+from lakestream.engine.creation.create import open_target
 from lakestream.engine.reading.relations import History
 from lakestream.engine.windows.families import family_of
 from lakestream.engine.windows.family import Snapshot
-from lakestream.engine.windows.waiting import WAITING, registered
-from lakestream.storage.registry import Progress
+from lakestream.storage.registry import Begun, Progress, Resynced
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from lakestream.engine.streams.stream import Stream
-    from lakestream.engine.windows.waiting import WaitingGroup
     from lakestream.storage.catalog import Catalog
-    from lakestream.storage.registry import Registry, StreamRecord
+    from lakestream.storage.registry import Registry, StreamChanges, StreamRecord, WaitingGroup
 
 
 @dataclass
@@ -54,42 +52,35 @@ class Resync:
             self.registry.write_state(self.record.uuid, tick, state.saved(version))
         else:
             self.registry.remove_state(self.record.uuid)
-        self.registry.update(
-            self.record.uuid,
-            status="Running",
-            last_error=None,
-            source_id=source.table_id,
-            **self._begun(tick, version, source.table_id),
-        )
-        known = progress.extra if progress else {}
-        totals = {name: value for name, value in known.items() if name.startswith("total_")}
+        self.registry.update(self.record.uuid, **self._begun(tick, version, source.table_id))
+        totals = progress.totals if progress else None
         self.registry.write_progress(
-            [Progress(self.record.uuid, tick, version, finished_us=now_us, extra=totals)]
+            [Progress(self.record.uuid, tick, version, finished_us=now_us, totals=totals)]
         )
         return version
 
-    def _begun(self, tick: int, version: int, source_id: str) -> dict[str, Any]:
-        """Return what the registration says from now on of where the stream's rows begin."""
-        known = {name: value for name, value in self.record.extra.items() if name not in (REPLACED, WAITING)}
-        extra = {**known, **registered(self._waiting)}
-        if self._is_replaced:
+    def _begun(self, tick: int, version: int, source_id: str) -> StreamChanges:
+        """Return what the registration says from now on: it runs, and where its rows begin."""
+        changes: StreamChanges = {
+            "status": "Running",
+            "last_error": None,
+            "source_id": source_id,
+            "waiting_groups": tuple(self._waiting),
+            "is_replaced": False,
+            "begun": None,
+        }
+        if self.record.is_replaced:
             output = self.catalog.find_table(*self.record.output.split(".", 1))
             parts = {job.id: job.part for job in self.registry.recalculations(self.record.uuid)}
             there = self.catalog.handles.latest(output.path).version if output is not None else 0
-            extra[REPLACED] = {"tick": tick, "version": version, "output": there, "parts": parts}
+            changes["begun"] = Begun(tick, version, there, parts)
             if source_id == self.record.source_id and not self.stream.definition.options.by_arrival:
-                return {"extra": extra}
-        return {"start_version": version, "extra": {**extra, "floor_us": self._floor}}
-
-    @property
-    def _is_replaced(self) -> bool:
-        """Whether it leaves late rows out, and another definition is to be begun with."""
-        return self.record.extra.get(REPLACED) == {}
+                return changes
+        return {**changes, "start_version": version, "resynced": Resynced(self._floor)}
 
     @property
     def _floor(self) -> int | None:
-        known: int | None = self.record.extra.get("floor_us", self.record.extra.get("until_us"))
-        return known
+        return self.record.until_us if self.record.resynced is None else self.record.floor_us
 
     def _state(self, version: int) -> GroupState:
         """Return the state that follows from a version of the source, by the family of its windows."""
@@ -102,7 +93,7 @@ class Resync:
                 History(version, taken=True, start_us=self._floor, until_us=None),
                 version,
                 self.max_windows,
-                begins=self._is_replaced,
+                begins=self.record.is_replaced,
                 known=self._saved,
             )
         )

@@ -22,15 +22,14 @@ from lakestream.engine.creation.compile import compile_stream
 from lakestream.engine.creation.create import open_target
 from lakestream.engine.planning.analysis import refuse_other_results
 from lakestream.engine.planning.checks import (
-    OutputMark,
     check_output,
     check_source,
     check_tables,
     named_state,
 )
-from lakestream.engine.planning.corrections import Corrected, correct, last_due, next_due
-from lakestream.engine.planning.planner import WIDER_TABLES, Limits, Planner, Position
-from lakestream.engine.reading.relations import history_of, skipped_of
+from lakestream.engine.planning.corrections import correct, last_due, next_due
+from lakestream.engine.planning.planner import Limits, Planner, Position
+from lakestream.engine.reading.relations import history_of
 from lakestream.engine.recalculation.recalculate import PartRun, is_reached
 from lakestream.engine.recalculation.resync import Resync
 from lakestream.engine.rounds.agenda import Agenda, Look, Waiting
@@ -51,13 +50,12 @@ from lakestream.engine.windows.waiting import (
     let_go_on,
     let_wait,
     taking_up,
-    waiting_groups,
 )
 from lakestream.errors import LakestreamError, SparkGoneError, StatementError, StorageError, StreamError
 from lakestream.language import parse_statement
 from lakestream.language.model import CreateStream
 from lakestream.storage.delta import compact, read_commits
-from lakestream.storage.registry import Failure, Progress
+from lakestream.storage.registry import Corrected, Failure, Instant, OutputMark, Progress, Totals
 from lakestream.storage.session import check_error, check_spark_lives
 
 if TYPE_CHECKING:
@@ -78,7 +76,7 @@ if TYPE_CHECKING:
     from lakestream.settings import Settings
     from lakestream.storage.catalog import Catalog
     from lakestream.storage.delta import Table
-    from lakestream.storage.registry import Recalculation, Registry, StreamRecord, TickPlan
+    from lakestream.storage.registry import HistorySlice, Recalculation, Registry, StreamRecord, TickPlan
     from lakestream.triggers.period import Period
 
 
@@ -122,7 +120,7 @@ class _Running:
     state: GroupState
     pending: TickPlan | None = None
     mark: OutputMark | None = None
-    totals: dict[str, int] = field(default_factory=dict)
+    totals: Totals | None = None
     saved_tick: int = 0
     saved_at: float = 0.0
     not_before: float = 0.0
@@ -181,7 +179,7 @@ def definition_of(record: StreamRecord) -> StreamDefinition:
         raise TypeError(f"the registry holds no CREATE STREAM for {record.name}")
     definition = statement.definition
     named = replace(definition, name=definition.name.within(record.database))
-    return named.within(record.extra.get("current", record.database))
+    return named.within(record.current or record.database)
 
 
 def compile_record(record: StreamRecord, catalog: Catalog) -> Stream:
@@ -190,13 +188,13 @@ def compile_record(record: StreamRecord, catalog: Catalog) -> Stream:
         record.uuid,
         definition_of(record),
         catalog,
-        record.extra["zone"],
-        exact=record.extra["exact"],
-        way=Way(record.extra["way"]),
-        partial_types=record.extra["partials"],
-        floor_us=record.extra.get("floor_us"),
+        record.zone,
+        exact=record.compiled.exact,
+        way=Way(record.compiled.way),
+        partial_types=record.compiled.partial_types,
+        floor_us=record.floor_us,
     )
-    return replace(stream, waiting_groups=tuple(group.gid for group in waiting_groups(record)))
+    return replace(stream, waiting_groups=tuple(group.gid for group in record.waiting_groups))
 
 
 @dataclass
@@ -316,7 +314,7 @@ class Engine:
     def _delete_outputs(self) -> None:
         """Take the output of dropped subtables back, once the stream has taken all that was in them."""
         for record in self._dropping:
-            dropped: dict[str, int] = record.extra["dropped"]
+            dropped = record.dropped
             running = self._running.get(record.uuid)
             if running is None or running.position.version is None:
                 continue
@@ -326,7 +324,7 @@ class Engine:
             table = self.catalog.handles.open(running.target.info.path)
             delete_output(table, running.target, running.stream, running.state, done)
             left = {name: version for name, version in dropped.items() if name not in done}
-            self.registry.update(record.uuid, extra={**record.extra, "dropped": left})
+            self.registry.update(record.uuid, dropped=left)
 
     def skip(self, record: StreamRecord) -> None:
         """Put a stream behind all commits of its source; what they wrote is not the stream's.
@@ -345,9 +343,8 @@ class Engine:
             return
         # First what is passed over, then the place behind it: a crash between the two is mended by
         # saying it again.
-        known = [(after, upto) for after, upto in skipped_of(record) if after != position.version]
-        extra = {**record.extra, "skipped": [*known, (position.version, latest)]}
-        self.registry.update(record.uuid, extra=extra)
+        known = [(after, upto) for after, upto in record.skipped if after != position.version]
+        self.registry.update(record.uuid, skipped=(*known, (position.version, latest)))
         mark = OutputMark.of(self._output(running))
         finished = to_micros(self.meter.now())
         passed = Progress(
@@ -355,7 +352,9 @@ class Engine:
             position.tick + 1,
             latest,
             finished_us=finished,
-            extra={**running.totals, **mark.written(), **_corrected_extra(running)},
+            totals=running.totals,
+            output=mark,
+            corrected=running.corrected,
         )
         by_tick = running.family.saves_each_tick(running.standing) or not running.family.follows_history
         if by_tick and len(running.state):
@@ -394,7 +393,7 @@ class Engine:
             plan = running.pending or self._next(running, Look())
             is_last = plan is None
             if plan is None:
-                plan = self._planner(running).by_clock(running.position, FLUSH, {})
+                plan = self._planner(running).by_clock(running.position, FLUSH)
             assert plan is not None  # such a stream takes no history
             if running.pending is None:
                 self.registry.write_plans([plan])
@@ -452,7 +451,7 @@ class Engine:
         """
         running = self._load(record, *self.registry.last(record.uuid))
         state = running.state
-        if "floor_us" in record.extra or not running.family.follows_history:
+        if record.resynced is not None or not running.family.follows_history:
             return lambda: state
         plans = self._planner(running).replay(running.position, None)
         return lambda: self._replayed(running, plans, GroupState())
@@ -480,7 +479,7 @@ class Engine:
         known = self.registry.streams()
         self._retries.keep({r.uuid for r in known if r.status in ("Running", "Retrying")})
         records = self._streams()
-        self._dropping = [record for record in records if record.extra.get("dropped")]
+        self._dropping = [record for record in records if record.dropped]
         for record in records:
             if not self._is_active(record):
                 self._running.pop(record.uuid, None)
@@ -496,7 +495,7 @@ class Engine:
                 self._fail(record, as_failure(error))
                 continue
             if plan is not None:
-                if WIDER_TABLES in plan.extra:
+                if plan.wider_tables:
                     running.stream = compile_record(record, self.catalog)
                 planned.append((running, plan))
             else:
@@ -526,7 +525,7 @@ class Engine:
             return self._period(running, running.period, source)
         planner = self._planner(running)
         if running.family.is_stale(running.state):
-            return planner.by_clock(running.position, ANEW, {})
+            return planner.by_clock(running.position, ANEW)
         return planner.following(running.position, source) or self._by_clock(running)
 
     def _period(self, running: _Running, period: Period, source: Table) -> TickPlan | None:
@@ -537,18 +536,16 @@ class Engine:
         if due is None:
             return None
         instant, missed = due
-        what = {
-            "closed": [running.closed_us, instant],
-            "neighbours": [period.previous(instant), period.following(instant)],
-            "missed": missed,
-        }
-        return planner.period(running.position, source, instant, what)
+        around = Instant(period.previous(instant), period.following(instant), missed)
+        return planner.period(running.position, source, (running.closed_us, instant), around)
 
     def _by_clock(self, running: _Running) -> TickPlan | None:
         """Plan what is due because time has passed, None for nothing."""
         planner = self._planner(running)
         due = running.family.due(running.standing, planner.clock_us)
-        return planner.by_clock(running.position, *due) if due is not None else None
+        if due is None:
+            return None
+        return planner.by_clock(running.position, due.kind, windows=due.windows, closed=due.closed)
 
     def _planner(self, running: _Running) -> Planner:
         return self.planner_of(running.record, running.stream)
@@ -572,7 +569,7 @@ class Engine:
         Groups that are to be taken up again get the state of the stream's place.
         """
         for job in self.registry.recalculations():
-            record = self._record_of(job) if job.is_open and "place" not in job.extra else None
+            record = self._record_of(job) if job.is_open and job.place is None else None
             if record is None or not (job.resync or is_taking_up(job)):
                 continue
             try:
@@ -590,9 +587,7 @@ class Engine:
             # What PERIOD has written depends on when it did, and windows that leave late rows out fire
             # once: only place and state are taken anew.
             status = job.status if family_of(stream).recalculates else "Done"
-            self.registry.put_recalculation(
-                replace(job, status=status, extra={**job.extra, "place": version})
-            )
+            self.registry.put_recalculation(replace(job, status=status, place=version))
             self._supersede(job)
 
     def _take_up(self, record: StreamRecord, job: Recalculation) -> None:
@@ -609,10 +604,10 @@ class Engine:
         history = history_of(record, running.stream.definition)
         stream = replace(running.stream, waiting_groups=())
         given = (self.spark(), self.catalog.handles, stream, history, position.version)
-        found = groups_at(*given, only=job.extra["groups"])
+        found = groups_at(*given, only=job.groups or ())
         most = self.settings.max_windows_per_tick
         far = {group.gid for group in far_groups(self.spark(), stream, found, most)}
-        taken = [gid for gid in job.extra["groups"] if gid not in far]
+        taken = [gid for gid in job.groups or () if gid not in far]
         # First their state, which counts for nothing while they wait: a crash is mended by doing it again.
         new = GroupState(found.drop_columns(["rows"])).only(taken)
         if new.rows is not None:
@@ -621,8 +616,8 @@ class Engine:
         reach("C4")
         let_go_on(self.registry, record, taken)
         self.forget(record.uuid)
-        extra = {**job.extra, "groups": taken, "place": position.version}
-        self.registry.put_recalculation(replace(job, status=job.status if taken else "Done", extra=extra))
+        job = replace(job, groups=tuple(taken), place=position.version)
+        self.registry.put_recalculation(replace(job, status=job.status if taken else "Done"))
 
     def _supersede(self, job: Recalculation) -> None:
         """Let be what was asked for before a resynchronisation, which computes all windows anew."""
@@ -697,7 +692,6 @@ class Engine:
         return self._report(running, plan, outcome, self.meter.monotonic() - started, None)
 
     def _part(self, running: _Running, job: Recalculation, version: int) -> PartRun:
-        groups = job.extra.get("groups")
         return PartRun(
             self.registry,
             self.catalog.handles,
@@ -706,7 +700,7 @@ class Engine:
             running.target.info.path,
             self._planner(running),
             version,
-            running.state if groups is None else running.state.only(groups),
+            running.state if job.groups is None else running.state.only(job.groups),
             self.settings.recalculation_rows,
             max(1, self.settings.max_windows_per_tick // 2),
         )
@@ -731,8 +725,8 @@ class Engine:
         done = plan.table_versions if plan is not None and pending is None else {}
         if check_tables(stream, self.catalog.handles, done):
             refuse_other_results(self.spark(), record, stream)
-        totals = {name: progress.extra.get(name, 0) for name in TOTALS} if progress else {}
-        mark = OutputMark.read(progress.extra) if progress else None
+        totals = (progress.totals or Totals()) if progress else None
+        mark = progress.output if progress else None
         running = _Running(record, stream, target, position, GroupState(), pending, mark, totals)
         delay = stream.definition.options.max_delay
         saved = self.registry.read_state(record.uuid, position.tick) if position.tick else None
@@ -740,12 +734,12 @@ class Engine:
             running.delays = Delays.restored(delay.micros, saved[1] if saved else None)
         running.state = self._restored(running, saved, plan)
         running.saved_tick, running.saved_at = position.tick, self.meter.monotonic()
-        known_us = progress.extra.get("closed_us") if progress else None
+        known_us = progress.closed_us if progress else None
         running.closed_us = record.created_us if known_us is None else known_us
         if stream.definition.options.recalculate_every is not None:
             version = record.start_version if position.version is None else position.version
-            extra = progress.extra if progress else {}
-            running.corrected = Corrected.read(extra, record.created_us, version)
+            corrected = progress.corrected if progress else None
+            running.corrected = corrected or Corrected(record.created_us, version)
         if plan is not None:
             self._restore_delays(running, plan)
         self._running[record.uuid] = running
@@ -877,7 +871,7 @@ class Engine:
         if record is None:
             return False
         self._note(record, failure)
-        running.record, gids = record, [group.gid for group in waiting_groups(record)]
+        running.record, gids = record, [group.gid for group in record.waiting_groups]
         running.stream = replace(running.stream, waiting_groups=tuple(gids))
         running.state = running.state.without(gids)
         return True
@@ -890,10 +884,11 @@ class Engine:
         if plan.kind != "changes" or not running.stream.forgets_what_went:
             return
         _, progress = self.registry.last(plan.uuid)
-        extra = {**(progress.extra if progress else {}), "kind": "withdrawn"}
+        known = progress or Progress(plan.uuid, plan.tick, plan.after)
+        over = replace(known, tick=plan.tick, version=plan.after, kind="withdrawn")
         now_us = to_micros(self.meter.now())
         self.registry.write_progress(
-            [Progress(plan.uuid, plan.tick, plan.after, finished_us=now_us, extra=extra)]
+            [replace(over, rows_in=0, rows_out=0, late=0, seconds=0.0, finished_us=now_us)]
         )
 
     def _record(self, done: Sequence[_Done]) -> list[TickReport]:
@@ -941,40 +936,38 @@ class Engine:
             late=outcome.late,
             seconds=done.seconds,
             finished_us=to_micros(self.meter.now()),
-            extra={
-                "kind": plan.kind,
-                "lag": self._lag(running, plan),
-                "windows": outcome.windows,
-                "held_until": self.meter.now().timestamp() + max(0.0, pause),
-                **_added(running.totals, outcome),
-                **mark.written(),
-                **_history_extra(plan),
-                **_closed_extra(running, plan),
-                **_corrected_extra(running),
-            },
+            kind=plan.kind,
+            lag=self._lag(running, plan),
+            windows=outcome.windows,
+            held_until=self.meter.now().timestamp() + max(0.0, pause),
+            totals=_added(running.totals or Totals(), outcome),
+            output=mark,
+            closed_us=_closed_us(running, plan),
+            corrected=running.corrected,
+            next_slice=_next_slice(plan),
         )
 
     def _advance(self, running: _Running, plan: TickPlan, outcome: Outcome, progress: Progress) -> None:
         """Let the stream stand after a tick that is recorded."""
         self._recover(running)
         self._retries.forget(plan.uuid)
-        running.pending, running.mark = None, OutputMark.read(progress.extra)
+        running.pending, running.mark = None, progress.output
         running.state = outcome.state
-        running.totals = {name: progress.extra[name] for name in TOTALS}
+        running.totals = progress.totals
         running.position = _position(running.record, running.stream, progress)
-        held = progress.extra["held_until"] - self.meter.now().timestamp()
+        held = progress.held_until - self.meter.now().timestamp()
         running.not_before = self.meter.monotonic() + max(0.0, held)
         self._take_clock(running, plan)
         self._save_when_due(running)
 
     def _take_clock(self, running: _Running, plan: TickPlan) -> None:
         """Follow what the tick opened or closed, and what of the clock it has done."""
-        if "closed" in plan.extra:
-            running.closed_us = plan.extra["closed"][1]
+        if plan.closed is not None:
+            running.closed_us = plan.closed[1]
         if running.delays is None:
             return
         if plan.kind == "delay":
-            running.delays.fire(((gid, k) for gid, k in plan.extra["windows"]), plan.clock_us)
+            running.delays.fire(plan.windows, plan.clock_us)
         else:
             self._follow_touched(running, running.delays, plan.clock_us)
 
@@ -1024,8 +1017,7 @@ class Engine:
             self.registry.update(record.uuid, status="Failed", last_error=str(named))
             return
         retry_us = self._retries.put(record.uuid, to_micros(self.clock.now()))
-        extra = {**record.extra, "retry_us": retry_us}
-        self.registry.update(record.uuid, status="Retrying", last_error=str(named), extra=extra)
+        self.registry.update(record.uuid, status="Retrying", last_error=str(named), retry_us=retry_us)
 
     def _note(self, record: StreamRecord, error: LakestreamError) -> None:
         """Add a failure to what is remembered of the stream's ticks."""
@@ -1049,7 +1041,7 @@ class Engine:
             windows=outcome.windows if outcome else 0,
             late=outcome.late if outcome else 0,
             seconds=seconds,
-            transport=str(plan.extra.get("transport", "")),
+            transport=plan.transport,
             lag=self._lag(running, plan),
             error=error,
         )
@@ -1067,42 +1059,36 @@ def _due_us(running: _Running, now_us: int) -> int | None:
     return running.family.next_due(running.standing, now_us) if corrected is None else corrected
 
 
-TOTALS = ("total_in", "total_out", "total_late", "total_missed")
-"""Counts since the stream was created, in every progress record: nobody reads all ticks for them."""
-
-
-def _added(totals: dict[str, int], outcome: Outcome) -> dict[str, int]:
-    counted = (outcome.rows_in, outcome.rows_out, outcome.late, outcome.missed)
-    return {name: totals.get(name, 0) + count for name, count in zip(TOTALS, counted, strict=True)}
+def _added(totals: Totals, outcome: Outcome) -> Totals:
+    return Totals(
+        totals.rows_in + outcome.rows_in,
+        totals.rows_out + outcome.rows_out,
+        totals.late + outcome.late,
+        totals.missed + outcome.missed,
+    )
 
 
 def _position(record: StreamRecord, stream: Stream, progress: Progress | None) -> Position:
     wants_history = stream.definition.options.wants_history
     if progress is None:
         return Position(0, None if wants_history else record.start_version)
-    following = progress.extra.get("next_slice")
+    following = progress.next_slice
     if following is not None:
-        return Position(progress.tick, None, following, tuple(progress.extra["cuts"]))
+        return Position(progress.tick, None, following.number, following.cuts)
     return Position(progress.tick, progress.version)
 
 
-def _history_extra(plan: TickPlan) -> dict[str, object]:
-    """Return what the next part of history needs to know, nothing when this was the last one."""
-    if plan.kind != "history" or plan.extra["slice"] == len(plan.extra["cuts"]):
-        return {}
-    return {"next_slice": plan.extra["slice"] + 1, "cuts": plan.extra["cuts"]}
+def _next_slice(plan: TickPlan) -> HistorySlice | None:
+    """Return the next part of history, None when this was the last one."""
+    done = plan.slice
+    return None if done is None or done.number == len(done.cuts) else replace(done, number=done.number + 1)
 
 
-def _closed_extra(running: _Running, plan: TickPlan) -> dict[str, object]:
+def _closed_us(running: _Running, plan: TickPlan) -> int | None:
     """Return up to where the clock has closed windows, for a stream whose windows it closes."""
     if running.period is None and not running.stream.definition.options.by_clock:
-        return {}
-    return {"closed_us": plan.extra["closed"][1] if "closed" in plan.extra else running.closed_us}
-
-
-def _corrected_extra(running: _Running) -> dict[str, object]:
-    """Return up to where changes have been corrected, for a stream that does so from time to time."""
-    return running.corrected.written() if running.corrected is not None else {}
+        return None
+    return running.closed_us if plan.closed is None else plan.closed[1]
 
 
 def as_failure(error: Exception) -> LakestreamError:

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lakestream.engine.base.state import GroupState
-from lakestream.engine.creation.create import REPLACED
 from lakestream.engine.reading.relations import history_of
 from lakestream.engine.reading.transport import SPARK
 from lakestream.engine.recalculation.recalculate import app_of, part_of
@@ -90,8 +89,8 @@ class Recorded:
         tick = progress.tick if progress is not None else 0
         plans = [plan for plan in registry.plans(record.uuid) if plan.tick <= tick]
         start = record.start_version
-        replaced = record.extra.get(REPLACED) or {"tick": 0}
-        plans = [plan for plan in plans if plan.tick > replaced["tick"]]
+        begun = 0 if record.begun is None else record.begun.tick
+        plans = [plan for plan in plans if plan.tick > begun]
         known = tuple(plan for plan in plans if plan.after >= start or plan.kind == "history")
         kept = None
         since = known[0].tick - 1 if known else tick
@@ -142,7 +141,7 @@ class _Commit:
 
 def _goes_by_state(record: StreamRecord, stream: Stream) -> bool:
     """Return whether a stream goes on from rows that are those of no version of its source."""
-    resynced = not family_of(stream).follows_history and "floor_us" in record.extra
+    resynced = not family_of(stream).follows_history and record.resynced is not None
     return stream.definition.options.by_arrival or resynced
 
 
@@ -204,11 +203,11 @@ class Replay:
     def _beginning(self, written: Sequence[_Commit]) -> _Beginning:
         """Return the creation, or the last tick of which there is no record where the ticks decide."""
         recorded, by_state = self.recorded, _goes_by_state(self.record, self.stream)
-        replaced = self.record.extra.get(REPLACED)
-        if replaced and not self.stream.definition.options.by_arrival:
-            return _Beginning(replaced["tick"] + 1, replaced["version"], anew=True)
-        if replaced and recorded.since <= replaced["tick"]:
-            return _Beginning(replaced["tick"], replaced["version"], output=replaced["output"])
+        begun = self.record.begun
+        if begun is not None and not self.stream.definition.options.by_arrival:
+            return _Beginning(begun.tick + 1, begun.version, anew=True)
+        if begun is not None and recorded.since <= begun.tick:
+            return _Beginning(begun.tick, begun.version, output=begun.output)
         if recorded.since == 0 or not (by_state or self.stream.goes_by_ticks):
             return _Beginning()
         if not by_state:
@@ -271,10 +270,10 @@ class Replay:
             place = max(place, places.get((app, plan.tick), 0))
             if plan.tick > begin.tick:
                 steps.append((plan.upto, place, 0, plan))
-        done = (self.record.extra.get(REPLACED) or {"parts": {}})["parts"]
+        done = {} if self.record.begun is None else self.record.begun.parts
         for job in self.recorded.jobs:
             for number in range(done.get(job.id, 0), job.part):
-                version, at = job.extra["versions"][number], places.get((app_of(job), number + 1), _LAST)
+                version, at = job.versions[number], places.get((app_of(job), number + 1), _LAST)
                 if version >= self.record.start_version and at > (begin.output or 0):
                     steps.append((version, at, 1, _Again(part_of(job, number), version)))
         for *_, step in sorted(steps, key=lambda step: step[:3]):
@@ -295,8 +294,7 @@ class Replay:
     def _as_written(self, c: _Commit) -> dict[int, TickPlan]:
         """Return the plan of a tick that was FLUSH STREAM, or that read tables as they were at that time."""
         if c.after == c.upto and family_of(self.stream).flushes:
-            extra = {"transport": SPARK}
-            return {c.number: TickPlan(self.stream.uuid, c.number, FLUSH, c.upto, c.upto, 0, extra=extra)}
+            return {c.number: TickPlan(self.stream.uuid, c.number, FLUSH, c.upto, c.upto, 0, transport=SPARK)}
         if c.after < c.upto and self.stream.calculation.reads:
             return {c.number: replace(self.planner.changes_again(c.after, c.upto), tick=c.number)}
         return {}

@@ -59,7 +59,7 @@ class Member:
         plan, state = self.plan, self.state
         return (
             plan.kind == "changes"
-            and plan.extra.get("transport") == ARROW
+            and plan.transport == ARROW
             and by_update(self.stream, self.target, plan)
             and (state.opened is not None or not len(state))
             and self.history.takes_all(plan)

@@ -145,7 +145,7 @@ class Tick:
         if self.updated is None:
             self.relations.changes(stage.columns)
         waits = self.stream.waiting_groups and self.stream.forgets_what_went
-        if waits and not self.plan.extra.get("appends_only"):
+        if waits and not self.plan.appends_only:
             found = self.spark.sql(shrunk_sql(self.stream, CHANGED)).toArrow()
             self._outcome.shrunk = tuple(found["gid"].to_pylist())
 
@@ -195,7 +195,7 @@ class Tick:
 
     def _evaluated(self, stream: Stream, previous: str | None = None) -> Rows:
         """Evaluate the calculation for the registered windows, by the way of the stream given."""
-        retracts = not self.plan.extra.get("appends_only", False)
+        retracts = not self.plan.appends_only
         settled = self._advance.fired is not None and self._advance.fired.settled
         sql = evaluated_sql(self.spark, stream, retracts=retracts, settled=settled, previous=previous)
         rows = self.spark.sql(self.target.shape.select(sql, unique=self.target.appends))
@@ -302,7 +302,7 @@ class Tick:
             return False
         if self.transport.name == ARROW:
             return True
-        if self.plan.extra.get("spark_only") or not self.target.appends:
+        if self.plan.spark_only or not self.target.appends:
             return False
         replaced = _joined([*self._advance.replaced])
         rows = self._outcome.windows

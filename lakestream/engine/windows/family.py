@@ -29,10 +29,9 @@ if TYPE_CHECKING:
     from lakestream.engine.streams.stream import Part, Stream
     from lakestream.engine.streams.target import Target
     from lakestream.engine.windows.delays import Delays, OpenWindow
-    from lakestream.engine.windows.waiting import WaitingGroup
     from lakestream.notify.events import EventRules
     from lakestream.storage.delta import CommitInfo, Tables
-    from lakestream.storage.registry import StreamRecord, TickPlan
+    from lakestream.storage.registry import StreamRecord, TickPlan, WaitingGroup
     from lakestream.storage.views import View
     from lakestream.triggers.period import Period
 
@@ -169,6 +168,15 @@ class Standing:
 
 
 @dataclass(frozen=True)
+class Due:
+    """A tick that time makes due: its kind, the open windows that fire, or the range (µs) of those closed."""
+
+    kind: str
+    windows: Sequence[OpenWindow] = ()
+    closed: tuple[int, int] | None = None
+
+
+@dataclass(frozen=True)
 class Snapshot:
     """A version of the source from which a stream's state or results follow, and how it began.
 
@@ -274,10 +282,10 @@ class Family(ABC):
         """Return the instants at which the clock triggers a stream made at a time (µs); None: rows do."""
         return None
 
-    def due(self, standing: Standing, now_us: int) -> tuple[str, dict[str, Any]] | None:
-        """Return the kind of the tick that is due as time has passed, and what its plan says of it."""
+    def due(self, standing: Standing, now_us: int) -> Due | None:
+        """Return the tick that is due because time has passed; None for none."""
         found = standing.delays.due(now_us) if standing.delays else []
-        return (DELAY, {"windows": found}) if found else None
+        return Due(DELAY, windows=found) if found else None
 
     def next_due(self, standing: Standing, now_us: int) -> int | None:  # noqa: ARG002
         """Return the next instant (µs) at which time alone makes a tick due; None for none."""

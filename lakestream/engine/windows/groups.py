@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
     from lakestream.engine.streams.stream import Stream
     from lakestream.engine.windows.family import Snapshot
-    from lakestream.engine.windows.waiting import WaitingGroup
     from lakestream.storage.delta import Tables
+    from lakestream.storage.registry import WaitingGroup
 
 
 def groups_of(stream: Stream, snapshot: Snapshot, *, far: bool) -> tuple[GroupState, list[WaitingGroup]]:
@@ -43,7 +43,7 @@ def groups_at(
 
     ``only`` are those that are looked for, none for all. The rows are registered.
     """
-    plan = TickPlan(stream.uuid, 0, "changes", version, version, 0, extra={"transport": SPARK})
+    plan = TickPlan(stream.uuid, 0, "changes", version, version, 0, transport=SPARK)
     relations = Relations.of(spark, tables, stream, plan, history)
     low, high = EVER
     # Rows of before its start are not those of the history alone: others came after the stream's creation.

@@ -28,8 +28,7 @@ if TYPE_CHECKING:
     from lakestream.engine.streams.stream import Part, Stream
     from lakestream.engine.streams.target import Target
     from lakestream.engine.windows.family import Snapshot, TickInput
-    from lakestream.engine.windows.waiting import WaitingGroup
-    from lakestream.storage.registry import TickPlan
+    from lakestream.storage.registry import Instant, TickPlan, WaitingGroup
     from lakestream.storage.views import View
 
 
@@ -104,7 +103,9 @@ class FireInstants(Step):
         """Bring the groups forward, and let the instant fire for them."""
         written = _written(given)
         state = given.state.updated(written.drop_columns(["rows"]))
-        advance = Advance(state, total(written, "rows"), missed=given.plan.extra.get("missed", 0))
+        advance = Advance(
+            state, total(written, "rows"), missed=given.plan.instant.missed if given.plan.instant else 0
+        )
         if given.landed or not self.has_come:
             return advance
         fired = self._instants(given, state, written)
@@ -119,11 +120,18 @@ class FireInstants(Step):
         groups = written.select(names) if known is None else known.select(names)
         if not given.stream.groups and not self.only_written:
             groups = pa.table({"gid": pa.array([0], pa.int64())})
-        before, after = plan.extra["neighbours"]
-        values = {"k": plan.clock_us, "c": plan.upto, "low": before, "high": plan.clock_us, "after": after}
+        instant = _instant(given)
+        ends = {"low": instant.before_us, "high": plan.clock_us, "after": instant.after_us}
+        values = {"k": plan.clock_us, "c": plan.upto, **ends}
         for name, value in values.items():
             groups = groups.append_column(name, pa.array([value] * groups.num_rows, pa.int64()))
         return groups
+
+
+def _instant(given: TickInput) -> Instant:
+    """Return the instants before and after the one that has come."""
+    assert given.plan.instant is not None  # by its kind
+    return given.plan.instant
 
 
 def _written(given: TickInput) -> pa.Table:
@@ -140,7 +148,7 @@ def _fire(given: TickInput, advance: Advance, instants: pa.Table) -> Advance:
     """Register the instants as windows, and the rows that were written since as those of all of them."""
     fired = view_of(arrow_frame(given.spark, instants), FIRED)
     view_of_sql(given.spark, _periods_sql(given.stream, str(fired)), WINDOWS)
-    before = given.plan.extra["neighbours"][0]
+    before = _instant(given).before_us
     view_of_sql(given.spark, _written_sql(given.stream, CHANGED, before), ROWS)
     events = _events(given, fired) if given.rules is not None else None
     return replace(advance, windows=instants.num_rows, fired=Fired([EVER]), events=events)

@@ -36,7 +36,7 @@ class Taken:
             written = changes_spark(snapshot.spark, source, after, upto, columns)
             written = written.where("_change_type IN ('insert', 'update_postimage')")
             rows = rows.exceptAll(written.select(*rows.columns))
-        begins_later = history.start_us is not None and "floor_us" not in snapshot.record.extra
+        begins_later = history.start_us is not None and snapshot.record.resynced is None
         if begins_later if history.taken else history.until_us is not None:
             rows = rows.exceptAll(self._at_creation(taken=False))
         return self._registered(_as_new(rows, snapshot.version))

@@ -7,14 +7,13 @@ registration of its stream before the tick goes on without it, so that a replay 
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from lakestream.compute.calculation import ROWS
 from lakestream.engine.base.state import gids_sql
 from lakestream.errors import StreamError
-from lakestream.storage.registry import Recalculation
+from lakestream.storage.registry import Recalculation, WaitingGroup
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,9 +24,6 @@ if TYPE_CHECKING:
     from lakestream.engine.streams.stream import Stream
     from lakestream.storage.registry import Registry, StreamRecord
 
-WAITING = "waiting_groups"
-"""What a registration lists them under."""
-
 MOST_WAITING = 1_000
 """Groups of a stream that may wait; where more would, the stream stops."""
 
@@ -35,18 +31,6 @@ WINDOWS_A_ROW = 1_000
 """More are nearly all empty: what a row far from the others makes of them."""
 
 _NAMED = 3
-
-
-@dataclass(frozen=True)
-class WaitingGroup:
-    """A group that waits: its number, its values as ``key = value``, the windows that would have fired."""
-
-    gid: int
-    name: str
-    windows: int
-
-    def __str__(self) -> str:
-        return f"{self.name}: {self.windows:,} windows"
 
 
 class TooManyWindowsError(StreamError):
@@ -143,19 +127,9 @@ def _named(stream: Stream, groups: pa.Table, windows: pa.ChunkedArray) -> list[W
 # --- the registration of a stream ---
 
 
-def waiting_groups(record: StreamRecord) -> tuple[WaitingGroup, ...]:
-    """Return the groups of a stream that wait."""
-    return tuple(WaitingGroup(**group) for group in record.extra.get(WAITING, []))
-
-
-def registered(groups: Sequence[WaitingGroup]) -> dict[str, object]:
-    """Return groups that wait as a part of what a registration says; nothing for none."""
-    return {WAITING: [asdict(group) for group in groups]} if groups else {}
-
-
 def let_wait(registry: Registry, record: StreamRecord, groups: Sequence[WaitingGroup]) -> StreamRecord | None:
     """Have more groups of a stream wait, and return its registration; None: they would be too many."""
-    waiting = {group.gid: group for group in (*waiting_groups(record), *groups)}
+    waiting = {group.gid: group for group in (*record.waiting_groups, *groups)}
     if len(waiting) > MOST_WAITING:
         return None
     return _put(registry, record, [*waiting.values()])
@@ -163,12 +137,11 @@ def let_wait(registry: Registry, record: StreamRecord, groups: Sequence[WaitingG
 
 def let_go_on(registry: Registry, record: StreamRecord, gids: Sequence[int]) -> StreamRecord:
     """Have groups of a stream wait no longer, and return its registration."""
-    return _put(registry, record, [group for group in waiting_groups(record) if group.gid not in gids])
+    return _put(registry, record, [group for group in record.waiting_groups if group.gid not in gids])
 
 
 def _put(registry: Registry, record: StreamRecord, groups: Sequence[WaitingGroup]) -> StreamRecord:
-    others = {name: value for name, value in record.extra.items() if name != WAITING}
-    return registry.update(record.uuid, extra={**others, **registered(groups)})
+    return registry.update(record.uuid, waiting_groups=tuple(groups))
 
 
 def taking_up(record: StreamRecord, gids: Sequence[int], version: int, now_us: int) -> Recalculation:
@@ -177,10 +150,19 @@ def taking_up(record: StreamRecord, gids: Sequence[int], version: int, now_us: i
     Their first and newest rows are taken from the source first, then their windows are computed. For a stream
     that is EXACT, of which these follow from the source as it is.
     """
-    extra: dict[str, object] = {"groups": [*gids], "asked_at": version}
-    return Recalculation(str(uuid4()), record.uuid, None, None, False, "Waiting", now_us, extra=extra)
+    return Recalculation(
+        str(uuid4()),
+        record.uuid,
+        None,
+        None,
+        False,
+        "Waiting",
+        now_us,
+        asked_at=version,
+        groups=tuple(gids),
+    )
 
 
 def is_taking_up(job: Recalculation) -> bool:
     """Return whether a recalculation has yet to take up groups that wait, before its first part."""
-    return "groups" in job.extra and "place" not in job.extra
+    return job.groups is not None and job.place is None

@@ -7,13 +7,14 @@ from datetime import UTC, datetime, timedelta
 
 from lakestream.language.model import Duration, PeriodTrigger
 from lakestream.observation.observe import Outline, Outlines
-from lakestream.storage.registry import StreamRecord
+from lakestream.storage.registry import Compiled, StreamRecord
 from lakestream.triggers.period import Period
 
 NOW = datetime(2025, 1, 1, 12, tzinfo=UTC)
 NOW_US = int(NOW.timestamp()) * 1_000_000
 SQL = "CREATE STREAM s INTERVAL(10s) SLIDING(10s) FROM m INTO o AS SELECT _twstart, 1 AS n"
-RECORD = StreamRecord("u", "main", "s", SQL, "Running", NOW_US, 0, "id", "main.o")
+COMPILED = Compiled("by_row", exact=False)
+RECORD = StreamRecord("u", "main", "s", SQL, "Running", NOW_US, 0, "id", "main.o", "main.t", "UTC", COMPILED)
 
 
 def test_a_stream_is_due_when_its_alarm_rings() -> None:

@@ -11,15 +11,13 @@ import pytest
 from lakestream.engine.windows.waiting import (
     MOST_WAITING,
     TooManyWindowsError,
-    WaitingGroup,
     check_groups,
     far_groups,
     let_go_on,
     let_wait,
-    waiting_groups,
 )
 from lakestream.storage.layout import Layout
-from lakestream.storage.registry import Registry, StreamRecord
+from lakestream.storage.registry import Compiled, Registry, StreamRecord, WaitingGroup
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -83,7 +81,9 @@ def registry(tmp_path: Path) -> Registry:
     layout = Layout(str(tmp_path / "lake"))
     layout.initialise()
     found = Registry(layout)
-    found.add(StreamRecord("u", "main", "s", "CREATE STREAM …", "Running", 1, 2, "id", "main.o"))
+    compiled = Compiled("by_row", exact=False)
+    named = ("u", "main", "s", "CREATE STREAM …")
+    found.add(StreamRecord(*named, "Running", 1, 2, "id", "main.o", "main.t", "UTC", compiled))
     return found
 
 
@@ -93,9 +93,9 @@ def test_what_waits_is_registered_until_it_goes_on(registry: Registry) -> None:
     assert record is not None
     let_wait(registry, record, [one, other])
     known = registry.stream("main", "s")
-    assert waiting_groups(known) == (one, other)
-    assert waiting_groups(let_go_on(registry, known, [7])) == (other,)
-    assert let_go_on(registry, registry.stream("main", "s"), [8]).extra == {}
+    assert known.waiting_groups == (one, other)
+    assert let_go_on(registry, known, [7]).waiting_groups == (other,)
+    assert let_go_on(registry, registry.stream("main", "s"), [8]).waiting_groups == ()
 
 
 def test_more_groups_than_may_wait_do_not(registry: Registry) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -17,7 +18,7 @@ from lakestream.server.metrics import Metrics
 from lakestream.server.reader import Reader
 from lakestream.server.statements import Statements
 from lakestream.settings import Settings
-from lakestream.storage.registry import Failure, Progress, Recalculation, StreamRecord
+from lakestream.storage.registry import Compiled, Failure, Progress, Recalculation, StreamRecord, Totals
 from lakestream.triggers.period import Period
 
 if TYPE_CHECKING:
@@ -42,7 +43,6 @@ def root(tmp_path: Path) -> str:
     with Lake(root, settings=Settings()) as lake:
         lake.sql(TABLES)
         registry = lake._at.registry
-        extra = {"source": "main.power", "reads": ["main.power"], "zone": "UTC", "current": "main"}
         record = StreamRecord(
             "u1",
             "main",
@@ -53,15 +53,17 @@ def root(tmp_path: Path) -> str:
             0,
             "id",
             "main.power_hourly",
-            extra=extra,
+            source="main.power",
+            zone="UTC",
+            compiled=Compiled("by_row", exact=False, reads=("main.power",)),
+            current="main",
         )
         registry.add(record)
-        progress = Progress(
-            "u1", 1, 1, 2, 1, 0, 0.25, NOON_US, {"kind": "period", "windows": 1, "total_in": 2}
-        )
+        done = Progress("u1", 1, 1, 2, 1, 0, 0.25, NOON_US)
+        progress = replace(done, kind="period", windows=1, totals=Totals(rows_in=2))
         registry.write_progress([progress])
         registry.put_failure(Failure("f1", "u1", NOON_US + 1, 2, "COMMIT_FAILED", "no space left"))
-        job = Recalculation("r1", "u1", NOON_US, None, False, "Running", NOON_US, 1, {"cuts": [1, 2]})
+        job = Recalculation("r1", "u1", NOON_US, None, False, "Running", NOON_US, 1, cuts=(1, 2))
         registry.put_recalculation(job)
     return root
 

@@ -10,14 +10,17 @@ import pytest
 
 from lakestream.errors import StatementError
 from lakestream.storage.keyed import KeyedTable
-from lakestream.storage.registry import Progress, Registry, StreamRecord, TickPlan
+from lakestream.storage.registry import Compiled, Progress, Registry, StreamRecord, TickPlan
 
 if TYPE_CHECKING:
     from lakestream.storage.layout import Layout
 
 
 def record(uuid: str = "u1", name: str = "s") -> StreamRecord:
-    return StreamRecord(uuid, "main", name, "CREATE STREAM …", "Running", 1, 2, "id", "main.out")
+    at = (1, 2, "id", "main.out", "main.t", "UTC")
+    return StreamRecord(
+        uuid, "main", name, "CREATE STREAM …", "Running", *at, Compiled("by_row", exact=False)
+    )
 
 
 def test_streams_are_kept(layout: Layout) -> None:
@@ -28,7 +31,7 @@ def test_streams_are_kept(layout: Layout) -> None:
     assert [s.name for s in Registry(layout).streams("main")] == ["a'b\\c", "s"]
     with pytest.raises(StatementError, match="STREAM_ALREADY_EXISTS"):
         registry.add(record("u3", "S"))
-    changed = registry.update("u1", status="Failed", last_error="why", extra={"a": [1]})
+    changed = registry.update("u1", status="Failed", last_error="why", skipped=((1, 2),))
     assert Registry(layout).stream("main", "s") == changed
     registry.remove("u1")
     assert Registry(layout).find("main", "s") is None
@@ -62,7 +65,7 @@ def test_the_last_plan_and_progress_are_found_after_a_restart(layout: Layout) ->
     registry = Registry(layout)
     registry.add(record())
     assert registry.last("u1") == (None, None)
-    plan = TickPlan("u1", 1, "changes", 0, 5, 7, {"/x": 3}, None, 9, {"a": 1})
+    plan = TickPlan("u1", 1, "changes", 0, 5, 7, {"/x": 3}, None, 9, "arrow", closed=(1, 2))
     done = Progress("u1", 1, 5, rows_in=10, seconds=0.5)
     registry.write_plans([plan, TickPlan("u2", 4, "changes", 0, 1, 7)])
     registry.write_progress([done])
@@ -132,7 +135,7 @@ def test_two_writers_at_once_lose_nothing(layout: Layout, monkeypatch: pytest.Mo
 
     def late(table: KeyedTable, *arguments: Any) -> None:
         monkeypatch.setattr(KeyedTable, "_write", whole)
-        other.update("u1", extra={"rival": 1})  # between the look of the first one and its write
+        other.update("u1", retry_us=1)  # between the look of the first one and its write
         whole(table, *arguments)
 
     monkeypatch.setattr(KeyedTable, "_write", late)
@@ -141,7 +144,7 @@ def test_two_writers_at_once_lose_nothing(layout: Layout, monkeypatch: pytest.Mo
     one.update("u2", status="Failed")
     found = {stream.uuid: stream for stream in one.streams()}
     assert found == {stream.uuid: stream for stream in Registry(layout).streams()}
-    assert (found["u1"].status, found["u1"].extra) == ("Stopped", {"rival": 1})
+    assert (found["u1"].status, found["u1"].retry_us) == ("Stopped", 1)
     assert found["u2"].status == "Failed"
 
 

@@ -126,8 +126,7 @@ class GridBatch:
     @property
     def _relations(self) -> Relations:
         snapshot, version = self.snapshot, self.snapshot.version
-        extra = {"transport": SPARK}
-        plan = TickPlan(self.stream.uuid, 0, "recalculation", version, version, 0, {}, extra=extra)
+        plan = TickPlan(self.stream.uuid, 0, "recalculation", version, version, 0, {}, transport=SPARK)
         return Relations.of(snapshot.spark, snapshot.tables, self.stream, plan, snapshot.history)
 
     def _without_first(self, windows: str, first_rows: pa.Table, again: View) -> str:

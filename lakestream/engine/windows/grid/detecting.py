@@ -119,7 +119,7 @@ class Detecting:
             sql = queries.net_detection.sql(*named, str(ends or extremes.none()))
             return keep(given.spark.sql(sql))
         fired = keep(given.spark.sql(queries.detection.sql(*named)))
-        if not given.stream.deletes or given.plan.extra.get("appends_only"):
+        if not given.stream.deletes or given.plan.appends_only:
             return fired
         ends = extremes.ends(changes, state, both=False)
         if ends is None:
@@ -135,7 +135,7 @@ class Detecting:
         shown = self._shown(state)
         if not (options.at_once or options.at_open or options.by_clock or shown is not None):
             return None
-        anew = stream.renews_open and not (given.plan.extra.get("appends_only") and given.target.unique)
+        anew = stream.renews_open and not (given.plan.appends_only and given.target.unique)
         view = view_of(fired.frame, FIRED)
         sql = self._queries.early_sql(str(view), str(state), anew=anew, shown=shown)
         return given.transport.keep(given.spark.sql(sql))
@@ -145,7 +145,7 @@ class Detecting:
         import pyarrow as pa
 
         given, options = self.given, self.given.stream.definition.options
-        if options.max_delay is None or given.plan.extra.get("appends_only") or given.landed:
+        if options.max_delay is None or given.plan.appends_only or given.landed:
             return None
         provenance = given.target.shape.provenance
         if not provenance or not len(given.state):

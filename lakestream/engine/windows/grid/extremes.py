@@ -54,7 +54,7 @@ class Extremes:
 
     @property
     def _may_shrink(self) -> bool:
-        return not self.relations.plan.extra.get("appends_only")
+        return not self.relations.plan.appends_only
 
     def _suspects(self, changes: View, state: View, *, both: bool) -> pa.Table:
         """Return the groups that lost a row at an end, with the outermost instants they have ever had."""

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from lakestream.engine.reading.relations import STATE
 from lakestream.engine.reading.transport import ARROW
-from lakestream.engine.windows.family import CLOCK, DELAY, Batch, Family, Snapshot
+from lakestream.engine.windows.family import CLOCK, DELAY, Batch, Due, Family, Snapshot
 from lakestream.engine.windows.grid.batch import GridBatch
 from lakestream.engine.windows.grid.queries import GridQueries
 from lakestream.engine.windows.grid.steps import (
@@ -33,8 +33,7 @@ if TYPE_CHECKING:
     from lakestream.engine.streams.target import Target
     from lakestream.engine.windows.delays import OpenWindow
     from lakestream.engine.windows.family import Standing, Step
-    from lakestream.engine.windows.waiting import WaitingGroup
-    from lakestream.storage.registry import TickPlan
+    from lakestream.storage.registry import TickPlan, WaitingGroup
 
 
 @dataclass(frozen=True)
@@ -47,10 +46,9 @@ class Grid(Family):
         if part is not None:
             return FireAgain(text, part)
         if plan.kind == CLOCK:
-            closed = plan.extra.get("closed")
-            return FireByClock(text, None if closed is None else (closed[0], closed[1]))
+            return FireByClock(text, plan.closed)
         if plan.kind == DELAY:
-            return FireDelayed(text, tuple((gid, k) for gid, k in plan.extra.get("windows", ())))
+            return FireDelayed(text, plan.windows)
         return UpdateWindows(text) if by_update(self.stream, target, plan) else DetectWindows(text)
 
     def open_windows(self, spark: SparkSession, groups: pa.Table) -> list[OpenWindow]:
@@ -59,11 +57,11 @@ class Grid(Family):
         found = spark.sql(GridQueries(self.stream).open_sql(str(state))).toArrow()
         return [*zip(found["gid"].to_pylist(), found["k"].to_pylist(), strict=True)]
 
-    def due(self, standing: Standing, now_us: int) -> tuple[str, dict[str, Any]] | None:
+    def due(self, standing: Standing, now_us: int) -> Due | None:
         """Return the tick of windows that the clock has closed, else that of delays that are over."""
         closed = self._closed_by_clock(now_us)
         if closed is not None and closed > standing.closed_us:
-            return CLOCK, {"closed": [standing.closed_us, closed]}
+            return Due(CLOCK, closed=(standing.closed_us, closed))
         return super().due(standing, now_us)
 
     def next_due(self, standing: Standing, now_us: int) -> int | None:
@@ -109,7 +107,7 @@ def by_update(stream: Stream, target: Target, plan: TickPlan) -> bool:
 
     That is so where late rows make their windows fire again, and for a single commit.
     """
-    if not plan.extra.get("appends_only") or not target.unique or stream.incremental(1) is None:
+    if not plan.appends_only or not target.unique or stream.incremental(1) is None:
         return False
     options = stream.definition.options
     if options.at_open or options.by_clock or not _tells_by_update(stream, plan):
@@ -122,5 +120,5 @@ def _tells_by_update(stream: Stream, plan: TickPlan) -> bool:
     notification = stream.definition.notification
     if notification is None or (plan.kind == "history" and not notification.history):
         return True
-    small = plan.kind == "changes" and plan.extra.get("transport") == ARROW
+    small = plan.kind == "changes" and plan.transport == ARROW
     return small and notification.events == (WINDOW_CLOSE,) and not stream.definition.options.at_once

@@ -6,12 +6,12 @@ Under EXACT they are admitted too, and correct the windows that they belong to.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from lakestream.engine.base.state import GroupState
 from lakestream.engine.reading.relations import Relations
 from lakestream.engine.reading.transport import SPARK
-from lakestream.engine.windows.family import CLOCK, WHOLE, Batch, Family, TickInput
+from lakestream.engine.windows.family import CLOCK, WHOLE, Batch, Due, Family, TickInput
 from lakestream.engine.windows.once.admission import (
     FLUSH,
     STALE,
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from lakestream.engine.streams.stream import Part
     from lakestream.engine.streams.target import Target
     from lakestream.engine.windows.family import Snapshot, Standing, Step
-    from lakestream.engine.windows.waiting import WaitingGroup
+    from lakestream.storage.registry import WaitingGroup
 
 
 @dataclass(frozen=True)
@@ -92,12 +92,12 @@ class FireOnce(Family):
         """Return whether time passed with the ticks: by arrival."""
         return self.stream.definition.options.by_arrival or super().saves_each_tick(standing)
 
-    def due(self, standing: Standing, now_us: int) -> tuple[str, dict[str, Any]] | None:
+    def due(self, standing: Standing, now_us: int) -> Due | None:
         """Return the tick of windows that time alone ends, of rows by arrival."""
         if not self.stream.definition.options.by_arrival:
             return super().due(standing, now_us)
         due_us = due_of(standing.state)
-        return (CLOCK, {}) if due_us is not None and due_us <= now_us else None
+        return Due(CLOCK) if due_us is not None and due_us <= now_us else None
 
     def next_due(self, standing: Standing, now_us: int) -> int | None:
         """Return the next instant at which time alone ends a window, of rows by arrival."""
@@ -142,8 +142,8 @@ class FireOnce(Family):
     def batch(self, snapshot: Snapshot) -> Batch:
         """Register the windows of all rows there are, as if they had been admitted in one tick."""
         kind = FLUSH if mark_of_state(snapshot.known()) == FLUSH else ANEW
-        extra, version = {"transport": SPARK}, snapshot.version
-        plan = TickPlan(self.stream.uuid, 0, kind, version, version, 0, {}, extra=extra)
+        version = snapshot.version
+        plan = TickPlan(self.stream.uuid, 0, kind, version, version, 0, {}, transport=SPARK)
         relations = Relations.of(snapshot.spark, snapshot.tables, self.stream, plan, snapshot.history)
         given = TickInput(relations, snapshot.target, GroupState(), snapshot.max_windows)
         Readmission(given, everything=True).run()

@@ -51,7 +51,7 @@ ANEW = "anew"
 
 def anew(uuid: str, tick: int, version: int) -> TickPlan:
     """Return the plan of a tick that was one of that kind, at a version of the source."""
-    return TickPlan(uuid, tick, ANEW, version, version, 0, extra={"transport": SPARK})
+    return TickPlan(uuid, tick, ANEW, version, version, 0, transport=SPARK)
 
 
 @dataclass(frozen=True)
@@ -114,7 +114,7 @@ class Readmission(Admission):
         """Return whether all rows are new ones beyond the mark: no window was written without them."""
         if self.everything or changes.gone or mark_of_state(self.given.state) == STALE:
             return False
-        if self._rows_moved or (self.stream.keeps_order and not self.plan.extra.get("appends_only")):
+        if self._rows_moved or (self.stream.keeps_order and not self.plan.appends_only):
             return False
         if self.plan.kind == FLUSH or changes.oldest is None or known is None:
             return True

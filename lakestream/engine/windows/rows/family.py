@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from lakestream.engine.streams.target import Target
     from lakestream.engine.windows.delays import OpenWindow
     from lakestream.engine.windows.family import Snapshot, Standing, Step
-    from lakestream.engine.windows.waiting import WaitingGroup
     from lakestream.storage.delta import CommitInfo
+    from lakestream.storage.registry import WaitingGroup
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class RowWindows(Family):
         if part is not None:
             return CutAgain(text, part)
         if plan.kind == DELAY:
-            return CutDelayed(text, tuple((gid, low) for gid, low in plan.extra.get("windows", ())))
+            return CutDelayed(text, plan.windows)
         return CutWindows(text, passes(self.stream, target, plan))
 
     def saves_each_tick(self, standing: Standing) -> bool:  # noqa: ARG002
@@ -82,8 +82,7 @@ class RowWindows(Family):
     def rebuild(self, snapshot: Snapshot) -> tuple[GroupState, list[WaitingGroup]]:
         """Cut all rows there are as if they had come in one commit."""
         version, start = snapshot.version, snapshot.history.start_us
-        extra = {"transport": SPARK}
-        plan = TickPlan(self.stream.uuid, 0, "history", -1, version, 0, {}, start, None, extra)
+        plan = TickPlan(self.stream.uuid, 0, "history", -1, version, 0, {}, start, None, SPARK)
         relations = Relations.of(snapshot.spark, snapshot.tables, self.stream, plan, snapshot.history)
         relations.changes(self.stream.changed_columns)
         changes = view_of_sql(snapshot.spark, changes_sql(self.stream, CHANGED), CHANGES)

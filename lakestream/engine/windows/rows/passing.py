@@ -35,7 +35,7 @@ def passes(stream: Stream, target: Target, plan: TickPlan) -> bool:
         stream.cut is not None
         and stream.cut.is_disjoint
         and stream.way is Way.GROUPED
-        and bool(plan.extra.get("appends_only"))
+        and plan.appends_only
         and plan.kind in ("changes", "history")
         and stream.definition.notification is None
         and target.unique

@@ -1,0 +1,135 @@
+"""Ticks: what one will do, and what it did."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from lakestream.storage.table import Table
+
+
+@dataclass(frozen=True)
+class HistorySlice:
+    """A part of the rows there were at creation: its number, and the instants (µs) between the parts."""
+
+    number: int
+    cuts: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Instant:
+    """The instants of PERIOD around one (µs), and how many were missed before it."""
+
+    before_us: int
+    after_us: int
+    missed: int
+
+
+@dataclass(frozen=True)
+class TickPlan:
+    """What a tick will do, written before it does it.
+
+    It reads the source's changes of ``(after, upto]`` at wall-clock time ``clock_us``, the other tables
+    at ``table_versions`` (by path), and, for a part of a range cut by event time, ``[lower_us,
+    upper_us)`` only.
+
+    ``transport`` is how its bytes move, ``appends_only`` whether its changes only add rows, ``oldest_us`` the
+    time of the oldest of these (None: not known). ``windows`` (group, window) are the open ones that are
+    due, ``closed`` the instants (µs) between which the clock has closed windows, ``instant`` what surrounds
+    the instant of PERIOD, ``slice`` the part of history. ``wider_tables``: a table beside the source has
+    columns of wider types than the stream knew; ``large_tables``: which tables by path are too large for
+    Arrow; ``spark_only``: bytes move by Spark whatever their size. ``unknown`` is what else is saved of it.
+    """
+
+    uuid: str
+    tick: int
+    kind: str
+    after: int
+    upto: int
+    clock_us: int
+    table_versions: dict[str, int] = field(default_factory=dict)
+    lower_us: int | None = None
+    upper_us: int | None = None
+    transport: str = ""
+    appends_only: bool = False
+    oldest_us: int | None = None
+    windows: tuple[tuple[int, int], ...] = ()
+    closed: tuple[int, int] | None = None
+    instant: Instant | None = None
+    slice: HistorySlice | None = None
+    wider_tables: bool = False
+    large_tables: dict[str, bool] = field(default_factory=dict)
+    spark_only: bool = False
+    unknown: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Totals:
+    """Counts since the stream was created, in every progress record: nobody reads all ticks for them."""
+
+    rows_in: int = 0
+    rows_out: int = 0
+    late: int = 0
+    missed: int = 0
+
+
+@dataclass(frozen=True)
+class OutputMark:
+    """What a stream remembers of its output: the table, and its version after the stream's last commit."""
+
+    table_id: str
+    version: int
+
+    @classmethod
+    def of(cls, output: Table) -> OutputMark:
+        """Return the mark of an output at the version seen last."""
+        return cls(output.table_id, output.version)
+
+
+@dataclass(frozen=True)
+class Corrected:
+    """Up to which instant (µs) and version of the source changes have been corrected.
+
+    ``newest_us`` is the newest time of a row until then, None where it is not known.
+    """
+
+    due_us: int
+    version: int
+    newest_us: int | None = None
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What a tick did: a record beside the output's transaction, which is the truth.
+
+    ``version`` is the source's version that the stream stands at after it, ``rows_*`` and ``late``
+    count rows.
+
+    ``kind`` is that of its plan, ``withdrawn`` for one that came to nothing, None where there was no tick;
+    ``lag`` the commits left then, ``windows`` how many it computed, both None there too. ``totals`` are the
+    counts up to it (None: there were no ticks), ``output`` is where the output stood after it (None: not
+    known). The output's limits hold the next tick up until ``held_until`` (seconds since 1970 UTC).
+    ``closed_us`` is up to where the clock has closed windows, ``corrected`` up to where late changes were
+    corrected, None for streams that do neither. ``next_slice`` is the part of history to come, None when it
+    is taken. ``unknown`` is what else is saved of it.
+    """
+
+    uuid: str
+    tick: int
+    version: int
+    rows_in: int = 0
+    rows_out: int = 0
+    late: int = 0
+    seconds: float = 0.0
+    finished_us: int = 0
+    kind: str | None = None
+    lag: int | None = None
+    windows: int | None = None
+    held_until: float = 0.0
+    totals: Totals | None = None
+    output: OutputMark | None = None
+    closed_us: int | None = None
+    corrected: Corrected | None = None
+    next_slice: HistorySlice | None = None
+    unknown: dict[str, Any] = field(default_factory=dict)
