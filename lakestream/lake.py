@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from lakestream.clock import Clock
     from lakestream.engine.reading.frames import ArrowStream
     from lakestream.engine.rounds.agenda import Alarm
-    from lakestream.engine.rounds.engine import TickReport
+    from lakestream.engine.rounds.running import TickReport
     from lakestream.observation.inspection import Inspection
     from lakestream.observation.observe import Event, Lineage, Outline, Outlines, Run
     from lakestream.observation.verify import Verification

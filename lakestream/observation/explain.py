@@ -28,8 +28,8 @@ def explain_stream(engine: Engine, record: StreamRecord) -> list[tuple[str, str]
     Behind it those of an open recalculation, and of a tick for which only time has to pass.
     """
     stream, target, plan = engine.next_plan(record)
-    latest = engine.catalog.handles.open(stream.source.info.path).version
-    jobs = [job for job in engine.registry.recalculations(record.uuid) if job.is_open]
+    latest = engine.services.catalog.handles.open(stream.source.info.path).version
+    jobs = [job for job in engine.services.registry.recalculations(record.uuid) if job.is_open]
     coming = [
         _next(record, plan, latest, engine.next_instant(record)),
         *(coming for job in jobs for coming in _recalculation(stream, record, job, latest)),

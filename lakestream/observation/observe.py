@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from lakestream.engine.base.instants import to_micros
 from lakestream.engine.base.names import visible_columns
-from lakestream.engine.rounds.engine import definition_of
+from lakestream.engine.creation.compile import definition_of
 from lakestream.language.expressions.shown import trigger_text
 from lakestream.storage.datafiles import data_files, file_times
 from lakestream.storage.delta import capabilities, read_arrow

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, TypedDict
 
 from lakestream.compute.calculation import WINDOWS
 from lakestream.engine.base.state import GroupState
+from lakestream.engine.creation.compile import compile_record
 from lakestream.engine.creation.create import open_target
 from lakestream.engine.creation.others import without_theirs, without_window, written_by_others
 from lakestream.engine.reading.relations import (
     history_of,
 )
 from lakestream.engine.recalculation.recalculate import part_of
-from lakestream.engine.rounds.engine import compile_record
 from lakestream.engine.rounds.replay import Recorded, Replay
 from lakestream.engine.ticks.evaluating import evaluated_sql
 from lakestream.engine.windows.families import family_of
@@ -151,17 +151,18 @@ class Verifier:
     @classmethod
     def of(cls, engine: Engine, record: StreamRecord) -> Verifier:
         """Return what compares a stream's output as it is now; to be asked for between two ticks."""
-        catalog, registry = engine.catalog, engine.registry
+        services = engine.services
+        catalog, registry = services.catalog, services.registry
         stream = compile_record(record, catalog)
         _, progress = registry.last(record.uuid)
         totals = progress.totals if progress is not None else None
         taken = progress is not None and progress.next_slice is None
-        target = open_target(stream, record, catalog, engine.spark)
+        target = open_target(stream, record, catalog, services.spark)
         jobs = registry.recalculations(record.uuid)
         position = progress.version if progress is not None and taken else None
         output_version = catalog.handles.latest(target.info.path).version
         return cls(
-            spark=engine.spark(),
+            spark=services.spark(),
             catalog=catalog,
             record=record,
             stream=stream,
@@ -171,15 +172,15 @@ class Verifier:
             late=totals.late if totals is not None else 0,
             recalculated=[(part_of(job, n), job.versions[n]) for job in jobs for n in range(job.part)],
             state=engine.state_of(record) if family_of(stream).batch_needs_state else GroupState,
-            outbox=engine.outbox,
+            outbox=services.outbox,
             replay=partial(
                 Replay,
-                engine.spark(),
+                services.spark(),
                 record,
                 stream,
                 target,
-                engine.planner_of(record, stream),
-                engine.settings.max_windows_per_tick,
+                services.planner_of(record, stream),
+                services.settings.max_windows_per_tick,
                 Recorded.of(engine, record, stream, position or 0, output_version),
             ),
         )

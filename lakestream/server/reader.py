@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from pydantic import BaseModel
 
     from lakestream.engine.rounds.agenda import Alarm
-    from lakestream.engine.rounds.engine import TickReport
+    from lakestream.engine.rounds.running import TickReport
     from lakestream.lake import Lake
     from lakestream.observation.observe import Event, Outline, Run
     from lakestream.server.live import Rates

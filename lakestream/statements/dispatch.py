@@ -53,7 +53,7 @@ class Statements:
         from pyspark.errors import PySparkException
 
         from lakestream.engine.base.instants import parse_instant
-        from lakestream.engine.rounds.engine import as_failure
+        from lakestream.engine.rounds.failing import as_failure
         from lakestream.observation.verify import Verifier
 
         record = self.streams.named(stream)

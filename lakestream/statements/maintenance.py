@@ -16,7 +16,7 @@ from deltalake import DeltaTable
 from lakestream.engine.base.faults import reach
 from lakestream.engine.base.instants import to_micros
 from lakestream.engine.base.state import GroupState
-from lakestream.engine.rounds.engine import definition_of
+from lakestream.engine.creation.compile import definition_of
 from lakestream.engine.rounds.notifier import sending_lock
 from lakestream.errors import LakestreamError, StreamError
 from lakestream.storage import files

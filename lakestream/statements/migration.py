@@ -17,8 +17,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from lakestream.engine.base.faults import reach
+from lakestream.engine.creation.compile import compile_record
 from lakestream.engine.creation.create import open_target
-from lakestream.engine.rounds.engine import compile_record
 from lakestream.engine.streams.target import columns_of, output_shape
 from lakestream.errors import LakestreamError
 from lakestream.language.quoting import quoted

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from lakestream.engine.rounds.agenda import Alarm
-    from lakestream.engine.rounds.engine import TickReport
+    from lakestream.engine.rounds.running import TickReport
     from lakestream.statements.streams import StreamStatements
     from lakestream.statements.workspace import Workspace
 

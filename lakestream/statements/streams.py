@@ -143,9 +143,9 @@ class StreamStatements:
     def request(self, record: StreamRecord, bounds: tuple[str, str | None] | None) -> Recalculation:
         """Queue a recalculation between bounds of event time; None: of everything, as the source is now."""
         from lakestream.engine.base.instants import to_micros
+        from lakestream.engine.creation.compile import definition_of
         from lakestream.engine.creation.create import require_provenance
         from lakestream.engine.recalculation.recalculate import request_recalculation
-        from lakestream.engine.rounds.engine import definition_of
 
         definition = definition_of(record)
         if bounds is None:
@@ -176,8 +176,8 @@ class StreamStatements:
 
     def _replace_stream(self, record: StreamRecord, definition: model.StreamDefinition) -> Result:
         """Give a stream another definition, and have its windows computed anew."""
+        from lakestream.engine.creation.compile import definition_of
         from lakestream.engine.creation.create import replace_stream
-        from lakestream.engine.rounds.engine import definition_of
         from lakestream.engine.rounds.notifier import check_targets
         from lakestream.language.expressions.differences import LAYOUT, differences
 
@@ -234,7 +234,7 @@ class StreamStatements:
     def _take_up(self, record: StreamRecord) -> None:
         """Have the groups of a stream that wait taken up again, as far as they need not wait any more."""
         from lakestream.engine.base.instants import to_micros
-        from lakestream.engine.rounds.engine import compile_record
+        from lakestream.engine.creation.compile import compile_record
         from lakestream.engine.windows.waiting import taking_up
 
         gids = [group.gid for group in record.waiting_groups]
@@ -246,9 +246,9 @@ class StreamStatements:
 
     def _refuse_unfit(self, record: StreamRecord) -> None:
         """Refuse to begin anew with a source that the stream cannot be computed from, by its named state."""
+        from lakestream.engine.creation.compile import compile_record
         from lakestream.engine.creation.create import refuse_unfit
         from lakestream.engine.planning.checks import named_state
-        from lakestream.engine.rounds.engine import compile_record
 
         try:
             refuse_unfit(self.at.session, self.at.catalog, record, compile_record(record, self.at.catalog))

@@ -199,7 +199,7 @@ class TableStatements:
 
     def _mark_dropped(self, stable: TableInfo, subtable: str) -> None:
         """Have streams with DELETE_OUTPUT_TABLE take the output of a dropped subtable back."""
-        from lakestream.engine.rounds.engine import definition_of
+        from lakestream.engine.creation.compile import definition_of
 
         version = self.at.catalog.handles.latest(stable.path).version
         for record in self.at.registry.streams():
@@ -210,7 +210,7 @@ class TableStatements:
 
     def _refuse_grouping_tags(self, stable: TableInfo, tags: Sequence[str]) -> None:
         """TDengine: a tag that a stream groups by may not be changed."""
-        from lakestream.engine.rounds.engine import definition_of
+        from lakestream.engine.creation.compile import definition_of
 
         for record in self.at.registry.streams():
             if record.source != f"{stable.database}.{stable.name}":

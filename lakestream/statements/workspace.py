@@ -153,8 +153,9 @@ class Workspace:
         if self.running is None:
             from lakestream.engine.base.instants import to_micros
             from lakestream.engine.rounds.engine import Engine
+            from lakestream.engine.rounds.running import Services
 
-            self.running = Engine(
+            services = Services(
                 self.catalog,
                 self.registry,
                 self.clock,
@@ -166,6 +167,7 @@ class Workspace:
                 is_held=self.notifier.is_held,
                 is_ours=lambda uuid: self.leases is None or self.leases.has(uuid),
             )
+            self.running = Engine(services)
         return self.running
 
     @cached_property

@@ -18,7 +18,8 @@ from uuid import uuid4
 from lakestream.engine.base.faults import reach
 from lakestream.engine.base.instants import from_micros, instant_micros, to_micros
 from lakestream.engine.base.result import Result
-from lakestream.engine.rounds.engine import TickReport, as_failure
+from lakestream.engine.rounds.failing import as_failure
+from lakestream.engine.rounds.running import TickReport
 from lakestream.errors import LakestreamError, StatementError, did_you_mean
 from lakestream.language import parse_statement
 from lakestream.language.common.source import place_of

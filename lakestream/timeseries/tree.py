@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from lakestream.clock import Clock
-    from lakestream.engine.rounds.engine import TickReport
+    from lakestream.engine.rounds.running import TickReport
     from lakestream.language.iotdb.values import Instant, TreeStatement
     from lakestream.language.model import Now
     from lakestream.settings import Settings

@@ -9,6 +9,7 @@ import pytest
 
 from lakestream import Lake, ManualClock
 from lakestream.engine.rounds.engine import Engine
+from lakestream.engine.rounds.following import Following
 from lakestream.triggers.period import Period
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from lakestream.engine.rounds.agenda import Look
-    from lakestream.engine.rounds.engine import _Running
+    from lakestream.engine.rounds.running import Running
 
 pytestmark = pytest.mark.spark
 
@@ -48,13 +49,13 @@ def lake(tmp_path: Path, spark: SparkSession, clock: ManualClock) -> Iterator[La
 def planned(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """List the streams that are looked at."""
     found: list[str] = []
-    whole = Engine._next
+    whole = Following.next
 
-    def noted(engine: Engine, running: _Running, look: Look) -> object:
+    def noted(following: Following, running: Running, look: Look) -> object:
         found.append(running.record.name)
-        return whole(engine, running, look)
+        return whole(following, running, look)
 
-    monkeypatch.setattr(Engine, "_next", noted)
+    monkeypatch.setattr(Following, "next", noted)
     return found
 
 

@@ -12,7 +12,7 @@ from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
 from lakestream import Lake
-from lakestream.engine.rounds.engine import as_failure
+from lakestream.engine.rounds.failing import as_failure
 from lakestream.errors import SparkGoneError
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from lakestream.engine.rounds.engine import TickReport
+    from lakestream.engine.rounds.running import TickReport
     from lakestream.statements.status import StreamStatus
 
     Cell = tuple[str, int]

@@ -149,7 +149,7 @@ def test_a_commit_that_a_gone_process_left_behind_counts(
     """Its commit was under way when it was killed, and lands when its successor does the same tick."""
     story = begun(tmp_path, spark, transport)
     gone, successor = unlocked(story), unlocked(story)
-    assert gone._at.engine.epoch < successor._at.engine.epoch
+    assert gone._at.engine.services.epoch < successor._at.engine.services.epoch
     meanwhile(monkeypatch, WRITERS[transport], gone.run)
     assert [report.error for report in successor.tick_once()] == [None]
     story.run()

@@ -22,12 +22,14 @@ from lakestream.engine.streams.source import Source, row_expression
 from lakestream.engine.streams.stream import Stream, timestamp_us
 from lakestream.engine.windows.windowing import placeholders_of, windowing_of
 from lakestream.errors import NotSupportedError, Place, StatementError
+from lakestream.language import parse_statement
 from lakestream.language.common.source import place_of
 from lakestream.language.expressions.checks import (
     COMMON_PLACEHOLDERS,
 )
 from lakestream.language.model import (
     CLOCK,
+    CreateStream,
     Fragment,
     GroupKey,
 )
@@ -43,6 +45,7 @@ if TYPE_CHECKING:
         TableName,
     )
     from lakestream.storage.catalog import Catalog
+    from lakestream.storage.registry import StreamRecord
 
 
 _OF_TABLE = GroupKey(Fragment(TBNAME), "tag_tbname", is_tbname=True)
@@ -165,3 +168,28 @@ def _time_us(options: StreamOptions, source: Source, zone: str) -> str:
         hint="a timestamp, a text, or milliseconds since 1970 as an integer",
         place=place_of(fragment) if fragment else None,
     )
+
+
+def definition_of(record: StreamRecord) -> StreamDefinition:
+    """Read a registered stream's definition again from its statement."""
+    statement = parse_statement(record.sql)
+    if not isinstance(statement, CreateStream):
+        raise TypeError(f"the registry holds no CREATE STREAM for {record.name}")
+    definition = statement.definition
+    named = replace(definition, name=definition.name.within(record.database))
+    return named.within(record.current or record.database)
+
+
+def compile_record(record: StreamRecord, catalog: Catalog) -> Stream:
+    """Compile a registered stream, but for groups that wait; StatementError when its tables have gone."""
+    stream = compile_stream(
+        record.uuid,
+        definition_of(record),
+        catalog,
+        record.zone,
+        exact=record.compiled.exact,
+        way=Way(record.compiled.way),
+        partial_types=record.compiled.partial_types,
+        floor_us=record.floor_us,
+    )
+    return replace(stream, waiting_groups=tuple(group.gid for group in record.waiting_groups))

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import IO, TYPE_CHECKING
 
 from lakestream.engine.base.faults import reach
-from lakestream.engine.rounds.engine import definition_of
+from lakestream.engine.creation.compile import definition_of
 from lakestream.errors import Place, StatementError
 from lakestream.language.expressions.targets import redacted
 from lakestream.notify.connection import Connection

@@ -84,7 +84,7 @@ class Recorded:
         cls, engine: Engine, record: StreamRecord, stream: Stream, position: int, output_version: int
     ) -> Recorded:
         """Read the record of a stream between two ticks."""
-        registry = engine.registry
+        registry = engine.services.registry
         _, progress = registry.last(record.uuid)
         tick = progress.tick if progress is not None else 0
         plans = [plan for plan in registry.plans(record.uuid) if plan.tick <= tick]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lakestream.engine.rounds.retries import LONGEST_PAUSE_US, Retries, may_pass
+from lakestream.engine.rounds.failing import LONGEST_PAUSE_US, Retries, may_pass
 from lakestream.errors import LakestreamError, StorageError, StreamError
 
 

@@ -1,0 +1,146 @@
+"""What becomes of a stream that fails: a named state, or another attempt after a pause that grows."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+from uuid import uuid4
+
+from lakestream.engine.base.instants import to_micros
+from lakestream.engine.base.refused import spark_message
+from lakestream.engine.planning.checks import (
+    named_state,
+)
+from lakestream.errors import LakestreamError, SparkGoneError, StorageError, StreamError
+from lakestream.storage.registry import Failure
+from lakestream.storage.session import check_error, check_spark_lives
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from lakestream.engine.rounds.loading import Loader
+    from lakestream.engine.rounds.running import Running, Services
+    from lakestream.storage.registry import StreamRecord
+
+
+LONGEST_PAUSE_US = 300_000_000
+"""The longest pause between two attempts, in microseconds; the first one is a second."""
+
+_PASSING = {"COMMIT_CONFLICT", "COMMIT_FAILED", "EDIT_FAILED", "IO_ERROR", "READ_FAILED", "TABLE_UNREADABLE"}
+_FIRST_PAUSE_US = 1_000_000
+_MOST_DOUBLED = 10
+
+
+def may_pass(error: LakestreamError) -> bool:
+    """Return whether an error is of the storage, and may be gone the next time."""
+    return isinstance(error, StorageError) and error.code in _PASSING
+
+
+_log = logging.getLogger(__name__)
+_ENDING_SECONDS = 2.0
+"""How long Spark's JVM may take to end after its connection was lost."""
+
+
+@dataclass
+class Retries:
+    """When this process tries which stream again; another process does so at once."""
+
+    _attempts: dict[str, tuple[int, int]] = field(default_factory=dict)
+
+    def put(self, uuid: str, now_us: int) -> int:
+        """Note that a stream has failed once more; return when it is tried again (µs since 1970 UTC)."""
+        count = self._attempts.get(uuid, (0, 0))[0]
+        due_us = now_us + min(_FIRST_PAUSE_US << min(count, _MOST_DOUBLED), LONGEST_PAUSE_US)
+        self._attempts[uuid] = count + 1, due_us
+        return due_us
+
+    def is_due(self, uuid: str, now_us: int) -> bool:
+        """Return whether a stream may be tried again."""
+        return now_us >= self._attempts.get(uuid, (0, 0))[1]
+
+    def forget(self, uuid: str) -> None:
+        """Let the next failure of a stream be its first one."""
+        self._attempts.pop(uuid, None)
+
+    def keep(self, uuids: set[str]) -> None:
+        """Forget all other streams: they were dropped, or stopped."""
+        self._attempts = {uuid: tried for uuid, tried in self._attempts.items() if uuid in uuids}
+
+    @property
+    def due(self) -> Mapping[str, int]:
+        """When each stream that has failed is tried again (µs since 1970 UTC)."""
+        return {uuid: due_us for uuid, (_, due_us) in self._attempts.items()}
+
+
+@dataclass
+class Failing:
+    """Gives streams that fail their named state; their neighbours go on."""
+
+    services: Services
+    loader: Loader
+    retries: Retries = field(default_factory=Retries)
+
+    def fail(self, record: StreamRecord, error: LakestreamError) -> None:
+        """Give the stream its named state, or try it again later; its neighbours go on."""
+        self.loader.known.pop(record.uuid, None)
+        if not self.services.is_ours(record.uuid):
+            return
+        named = named_state(record, error)
+        self.note(record, named)
+        # In an object store another process may just have run the stream: what it did is read then.
+        rival = named.code == "FENCED" and not self.services.catalog.layout.is_local
+        if not (may_pass(named) or rival):
+            self.services.registry.update(record.uuid, status="Failed", last_error=str(named))
+            return
+        retry_us = self.retries.put(record.uuid, to_micros(self.services.clock.now()))
+        self.services.registry.update(
+            record.uuid, status="Retrying", last_error=str(named), retry_us=retry_us
+        )
+
+    def note(self, record: StreamRecord, error: LakestreamError) -> None:
+        """Add a failure to what is remembered of the stream's ticks."""
+        progress = self.services.registry.last(record.uuid)[1]
+        tick = progress.tick + 1 if progress else 1
+        now_us = to_micros(self.services.meter.now())
+        self.services.registry.put_failure(
+            Failure(uuid4().hex, record.uuid, now_us, tick, error.code, error.message)
+        )
+
+    def recover(self, running: Running) -> None:
+        """Let a stream that was tried again run as others do."""
+        if running.record.status == "Retrying":
+            running.record = self.services.registry.update(
+                running.record.uuid, status="Running", last_error=None
+            )
+
+    def is_active(self, record: StreamRecord) -> bool:
+        """Return whether a stream runs, or has failed and is to be tried again now."""
+        if record.status != "Retrying":
+            return record.status == "Running"
+        return self.retries.is_due(record.uuid, to_micros(self.services.clock.now()))
+
+
+def as_failure(error: Exception) -> LakestreamError:
+    """Return what a tick failed of as the named state of its stream; its neighbours go on.
+
+    What is neither ours nor Spark's is a defect: it goes to the log with its traceback. Raises SparkGoneError
+    when Spark itself has ended: that is no stream's fault.
+    """
+    from py4j.protocol import Py4JError, Py4JNetworkError
+    from pyspark.errors import PySparkException
+
+    if isinstance(error, SparkGoneError):
+        raise error
+    if isinstance(error, LakestreamError):
+        return error
+    if isinstance(error, ConnectionError | Py4JNetworkError):
+        check_spark_lives(wait_seconds=_ENDING_SECONDS)
+    if isinstance(error, OSError):
+        return StorageError("IO_ERROR", str(error))
+    if isinstance(error, PySparkException | Py4JError):
+        check_spark_lives()
+        check_error(error)
+        return StreamError("CALCULATION_FAILED", spark_message(error))
+    _log.exception("a tick failed")
+    return StreamError("INTERNAL", f"{type(error).__name__}: {error}", hint="this is a defect of lakestream")

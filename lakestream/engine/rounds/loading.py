@@ -1,0 +1,163 @@
+"""A stream read from the lake: its definition, place and state, and what follows from its last tick."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from lakestream.engine.base.state import GroupState
+from lakestream.engine.creation.compile import compile_record
+from lakestream.engine.creation.create import open_target
+from lakestream.engine.planning.analysis import refuse_other_results
+from lakestream.engine.planning.checks import (
+    check_source,
+    check_tables,
+)
+from lakestream.engine.reading.relations import history_of
+from lakestream.engine.rounds.running import Running, Services, position_of
+from lakestream.engine.ticks.tick import Tick
+from lakestream.engine.windows.delays import Delays
+from lakestream.engine.windows.once.admission import FLUSH
+from lakestream.engine.windows.once.readmission import anew
+from lakestream.storage.registry import Corrected, Progress, Totals
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import pyarrow as pa
+
+    from lakestream.engine.windows.delays import OpenWindow
+    from lakestream.storage.registry import StreamRecord, TickPlan
+
+
+@dataclass
+class Loader:
+    """Reads streams, and keeps those that it has read."""
+
+    services: Services
+    known: dict[str, Running] = field(default_factory=dict)
+
+    def forget(self, uuid: str | None = None) -> None:
+        """Let a stream (None: all) be read again when it is asked for."""
+        if uuid is None:
+            self.known.clear()
+        else:
+            self.known.pop(uuid, None)
+
+    def load(self, record: StreamRecord, plan: TickPlan | None, progress: Progress | None) -> Running:
+        """Return the stream as it is in memory, or read its place and state from the lake."""
+        known = self.known.get(record.uuid)
+        if (
+            known is not None
+            and known.record == record
+            and known.position.tick == (progress.tick if progress else 0)
+        ):
+            return known
+        stream = compile_record(record, self.services.catalog)
+        target = open_target(stream, record, self.services.catalog, self.services.spark)
+        position = position_of(record, stream, progress)
+        pending = plan if plan is not None and plan.tick > position.tick else None
+        taken = pending.upto if pending is not None else position.version
+        check_source(record, taken, self.services.catalog.handles.latest(stream.source.info.path))
+        done = plan.table_versions if plan is not None and pending is None else {}
+        if check_tables(stream, self.services.catalog.handles, done):
+            refuse_other_results(self.services.spark(), record, stream)
+        totals = (progress.totals or Totals()) if progress else None
+        mark = progress.output if progress else None
+        running = Running(record, stream, target, position, GroupState(), pending, mark, totals)
+        delay = stream.definition.options.max_delay
+        saved = self.services.registry.read_state(record.uuid, position.tick) if position.tick else None
+        if delay is not None:
+            running.delays = Delays.restored(delay.micros, saved[1] if saved else None)
+        running.state = self._restored(running, saved, plan)
+        running.saved_tick, running.saved_at = position.tick, self.services.meter.monotonic()
+        known_us = progress.closed_us if progress else None
+        running.closed_us = record.created_us if known_us is None else known_us
+        if stream.definition.options.recalculate_every is not None:
+            version = record.start_version if position.version is None else position.version
+            corrected = progress.corrected if progress else None
+            running.corrected = corrected or Corrected(record.created_us, version)
+        if plan is not None:
+            self._restore_delays(running, plan)
+        self.known[record.uuid] = running
+        return running
+
+    def _restore_delays(self, running: Running, last: TickPlan) -> None:
+        """Follow the last tick, which the saved delays may lack: saying it again changes nothing."""
+        if running.delays is not None:
+            running.delays.follow(self._open_windows(running, running.state.rows), last.clock_us)
+        if running.pending is None:
+            self.take_clock(running, last)
+
+    def _follow_touched(self, running: Running, delays: Delays, now_us: int) -> None:
+        """Follow the windows of the groups that the last tick has touched; those that wait have none."""
+        gids = running.state.touched
+        touched = [] if gids is None else gids.to_pylist()
+        opened = self._open_windows(running, running.state.of(gids) if touched else None)
+        delays.follow(opened, now_us, [*touched, *running.stream.waiting_groups])
+
+    def take_clock(self, running: Running, plan: TickPlan) -> None:
+        """Follow what the tick opened or closed, and what of the clock it has done."""
+        if plan.closed is not None:
+            running.closed_us = plan.closed[1]
+        if running.delays is None:
+            return
+        if plan.kind == "delay":
+            running.delays.fire(plan.windows, plan.clock_us)
+        else:
+            self._follow_touched(running, running.delays, plan.clock_us)
+
+    def _open_windows(self, running: Running, groups: pa.Table | None) -> list[OpenWindow]:
+        if groups is None or not groups.num_rows:
+            return []
+        return running.family.open_windows(self.services.spark(), groups)
+
+    def _restored(
+        self, running: Running, saved: tuple[int, pa.Table] | None, last: TickPlan | None
+    ) -> GroupState:
+        """Take the last checkpoint of the state, and follow what the source did since.
+
+        State is a function of the history, so one range does for however many ticks there were; where it
+        is one of the clock too, it was saved with every tick, and ``last`` is the only one that it may lack.
+        """
+        position = running.position
+        if position.tick == 0:
+            return GroupState()
+        keeps = {
+            "keeps_expired": running.stream.keeps_expired,
+            "keeps_closed": running.stream.keeps_closed,
+        }
+        loaded = GroupState.loaded(saved[1], **keeps) if saved else None
+        version, state = loaded or (None, GroupState())
+        state = state.without(running.stream.waiting_groups)
+        plans = self.services.planner(running).replay(position, version)
+        if saved is not None and saved[0] < position.tick and running.family.is_stale(state):
+            plans.insert(0, anew(running.record.uuid, 0, version or 0))
+        if last is not None and last.tick == position.tick and (saved is None or saved[0] < last.tick):
+            if running.stream.definition.options.by_arrival:
+                plans = [last]
+            elif last.kind == FLUSH:
+                plans.append(last)
+        return self.replayed(running, plans, state)
+
+    def replayed(self, running: Running, plans: Sequence[TickPlan], state: GroupState) -> GroupState:
+        """Return the state behind ticks whose output is there already."""
+        for plan in plans:
+            state = self.tick(running, plan, state, landed=True).run().state
+        return state
+
+    def tick(self, running: Running, plan: TickPlan, state: GroupState, *, landed: bool) -> Tick:
+        """Return a tick of a stream, from a state; ``landed``: its output is there already."""
+        return Tick(
+            spark=self.services.spark(),
+            tables=self.services.catalog.handles,
+            stream=running.stream,
+            target=running.target,
+            plan=plan,
+            state=state,
+            history=history_of(running.record, running.stream.definition),
+            max_windows=self.services.settings.max_windows_per_tick,
+            epoch=self.services.epoch,
+            landed=landed,
+            outbox=self.services.outbox,
+        )

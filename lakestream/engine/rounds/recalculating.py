@@ -1,0 +1,187 @@
+"""Recalculations: streams put at their source as it is, groups taken up again, and parts that are run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from lakestream.engine.base.faults import reach
+from lakestream.engine.base.instants import to_micros
+from lakestream.engine.base.state import GroupState
+from lakestream.engine.creation.compile import compile_record
+from lakestream.engine.planning.corrections import correct, last_due
+from lakestream.engine.reading.relations import history_of
+from lakestream.engine.recalculation.recalculate import PartRun, is_reached
+from lakestream.engine.recalculation.resync import Resync
+from lakestream.engine.rounds.failing import Failing, as_failure
+from lakestream.engine.windows.families import family_of
+from lakestream.engine.windows.groups import groups_at
+from lakestream.engine.windows.waiting import (
+    TooManyWindowsError,
+    far_groups,
+    is_taking_up,
+    let_go_on,
+)
+from lakestream.errors import LakestreamError
+
+if TYPE_CHECKING:
+    from lakestream.engine.rounds.loading import Loader
+    from lakestream.engine.rounds.recording import Recording
+    from lakestream.engine.rounds.running import Running, Services, TickReport
+    from lakestream.engine.rounds.ticking import Ticking
+    from lakestream.storage.registry import Recalculation, StreamRecord
+
+
+@dataclass
+class Recalculating:
+    """Does what recalculations ask for, a part of each stream's oldest one in a round."""
+
+    services: Services
+    loader: Loader
+    failing: Failing
+    recording: Recording
+    ticking: Ticking
+
+    def resynchronise(self) -> None:
+        """Give streams that were asked to resynchronise the place and state of the source as it is.
+
+        Groups that are to be taken up again get the state of the stream's place.
+        """
+        for job in self.services.registry.recalculations():
+            record = self._record_of(job) if job.is_open and job.place is None else None
+            if record is None or not (job.resync or is_taking_up(job)):
+                continue
+            try:
+                if is_taking_up(job):
+                    self._take_up(record, job)
+                    continue
+                stream = replace(compile_record(record, self.services.catalog), waiting_groups=())
+                most = self.services.settings.max_windows_per_tick
+                resync = Resync(
+                    self.services.spark(), self.services.catalog, self.services.registry, record, stream, most
+                )
+                version = resync.run(to_micros(self.services.meter.now()))
+            except Exception as error:  # noqa: BLE001 - a stream that fails must not stop its neighbours
+                self.failing.fail(record, as_failure(error))
+                continue
+            self.loader.known.pop(record.uuid, None)
+            # What PERIOD has written depends on when it did, and windows that leave late rows out fire
+            # once: only place and state are taken anew.
+            status = job.status if family_of(stream).recalculates else "Done"
+            self.services.registry.put_recalculation(replace(job, status=status, place=version))
+            self._supersede(job)
+
+    def _take_up(self, record: StreamRecord, job: Recalculation) -> None:
+        """Let groups wait no longer, as far as they need not; the job computes their windows then."""
+        if not self.failing.is_active(record):
+            return
+        running = self.loader.load(record, *self.services.registry.last(record.uuid))
+        position = running.position
+        if running.pending is not None or position.version is None:
+            return
+        source = self.services.catalog.handles.latest(running.stream.source.info.path)
+        if not is_reached(job, position.version, source.version):
+            return
+        history = history_of(record, running.stream.definition)
+        stream = replace(running.stream, waiting_groups=())
+        given = (self.services.spark(), self.services.catalog.handles, stream, history, position.version)
+        found = groups_at(*given, only=job.groups or ())
+        most = self.services.settings.max_windows_per_tick
+        far = {group.gid for group in far_groups(self.services.spark(), stream, found, most)}
+        taken = [gid for gid in job.groups or () if gid not in far]
+        # First their state, which counts for nothing while they wait: a crash is mended by doing it again.
+        new = GroupState(found.drop_columns(["rows"])).only(taken)
+        if new.rows is not None:
+            running.state = running.state.updated(new.rows)
+            self.recording.write_state(running, position.tick, position.version)
+        reach("C4")
+        let_go_on(self.services.registry, record, taken)
+        self.loader.forget(record.uuid)
+        job = replace(job, groups=tuple(taken), place=position.version)
+        self.services.registry.put_recalculation(replace(job, status=job.status if taken else "Done"))
+
+    def _supersede(self, job: Recalculation) -> None:
+        """Let be what was asked for before a resynchronisation, which computes all windows anew."""
+        for other in self.services.registry.recalculations(job.uuid):
+            if other.is_open and other.id != job.id and other.requested_us <= job.requested_us:
+                self.services.registry.put_recalculation(replace(other, status="Done"))
+
+    def correct(self) -> None:
+        """Queue the recalculation of what changed late, for the streams that it is due for."""
+        correcting = [running for running in self.loader.known.values() if running.corrected is not None]
+        if not correcting:
+            return
+        now_us = to_micros(self.services.clock.now())
+        busy = {job.uuid for job in self.services.registry.recalculations() if job.is_open}
+        for running in correcting:
+            due = last_due(running.stream, running.record.created_us, now_us)
+            version = running.position.version
+            assert due is not None and running.corrected is not None  # noqa: PT018 - by correcting
+            if running.record.uuid in busy or version is None or running.pending is not None:
+                continue
+            if due <= running.corrected.due_us:
+                continue
+            source = self.services.catalog.handles.open(running.stream.source.info.path)
+            try:
+                running.corrected, job = correct(
+                    self.services.spark(), running.stream, source, running.corrected, due, version
+                )
+            except LakestreamError as error:
+                self.failing.fail(running.record, error)
+                continue
+            if job is not None:
+                self.services.registry.put_recalculation(job)
+
+    def recalculate(self) -> list[TickReport]:
+        """Run one part of the oldest open recalculation of every running stream."""
+        reports, busy = [], set()
+        for job in self.services.registry.recalculations():
+            record = self._record_of(job) if job.is_open and job.uuid not in busy else None
+            if record is None or not self.failing.is_active(record) or self.services.is_held(record.uuid):
+                continue
+            busy.add(job.uuid)
+            report = self._run_part(record, job)
+            if report is not None:
+                reports.append(report)
+        return reports
+
+    def _record_of(self, job: Recalculation) -> StreamRecord | None:
+        return next((record for record in self.services.streams() if record.uuid == job.uuid), None)
+
+    def _run_part(self, record: StreamRecord, job: Recalculation) -> TickReport | None:
+        started = self.services.meter.monotonic()
+        try:
+            running = self.loader.load(record, *self.services.registry.last(record.uuid))
+            version = running.position.version
+            if running.pending is not None or version is None or is_taking_up(job):
+                return None
+            source = self.services.catalog.handles.open(running.stream.source.info.path)
+            if not is_reached(job, version, source.version):
+                return None
+            self.ticking.output(running)
+            try:
+                plan, outcome = self._part(running, job, version).run(
+                    lambda plan: self.loader.tick(running, plan, running.state, landed=False)
+                )
+            except TooManyWindowsError as error:
+                if not self.ticking.let_wait(running, error):
+                    raise
+                return self._run_part(running.record, job)
+        except Exception as error:  # noqa: BLE001 - a stream that fails must not stop its neighbours
+            self.failing.fail(record, as_failure(error))
+            return None
+        return self.recording.report(running, plan, outcome, self.services.meter.monotonic() - started, None)
+
+    def _part(self, running: Running, job: Recalculation, version: int) -> PartRun:
+        return PartRun(
+            self.services.registry,
+            self.services.catalog.handles,
+            job,
+            running.stream,
+            running.target.info.path,
+            self.services.planner(running),
+            version,
+            running.state if job.groups is None else running.state.only(job.groups),
+            self.services.settings.recalculation_rows,
+            max(1, self.services.settings.max_windows_per_tick // 2),
+        )

@@ -1,0 +1,187 @@
+"""A stream under the engine's care, and what the parts of the engine share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from lakestream.engine.base.instants import from_micros, to_micros
+from lakestream.engine.planning.planner import Limits, Planner, Position
+from lakestream.engine.reading.relations import history_of
+from lakestream.engine.ticks.sharing import Member, shape_of
+from lakestream.engine.windows.families import family_of
+from lakestream.engine.windows.family import Standing
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable
+
+    from pyspark.sql import SparkSession
+
+    from lakestream.clock import Clock
+    from lakestream.engine.base.state import GroupState
+    from lakestream.engine.rounds.agenda import Alarm, Waiting
+    from lakestream.engine.streams.stream import Stream
+    from lakestream.engine.streams.target import Target
+    from lakestream.engine.ticks.tick import Outcome
+    from lakestream.engine.windows.delays import Delays
+    from lakestream.engine.windows.family import Family
+    from lakestream.notify.outbox import Outbox
+    from lakestream.settings import Settings
+    from lakestream.storage.catalog import Catalog
+    from lakestream.storage.registry import (
+        Corrected,
+        OutputMark,
+        Progress,
+        Registry,
+        StreamRecord,
+        TickPlan,
+        Totals,
+    )
+    from lakestream.triggers.period import Period
+
+
+@dataclass(frozen=True)
+class TickReport:
+    """What a tick of a stream did; ``seconds`` is wall time, ``lag`` the source's commits still to take."""
+
+    stream: str
+    tick: int
+    kind: str
+    after: int
+    upto: int
+    commits: int
+    rows_in: int
+    rows_out: int
+    windows: int
+    late: int
+    seconds: float
+    transport: str
+    lag: int
+    error: str | None = None
+
+
+@dataclass
+class Running:
+    """A stream under the engine's care: compiled, with its state and place.
+
+    ``mark`` is where its output stood after its last tick, None when that is not known; ``waiting`` what
+    it waits for, None when the next round has to look at it.
+    """
+
+    record: StreamRecord
+    stream: Stream
+    target: Target
+    position: Position
+    state: GroupState
+    pending: TickPlan | None = None
+    mark: OutputMark | None = None
+    totals: Totals | None = None
+    saved_tick: int = 0
+    saved_at: float = 0.0
+    not_before: float = 0.0
+    delays: Delays | None = None
+    closed_us: int = 0
+    corrected: Corrected | None = None
+    waiting: Waiting | None = None
+
+    @cached_property
+    def period(self) -> Period | None:
+        """The instants at which the clock triggers it; None where rows do."""
+        return self.family.instants(self.record.created_us)
+
+    @property
+    def family(self) -> Family:
+        """What its windows are."""
+        return family_of(self.stream)
+
+    @property
+    def standing(self) -> Standing:
+        """Where it stands towards the clock."""
+        return Standing(self.state, self.closed_us, self.delays)
+
+    @cached_property
+    def shape(self) -> Hashable:
+        """What is equal for streams whose ticks may share a query."""
+        return shape_of(self.stream, self.target)
+
+    def member(self, plan: TickPlan) -> Member:
+        """Return a tick of it as one that may share its query with others."""
+        history = history_of(self.record, self.stream.definition)
+        return Member(self.stream, self.target, plan, self.state, history, self.shape)
+
+    @property
+    def alarm(self) -> Alarm | None:
+        """When the clock makes something due, None for never."""
+        due_us = self.waiting.due_us if self.waiting is not None else None
+        return self.period or (None if due_us is None else from_micros(due_us))
+
+
+@dataclass(frozen=True)
+class Done:
+    """A tick that was run: its outcome, or what it failed of (None: it did not), and how long it took."""
+
+    running: Running
+    plan: TickPlan
+    outcome: Outcome | None
+    seconds: float
+    error: str | None = None
+
+
+@dataclass
+class Services:
+    """What the parts of an engine share: the lake, its clock and settings, and which streams are taken.
+
+    ``spark`` is called on first need; ``meter`` gives real seconds for durations and rate limits;
+    ``is_held`` tells which streams wait because their events cannot be sent, ``is_ours`` which ones are
+    still this process's to run where daemons share them; ``only`` are the streams that rounds take, by id
+    (None: all).
+    """
+
+    catalog: Catalog
+    registry: Registry
+    clock: Clock
+    settings: Settings
+    spark: Callable[[], SparkSession]
+    meter: Clock
+    epoch: int
+    outbox: Outbox
+    is_held: Callable[[str], bool] = field(default=lambda _: False)
+    is_ours: Callable[[str], bool] = field(default=lambda _: True)
+    only: frozenset[str] | None = None
+
+    def planner_of(self, record: StreamRecord, stream: Stream) -> Planner:
+        """Return what plans the ticks of a stream."""
+        now = to_micros(self.clock.now())
+        return Planner(record, stream, self.catalog.handles, self.limits(), now, self.spark)
+
+    def limits(self) -> Limits:
+        """Return how much one tick takes."""
+        settings = self.settings
+        return Limits(
+            settings.max_commits_per_tick,
+            settings.max_rows_per_tick,
+            settings.max_bytes_per_tick,
+            settings.small_rows,
+            settings.small_bytes,
+            settings.transport,
+        )
+
+    def streams(self) -> list[StreamRecord]:
+        """Return the streams that rounds take."""
+        return [r for r in self.registry.streams() if self.only is None or r.uuid in self.only]
+
+    def planner(self, running: Running) -> Planner:
+        """Return what plans the ticks of a stream under care."""
+        return self.planner_of(running.record, running.stream)
+
+
+def position_of(record: StreamRecord, stream: Stream, progress: Progress | None) -> Position:
+    """Return where a stream stands by its last progress; None: it has not begun."""
+    wants_history = stream.definition.options.wants_history
+    if progress is None:
+        return Position(0, None if wants_history else record.start_version)
+    following = progress.next_slice
+    if following is not None:
+        return Position(progress.tick, None, following.number, following.cuts)
+    return Position(progress.tick, progress.version)
