@@ -219,8 +219,8 @@ class Verifier:
     @property
     def _by_replay(self) -> bool:
         """Whether what the stream writes depends on what came when, and not on its source alone."""
-        options = self.stream.definition.options
-        if options.at_open or options.max_delay is not None or not self.stream.definition.stores:
+        emission = self.stream.definition.options.emission
+        if emission.at_open or emission.max_delay is not None or not self.stream.definition.stores:
             return True
         if self.stream.goes_by_ticks or (self.stream.assigner is not None and not self.stream.exact):
             return True
@@ -229,7 +229,7 @@ class Verifier:
         if self.stream.cut is not None:
             return not self._only_followed()
         # What a row was counts on, or goes from windows that are open, by what came when.
-        return (options.at_once or self.stream.counts_rewritten) and not self._only_added()
+        return (emission.at_once or self.stream.counts_rewritten) and not self._only_added()
 
     # --- the batch evaluation ---
 
@@ -244,7 +244,7 @@ class Verifier:
         if self.stream.deletes and not self.stream.exact:
             self._first_rows = self.state().rows  # before anything is registered: it is found out by ticks
         late = self._detect_exact() if self.stream.exact else self._detect()
-        if self.stream.definition.options.at_once:
+        if self.stream.definition.options.emission.at_once:
             self.spark.sql(self.stream.early_sql(FIRED, STATE)).createOrReplaceTempView(FIRED)
         return self._expected(), late
 
@@ -253,8 +253,8 @@ class Verifier:
         assert self.stream.cut is not None and self.position is not None  # noqa: PT018 - by _evaluated
         self._as_changes()
         self.spark.sql(self.stream.rows_sql(CHANGED, None, None)).createOrReplaceTempView(ROWS)
-        options = self.stream.definition.options
-        ahead, shows = str(options.opens_ahead).lower(), str(options.at_once).lower()
+        emission = self.stream.definition.options.emission
+        ahead, shows = str(emission.opens_ahead).lower(), str(emission.at_once).lower()
         self.spark.sql(
             f"SELECT *, IF({ahead}, newest, mark) AS upto FROM (SELECT _ls_gid AS gid, "
             f"min(_ls_ts) AS from_us, max(_ls_ts) AS newest, "

@@ -125,7 +125,7 @@ def _check_conditions(spark: SparkSession, stream: Stream) -> None:
     """Let Spark check the conditions that rows are to meet. Raises StatementError EXPRESSION_INVALID."""
     options, trigger = stream.definition.options, stream.definition.trigger
     if options.pre_filter is not None:
-        _check_condition(spark, stream, options.pre_filter, "FILTER" if options.drops_late else "PRE_FILTER")
+        _check_condition(spark, stream, options.pre_filter, "FILTER" if options.late.drops else "PRE_FILTER")
     if type(trigger) in _CONDITIONS:
         for fragment in trigger_fragments(trigger):
             _check_condition(spark, stream, fragment, _CONDITIONS[type(trigger)])
@@ -231,7 +231,7 @@ def _types_of_each(spark: SparkSession, stream: Stream, failure: Exception) -> d
 def _calculation_error(stream: Stream, error: Exception) -> StatementError:
     definition = stream.definition
     # Of eKuiper's query the calculation is what is left of it: names may stand elsewhere.
-    rewritten = definition.options.drops_late
+    rewritten = definition.options.late.drops
     columns = {name for info in stream.tables.values() for name in visible_columns(info)}
     return refused(
         "CALCULATION_INVALID",

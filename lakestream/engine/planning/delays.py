@@ -114,7 +114,7 @@ def open_windows(spark: SparkSession, stream: Stream, groups: pa.Table | None) -
     if groups is None or not groups.num_rows:
         return []
     if stream.cut is not None:
-        ahead = stream.definition.options.opens_ahead
+        ahead = stream.definition.options.emission.opens_ahead
         return _opened(groups, "starts" if stream.cut.counts else "opened" if ahead else "resume")
     arrow_frame(spark, groups).coalesce(1).createOrReplaceTempView(STATE)
     found = spark.sql(stream.open_sql(STATE)).toArrow()
@@ -131,7 +131,7 @@ def _opened(groups: pa.Table, column: str) -> list[OpenWindow]:
 def closed_by_clock(stream: Stream, now_us: int) -> int | None:
     """Return the last end of a window that the clock has passed (µs); None where windows do not close so."""
     trigger = stream.definition.trigger
-    if not stream.definition.options.by_clock or not isinstance(trigger, IntervalTrigger):
+    if not stream.definition.options.emission.by_clock or not isinstance(trigger, IntervalTrigger):
         return None
     offset, length = trigger.offset.micros, trigger.length.micros
     return (now_us - offset) // length * length + offset

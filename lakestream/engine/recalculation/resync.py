@@ -83,7 +83,7 @@ class Resync:
             parts = {job.id: job.part for job in self.registry.recalculations(self.record.uuid)}
             there = self.catalog.handles.latest(output.path).version if output is not None else 0
             extra[REPLACED] = {"tick": tick, "version": version, "output": there, "parts": parts}
-            if source_id == self.record.source_id and not self.stream.definition.options.by_arrival:
+            if source_id == self.record.source_id and not self.stream.definition.options.late.by_arrival:
                 return {"extra": extra}
         return {"start_version": version, "extra": {**extra, "floor_us": self._floor}}
 
@@ -98,7 +98,7 @@ class Resync:
         return known
 
     def _state(self, version: int) -> GroupState:
-        if self._is_replaced and self.stream.definition.options.by_arrival:
+        if self._is_replaced and self.stream.definition.options.late.by_arrival:
             return GroupState()
         if self.stream.assigner is not None and (self.stream.exact or self._is_replaced):
             return stale_state()

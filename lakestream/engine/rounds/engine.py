@@ -532,7 +532,7 @@ class Engine:
     def _by_clock(self, running: _Running) -> TickPlan | None:
         """Plan what is due because time has passed, None for nothing."""
         planner = self._planner(running)
-        if running.stream.definition.options.by_arrival:
+        if running.stream.definition.options.late.by_arrival:
             due_us = due_of(running.state)
             is_due = due_us is not None and due_us <= planner.clock_us
             return planner.by_clock(running.position, "clock", {}) if is_due else None
@@ -726,7 +726,7 @@ class Engine:
         totals = {name: progress.extra.get(name, 0) for name in TOTALS} if progress else {}
         mark = OutputMark.read(progress.extra) if progress else None
         running = _Running(record, stream, target, position, GroupState(), pending, mark, totals)
-        delay = stream.definition.options.max_delay
+        delay = stream.definition.options.emission.max_delay
         saved = self.registry.read_state(record.uuid, position.tick) if position.tick else None
         if delay is not None:
             running.delays = Delays.restored(delay.micros, saved[1] if saved else None)
@@ -734,7 +734,7 @@ class Engine:
         running.saved_tick, running.saved_at = position.tick, self.meter.monotonic()
         known_us = progress.extra.get("closed_us") if progress else None
         running.closed_us = record.created_us if known_us is None else known_us
-        if stream.definition.options.recalculate_every is not None:
+        if stream.definition.options.emission.recalculate_every is not None:
             version = record.start_version if position.version is None else position.version
             extra = progress.extra if progress else {}
             running.corrected = Corrected.read(extra, record.created_us, version)
@@ -780,7 +780,7 @@ class Engine:
         if saved is not None and saved[0] < position.tick and _is_stale(running.stream, state):
             plans.insert(0, anew(running.record.uuid, 0, version or 0))
         if last is not None and last.tick == position.tick and (saved is None or saved[0] < last.tick):
-            if running.stream.definition.options.by_arrival:
+            if running.stream.definition.options.late.by_arrival:
                 plans = [last]
             elif last.kind == FLUSH:
                 plans.append(last)
@@ -981,8 +981,8 @@ class Engine:
         ticks = running.position.tick - running.saved_tick
         age = self.meter.monotonic() - running.saved_at
         # Its state follows from the ticks and when they were, not from a range.
-        stream = running.stream
-        by_tick = stream.cut is not None or stream.definition.options.by_arrival or running.delays is not None
+        cut, late = running.stream.cut, running.stream.definition.options.late
+        by_tick = cut is not None or late.by_arrival or running.delays is not None
         if by_tick or ticks >= self.settings.checkpoint_ticks or age >= self.settings.checkpoint_seconds:
             self._save(running)
 
@@ -1058,11 +1058,11 @@ def _due_us(running: _Running, now_us: int) -> int | None:
     if running.period is not None:
         return running.period.after(now_us)
     options = running.stream.definition.options
-    if options.by_arrival:
+    if options.late.by_arrival:
         return due_of(running.state)
-    if options.by_clock:
+    if options.emission.by_clock:
         return next_close(running.stream, now_us)
-    if options.recalculate_every is not None:
+    if options.emission.recalculate_every is not None:
         return next_due(running.stream, running.record.created_us, now_us)
     return running.delays.next_due() if running.delays is not None else None
 
@@ -1095,7 +1095,7 @@ def _history_extra(plan: TickPlan) -> dict[str, object]:
 
 def _closed_extra(running: _Running, plan: TickPlan) -> dict[str, object]:
     """Return up to where the clock has closed windows, for a stream whose windows it closes."""
-    if not (running.stream.definition.options.by_clock or running.stream.is_periodic):
+    if not (running.stream.definition.options.emission.by_clock or running.stream.is_periodic):
         return {}
     return {"closed_us": plan.extra["closed"][1] if "closed" in plan.extra else running.closed_us}
 

@@ -162,11 +162,11 @@ class Stream:
         """Whether a late row makes its windows fire again (TDengine A7; IGNORE_DISORDER; EXACT)."""
         if self.exact:
             return True
-        if self.definition.options.ignore_disorder:
+        if self.definition.options.late.ignores_late:
             return False
         trigger = self.definition.trigger
         if isinstance(trigger, CountTrigger):
-            return trigger.step == 1 or self.definition.options.expires_closed
+            return trigger.step == 1 or self.definition.options.late.expires_closed
         return not isinstance(trigger, SlidingTrigger | PeriodTrigger)
 
     @property
@@ -179,13 +179,13 @@ class Stream:
         """Whether rows that are only added give the same windows however they are cut into commits."""
         if self.assigner is not None:
             return False
-        return self.refires and self.definition.options.expired_time is None
+        return self.refires and self.definition.options.late.expired_time is None
 
     @property
     def goes_by_ticks(self) -> bool:
         """Whether what it writes depends on when its ticks were, which only their record tells."""
         options = self.definition.options
-        return self.is_periodic or options.by_clock or options.by_arrival
+        return self.is_periodic or options.emission.by_clock or options.late.by_arrival
 
     @property
     def forgets_what_went(self) -> bool:
@@ -220,24 +220,22 @@ class Stream:
     @property
     def follows_updates(self) -> bool:
         """Whether a rewritten row makes its windows fire again, for what it was and for what it is."""
-        return (self.refires and not self.counts_rewritten) or self.definition.options.follow_updates
+        return (self.refires and not self.counts_rewritten) or self.definition.options.late.follows_updates
 
     @property
     def fires_early(self) -> bool:
         """Whether windows fire, or open, before they close: their rows are then written more than once."""
-        options = self.definition.options
-        return options.at_once or options.at_open or options.max_delay is not None
+        return self.definition.options.emission.fires_early
 
     @property
     def counts_rewritten(self) -> bool:
         """Whether a rewritten row counts as one more: what it was stays (classic IGNORE UPDATE 1)."""
-        return self.definition.options.counts_rewritten and not self.exact
+        return self.definition.options.late.counts_rewritten and not self.exact
 
     @property
     def fires_open(self) -> bool:
         """Whether rows of windows that are open are computed: what changes or goes in them does so there."""
-        options = self.definition.options
-        return options.at_once or options.max_delay is not None
+        return self.definition.options.emission.fires_open
 
     @property
     def renews_open(self) -> bool:
@@ -246,7 +244,7 @@ class Stream:
         So does the opening of windows that open with their first row, and go with their last one.
         """
         options = self.definition.options
-        return options.at_once or (options.at_open and options.ignore_nodata)
+        return options.emission.at_once or (options.emission.at_open and options.ignore_nodata)
 
     @property
     def _watches_open(self) -> bool:
@@ -265,7 +263,7 @@ class Stream:
     @property
     def deletes(self) -> bool:
         """Whether a deleted row makes its windows fire again."""
-        return self.exact or self.definition.options.delete_recalc
+        return self.exact or self.definition.options.late.delete_recalc
 
     @property
     def watermark_delay(self) -> int:
@@ -285,7 +283,7 @@ class Stream:
     @property
     def expiry(self) -> int | None:
         """EXPIRED_TIME in microseconds; None: rows never expire."""
-        expired = self.definition.options.expired_time
+        expired = self.definition.options.late.expired_time
         return expired.micros if expired else None
 
     @property
@@ -296,12 +294,12 @@ class Stream:
     @property
     def counts_on(self) -> bool:
         """Whether windows go on by what was counted: no late row is ever counted in them."""
-        return self.cut is not None and self.cut.counts and not self.definition.options.expires_closed
+        return self.cut is not None and self.cut.counts and not self.definition.options.late.expires_closed
 
     @property
     def keeps_closed(self) -> bool:
         """Whether it must know up to where windows have closed: late rows join windows that are open only."""
-        return self.cut is not None and not self.refires and self.definition.options.expires_closed
+        return self.cut is not None and not self.refires and self.definition.options.late.expires_closed
 
     @property
     def detection(self) -> Detection:
@@ -315,7 +313,7 @@ class Stream:
             touches,
             self.expiry,
             # Where the clock closes windows, the mark says nothing.
-            "any" if options.by_clock else "not closed" if options.expires_closed else "beyond",
+            "any" if options.emission.by_clock else "not closed" if options.late.expires_closed else "beyond",
         )
 
     @property
@@ -380,7 +378,7 @@ class Stream:
             self.expiry,
             self.refires,
             options.ignore_nodata,
-            options.at_once,
+            options.emission.at_once,
             limit,
             self.partial_types,
         )
@@ -577,13 +575,13 @@ class Stream:
         gone, first_gone = "gone", "first_gone"
         last = "v = max(v) OVER (PARTITION BY gid)"
         begins = f"greatest({grid.closed(mark, first)}, {grid.ended(first, first)}) + 1"
-        if options.at_once:
+        if options.emission.at_once:
             more = [f"struct({begins} AS a, CASE WHEN {last} THEN {grid.begun('newest', first)} END AS b)"]
-        elif options.at_open:
+        elif options.emission.at_open:
             more = self._opening_ranges()
             if self.deletes and not options.ignore_nodata:
                 gone = f"concat(gone, {self.left_open_ranges()})"
-        fires = "fires" if options.at_close else "slice(fires, 1, 0)"
+        fires = "fires" if options.emission.at_close else "slice(fires, 1, 0)"
         if more:
             fires = f"concat({fires}, filter(array({', '.join(more)}), r -> r.a <= r.b))"
         if anew or shown is not None:
@@ -621,7 +619,7 @@ class Stream:
         lower = [base]
         if not options.ignore_nodata:
             lower.append(begun_before)
-        if options.at_close:
+        if options.emission.at_close:
             lower.append(grid.closed(mark, first))
         elif options.ignore_nodata:
             lower.append(f"coalesce({grid.closed(mark_before, 'first_before')}, {base})")
@@ -648,7 +646,7 @@ class Stream:
     def _open_range(self, newest: str, first: str) -> str:
         """Return SQL of the range of a group's windows that have begun and that the mark has not closed."""
         mark = f"({newest} - {self.watermark_delay}L)"
-        upto = newest if self.definition.options.at_once else mark
+        upto = newest if self.definition.options.emission.at_once else mark
         a = f"greatest({self.grid.closed(mark, first)}, {self.grid.ended(first, first)}) + 1"
         return f"filter(array(struct({a} AS a, {self.grid.begun(upto, first)} AS b)), r -> r.a <= r.b)"
 
@@ -662,7 +660,7 @@ class Stream:
         """Return SQL of the windows that are open: gid, k BIGINT, low BIGINT µs."""
         mark = f"(newest - {self.watermark_delay}L)"
         first = f"greatest({self.grid.closed(mark, 'first')}, {self.grid.ended('first', 'first')}) + 1"
-        upto = "newest" if self.definition.options.opens_ahead else mark
+        upto = "newest" if self.definition.options.emission.opens_ahead else mark
         return (
             f"SELECT gid, k, {self.grid.low('k', 'first')} AS low FROM ("
             f"SELECT gid, first, explode(sequence(a, b)) AS k FROM (SELECT gid, first, {first} AS a, "
@@ -700,7 +698,7 @@ class Stream:
         mark, options = f"(newest - {self.watermark_delay}L)", self.definition.options
         upper = [grid.closed(mark, "first")]
         if self.fires_early:
-            upper = [grid.begun("newest" if options.opens_ahead else mark, "first")]
+            upper = [grid.begun("newest" if options.emission.opens_ahead else mark, "first")]
         if part.to_us is not None:
             upper.append(grid.begun(f"{part.to_us - 1}L", "first"))
         a = f"greatest({', '.join(lower)})" if len(lower) > 1 else lower[0]
@@ -828,9 +826,9 @@ class Stream:
     def _opening(self) -> str:
         """Return SQL that is true for a window that opens, over its number, newest and first of its group."""
         options = self.definition.options
-        if not options.at_open:
+        if not options.emission.at_open:
             return ""
-        if not options.at_close:
+        if not options.emission.at_close:
             return "true"
         return f"k > {self.grid.closed(f'(newest - {self.watermark_delay}L)', 'first')}"
 
@@ -863,7 +861,7 @@ class Stream:
     @property
     def time_name(self) -> str:
         """The name of the column that a row's time comes from."""
-        fragment = self.definition.options.time_column
+        fragment = self.definition.options.late.time_column
         return self.source.info.time_column if fragment is None else fragment.sql.strip("`")
 
     @property
@@ -953,7 +951,7 @@ def compile_stream(
     if definition.options.one_table and has_subtables(info) and subtable is None:
         # Rows of equal time are told apart by their tables.
         definition = replace(definition, partition_by=(_OF_TABLE,))
-    if not info.time_column and not definition.options.drops_late:
+    if not info.time_column and not definition.options.late.drops:
         raise StatementError(
             "NO_TIME_COLUMN",
             f"{info.database}.{info.name} has no time column, and a stream's trigger table needs one",
@@ -966,7 +964,7 @@ def compile_stream(
     grid: Grid = SpanGrid(disjoint=not overlaps)
     cut = None
     assigner = None
-    if definition.options.drops_late:
+    if definition.options.late.drops:
         assigner = _assigner(definition, source, zone)
         grid = PlacedGrid(assigner.reach)
     elif isinstance(trigger, IntervalTrigger | SlidingTrigger):
@@ -998,7 +996,7 @@ def compile_stream(
         _row_expression(condition, source, zone) if condition else None,
         grid,
         calculation,
-        way or choose_way(calculation, grid, groups, at_open=definition.options.at_open),
+        way or choose_way(calculation, grid, groups, at_open=definition.options.emission.at_open),
         names.tables,
         exact,
         partial_types,
@@ -1033,7 +1031,7 @@ def _assigner(definition: StreamDefinition, source: Source, zone: str) -> Assign
     assert not isinstance(trigger, SlidingTrigger | PeriodTrigger | SessionTrigger | StateTrigger)
     assert not isinstance(trigger, EventTrigger | CountTrigger)  # no statement combines them
     found = [_row_expression(fragment, source, zone) for fragment in trigger_fragments(trigger)]
-    return assigner_of(trigger, zone, found, by_arrival=definition.options.by_arrival)
+    return assigner_of(trigger, zone, found, by_arrival=definition.options.late.by_arrival)
 
 
 def _timestamp_us(name: str) -> str:
@@ -1045,10 +1043,10 @@ def _time_us(options: StreamOptions, source: Source, zone: str) -> str:
 
     Raises StatementError TIMESTAMP_MISSING or TIMESTAMP_TYPE.
     """
-    if options.by_arrival:
+    if options.late.by_arrival:
         return "CAST(NULL AS BIGINT)"
-    fragment = options.time_column
-    if options.exact and fragment is not None and fragment.sql.strip("`") != source.info.time_column:
+    fragment = options.late.time_column
+    if options.late.exact and fragment is not None and fragment.sql.strip("`") != source.info.time_column:
         raise NotSupportedError(
             "EXACT by another time than the table's own",
             hint=f"TIMESTAMP = '{source.info.time_column}'" if source.info.time_column else "",

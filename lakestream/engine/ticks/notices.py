@@ -63,8 +63,8 @@ def event_rules(stream: Stream, shape: OutputShape) -> EventRules:
         subtables=shape.has_subtables,
         places=shape.places,
         calculates=definition.calculates,
-        at_open=options.at_open,
-        at_close=options.at_close or options.by_clock,
+        at_open=options.emission.at_open,
+        at_close=options.emission.at_close or options.emission.by_clock,
         only_with_rows=options.ignore_nodata,
         classic=notification.classic,
         where=where,
@@ -132,7 +132,7 @@ class Notices:
     def detected(self) -> None:
         """Take what a detection result says: windows that closed, again or for the first time, or went."""
         found = []
-        if not self.stream.definition.options.by_clock:
+        if not self.stream.definition.options.emission.by_clock:
             found.append(self._closings())
         if not isinstance(self.stream.definition.trigger, SlidingTrigger):
             found += [self._gone(), *self._opened_and_left()]

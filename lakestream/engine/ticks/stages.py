@@ -338,7 +338,7 @@ def by_update(stream: Stream, target: Target, plan: TickPlan) -> bool:
     if not plan.extra.get("appends_only") or not target.unique or stream.incremental(1) is None:
         return False
     options = stream.definition.options
-    if options.at_open or options.by_clock or not _tells_by_update(stream, plan):
+    if options.emission.at_open or options.emission.by_clock or not _tells_by_update(stream, plan):
         return False
     return stream.follows_source or plan.kind == "history" or plan.upto - plan.after == 1
 
@@ -349,7 +349,7 @@ def _tells_by_update(stream: Stream, plan: TickPlan) -> bool:
     if notification is None or (plan.kind == "history" and not notification.history):
         return True
     small = plan.kind == "changes" and plan.extra.get("transport") == ARROW
-    return small and notification.events == (WINDOW_CLOSE,) and not stream.definition.options.at_once
+    return small and notification.events == (WINDOW_CLOSE,) and not stream.definition.options.emission.at_once
 
 
 def needs_rows(stream: Stream) -> bool:
@@ -378,7 +378,7 @@ def _admitted(stream: Stream) -> str:
     """Say how rows are admitted."""
     options = stream.definition.options
     keys = ", ".join(key.expression.sql for key in stream.definition.partition_by) or "one timeline"
-    if options.by_arrival:
+    if options.late.by_arrival:
         return f"by {keys}, by the time of arrival"
     late = "every change is followed" if stream.exact else "late rows are left out"
     return f"by {keys}, tolerance {options.watermark or '0s'}, {late}"

@@ -477,7 +477,7 @@ class Tick:
             self._notices.detected()
         options = stream.definition.options
         shown = self._shown()
-        if options.at_once or options.at_open or options.by_clock or shown is not None:
+        if not options.emission.by_mark or shown is not None:
             anew = stream.renews_open and not (self.plan.extra.get("appends_only") and self.target.unique)
             sql = stream.early_sql(FIRED, STATE, anew=anew, shown=shown)
             fired, summary = self.transport.keep(self.spark.sql(sql)), None
@@ -502,7 +502,7 @@ class Tick:
         import pyarrow as pa
 
         options = self.stream.definition.options
-        if options.max_delay is None or self.plan.extra.get("appends_only") or self.landed:
+        if options.emission.max_delay is None or self.plan.extra.get("appends_only") or self.landed:
             return None
         provenance = self.target.shape.provenance
         if not provenance or not len(self.state):

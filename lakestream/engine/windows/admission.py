@@ -107,7 +107,7 @@ class Admission:
 
     def _arrival(self, known: int | None) -> int | None:
         """Return the time of rows that come by arrival: when the tick was planned; time never goes back."""
-        if not self.stream.definition.options.by_arrival:
+        if not self.stream.definition.options.late.by_arrival:
             return None
         return max(self.plan.clock_us, known or 0)
 
@@ -141,7 +141,7 @@ class Admission:
         marks = [(c.version, None if c.before is None else c.before - tolerance) for c in commits]
         moved = [c for c in commits if c.newest != c.before]
         steps = [(c.version, c.newest - tolerance) for c in moved if c.newest is not None]
-        by_arrival = self.stream.definition.options.by_arrival
+        by_arrival = self.stream.definition.options.late.by_arrival
         return Judgement(marks, steps, move, self.plan.upto, by_arrival)
 
     def _register_held(self) -> None:

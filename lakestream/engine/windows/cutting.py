@@ -367,7 +367,7 @@ class Cutting:
 
     def _shown(self, changed: list[_Touched]) -> dict[int, list[Window]]:
         """Return the open windows of groups that the output has, where they are not all in it (MAX_DELAY)."""
-        is_delayed = self.stream.definition.options.max_delay is not None
+        is_delayed = self.stream.definition.options.emission.max_delay is not None
         if not changed or not is_delayed or not self.target.shape.provenance:
             return {}
         return self._written(changed, min(group.from_us for group in changed))
@@ -435,7 +435,7 @@ class Cutting:
 
     def _upto(self, group: _Touched) -> int:
         """Return the instant up to which rows of a group are cut (µs): its mark, or its newest row."""
-        if group.newest is None or not self.stream.definition.options.opens_ahead:
+        if group.newest is None or not self.stream.definition.options.emission.opens_ahead:
             return self._mark(group)
         return group.newest
 
@@ -497,13 +497,13 @@ class Cutting:
     ) -> set[int]:
         """Return the starts of windows that had been open whose rows in the output go, or come anew."""
         lows = {low for low, _ in now}
-        if self.stream.definition.options.at_once:
+        if self.stream.definition.options.emission.at_once:
             return set(group.opened) - (lows if self.target.unique else set())
         return {low for low, _ in shown} | (group.opened - {row["low"] for row in found})
 
     def _opened_still(self, group: _Touched, found: list[dict[str, Any]]) -> set[int]:
         """Return the starts of windows whose opening was computed and that are there: it is not again."""
-        if not self.stream.definition.options.at_open:
+        if not self.stream.definition.options.emission.at_open:
             return set()
         return {row["low"] for row in found if row["counts"] and row["low"] in group.opened}
 
@@ -514,24 +514,24 @@ class Cutting:
 
         ``shown`` are windows that the output has rows of: what is open of them fires again (MAX_DELAY).
         """
-        options = self.stream.definition.options
-        known = shown if options.max_delay is not None else ()
+        emission = self.stream.definition.options.emission
+        known = shown if emission.max_delay is not None else ()
         firing = (
             (row["low"], row["high"])
             for row in found
             if (
                 row["counts"]
-                and options.at_close
-                and (row["closed"] or (options.at_once and self._shows(row)))
+                and emission.at_close
+                and (row["closed"] or (emission.at_once and self._shows(row)))
             )
-            or (row["counts"] and options.at_open and row["low"] not in group.opened)
+            or (row["counts"] and emission.at_open and row["low"] not in group.opened)
             or (not row["closed"] and self._shows(row) and _overlaps((row["low"], row["high"]), known))
         )
         return _one_of_each_start(firing)
 
     def _shows(self, row: dict[str, Any]) -> bool:
         """Return whether a window that is open may be computed: in the classic syntax not without its end."""
-        return bool(row["shows"] or not self.stream.definition.options.opens_ahead)
+        return bool(row["shows"] or not self.stream.definition.options.emission.opens_ahead)
 
     # --- what is told of ---
 
@@ -604,12 +604,12 @@ class Cutting:
         """Return what fires, what goes, and the next state; ``left`` are rows of it that are known."""
         import pyarrow as pa
 
-        integer, options = pa.int64(), self.stream.definition.options
+        integer, emission = pa.int64(), self.stream.definition.options.emission
         still_open = {
             (group.gid, row["low"]) for group, found in states for row in found if not row["closed"]
         }
         opening = [
-            opens and options.at_open and (not options.at_close or (group.gid, low) in still_open)
+            opens and emission.at_open and (not emission.at_close or (group.gid, low) in still_open)
             for group, (low, _) in fired
         ]
         columns: dict[str, Any] = {"gid": pa.array([group.gid for group, _ in fired], integer)}

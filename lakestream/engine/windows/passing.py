@@ -40,8 +40,8 @@ def passes(stream: Stream, target: Target, plan: TickPlan) -> bool:
         and stream.definition.notification is None
         and target.unique
         and target.shape.provenance is not None
-        and options.at_close
-        and not (options.at_open or options.at_once or options.max_delay)
+        and options.emission.at_close
+        and not options.emission.fires_early
     )
 
 
