@@ -11,10 +11,12 @@ from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
+from lakestream.language.policies import OnClose, Refire
 from lakestream.language.quoting import quoted
 
 if TYPE_CHECKING:
     from lakestream.errors import Place
+    from lakestream.language.policies import Emission, LatePolicy
 
 TIME_UNITS = {"SECONDS": 1_000_000, "MILLISECONDS": 1_000, "MICROSECONDS": 1}
 """Microseconds of what a number counts, as ``TIMESTAMP BY column unit`` names it."""
@@ -270,7 +272,7 @@ RowTrigger = SessionTrigger | StateTrigger | EventTrigger | CountTrigger
 """Triggers whose windows are cut by what rows there are."""
 
 AdmittedTrigger = IntervalTrigger | SlideTrigger | BoundedSessionTrigger | LatestTrigger | SpanTrigger
-"""Triggers of streams that leave late rows out (``StreamOptions.drops_late``)."""
+"""Triggers of streams that leave late rows out (``LatePolicy.drops``)."""
 
 Trigger = (
     GridTrigger
@@ -328,32 +330,18 @@ class Fill:
 class StreamOptions:
     """STREAM_OPTIONS. ``history_start`` is event time as written, None for the earliest row.
 
-    ``exact`` (lakestream's own) follows every change of the source, whatever the other policies.
-    ``follow_updates`` has updates recalculate though late rows do not. Windows that are still open fire
-    with every change of theirs (``at_once``), or each ``max_delay`` of processing time; ``at_open`` and
-    ``at_close`` say which events of a window compute; ``by_clock``: the wall clock closes windows;
-    ``recalculate_every``: late changes are corrected at instants so far apart;
+    ``emission`` says when windows are computed, ``late`` what becomes of late rows and other changes.
     ``notify_only``: results are sent and not stored; ``fill``: what windows without rows hold (None: what
     the calculation gives over nothing); ``unique_times``: rows may not share a time by a composite key;
     ``converts``: results are converted to the columns of a table that is there, taken in order;
     ``names_apart``: no two groups share a subtable, also where its expression gives them one name;
     ``one_table``: rows of all subtables of the source go into one table, without subtables and tags;
-    ``opens_ahead``: a window is open from its first row on, whether the mark has reached it or not;
-    ``expires_closed``: a late row has expired where the windows that it falls into have closed, and
-    counts in those that are open, whatever their kind; ``counts_rewritten``: a row that is rewritten
-    counts as one more, beside what it was.
-
-    ``drops_late``: one timeline for all groups; a row behind its mark is left out for good, and each
-    window fires once, over the rows that were admitted; with ``exact``, late rows are admitted too and
-    windows are corrected. Its time is ``time_column`` (None: that of the
-    table) or, ``by_arrival``, when it was taken; ``zone`` is the time zone (None: the lake's).
+    ``zone`` is the time zone (None: the lake's).
     """
 
     watermark: Duration | None = None
-    expired_time: Duration | None = None
-    ignore_disorder: bool = False
-    delete_recalc: bool = False
-    exact: bool = False
+    emission: Emission = field(default_factory=OnClose)
+    late: LatePolicy = field(default_factory=Refire)
     fill_history: bool = False
     fill_history_first: bool = False
     history_start: str | None = None
@@ -361,13 +349,6 @@ class StreamOptions:
     ignore_nodata: bool = False
     force_output: bool = False
     low_latency: bool = False
-    follow_updates: bool = False
-    at_once: bool = False
-    max_delay: Duration | None = None
-    at_open: bool = False
-    at_close: bool = True
-    by_clock: bool = False
-    recalculate_every: Duration | None = None
     delete_output: bool = False
     notify_only: bool = False
     fill: Fill | None = None
@@ -375,12 +356,6 @@ class StreamOptions:
     converts: bool = False
     names_apart: bool = False
     one_table: bool = False
-    opens_ahead: bool = False
-    expires_closed: bool = False
-    counts_rewritten: bool = False
-    drops_late: bool = False
-    time_column: Fragment | None = None
-    by_arrival: bool = False
     zone: str | None = None
 
     @property

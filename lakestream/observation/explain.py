@@ -56,7 +56,7 @@ def _next(record: StreamRecord, plan: TickPlan | None, latest: int, instant_us: 
 def _recalculation(stream: Stream, record: StreamRecord, job: Recalculation, latest: int) -> list[Coming]:
     if job.resync and family_of(stream).assigns_rows:
         # One tick makes all windows anew, where it is not for place and state alone.
-        replaced = record.is_replaced and not stream.definition.options.by_arrival
+        replaced = record.is_replaced and not stream.definition.options.late.by_arrival
         again = stream.exact or replaced
         return [("all windows", _imagined(record, ANEW, latest, latest), None)] if again else []
     part = part_of(job, job.part) if job.cuts is not None else whole_of(job)
@@ -66,11 +66,11 @@ def _recalculation(stream: Stream, record: StreamRecord, job: Recalculation, lat
 
 def _by_clock(stream: Stream, record: StreamRecord, latest: int) -> list[Coming]:
     """Return the tick that comes when time passes without rows, if there is one."""
-    options = stream.definition.options
-    if options.max_delay is not None:
-        what = f"when a window is open for {options.max_delay}"
+    emission, late = stream.definition.options.emission, stream.definition.options.late
+    if emission.max_delay is not None:
+        what = f"when a window is open for {emission.max_delay}"
         return [(what, _imagined(record, DELAY, latest, latest), None)]
-    if options.by_clock or options.by_arrival:
+    if emission.by_clock or late.by_arrival:
         what = "when the clock has closed windows"
         return [(what, _imagined(record, CLOCK, latest, latest), None)]
     return []

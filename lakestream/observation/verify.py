@@ -202,8 +202,8 @@ class Verifier:
     @property
     def _by_replay(self) -> bool:
         """Whether what the stream writes depends on what came when, and not on its source alone."""
-        options = self.stream.definition.options
-        if options.at_open or options.max_delay is not None or not self.stream.definition.stores:
+        emission = self.stream.definition.options.emission
+        if emission.at_open or emission.max_delay is not None or not self.stream.definition.stores:
             return True
         if self.stream.goes_by_ticks:
             return True

@@ -150,15 +150,15 @@ class StreamStatements:
         definition = definition_of(record)
         if bounds is None:
             self._refuse_unfit(record)
-        if definition.options.by_arrival and bounds is not None:
+        if definition.options.late.by_arrival and bounds is not None:
             raise NotSupportedError(
                 "RECALCULATE of a stream in processing time: its rows have no event time to go by"
             )
-        if definition.options.drops_late and bounds is not None:
+        if definition.options.late.drops and bounds is not None:
             _, target, _ = self.at.engine.next_plan(record)
             require_provenance("RECALCULATE STREAM", target.info, target.shape)
-        by_clock = definition.options.by_clock or is_periodic(definition.trigger)
-        if by_clock and (bounds is not None or definition.options.by_clock):
+        by_clock = definition.options.emission.by_clock or is_periodic(definition.trigger)
+        if by_clock and (bounds is not None or definition.options.emission.by_clock):
             kind = "PERIOD" if is_periodic(definition.trigger) else "FORCE_WINDOW_CLOSE"
             raise NotSupportedError(
                 f"RECALCULATE of a stream with {kind}: what it has written belongs to its time"
@@ -197,10 +197,10 @@ class StreamStatements:
         both = (definition.options, definition_of(record).options)
         refused = {
             "of a stream with FORCE_WINDOW_CLOSE: each of its windows fires once": any(
-                options.by_clock for options in both
+                options.emission.by_clock for options in both
             ),
             "by a stream that does otherwise with late rows (eKuiper's leave them out)": len(
-                {options.drops_late for options in both}
+                {options.late.drops for options in both}
             )
             > 1,
         }
@@ -225,7 +225,7 @@ class StreamStatements:
         )
         self.at.notifier.begin(record, definition.notification)
         self.request(self.at.registry.stream(record.database, record.name), None)
-        by_arrival = definition.options.by_arrival
+        by_arrival = definition.options.late.by_arrival
         told = [
             ("recomputed", "", "none: it goes on from now" if by_arrival else "all windows, by the next run")
         ]

@@ -36,7 +36,8 @@ def names_used(definition: StreamDefinition) -> frozenset[str] | None:
     """
     fragments = [key.expression for key in definition.partition_by]
     fragments += [definition.options.pre_filter] if definition.options.pre_filter else []
-    fragments += [definition.options.time_column] if definition.options.time_column else []
+    time_column = definition.options.late.time_column
+    fragments += [time_column] if time_column else []
     fragments += fragments_of(definition.trigger)
     query = parse_query(definition.calculation)
     trees = [query, *map(parse_expression, fragments)]

@@ -75,7 +75,7 @@ def compile_stream(
     if definition.options.one_table and has_subtables(info) and subtable is None:
         # Rows of equal time are told apart by their tables.
         definition = replace(definition, partition_by=(_OF_TABLE,))
-    if not info.time_column and not definition.options.drops_late:
+    if not info.time_column and not definition.options.late.drops:
         raise StatementError(
             "NO_TIME_COLUMN",
             f"{info.database}.{info.name} has no time column, and a stream's trigger table needs one",
@@ -110,7 +110,7 @@ def compile_stream(
         row_expression(condition, source, zone) if condition else None,
         grid,
         calculation,
-        way or choose_way(calculation, grid, groups, at_open=definition.options.at_open),
+        way or choose_way(calculation, grid, groups, at_open=definition.options.emission.at_open),
         names.tables,
         exact,
         partial_types,
@@ -139,10 +139,10 @@ def _time_us(options: StreamOptions, source: Source, zone: str) -> str:
 
     Raises StatementError TIMESTAMP_MISSING or TIMESTAMP_TYPE.
     """
-    if options.by_arrival:
+    if options.late.by_arrival:
         return "CAST(NULL AS BIGINT)"
-    fragment = options.time_column
-    if options.exact and fragment is not None and fragment.sql.strip("`") != source.info.time_column:
+    fragment = options.late.time_column
+    if options.late.exact and fragment is not None and fragment.sql.strip("`") != source.info.time_column:
         raise NotSupportedError(
             "EXACT by another time than the table's own",
             hint=f"TIMESTAMP = '{source.info.time_column}'" if source.info.time_column else "",

@@ -138,7 +138,7 @@ def replace_stream(
             _refuse_computed_columns(catalog, info)
             there = check_existing(info, checked.shape, definition, checked.group_types)
             _refuse_without_provenance(definition, info, there)
-            if definition.options.drops_late and not definition.options.by_arrival:
+            if definition.options.late.drops and not definition.options.late.by_arrival:
                 require_provenance("CREATE OR REPLACE STREAM", info, there)
         except StatementError:
             if record.shared_output or info.external:
@@ -157,7 +157,7 @@ def replace_stream(
         "skipped": (),
         "waiting_groups": (),
     }
-    if definition.options.drops_late:
+    if definition.options.late.drops:
         changes |= {"is_replaced": True, "begun": None}
     else:
         changes |= {"resynced": None}
@@ -252,9 +252,9 @@ def open_target(
     except StatementError as error:
         raise StreamError("OUTPUT_CHANGED", error.message, hint=error.hint) from None
     if not stream.definition.stores:
-        return Target(info, shape, unique=False, appends=not stream.fires_early)
+        return Target(info, shape, unique=False, appends=not stream.emission.fires_early)
     unique = keys_are_unique(stream)
-    appends = unique and not record.shared_output and not stream.fires_early
+    appends = unique and not record.shared_output and not stream.emission.fires_early
     if not shape.key:
         appends = True
     return Target(info, shape, unique, appends, errors_table(catalog, stream.definition, record.uuid))
@@ -274,7 +274,7 @@ def _check_notified(spark: SparkSession, stream: Stream, shape: OutputShape) -> 
     notification, options = stream.definition.notification, stream.definition.options
     if notification is None:
         return
-    by_opening = options.at_open and not options.at_close
+    by_opening = options.emission.at_open and not options.emission.at_close
     if options.ignore_nodata and by_opening and WINDOW_CLOSE in notification.events:
         raise NotSupportedError(
             "NOTIFY … ON (WINDOW_CLOSE) of a stream with IGNORE_NODATA_TRIGGER that computes openings only",
@@ -412,7 +412,7 @@ def _refuse_without_provenance(definition: StreamDefinition, info: TableInfo, sh
     table, options = f"{info.database}.{info.name}", definition.options
     needing = {
         "NOTIFY": definition.notification is not None,
-        "EXACT": options.drops_late and options.exact,
+        "EXACT": options.late.drops and options.late.exact,
         "DELETE_OUTPUT_TABLE": options.delete_output,
         "FILL(PREV)": options.fill is not None and options.fill.mode == "PREV",
     }
@@ -435,11 +435,8 @@ def require_provenance(what: str, info: TableInfo, shape: OutputShape) -> None:
 
 def _is_exact(definition: StreamDefinition, *, by_default: bool) -> bool:
     """Return whether a stream is EXACT: by its option, or by default where it names no other policy."""
-    options = definition.options
-    ignores = options.ignore_disorder or options.expired_time is not None
-    ignores = ignores or options.drops_late
-    periodic = is_periodic(definition.trigger)
-    return options.exact or (by_default and not ignores and not periodic)
+    late, periodic = definition.options.late, is_periodic(definition.trigger)
+    return late.exact or (by_default and not late.leaves_out and not periodic)
 
 
 def _refuse_inexact(stream: Stream) -> None:
@@ -518,7 +515,7 @@ def _way_to_feed(info: TableInfo) -> str:
 def _untaken_until(stream: Stream, catalog: Catalog, spark: SparkSession) -> int | None:
     """Return the instant before which the rows there already are not the stream's, None for no such."""
     options = stream.definition.options
-    if options.by_arrival or not stream.source.info.time_column:
+    if options.late.by_arrival or not stream.source.info.time_column:
         return None
     if options.wants_history:
         return parse_instant(options.history_start, stream.zone) if options.history_start else None

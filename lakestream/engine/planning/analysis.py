@@ -15,6 +15,7 @@ from lakestream.compute.ranges import MARKED
 from lakestream.engine.base.names import visible_columns
 from lakestream.engine.base.refused import refused
 from lakestream.engine.reading.relations import CHANGED, EMPTY_CHANGES, empty_view
+from lakestream.engine.streams.source import row_expression
 from lakestream.engine.windows.families import family_of
 from lakestream.errors import NotSupportedError, StatementError, StreamError
 from lakestream.language.common.source import place_of
@@ -114,7 +115,7 @@ def _check_conditions(spark: SparkSession, stream: Stream) -> None:
     """Let Spark check the conditions that rows are to meet. Raises StatementError EXPRESSION_INVALID."""
     options, trigger = stream.definition.options, stream.definition.trigger
     if options.pre_filter is not None:
-        _check_condition(spark, stream, options.pre_filter, "FILTER" if options.drops_late else "PRE_FILTER")
+        _check_condition(spark, stream, options.pre_filter, "FILTER" if options.late.drops else "PRE_FILTER")
     if type(trigger) in _CONDITIONS:
         for fragment in fragments_of(trigger):
             _check_condition(spark, stream, fragment, _CONDITIONS[type(trigger)])
@@ -122,7 +123,9 @@ def _check_conditions(spark: SparkSession, stream: Stream) -> None:
 
 def _check_condition(spark: SparkSession, stream: Stream, fragment: Fragment, clause: str) -> None:
     try:
-        kind = spark.sql(f"SELECT ({stream.over_row(fragment)}) AS c FROM {CHANGED}").dtypes[0][1]
+        kind = spark.sql(
+            f"SELECT ({row_expression(fragment, stream.source, stream.zone)}) AS c FROM {CHANGED}"
+        ).dtypes[0][1]
     except analysis_error() as error:
         raise refused("EXPRESSION_INVALID", clause, fragment, error) from None
     if kind not in ("boolean", "void"):
@@ -220,7 +223,7 @@ def _types_of_each(spark: SparkSession, stream: Stream, failure: Exception) -> d
 def _calculation_error(stream: Stream, error: Exception) -> StatementError:
     definition = stream.definition
     # Of eKuiper's query the calculation is what is left of it: names may stand elsewhere.
-    rewritten = definition.options.drops_late
+    rewritten = definition.options.late.drops
     columns = {name for info in stream.tables.values() for name in visible_columns(info)}
     return refused(
         "CALCULATION_INVALID",

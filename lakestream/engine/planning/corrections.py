@@ -28,7 +28,7 @@ def last_due(stream: Stream, created_us: int, now_us: int) -> int | None:
 
     Instants are whole periods after the stream's creation.
     """
-    every = stream.definition.options.recalculate_every
+    every = stream.emission.recalculate_every
     if every is None:
         return None
     return created_us + (now_us - created_us) // every.micros * every.micros
@@ -36,7 +36,7 @@ def last_due(stream: Stream, created_us: int, now_us: int) -> int | None:
 
 def next_due(stream: Stream, created_us: int, now_us: int) -> int | None:
     """Return the first instant (µs) after now at which changes are corrected; None where none is."""
-    every, last = stream.definition.options.recalculate_every, last_due(stream, created_us, now_us)
+    every, last = stream.emission.recalculate_every, last_due(stream, created_us, now_us)
     return None if every is None or last is None else last + every.micros
 
 

@@ -224,7 +224,7 @@ class Planner:
             if not in_order and number:
                 return number, newest
             newest = newest if ends is None else latest(newest, ends[1])
-            if not in_order or self.stream.definition.options.at_open:
+            if not in_order or self.stream.emission.at_open:
                 return number + 1, newest
         return len(within), newest
 

@@ -86,8 +86,8 @@ def _written_net_sql(changed: str, columns: Sequence[str]) -> str:
 def changes_sql(stream: Stream, changed: str) -> str:
     """Return SQL of what detection takes, from the changed rows."""
     old = [
-        *(["update_preimage"] if stream.follows_updates or stream.sees_rewritten else []),
-        *(["delete"] if stream.deletes or stream.watches_open else []),
+        *(["update_preimage"] if stream.follows_updates or _sees_rewritten(stream) else []),
+        *(["delete"] if stream.deletes or _watches_open(stream) else []),
     ]
     taken = ", ".join(f"'{kind}'" for kind in ("insert", "update_postimage", *old))
     kept = "_change_type IN ('insert', 'update_postimage')"
@@ -181,3 +181,17 @@ def placed_rows_sql(stream: Stream, placed: str, excluded: str | None) -> str:
         f"SELECT {columns}, {stream.group_id()} AS _ls_gid, {stream.row_us} AS _ls_ts, "
         f"_commit_version AS _ls_v, {POSITION} AS _ls_p FROM {rows} WHERE {stream.admitted()}"
     )
+
+
+def _watches_open(stream: Stream) -> bool:
+    """Return whether what goes from windows that are open shows there at once, also where it is not followed.
+
+    It may cut a window that is cut by rows, or be the last row of one that is told of if it has rows.
+    """
+    tells = stream.definition.notification is not None and stream.definition.options.ignore_nodata
+    return stream.emission.fires_open or stream.cut is not None or tells
+
+
+def _sees_rewritten(stream: Stream) -> bool:
+    """Return whether what a rewritten row was is taken out of windows that are open as soon as it is."""
+    return _watches_open(stream) and not stream.counts_rewritten

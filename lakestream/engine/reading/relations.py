@@ -10,6 +10,7 @@ from lakestream.compute.calculation import ROWS
 from lakestream.engine.base.names import visible_columns
 from lakestream.engine.reading.queries import net_sql, placed_rows_sql, rewritten_sql, rows_sql
 from lakestream.engine.reading.transport import ARROW, ArrowTransport, SparkTransport, unplaced
+from lakestream.engine.streams.stream import timestamp_us
 from lakestream.language.quoting import quoted
 from lakestream.storage.delta import POSITION
 from lakestream.storage.views import view_of, view_of_sql
@@ -210,7 +211,7 @@ class Relations:
     @property
     def _file_time(self) -> str:
         """The time column by which the source's files are found, empty where rows go by another time."""
-        return self.stream.source.info.time_column if self.stream.goes_by_table_time else ""
+        return self.stream.source.info.time_column if _goes_by_table_time(self.stream) else ""
 
     def _of_table(self, spans: Spans) -> Spans:
         """Return spans as those of the source's own time; of another one nothing follows for it."""
@@ -351,3 +352,8 @@ def empty_view(spark: SparkSession, info: TableInfo, view: str, more: str = "") 
     ]
     listed = ", ".join([*columns, *([more] if more else [])])
     view_of_sql(spark, f"SELECT {listed} WHERE false", view)
+
+
+def _goes_by_table_time(stream: Stream) -> bool:
+    """Return whether a row's time is that of the source's own time column, by which its files are found."""
+    return not stream.time_us or stream.time_us == timestamp_us(stream.source.info.time_column)

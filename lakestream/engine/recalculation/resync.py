@@ -74,7 +74,7 @@ class Resync:
             parts = {job.id: job.part for job in self.registry.recalculations(self.record.uuid)}
             there = self.catalog.handles.latest(output.path).version if output is not None else 0
             changes["begun"] = Begun(tick, version, there, parts)
-            if source_id == self.record.source_id and not self.stream.definition.options.by_arrival:
+            if source_id == self.record.source_id and not self.stream.late.by_arrival:
                 return changes
         return {**changes, "start_version": version, "resynced": Resynced(self._floor)}
 

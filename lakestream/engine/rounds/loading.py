@@ -65,7 +65,7 @@ class Loader:
         totals = (progress.totals or Totals()) if progress else None
         mark = progress.output if progress else None
         running = Running(record, stream, target, position, GroupState(), pending, mark, totals)
-        delay = stream.definition.options.max_delay
+        delay = stream.emission.max_delay
         saved = self.services.registry.read_state(record.uuid, position.tick) if position.tick else None
         if delay is not None:
             running.delays = Delays.restored(delay.micros, saved[1] if saved else None)
@@ -73,7 +73,7 @@ class Loader:
         running.saved_tick, running.saved_at = position.tick, self.services.meter.monotonic()
         known_us = progress.closed_us if progress else None
         running.closed_us = record.created_us if known_us is None else known_us
-        if stream.definition.options.recalculate_every is not None:
+        if stream.emission.recalculate_every is not None:
             version = record.start_version if position.version is None else position.version
             corrected = progress.corrected if progress else None
             running.corrected = corrected or Corrected(record.created_us, version)
@@ -123,18 +123,14 @@ class Loader:
         position = running.position
         if position.tick == 0:
             return GroupState()
-        keeps = {
-            "keeps_expired": running.stream.keeps_expired,
-            "keeps_closed": running.stream.keeps_closed,
-        }
-        loaded = GroupState.loaded(saved[1], **keeps) if saved else None
+        loaded = running.family.loaded(saved[1]) if saved else None
         version, state = loaded or (None, GroupState())
         state = state.without(running.stream.waiting_groups)
         plans = self.services.planner(running).replay(position, version)
         if saved is not None and saved[0] < position.tick and running.family.is_stale(state):
             plans.insert(0, anew(running.record.uuid, 0, version or 0))
         if last is not None and last.tick == position.tick and (saved is None or saved[0] < last.tick):
-            if running.stream.definition.options.by_arrival:
+            if running.stream.late.by_arrival:
                 plans = [last]
             elif last.kind == FLUSH:
                 plans.append(last)

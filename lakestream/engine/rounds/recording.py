@@ -158,6 +158,6 @@ def _next_slice(plan: TickPlan) -> HistorySlice | None:
 
 def _closed_us(running: Running, plan: TickPlan) -> int | None:
     """Return up to where the clock has closed windows, for a stream whose windows it closes."""
-    if running.period is None and not running.stream.definition.options.by_clock:
+    if running.period is None and not running.stream.emission.by_clock:
         return None
     return running.closed_us if plan.closed is None else plan.closed[1]

@@ -142,7 +142,7 @@ class _Commit:
 def _goes_by_state(record: StreamRecord, stream: Stream) -> bool:
     """Return whether a stream goes on from rows that are those of no version of its source."""
     resynced = not family_of(stream).follows_history and record.resynced is not None
-    return stream.definition.options.by_arrival or resynced
+    return stream.late.by_arrival or resynced
 
 
 @dataclass
@@ -188,7 +188,7 @@ class Replay:
                 self._take(step)
         self._until(self.recorded.position)
         path, since = self._own.info.path, self.recorded.since
-        unknown = since > 0 and self.stream.definition.options.max_delay is not None
+        unknown = since > 0 and self.stream.emission.max_delay is not None
         return Replayed(
             read_spark(self.spark, path, self._tables.latest(path).version),
             self._outbox,
@@ -204,7 +204,7 @@ class Replay:
         """Return the creation, or the last tick of which there is no record where the ticks decide."""
         recorded, by_state = self.recorded, _goes_by_state(self.record, self.stream)
         begun = self.record.begun
-        if begun is not None and not self.stream.definition.options.by_arrival:
+        if begun is not None and not self.stream.late.by_arrival:
             return _Beginning(begun.tick + 1, begun.version, anew=True)
         if begun is not None and recorded.since <= begun.tick:
             return _Beginning(begun.tick, begun.version, output=begun.output)
@@ -282,7 +282,7 @@ class Replay:
     def _ticks(self, written: Sequence[_Commit]) -> list[TickPlan]:
         """Return the ticks that the source does not tell of, in order; some show in the output."""
         plans = self.recorded.plans
-        if self.stream.definition.options.by_arrival:
+        if self.stream.late.by_arrival:
             return [*plans]
         known = {plan.tick: plan for plan in plans if plan.kind in _BY_CLOCK}
         start, app = self.record.start_version, output_app(self.stream.uuid)
@@ -303,7 +303,7 @@ class Replay:
 
     def _until(self, upto: int) -> None:
         """Take the commits up to a version of the source."""
-        if self.stream.definition.options.by_arrival or (self._at is not None and self._at >= upto):
+        if self.stream.late.by_arrival or (self._at is not None and self._at >= upto):
             return
         for plan in self.planner.again(self._at, upto):
             self._take(plan)

@@ -11,22 +11,21 @@ from lakestream.compute.calculation import (
 )
 from lakestream.compute.evaluate import Evaluation, Way
 from lakestream.compute.functions import aggregates
-from lakestream.compute.incremental import Incremental, can_be_incremental
 from lakestream.engine.base.names import (
     TBNAME,
 )
 from lakestream.engine.base.state import gids_sql
-from lakestream.engine.streams.source import Source, row_expression
 from lakestream.language.quoting import quoted, quoted_text
 from lakestream.triggers.kinds import is_periodic, late_rows_refire, step_us
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from lakestream.engine.streams.source import Source
     from lakestream.language.model import (
-        Fragment,
         StreamDefinition,
     )
+    from lakestream.language.policies import Emission, LatePolicy
     from lakestream.storage.catalog import TableInfo
     from lakestream.triggers.assign import Assigner
     from lakestream.triggers.cut import Cut
@@ -85,20 +84,23 @@ class Stream:
         return tuple(f"_ls_g{number}" for number, _ in enumerate(self.groups, 1))
 
     @property
-    def plain_groups(self) -> tuple[str, ...]:
-        """The columns that rows are grouped by; none where it takes an expression or a condition to tell."""
-        names = tuple(group.strip("`") for group in self.groups)
-        is_plain = set(names) <= set(self.changed_columns) and not self.condition
-        return names if is_plain and self.floor_us is None and self.source.subtable is None else ()
+    def emission(self) -> Emission:
+        """When results of windows are computed."""
+        return self.definition.options.emission
+
+    @property
+    def late(self) -> LatePolicy:
+        """What becomes of late rows."""
+        return self.definition.options.late
 
     @property
     def refires(self) -> bool:
         """Whether a late row makes its windows fire again (TDengine A7; IGNORE_DISORDER; EXACT)."""
         if self.exact:
             return True
-        if self.definition.options.ignore_disorder:
+        if self.late.ignores_late:
             return False
-        expires_closed = self.definition.options.expires_closed
+        expires_closed = self.late.expires_closed
         return late_rows_refire(self.definition.trigger, expires_closed=expires_closed)
 
     @property
@@ -111,13 +113,13 @@ class Stream:
         """Whether rows that are only added give the same windows however they are cut into commits."""
         if self.assigner is not None:
             return False
-        return self.refires and self.definition.options.expired_time is None
+        return self.refires and self.late.expired_time is None
 
     @property
     def goes_by_ticks(self) -> bool:
         """Whether what it writes depends on when its ticks were, which only their record tells."""
         options = self.definition.options
-        return self.is_periodic or options.by_clock or options.by_arrival
+        return self.is_periodic or options.emission.by_clock or options.late.by_arrival
 
     @property
     def forgets_what_went(self) -> bool:
@@ -125,7 +127,7 @@ class Stream:
 
         It does not where it depends on what came when, or on the clock.
         """
-        return self.exact and self.cut is None and not self.fires_early and not self.goes_by_ticks
+        return self.exact and self.cut is None and not self.emission.fires_early and not self.goes_by_ticks
 
     @property
     def keeps_order(self) -> bool:
@@ -145,11 +147,6 @@ class Stream:
         return self.time_us or f"unix_micros({self.source.time})"
 
     @property
-    def goes_by_table_time(self) -> bool:
-        """Whether a row's time is that of the source's own time column, by which its files are found."""
-        return not self.time_us or self.time_us == timestamp_us(self.source.info.time_column)
-
-    @property
     def logged_time(self) -> str:
         """The name by which commits tell the times of its source, empty where they do not.
 
@@ -160,52 +157,17 @@ class Stream:
     @property
     def follows_updates(self) -> bool:
         """Whether a rewritten row makes its windows fire again, for what it was and for what it is."""
-        return (self.refires and not self.counts_rewritten) or self.definition.options.follow_updates
-
-    @property
-    def fires_early(self) -> bool:
-        """Whether windows fire, or open, before they close: their rows are then written more than once."""
-        options = self.definition.options
-        return options.at_once or options.at_open or options.max_delay is not None
+        return (self.refires and not self.counts_rewritten) or self.late.follows_updates
 
     @property
     def counts_rewritten(self) -> bool:
         """Whether a rewritten row counts as one more: what it was stays (classic IGNORE UPDATE 1)."""
-        return self.definition.options.counts_rewritten and not self.exact
-
-    @property
-    def fires_open(self) -> bool:
-        """Whether rows of windows that are open are computed: what changes or goes in them does so there."""
-        options = self.definition.options
-        return options.at_once or options.max_delay is not None
-
-    @property
-    def renews_open(self) -> bool:
-        """Whether what is written of open windows comes anew with each change of their group.
-
-        So does the opening of windows that open with their first row, and go with their last one.
-        """
-        options = self.definition.options
-        return options.at_once or (options.at_open and options.ignore_nodata)
-
-    @property
-    def watches_open(self) -> bool:
-        """Whether what goes from windows that are open shows there at once, also where it is not followed.
-
-        It may cut a window that is cut by rows, or be the last row of one that is told of if it has rows.
-        """
-        tells = self.definition.notification is not None and self.definition.options.ignore_nodata
-        return self.fires_open or self.cut is not None or tells
-
-    @property
-    def sees_rewritten(self) -> bool:
-        """Whether what a rewritten row was is taken out of windows that are open as soon as it is."""
-        return self.watches_open and not self.counts_rewritten
+        return self.late.counts_rewritten and not self.exact
 
     @property
     def deletes(self) -> bool:
         """Whether a deleted row makes its windows fire again."""
-        return self.exact or self.definition.options.delete_recalc
+        return self.exact or self.late.delete_recalc
 
     @property
     def watermark_delay(self) -> int:
@@ -221,23 +183,8 @@ class Stream:
     @property
     def expiry(self) -> int | None:
         """EXPIRED_TIME in microseconds; None: rows never expire."""
-        expired = self.definition.options.expired_time
+        expired = self.late.expired_time
         return expired.micros if expired else None
-
-    @property
-    def keeps_expired(self) -> bool:
-        """Whether it must know of expired rows: by its values a row may cut the window it lies in."""
-        return self.expiry is not None and self.cut is not None and self.cut.looks_inside
-
-    @property
-    def counts_on(self) -> bool:
-        """Whether windows go on by what was counted: no late row is ever counted in them."""
-        return self.cut is not None and self.cut.counts and not self.definition.options.expires_closed
-
-    @property
-    def keeps_closed(self) -> bool:
-        """Whether it must know up to where windows have closed: late rows join windows that are open only."""
-        return self.cut is not None and not self.refires and self.definition.options.expires_closed
 
     @property
     def carries(self) -> bool:
@@ -267,34 +214,6 @@ class Stream:
             previous=previous,
         )
 
-    def incremental(self, limit: int) -> Incremental | None:
-        """How windows are kept by partial aggregates; None where they cannot be.
-
-        ``limit`` is the most windows without rows that one tick makes of one group.
-        """
-        options = self.definition.options
-        if (
-            self.partial_types is None
-            or self.carries
-            or not can_be_incremental(
-                self.calculation, self.grid, self.way, only_with_rows=options.ignore_nodata
-            )
-        ):
-            return None
-        return Incremental(
-            self.calculation,
-            self.grid,
-            self.group_columns,
-            _group_id(self.group_columns),
-            self.watermark_delay,
-            self.expiry,
-            self.refires,
-            options.ignore_nodata,
-            options.at_once,
-            limit,
-            self.partial_types,
-        )
-
     @property
     def changed_columns(self) -> tuple[str, ...]:
         """The source's columns that the statement uses anywhere, in the table's order.
@@ -307,17 +226,13 @@ class Stream:
 
     def group_id(self) -> str:
         """Return SQL for the number of a row's group: 64 bits of a hash that tells NULLs apart."""
-        return _group_id(self.groups)
+        return group_sql(self.groups)
 
     def group_list(self) -> str:
         """Return select items of the group columns, each behind a comma."""
         return "".join(
             f", {group} AS {name}" for group, name in zip(self.groups, self.group_columns, strict=True)
         )
-
-    def over_row(self, fragment: Fragment) -> str:
-        """Return SQL over a row of the source of an expression of the statement."""
-        return row_expression(fragment, self.source, self.zone)
 
     def admitted(self) -> str:
         """Return SQL that holds for rows that the trigger sees: PRE_FILTER, the subtable, a time.
@@ -347,24 +262,13 @@ class Stream:
     @property
     def time_name(self) -> str:
         """The name of the column that a row's time comes from."""
-        fragment = self.definition.options.time_column
+        fragment = self.late.time_column
         return self.source.info.time_column if fragment is None else fragment.sql.strip("`")
-
-    @property
-    def hashed_columns(self) -> tuple[str, ...]:
-        """The columns by whose hash rows of equal time are put in order: all that Spark can hash."""
-        kinds = {column.name: column.type for column in self.source.info.columns}
-        return tuple(name for name in self.changed_columns if "map<" not in kinds[name])
-
-    def of_subtable(self) -> str:
-        """Return SQL that narrows a condition to the subtable that the stream is on."""
-        subtable = self.source.subtable
-        return "" if subtable is None else f" AND {quoted(TBNAME)} = {quoted_text(subtable)}"
 
     # --- windows that are cut by rows ---
 
 
-def _group_id(groups: Sequence[str]) -> str:
+def group_sql(groups: Sequence[str]) -> str:
     """Return SQL for the number of a group, from SQL of what it is grouped by."""
     if not groups:
         return "0L"

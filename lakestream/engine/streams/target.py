@@ -98,7 +98,7 @@ def output_shape(
     if not definition.stores:
         at = OutputColumn(AT, "timestamp", "timestamp_micros(_ls_low)")
         return OutputShape((at, *columns), (AT, FLAT.group))
-    if definition.options.drops_late:
+    if definition.options.late.drops:
         # Each window fires once, so no row ever replaces another one.
         return _shape(definition, columns, ())
     if columns[0].type != "timestamp":
@@ -288,7 +288,7 @@ def _cluster(catalog: Catalog, info: TableInfo, spark: SparkSession, names: Sequ
 
 def errors_table(catalog: Catalog, definition: StreamDefinition, writer: str) -> TableInfo | None:
     """Return the table of the rows that a stream leaves out, made where it is missing; None: it has none."""
-    if not definition.options.drops_late:
+    if not definition.options.late.drops:
         return None
     database, name = _errors_name(definition)
     columns = [Column(column, kind) for column, kind in ERRORS.items()]
@@ -303,7 +303,7 @@ def find_errors(catalog: Catalog, definition: StreamDefinition) -> TableInfo | N
     Raises StatementError TABLE_EXISTS where the name is that of another table.
     """
     database, name = _errors_name(definition)
-    there = catalog.find_table(database, name) if definition.options.drops_late else None
+    there = catalog.find_table(database, name) if definition.options.late.drops else None
     if there is not None and (there.kind, [column.name for column in there.columns]) != ("output", [*ERRORS]):
         raise StatementError(
             "TABLE_EXISTS",
@@ -477,6 +477,6 @@ def key_is_from_window(stream: Stream) -> bool:
 
 def keys_are_unique(stream: Stream) -> bool:
     """Return whether each window gives one row, of a key that no other window has; or rows have no key."""
-    if stream.definition.options.drops_late:
+    if stream.late.drops:
         return True
     return stream.way in {Way.GROUPED, Way.JOINED} and key_is_from_window(stream)

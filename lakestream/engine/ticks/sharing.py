@@ -17,6 +17,7 @@ from lakestream.engine.reading.queries import fresh_columns
 from lakestream.engine.reading.relations import CHANGED, STATE
 from lakestream.engine.reading.transport import ARROW, ArrowTransport
 from lakestream.engine.windows.grid.family import by_update
+from lakestream.engine.windows.grid.updating import incremental_of
 from lakestream.storage.views import view_of, view_of_rows
 from lakestream.triggers.grid import ColumnGrid, FixedGrid
 
@@ -75,7 +76,7 @@ class Member:
 
 def shape_of(stream: Stream, target: Target) -> Hashable:
     """Return what is equal for streams of one shape, None for a stream that is of none."""
-    if stream.incremental(1) is None:
+    if incremental_of(stream, 1) is None:
         return None
     query = _combined(stream, 1).sql("", STATE, target.shape.listed(), opened=True, clock_us=0)
     return (stream.source.time, stream.groups, query)
@@ -87,7 +88,7 @@ def _is_tumbling(grid: object) -> TypeGuard[FixedGrid]:
 
 def _combined(stream: Stream, limit: int) -> Incremental:
     """Return how windows of streams of one shape are kept: the stream is one more column of the group."""
-    incremental = stream.incremental(limit)
+    incremental = incremental_of(stream, limit)
     assert incremental is not None  # by may_share()
     return replace(
         incremental,

@@ -270,6 +270,10 @@ class Family(ABC):
         """Return whether the state depends on which ticks there were, so that each one saves it."""
         return standing.delays is not None
 
+    def loaded(self, saved: pa.Table) -> tuple[int, GroupState]:
+        """Return the version of the source and the state that were saved."""
+        return GroupState.loaded(saved)
+
     def taken_at_once(self, commits: Sequence[CommitInfo]) -> int:
         """Return how many commits one tick gives the same for as one for each would; one at least."""
         return len(commits)

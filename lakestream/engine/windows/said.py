@@ -58,7 +58,7 @@ def admission(stream: Stream) -> str:
     text = _trigger(stream.definition.trigger)
     options = stream.definition.options
     keys = ", ".join(key.expression.sql for key in stream.definition.partition_by) or "one timeline"
-    if options.by_arrival:
+    if options.late.by_arrival:
         return f"{text}, by {keys}, by the time of arrival"
     late = "every change is followed" if stream.exact else "late rows are left out"
     return f"{text}, by {keys}, tolerance {options.watermark or '0s'}, {late}"

@@ -57,7 +57,7 @@ def windowing_of(definition: StreamDefinition, source: Source, zone: str) -> Win
     Raises StatementError SESSION_COLUMN (not the time), COLUMN_NOT_FOUND, COUNT_COLUMN (a tag).
     """
     trigger = definition.trigger
-    if definition.options.drops_late:
+    if definition.options.late.drops:
         assigner = _assigner(definition, source, zone)
         return Windowing(PlacedGrid(assigner.reach), assigner=assigner)
     if isinstance(trigger, IntervalTrigger | SlidingTrigger):
@@ -81,7 +81,7 @@ def _assigner(definition: StreamDefinition, source: Source, zone: str) -> Assign
     assert not isinstance(trigger, SlidingTrigger | PeriodTrigger | SessionTrigger | StateTrigger)
     assert not isinstance(trigger, EventTrigger | CountTrigger)  # no statement combines them
     found = [row_expression(fragment, source, zone) for fragment in fragments_of(trigger)]
-    return assigner_of(trigger, zone, found, by_arrival=definition.options.by_arrival)
+    return assigner_of(trigger, zone, found, by_arrival=definition.options.late.by_arrival)
 
 
 def _cut(trigger: RowTrigger, source: Source, zone: str, *, tells: bool) -> Cut:

@@ -11,6 +11,7 @@ from lakestream.language.common.words import Kind
 from lakestream.language.common.zones import zone_name
 from lakestream.language.model import Duration
 from lakestream.language.names import check_column_name
+from lakestream.language.policies import Drop, DropByArrival
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -52,11 +53,8 @@ class SourceOptions:
                 )
         return replace(
             values,
-            drops_late=True,
-            exact=self.exact,
-            by_arrival=processing,
+            late=DropByArrival() if processing else Drop(self.timestamp, self.exact),
             watermark=self.tolerance,
-            time_column=self.timestamp,
             zone=self.zone,
         )
 

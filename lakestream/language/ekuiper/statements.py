@@ -437,11 +437,11 @@ def _over_event(reader: Reader, draft: Draft, query: _Query, f: Fragment, clause
 def _time_of_event(reader: Reader, draft: Draft, f: Fragment) -> str:
     """Return what event_time() is over the table's columns."""
     options = draft.options.values
-    if options.by_arrival:
+    if options.late.by_arrival:
         raise reader.unsupported(
             "event_time() in a condition over events in processing time", word=_words_of(reader, f)[0]
         )
-    column = "_rowts" if options.time_column is None else options.time_column.sql
+    column = "_rowts" if options.late.time_column is None else options.late.time_column.sql
     return f"CAST({column} AS TIMESTAMP)"
 
 

@@ -31,6 +31,18 @@ from lakestream.language.model import (
     TagDefinition,
 )
 from lakestream.language.names import free_name, name_of_text
+from lakestream.language.policies import (
+    AtOnce,
+    ByClock,
+    Corrected,
+    Delayed,
+    DelayedFromFirstRow,
+    IgnoreClosed,
+    OnClose,
+    Refire,
+    RefireClosed,
+    Rewritten,
+)
 from lakestream.language.tdengine.clauses import read_group_keys, read_into, read_layout, read_output_columns
 from lakestream.language.tdengine.draft import Draft
 from lakestream.language.tdengine.notification import read_classic_notify
@@ -42,6 +54,7 @@ if TYPE_CHECKING:
 
     from lakestream.language.common.reader import Reader
     from lakestream.language.common.words import Word
+    from lakestream.language.policies import Emission, LatePolicy
     from lakestream.language.tdengine.options import Options
 
 CLASSIC_WORDS = ("TRIGGER", "WATERMARK", "IGNORE", "DELETE_MARK", "FILL_HISTORY", "INTO", "AS")
@@ -103,9 +116,15 @@ def read_classic(reader: Reader) -> Draft:
 
 @dataclass
 class _Switches:
-    """The trigger mode, and IGNORE EXPIRED, IGNORE UPDATE and FILL_HISTORY as they are by default."""
+    """The trigger mode, and IGNORE EXPIRED, IGNORE UPDATE and FILL_HISTORY as they are by default.
+
+    ``delay`` is that of MAX_DELAY, ``every`` RECALCULATE, ``kept`` DELETE_MARK.
+    """
 
     mode: str = "WINDOW_CLOSE"
+    delay: Duration | None = None
+    every: Duration | None = None
+    kept: Duration | None = None
     expired: bool = True
     update: bool = True
     history: bool = False
@@ -114,11 +133,11 @@ class _Switches:
 def _read_options(reader: Reader, draft: Draft) -> _Switches:
     switches = _Switches()
     readers: dict[tuple[str, ...], Callable[[], None]] = {
-        ("TRIGGER",): lambda: _mode(reader, draft.options, switches),
+        ("TRIGGER",): lambda: _mode(reader, switches),
         ("WATERMARK",): lambda: _watermark(reader, draft.options),
         ("IGNORE", "EXPIRED"): lambda: setattr(switches, "expired", _switch(reader, "IGNORE EXPIRED")),
         ("IGNORE", "UPDATE"): lambda: setattr(switches, "update", _switch(reader, "IGNORE UPDATE")),
-        ("DELETE_MARK",): lambda: _delete_mark(reader, draft.options),
+        ("DELETE_MARK",): lambda: _delete_mark(reader, switches),
         ("FILL_HISTORY",): lambda: _history(reader, switches),
     }
     while not (reader.sees("INTO") or reader.sees("AS")):
@@ -147,7 +166,7 @@ def _history(reader: Reader, switches: _Switches) -> None:
     reader.accept("ASYNC")
 
 
-def _mode(reader: Reader, options: Options, switches: _Switches) -> None:
+def _mode(reader: Reader, switches: _Switches) -> None:
     word = reader.peek()
     name = word.text.upper()
     if word.kind is not Kind.WORD or name not in _MODES:
@@ -160,9 +179,9 @@ def _mode(reader: Reader, options: Options, switches: _Switches) -> None:
             raise reader.error(
                 "BAD_DURATION", f"MAX_DELAY {delay} is too short", word=given, hint="at least 5s"
             )
-        options.values = replace(options.values, max_delay=delay)
+        switches.delay = delay
     if name == "CONTINUOUS_WINDOW_CLOSE":
-        options.values = replace(options.values, recalculate_every=_recalculate(reader))
+        switches.every = _recalculate(reader)
 
 
 def _recalculate(reader: Reader) -> Duration:
@@ -181,11 +200,11 @@ def _watermark(reader: Reader, options: Options) -> None:
     options.values = replace(options.values, watermark=duration)
 
 
-def _delete_mark(reader: Reader, options: Options) -> None:
+def _delete_mark(reader: Reader, switches: _Switches) -> None:
     """State older than this is gone, so rows older than this find no window: they have expired."""
     duration, word = reader.duration("DELETE_MARK")
     _refuse_calendar(reader, "DELETE_MARK", duration, word)
-    options.values = replace(options.values, expired_time=duration)
+    switches.kept = duration
 
 
 def _refuse_calendar(reader: Reader, name: str, duration: Duration, word: Word) -> None:
@@ -458,23 +477,14 @@ def _check_tags(reader: Reader, draft: Draft) -> None:
 
 
 def _policies(values: StreamOptions, switches: _Switches, draft: Draft) -> StreamOptions:
-    by_row = _is_by_row(draft)  # nothing closes, so nothing has expired
-    by_clock = switches.mode == "FORCE_WINDOW_CLOSE"
-    # What CONTINUOUS_WINDOW_CLOSE does about changes it does from time to time (TDengine).
-    in_time = switches.mode == "CONTINUOUS_WINDOW_CLOSE"
-    ignores = switches.expired or in_time
+    by_row = _is_by_row(draft)
     return replace(
         values,
         # A row by itself is computed when it comes: there is nothing to wait for.
         watermark=None if by_row else values.watermark,
-        at_once=switches.mode == "AT_ONCE" and not by_row,
-        opens_ahead=switches.mode in ("AT_ONCE", "MAX_DELAY") and not by_row,
-        expires_closed=not by_row,
-        counts_rewritten=switches.update and not (by_row or in_time),
-        by_clock=by_clock,
-        at_close=not by_clock,
-        ignore_disorder=ignores and not by_row,
-        follow_updates=ignores and not (switches.update or in_time or by_row),
+        emission=_emission_by_row(switches) if by_row else _emission(switches),
+        # Nothing closes by row, so nothing has expired.
+        late=Refire(switches.kept) if by_row else _late_policy(switches),
         fill_history=switches.history,
         ignore_nodata=isinstance(draft.trigger.value, IntervalTrigger) and values.fill is None,
         converts=True,
@@ -483,3 +493,26 @@ def _policies(values: StreamOptions, switches: _Switches, draft: Draft) -> Strea
         notify_only=draft.output is None,
         unique_times=not by_row and not isinstance(draft.trigger.value, IntervalTrigger | SessionTrigger),
     )
+
+
+def _emission(switches: _Switches) -> Emission:
+    if switches.mode == "AT_ONCE":
+        return AtOnce()
+    if switches.mode == "FORCE_WINDOW_CLOSE":
+        return ByClock()
+    if switches.delay is not None:
+        return DelayedFromFirstRow(switches.delay)
+    return OnClose() if switches.every is None else Corrected(switches.every)
+
+
+def _emission_by_row(switches: _Switches) -> Emission:
+    return OnClose() if switches.delay is None else Delayed(switches.delay)
+
+
+def _late_policy(switches: _Switches) -> LatePolicy:
+    if switches.every is not None:
+        # What CONTINUOUS_WINDOW_CLOSE does about changes it does from time to time (TDengine).
+        return IgnoreClosed(Rewritten.IGNORED, switches.kept)
+    if switches.expired:
+        return IgnoreClosed(Rewritten.COUNTED if switches.update else Rewritten.FOLLOWED, switches.kept)
+    return RefireClosed(switches.kept, switches.update)

@@ -66,8 +66,8 @@ def definition(reader: Reader, name: TableName, draft: Draft) -> StreamDefinitio
         notify_where=draft.notification.where if draft.notification else None,
         labels=labels,
         has_source=draft.source is not None,
-        fires_at_open=draft.options.values.at_open,
-        filters_rows=draft.options.values.drops_late,
+        fires_at_open=draft.options.values.emission.at_open,
+        filters_rows=draft.options.values.late.drops,
     )
     check_stream(facts)
     unbuilt = draft.trigger.unbuilt + draft.unbuilt

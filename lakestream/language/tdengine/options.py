@@ -7,16 +7,18 @@ from typing import TYPE_CHECKING
 
 from lakestream.errors import did_you_mean
 from lakestream.language.common.words import Kind
-from lakestream.language.model import MICROS, Duration, StreamOptions
+from lakestream.language.model import MICROS, WINDOW_CLOSE, WINDOW_OPEN, Duration, StreamOptions
+from lakestream.language.policies import Delayed, Exact, Ignore, OnClose, OnOpen, Refire
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from lakestream.language.common.reader import Reader
     from lakestream.language.common.words import Word
+    from lakestream.language.policies import Emission, LatePolicy
     from lakestream.language.tdengine.triggers import ReadTrigger
 
-_EVENT_TYPES = ("WINDOW_OPEN", "WINDOW_CLOSE")
+_EVENT_TYPES = (WINDOW_OPEN, WINDOW_CLOSE)
 _MIN_DELAY = 3 * MICROS["s"]
 
 
@@ -26,6 +28,7 @@ class Options:
 
     values: StreamOptions = field(default_factory=StreamOptions)
     durations: dict[str, Duration] = field(default_factory=dict)
+    events: frozenset[str] = frozenset({WINDOW_CLOSE})
     words: dict[str, Word] = field(default_factory=dict)
 
 
@@ -41,6 +44,12 @@ def read_options(reader: Reader, trigger: ReadTrigger) -> Options:
     reader.expect_symbol(")")
     _check_together(reader, options)
     _check_trigger(reader, options, trigger)
+    options.values = replace(
+        options.values,
+        watermark=options.durations.get("WATERMARK"),
+        emission=_emission(options),
+        late=_late_policy(options),
+    )
     return options
 
 
@@ -75,12 +84,6 @@ def _duration(units: str, least: int = 0) -> Callable[[Reader, Options, str], No
             )
         reader.expect_symbol(")")
         options.durations[name] = duration
-        if name == "WATERMARK":
-            options.values = replace(options.values, watermark=duration)
-        elif name == "EXPIRED_TIME":
-            options.values = replace(options.values, expired_time=duration)
-        else:
-            options.values = replace(options.values, max_delay=duration)
 
     return read
 
@@ -109,9 +112,6 @@ def _flag(_reader: Reader, options: Options, name: str) -> None:
     options.values = replace(
         values,
         ignore_nodata=values.ignore_nodata or name == "IGNORE_NODATA_TRIGGER",
-        ignore_disorder=values.ignore_disorder or name == "IGNORE_DISORDER",
-        delete_recalc=values.delete_recalc or name == "DELETE_RECALC",
-        exact=values.exact or name == "EXACT",
         force_output=values.force_output or name == "FORCE_OUTPUT",
         low_latency=values.low_latency or name == "LOW_LATENCY_CALC",
         delete_output=values.delete_output or name == "DELETE_OUTPUT_TABLE",
@@ -134,9 +134,7 @@ def _event_type(reader: Reader, options: Options, name: str) -> None:
         if not reader.accept_symbol("|"):
             break
     reader.expect_symbol(")")
-    options.values = replace(
-        options.values, at_open="WINDOW_OPEN" in events, at_close="WINDOW_CLOSE" in events
-    )
+    options.events = frozenset(events)
 
 
 _UNBUILT = frozenset({"IDLE_TIMEOUT", "NODELAY_CREATE_SUBTABLE"})
@@ -159,6 +157,19 @@ _OPTIONS: dict[str, Callable[[Reader, Options, str], None]] = {
     "FORCE_OUTPUT": _flag,
     "EXACT": _flag,
 }
+
+
+def _emission(options: Options) -> Emission:
+    on = OnOpen(closes=WINDOW_CLOSE in options.events) if WINDOW_OPEN in options.events else OnClose()
+    delay = options.durations.get("MAX_DELAY")
+    return on if delay is None else Delayed(delay, on)
+
+
+def _late_policy(options: Options) -> LatePolicy:
+    if "EXACT" in options.words:
+        return Exact()
+    policy = Ignore if "IGNORE_DISORDER" in options.words else Refire
+    return policy(options.durations.get("EXPIRED_TIME"), "DELETE_RECALC" in options.words)
 
 
 def _check_together(reader: Reader, options: Options) -> None:

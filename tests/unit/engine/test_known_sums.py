@@ -19,10 +19,14 @@ SECOND = 1_000_000
 BY_TABLE_AND_SITE: dict[str, Any] = {
     "cut": object(),
     "refires": True,
-    "plain_groups": ("tbname", "site"),
+    "groups": ("`tbname`", "`site`"),
+    "changed_columns": ("ts", "tbname", "site", "v"),
+    "condition": None,
+    "floor_us": None,
+    "source": SimpleNamespace(subtable=None),
+    "expiry": None,
     "group_columns": ("_ls_g1", "_ls_g2"),
     "time_name": "ts",
-    "keeps_expired": False,
 }
 
 
@@ -89,7 +93,8 @@ def test_groups_that_are_known_have_their_number_and_their_ends() -> None:
     [
         ({}, ("new", 1, 7)),
         ({}, ("a", None, 7)),
-        ({"plain_groups": ()}, ("a", 1, 7)),
+        ({"condition": "v > 1"}, ("a", 1, 7)),
+        ({"groups": ("`tbname`", "site + 1")}, ("a", 1, 7)),
         ({}, ("a", 1, 2)),
         ({"cut": None}, ("a", 1, 7)),
     ],

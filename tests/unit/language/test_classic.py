@@ -16,6 +16,20 @@ from lakestream.language.model import (
     SessionTrigger,
     StreamDefinition,
 )
+from lakestream.language.policies import (
+    AtOnce,
+    ByClock,
+    Corrected,
+    Delayed,
+    DelayedFromFirstRow,
+    Emission,
+    IgnoreClosed,
+    LatePolicy,
+    OnClose,
+    Refire,
+    RefireClosed,
+    Rewritten,
+)
 
 SELECT = "SELECT _wstart AS ws, count(*) AS n FROM t"
 
@@ -44,28 +58,47 @@ def test_the_window_clause_is_the_trigger() -> None:
 
 def test_the_policies_are_the_classic_ones_by_default() -> None:
     options = read(f"CREATE STREAM s INTO o AS {SELECT} INTERVAL(10s)").options
-    assert (options.ignore_disorder, options.follow_updates, options.at_once, options.fill_history) == (
-        True,
-        False,
-        False,
-        False,
-    )
+    assert (options.emission, options.late) == (OnClose(), IgnoreClosed(Rewritten.COUNTED))
+    assert not options.fill_history
 
 
 def test_options_stand_in_any_order() -> None:
     text = "FILL_HISTORY 1 ASYNC IGNORE UPDATE 0 WATERMARK 5s TRIGGER AT_ONCE DELETE_MARK 1h"
     options = read(f"CREATE STREAM s {text} INTO o AS {SELECT} INTERVAL(10s)").options
     assert options.fill_history
-    assert options.follow_updates
-    assert options.at_once
+    assert options.emission == AtOnce()
     assert options.watermark == Duration(5, "s")
-    assert options.expired_time == Duration(1, "h")
+    assert options.late == IgnoreClosed(Rewritten.FOLLOWED, Duration(1, "h"))
 
 
 def test_ignore_expired_0_follows_late_rows_and_updates() -> None:
     options = read(f"CREATE STREAM s IGNORE EXPIRED 0 INTO o AS {SELECT} INTERVAL(10s)").options
-    assert not options.ignore_disorder
-    assert not options.follow_updates
+    assert options.late == RefireClosed(counts_rewritten=True)
+
+
+@pytest.mark.parametrize(
+    ("written", "emission", "late"),
+    [
+        ("TRIGGER AT_ONCE", OnClose(), Refire()),
+        ("TRIGGER MAX_DELAY 9s DELETE_MARK 1h", Delayed(Duration(9, "s")), Refire(Duration(1, "h"))),
+        ("IGNORE UPDATE 0 IGNORE EXPIRED 0", OnClose(), Refire()),
+    ],
+)
+def test_nothing_of_a_row_by_itself_opens_ahead_or_has_closed(
+    written: str, emission: Emission, late: LatePolicy
+) -> None:
+    options = read(f"CREATE STREAM s {written} INTO o AS SELECT ts, v FROM t").options
+    assert (options.emission, options.late) == (emission, late)
+
+
+def test_windows_of_max_delay_are_open_from_their_first_row_on() -> None:
+    options = read(f"CREATE STREAM s TRIGGER MAX_DELAY 9s INTO o AS {SELECT} INTERVAL(10s)").options
+    assert options.emission == DelayedFromFirstRow(Duration(9, "s"))
+
+
+def test_the_clock_closes_windows_once() -> None:
+    options = read(f"CREATE STREAM s TRIGGER FORCE_WINDOW_CLOSE INTO o AS {SELECT} INTERVAL(10s)").options
+    assert (options.emission, options.late) == (ByClock(), IgnoreClosed(Rewritten.COUNTED))
 
 
 @pytest.mark.parametrize(
@@ -74,8 +107,7 @@ def test_ignore_expired_0_follows_late_rows_and_updates() -> None:
 def test_late_changes_are_corrected_from_time_to_time(written: str, every: Duration) -> None:
     text = f"CREATE STREAM s TRIGGER CONTINUOUS_WINDOW_CLOSE{written} INTO o AS {SELECT} INTERVAL(10s)"
     options = read(text).options
-    assert options.recalculate_every == every
-    assert options.ignore_disorder
+    assert (options.emission, options.late) == (Corrected(every), IgnoreClosed(Rewritten.IGNORED))
 
 
 def test_a_session_ends_a_gap_after_its_last_row() -> None:
@@ -98,7 +130,7 @@ def test_a_query_without_a_window_takes_row_by_row() -> None:
     assert found.trigger == CountTrigger(1, 1)
     assert found.options.pre_filter is not None
     assert found.options.pre_filter.sql == "v > 1"
-    assert not found.options.ignore_disorder
+    assert found.options.late == Refire()
 
 
 @pytest.mark.parametrize(

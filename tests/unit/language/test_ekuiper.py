@@ -207,18 +207,19 @@ def test_the_options_say_what_time_is(
     options: str, by_arrival: bool, tolerance: Duration | None, zone: str | None
 ) -> None:
     found = read("SELECT x FROM t GROUP BY COUNTWINDOW(2)", options).options
-    assert found.drops_late
-    assert (found.by_arrival, found.watermark, found.zone) == (by_arrival, tolerance, zone)
+    assert found.late.drops
+    assert (found.late.by_arrival, found.watermark, found.zone) == (by_arrival, tolerance, zone)
 
 
 def test_the_time_column_is_quoted() -> None:
-    column = read("SELECT x FROM t GROUP BY COUNTWINDOW(2)", "WITH (TIMESTAMP='order')").options.time_column
+    options = read("SELECT x FROM t GROUP BY COUNTWINDOW(2)", "WITH (TIMESTAMP='order')").options
+    column = options.late.time_column
     assert column is not None
     assert parse_expression(column).name == "order"
 
 
 def test_other_statements_are_read_as_before() -> None:
-    assert not read("SELECT x FROM t COUNT_WINDOW(2)", "").options.drops_late
+    assert not read("SELECT x FROM t COUNT_WINDOW(2)", "").options.late.drops
 
 
 def test_an_expression_has_the_meaning_of_one_dialect() -> None:

@@ -53,7 +53,7 @@ class GridBatch:
             fired, again = self._net(), None
         else:
             fired, again, late = self._by_commit()
-        if self.stream.definition.options.at_once:
+        if self.stream.emission.at_once:
             state = Taken(self.stream, self.snapshot).nothing_before()
             sql = self._queries.early_sql(str(fired), str(state))
             fired = view_of_sql(self.snapshot.spark, sql, FIRED)

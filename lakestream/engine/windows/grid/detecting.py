@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from lakestream.engine.reading.relations import Spans
     from lakestream.engine.reading.transport import Kept
+    from lakestream.engine.streams.stream import Stream
     from lakestream.engine.windows.family import TickInput
     from lakestream.storage.views import View
 
@@ -133,9 +134,14 @@ class Detecting:
         """Return the detection result with what fires by other events than a closing; None for the same."""
         given, stream, options = self.given, self.given.stream, self.given.stream.definition.options
         shown = self._shown(state)
-        if not (options.at_once or options.at_open or options.by_clock or shown is not None):
+        if not (
+            options.emission.at_once
+            or options.emission.at_open
+            or options.emission.by_clock
+            or shown is not None
+        ):
             return None
-        anew = stream.renews_open and not (given.plan.appends_only and given.target.unique)
+        anew = _renews_open(stream) and not (given.plan.appends_only and given.target.unique)
         view = view_of(fired.frame, FIRED)
         sql = self._queries.early_sql(str(view), str(state), anew=anew, shown=shown)
         return given.transport.keep(given.spark.sql(sql))
@@ -145,7 +151,7 @@ class Detecting:
         import pyarrow as pa
 
         given, options = self.given, self.given.stream.definition.options
-        if options.max_delay is None or given.plan.appends_only or given.landed:
+        if options.emission.max_delay is None or given.plan.appends_only or given.landed:
             return None
         provenance = given.target.shape.provenance
         if not provenance or not len(given.state):
@@ -198,3 +204,12 @@ def fired_of(given: TickInput, found: Detected, *, settled: bool, opens: bool = 
     queries = GridQueries(given.stream)
     sql = queries.windows_sql(str(found.view), given.plan.clock_us, opens=opens, wide=wide)
     return Fired(found.spans, sql, settled)
+
+
+def _renews_open(stream: Stream) -> bool:
+    """Return whether what is written of open windows comes anew with each change of their group.
+
+    So does the opening of windows that open with their first row, and go with their last one.
+    """
+    options = stream.definition.options
+    return options.emission.at_once or (options.emission.at_open and options.ignore_nodata)

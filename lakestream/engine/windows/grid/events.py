@@ -45,7 +45,7 @@ class GridEvents:
     def of_rows(self) -> View | None:
         """Return what changed rows did: windows that closed, again or for the first time, opened or went."""
         found = []
-        if not self.stream.definition.options.by_clock:
+        if not self.stream.emission.by_clock:
             found.append(self._closings())
         if not isinstance(self.stream.definition.trigger, SlidingTrigger):
             found += [self._gone(), *self._opened_and_left()]

@@ -17,6 +17,7 @@ from lakestream.engine.windows.grid.steps import (
     FireDelayed,
     UpdateWindows,
 )
+from lakestream.engine.windows.grid.updating import incremental_of
 from lakestream.engine.windows.groups import groups_of
 from lakestream.engine.windows.said import rule
 from lakestream.language.model import WINDOW_CLOSE, IntervalTrigger
@@ -74,7 +75,7 @@ class Grid(Family):
     def _closed_by_clock(self, now_us: int) -> int | None:
         """Return the last end of a window that the clock has passed (µs); None: it closes none."""
         trigger = self.stream.definition.trigger
-        if not self.stream.definition.options.by_clock or not isinstance(trigger, IntervalTrigger):
+        if not self.stream.emission.by_clock or not isinstance(trigger, IntervalTrigger):
             return None
         offset, length = trigger.offset.micros, trigger.length.micros
         return (now_us - offset) // length * length + offset
@@ -89,7 +90,7 @@ class Grid(Family):
 
     def follows_from_source(self, late: int, only_added: Callable[[], bool]) -> bool:  # noqa: ARG002
         """Return whether it does; what a row was may count on, or go from windows that are open."""
-        at_once = self.stream.definition.options.at_once
+        at_once = self.stream.emission.at_once
         return self.stream.exact or not (at_once or self.stream.counts_rewritten) or only_added()
 
     @property
@@ -107,10 +108,10 @@ def by_update(stream: Stream, target: Target, plan: TickPlan) -> bool:
 
     That is so where late rows make their windows fire again, and for a single commit.
     """
-    if not plan.appends_only or not target.unique or stream.incremental(1) is None:
+    if not plan.appends_only or not target.unique or incremental_of(stream, 1) is None:
         return False
     options = stream.definition.options
-    if options.at_open or options.by_clock or not _tells_by_update(stream, plan):
+    if options.emission.at_open or options.emission.by_clock or not _tells_by_update(stream, plan):
         return False
     return stream.follows_source or plan.kind == "history" or plan.upto - plan.after == 1
 
@@ -121,4 +122,4 @@ def _tells_by_update(stream: Stream, plan: TickPlan) -> bool:
     if notification is None or (plan.kind == "history" and not notification.history):
         return True
     small = plan.kind == "changes" and plan.transport == ARROW
-    return small and notification.events == (WINDOW_CLOSE,) and not stream.definition.options.at_once
+    return small and notification.events == (WINDOW_CLOSE,) and not stream.emission.at_once

@@ -30,7 +30,7 @@ class GridQueries:
             touches,
             self.stream.expiry,
             # Where the clock closes windows, the mark says nothing.
-            "any" if options.by_clock else "not closed" if options.expires_closed else "beyond",
+            "any" if options.emission.by_clock else "not closed" if options.late.expires_closed else "beyond",
         )
 
     @property
@@ -72,9 +72,9 @@ class GridQueries:
     def _opening(self) -> str:
         """Return SQL that is true for a window that opens, over its number, newest and first of its group."""
         options = self.stream.definition.options
-        if not options.at_open:
+        if not options.emission.at_open:
             return ""
-        if not options.at_close:
+        if not options.emission.at_close:
             return "true"
         return f"k > {self.stream.grid.closed(f'(newest - {self.stream.watermark_delay}L)', 'first')}"
 
@@ -82,7 +82,7 @@ class GridQueries:
         """Return SQL of the windows that are open: gid, k BIGINT, low BIGINT µs."""
         mark, grid = f"(newest - {self.stream.watermark_delay}L)", self.stream.grid
         first = f"greatest({grid.closed(mark, 'first')}, {grid.ended('first', 'first')}) + 1"
-        upto = "newest" if self.stream.definition.options.opens_ahead else mark
+        upto = "newest" if self.stream.emission.opens_ahead else mark
         return (
             f"SELECT gid, k, {grid.low('k', 'first')} AS low FROM ("
             f"SELECT gid, first, explode(sequence(a, b)) AS k FROM (SELECT gid, first, {first} AS a, "
@@ -126,8 +126,8 @@ class GridQueries:
         lower = [f"{grid.ended('first', 'first')} + 1", *self._first_numbers(part, "first")]
         mark, options = f"(newest - {self.stream.watermark_delay}L)", self.stream.definition.options
         upper = [grid.closed(mark, "first")]
-        if self.stream.fires_early:
-            upper = [grid.begun("newest" if options.opens_ahead else mark, "first")]
+        if self.stream.emission.fires_early:
+            upper = [grid.begun("newest" if options.emission.opens_ahead else mark, "first")]
         if part.to_us is not None:
             upper.append(grid.begun(f"{part.to_us - 1}L", "first"))
         a = f"greatest({', '.join(lower)})" if len(lower) > 1 else lower[0]
@@ -203,13 +203,13 @@ class GridQueries:
         gone, first_gone = "gone", "first_gone"
         last = "v = max(v) OVER (PARTITION BY gid)"
         begins = f"greatest({grid.closed(mark, first)}, {grid.ended(first, first)}) + 1"
-        if options.at_once:
+        if options.emission.at_once:
             more = [f"struct({begins} AS a, CASE WHEN {last} THEN {grid.begun('newest', first)} END AS b)"]
-        elif options.at_open:
+        elif options.emission.at_open:
             more = self._opening_ranges()
             if self.stream.deletes and not options.ignore_nodata:
                 gone = f"concat(gone, {self.left_open_ranges()})"
-        fires = "fires" if options.at_close else "slice(fires, 1, 0)"
+        fires = "fires" if options.emission.at_close else "slice(fires, 1, 0)"
         if more:
             fires = f"concat({fires}, filter(array({', '.join(more)}), r -> r.a <= r.b))"
         if anew or shown is not None:
@@ -247,7 +247,7 @@ class GridQueries:
         lower = [base]
         if not options.ignore_nodata:
             lower.append(begun_before)
-        if options.at_close:
+        if options.emission.at_close:
             lower.append(grid.closed(mark, first))
         elif options.ignore_nodata:
             lower.append(f"coalesce({grid.closed(mark_before, 'first_before')}, {base})")
@@ -274,7 +274,7 @@ class GridQueries:
     def _open_range(self, newest: str, first: str) -> str:
         """Return SQL of the range of a group's windows that have begun and that the mark has not closed."""
         mark = f"({newest} - {self.stream.watermark_delay}L)"
-        upto = newest if self.stream.definition.options.at_once else mark
+        upto = newest if self.stream.emission.at_once else mark
         a = f"greatest({self.stream.grid.closed(mark, first)}, {self.stream.grid.ended(first, first)}) + 1"
         return f"filter(array(struct({a} AS a, {self.stream.grid.begun(upto, first)} AS b)), r -> r.a <= r.b)"
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from lakestream.compute.incremental import GROUP_TOLD, RESULT
+from lakestream.compute.incremental import GROUP_TOLD, RESULT, Incremental, can_be_incremental
 from lakestream.engine.base.state import GroupState, summary_in_steps, update_summary_of
 from lakestream.engine.reading.queries import fresh_sql, open_rows_sql
 from lakestream.engine.reading.relations import CHANGED, FIRED, GROUPS, PRESENT, STATE, UPDATED
@@ -19,6 +19,7 @@ from lakestream.engine.reading.transport import (
     frame_of,
     merge_spans,
 )
+from lakestream.engine.streams.stream import group_sql
 from lakestream.engine.windows.family import Advance, Fired
 from lakestream.engine.windows.grid.queries import GridQueries
 from lakestream.engine.windows.grid.updated import (
@@ -49,7 +50,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame
 
-    from lakestream.compute.incremental import Incremental
+    from lakestream.engine.streams.stream import Stream
     from lakestream.engine.windows.family import TickInput
 
     Rows: TypeAlias = Any  # an Arrow table (which has no types) or a DataFrame
@@ -115,7 +116,7 @@ class Updating:
 
     @property
     def _incremental(self) -> Incremental:
-        incremental = self.given.stream.incremental(self.given.max_windows)
+        incremental = incremental_of(self.given.stream, self.given.max_windows)
         assert incremental is not None  # by Grid.step()
         return incremental
 
@@ -283,3 +284,32 @@ class Updating:
         if not self._incremental.only_with_rows:
             windows = pc.add(windows_passed(groups), windows_opened(groups, start))
             check_groups(self.given.stream, groups, windows, self.given.max_windows)
+
+
+def incremental_of(stream: Stream, limit: int) -> Incremental | None:
+    """How windows are kept by partial aggregates; None where they cannot be.
+
+    ``limit`` is the most windows without rows that one tick makes of one group.
+    """
+    options = stream.definition.options
+    if (
+        stream.partial_types is None
+        or stream.carries
+        or not can_be_incremental(
+            stream.calculation, stream.grid, stream.way, only_with_rows=options.ignore_nodata
+        )
+    ):
+        return None
+    return Incremental(
+        stream.calculation,
+        stream.grid,
+        stream.group_columns,
+        group_sql(stream.group_columns),
+        stream.watermark_delay,
+        stream.expiry,
+        stream.refires,
+        options.ignore_nodata,
+        options.emission.at_once,
+        limit,
+        stream.partial_types,
+    )

@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING
 from lakestream.compute.calculation import ROWS, WINDOWS
 from lakestream.compute.ranges import MARKED
 from lakestream.engine.base.instants import latest
+from lakestream.engine.base.names import TBNAME
 from lakestream.engine.base.refused import spark_message
 from lakestream.engine.base.state import GroupState
 from lakestream.engine.reading.relations import CHANGED, EMPTY_CHANGES, EVER, empty_view
 from lakestream.engine.windows.family import Advance, Fired
-from lakestream.language.quoting import quoted
+from lakestream.language.quoting import quoted, quoted_text
 from lakestream.storage.delta import POSITION
 from lakestream.storage.times import iso
 from lakestream.storage.views import view_of, view_of_rows, view_of_sql
@@ -112,7 +113,7 @@ class Admission:
 
     def _arrival(self, known: int | None) -> int | None:
         """Return the time of rows that come by arrival: when the tick was planned; time never goes back."""
-        if not self.stream.definition.options.by_arrival:
+        if not self.stream.late.by_arrival:
             return None
         return max(self.plan.clock_us, known or 0)
 
@@ -146,7 +147,7 @@ class Admission:
         marks = [(c.version, None if c.before is None else c.before - tolerance) for c in commits]
         moved = [c for c in commits if c.newest != c.before]
         steps = [(c.version, c.newest - tolerance) for c in moved if c.newest is not None]
-        by_arrival = self.stream.definition.options.by_arrival
+        by_arrival = self.stream.late.by_arrival
         return Judgement(marks, steps, move, self.plan.upto, by_arrival)
 
     def _register_held(self) -> None:
@@ -304,7 +305,7 @@ def judged_sql(
     return (
         f"SELECT {_columns(stream, columns)}, CAST(_commit_version AS BIGINT) AS _ls_v, {time} AS _ls_ts, "
         f"{POSITION if placed else _literal(None)} AS _ls_p FROM {written} "
-        f"WHERE _change_type IN ('insert', 'update_postimage'){stream.of_subtable()}"
+        f"WHERE _change_type IN ('insert', 'update_postimage'){of_subtable(stream)}"
     )
 
 
@@ -347,7 +348,7 @@ def admitted_sql(stream: Stream, judgement: Judgement) -> str:
         f", {sql} AS {name}"
         for sql, name in zip(stream.assigner.expressions, stream.assigner.columns, strict=True)
     )
-    hashed = ", ".join(quoted(name) for name in stream.hashed_columns)
+    hashed = ", ".join(quoted(name) for name in _hashed_columns(stream))
     marked = f"SELECT *, xxhash64({hashed}) AS _ls_h FROM ({fresh} UNION ALL {held})"
     order = f", struct({ORDER_OF_ROWS}) AS {ORDER}" if stream.calculation.orders_rows else ""
     return f"SELECT *, {stream.group_id()} AS _ls_gid{groups}{looked_at}{order} FROM ({marked})"
@@ -473,3 +474,15 @@ def register_empty(spark: SparkSession, stream: Stream) -> None:
     assert stream.assigner is not None
     view_of_sql(spark, stream.assigner.marked_sql(f"SELECT * FROM {ADMITTED}", move), MARKED)
     register_windows(spark, stream, move, 0)
+
+
+def _hashed_columns(stream: Stream) -> tuple[str, ...]:
+    """Return the columns by whose hash rows of equal time are put in order: all that Spark can hash."""
+    kinds = {column.name: column.type for column in stream.source.info.columns}
+    return tuple(name for name in stream.changed_columns if "map<" not in kinds[name])
+
+
+def of_subtable(stream: Stream) -> str:
+    """Return SQL that narrows a condition to the subtable that the stream is on."""
+    subtable = stream.source.subtable
+    return "" if subtable is None else f" AND {quoted(TBNAME)} = {quoted_text(subtable)}"

@@ -90,18 +90,18 @@ class FireOnce(Family):
 
     def saves_each_tick(self, standing: Standing) -> bool:
         """Return whether time passed with the ticks: by arrival."""
-        return self.stream.definition.options.by_arrival or super().saves_each_tick(standing)
+        return self.stream.late.by_arrival or super().saves_each_tick(standing)
 
     def due(self, standing: Standing, now_us: int) -> Due | None:
         """Return the tick of windows that time alone ends, of rows by arrival."""
-        if not self.stream.definition.options.by_arrival:
+        if not self.stream.late.by_arrival:
             return super().due(standing, now_us)
         due_us = due_of(standing.state)
         return Due(CLOCK) if due_us is not None and due_us <= now_us else None
 
     def next_due(self, standing: Standing, now_us: int) -> int | None:
         """Return the next instant at which time alone ends a window, of rows by arrival."""
-        if self.stream.definition.options.by_arrival:
+        if self.stream.late.by_arrival:
             return due_of(standing.state)
         return super().next_due(standing, now_us)
 
@@ -124,7 +124,7 @@ class FireOnce(Family):
         source. One by arrival that has another definition begins with the rows that come.
         """
         begins = snapshot.begins
-        if begins and self.stream.definition.options.by_arrival:
+        if begins and self.stream.late.by_arrival:
             return GroupState(), []
         if self.stream.exact or begins:
             return stale_state(), []

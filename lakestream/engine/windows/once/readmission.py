@@ -31,6 +31,7 @@ from lakestream.engine.windows.once.admission import (
     judged_sql,
     mark_of_state,
     newest_of,
+    of_subtable,
     register_windows,
 )
 from lakestream.storage.delta import read_commits
@@ -99,7 +100,7 @@ class Readmission(Admission):
             f"count_if(NOT came) AS gone, min(ts) AS oldest, max(ts) FILTER (WHERE came) AS newest, "
             f"max(ts) FILTER (WHERE NOT came) AS newest_gone "
             f"FROM (SELECT _ls_sign > 0 AS came, {self.stream.time_us} AS ts FROM {CHANGED} "
-            f"WHERE true{self.stream.of_subtable()})"
+            f"WHERE true{of_subtable(self.stream)})"
         ).toArrow()
         return _Changes(**row.to_pylist()[0])
 

@@ -48,7 +48,7 @@ class Comparing:
                 stay = self._opened_still(group, found) - {low for low, _ in now}
                 gone += [(group.gid, low) for low, _ in before - same if low not in stay]
                 now -= same
-            elif self.stream.fires_open:
+            elif self.stream.emission.fires_open:
                 gone += [(group.gid, low) for low in sorted(self._left(group, found, now, before))]
             fired += [(group, window) for window in sorted(now)]
         return fired, gone
@@ -58,13 +58,13 @@ class Comparing:
     ) -> set[int]:
         """Return the starts of windows that had been open whose rows in the output go, or come anew."""
         lows = {low for low, _ in now}
-        if self.stream.definition.options.at_once:
+        if self.stream.emission.at_once:
             return set(group.opened) - (lows if self.unique else set())
         return {low for low, _ in shown} | (group.opened - {row["low"] for row in found})
 
     def _opened_still(self, group: CutGroup, found: list[dict[str, Any]]) -> set[int]:
         """Return the starts of windows whose opening was computed and that are there: it is not again."""
-        if not self.stream.definition.options.at_open:
+        if not self.stream.emission.at_open:
             return set()
         return {row["low"] for row in found if row["counts"] and row["low"] in group.opened}
 
@@ -76,23 +76,23 @@ class Comparing:
         ``shown`` are windows that the output has rows of: what is open of them fires again (MAX_DELAY).
         """
         options = self.stream.definition.options
-        known = shown if options.max_delay is not None else ()
+        known = shown if options.emission.max_delay is not None else ()
         firing = (
             (row["low"], row["high"])
             for row in found
             if (
                 row["counts"]
-                and options.at_close
-                and (row["closed"] or (options.at_once and self.shows(row)))
+                and options.emission.at_close
+                and (row["closed"] or (options.emission.at_once and self.shows(row)))
             )
-            or (row["counts"] and options.at_open and row["low"] not in group.opened)
+            or (row["counts"] and options.emission.at_open and row["low"] not in group.opened)
             or (not row["closed"] and self.shows(row) and overlaps((row["low"], row["high"]), known))
         )
         return one_of_each_start(firing)
 
     def shows(self, row: dict[str, Any]) -> bool:
         """Return whether a window that is open may be computed: in the classic syntax not without its end."""
-        return bool(row["shows"] or not self.stream.definition.options.opens_ahead)
+        return bool(row["shows"] or not self.stream.emission.opens_ahead)
 
     def told(
         self,

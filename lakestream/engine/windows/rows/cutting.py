@@ -25,6 +25,7 @@ from lakestream.engine.windows.rows.extents import (
     widened,
 )
 from lakestream.engine.windows.rows.groups import CutGroup
+from lakestream.engine.windows.rows.policy import counts_on
 from lakestream.engine.windows.rows.queries import RowQueries
 from lakestream.engine.windows.rows.tables import CutTables
 from lakestream.storage.views import view_of_rows
@@ -263,13 +264,13 @@ class Cutting:
             )
         assert self.stream.cut is not None  # by the tick
         safe, resume, newest = old["safe"], old["resume"], old["newest"]
-        counts_on = self.stream.counts_on
+        goes_on_counting = counts_on(self.stream)
         late = row["low"] is not None and row["low"] <= (
             resume if resume is not None and not self.stream.cut.counts else safe
         )
         lost = row["high_gone"] is not None and row["high_gone"] >= newest
         # What is open may begin beyond the mark, and rows before it that are not late come in between.
-        goes_on = safe + 1 if counts_on or resume is None else min(resume, safe + 1)
+        goes_on = safe + 1 if goes_on_counting or resume is None else min(resume, safe + 1)
         start, closed = joined.get(row["gid"], (None, old.get(CLOSED)))
         moves = late or lost or start is not None or closed != old.get(CLOSED)
         if not moves and (row["top"] is None or row["top"] < goes_on):
@@ -281,8 +282,8 @@ class Cutting:
             names,
             old["first"] if row["low_kept"] is None else min(old["first"], row["low_kept"]),
             highest,
-            old["counted"] if counts_on else 0,
-            old["starts"] if counts_on else (),
+            old["counted"] if goes_on_counting else 0,
+            old["starts"] if goes_on_counting else (),
             frozenset(old["opened"]),
             min(row["low"], begins) if late or (lost and row["low"] is not None) else begins,
             late=late or lost,
@@ -306,7 +307,7 @@ class Cutting:
 
     def _shown(self, changed: list[CutGroup]) -> dict[int, list[Window]]:
         """Return the open windows of groups that the output has, where they are not all in it (MAX_DELAY)."""
-        is_delayed = self.stream.definition.options.max_delay is not None
+        is_delayed = self.stream.emission.max_delay is not None
         if not changed or not is_delayed or not self.given.target.shape.provenance:
             return {}
         return self._written(changed, min(group.from_us for group in changed))
@@ -376,7 +377,7 @@ class Cutting:
 
     def _upto(self, group: CutGroup) -> int:
         """Return the instant up to which rows of a group are cut (µs): its mark, or its newest row."""
-        if group.newest is None or not self.stream.definition.options.opens_ahead:
+        if group.newest is None or not self.stream.emission.opens_ahead:
             return self._mark(group)
         return group.newest
 
@@ -399,7 +400,7 @@ class Cutting:
 
     def _windows(self, touched: list[CutGroup]) -> dict[int, list[dict[str, Any]]]:
         assert self.stream.cut is not None
-        seeded = self.stream.counts_on and any(group.counted for group in touched)
+        seeded = counts_on(self.stream) and any(group.counted for group in touched)
         seeds = f"SELECT gid, counted, starts FROM {CUTS} WHERE counted > 0" if seeded else NO_SEEDS
         sql = self.stream.cut.sql(self._queries.cut_rows_sql(CUTS), seeds)
         windows: dict[int, list[dict[str, Any]]] = defaultdict(list)

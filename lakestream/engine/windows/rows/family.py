@@ -13,6 +13,7 @@ from lakestream.engine.reading.transport import SPARK
 from lakestream.engine.windows.family import DELAY, Batch, Family, TickInput
 from lakestream.engine.windows.rows.cutting import CUTS, Cutting
 from lakestream.engine.windows.rows.passing import passes
+from lakestream.engine.windows.rows.policy import keeps_closed, keeps_expired
 from lakestream.engine.windows.rows.queries import RowQueries
 from lakestream.engine.windows.rows.steps import CutAgain, CutDelayed, CutWindows
 from lakestream.engine.windows.rows.summing import summed
@@ -55,6 +56,11 @@ class RowWindows(Family):
         """Return true: what is open follows from the ticks, not from a range of versions."""
         return True
 
+    def loaded(self, saved: pa.Table) -> tuple[int, GroupState]:
+        """Return what was saved; an older lakestream saved no expired rows, nor ends of closed windows."""
+        keeps = {"keeps_expired": keeps_expired(self.stream), "keeps_closed": keeps_closed(self.stream)}
+        return GroupState.loaded(saved, **keeps)
+
     def taken_at_once(self, commits: Sequence[CommitInfo]) -> int:
         """Return how many commits may be cut together: windows are cut from the source as it is.
 
@@ -69,7 +75,7 @@ class RowWindows(Family):
     def open_windows(self, spark: SparkSession, groups: pa.Table) -> list[OpenWindow]:  # noqa: ARG002
         """Return the open windows that the state lists, by their start."""
         assert self.stream.cut is not None
-        ahead = self.stream.definition.options.opens_ahead
+        ahead = self.stream.emission.opens_ahead
         column = "starts" if self.stream.cut.counts else "opened" if ahead else "resume"
         rows = zip(groups["gid"].to_pylist(), groups[column].to_pylist(), strict=True)
         listed = ((gid, value if isinstance(value, list) else [value]) for gid, value in rows)
@@ -107,7 +113,7 @@ class RowWindows(Family):
         queries, options = RowQueries(stream), stream.definition.options
         changes = Taken(stream, snapshot).as_it_is()
         view_of_sql(spark, rows_sql(stream, CHANGED, None, None), ROWS)
-        ahead, shows = str(options.opens_ahead).lower(), str(options.at_once).lower()
+        ahead, shows = str(options.emission.opens_ahead).lower(), str(options.emission.at_once).lower()
         cuts = view_of_sql(
             spark,
             f"SELECT *, IF({ahead}, newest, mark) AS upto FROM (SELECT _ls_gid AS gid, "

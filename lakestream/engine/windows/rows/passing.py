@@ -13,6 +13,7 @@ from lakestream.compute.evaluate import Way
 from lakestream.engine.base.state import CLOSED, EXPIRED, none_listed
 from lakestream.engine.reading.relations import EVER
 from lakestream.engine.reading.transport import merge_spans
+from lakestream.engine.windows.rows.policy import keeps_closed, keeps_expired
 from lakestream.engine.windows.rows.queries import RowQueries
 from lakestream.storage.views import view_of_rows
 
@@ -40,8 +41,8 @@ def passes(stream: Stream, target: Target, plan: TickPlan) -> bool:
         and stream.definition.notification is None
         and target.unique
         and target.shape.provenance is not None
-        and options.at_close
-        and not (options.at_open or options.at_once or options.max_delay)
+        and options.emission.at_close
+        and not options.emission.fires_early
     )
 
 
@@ -50,7 +51,7 @@ def known_sums(stream: Stream, state: GroupState, added: pa.Table | None) -> pa.
 
     None where that takes one: groups that are new, or by more than columns; a PRE_FILTER; late rows.
     """
-    names = stream.plain_groups
+    names = _plain_groups(stream)
     if added is None or state.rows is None or stream.cut is None or not names:
         return None
     columns = dict(zip(stream.group_columns, names, strict=True))
@@ -87,7 +88,7 @@ def _of_known(sums: pa.Table, stream: Stream) -> pa.Table | None:
         "low_kept": sums["low"],
         "high_gone": none,
     }
-    if stream.keeps_expired:
+    if keeps_expired(stream):
         columns[EXPIRED] = none_listed(len(sums))
     found = sums.drop_columns(["low", "safe"])
     for name, values in columns.items():
@@ -139,9 +140,9 @@ class Passing:
 
         assert self.stream.cut is not None  # by passes()
         old = self._old(changes)
-        if self.stream.keeps_expired and (_any_listed(changes[EXPIRED]) or _any_listed(old[EXPIRED])):
+        if keeps_expired(self.stream) and (_any_listed(changes[EXPIRED]) or _any_listed(old[EXPIRED])):
             return None
-        if self.stream.keeps_closed and pc.any(pc.greater(changes["late"], 0)).as_py():
+        if keeps_closed(self.stream) and pc.any(pc.greater(changes["late"], 0)).as_py():
             return None  # it may be in the open window
         goes_on = pc.add(old["safe"], 1)
         from_us = pc.coalesce(old["resume"], goes_on, changes["low_kept"])
@@ -162,7 +163,7 @@ class Passing:
             "counted": pc.coalesce(old["counted"], pa.scalar(0, pa.int64())),
             "resume": old["resume"],
         }
-        if self.stream.keeps_closed:
+        if keeps_closed(self.stream):
             columns[CLOSED] = old[CLOSED]
         for name, values in columns.items():
             groups = groups.append_column(name, values)
@@ -177,8 +178,8 @@ class Passing:
         import pyarrow.compute as pc
 
         names = ["first", "newest", "safe", "resume", "counted"]
-        names += [CLOSED] if self.stream.keeps_closed else []
-        names += [EXPIRED] if self.stream.keeps_expired else []
+        names += [CLOSED] if keeps_closed(self.stream) else []
+        names += [EXPIRED] if keeps_expired(self.stream) else []
         if self.given.state.rows is None or not len(self.given.state):
             none = pa.nulls(changes.num_rows, pa.int64())
             return pa.table({**dict.fromkeys(names, none), EXPIRED: none_listed(changes.num_rows)})
@@ -251,9 +252,9 @@ class Passing:
             "starts": _listed(resume if cut.counts else nothing),
             "opened": _listed(lasting),
         }
-        if self.stream.keeps_closed:
+        if keeps_closed(self.stream):
             columns[CLOSED] = pc.coalesce(_last_ends(groups, closed), groups[CLOSED])
-        if self.stream.keeps_expired:
+        if keeps_expired(self.stream):
             columns[EXPIRED] = none_listed(groups.num_rows)
         for name, values in columns.items():
             state = state.append_column(name, values)
@@ -305,3 +306,10 @@ def _any_listed(lists: pa.ChunkedArray) -> bool:
     import pyarrow.compute as pc
 
     return bool(pc.any(pc.greater(pc.list_value_length(lists), 0)).as_py())
+
+
+def _plain_groups(stream: Stream) -> tuple[str, ...]:
+    """Return the columns that rows are grouped by; none where more than columns tells."""
+    names = tuple(group.strip("`") for group in stream.groups)
+    is_plain = set(names) <= set(stream.changed_columns) and not stream.condition
+    return names if is_plain and stream.floor_us is None and stream.source.subtable is None else ()

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lakestream.compute.calculation import ROWS
+from lakestream.engine.windows.rows.policy import keeps_expired
 
 if TYPE_CHECKING:
     from lakestream.engine.streams.stream import Stream
@@ -23,7 +24,7 @@ class RowQueries:
         ``cuts`` is a view of (gid, from_us, upto, mark BIGINT µs): the rows from the one to the other, both
         included; where the stream keeps them, also of the instants of expired rows, which do not cut.
         """
-        counting = " AND NOT array_contains(f.expired, r._ls_ts)" if self.stream.keeps_expired else ""
+        counting = " AND NOT array_contains(f.expired, r._ls_ts)" if keeps_expired(self.stream) else ""
         known = "r._ls_gid, r._ls_ts, f.mark AS _ls_mark"
         return f"SELECT {known}{self._looked_at()} {self._rows_to_cut(cuts, 'upto')}{counting}"
 

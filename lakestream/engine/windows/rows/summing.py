@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lakestream.engine.base.state import CLOSED, EXPIRED
+from lakestream.engine.windows.rows.policy import keeps_closed, keeps_expired
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -20,9 +21,9 @@ def summed(given: TickInput, changes: View, known: View) -> pa.Table:
     expired = f"c.expires AND coalesce(c.ts < s.newest - {expiry}L, false)" if expiry else "false"
     names = "".join(f", any_value({name}) AS {name}" for name in stream.group_columns)
     safe, late = ("s.safe", "count_if(kept AND ts <= safe)") if len(given.state) else ("NULL", "0L")
-    listed = f", collect_set(at) FILTER (WHERE came) AS {EXPIRED}" if stream.keeps_expired else ""
+    listed = f", collect_set(at) FILTER (WHERE came) AS {EXPIRED}" if keeps_expired(stream) else ""
     joining, behind = "CAST(NULL AS BIGINT)", ""
-    if stream.keeps_closed and len(given.state):
+    if keeps_closed(stream) and len(given.state):
         # Rows of overlapping windows may be in one that has closed and in one that is open.
         behind = f", IF(s.{CLOSED} IS NULL, NULL, least(s.{CLOSED}, s.resume)) AS behind"
         joining = "min(ts) FILTER (WHERE kept AND ts <= safe AND coalesce(ts >= behind, true))"

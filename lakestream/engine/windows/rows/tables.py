@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from lakestream.engine.base.state import CLOSED, EXPIRED
 from lakestream.engine.reading.transport import merge_spans
+from lakestream.engine.windows.rows.policy import keeps_closed, keeps_expired
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -96,7 +97,9 @@ class CutTables:
             (group.gid, row["low"]) for group, found in states for row in found if not row["closed"]
         }
         opening = [
-            opens and options.at_open and (not options.at_close or (group.gid, low) in still_open)
+            opens
+            and options.emission.at_open
+            and (not options.emission.at_close or (group.gid, low) in still_open)
             for group, (low, _) in fired
         ]
         columns: dict[str, Any] = {"gid": pa.array([group.gid for group, _ in fired], integer)}
@@ -149,13 +152,13 @@ class CutTables:
                 pa.list_(integer),
             ),
         }
-        if self.stream.keeps_closed:
+        if keeps_closed(self.stream):
             ends = [
                 [*(row["high"] for row in found if row["closed"]), *([group.closed] if group.closed else [])]
                 for group, found in states
             ]
             columns[CLOSED] = pa.array([max(known, default=None) for known in ends], integer)
-        if self.stream.keeps_expired:
+        if keeps_expired(self.stream):
             still = [
                 [at for at in group.expired if lows and at > lows[0]]
                 for group, lows in zip(groups, opened, strict=True)
