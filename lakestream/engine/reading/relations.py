@@ -130,7 +130,7 @@ class Relations:
         elif plan.appends_only:
             versions = not self.stream.follows_source and plan.upto - plan.after > 1
             kept = self.transport.appended(self._path, plan.after, plan.upto, columns, versions=versions)
-            changed, self.added = kept.frame, kept.rows
+            changed, self.added = kept.frame, kept.here
         else:
             view_of(self.transport.changes(self._path, plan.after, plan.upto, columns), _RAW)
             changed = self.spark.sql(net_sql(self.stream, _RAW, plan.upto, columns))

@@ -5,9 +5,9 @@ Both give Spark DataFrames of the same rows; Spark computes every result.
 
 from __future__ import annotations
 
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Protocol
 
+from lakestream.engine.base.rows import Rows
 from lakestream.storage.delta import (
     POSITION,
     appended_spark,
@@ -24,14 +24,12 @@ from lakestream.storage.delta import (
 from lakestream.storage.reading import arrow_frame
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
     from lakestream.storage.delta import Tables
-
-    Rows: TypeAlias = Any  # an Arrow table (which has no types) or a DataFrame
 
 ARROW, SPARK = "arrow", "spark"
 MAX_ARROW_CELLS = 32_000_000
@@ -45,26 +43,6 @@ def fits_here(rows: int, columns: int) -> bool:
     return rows * columns <= MAX_ARROW_CELLS
 
 
-def frame_of(spark: SparkSession, rows: Rows) -> DataFrame:
-    """Return rows that are here, or in Spark already, as a DataFrame."""
-    import pyarrow as pa
-
-    return arrow_frame(spark, rows) if isinstance(rows, pa.Table) else rows
-
-
-class Kept:
-    """A relation that was computed: as a DataFrame, and as Arrow rows where it travels so."""
-
-    def __init__(self, frame: Callable[[], DataFrame], rows: pa.Table | None = None) -> None:
-        self._make = frame
-        self.rows = rows
-
-    @cached_property
-    def frame(self) -> DataFrame:
-        """The DataFrame; made of Arrow rows only when somebody asks for it."""
-        return self._make()
-
-
 class Transport(Protocol):
     """How a tick reads tables and hands on what Spark computed."""
 
@@ -74,7 +52,7 @@ class Transport(Protocol):
         """Return changed rows with ``_commit_version`` and ``_change_type``."""
         ...
 
-    def appended(self, path: str, after: int, upto: int, columns: Sequence[str], *, versions: bool) -> Kept:
+    def appended(self, path: str, after: int, upto: int, columns: Sequence[str], *, versions: bool) -> Rows:
         """Return the rows of commits that only added some; without ``versions`` all as of the last one."""
         ...
 
@@ -94,7 +72,7 @@ class Transport(Protocol):
         """Return such rows of a table with a time, with the commit and place of each."""
         ...
 
-    def keep(self, result: DataFrame) -> Kept:
+    def keep(self, result: DataFrame) -> Rows:
         """Compute a relation once, to be used several times."""
         ...
 
@@ -127,12 +105,12 @@ class ArrowTransport:
             return self._beside.changes(path, after, upto, columns)
         return self.frame(rows)
 
-    def appended(self, path: str, after: int, upto: int, columns: Sequence[str], *, versions: bool) -> Kept:
+    def appended(self, path: str, after: int, upto: int, columns: Sequence[str], *, versions: bool) -> Rows:
         """Read the change feed by delta-rs, which costs no more."""
         rows = told_arrow(self._tables.open(path), after, upto, columns)
         if rows is None:
             return self._beside.appended(path, after, upto, columns, versions=versions)
-        return Kept(lambda: self.frame(rows), rows)
+        return Rows(self._spark, rows, lambda: self.frame(rows))
 
     def arrivals(self, path: str, after: int, upto: int, columns: Sequence[str]) -> DataFrame:
         """Read the files of the commits, else the change feed."""
@@ -165,10 +143,10 @@ class ArrowTransport:
         ]
         return self.frame(pa.concat_tables(parts) if len(parts) > 1 else parts[0])
 
-    def keep(self, result: DataFrame) -> Kept:
+    def keep(self, result: DataFrame) -> Rows:
         """Collect as Arrow."""
         rows = result.toArrow()
-        return Kept(lambda: self.frame(rows), rows)
+        return Rows(self._spark, rows, lambda: self.frame(rows))
 
 
 class SparkTransport:
@@ -185,10 +163,14 @@ class SparkTransport:
         """Read the change feed by Spark."""
         return changes_spark(self._spark, self._tables.open(path), after, upto, columns)
 
-    def appended(self, path: str, after: int, upto: int, columns: Sequence[str], *, versions: bool) -> Kept:
+    def appended(self, path: str, after: int, upto: int, columns: Sequence[str], *, versions: bool) -> Rows:
         """Read the added data files by Spark."""
         table = self._tables.open(path)
-        return Kept(lambda: appended_spark(self._spark, table, after, upto, columns, versions=versions))
+        return Rows(
+            self._spark,
+            None,
+            lambda: appended_spark(self._spark, table, after, upto, columns, versions=versions),
+        )
 
     def arrivals(self, path: str, after: int, upto: int, columns: Sequence[str]) -> DataFrame:
         """Read the files of the commits by Spark, else the change feed."""
@@ -217,11 +199,11 @@ class SparkTransport:
             time_column=time or None,
         )
 
-    def keep(self, result: DataFrame) -> Kept:
+    def keep(self, result: DataFrame) -> Rows:
         """Persist until :meth:`release`."""
         kept = result.persist()
         self._kept.append(kept)
-        return Kept(lambda: kept)
+        return Rows.of(kept)
 
     def release(self) -> None:
         """Give the memory of kept relations back."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lakestream.engine.base.faults import reach
+from lakestream.engine.base.rows import Rows
 from lakestream.language.quoting import delta_name, delta_text, quoted
 from lakestream.output.columns import Provenance, micros
 from lakestream.storage.delta import (
@@ -48,7 +49,7 @@ def write_result(
     spark: SparkSession,
     table: Table,
     target: Target,
-    rows: pa.Table | DataFrame,
+    rows: Rows,
     *,
     again: pa.Table | None,
     app: str,
@@ -61,15 +62,15 @@ def write_result(
     nothing.
     """
     tag = _tag(app, plan, epoch)
-    if hasattr(rows, "num_rows"):
-        return _write_arrow(table, target, rows, again, tag)
-    return _write_spark(spark, table, target, rows, again, tag)
+    if rows.here is not None:
+        return _write_arrow(table, target, rows.here, again, tag)
+    return _write_spark(spark, table, target, rows.frame, again, tag)
 
 
 def write_part(
     table: Table,
     target: Target,
-    rows: pa.Table | DataFrame,
+    rows: Rows,
     *,
     part: Part,
     app: str,
@@ -83,28 +84,26 @@ def write_part(
     tag = _tag(app, plan, epoch)
     if target.appends:
         return _replace_part(table, target, rows, part, tag)
-    kept: pa.Table = rows if hasattr(rows, "num_rows") else rows.toArrow()
+    kept = rows.to_arrow()
     again = _windows_there(table, target, part)
     if kept.num_rows == 0 and again is None:
         return Written(0, None)
     return _write_arrow(table, target, kept, again, tag)
 
 
-def _replace_part(
-    table: Table, target: Target, rows: pa.Table | DataFrame, part: Part, tag: CommitTag
-) -> Written:
-    by_arrow = hasattr(rows, "num_rows")
-    kept: Any = rows if by_arrow else rows.persist()
+def _replace_part(table: Table, target: Target, rows: Rows, part: Part, tag: CommitTag) -> Written:
+    by_arrow = rows.here is not None
+    kept = rows if by_arrow else Rows.of(rows.frame.persist())
     literal = instant_literal if by_arrow else timestamp_literal  # Spark takes its own only
     predicate = _part_predicate(target.shape.places, part, literal)
     try:
-        count = int(kept.num_rows if by_arrow else kept.count())
+        count = kept.count()
         reach("C6a")
-        result = commit(table, kept, tag, replace=predicate)
+        result = commit(table, kept.here if by_arrow else kept.frame, tag, replace=predicate)
         reach("C6b")
     finally:
         if not by_arrow:
-            kept.unpersist()
+            kept.frame.unpersist()
     return Written(count, result.version)
 
 

@@ -130,10 +130,10 @@ class Sharing:
         columns = [column.name for column in source.columns if column.name in wanted]
         plan, transport = first.plan, ArrowTransport(self.spark, self.tables)
         kept = transport.appended(source.path, plan.after, plan.upto, columns, versions=False)
-        if kept.rows is None:
+        if kept.here is None:
             return None
         view_of(kept.frame, CHANGED)
-        return int(kept.rows.num_rows)
+        return int(kept.here.num_rows)
 
     def _updated(self, members: Sequence[Member]) -> dict[str, pa.Table]:
         """Run one query over registered changes, and give each stream its rows of the result."""

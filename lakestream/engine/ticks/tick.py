@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 from lakestream.compute.calculation import WINDOWS
 from lakestream.engine.base.faults import reach
+from lakestream.engine.base.rows import Rows
 from lakestream.engine.planning.planner import table_size
 from lakestream.engine.reading.queries import shrunk_sql
 from lakestream.engine.reading.relations import CHANGED, Relations
-from lakestream.engine.reading.transport import ARROW, SparkTransport, fits_here, frame_of
+from lakestream.engine.reading.transport import ARROW, SparkTransport, fits_here
 from lakestream.engine.streams.write import write_errors, write_part, write_result
 from lakestream.engine.ticks.evaluating import evaluated_sql
 from lakestream.engine.ticks.isolation import Isolation
@@ -19,7 +20,6 @@ from lakestream.engine.ticks.notices import RESULTS, Notices, event_rules
 from lakestream.engine.ticks.previous import PREVIOUS, register_previous
 from lakestream.engine.ticks.stages import Compute, ReadChanges, ReadRows, Write, WriteErrors, stages
 from lakestream.engine.windows.family import Step, TickInput
-from lakestream.engine.windows.grid.updated import count_of
 from lakestream.engine.windows.once.admission import failed_windows
 from lakestream.storage.delta import capabilities, rows_between
 from lakestream.storage.views import view_of, view_of_sql
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     import pyarrow as pa
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
     from lakestream.engine.base.state import GroupState
     from lakestream.engine.reading.relations import History
@@ -40,8 +40,6 @@ if TYPE_CHECKING:
     from lakestream.storage.delta import Table, Tables
     from lakestream.storage.registry import TickPlan
     from lakestream.storage.views import View
-
-    Rows: TypeAlias = Any  # an Arrow table (which has no types) or a DataFrame
 
 
 @dataclass
@@ -200,10 +198,10 @@ class Tick:
         sql = evaluated_sql(self.spark, stream, retracts=retracts, settled=settled, previous=previous)
         rows = self.spark.sql(self.target.shape.select(sql, unique=self.target.appends))
         if self._notices is None:
-            return rows
+            return Rows.of(rows)
         kept = self.transport.keep(rows)
         self._shown = view_of(kept.frame, RESULTS)
-        return kept.frame if kept.rows is None else kept.rows
+        return kept
 
     def _isolate(self) -> None:
         """Compute the results now, but for windows whose calculation fails, which become errors."""
@@ -223,11 +221,10 @@ class Tick:
 
     def _computed(self, rows: Rows) -> Rows:
         """Return rows that are there already: as Arrow, or kept by Spark if they are for Spark to write."""
-        kept = self.transport.keep(rows)
-        found = kept.frame if kept.rows is None else kept.rows
+        kept = self.transport.keep(rows.frame)
         # How they are written depends on how many there are; a window of several groups counts as many.
-        self._outcome.windows += count_of(found)
-        return found
+        self._outcome.windows += kept.count()
+        return kept
 
     def _previous(self) -> str | None:
         """Return a view of the values before the registered windows, None where nothing is before them."""
@@ -281,18 +278,14 @@ class Tick:
         """Return the rows as the output can take them: delta-rs cannot write every table."""
         import pyarrow as pa
 
+        results = self._results or [self._no_rows()]
         if self._goes_as_arrow:
-            found = [rows if isinstance(rows, pa.Table) else rows.toArrow() for rows in self._results]
-            if not found:
-                return self._no_rows().toArrow()
-            return pa.concat_tables([rows.cast(found[0].schema) for rows in found])
-        frames = [frame_of(self.spark, rows) for rows in self._results]
-        if not frames:
-            return self._no_rows()
-        rows = frames[0]
-        for more in frames[1:]:
-            rows = rows.unionByName(more)
-        return rows
+            found = [rows.to_arrow() for rows in results]
+            return Rows(self.spark, pa.concat_tables([rows.cast(found[0].schema) for rows in found]))
+        frame = results[0].frame
+        for more in results[1:]:
+            frame = frame.unionByName(more.frame)
+        return Rows.of(frame)
 
     @property
     def _goes_as_arrow(self) -> bool:
@@ -320,9 +313,9 @@ class Tick:
         starts = pc.min_max(replaced["low"]).as_py()
         return rows_between(output, provenance.start_in_statistics, starts["min"], starts["max"] + 1)
 
-    def _no_rows(self) -> DataFrame:
+    def _no_rows(self) -> Rows:
         """Return the output's columns without a row: only old rows go."""
-        return self.spark.sql(f"{self.target.shape.nothing} WHERE false")
+        return Rows.of(self.spark.sql(f"{self.target.shape.nothing} WHERE false"))
 
 
 def _joined(tables: list[pa.Table]) -> pa.Table | None:

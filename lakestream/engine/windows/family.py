@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+from typing import TYPE_CHECKING, ClassVar
 
 from lakestream.compute.calculation import ROWS, WINDOWS
 from lakestream.engine.base.state import GroupState
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
 
+    from lakestream.engine.base.rows import Rows
     from lakestream.engine.reading.relations import History, Relations, Spans
     from lakestream.engine.reading.transport import Transport
     from lakestream.engine.streams.stream import Part, Stream
@@ -34,8 +35,6 @@ if TYPE_CHECKING:
     from lakestream.storage.registry import StreamRecord, TickPlan, WaitingGroup
     from lakestream.storage.views import View
     from lakestream.triggers.period import Period
-
-    Rows: TypeAlias = Any  # an Arrow table (which has no types) or a DataFrame
 
 PERIOD, CLOCK, DELAY = "period", "clock", "delay"
 """Kinds of ticks: an instant of PERIOD, windows that the clock has closed, open ones whose delay is over."""

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from lakestream.engine.base.rows import Rows
     from lakestream.engine.reading.relations import Spans
-    from lakestream.engine.reading.transport import Kept
     from lakestream.engine.streams.stream import Stream
     from lakestream.engine.windows.family import TickInput
     from lakestream.storage.views import View
@@ -52,15 +52,15 @@ class Detected:
         return spans_of(self.summary)
 
 
-def detected(given: TickInput, found: Kept) -> Detected:
+def detected(given: TickInput, found: Rows) -> Detected:
     """Register a detection result, and sum it up; raises TooManyWindowsError.
 
     Not where only windows with rows count, of which a row makes few, unless somebody is told of them. What
     has landed is not computed again.
     """
     view, groups = view_of(found.frame, FIRED), given.stream.group_columns
-    if found.rows is not None:
-        summary = summary_of(found.rows, groups)
+    if found.here is not None:
+        summary = summary_of(found.here, groups)
     else:
         summary = given.spark.sql(summary_sql(str(view), groups)).toArrow()
     lists_all = not given.stream.counting_rows or given.rules is not None
@@ -112,7 +112,7 @@ class Detecting:
             events=events,
         )
 
-    def _fired(self, changes: View, state: View) -> Kept:
+    def _fired(self, changes: View, state: View) -> Rows:
         given, queries, named = self.given, self._queries, (str(changes), str(state))
         keep, extremes = given.transport.keep, Extremes(given.spark, given.relations)
         if given.stream.exact:
@@ -130,7 +130,7 @@ class Detecting:
 
     # --- what fires before it closes ---
 
-    def _early(self, fired: Kept, state: View) -> Kept | None:
+    def _early(self, fired: Rows, state: View) -> Rows | None:
         """Return the detection result with what fires by other events than a closing; None for the same."""
         given, stream, options = self.given, self.given.stream, self.given.stream.definition.options
         shown = self._shown(state)

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
-
-from lakestream.language.quoting import quoted
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     import pyarrow as pa
 
-    Rows: TypeAlias = Any  # an Arrow table (which has no types) or a DataFrame
+    from lakestream.engine.base.rows import Rows
 
 TOLD = "_ls_open OR _ls_late OR _ls_ignored"
 """What makes a window more than a result: it goes on, or had fired before."""
@@ -120,19 +118,3 @@ def least(values: pa.ChunkedArray) -> int:
     import pyarrow.compute as pc
 
     return int(pc.min(values).as_py())
-
-
-def count_of(rows: Rows) -> int:
-    """Return how many rows there are."""
-    import pyarrow as pa
-
-    return int(rows.num_rows if isinstance(rows, pa.Table) else rows.count())
-
-
-def columns_of(rows: Rows, names: Sequence[str]) -> Rows:
-    """Return some columns."""
-    import pyarrow as pa
-
-    if isinstance(rows, pa.Table):
-        return rows.select(list(names))
-    return rows.selectExpr(*map(quoted, names))

@@ -6,9 +6,10 @@ That is what nearly every tick of windows on the clock's grid brings: rows that 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING
 
 from lakestream.compute.incremental import GROUP_TOLD, RESULT, Incremental, can_be_incremental
+from lakestream.engine.base.rows import Rows
 from lakestream.engine.base.state import GroupState, summary_in_steps, update_summary_of
 from lakestream.engine.reading.queries import fresh_sql, open_rows_sql
 from lakestream.engine.reading.relations import CHANGED, FIRED, GROUPS, PRESENT, STATE, UPDATED
@@ -16,7 +17,6 @@ from lakestream.engine.reading.transport import (
     ArrowTransport,
     SparkTransport,
     fits_here,
-    frame_of,
     merge_spans,
 )
 from lakestream.engine.streams.stream import group_sql
@@ -26,8 +26,6 @@ from lakestream.engine.windows.grid.updated import (
     TOLD,
     Updated,
     are_in_order,
-    columns_of,
-    count_of,
     is_told,
     late_spans,
     least,
@@ -52,8 +50,6 @@ if TYPE_CHECKING:
 
     from lakestream.engine.streams.stream import Stream
     from lakestream.engine.windows.family import TickInput
-
-    Rows: TypeAlias = Any  # an Arrow table (which has no types) or a DataFrame
 
 MAX_ARROW_ROWS = 500_000
 """Rows of open windows that are read as Arrow."""
@@ -203,7 +199,7 @@ class Updating:
         due = fired.select(list(self.given.target.shape.names))
         told = rows.filter(is_told(rows))
         kept = picked(told, "_ls_open", self._incremental.kept_columns)
-        return Updated((due,), due.num_rows, kept, told, summary, fired)
+        return Updated((Rows(self.given.spark, due),), due.num_rows, kept, told, summary, fired)
 
     def _in_steps(self, state: str | None, *, opened: bool) -> Updated:
         """Several queries, for many rows: the groups are judged first, so that nothing is sorted."""
@@ -232,22 +228,23 @@ class Updating:
         """Return results as Arrow, or kept by Spark if they may be too many."""
         shape = self.given.target.shape
         if not self._fit_here(groups, len(shape.names)):
-            return self.given.relations.transport.keep(self._results_of(windows)).frame
+            return self.given.transport.keep(self._results_of(windows))
         # What is the same for all rows of a group is not carried from Spark row by row.
         held = shape.held_by_groups
         names = [name for name in shape.names if name not in held.values()]
         rows = windows.where(RESULT).selectExpr("_ls_gid", "_ls_k", *map(quoted, names)).toArrow()
-        return columns_of(with_groups(rows, groups, held), ["_ls_gid", "_ls_k", *shape.names])
+        found = with_groups(rows, groups, held).select(["_ls_gid", "_ls_k", *shape.names])
+        return Rows(self.given.spark, found)
 
     def _due_and_told(self, groups: pa.Table, windows: DataFrame) -> tuple[Rows, pa.Table]:
         """Return the results and what is told of, by one query if they are few enough."""
         names = list(self.given.target.shape.names)
         if not self._fit_here(groups, len(windows.columns)):
-            kept = self.given.relations.transport.keep(windows).frame
-            return self._results_of(kept), kept.where(TOLD).drop(*names).toArrow()
+            kept = self.given.transport.keep(windows).frame
+            return Rows.of(self._results_of(kept)), kept.where(TOLD).drop(*names).toArrow()
         rows = windows.toArrow()
-        due = rows.filter(rows[RESULT])
-        return columns_of(due, ["_ls_gid", "_ls_k", *names]), rows.filter(is_told(rows)).drop_columns(names)
+        due = rows.filter(rows[RESULT]).select(["_ls_gid", "_ls_k", *names])
+        return Rows(self.given.spark, due), rows.filter(is_told(rows)).drop_columns(names)
 
     def _fit_here(self, groups: pa.Table, columns: int) -> bool:
         """Return whether the windows of changed rows are few enough to be read as Arrow."""
@@ -263,19 +260,18 @@ class Updating:
         """Return the output's rows and their number, with those of the windows without rows."""
         import pyarrow.compute as pc
 
-        names, count = list(self.given.target.shape.names), count_of(due)
-        found = columns_of(due, names)
+        names, count = list(self.given.target.shape.names), due.count()
+        found = due.select(names)
         passed = int(pc.sum(windows_passed(groups)).as_py() or 0)
         if self._incremental.only_with_rows or passed <= count:
             return (found,), count
-        present = columns_of(due, ["_ls_gid", "_ls_k"])
-        view_of(frame_of(self.given.spark, present), PRESENT)
+        view_of(due.select(["_ls_gid", "_ls_k"]).frame, PRESENT)
         selected, held = (
             self.given.target.shape.listed(with_groups=True),
             [*self.given.target.shape.held_by_groups],
         )
         sql = self._incremental.gaps_sql(GROUPS, PRESENT, selected, held, self.given.plan.clock_us)
-        gaps = columns_of(self._results_of(self.given.spark.sql(sql)), names)
+        gaps = Rows.of(self._results_of(self.given.spark.sql(sql))).select(names)
         return (found, gaps), passed
 
     def _check_passed(self, groups: pa.Table, start: str) -> None:

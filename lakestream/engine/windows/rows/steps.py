@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
+from lakestream.engine.base.rows import Rows
 from lakestream.engine.reading.queries import changes_sql
 from lakestream.engine.reading.relations import CHANGED, CHANGES, FIRED
 from lakestream.engine.windows.events import EVENTS
@@ -71,7 +72,11 @@ def _passed(given: TickInput, changes: pa.Table) -> Advance | None:
         total(changes, "late"),
         windows=passed.windows,
     )
-    return replace(advance, results=[passed.due]) if passed.due.num_rows and not given.landed else advance
+    return (
+        replace(advance, results=[Rows(given.spark, passed.due)])
+        if passed.due.num_rows and not given.landed
+        else advance
+    )
 
 
 def _advance(given: TickInput, found: Found) -> Advance:
