@@ -16,8 +16,8 @@ from sqlglot import exp
 
 from lakestream.engine.base.names import visible_columns
 from lakestream.engine.base.refused import refused, spark_message
-from lakestream.engine.planning.planner import Size, size_of, table_size
-from lakestream.engine.reading.transport import ArrowTransport, SparkTransport
+from lakestream.engine.planning.planner import size_of, table_size
+from lakestream.engine.reading.transport import Size, choose_transport, transport_by
 from lakestream.errors import LakestreamError, NotSupportedError, Place, StatementError, StreamError
 from lakestream.language.common.functions import Meaning
 from lakestream.language.common.source import place_of
@@ -27,7 +27,7 @@ from lakestream.language.iotdb.literals import written_device
 from lakestream.language.iotdb.paths import ROOT, Path, Series, node_of
 from lakestream.language.iotdb.types import SERIES_TYPES, SPARK_TYPES
 from lakestream.language.quoting import quoted
-from lakestream.storage.delta import capabilities, read_commits
+from lakestream.storage.delta import read_commits
 from lakestream.storage.reading import plain, rows_of_files
 from lakestream.storage.tree import DEVICE, TIME, table_name
 
@@ -296,12 +296,9 @@ class MappedTables:
         return transport.changes(table.path, after, upto, columns)
 
     def _transport(self, table: Table, size: Size) -> Transport:
-        able = capabilities(table)
-        small = size.rows <= self.settings.small_rows and size.bytes <= self.settings.small_bytes
-        handles = self.tree.catalog.handles
-        if able.arrow_reads and able.arrow_changes and small:
-            return ArrowTransport(self.spark(), handles)
-        return SparkTransport(self.spark(), handles)
+        most = Size(self.settings.small_rows, self.settings.small_bytes)
+        chosen = choose_transport(table, size, most)
+        return transport_by(chosen, self.spark(), self.tree.catalog.handles)
 
 
 @contextmanager

@@ -9,10 +9,10 @@ from lakestream.engine.base.instants import latest, newest_time, oldest_time
 from lakestream.engine.planning.analysis import refuse_other_results
 from lakestream.engine.planning.checks import check_columns, check_source, wider_columns
 from lakestream.engine.reading.relations import history_of
-from lakestream.engine.reading.transport import ARROW, SPARK
+from lakestream.engine.reading.transport import SPARK, Size, choose_transport
 from lakestream.engine.windows.families import family_of
 from lakestream.storage.changes import checked_commits
-from lakestream.storage.delta import capabilities, read_commits, rows_of
+from lakestream.storage.delta import read_commits, rows_of
 from lakestream.storage.registry import HistorySlice, TickPlan
 
 if TYPE_CHECKING:
@@ -43,8 +43,7 @@ class Limits:
     commits: int
     rows: int
     bytes: int
-    small_rows: int
-    small_bytes: int
+    small: Size
     transport: str
 
 
@@ -254,15 +253,7 @@ class Planner:
         return TickPlan(self.record.uuid, 0, kind, *versions, 0, {}, *span, transport)
 
     def _transport(self, source: Table, size: Size) -> str:
-        able = capabilities(source)
-        if not (able.arrow_reads and able.arrow_changes) or self.limits.transport == SPARK:
-            return SPARK
-        if self.limits.transport == ARROW:
-            return ARROW
-        return ARROW if self._is_small(size) else SPARK
-
-    def _is_small(self, size: Size) -> bool:
-        return size.rows <= self.limits.small_rows and size.bytes <= self.limits.small_bytes
+        return choose_transport(source, size, self.limits.small, wanted=self.limits.transport)
 
     def _history(self, position: Position) -> TickPlan:
         """Take the rows there were at creation, in parts of event time when they are many."""
@@ -314,7 +305,7 @@ class Planner:
                 frozen[info.path] = table.version
             if read.lower is None:
                 table = self.tables.open(info.path)
-                large[info.path] = not self._is_small(table_size(table, frozen[info.path]))
+                large[info.path] = not table_size(table, frozen[info.path]).fits(self.limits.small)
         if wider:
             stream = replace(self.stream, tables={**self.stream.tables, **wider})
             refuse_other_results(self.spark(), self.record, stream)
@@ -338,14 +329,6 @@ class Planner:
 def _retyped(info: TableInfo, kinds: Mapping[str, str]) -> TableInfo:
     columns = (replace(column, type=kinds.get(column.name, column.type)) for column in info.columns)
     return replace(info, columns=tuple(columns))
-
-
-@dataclass(frozen=True)
-class Size:
-    """Rows and bytes; commits without statistics count as many rows."""
-
-    rows: int
-    bytes: int
 
 
 _UNKNOWN_ROWS = 2**40

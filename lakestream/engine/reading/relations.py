@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import TYPE_CHECKING
 
 from lakestream.compute.calculation import ROWS
 from lakestream.engine.base.names import visible_columns
 from lakestream.engine.reading.queries import net_sql, placed_rows_sql, rewritten_sql, rows_sql
-from lakestream.engine.reading.transport import ARROW, ArrowTransport, SparkTransport, unplaced
+from lakestream.engine.reading.transport import ARROW, SPARK, transport_by, unplaced
 from lakestream.engine.streams.stream import timestamp_us
 from lakestream.language.quoting import quoted
 from lakestream.storage.delta import POSITION
@@ -104,9 +104,11 @@ class Relations:
         cls, spark: SparkSession, tables: Tables, stream: Stream, plan: TickPlan, history: History
     ) -> Relations:
         """Return the relations of a plan, by its transport."""
-        arrow = plan.transport == ARROW
-        transport: Transport = ArrowTransport(spark, tables) if arrow else SparkTransport(spark, tables)
-        return cls(spark, tables, stream, plan, history, transport)
+        return cls(spark, tables, stream, plan, history, transport_by(plan.transport, spark, tables))
+
+    def by(self, transport: str) -> Relations:
+        """Return the same relations by another way of moving bytes."""
+        return replace(self, transport=transport_by(transport, self.spark, self.tables))
 
     @property
     def _path(self) -> str:
@@ -314,7 +316,7 @@ class Relations:
         transport = self.transport
         large = lower is None and self.plan.large_tables.get(info.path)
         if transport.name == ARROW and large:
-            transport = SparkTransport(self.spark, self.tables)
+            transport = transport_by(SPARK, self.spark, self.tables)
         rows = transport.rows(info.path, version, read.relation.columns, info.time_column, [(lower, upper)])
         view_of(rows, read.view)
 

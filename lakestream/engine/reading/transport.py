@@ -5,6 +5,7 @@ Both give Spark DataFrames of the same rows; Spark computes every result.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from lakestream.engine.base.rows import Rows
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
-    from lakestream.storage.delta import Tables
+    from lakestream.storage.delta import Table, Tables
 
 ARROW, SPARK = "arrow", "spark"
 MAX_ARROW_CELLS = 32_000_000
@@ -41,6 +42,34 @@ MAX_SPANS = 8
 def fits_here(rows: int, columns: int) -> bool:
     """Return whether a result is small enough to be handed over as Arrow."""
     return rows * columns <= MAX_ARROW_CELLS
+
+
+@dataclass(frozen=True)
+class Size:
+    """Rows and bytes; commits without statistics count as many rows."""
+
+    rows: int
+    bytes: int = 0
+
+    def fits(self, most: Size) -> bool:
+        """Return whether it is within a limit."""
+        return self.rows <= most.rows and self.bytes <= most.bytes
+
+
+def choose_transport(table: Table, size: Size, most: Size, *, wanted: str = "") -> str:
+    """Return by which way rows of a table move: as Arrow while they are few, and delta-rs can read them.
+
+    ``most`` is what counts as few; ``wanted`` is a way that is asked for, whatever the size.
+    """
+    able = capabilities(table)
+    if not (able.arrow_reads and able.arrow_changes) or wanted == SPARK:
+        return SPARK
+    return ARROW if wanted == ARROW or size.fits(most) else SPARK
+
+
+def transport_by(name: str, spark: SparkSession, tables: Tables) -> Transport:
+    """Return a way of moving bytes by its name."""
+    return ArrowTransport(spark, tables) if name == ARROW else SparkTransport(spark, tables)
 
 
 class Transport(Protocol):
@@ -74,6 +103,10 @@ class Transport(Protocol):
 
     def keep(self, result: DataFrame) -> Rows:
         """Compute a relation once, to be used several times."""
+        ...
+
+    def release(self) -> None:
+        """Give the memory of kept relations back."""
         ...
 
 
@@ -147,6 +180,9 @@ class ArrowTransport:
         """Collect as Arrow."""
         rows = result.toArrow()
         return Rows(self._spark, rows, lambda: self.frame(rows))
+
+    def release(self) -> None:
+        """Do nothing: Arrow rows go with whoever has them."""
 
 
 class SparkTransport:

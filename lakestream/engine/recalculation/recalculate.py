@@ -13,7 +13,8 @@ from uuid import uuid4
 
 from lakestream.engine.base.faults import reach
 from lakestream.engine.base.instants import parse_instant
-from lakestream.engine.planning.planner import Size, table_size
+from lakestream.engine.planning.planner import table_size
+from lakestream.engine.reading.transport import Size
 from lakestream.engine.streams.stream import Part
 from lakestream.engine.windows.families import family_of
 from lakestream.engine.windows.waiting import WINDOWS_A_ROW, check_groups, windows_between

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from lakestream.engine.base.instants import from_micros, to_micros
 from lakestream.engine.planning.planner import Limits, Planner, Position
 from lakestream.engine.reading.relations import history_of
+from lakestream.engine.reading.transport import Size
 from lakestream.engine.ticks.sharing import Member, shape_of
 from lakestream.engine.windows.families import family_of
 from lakestream.engine.windows.family import Standing
@@ -162,8 +163,7 @@ class Services:
             settings.max_commits_per_tick,
             settings.max_rows_per_tick,
             settings.max_bytes_per_tick,
-            settings.small_rows,
-            settings.small_bytes,
+            Size(settings.small_rows, settings.small_bytes),
             settings.transport,
         )
 

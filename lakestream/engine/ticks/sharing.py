@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from lakestream.engine.base.state import nullable
 from lakestream.engine.reading.queries import fresh_columns
 from lakestream.engine.reading.relations import CHANGED, STATE
-from lakestream.engine.reading.transport import ARROW, ArrowTransport
+from lakestream.engine.reading.transport import ARROW, transport_by
 from lakestream.engine.windows.grid.family import by_update
 from lakestream.engine.windows.grid.updating import incremental_of
 from lakestream.storage.views import view_of, view_of_rows
@@ -128,7 +128,7 @@ class Sharing:
         first, source = members[0], members[0].stream.source.info
         wanted = {name for member in members for name in member.stream.changed_columns}
         columns = [column.name for column in source.columns if column.name in wanted]
-        plan, transport = first.plan, ArrowTransport(self.spark, self.tables)
+        plan, transport = first.plan, transport_by(ARROW, self.spark, self.tables)
         kept = transport.appended(source.path, plan.after, plan.upto, columns, versions=False)
         if kept.here is None:
             return None

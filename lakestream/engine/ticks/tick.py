@@ -12,7 +12,7 @@ from lakestream.engine.base.rows import Rows
 from lakestream.engine.planning.planner import table_size
 from lakestream.engine.reading.queries import shrunk_sql
 from lakestream.engine.reading.relations import CHANGED, Relations
-from lakestream.engine.reading.transport import ARROW, SparkTransport, fits_here
+from lakestream.engine.reading.transport import ARROW, fits_here
 from lakestream.engine.streams.write import write_errors, write_part, write_result
 from lakestream.engine.ticks.evaluating import evaluated_sql
 from lakestream.engine.ticks.isolation import Isolation
@@ -133,8 +133,7 @@ class Tick:
                 if self.landed or (self._advance.writes_nothing and self._notices is None):
                     break
         finally:
-            if isinstance(self.transport, SparkTransport):
-                self.transport.release()
+            self.transport.release()
         return self._outcome
 
     # --- reading ---

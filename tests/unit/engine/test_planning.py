@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from lakestream.engine.base.state import GroupState, summary_of
 from lakestream.engine.planning.planner import Limits, _admitted
-from lakestream.engine.reading.transport import MAX_SPANS, merge_spans
+from lakestream.engine.reading.transport import MAX_SPANS, Size, merge_spans
 from lakestream.storage.log import CommitInfo
 
-LIMITS = Limits(commits=3, rows=100, bytes=1_000, small_rows=10, small_bytes=10, transport="auto")
+LIMITS = Limits(commits=3, rows=100, bytes=1_000, small=Size(10, 10), transport="auto")
 SPANS = st.lists(
     st.tuples(st.integers(0, 1_000), st.integers(1, 50)).map(lambda s: (s[0], s[0] + s[1])), min_size=1
 )

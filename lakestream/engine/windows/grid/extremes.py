@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lakestream.compute.calculation import ROWS
 from lakestream.engine.reading.relations import EVER, EXTREMES
-from lakestream.engine.reading.transport import SparkTransport, merge_spans
+from lakestream.engine.reading.transport import SPARK, merge_spans
 from lakestream.storage.views import view_of_rows, view_of_sql
 
 if TYPE_CHECKING:
@@ -48,8 +48,7 @@ class Extremes:
         looked_at = view_of_rows(self.spark, suspects, _SUSPECTS)
         found = self._ends(looked_at, self.relations, self._near(suspects, both=both))
         if found["first"].null_count or (both and found["newest"].null_count):
-            spark_way = replace(self.relations, transport=SparkTransport(self.spark, self.relations.tables))
-            found = self._ends(looked_at, spark_way, [EVER], reach=EVER[1] - EVER[0])
+            found = self._ends(looked_at, self.relations.by(SPARK), [EVER], reach=EVER[1] - EVER[0])
         return view_of_rows(self.spark, found, EXTREMES)
 
     @property

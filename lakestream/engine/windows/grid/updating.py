@@ -14,8 +14,9 @@ from lakestream.engine.base.state import GroupState, summary_in_steps, update_su
 from lakestream.engine.reading.queries import fresh_sql, open_rows_sql
 from lakestream.engine.reading.relations import CHANGED, FIRED, GROUPS, PRESENT, STATE, UPDATED
 from lakestream.engine.reading.transport import (
-    ArrowTransport,
-    SparkTransport,
+    SPARK,
+    Size,
+    choose_transport,
     fits_here,
     merge_spans,
 )
@@ -39,7 +40,7 @@ from lakestream.engine.windows.totals import total
 from lakestream.engine.windows.waiting import check_groups
 from lakestream.language.quoting import quoted
 from lakestream.notify.rows import closings
-from lakestream.storage.delta import capabilities, rows_between
+from lakestream.storage.delta import rows_between
 from lakestream.storage.reading import arrow_frame
 from lakestream.storage.views import view_of, view_of_rows, view_of_sql
 from lakestream.triggers.detect import WIDE
@@ -51,7 +52,7 @@ if TYPE_CHECKING:
     from lakestream.engine.streams.stream import Stream
     from lakestream.engine.windows.family import TickInput
 
-MAX_ARROW_ROWS = 500_000
+_FEW = Size(500_000)
 """Rows of open windows that are read as Arrow."""
 
 
@@ -130,17 +131,11 @@ class Updating:
         spans = self._open_spans()
         if not spans:
             return None
-        time, source = (
-            self.given.stream.source.info.time_column,
-            self.given.tables.open(self.given.stream.source.info.path),
-        )
-        rows = sum(rows_between(source, time, low, high) for low, high in spans)
-        few = rows <= MAX_ARROW_ROWS and capabilities(source).arrow_reads
-        way = ArrowTransport if few else SparkTransport
-        relations = replace(self.given.relations, transport=way(self.given.spark, self.given.tables))
-        relations.rows_at(
-            self.given.plan.upto if self.given.plan.kind == "history" else self.given.plan.after, spans
-        )
+        given, info = self.given, self.given.stream.source.info
+        source = given.tables.open(info.path)
+        rows = sum(rows_between(source, info.time_column, low, high) for low, high in spans)
+        relations = given.relations.by(choose_transport(source, Size(rows), _FEW))
+        relations.rows_at(given.plan.upto if given.plan.kind == "history" else given.plan.after, spans)
         sql = self._incremental.opened_sql(open_rows_sql(self.given.stream), STATE)
         return self.given.spark.sql(sql).toArrow()
 
@@ -169,7 +164,7 @@ class Updating:
             view_of_rows(self.given.spark, known, STATE)
         view = None if known is None else STATE
         opened = bool(state.opened is not None and state.opened.num_rows)
-        in_steps = isinstance(self.given.relations.transport, SparkTransport)
+        in_steps = self.given.transport.name == SPARK
         return self._in_steps(view, opened=opened) if in_steps else self._at_once(view, opened=opened)
 
     def _shared(self, rows: pa.Table) -> Updated:
