@@ -190,7 +190,7 @@ def _facts_of_plan(saved: Keys) -> dict[str, Any]:
 
 def _slice(saved: Keys, name: str) -> HistorySlice | None:
     """Return the part of history that keys say, its number under a name."""
-    return HistorySlice(saved.pop(name), tuple(saved.pop("cuts"))) if name in saved else None
+    return HistorySlice(saved.pop(name), tuple(saved.pop("cuts", ()))) if name in saved else None
 
 
 _TOTALS = {"total_in": "rows_in", "total_out": "rows_out", "total_late": "late", "total_missed": "missed"}
