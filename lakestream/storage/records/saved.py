@@ -7,7 +7,7 @@ is not known here is kept with its record and written back as it was.
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, astuple, dataclass
+from dataclasses import asdict, astuple, dataclass, fields
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from lakestream.storage.records.job import Failure, Recalculation
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     Keys = dict[str, Any]
 
 _Record = TypeVar("_Record")
+_Small = TypeVar("_Small", Begun, WaitingGroup)
 _EXTRA, _JSON = "extra", "table_versions"
 _TAKE_COMMITS = ("changes", "period")
 """Kinds of ticks whose plans say how old their changes are, and that this is not known."""
@@ -127,8 +128,8 @@ def _facts_of_stream(saved: Keys) -> dict[str, Any]:
         "output_version": saved.pop("output_version", None),
         "skipped": _pairs(saved.pop("skipped", [])),
         "is_replaced": replaced == {},
-        "begun": Begun(**replaced) if replaced else None,
-        "waiting_groups": tuple(WaitingGroup(**group) for group in saved.pop("waiting_groups", [])),
+        "begun": _known(Begun, replaced) if replaced else None,
+        "waiting_groups": tuple(_known(WaitingGroup, group) for group in saved.pop("waiting_groups", [])),
         "dropped": saved.pop("dropped", {}),
         "retry_us": saved.pop("retry_us", None),
         "migrated": _tuple(saved.pop("migrated", None)),
@@ -342,3 +343,8 @@ FAILURES = Form(
         "message": "string",
     },
 )
+
+
+def _known(kind: type[_Small], saved: dict[str, Any]) -> _Small:
+    """Return a small record of what was saved; what a later lakestream saves besides is passed over."""
+    return kind(**{field.name: saved[field.name] for field in fields(kind)})

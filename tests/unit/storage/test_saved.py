@@ -209,6 +209,16 @@ def test_what_is_not_known_is_kept(name: str) -> None:
         assert read(form.row(record)) == newer
 
 
+def test_what_a_later_lakestream_says_of_small_records_is_passed_over() -> None:
+    form, rows = CASES["streams"]
+    begun = {"tick": 3, "version": 5, "output": 2, "parts": {}, "newer": 1}
+    waiting = [{"gid": 1, "name": "g = 1", "windows": 2, "newer": 1}]
+    extra = {**rows[0]["extra"], "replaced": begun, "waiting_groups": waiting}
+    record = form.record(written({**rows[0], "extra": extra}))
+    assert record.begun == Begun(3, 5, 2, {})
+    assert [str(group) for group in record.waiting_groups] == ["g = 1: 2 windows"]
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_every_field_is_saved(name: str) -> None:
     """A field that nothing saves would have its default in all of them."""
