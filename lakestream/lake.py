@@ -40,8 +40,8 @@ if TYPE_CHECKING:
 
     from lakestream.clock import Clock
     from lakestream.engine.reading.frames import ArrowStream
-    from lakestream.engine.rounds.agenda import Alarm
-    from lakestream.engine.rounds.running import TickReport
+    from lakestream.engine.rounds.runtime import TickReport
+    from lakestream.engine.rounds.wakeups import Alarm
     from lakestream.observation.inspection import Inspection
     from lakestream.observation.observe import Event, Lineage, Outline, Outlines, Run
     from lakestream.observation.verify import Verification
@@ -384,7 +384,7 @@ class Lake:
             self._at.deliveries,
             self._at.settings,
             self._at.clock,
-            self._at.meter,
+            self._at.system_clock,
             lambda: self._at.session,
             lambda: self._at.writing("maintain"),
             dry_run,

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from apscheduler.job import Job
 
-    from lakestream.engine.rounds.agenda import Alarm
+    from lakestream.engine.rounds.wakeups import Alarm
 
 
 class Alarms:

@@ -16,7 +16,7 @@ from lakestream.engine.base.instants import from_micros, to_micros
 from lakestream.triggers.period import Period
 
 if TYPE_CHECKING:
-    from lakestream.engine.rounds.agenda import Alarm
+    from lakestream.engine.rounds.wakeups import Alarm
     from lakestream.triggers.resample import Resample
 
 _BEFORE = timedelta(microseconds=1)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from types import FrameType
 
-    from lakestream.engine.rounds.running import TickReport
+    from lakestream.engine.rounds.runtime import TickReport
     from lakestream.errors import LakestreamError
     from lakestream.lake import Lake
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from types import TracebackType
 
-    from lakestream.engine.rounds.running import TickReport
+    from lakestream.engine.rounds.runtime import TickReport
 
 
 class _Drawn:

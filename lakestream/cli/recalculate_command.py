@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from lakestream.cli.remote import RemoteLake, Stand
-    from lakestream.engine.rounds.running import TickReport
+    from lakestream.engine.rounds.runtime import TickReport
     from lakestream.lake import Lake
 
     Asked = tuple[str, str | None, str | None, bool]

@@ -13,7 +13,7 @@ from lakestream.cli.session import PROGRAM, Session, command, is_terminal, strea
 from lakestream.errors import StreamError
 
 if TYPE_CHECKING:
-    from lakestream.engine.rounds.running import TickReport
+    from lakestream.engine.rounds.runtime import TickReport
     from lakestream.errors import LakestreamError
     from lakestream.lake import Lake
 

@@ -338,13 +338,13 @@ class Incremental:
         )
 
     def _judged(self, groups: str) -> str:
-        mark, mark_before = (
+        watermark, mark_before = (
             f"(newest - {self.watermark_delay}L)",
             f"(newest_before - {self.watermark_delay}L)",
         )
         return (
             f"SELECT *, greatest(start, coalesce(closed_before, start)) AS done FROM ("
-            f"SELECT *, {self.grid.closed(mark, 'first')} AS closed, "
+            f"SELECT *, {self.grid.closed(watermark, 'first')} AS closed, "
             f"{self.grid.closed(mark_before, 'first_before')} AS closed_before, "
             f"{self.grid.ended('first', 'first')} AS start, "
             f"{self.grid.ended('first_before', 'first_before')} AS start_before FROM ("
@@ -354,8 +354,8 @@ class Incremental:
 
     def _ignored(self, low: str = "low") -> str:
         """Return SQL that is true where rows of a window may not count, from its first changed one."""
-        mark = f"newest_before - {self.watermark_delay}L"
-        ignored = "false" if self.follows else f"coalesce({low} <= {mark}, false)"
+        watermark = f"newest_before - {self.watermark_delay}L"
+        ignored = "false" if self.follows else f"coalesce({low} <= {watermark}, false)"
         if self.expiry is None:
             return ignored
         return f"({ignored} OR coalesce({low} < newest_before - {self.expiry}L, false))"

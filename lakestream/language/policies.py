@@ -20,7 +20,7 @@ class _Emission:
 
     @property
     def at_close(self) -> bool:
-        """Whether windows are computed when the mark closes them."""
+        """Whether windows are computed when the watermark closes them."""
         return True
 
     @property
@@ -35,7 +35,7 @@ class _Emission:
 
     @property
     def by_clock(self) -> bool:
-        """Whether the wall clock closes windows, and not the mark."""
+        """Whether the wall clock closes windows, and not the watermark."""
         return False
 
     @property
@@ -50,7 +50,7 @@ class _Emission:
 
     @property
     def opens_ahead(self) -> bool:
-        """Whether a window is open from its first row on, whether the mark has reached it or not."""
+        """Whether a window is open from its first row on, whether the watermark has reached it or not."""
         return False
 
     @property
@@ -65,13 +65,13 @@ class _Emission:
 
     @property
     def by_mark(self) -> bool:
-        """Whether the rows of a tick compute what the mark closes by them, and nothing else."""
+        """Whether the rows of a tick compute what the watermark closes by them, and nothing else."""
         return not (self.at_once or self.at_open or self.by_clock)
 
 
 @dataclass(frozen=True)
 class OnClose(_Emission):
-    """Windows are computed when the mark closes them."""
+    """Windows are computed when the watermark closes them."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ class OnOpen(_Emission):
 
     @property
     def at_close(self) -> bool:
-        """Whether windows are computed when the mark closes them."""
+        """Whether windows are computed when the watermark closes them."""
         return self.closes
 
 
@@ -104,7 +104,7 @@ class Delayed(_Emission):
 
     @property
     def at_close(self) -> bool:
-        """Whether windows are computed when the mark closes them."""
+        """Whether windows are computed when the watermark closes them."""
         return self.on.at_close
 
     @property
@@ -201,7 +201,7 @@ class _LatePolicy:
 
     @property
     def drops(self) -> bool:
-        """Whether there is one timeline for all groups, whose mark says which rows are admitted.
+        """Whether there is one timeline for all groups, whose watermark says which rows are admitted.
 
         A row behind it is left out for good, and each window fires once, over the rows that were admitted.
         """
@@ -289,7 +289,7 @@ class Exact(_LatePolicy):
 
 @dataclass(frozen=True)
 class Drop(_LatePolicy):
-    """A row behind the mark of all groups is left out for good; ``exact``: admitted too, windows corrected.
+    """A row behind the watermark of all groups is left out for good; ``exact``: it corrects windows.
 
     Its time is ``time_column`` (None: that of the table).
     """

@@ -143,7 +143,7 @@ class Dispatcher:
         notification = self._notified.get(stream_id)
         return notification is not None and url in notification.urls
 
-    def is_held(self, stream_id: str) -> bool:
+    def is_blocked(self, stream_id: str) -> bool:
         """Return whether a stream that pauses has events for a target that could not be reached."""
         notification = self._notified.get(stream_id)
         if notification is None or not notification.pauses:

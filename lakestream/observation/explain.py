@@ -10,15 +10,15 @@ from lakestream.engine.recalculation.recalculate import part_of, whole_of
 from lakestream.engine.ticks.stages import stages
 from lakestream.engine.windows.families import family_of
 from lakestream.engine.windows.family import CLOCK, DELAY, PERIOD
-from lakestream.engine.windows.once.readmission import ANEW
+from lakestream.engine.windows.once.rebuilding import REBUILD
 from lakestream.storage.registry import TickPlan
 
 if TYPE_CHECKING:
     from lakestream.engine.rounds.engine import Engine
-    from lakestream.engine.streams.stream import Part, Stream
+    from lakestream.engine.streams.stream import EventRange, Stream
     from lakestream.storage.registry import Recalculation, StreamRecord
 
-    Coming = tuple[str, TickPlan, Part | None]
+    Coming = tuple[str, TickPlan, EventRange | None]
     """What a tick is called, its plan, and the part of event time that it recalculates."""
 
 
@@ -58,7 +58,7 @@ def _recalculation(stream: Stream, record: StreamRecord, job: Recalculation, lat
         # One tick makes all windows anew, where it is not for place and state alone.
         replaced = record.is_replaced and not stream.definition.options.late.by_arrival
         again = stream.exact or replaced
-        return [("all windows", _imagined(record, ANEW, latest, latest), None)] if again else []
+        return [("all windows", _imagined(record, REBUILD, latest, latest), None)] if again else []
     part = part_of(job, job.part) if job.cuts is not None else whole_of(job)
     name = f"recalculation, part {job.part + 1} of {job.parts or 'as many as it takes'}"
     return [(name, _imagined(record, "recalculation", latest, latest), part)]

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from lakestream.engine.rounds.agenda import Alarm
+    from lakestream.engine.rounds.wakeups import Alarm
     from lakestream.language.model import StreamDefinition
     from lakestream.notify.deliveries import Deliveries, Delivery
     from lakestream.notify.outbox import Outbox, Sent

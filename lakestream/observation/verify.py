@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
     from lakestream.engine.rounds.engine import Engine
     from lakestream.engine.rounds.replay import Replayed
-    from lakestream.engine.streams.stream import Part, Stream
+    from lakestream.engine.streams.stream import EventRange, Stream
     from lakestream.engine.streams.target import Target
     from lakestream.notify.outbox import Outbox
     from lakestream.observation.comparison import Compared, Kind
@@ -142,7 +142,7 @@ class Verifier:
     position: int | None
     output_version: int
     late: int
-    recalculated: list[tuple[Part, int]]
+    recalculated: list[tuple[EventRange, int]]
     state: Callable[[], GroupState]
     outbox: Outbox
     replay: Callable[[str], Replay]

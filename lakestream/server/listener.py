@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from lakestream.clock import Clock
-    from lakestream.engine.rounds.running import TickReport
+    from lakestream.engine.rounds.runtime import TickReport
     from lakestream.errors import LakestreamError
     from lakestream.server.feed import Feed
     from lakestream.server.live import Live, Rates

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
     from pydantic import BaseModel
 
-    from lakestream.engine.rounds.agenda import Alarm
-    from lakestream.engine.rounds.running import TickReport
+    from lakestream.engine.rounds.runtime import TickReport
+    from lakestream.engine.rounds.wakeups import Alarm
     from lakestream.lake import Lake
     from lakestream.observation.observe import Event, Outline, Run
     from lakestream.server.live import Rates

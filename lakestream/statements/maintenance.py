@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from deltalake import DeltaTable
 
-from lakestream.engine.base.faults import reach
+from lakestream.engine.base.faults import crash_point
 from lakestream.engine.base.instants import to_micros
 from lakestream.engine.base.state import GroupState
 from lakestream.engine.creation.compile import definition_of
@@ -83,7 +83,7 @@ class Maintenance:
     deliveries: Deliveries
     settings: Settings
     clock: Clock
-    meter: Clock
+    system_clock: Clock
     spark: Callable[[], SparkSession]
     writing: Callable[[], AbstractContextManager[None]]
     dry_run: bool
@@ -101,13 +101,13 @@ class Maintenance:
 
     def _timed(self, table: str, work: Callable[[], Maintained]) -> Maintained:
         """Do the work on a table under the lock; one that fails does not stop the others."""
-        started = self.meter.monotonic()
+        started = self.system_clock.monotonic()
         try:
             with self.writing():
                 done = work()
         except LakestreamError as error:
             done = Maintained(table, error=str(error))
-        return replace(done, table=table, seconds=self.meter.monotonic() - started)
+        return replace(done, table=table, seconds=self.system_clock.monotonic() - started)
 
     # --- tables of users ---
 
@@ -121,7 +121,7 @@ class Maintenance:
         waits = self._who_waits(table)
         rules = Rules(self.settings.compact_files, waits is None, self.dry_run, self.spark)
         done = _maintained(keep_up(table, rules))
-        reach("M1")
+        crash_point("M1")
         return replace(done, left_out=waits)
 
     def _who_waits(self, table: Table) -> str | None:
@@ -139,7 +139,7 @@ class Maintenance:
             commit = read_commits(table.path, version - 1, version)[0]
         except StreamError:
             return timedelta.max
-        return self.meter.now() - datetime.fromtimestamp(commit.timestamp_ms / 1_000, UTC)
+        return self.system_clock.now() - datetime.fromtimestamp(commit.timestamp_ms / 1_000, UTC)
 
     # --- who reads what ---
 

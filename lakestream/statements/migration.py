@@ -16,7 +16,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
-from lakestream.engine.base.faults import reach
+from lakestream.engine.base.faults import crash_point
 from lakestream.engine.creation.compile import compile_record
 from lakestream.engine.creation.create import open_target
 from lakestream.engine.streams.target import columns_of, output_shape
@@ -158,11 +158,11 @@ class Migration:
         # Whoever runs the stream reads it anew, and so what its output is like.
         self.registry.update(record.uuid, migrated=tuple(move.added))
         self.catalog.describe(move.info, following=move.following)
-        reach("G1")
+        crash_point("G1")
         table = self.catalog.handles.latest(move.info.path)
         rows = read_spark(self.spark(), table, table.version).selectExpr(*move.selected)
         count = rewrite(table, rows)
-        reach("G2")
+        crash_point("G2")
         self.catalog.describe(move.following)
-        reach("G3")
+        crash_point("G3")
         return count

@@ -10,8 +10,8 @@ from lakestream.storage.leases import TREE
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from lakestream.engine.rounds.agenda import Alarm
-    from lakestream.engine.rounds.running import TickReport
+    from lakestream.engine.rounds.runtime import TickReport
+    from lakestream.engine.rounds.wakeups import Alarm
     from lakestream.statements.streams import StreamStatements
     from lakestream.statements.workspace import Workspace
 
@@ -117,8 +117,10 @@ class Rounds:
                     return summary
                 continue
             if not reports:
-                self.at.meter.sleep(wait)
+                self.at.system_clock.sleep(wait)
 
     def _held(self) -> set[str]:
         """Return the streams that wait until their events have been sent."""
-        return {record.uuid for record in self.at.registry.streams() if self.at.notifier.is_held(record.uuid)}
+        return {
+            record.uuid for record in self.at.registry.streams() if self.at.notifier.is_blocked(record.uuid)
+        }

@@ -77,7 +77,7 @@ def stream_statuses(at: Workspace) -> list[StreamStatus]:
         progress = last.get(record.uuid, (None, None))[1]
         own = [job for job in jobs if job.uuid == record.uuid]
         waits = [d.target for d in held if d.stream_id == record.uuid]
-        status = _status(record, progress, version, own, waits, at.meter.now())
+        status = _status(record, progress, version, own, waits, at.system_clock.now())
         lag_seconds = _lag_seconds(at, record, progress, status.lag)
         held_back = unreadable or status.held_back
         found.append(replace(status, lag_seconds=lag_seconds, held_back=held_back))

@@ -170,7 +170,7 @@ class StreamStatements:
             bounds,
             # A resynchronisation takes the source as it is when it is its turn.
             version=(self.at.latest_version(record.source) or 0) if bounds else 0,
-            now_us=to_micros(self.at.meter.now()),
+            now_us=to_micros(self.at.system_clock.now()),
             progress=lambda: self.at.engine.newest_of(record),
         )
 
@@ -241,7 +241,7 @@ class StreamStatements:
         if gids and compile_record(record, self.at.catalog).forgets_what_went:
             version = self.at.latest_version(record.source) or 0
             self.at.registry.put_recalculation(
-                taking_up(record, gids, version, to_micros(self.at.meter.now()))
+                taking_up(record, gids, version, to_micros(self.at.system_clock.now()))
             )
 
     def _refuse_unfit(self, record: StreamRecord) -> None:

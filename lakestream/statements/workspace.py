@@ -58,7 +58,7 @@ class Workspace:
 
             check_given(spark)
         self.clock = clock
-        self.meter = SystemClock()
+        self.system_clock = SystemClock()
         self.database = DEFAULT_DATABASE
         self.given, self.confirm = spark, confirm
         self.layout = Layout(root)
@@ -138,14 +138,14 @@ class Workspace:
             from lakestream.engine.rounds.notifier import Notifier
 
             self._sending = Notifier(
-                self.layout, self.registry, self.outbox, self.deliveries, self.settings, self.meter
+                self.layout, self.registry, self.outbox, self.deliveries, self.settings, self.system_clock
             )
         return self._sending
 
     def writing(self, purpose: str) -> Any:  # noqa: ANN401 - a context manager
         """Keep other writers of the lake from writing meanwhile; ``purpose`` is what they are told."""
         wait = self.settings.lock_wait_seconds
-        return writer_lock(self.layout, wait_seconds=wait, clock=self.meter, purpose=purpose)
+        return writer_lock(self.layout, wait_seconds=wait, clock=self.system_clock, purpose=purpose)
 
     @property
     def engine(self) -> Engine:
@@ -153,7 +153,7 @@ class Workspace:
         if self.running is None:
             from lakestream.engine.base.instants import to_micros
             from lakestream.engine.rounds.engine import Engine
-            from lakestream.engine.rounds.running import Services
+            from lakestream.engine.rounds.runtime import Services
 
             services = Services(
                 self.catalog,
@@ -161,10 +161,10 @@ class Workspace:
                 self.clock,
                 self.settings,
                 lambda: self.session,
-                self.meter,
-                epoch=to_micros(self.meter.now()),
+                self.system_clock,
+                epoch=to_micros(self.system_clock.now()),
                 outbox=self.outbox,
-                is_held=self.notifier.is_held,
+                is_blocked=self.notifier.is_blocked,
                 is_ours=lambda uuid: self.leases is None or self.leases.has(uuid),
             )
             self.running = Engine(services)
@@ -179,7 +179,7 @@ class Workspace:
         return TreeEngine(
             catalog,
             self.clock,
-            self.meter,
+            self.system_clock,
             self.settings,
             lambda: self.session,
             zone,

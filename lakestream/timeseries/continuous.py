@@ -15,11 +15,11 @@ from math import inf
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
-from lakestream.engine.base.faults import reach
+from lakestream.engine.base.faults import crash_point
 from lakestream.engine.base.instants import from_micros, instant_micros, to_micros
 from lakestream.engine.base.result import Result
 from lakestream.engine.rounds.failing import as_failure
-from lakestream.engine.rounds.running import TickReport
+from lakestream.engine.rounds.runtime import TickReport
 from lakestream.errors import LakestreamError, StatementError, did_you_mean
 from lakestream.language import parse_statement
 from lakestream.language.common.source import place_of
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
     from lakestream.clock import Clock
     from lakestream.compute.series import SeriesQuery
-    from lakestream.engine.rounds.agenda import Alarm
+    from lakestream.engine.rounds.wakeups import Alarm
     from lakestream.language.iotdb.values import DropContinuousQuery
     from lakestream.settings import Settings
     from lakestream.storage.definitions import Definitions
@@ -72,7 +72,7 @@ class ContinuousQueries:
     reader: SeriesReader
     writer: Writer
     clock: Clock
-    meter: Clock
+    system_clock: Clock
     settings: Settings
     zone: str
     epoch: int
@@ -207,9 +207,9 @@ class ContinuousQueries:
             return []
         self._looked_at = None
         self.definitions.put_queries([attempt.record for attempt in attempts])
-        reach("C2")
+        crash_point("C2")
         threads = min(len(attempts), self.settings.continuous_query_submit_thread_count)
-        started = self.meter.monotonic()
+        started = self.system_clock.monotonic()
         with ThreadPoolExecutor(threads, "continuous-query") as pool:
             computed = list(pool.map(self._compute, attempts))
         return [self._finish(attempt, started) for attempt in computed]
@@ -272,7 +272,7 @@ class ContinuousQueries:
             self._failed(attempt, attempt.error)
         elif attempt.timing is not None:
             self._succeeded(attempt.record, attempt.timing)
-        return _report(attempt, written, self.meter.monotonic() - started)
+        return _report(attempt, written, self.system_clock.monotonic() - started)
 
     def _write(self, query: SeriesQuery, rows: pa.Table | DataFrame, tag: CommitTag) -> int:
         if hasattr(rows, "num_rows"):

@@ -17,7 +17,7 @@ from uuid import uuid4
 
 from lakestream.engine.base.instants import to_micros
 from lakestream.engine.base.result import Result
-from lakestream.engine.rounds.running import TickReport
+from lakestream.engine.rounds.runtime import TickReport
 from lakestream.errors import LakestreamError, StatementError, did_you_mean
 from lakestream.hooks import FailureStrategy, Tablet, TriggerContext
 from lakestream.hooks.loading import load_class

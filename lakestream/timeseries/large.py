@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import TYPE_CHECKING
 
-from lakestream.engine.base.faults import reach
+from lakestream.engine.base.faults import crash_point
 from lakestream.language.iotdb.paths import ROOT
 from lakestream.language.quoting import quoted
 from lakestream.storage.delta import commit, lies_behind, read_spark, timestamp_literal
@@ -135,9 +135,9 @@ def _write_table(tree: Tree, name: str, parts: Sequence[DataFrame], tag: CommitT
         old = read_spark(spark, table, version, lower=first, upper=last + 1, time_column=TIME)
         rows = _laid_over(rows, old)
         replaced = f"{TIME} >= {timestamp_literal(first)} AND {TIME} <= {timestamp_literal(last)}"
-    reach("C6a")
+    crash_point("C6a")
     commit(table, rows, tag, replace=replaced)
-    reach("C6b")
+    crash_point("C6b")
     return int(count)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from lakestream.engine.base.faults import reach
+from lakestream.engine.base.faults import crash_point
 from lakestream.errors import StatementError
 from lakestream.language.iotdb.paths import ROOT, Path, name_of
 from lakestream.language.iotdb.types import SERIES_TYPES, SPARK_TYPES
@@ -278,9 +278,9 @@ def _commit(table: Table, info: TableInfo, rows: pa.Table, tag: CommitTag, writt
     if written is not None:
         named = written.metadata(rewrites=replaced is not None)
         tag = replace(tag, metadata={**tag.metadata, **named})
-    reach("C6a")
+    crash_point("C6a")
     commit(table, rows, tag, replace=replaced)
-    reach("C6b")
+    crash_point("C6b")
 
 
 # --- values ---------------------------------------------------------------------------------------

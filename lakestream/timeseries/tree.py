@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from lakestream.clock import Clock
-    from lakestream.engine.rounds.running import TickReport
+    from lakestream.engine.rounds.runtime import TickReport
     from lakestream.language.iotdb.values import Instant, TreeStatement
     from lakestream.language.model import Now
     from lakestream.settings import Settings
@@ -60,7 +60,7 @@ class TreeEngine:
         self,
         catalog: Catalog,
         clock: Clock,
-        meter: Clock,
+        system_clock: Clock,
         settings: Settings,
         spark: Callable[[], SparkSession],
         zone: str,
@@ -81,10 +81,10 @@ class TreeEngine:
             self.reader,
             self.writer,
             clock,
-            meter,
+            system_clock,
             settings,
             zone,
-            epoch=to_micros(meter.now()),
+            epoch=to_micros(system_clock.now()),
         )
 
     def run(self, statement: TreeStatement) -> Result:

@@ -1,14 +1,14 @@
 """Which windows admitted rows belong to, for streams that leave late rows out (eKuiper's windows).
 
-The rows of a tick are those that were held back and those that have come. The mark moves from ``before``
-to ``mark``: no admitted row that is still to come lies before it, so a window that is over by the mark is
-final. It fires once; its rows go unless a later window needs them.
+The rows of a tick are those that were held back and those that have come. The watermark moves from ``before``
+to ``watermark``: no admitted row that is still to come lies before it, so a window that is over by the
+watermark is final. It fires once; its rows go unless a later window needs them.
 
-Rows come with their group (_ls_gid), time (_ls_ts, BIGINT µs), commit (_ls_v), the commit that moved the
-mark to or past them (_ls_c, NULL: none yet), whether none had before this tick (_ls_waited), a hash
-(_ls_h), and what the trigger looks at (_ls_x1, _ls_x2). Rows of equal time are taken in the order in which
-they came, by commit and place in it (_ls_p, NULL: not known): it does not depend on how commits were taken
-together into ticks.
+Rows come with their group (_ls_gid), time (_ls_ts, BIGINT µs), commit (_ls_v), the commit that moved the mark
+to or past them (_ls_c, NULL: none yet), whether none had before this tick (_ls_waited), a hash (_ls_h), and
+what the trigger looks at (_ls_x1, _ls_x2). Rows of equal time are taken in the order in which they came, by
+commit and place in it (_ls_p, NULL: not known): it does not depend on how commits were taken together into
+ticks.
 """
 
 from __future__ import annotations
@@ -51,18 +51,18 @@ _RUNNING = "OVER (PARTITION BY _ls_gid ORDER BY _ls_ts ROWS BETWEEN UNBOUNDED PR
 
 @dataclass(frozen=True)
 class Move:
-    """Where the mark was (None: there was none) and is, in µs; ``ends``: no row is to come any more."""
+    """Where the watermark was (None: there was none) and is, in µs; ``ends``: no row is to come any more."""
 
     before: int | None
-    mark: int
+    watermark: int
     ends: bool = False
 
     def passed(self, instant: str) -> str:
-        """Return SQL that is true for an instant that the mark has reached by now."""
-        return "true" if self.ends else f"({instant}) <= {self.mark}L"
+        """Return SQL that is true for an instant that the watermark has reached by now."""
+        return "true" if self.ends else f"({instant}) <= {self.watermark}L"
 
     def new(self, instant: str) -> str:
-        """Return SQL that is true for an instant that the mark had not reached before."""
+        """Return SQL that is true for an instant that the watermark had not reached before."""
         return "true" if self.before is None else f"({instant}) > {self.before}L"
 
 
@@ -154,7 +154,7 @@ class Assigner(ABC):
 
 @dataclass(frozen=True)
 class GridAssigner(Assigner):
-    """Windows of a grid (TUMBLINGWINDOW, HOPPINGWINDOW): over when the mark has reached their end."""
+    """Windows of a grid (TUMBLINGWINDOW, HOPPINGWINDOW): over when the watermark has reached their end."""
 
     grid: Grid | None = None
 
@@ -163,7 +163,7 @@ class GridAssigner(Assigner):
         assert self.grid is not None
         first = f"{self.grid.ended('_ls_ts', '_ls_ts')} + 1"
         last = self.grid.begun("_ls_ts", "_ls_ts")
-        over = "_ls_last" if move.ends else self.grid.ended(f"{move.mark}L", "0L")
+        over = "_ls_last" if move.ends else self.grid.ended(f"{move.watermark}L", "0L")
         known = "_ls_first" if move.before is None else f"{self.grid.ended(f'{move.before}L', '0L')} + 1"
         numbered = f"SELECT *, {first} AS _ls_first, {last} AS _ls_last FROM ({rows})"
         bounded = (
@@ -224,10 +224,10 @@ class SlideAssigner(Assigner):
     def marked_sql(self, rows: str, move: Move) -> str:
         """Return the SQL; _ls_fires marks the rows whose window is over now."""
         over = f"_ls_ts + {self.delay}L"
-        # Without a delay a row fires with its release, which may be after the mark has reached its time.
+        # Without a delay a row fires with its release, which may be after the watermark has reached its time.
         released = "_ls_c IS NOT NULL AND _ls_waited"
         fires = f"_ls_x1 AND {f'{move.passed(over)} AND {move.new(over)}' if self.delay else released}"
-        stays = "false" if move.ends else f"_ls_ts >= {move.mark - self.length - self.delay}L"
+        stays = "false" if move.ends else f"_ls_ts >= {move.watermark - self.length - self.delay}L"
         due = f"CASE WHEN _ls_x1 AND NOT ({move.passed(over)}) THEN {over} END"
         return f"SELECT *, {fires} AS _ls_fires, {stays} AS _ls_stays, {due} AS _ls_due FROM ({rows})"
 

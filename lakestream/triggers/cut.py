@@ -74,7 +74,7 @@ class Cut(ABC):
 
         ``rows`` is SQL of (_ls_gid BIGINT, _ls_ts BIGINT µs, _ls_mark BIGINT µs, _ls_x1, …), ``seeds`` of
         (gid, counted BIGINT, starts ARRAY<BIGINT>): what the open windows of a counting cut have had before
-        these rows. A window has closed when the row that closes it is not beyond the group's mark.
+        these rows. A window has closed when the row that closes it is not beyond the group's watermark.
         ``behind`` is how many rows were counted since the window began (NULL where nothing is counted),
         ``shows`` BOOLEAN whether the window may be computed before it closes.
         """
@@ -111,7 +111,7 @@ class Cut(ABC):
 
     @property
     def closed(self) -> str:
-        """SQL of whether a window has closed, over (gid, run BIGINT, ended BOOLEAN), of rows to the mark."""
+        """SQL of whether a window has closed, over (gid, run BIGINT, ended BOOLEAN), of rows up to it."""
         return "ended" if self.ends_by_row else "run < max(run) OVER (PARTITION BY gid)"
 
     @property

@@ -4,7 +4,7 @@ The rules (TDengine A3, A4, A7), each commit taken as a set and judged against t
 
 * mark = newest event time of the group − WATERMARK;
 * a group's first window is the earliest that ends after its first row;
-* a window fires in the commit in which the mark passes its end;
+* a window fires in the commit in which the watermark passes its end;
 * a row that falls into a window that has fired already is late: by default that window of INTERVAL
   fires again in the commit that brought the row, a late row of SLIDING is ignored;
 * a late row before the group's first window makes every window from its own on fire;
@@ -87,7 +87,7 @@ class Detection(_Firings):
 
     ``watermark_delay`` and ``expiry`` (None: rows never expire) are in microseconds; ``refires`` says whether
     a written row makes windows that have fired fire again, ``deletes`` whether a deleted one does,
-    ``opens`` which rows open windows: those beyond the mark, those in windows that are not closed, or any.
+    ``opens`` which rows open windows: those beyond the watermark, those in windows not closed, or any.
     """
 
     grid: Grid
@@ -102,7 +102,7 @@ class Detection(_Firings):
         """Return the SQL that turns changes and state into one row per group and commit.
 
         ``changes`` is a relation (gid BIGINT, group columns, ts BIGINT µs, v BIGINT commit, kept
-        BOOLEAN: false for a row that went, which moves no mark, touches BOOLEAN: it makes windows fire
+        BOOLEAN: false for a row that went, which moves no watermark, touches BOOLEAN: it makes windows fire
         again, expires BOOLEAN: it may be too old to count); ``state`` one of (gid, group columns, first
         BIGINT µs, newest BIGINT µs).
         The result: gid, group columns, v, first, newest (after that commit), fires (array of

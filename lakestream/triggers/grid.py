@@ -92,9 +92,9 @@ class Grid(ABC):
             return self.begun(x, first)
         return f"explode(sequence({self.ended(x, first)} + 1, {self.begun(x, first)}))"
 
-    def closed(self, mark: str, first: str) -> str:
-        """Return SQL for the last window that fires when the group's mark is ``mark``."""
-        return self.ended(f"{mark} + 1" if self.fires_at_last_instant else mark, first)
+    def closed(self, watermark: str, first: str) -> str:
+        """Return SQL for the last window that fires when the group's waterwatermark is ``watermark``."""
+        return self.ended(f"{watermark} + 1" if self.fires_at_last_instant else watermark, first)
 
 
 @dataclass(frozen=True)

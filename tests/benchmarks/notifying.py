@@ -172,7 +172,7 @@ class Notified:
     def send(self) -> float:
         """Send all there is, and return the seconds since the target could be reached again."""
         self.follow()
-        while self._dispatcher.is_held(STREAM):
+        while self._dispatcher.is_blocked(STREAM):
             CLOCK.sleep(0.001)
         started = CLOCK.monotonic()
         self._dispatcher.drain()

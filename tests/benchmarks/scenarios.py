@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from lakestream import Lake
-    from lakestream.engine.rounds.running import TickReport
+    from lakestream.engine.rounds.runtime import TickReport
     from lakestream.errors import LakestreamError
 
     Figures = dict[str, list[float]]

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from lakestream.engine.rounds.agenda import Look
-    from lakestream.engine.rounds.running import Running
+    from lakestream.engine.rounds.runtime import StreamRuntime
+    from lakestream.engine.rounds.wakeups import Look
 
 pytestmark = pytest.mark.spark
 
@@ -51,7 +51,7 @@ def planned(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     found: list[str] = []
     whole = Following.next
 
-    def noted(following: Following, running: Running, look: Look) -> object:
+    def noted(following: Following, running: StreamRuntime, look: Look) -> object:
         found.append(running.record.name)
         return whole(following, running, look)
 

@@ -14,7 +14,7 @@ from httpx2 import TransportError, put
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_fixed
 
 from lakestream import Lake, ManualClock, Settings
-from lakestream.engine.base.faults import reach
+from lakestream.engine.base.faults import crash_point
 from lakestream.engine.rounds import engine
 from lakestream.storage import files
 from lakestream.storage.delta import read_commits
@@ -172,10 +172,10 @@ def test_a_tick_that_two_processes_run_at_once_is_committed_once(
 
         def overtaken(point: str) -> None:
             if point == "C2":
-                monkeypatch.setattr(engine, "reach", reach)
+                monkeypatch.setattr(engine, "crash_point", crash_point)
                 other.tick_once()
 
-        monkeypatch.setattr(engine, "reach", overtaken)
+        monkeypatch.setattr(engine, "crash_point", overtaken)
         write(one, "m", 2, 21)
         [report] = one.tick_once()
         assert "FENCED" in str(report.error) or "another process" in str(report.error)

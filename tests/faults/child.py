@@ -17,7 +17,7 @@ from scheduler.watch import watch
 from tests.faults.attach import attached
 
 if TYPE_CHECKING:
-    from lakestream.engine.rounds.running import TickReport
+    from lakestream.engine.rounds.runtime import TickReport
     from lakestream.errors import LakestreamError
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from lakestream.engine.rounds.running import TickReport
+    from lakestream.engine.rounds.runtime import TickReport
     from lakestream.statements.status import StreamStatus
 
     Cell = tuple[str, int]
@@ -80,7 +80,7 @@ def expected(trigger: Trigger, readings: Mapping[Cell, int]) -> list[Row]:
     """Return the batch evaluation over readings: what an exact stream has written."""
     rows: list[Row] = []
     for name in {name for name, _ in readings}:
-        own = {at: value for (meter, at), value in readings.items() if meter == name}
+        own = {at: value for (system_clock, at), value in readings.items() if system_clock == name}
         for at, window in trigger.windows(min(own), max(own)):
             held = [value for second, value in own.items() if second in window]
             rows.append((name, at, len(held), sum(held) if held else None))

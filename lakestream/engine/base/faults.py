@@ -51,7 +51,7 @@ class _Trap:
             self.spring()
 
 
-def reach(point: str) -> None:
+def crash_point(point: str) -> None:
     """Pass a crash point; a trap that was set for it springs."""
     for trap in _traps:
         trap.reached(point)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from lakestream.engine.streams.stream import Stream
     from lakestream.errors import LakestreamError
     from lakestream.storage.delta import CommitInfo, Table, Tables
-    from lakestream.storage.registry import OutputMark, StreamRecord
+    from lakestream.storage.registry import OutputPosition, StreamRecord
 
 _RESTORE = "RESTORE"
 _COLUMN_ID = "delta.columnMapping.id"
@@ -174,7 +174,7 @@ def _difference(before: dict[str, Any] | None, now: dict[str, Any] | None) -> st
 # --- the output ---
 
 
-def check_output(mark: OutputMark | None, output: Table) -> None:
+def check_output(mark: OutputPosition | None, output: Table) -> None:
     """Raise StreamError OUTPUT_REWOUND when rows that the stream wrote were taken back by a restore.
 
     Other edits of rows are passed over (VERIFY shows them), and so is an output that was made again.

@@ -136,7 +136,7 @@ class Relations:
         else:
             view_of(self.transport.changes(self._path, plan.after, plan.upto, columns), _RAW)
             changed = self.spark.sql(net_sql(self.stream, _RAW, plan.upto, columns))
-            changed = self.transport.keep(changed).frame
+            changed = self.transport.materialize(changed).frame
             if self.stream.keeps_order:
                 changed = unplaced(changed)
         if "_ls_sign" not in changed.columns:

@@ -101,7 +101,7 @@ class Transport(Protocol):
         """Return such rows of a table with a time, with the commit and place of each."""
         ...
 
-    def keep(self, result: DataFrame) -> Rows:
+    def materialize(self, result: DataFrame) -> Rows:
         """Compute a relation once, to be used several times."""
         ...
 
@@ -176,7 +176,7 @@ class ArrowTransport:
         ]
         return self.frame(pa.concat_tables(parts) if len(parts) > 1 else parts[0])
 
-    def keep(self, result: DataFrame) -> Rows:
+    def materialize(self, result: DataFrame) -> Rows:
         """Collect as Arrow."""
         rows = result.toArrow()
         return Rows(self._spark, rows, lambda: self.frame(rows))
@@ -235,7 +235,7 @@ class SparkTransport:
             time_column=time or None,
         )
 
-    def keep(self, result: DataFrame) -> Rows:
+    def materialize(self, result: DataFrame) -> Rows:
         """Persist until :meth:`release`."""
         kept = result.persist()
         self._kept.append(kept)

@@ -11,11 +11,11 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
-from lakestream.engine.base.faults import reach
+from lakestream.engine.base.faults import crash_point
 from lakestream.engine.base.instants import parse_instant
 from lakestream.engine.planning.planner import table_size
 from lakestream.engine.reading.transport import Size
-from lakestream.engine.streams.stream import Part
+from lakestream.engine.streams.stream import EventRange
 from lakestream.engine.windows.families import family_of
 from lakestream.engine.windows.waiting import WINDOWS_A_ROW, check_groups, windows_between
 from lakestream.errors import StatementError
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from lakestream.engine.base.state import GroupState
     from lakestream.engine.planning.planner import Planner
     from lakestream.engine.streams.stream import Stream
-    from lakestream.engine.ticks.tick import Outcome, Tick
+    from lakestream.engine.ticks.tick import Tick, TickResult
     from lakestream.language.model import StreamDefinition
     from lakestream.storage.delta import Tables
     from lakestream.storage.registry import RecalculationStatus, Registry, StreamRecord, TickPlan
@@ -121,10 +121,10 @@ def app_of(job: Recalculation) -> str:
     return f"lakestream:{job.uuid}:recalc:{job.id}"
 
 
-def part_of(job: Recalculation, number: int) -> Part:
+def part_of(job: Recalculation, number: int) -> EventRange:
     """Return the windows that a part of a recalculation covers; the cuts divide where they begin."""
     cuts = job.cuts or ()
-    return Part(
+    return EventRange(
         overlap_us=job.start_us if number == 0 else None,
         from_us=None if number == 0 else cuts[number - 1],
         to_us=cuts[number] if number < len(cuts) else job.end_us,
@@ -132,9 +132,9 @@ def part_of(job: Recalculation, number: int) -> Part:
     )
 
 
-def whole_of(job: Recalculation) -> Part:
+def whole_of(job: Recalculation) -> EventRange:
     """Return the windows that a recalculation covers which has not been divided yet."""
-    return Part(overlap_us=job.start_us, to_us=job.end_us)
+    return EventRange(overlap_us=job.start_us, to_us=job.end_us)
 
 
 @dataclass
@@ -152,7 +152,7 @@ class PartRun:
     rows_a_part: int
     windows_a_part: int
 
-    def run(self, tick: Callable[[TickPlan], Tick]) -> tuple[TickPlan, Outcome | None]:
+    def run(self, tick: Callable[[TickPlan], Tick]) -> tuple[TickPlan, TickResult | None]:
         """Run the next part, or see that it has landed; raises StreamError as a tick does."""
         self._begin()
         part = self.job.part
@@ -160,38 +160,38 @@ class PartRun:
         size = replace(size, bytes=size.rows * _ROW_BYTES)
         plan = self.planner.recalculation(self.version, part, size)
         outcome = None
-        if not self._has_landed(part + 1):
+        if not self._is_committed(part + 1):
             outcome = tick(plan).recalculate(part_of(self.job, part), app_of(self.job))
         self._done(outcome.rows_out if outcome else 0)
         return plan, outcome
 
     def _begin(self) -> None:
         """Write down what the part will do: the cuts once, and the version that it is computed at."""
-        reach("C1")
+        crash_point("C1")
         job = self.job
         if job.cuts is None:
             rows, cuts = self._cut()
             job = replace(job, rows=rows, cuts=tuple(cuts), versions=())
         versions = job.versions[: job.part]
-        if not self._has_landed(job.part + 1):
+        if not self._is_committed(job.part + 1):
             versions = (*versions, self.version)
         else:
             versions = job.versions[: job.part + 1]
         self._put(replace(job, status="Running", versions=versions))
-        reach("C2")
+        crash_point("C2")
 
     def _done(self, rows: int) -> None:
         part = self.job.part + 1
         parts = self.job.parts or 1
         status: RecalculationStatus = "Done" if part >= parts else "Running"
         self._put(replace(self.job, part=part, status=status, rows_out=self.job.rows_out + rows))
-        reach("C7")
+        crash_point("C7")
 
     def _put(self, job: Recalculation) -> None:
         self.registry.put_recalculation(job)
         self.job = job
 
-    def _has_landed(self, part: int) -> bool:
+    def _is_committed(self, part: int) -> bool:
         table = self.tables.latest(self.output_path)
         return (table.transaction_version(app_of(self.job)) or 0) >= part
 

@@ -10,30 +10,30 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from lakestream.engine.base.faults import reach
+from lakestream.engine.base.faults import crash_point
 from lakestream.engine.base.instants import from_micros, to_micros
 from lakestream.engine.base.state import GroupState
 from lakestream.engine.creation.compile import compile_record
 from lakestream.engine.planning.corrections import next_due
-from lakestream.engine.rounds.agenda import Agenda, Look, Waiting
 from lakestream.engine.rounds.failing import Failing, as_failure
 from lakestream.engine.rounds.following import Following
 from lakestream.engine.rounds.loading import Loader
 from lakestream.engine.rounds.recalculating import Recalculating
 from lakestream.engine.rounds.recording import Recording
 from lakestream.engine.rounds.ticking import Ticking
+from lakestream.engine.rounds.wakeups import Look, WaitCondition, WakeUpIndex
 from lakestream.engine.streams.write import delete_output
 from lakestream.engine.ticks.tick import output_app
 from lakestream.engine.windows.once.admission import FLUSH
 from lakestream.errors import StatementError, StreamError
 from lakestream.storage.delta import compact
-from lakestream.storage.registry import OutputMark, Progress
+from lakestream.storage.registry import OutputPosition, Progress
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from lakestream.engine.rounds.agenda import Alarm
-    from lakestream.engine.rounds.running import Running, Services, TickReport
+    from lakestream.engine.rounds.runtime import Services, StreamRuntime, TickReport
+    from lakestream.engine.rounds.wakeups import Alarm
     from lakestream.engine.streams.stream import Stream
     from lakestream.engine.streams.target import Target
     from lakestream.storage.registry import StreamRecord, TickPlan
@@ -53,7 +53,7 @@ class Engine:
     recalculating: Recalculating = field(init=False)
     following: Following = field(init=False)
     _dropping: list[StreamRecord] = field(default_factory=list)
-    _agenda: Agenda | None = None
+    _wakeups: WakeUpIndex | None = None
 
     def __post_init__(self) -> None:
         """Put its parts together."""
@@ -67,7 +67,7 @@ class Engine:
 
     def restrict(self, uuids: frozenset[str] | None) -> None:
         """Have rounds take these streams only, by id; None: all."""
-        self.services.only, self._agenda = uuids, None
+        self.services.only, self._wakeups = uuids, None
 
     def take(self, uuids: frozenset[str]) -> None:
         """Have rounds take what is this daemon's part now; what it did not have is read from the lake."""
@@ -78,7 +78,7 @@ class Engine:
         for uuid in had ^ uuids:
             self.forget(uuid)
         # Commits of the daemon that ran a stream before are of an earlier turn than ours.
-        self.services.epoch = to_micros(self.services.meter.now())
+        self.services.epoch = to_micros(self.services.system_clock.now())
         self.restrict(uuids)
 
     def round(self) -> list[TickReport]:
@@ -97,7 +97,7 @@ class Engine:
             # What of it has landed, the lake knows; what is in memory may not.
             self.forget()
             raise
-        self._wait(look, {running.record.uuid for running, _ in planned}, now_us)
+        self._wait(look, {runtime.record.uuid for runtime, _ in planned}, now_us)
         return reports
 
     def is_idle(self) -> bool:
@@ -105,16 +105,16 @@ class Engine:
         return self._look(to_micros(self.services.clock.now())).is_empty
 
     def _look(self, now_us: int) -> Look:
-        if self._agenda is None:
+        if self._wakeups is None:
             return Look()
-        return self._agenda.look(self.services.registry, self.services.catalog.handles, now_us)
+        return self._wakeups.look(self.services.registry, self.services.catalog.handles, now_us)
 
-    def _tick_all(self, planned: Sequence[tuple[Running, TickPlan]]) -> list[TickReport]:
-        new = [plan for running, plan in planned if running.pending is None]
+    def _tick_all(self, planned: Sequence[tuple[StreamRuntime, TickPlan]]) -> list[TickReport]:
+        new = [plan for runtime, plan in planned if runtime.pending is None]
         if new:
-            reach("C1")
+            crash_point("C1")
             self.services.registry.write_plans(new)
-            reach("C2")
+            crash_point("C2")
         reports = self.ticking.run_all(planned)
         self._delete_outputs()
         self.recalculating.correct()
@@ -122,46 +122,46 @@ class Engine:
 
     def _wait(self, look: Look, ticked: set[str], now_us: int) -> None:
         """Note what the streams that were looked at wait for now; those that ticked may have more to do."""
-        for uuid, running in self.loader.known.items():
+        for uuid, runtime in self.loader.known.items():
             if look.streams is None or uuid in look.streams:
-                running.waiting = None if uuid in ticked else self._waiting(running, now_us)
+                runtime.waiting = None if uuid in ticked else self._waiting(runtime, now_us)
         retried = {
             uuid: due_us for uuid, due_us in self.failing.retries.due.items() if uuid not in self.loader.known
         }
-        alarms = ((uuid, running.alarm) for uuid, running in self.loader.known.items())
+        alarms = ((uuid, runtime.alarm) for uuid, runtime in self.loader.known.items())
         self.alarms = {
             **{uuid: alarm for uuid, alarm in alarms if alarm is not None},
             **{uuid: from_micros(due_us) for uuid, due_us in retried.items()},
         }
         busy = self._dropping or any(job.is_open for job in self.services.registry.recalculations())
         waiting = {
-            **{uuid: running.waiting for uuid, running in self.loader.known.items()},
-            **{uuid: Waiting("", due_us) for uuid, due_us in retried.items()},
+            **{uuid: runtime.waiting for uuid, runtime in self.loader.known.items()},
+            **{uuid: WaitCondition("", due_us) for uuid, due_us in retried.items()},
         }
-        self._agenda = None if busy else Agenda(self.services.registry.marks(), look.sources, waiting)
+        self._wakeups = None if busy else WakeUpIndex(self.services.registry.marks(), look.sources, waiting)
 
-    def _waiting(self, running: Running, now_us: int) -> Waiting | None:
+    def _waiting(self, runtime: StreamRuntime, now_us: int) -> WaitCondition | None:
         """Return what a stream waits for; None where that is its output's limit, or events to be sent."""
-        if running.pending is not None or self.services.meter.monotonic() < running.not_before:
+        if runtime.pending is not None or self.services.system_clock.monotonic() < runtime.not_before:
             return None
-        if self.services.is_held(running.record.uuid):
+        if self.services.is_blocked(runtime.record.uuid):
             return None
         # What is written between two instants of PERIOD is for the second one to take.
-        source = None if running.period is not None else running.stream.source.info.path
-        return Waiting(source, _due_us(running, now_us))
+        source = None if runtime.period is not None else runtime.stream.source.info.path
+        return WaitCondition(source, _due_us(runtime, now_us))
 
     def _delete_outputs(self) -> None:
         """Take the output of dropped subtables back, once the stream has taken all that was in them."""
         for record in self._dropping:
             dropped = record.dropped
-            running = self.loader.known.get(record.uuid)
-            if running is None or running.position.version is None:
+            runtime = self.loader.known.get(record.uuid)
+            if runtime is None or runtime.position.version is None:
                 continue
-            done = {name for name, version in dropped.items() if version <= running.position.version}
+            done = {name for name, version in dropped.items() if version <= runtime.position.version}
             if not done:
                 continue
-            table = self.services.catalog.handles.open(running.target.info.path)
-            delete_output(table, running.target, running.stream, running.state, done)
+            table = self.services.catalog.handles.open(runtime.target.info.path)
+            delete_output(table, runtime.target, runtime.stream, runtime.state, done)
             left = {name: version for name, version in dropped.items() if name not in done}
             self.services.registry.update(record.uuid, dropped=left)
 
@@ -170,34 +170,34 @@ class Engine:
 
         Raises StatementError UNTREATED_NOT_IGNORED for a stream that is EXACT or takes history yet.
         """
-        running = self.loader.load(record, *self.services.registry.last(record.uuid))
-        if running.pending is not None:
-            self.ticking.run(running, running.pending)
-        position = running.position
-        if running.stream.exact or position.version is None:
-            why = "follows every change" if running.stream.exact else "is still taking its history"
+        runtime = self.loader.load(record, *self.services.registry.last(record.uuid))
+        if runtime.pending is not None:
+            self.ticking.run(runtime, runtime.pending)
+        position = runtime.position
+        if runtime.stream.exact or position.version is None:
+            why = "follows every change" if runtime.stream.exact else "is still taking its history"
             raise StatementError("UNTREATED_NOT_IGNORED", f"{record.database}.{record.name} {why}")
-        latest = self.services.catalog.handles.latest(running.stream.source.info.path).version
+        latest = self.services.catalog.handles.latest(runtime.stream.source.info.path).version
         if latest == position.version:
             return
         # First what is passed over, then the place behind it: a crash between the two is mended by
         # saying it again.
         known = [(after, upto) for after, upto in record.skipped if after != position.version]
         self.services.registry.update(record.uuid, skipped=(*known, (position.version, latest)))
-        mark = OutputMark.of(self.ticking.output(running))
-        finished = to_micros(self.services.meter.now())
+        mark = OutputPosition.of(self.ticking.output(runtime))
+        finished = to_micros(self.services.system_clock.now())
         passed = Progress(
             record.uuid,
             position.tick + 1,
             latest,
             finished_us=finished,
-            totals=running.totals,
+            totals=runtime.totals,
             output=mark,
-            corrected=running.corrected,
+            corrected=runtime.corrected,
         )
-        by_tick = running.family.saves_each_tick(running.standing) or not running.family.follows_history
-        if by_tick and len(running.state):
-            self.recording.write_state(running, passed.tick, latest)
+        by_tick = runtime.family.saves_each_tick(runtime.standing) or not runtime.family.follows_history
+        if by_tick and len(runtime.state):
+            self.recording.write_state(runtime, passed.tick, latest)
         self.services.registry.write_progress([passed])
         self.forget(record.uuid)
 
@@ -215,51 +215,51 @@ class Engine:
     def flush(self, record: StreamRecord) -> list[TickReport]:
         """Take all there is of a stream's source, then close what is open, as if no row were ever to come.
 
-        Raises StatementError FLUSH_WITHOUT_EFFECT for a stream whose windows do not wait for a mark alone,
+        Raises StatementError FLUSH_WITHOUT_EFFECT for a stream whose windows wait for more than that,
         StreamError when the stream fails meanwhile.
         """
         self.recalculating.resynchronise()
         record = self.services.registry.stream(record.database, record.name)
         reports: list[TickReport] = []
         while True:
-            running = self.loader.load(record, *self.services.registry.last(record.uuid))
-            if not running.family.flushes:
+            runtime = self.loader.load(record, *self.services.registry.last(record.uuid))
+            if not runtime.family.flushes:
                 raise StatementError(
                     "FLUSH_WITHOUT_EFFECT",
                     f"{record.database}.{record.name} follows its source; FLUSH STREAM is for windows that "
                     "leave late rows out",
                 )
-            plan = running.pending or self.following.next(running, Look())
+            plan = runtime.pending or self.following.next(runtime, Look())
             is_last = plan is None
             if plan is None:
-                plan = self.services.planner(running).by_clock(running.position, FLUSH)
+                plan = self.services.planner(runtime).by_clock(runtime.position, FLUSH)
             assert plan is not None  # such a stream takes no history
-            if running.pending is None:
+            if runtime.pending is None:
                 self.services.registry.write_plans([plan])
-            reports.append(self.ticking.run(running, plan))
+            reports.append(self.ticking.run(runtime, plan))
             if reports[-1].error is not None:
                 raise StreamError("CALCULATION_FAILED", reports[-1].error)
             if is_last:
-                self.recording.save(running)
+                self.recording.save(runtime)
                 return reports
 
     def held_back(self) -> float:
         """Return the seconds until the rate limit of some waiting output allows its next commit."""
-        now = self.services.meter.monotonic()
+        now = self.services.system_clock.monotonic()
         waits = [
-            running.not_before - now for running in self.loader.known.values() if running.not_before > now
+            runtime.not_before - now for runtime in self.loader.known.values() if runtime.not_before > now
         ]
         return min(waits, default=0.0)
 
     def forget(self, uuid: str | None = None) -> None:
         """Drop what is kept in memory of a stream (or of all): it is read again on its next tick."""
-        self._agenda = None
+        self._wakeups = None
         self.loader.forget(uuid)
 
     def next_plan(self, record: StreamRecord) -> tuple[Stream, Target, TickPlan | None]:
         """Return what the next tick of a stream would do, without doing it."""
-        running = self.loader.load(record, *self.services.registry.last(record.uuid))
-        return running.stream, running.target, running.pending or self.following.next(running, Look())
+        runtime = self.loader.load(record, *self.services.registry.last(record.uuid))
+        return runtime.stream, runtime.target, runtime.pending or self.following.next(runtime, Look())
 
     def next_instant(self, record: StreamRecord) -> int | None:
         """Return the instant of PERIOD that comes next (µs since 1970 UTC), None for other streams."""
@@ -271,7 +271,7 @@ class Engine:
 
         One table at a time, the one that has grown most, so that no tick waits for long.
         """
-        outputs = [running.target.info for running in self.loader.known.values()]
+        outputs = [runtime.target.info for runtime in self.loader.known.values()]
         tables = [self.services.catalog.handles.known(info.path) for info in outputs if not info.external]
         grown = max(
             filter(None, [*tables, self.services.outbox.table]), key=lambda table: table.grown, default=None
@@ -281,20 +281,20 @@ class Engine:
 
     def checkpoint(self) -> None:
         """Save the state of every stream that ticked since its last checkpoint."""
-        for running in self.loader.known.values():
-            self.recording.save(running)
+        for runtime in self.loader.known.values():
+            self.recording.save(runtime)
 
     def state_of(self, record: StreamRecord) -> Callable[[], GroupState]:
         """Return what finds the state of a stream where it stands now, as it follows from the whole history.
 
         Where that is not known, after a resynchronisation or FLUSH STREAM, it is the one it goes on with.
         """
-        running = self.loader.load(record, *self.services.registry.last(record.uuid))
-        state = running.state
-        if record.resynced is not None or not running.family.follows_history:
+        runtime = self.loader.load(record, *self.services.registry.last(record.uuid))
+        state = runtime.state
+        if record.resynced is not None or not runtime.family.follows_history:
             return lambda: state
-        plans = self.services.planner(running).replay(running.position, None)
-        return lambda: self.loader.replayed(running, plans, GroupState())
+        plans = self.services.planner(runtime).replay(runtime.position, None)
+        return lambda: self.loader.replayed(runtime, plans, GroupState())
 
     def newest_of(self, record: StreamRecord) -> int | None:
         """Return the newest event time that a stream has taken in any group, in microseconds; None: none."""
@@ -304,7 +304,7 @@ class Engine:
         newest: int | None = pc.max(state.rows["newest"]).as_py() if state.rows is not None else None
         return newest
 
-    def _plan(self, look: Look) -> list[tuple[Running, TickPlan]]:
+    def _plan(self, look: Look) -> list[tuple[StreamRuntime, TickPlan]]:
         """Plan the running streams of a look; registry and sources are read once however many there are."""
         self.recalculating.resynchronise()
         planned = []
@@ -320,25 +320,25 @@ class Engine:
             if look.streams is not None and record.uuid not in look.streams:
                 continue
             try:
-                running = self.loader.load(record, *last.get(record.uuid, (None, None)))
-                if running.pending is None and self.services.is_held(record.uuid):
+                runtime = self.loader.load(record, *last.get(record.uuid, (None, None)))
+                if runtime.pending is None and self.services.is_blocked(record.uuid):
                     continue
-                plan = running.pending or self.following.next(running, look)
+                plan = runtime.pending or self.following.next(runtime, look)
             except Exception as error:  # noqa: BLE001 - a stream that fails must not stop its neighbours
                 self.failing.fail(record, as_failure(error))
                 continue
             if plan is not None:
                 if plan.wider_tables:
-                    running.stream = compile_record(record, self.services.catalog)
-                planned.append((running, plan))
+                    runtime.stream = compile_record(record, self.services.catalog)
+                planned.append((runtime, plan))
             else:
-                self.failing.recover(running)
+                self.failing.recover(runtime)
         return planned
 
 
-def _due_us(running: Running, now_us: int) -> int | None:
+def _due_us(runtime: StreamRuntime, now_us: int) -> int | None:
     """Return the next instant at which time alone makes a stream tick (µs), None for none."""
-    if running.period is not None:
-        return running.period.after(now_us)
-    corrected = next_due(running.stream, running.record.created_us, now_us)
-    return running.family.next_due(running.standing, now_us) if corrected is None else corrected
+    if runtime.period is not None:
+        return runtime.period.after(now_us)
+    corrected = next_due(runtime.stream, runtime.record.created_us, now_us)
+    return runtime.family.next_due(runtime.standing, now_us) if corrected is None else corrected

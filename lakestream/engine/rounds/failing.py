@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from lakestream.engine.rounds.loading import Loader
-    from lakestream.engine.rounds.running import Running, Services
+    from lakestream.engine.rounds.runtime import Services, StreamRuntime
     from lakestream.storage.registry import StreamRecord
 
 
@@ -102,16 +102,16 @@ class Failing:
         """Add a failure to what is remembered of the stream's ticks."""
         progress = self.services.registry.last(record.uuid)[1]
         tick = progress.tick + 1 if progress else 1
-        now_us = to_micros(self.services.meter.now())
+        now_us = to_micros(self.services.system_clock.now())
         self.services.registry.put_failure(
             Failure(uuid4().hex, record.uuid, now_us, tick, error.code, error.message)
         )
 
-    def recover(self, running: Running) -> None:
+    def recover(self, runtime: StreamRuntime) -> None:
         """Let a stream that was tried again run as others do."""
-        if running.record.status == "Retrying":
-            running.record = self.services.registry.update(
-                running.record.uuid, status="Running", last_error=None
+        if runtime.record.status == "Retrying":
+            runtime.record = self.services.registry.update(
+                runtime.record.uuid, status="Running", last_error=None
             )
 
     def is_active(self, record: StreamRecord) -> bool:

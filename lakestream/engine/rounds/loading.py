@@ -14,11 +14,11 @@ from lakestream.engine.planning.checks import (
     check_tables,
 )
 from lakestream.engine.reading.relations import history_of
-from lakestream.engine.rounds.running import Running, Services, position_of
+from lakestream.engine.rounds.runtime import Services, StreamRuntime, position_of
 from lakestream.engine.ticks.tick import Tick
 from lakestream.engine.windows.delays import Delays
 from lakestream.engine.windows.once.admission import FLUSH
-from lakestream.engine.windows.once.readmission import anew
+from lakestream.engine.windows.once.rebuilding import rebuild_plan
 from lakestream.storage.registry import Corrected, Progress, Totals
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ class Loader:
     """Reads streams, and keeps those that it has read."""
 
     services: Services
-    known: dict[str, Running] = field(default_factory=dict)
+    known: dict[str, StreamRuntime] = field(default_factory=dict)
 
     def forget(self, uuid: str | None = None) -> None:
         """Let a stream (None: all) be read again when it is asked for."""
@@ -44,7 +44,7 @@ class Loader:
         else:
             self.known.pop(uuid, None)
 
-    def load(self, record: StreamRecord, plan: TickPlan | None, progress: Progress | None) -> Running:
+    def load(self, record: StreamRecord, plan: TickPlan | None, progress: Progress | None) -> StreamRuntime:
         """Return the stream as it is in memory, or read its place and state from the lake."""
         known = self.known.get(record.uuid)
         if (
@@ -64,96 +64,98 @@ class Loader:
             refuse_other_results(self.services.spark(), record, stream)
         totals = (progress.totals or Totals()) if progress else None
         mark = progress.output if progress else None
-        running = Running(record, stream, target, position, GroupState(), pending, mark, totals)
+        runtime = StreamRuntime(record, stream, target, position, GroupState(), pending, mark, totals)
         delay = stream.emission.max_delay
         saved = self.services.registry.read_state(record.uuid, position.tick) if position.tick else None
         if delay is not None:
-            running.delays = Delays.restored(delay.micros, saved[1] if saved else None)
-        running.state = self._restored(running, saved, plan)
-        running.saved_tick, running.saved_at = position.tick, self.services.meter.monotonic()
+            runtime.delays = Delays.restored(delay.micros, saved[1] if saved else None)
+        runtime.state = self._restored(runtime, saved, plan)
+        runtime.saved_tick, runtime.saved_at = position.tick, self.services.system_clock.monotonic()
         known_us = progress.closed_us if progress else None
-        running.closed_us = record.created_us if known_us is None else known_us
+        runtime.closed_us = record.created_us if known_us is None else known_us
         if stream.emission.recalculate_every is not None:
             version = record.start_version if position.version is None else position.version
             corrected = progress.corrected if progress else None
-            running.corrected = corrected or Corrected(record.created_us, version)
+            runtime.corrected = corrected or Corrected(record.created_us, version)
         if plan is not None:
-            self._restore_delays(running, plan)
-        self.known[record.uuid] = running
-        return running
+            self._restore_delays(runtime, plan)
+        self.known[record.uuid] = runtime
+        return runtime
 
-    def _restore_delays(self, running: Running, last: TickPlan) -> None:
+    def _restore_delays(self, runtime: StreamRuntime, last: TickPlan) -> None:
         """Follow the last tick, which the saved delays may lack: saying it again changes nothing."""
-        if running.delays is not None:
-            running.delays.follow(self._open_windows(running, running.state.rows), last.clock_us)
-        if running.pending is None:
-            self.take_clock(running, last)
+        if runtime.delays is not None:
+            runtime.delays.follow(self._open_windows(runtime, runtime.state.rows), last.clock_us)
+        if runtime.pending is None:
+            self.take_clock(runtime, last)
 
-    def _follow_touched(self, running: Running, delays: Delays, now_us: int) -> None:
+    def _follow_touched(self, runtime: StreamRuntime, delays: Delays, now_us: int) -> None:
         """Follow the windows of the groups that the last tick has touched; those that wait have none."""
-        gids = running.state.touched
+        gids = runtime.state.touched
         touched = [] if gids is None else gids.to_pylist()
-        opened = self._open_windows(running, running.state.of(gids) if touched else None)
-        delays.follow(opened, now_us, [*touched, *running.stream.waiting_groups])
+        opened = self._open_windows(runtime, runtime.state.of(gids) if touched else None)
+        delays.follow(opened, now_us, [*touched, *runtime.stream.waiting_groups])
 
-    def take_clock(self, running: Running, plan: TickPlan) -> None:
+    def take_clock(self, runtime: StreamRuntime, plan: TickPlan) -> None:
         """Follow what the tick opened or closed, and what of the clock it has done."""
         if plan.closed is not None:
-            running.closed_us = plan.closed[1]
-        if running.delays is None:
+            runtime.closed_us = plan.closed[1]
+        if runtime.delays is None:
             return
         if plan.kind == "delay":
-            running.delays.fire(plan.windows, plan.clock_us)
+            runtime.delays.fire(plan.windows, plan.clock_us)
         else:
-            self._follow_touched(running, running.delays, plan.clock_us)
+            self._follow_touched(runtime, runtime.delays, plan.clock_us)
 
-    def _open_windows(self, running: Running, groups: pa.Table | None) -> list[OpenWindow]:
+    def _open_windows(self, runtime: StreamRuntime, groups: pa.Table | None) -> list[OpenWindow]:
         if groups is None or not groups.num_rows:
             return []
-        return running.family.open_windows(self.services.spark(), groups)
+        return runtime.family.open_windows(self.services.spark(), groups)
 
     def _restored(
-        self, running: Running, saved: tuple[int, pa.Table] | None, last: TickPlan | None
+        self, runtime: StreamRuntime, saved: tuple[int, pa.Table] | None, last: TickPlan | None
     ) -> GroupState:
         """Take the last checkpoint of the state, and follow what the source did since.
 
         State is a function of the history, so one range does for however many ticks there were; where it
         is one of the clock too, it was saved with every tick, and ``last`` is the only one that it may lack.
         """
-        position = running.position
+        position = runtime.position
         if position.tick == 0:
             return GroupState()
-        loaded = running.family.loaded(saved[1]) if saved else None
+        loaded = runtime.family.loaded(saved[1]) if saved else None
         version, state = loaded or (None, GroupState())
-        state = state.without(running.stream.waiting_groups)
-        plans = self.services.planner(running).replay(position, version)
-        if saved is not None and saved[0] < position.tick and running.family.is_stale(state):
-            plans.insert(0, anew(running.record.uuid, 0, version or 0))
+        state = state.without(runtime.stream.waiting_groups)
+        plans = self.services.planner(runtime).replay(position, version)
+        if saved is not None and saved[0] < position.tick and runtime.family.is_stale(state):
+            plans.insert(0, rebuild_plan(runtime.record.uuid, 0, version or 0))
         if last is not None and last.tick == position.tick and (saved is None or saved[0] < last.tick):
-            if running.stream.late.by_arrival:
+            if runtime.stream.late.by_arrival:
                 plans = [last]
             elif last.kind == FLUSH:
                 plans.append(last)
-        return self.replayed(running, plans, state)
+        return self.replayed(runtime, plans, state)
 
-    def replayed(self, running: Running, plans: Sequence[TickPlan], state: GroupState) -> GroupState:
+    def replayed(self, runtime: StreamRuntime, plans: Sequence[TickPlan], state: GroupState) -> GroupState:
         """Return the state behind ticks whose output is there already."""
         for plan in plans:
-            state = self.tick(running, plan, state, landed=True).run().state
+            state = self.tick(runtime, plan, state, output_committed=True).run().state
         return state
 
-    def tick(self, running: Running, plan: TickPlan, state: GroupState, *, landed: bool) -> Tick:
-        """Return a tick of a stream, from a state; ``landed``: its output is there already."""
+    def tick(
+        self, runtime: StreamRuntime, plan: TickPlan, state: GroupState, *, output_committed: bool
+    ) -> Tick:
+        """Return a tick of a stream, from a state; ``output_committed``: its output is there already."""
         return Tick(
             spark=self.services.spark(),
             tables=self.services.catalog.handles,
-            stream=running.stream,
-            target=running.target,
+            stream=runtime.stream,
+            target=runtime.target,
             plan=plan,
             state=state,
-            history=history_of(running.record, running.stream.definition),
+            history=history_of(runtime.record, runtime.stream.definition),
             max_windows=self.services.settings.max_windows_per_tick,
             epoch=self.services.epoch,
-            landed=landed,
+            output_committed=output_committed,
             outbox=self.services.outbox,
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import IO, TYPE_CHECKING
 
-from lakestream.engine.base.faults import reach
+from lakestream.engine.base.faults import crash_point
 from lakestream.engine.creation.compile import definition_of
 from lakestream.errors import Place, StatementError
 from lakestream.language.expressions.targets import redacted
@@ -62,7 +62,7 @@ class Notifier:
     outbox: Outbox
     deliveries: Deliveries
     settings: Settings
-    meter: Clock
+    system_clock: Clock
     only: frozenset[str] | None = None
     """The streams whose events this process sends, where daemons share them; None: all."""
     _definitions: dict[str, tuple[str, Notification | None]] = field(default_factory=dict)
@@ -85,13 +85,13 @@ class Notifier:
 
     def is_waiting(self) -> bool:
         """Return whether it is too early to look for new events again."""
-        return self.meter.monotonic() - self._looked < LOOK_SECONDS
+        return self.system_clock.monotonic() - self._looked < LOOK_SECONDS
 
     def follow(self, engine: Engine, *, at_once: bool) -> None:
         """Hand new events to the threads that send them; starts no thread while nobody is to be told."""
         if not at_once and self.is_waiting():
             return
-        self._looked = self.meter.monotonic()
+        self._looked = self.system_clock.monotonic()
         notified = self._notified()
         if notified and self._dispatcher is None:
             self._lock = sending_lock(self.layout)
@@ -104,9 +104,9 @@ class Notifier:
 
             self._dispatcher.follow(notified, has_happened)
 
-    def is_held(self, uuid: str) -> bool:
+    def is_blocked(self, uuid: str) -> bool:
         """Return whether a stream waits until its events have been sent."""
-        return self._dispatcher is not None and self._dispatcher.is_held(uuid)
+        return self._dispatcher is not None and self._dispatcher.is_blocked(uuid)
 
     def drain(self) -> None:
         """Wait until targets have everything, or could not be reached."""
@@ -136,8 +136,8 @@ class Notifier:
     def _rules(self) -> Rules:
         policy = HostPolicy(self.settings.notify_hosts)
         return Rules(
-            connect=lambda url: Connection(url, policy, self.meter),
-            clock=self.meter,
+            connect=lambda url: Connection(url, policy, self.system_clock),
+            clock=self.system_clock,
             keep_seconds=self.settings.notify_keep_seconds,
-            reach=reach,
+            reach=crash_point,
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from lakestream.engine.base.faults import reach
+from lakestream.engine.base.faults import crash_point
 from lakestream.engine.base.instants import to_micros
 from lakestream.engine.base.state import GroupState
 from lakestream.engine.creation.compile import compile_record
@@ -27,7 +27,7 @@ from lakestream.errors import LakestreamError
 if TYPE_CHECKING:
     from lakestream.engine.rounds.loading import Loader
     from lakestream.engine.rounds.recording import Recording
-    from lakestream.engine.rounds.running import Running, Services, TickReport
+    from lakestream.engine.rounds.runtime import Services, StreamRuntime, TickReport
     from lakestream.engine.rounds.ticking import Ticking
     from lakestream.storage.registry import Recalculation, StreamRecord
 
@@ -60,7 +60,7 @@ class Recalculating:
                 resync = Resync(
                     self.services.spark(), self.services.catalog, self.services.registry, record, stream, most
                 )
-                version = resync.run(to_micros(self.services.meter.now()))
+                version = resync.run(to_micros(self.services.system_clock.now()))
             except Exception as error:  # noqa: BLE001 - a stream that fails must not stop its neighbours
                 self.failing.fail(record, as_failure(error))
                 continue
@@ -75,15 +75,15 @@ class Recalculating:
         """Let groups wait no longer, as far as they need not; the job computes their windows then."""
         if not self.failing.is_active(record):
             return
-        running = self.loader.load(record, *self.services.registry.last(record.uuid))
-        position = running.position
-        if running.pending is not None or position.version is None:
+        runtime = self.loader.load(record, *self.services.registry.last(record.uuid))
+        position = runtime.position
+        if runtime.pending is not None or position.version is None:
             return
-        source = self.services.catalog.handles.latest(running.stream.source.info.path)
+        source = self.services.catalog.handles.latest(runtime.stream.source.info.path)
         if not is_reached(job, position.version, source.version):
             return
-        history = history_of(record, running.stream.definition)
-        stream = replace(running.stream, waiting_groups=())
+        history = history_of(record, runtime.stream.definition)
+        stream = replace(runtime.stream, waiting_groups=())
         given = (self.services.spark(), self.services.catalog.handles, stream, history, position.version)
         found = groups_at(*given, only=job.groups or ())
         most = self.services.settings.max_windows_per_tick
@@ -92,9 +92,9 @@ class Recalculating:
         # First their state, which counts for nothing while they wait: a crash is mended by doing it again.
         new = GroupState(found.drop_columns(["rows"])).only(taken)
         if new.rows is not None:
-            running.state = running.state.updated(new.rows)
-            self.recording.write_state(running, position.tick, position.version)
-        reach("C4")
+            runtime.state = runtime.state.updated(new.rows)
+            self.recording.write_state(runtime, position.tick, position.version)
+        crash_point("C4")
         let_go_on(self.services.registry, record, taken)
         self.loader.forget(record.uuid)
         job = replace(job, groups=tuple(taken), place=position.version)
@@ -108,26 +108,26 @@ class Recalculating:
 
     def correct(self) -> None:
         """Queue the recalculation of what changed late, for the streams that it is due for."""
-        correcting = [running for running in self.loader.known.values() if running.corrected is not None]
+        correcting = [runtime for runtime in self.loader.known.values() if runtime.corrected is not None]
         if not correcting:
             return
         now_us = to_micros(self.services.clock.now())
         busy = {job.uuid for job in self.services.registry.recalculations() if job.is_open}
-        for running in correcting:
-            due = last_due(running.stream, running.record.created_us, now_us)
-            version = running.position.version
-            assert due is not None and running.corrected is not None  # noqa: PT018 - by correcting
-            if running.record.uuid in busy or version is None or running.pending is not None:
+        for runtime in correcting:
+            due = last_due(runtime.stream, runtime.record.created_us, now_us)
+            version = runtime.position.version
+            assert due is not None and runtime.corrected is not None  # noqa: PT018 - by correcting
+            if runtime.record.uuid in busy or version is None or runtime.pending is not None:
                 continue
-            if due <= running.corrected.due_us:
+            if due <= runtime.corrected.due_us:
                 continue
-            source = self.services.catalog.handles.open(running.stream.source.info.path)
+            source = self.services.catalog.handles.open(runtime.stream.source.info.path)
             try:
-                running.corrected, job = correct(
-                    self.services.spark(), running.stream, source, running.corrected, due, version
+                runtime.corrected, job = correct(
+                    self.services.spark(), runtime.stream, source, runtime.corrected, due, version
                 )
             except LakestreamError as error:
-                self.failing.fail(running.record, error)
+                self.failing.fail(runtime.record, error)
                 continue
             if job is not None:
                 self.services.registry.put_recalculation(job)
@@ -137,7 +137,7 @@ class Recalculating:
         reports, busy = [], set()
         for job in self.services.registry.recalculations():
             record = self._record_of(job) if job.is_open and job.uuid not in busy else None
-            if record is None or not self.failing.is_active(record) or self.services.is_held(record.uuid):
+            if record is None or not self.failing.is_active(record) or self.services.is_blocked(record.uuid):
                 continue
             busy.add(job.uuid)
             report = self._run_part(record, job)
@@ -149,39 +149,41 @@ class Recalculating:
         return next((record for record in self.services.streams() if record.uuid == job.uuid), None)
 
     def _run_part(self, record: StreamRecord, job: Recalculation) -> TickReport | None:
-        started = self.services.meter.monotonic()
+        started = self.services.system_clock.monotonic()
         try:
-            running = self.loader.load(record, *self.services.registry.last(record.uuid))
-            version = running.position.version
-            if running.pending is not None or version is None or is_taking_up(job):
+            runtime = self.loader.load(record, *self.services.registry.last(record.uuid))
+            version = runtime.position.version
+            if runtime.pending is not None or version is None or is_taking_up(job):
                 return None
-            source = self.services.catalog.handles.open(running.stream.source.info.path)
+            source = self.services.catalog.handles.open(runtime.stream.source.info.path)
             if not is_reached(job, version, source.version):
                 return None
-            self.ticking.output(running)
+            self.ticking.output(runtime)
             try:
-                plan, outcome = self._part(running, job, version).run(
-                    lambda plan: self.loader.tick(running, plan, running.state, landed=False)
+                plan, outcome = self._part(runtime, job, version).run(
+                    lambda plan: self.loader.tick(runtime, plan, runtime.state, output_committed=False)
                 )
             except TooManyWindowsError as error:
-                if not self.ticking.let_wait(running, error):
+                if not self.ticking.let_wait(runtime, error):
                     raise
-                return self._run_part(running.record, job)
+                return self._run_part(runtime.record, job)
         except Exception as error:  # noqa: BLE001 - a stream that fails must not stop its neighbours
             self.failing.fail(record, as_failure(error))
             return None
-        return self.recording.report(running, plan, outcome, self.services.meter.monotonic() - started, None)
+        return self.recording.report(
+            runtime, plan, outcome, self.services.system_clock.monotonic() - started, None
+        )
 
-    def _part(self, running: Running, job: Recalculation, version: int) -> PartRun:
+    def _part(self, runtime: StreamRuntime, job: Recalculation, version: int) -> PartRun:
         return PartRun(
             self.services.registry,
             self.services.catalog.handles,
             job,
-            running.stream,
-            running.target.info.path,
-            self.services.planner(running),
+            runtime.stream,
+            runtime.target.info.path,
+            self.services.planner(runtime),
             version,
-            running.state if job.groups is None else running.state.only(job.groups),
+            runtime.state if job.groups is None else runtime.state.only(job.groups),
             self.services.settings.recalculation_rows,
             max(1, self.services.settings.max_windows_per_tick // 2),
         )

@@ -21,7 +21,7 @@ from lakestream.engine.ticks.tick import Tick, output_app
 from lakestream.engine.windows.families import family_of
 from lakestream.engine.windows.family import CLOCK_KINDS, PERIOD
 from lakestream.engine.windows.once.admission import FLUSH
-from lakestream.engine.windows.once.readmission import anew
+from lakestream.engine.windows.once.rebuilding import rebuild_plan
 from lakestream.errors import StorageError, StreamError
 from lakestream.notify.outbox import Outbox
 from lakestream.storage.delta import CommitTag, Tables, commit, create_alike, read_commits, read_spark
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from lakestream.engine.planning.planner import Planner
     from lakestream.engine.rounds.engine import Engine
-    from lakestream.engine.streams.stream import Part, Stream
+    from lakestream.engine.streams.stream import EventRange, Stream
     from lakestream.engine.streams.target import Target
     from lakestream.storage.registry import Recalculation, StreamRecord
 
@@ -124,7 +124,7 @@ class _Beginning:
 class _Again:
     """A part of a recalculation that was done when the stream stood at the source's version ``upto``."""
 
-    part: Part
+    part: EventRange
     upto: int
 
 
@@ -178,7 +178,7 @@ class Replay:
         begin, taken_over = self._begun(written)
         self._state, self._at = begin.state, begin.at
         if begin.anew and begin.tick <= self.recorded.tick:
-            self._take(anew(self.stream.uuid, begin.tick, begin.at or 0))
+            self._take(rebuild_plan(self.stream.uuid, begin.tick, begin.at or 0))
         for step in self._steps(begin, written):
             if isinstance(step, _Again):
                 self._until(step.upto)
@@ -214,7 +214,7 @@ class Replay:
             at = recorded.plans[0].after if recorded.plans else recorded.position
             state = GroupState()
             for plan in self.planner.again(None, at):
-                state = self._tick(plan, state, landed=True).run().state
+                state = self._tick(plan, state, output_committed=True).run().state
             return _Beginning(recorded.since, at, state, self._output_after(recorded.since, written))
         tick, at, state = recorded.kept or (recorded.tick, recorded.position, GroupState())
         return _Beginning(tick, at, state, self._output_after(tick, written))
@@ -310,16 +310,18 @@ class Replay:
         self._at = upto
 
     def _take(self, plan: TickPlan) -> None:
-        outcome = self._tick(plan, self._state, landed=False).run()
+        outcome = self._tick(plan, self._state, output_committed=False).run()
         self._state, self._at = outcome.state, plan.upto
         if family_of(self.stream).leaves_out_late:
             self._late += outcome.late
 
     def _recalculate(self, again: _Again) -> None:
         plan = self.planner.recalculation_again(again.upto)
-        self._tick(plan, self._state, landed=False).recalculate(again.part, output_app(self.stream.uuid))
+        self._tick(plan, self._state, output_committed=False).recalculate(
+            again.part, output_app(self.stream.uuid)
+        )
 
-    def _tick(self, plan: TickPlan, state: GroupState, *, landed: bool) -> Tick:
+    def _tick(self, plan: TickPlan, state: GroupState, *, output_committed: bool) -> Tick:
         self._number += 1
         return Tick(
             spark=self.spark,
@@ -331,6 +333,6 @@ class Replay:
             history=history_of(self.record, self.stream.definition),
             max_windows=self.max_windows,
             epoch=0,
-            landed=landed,
+            output_committed=output_committed,
             outbox=None if self.stream.definition.stores else self._outbox,
         )

@@ -12,7 +12,7 @@ from lakestream.engine.planning.checks import (
     check_output,
 )
 from lakestream.engine.rounds.failing import Failing, as_failure
-from lakestream.engine.rounds.running import Done, Running, Services, TickReport
+from lakestream.engine.rounds.runtime import FinishedTick, Services, StreamRuntime, TickReport
 from lakestream.engine.ticks.sharing import Member, Sharing, of_one_shape
 from lakestream.engine.ticks.tick import output_app
 from lakestream.engine.windows.waiting import (
@@ -46,19 +46,19 @@ class Ticking:
     failing: Failing
     recording: Recording
 
-    def run_all(self, planned: Sequence[tuple[Running, TickPlan]]) -> list[TickReport]:
+    def run_all(self, planned: Sequence[tuple[StreamRuntime, TickPlan]]) -> list[TickReport]:
         """Run the ticks of a round: streams of one shape together, then the others one by one."""
         reports: list[TickReport] = []
         together: set[str] = set()
-        new = [(running, plan) for running, plan in planned if running.pending is None]
-        members = [running.member(plan) for running, plan in new] if len(new) > 1 else []
+        new = [(runtime, plan) for runtime, plan in planned if runtime.pending is None]
+        members = [runtime.member(plan) for runtime, plan in new] if len(new) > 1 else []
         for group in of_one_shape(members):
             updated = self._updated(group)
-            ticks = [(running, plan) for running, plan in planned if plan.uuid in updated]
-            done = [self._ticked(running, plan, updated[plan.uuid]) for running, plan in ticks]
+            ticks = [(runtime, plan) for runtime, plan in planned if plan.uuid in updated]
+            done = [self._ticked(runtime, plan, updated[plan.uuid]) for runtime, plan in ticks]
             reports += self.recording.record(done)
             together |= {*updated}
-        return reports + [self.run(running, plan) for running, plan in planned if plan.uuid not in together]
+        return reports + [self.run(runtime, plan) for runtime, plan in planned if plan.uuid not in together]
 
     def _updated(self, members: list[Member]) -> dict[str, pa.Table]:
         """Return what one query gave for streams of one shape; nothing where it fails: each is then run."""
@@ -71,81 +71,85 @@ class Ticking:
             _log.warning("a query that %d streams share failed", len(members), exc_info=True)
             return {}
 
-    def run(self, running: Running, plan: TickPlan) -> TickReport:
+    def run(self, runtime: StreamRuntime, plan: TickPlan) -> TickReport:
         """Run and record a tick."""
-        return self.recording.record([self._ticked(running, plan)])[0]
+        return self.recording.record([self._ticked(runtime, plan)])[0]
 
-    def _ticked(self, running: Running, plan: TickPlan, updated: pa.Table | None = None) -> Done:
+    def _ticked(
+        self, runtime: StreamRuntime, plan: TickPlan, updated: pa.Table | None = None
+    ) -> FinishedTick:
         """Run a tick up to the commit of its output; ``updated`` is what its update query gave, if known."""
-        started, landed = self.services.meter.monotonic(), True
+        started, output_committed = self.services.system_clock.monotonic(), True
         try:
-            output = self.output(running)
-            landed = self._has_landed(running, plan, output)
-            tick = self.loader.tick(running, plan, running.state, landed=landed)
+            output = self.output(runtime)
+            output_committed = self._is_committed(runtime, plan, output)
+            tick = self.loader.tick(runtime, plan, runtime.state, output_committed=output_committed)
             tick.updated = updated
             outcome = tick.run()
         except Exception as error:  # noqa: BLE001 - a stream that fails must not stop its neighbours
             failure = as_failure(error)
-            if isinstance(failure, TooManyWindowsError) and not landed:
-                if self.let_wait(running, failure):
-                    return self._ticked(running, plan)
-                self._withdraw(running, plan)
-            self.failing.fail(running.record, failure)
-            return Done(running, plan, None, self.services.meter.monotonic() - started, failure.message)
-        if outcome.shrunk:
-            now_us = to_micros(self.services.meter.now())
-            self.services.registry.put_recalculation(
-                taking_up(running.record, outcome.shrunk, plan.upto, now_us)
+            if isinstance(failure, TooManyWindowsError) and not output_committed:
+                if self.let_wait(runtime, failure):
+                    return self._ticked(runtime, plan)
+                self._withdraw(runtime, plan)
+            self.failing.fail(runtime.record, failure)
+            return FinishedTick(
+                runtime, plan, None, self.services.system_clock.monotonic() - started, failure.message
             )
-        return Done(running, plan, outcome, self.services.meter.monotonic() - started)
+        if outcome.shrunk:
+            now_us = to_micros(self.services.system_clock.now())
+            self.services.registry.put_recalculation(
+                taking_up(runtime.record, outcome.shrunk, plan.upto, now_us)
+            )
+        return FinishedTick(runtime, plan, outcome, self.services.system_clock.monotonic() - started)
 
-    def let_wait(self, running: Running, failure: TooManyWindowsError) -> bool:
+    def let_wait(self, runtime: StreamRuntime, failure: TooManyWindowsError) -> bool:
         """Have the groups wait of which too many windows would fire; return whether the others can go on."""
-        if not failure.groups or not self.services.is_ours(running.record.uuid):
+        if not failure.groups or not self.services.is_ours(runtime.record.uuid):
             return False
-        record = let_wait(self.services.registry, running.record, failure.groups)
+        record = let_wait(self.services.registry, runtime.record, failure.groups)
         if record is None:
             return False
         self.failing.note(record, failure)
-        running.record, gids = record, [group.gid for group in record.waiting_groups]
-        running.stream = replace(running.stream, waiting_groups=tuple(gids))
-        running.state = running.state.without(gids)
+        runtime.record, gids = record, [group.gid for group in record.waiting_groups]
+        runtime.stream = replace(runtime.stream, waiting_groups=tuple(gids))
+        runtime.state = runtime.state.without(gids)
         return True
 
-    def _withdraw(self, running: Running, plan: TickPlan) -> None:
+    def _withdraw(self, runtime: StreamRuntime, plan: TickPlan) -> None:
         """Let a tick be over that has written nothing: what it was to take is planned anew, as it is then.
 
         So a row that is deleted leads back. Where policies judge commit by commit, it does not.
         """
-        if plan.kind != "changes" or not running.stream.forgets_what_went:
+        if plan.kind != "changes" or not runtime.stream.forgets_what_went:
             return
         _, progress = self.services.registry.last(plan.uuid)
         known = progress or Progress(plan.uuid, plan.tick, plan.after)
         over = replace(known, tick=plan.tick, version=plan.after, kind="withdrawn")
-        now_us = to_micros(self.services.meter.now())
+        now_us = to_micros(self.services.system_clock.now())
         self.services.registry.write_progress(
             [replace(over, rows_in=0, rows_out=0, late=0, seconds=0.0, finished_us=now_us)]
         )
 
-    def output(self, running: Running) -> Table:
+    def output(self, runtime: StreamRuntime) -> Table:
         """Return the output at its latest version, made again when it was dropped by another process.
 
         Raises StreamError OUTPUT_REWOUND when rows of it were taken back.
         """
         try:
-            table = self.services.catalog.handles.latest(running.target.info.path)
+            table = self.services.catalog.handles.latest(runtime.target.info.path)
         except StorageError as error:
             if error.code != "TABLE_NOT_FOUND":
                 raise
-            running.target = open_target(
-                running.stream, running.record, self.services.catalog, self.services.spark
+            runtime.target = open_target(
+                runtime.stream, runtime.record, self.services.catalog, self.services.spark
             )
-            table = self.services.catalog.handles.latest(running.target.info.path)
-        check_output(running.mark, table)
+            table = self.services.catalog.handles.latest(runtime.target.info.path)
+        check_output(runtime.mark, table)
         return table
 
-    def _has_landed(self, running: Running, plan: TickPlan, output: Table) -> bool:
+    def _is_committed(self, runtime: StreamRuntime, plan: TickPlan, output: Table) -> bool:
         """Return whether an earlier run of this plan committed its output (only asked after a crash)."""
-        if running.pending is None:
+        if runtime.pending is None:
             return False
-        return (output.transaction_version(output_app(running.record.uuid)) or 0) >= plan.tick
+        return (output.transaction_version(output_app(runtime.record.uuid)) or 0) >= plan.tick

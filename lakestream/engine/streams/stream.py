@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Part:
+class EventRange:
     """A part of event time: windows that begin in ``[from_us, to_us)`` and end after ``overlap_us``.
 
     ``over_us``: and at or before that. Microseconds, None for no bound. ``groups``: of these groups only,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from lakestream.engine.base.faults import reach
+from lakestream.engine.base.faults import crash_point
 from lakestream.engine.base.rows import Rows
 from lakestream.language.quoting import delta_name, delta_text, quoted
 from lakestream.output.columns import Provenance, micros
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
     from lakestream.engine.base.state import GroupState
-    from lakestream.engine.streams.stream import Part, Stream
+    from lakestream.engine.streams.stream import EventRange, Stream
     from lakestream.engine.streams.target import Target
     from lakestream.storage.delta import Table
     from lakestream.storage.registry import TickPlan
@@ -72,7 +72,7 @@ def write_part(
     target: Target,
     rows: Rows,
     *,
-    part: Part,
+    part: EventRange,
     app: str,
     plan: TickPlan,
     epoch: int,
@@ -91,16 +91,16 @@ def write_part(
     return _write_arrow(table, target, kept, again, tag)
 
 
-def _replace_part(table: Table, target: Target, rows: Rows, part: Part, tag: CommitTag) -> Written:
+def _replace_part(table: Table, target: Target, rows: Rows, part: EventRange, tag: CommitTag) -> Written:
     by_arrow = rows.here is not None
     kept = rows if by_arrow else Rows.of(rows.frame.persist())
     literal = instant_literal if by_arrow else timestamp_literal  # Spark takes its own only
     predicate = _part_predicate(target.shape.places, part, literal)
     try:
         count = kept.count()
-        reach("C6a")
+        crash_point("C6a")
         result = commit(table, kept.here if by_arrow else kept.frame, tag, replace=predicate)
-        reach("C6b")
+        crash_point("C6b")
     finally:
         if not by_arrow:
             kept.frame.unpersist()
@@ -130,13 +130,13 @@ def rows_of_windows(table: Table, target: Target, windows: pa.Table) -> pa.Table
     return read_arrow(table, None, where=_windows_predicate(target.shape.places, listed))
 
 
-def rows_of_part(table: Table, target: Target, part: Part) -> pa.Table:
+def rows_of_part(table: Table, target: Target, part: EventRange) -> pa.Table:
     """Return the output's rows of the windows of a part of event time."""
     table.refresh()
     return read_arrow(table, None, where=_part_predicate(target.shape.places, part))
 
 
-def windows_of_part(table: Table, target: Target, part: Part) -> set[tuple[int, int, int]]:
+def windows_of_part(table: Table, target: Target, part: EventRange) -> set[tuple[int, int, int]]:
     """Return group, first and last instant (µs) of the output's windows of a part of event time."""
     table.refresh()
     places = target.shape.places
@@ -166,7 +166,9 @@ def _tag(app: str, plan: TickPlan, epoch: int) -> CommitTag:
     return CommitTag(app, plan.tick, metadata)
 
 
-def _part_predicate(places: Provenance, part: Part, literal: Callable[[int], str] = instant_literal) -> str:
+def _part_predicate(
+    places: Provenance, part: EventRange, literal: Callable[[int], str] = instant_literal
+) -> str:
     """Return the predicate of the rows of a part's windows; ``literal`` writes an instant."""
     group, start, end = places.group, places.start, places.end
     parts = [f"{start} IS NOT NULL"]
@@ -191,7 +193,7 @@ def _part_predicate(places: Provenance, part: Part, literal: Callable[[int], str
     return " AND ".join(parts)
 
 
-def _windows_there(table: Table, target: Target, part: Part) -> pa.Table | None:
+def _windows_there(table: Table, target: Target, part: EventRange) -> pa.Table | None:
     """Return the windows of a part that the output has rows of; None where rows do not say."""
     import pyarrow as pa
 
@@ -213,9 +215,9 @@ def _write_arrow(
     count = rows.num_rows
     if replaced is not None:
         rows = _with_survivors(table, target, rows, again, replaced)
-    reach("C6a")
+    crash_point("C6a")
     result = commit(table, rows, tag, replace=replaced)
-    reach("C6b")
+    crash_point("C6b")
     return Written(count, result.version)
 
 
@@ -382,9 +384,9 @@ def _write_spark(
         count = kept.count()
         rows, replaced = _rewritten_by_spark(spark, table, target, kept, again)
     try:
-        reach("C6a")
+        crash_point("C6a")
         result = commit(table, rows, tag, replace=replaced)
-        reach("C6b")
+        crash_point("C6b")
     finally:
         if kept is not None:
             kept.unpersist()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from lakestream.engine.base.faults import reach
+from lakestream.engine.base.faults import crash_point
 from lakestream.engine.streams.write import rows_of_part, rows_of_windows
 from lakestream.language.common.functions import Meaning
 from lakestream.language.expressions.meaning import in_spark
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from lakestream.engine.reading.relations import Relations
-    from lakestream.engine.streams.stream import Part, Stream
+    from lakestream.engine.streams.stream import EventRange, Stream
     from lakestream.engine.streams.target import Target
     from lakestream.engine.windows.family import Advance
     from lakestream.notify.outbox import Outbox
@@ -120,7 +120,7 @@ class Notices:
         events = outbox_rows(self.rules, found, now_ms=now_ms, tag=f"{job}:{plan.tick}")
         if events.num_rows:
             self.outbox.put(events, app, plan.tick, self.epoch)
-        reach("C5")
+        crash_point("C5")
 
     def _found(
         self,
@@ -128,7 +128,7 @@ class Notices:
         events: View,
         results: View | None,
         again: pa.Table | None,
-        part: Part | None,
+        part: EventRange | None,
     ) -> pa.Table:
         """Return the events with the results of their windows, and what these were."""
         spark = self.relations.spark
@@ -138,7 +138,7 @@ class Notices:
         sql = self.rules.sql(str(events), str(there), named, recalculates=part is not None)
         return spark.sql(sql).toArrow()
 
-    def _were(self, output: Table, again: pa.Table | None, part: Part | None) -> View | None:
+    def _were(self, output: Table, again: pa.Table | None, part: EventRange | None) -> View | None:
         """Register the output's rows of the windows that may have been told of before; None for no such."""
         if part is not None:
             rows = rows_of_part(output, self.target, part)

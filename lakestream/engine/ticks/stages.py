@@ -12,7 +12,7 @@ from lakestream.language.expressions.targets import redacted
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from lakestream.engine.streams.stream import Part, Stream
+    from lakestream.engine.streams.stream import EventRange, Stream
     from lakestream.engine.streams.target import Target
     from lakestream.engine.windows.family import Family, Step
     from lakestream.storage.registry import TickPlan
@@ -105,7 +105,7 @@ Shared = ReadChanges | ReadRows | Compute | WriteErrors | Write
 
 
 def stages(
-    stream: Stream, target: Target, plan: TickPlan, part: Part | None = None
+    stream: Stream, target: Target, plan: TickPlan, part: EventRange | None = None
 ) -> tuple[Shared | Step, ...]:
     """Return what the tick does, in order; a pure function of stream, target and plan.
 
@@ -142,7 +142,7 @@ def _compute(family: Family, step: Step) -> Compute:
     return Compute(stream.way.value, stream.evaluation().by_panes, fill, family.isolates, step.late_only)
 
 
-def _write(family: Family, target: Target, plan: TickPlan, part: Part | None) -> Write:
+def _write(family: Family, target: Target, plan: TickPlan, part: EventRange | None) -> Write:
     how, rewrites = family.writes(target, plan, part), family.rewrites(plan, part)
     return Write(named(target.info), how, rewrites, _told(family.stream, plan))
 

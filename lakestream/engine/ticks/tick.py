@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from lakestream.compute.calculation import WINDOWS
-from lakestream.engine.base.faults import reach
+from lakestream.engine.base.faults import crash_point
 from lakestream.engine.base.rows import Rows
 from lakestream.engine.planning.planner import table_size
 from lakestream.engine.reading.queries import shrunk_sql
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from lakestream.engine.base.state import GroupState
     from lakestream.engine.reading.relations import History
     from lakestream.engine.reading.transport import Transport
-    from lakestream.engine.streams.stream import Part, Stream
+    from lakestream.engine.streams.stream import EventRange, Stream
     from lakestream.engine.streams.target import Target
     from lakestream.engine.windows.family import Advance
     from lakestream.notify.outbox import Outbox
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class Outcome:
+class TickResult:
     """What a tick did; ``shrunk`` are groups that wait of which rows went."""
 
     state: GroupState
@@ -58,7 +58,7 @@ class Outcome:
 
 @dataclass
 class Tick:
-    """A tick under way. ``landed`` says that its output is there already (replay after a crash).
+    """A tick under way. ``output_committed`` says that its output is there already (replay after a crash).
 
     ``updated`` is the result of the update query, where streams of one shape have shared it.
     """
@@ -72,7 +72,7 @@ class Tick:
     history: History
     max_windows: int
     epoch: int
-    landed: bool = False
+    output_committed: bool = False
     outbox: Outbox | None = None
     updated: pa.Table | None = None
     relations: Relations = field(init=False)
@@ -81,20 +81,20 @@ class Tick:
     _shown: View | None = None
     """The results, where somebody is told of them."""
     _failed: pa.Table | None = None
-    _outcome: Outcome = field(init=False)
+    _outcome: TickResult = field(init=False)
     _app: str = field(init=False)
 
     def __post_init__(self) -> None:
         """Take the plan's way of moving bytes."""
         self.relations = Relations.of(self.spark, self.tables, self.stream, self.plan, self.history)
-        self._outcome = Outcome(self.state)
+        self._outcome = TickResult(self.state)
         self._app = output_app(self.stream.uuid)
 
     @cached_property
     def _notices(self) -> Notices | None:
         """What takes the tick's events; None where nobody is told of them."""
         notification = self.stream.definition.notification
-        if notification is None or self.landed or self.outbox is None:
+        if notification is None or self.output_committed or self.outbox is None:
             return None
         if self.plan.kind == "history" and not notification.history:
             return None
@@ -106,16 +106,16 @@ class Tick:
         """How this tick's bytes move."""
         return self.relations.transport
 
-    def run(self) -> Outcome:
+    def run(self) -> TickResult:
         """Run the stages of the plan; raises StreamError with the named state of the stream."""
         return self._run(None)
 
-    def recalculate(self, part: Part, app: str) -> Outcome:
+    def recalculate(self, part: EventRange, app: str) -> TickResult:
         """Compute all windows of a part of event time from the source as it is, and put them in its place."""
         self._app = app
         return self._run(part)
 
-    def _run(self, part: Part | None) -> Outcome:
+    def _run(self, part: EventRange | None) -> TickResult:
         begins_anew = part is not None and part.overlap_us is None and part.from_us is None
         run: Mapping[type, Callable[[Any], None]] = {
             ReadChanges: self._read_changes,
@@ -130,7 +130,7 @@ class Tick:
                     run[type(stage)](stage)
                     continue
                 self._find(stage)
-                if self.landed or (self._advance.writes_nothing and self._notices is None):
+                if self.output_committed or (self._advance.writes_nothing and self._notices is None):
                     break
         finally:
             self.transport.release()
@@ -156,7 +156,7 @@ class Tick:
                 self.target,
                 self.state,
                 self.max_windows,
-                self.landed,
+                self.output_committed,
                 None if self._notices is None else self._notices.rules,
                 self.updated,
             )
@@ -198,7 +198,7 @@ class Tick:
         rows = self.spark.sql(self.target.shape.select(sql, unique=self.target.appends))
         if self._notices is None:
             return Rows.of(rows)
-        kept = self.transport.keep(rows)
+        kept = self.transport.materialize(rows)
         self._shown = view_of(kept.frame, RESULTS)
         return kept
 
@@ -220,7 +220,7 @@ class Tick:
 
     def _computed(self, rows: Rows) -> Rows:
         """Return rows that are there already: as Arrow, or kept by Spark if they are for Spark to write."""
-        kept = self.transport.keep(rows.frame)
+        kept = self.transport.materialize(rows.frame)
         # How they are written depends on how many there are; a window of several groups counts as many.
         self._outcome.windows += kept.count()
         return kept
@@ -251,7 +251,7 @@ class Tick:
     def _write(self, _stage: Write) -> None:
         """Write the results, and take back the windows they replace, under a transaction id."""
         rows, again = self._handed_over(), _joined([*self._advance.replaced])
-        reach("C3")
+        crash_point("C3")
         table = self.tables.open(self.target.info.path)
         if self._notices is not None:
             self._notices.write(table, self._app, self._advance, results=self._shown, again=again)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from lakestream.engine.base.rows import Rows
     from lakestream.engine.reading.relations import History, Relations, Spans
     from lakestream.engine.reading.transport import Transport
-    from lakestream.engine.streams.stream import Part, Stream
+    from lakestream.engine.streams.stream import EventRange, Stream
     from lakestream.engine.streams.target import Target
     from lakestream.engine.windows.delays import Delays, OpenWindow
     from lakestream.notify.events import EventRules
@@ -51,16 +51,16 @@ WHOLE = "replace all rows of the windows"
 class TickInput:
     """What a tick starts from: what it reads, its output, and the state before it.
 
-    ``max_windows`` is the most that may fire at once; ``landed``: the output is there already, only the state
-    is to follow (replay after a crash); ``rules``: what events are told, None for none; ``updated``: the
-    result of the update query, where streams of one shape have shared it.
+    ``max_windows`` is the most that may fire at once; ``output_committed``: the output is there already, only
+    the state is to follow (replay after a crash); ``rules``: what events are told, None for none;
+    ``updated``: the result of the update query, where streams of one shape have shared it.
     """
 
     relations: Relations
     target: Target
     state: GroupState
     max_windows: int
-    landed: bool = False
+    output_committed: bool = False
     rules: EventRules | None = None
     updated: pa.Table | None = None
 
@@ -129,7 +129,7 @@ class Advance:
     results: Sequence[Rows] = ()
     fired: Fired | None = None
     replaced: Sequence[pa.Table] = ()
-    part: Part | None = None
+    part: EventRange | None = None
     errors: pa.Table | None = None
     events: View | None = None
     closings: pa.Table | None = None
@@ -190,7 +190,7 @@ class Snapshot:
     history: History
     version: int
     max_windows: int = 0
-    recalculated: Sequence[tuple[Part, int]] = ()
+    recalculated: Sequence[tuple[EventRange, int]] = ()
     begins: bool = False
     known: Callable[[], GroupState] = field(default=GroupState)
 
@@ -235,10 +235,10 @@ class Family(ABC):
     # --- what a tick does ---
 
     @abstractmethod
-    def step(self, target: Target, plan: TickPlan, part: Part | None) -> Step:
+    def step(self, target: Target, plan: TickPlan, part: EventRange | None) -> Step:
         """Return the stage that finds out what fires; ``part`` is that of a recalculation."""
 
-    def reads_changes(self, plan: TickPlan, part: Part | None) -> bool:
+    def reads_changes(self, plan: TickPlan, part: EventRange | None) -> bool:
         """Return whether changed rows are read before that step."""
         return part is None and plan.kind not in CLOCK_KINDS
 
@@ -248,13 +248,13 @@ class Family(ABC):
         options, used = self.stream.definition.options, self.stream.calculation.used
         return self.stream.calculation.reads_rows or options.ignore_nodata or "_twrownum" in used
 
-    def writes(self, target: Target, plan: TickPlan, part: Part | None) -> str:  # noqa: ARG002 (one differs)
+    def writes(self, target: Target, plan: TickPlan, part: EventRange | None) -> str:  # noqa: ARG002 (one differs)
         """Say how results come into the output."""
         if part is not None:
             return WHOLE
         return "append" if target.appends else "replace rows of equal key"
 
-    def rewrites(self, plan: TickPlan, part: Part | None) -> bool:
+    def rewrites(self, plan: TickPlan, part: EventRange | None) -> bool:
         """Return whether windows that had fired before may be among the results of a tick."""
         return self.reads_changes(plan, part)
 

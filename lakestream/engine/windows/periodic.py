@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from lakestream.engine.base.state import GroupState
-    from lakestream.engine.streams.stream import Part, Stream
+    from lakestream.engine.streams.stream import EventRange, Stream
     from lakestream.engine.streams.target import Target
     from lakestream.engine.windows.family import Snapshot, TickInput
     from lakestream.storage.registry import Instant, TickPlan, WaitingGroup
@@ -40,7 +40,7 @@ class Periodic(Family):
     recalculates: ClassVar[bool] = False
     judges_commits: ClassVar[bool] = True
 
-    def step(self, target: Target, plan: TickPlan, part: Part | None) -> Step:  # noqa: ARG002
+    def step(self, target: Target, plan: TickPlan, part: EventRange | None) -> Step:  # noqa: ARG002
         """Return the stage that counts what was written, and lets an instant fire."""
         only_written = self.stream.definition.options.ignore_nodata
         return FireInstants(rule(self.stream), has_come=plan.kind == PERIOD, only_written=only_written)
@@ -50,7 +50,7 @@ class Periodic(Family):
         """Whether rows are read besides: no, they are those that came."""
         return False
 
-    def rewrites(self, plan: TickPlan, part: Part | None) -> bool:  # noqa: ARG002
+    def rewrites(self, plan: TickPlan, part: EventRange | None) -> bool:  # noqa: ARG002
         """Return false: an instant comes once."""
         return False
 
@@ -106,7 +106,7 @@ class FireInstants(Step):
         advance = Advance(
             state, total(written, "rows"), missed=given.plan.instant.missed if given.plan.instant else 0
         )
-        if given.landed or not self.has_come:
+        if given.output_committed or not self.has_come:
             return advance
         fired = self._instants(given, state, written)
         return _fire(given, advance, fired) if fired.num_rows else advance

@@ -16,7 +16,7 @@ from lakestream.language.model import (
 )
 
 if TYPE_CHECKING:
-    from lakestream.engine.streams.stream import Part, Stream
+    from lakestream.engine.streams.stream import EventRange, Stream
     from lakestream.language.model import Duration, Trigger
     from lakestream.storage.catalog import TableInfo
     from lakestream.storage.registry import TickPlan
@@ -34,7 +34,7 @@ def versions_read(stream: Stream, plan: TickPlan) -> str:
     return f"{what} of {named(stream.source.info)}: {', '.join(stream.changed_columns)}"
 
 
-def extent(part: Part) -> str:
+def extent(part: EventRange) -> str:
     """Say which windows a part of event time has."""
     bounds = {"that end after": part.overlap_us, "from": part.from_us, "before": part.to_us}
     said = [f"{word} {from_micros(at).isoformat()}" for word, at in bounds.items() if at is not None]

@@ -75,14 +75,14 @@ class Totals:
 
 
 @dataclass(frozen=True)
-class OutputMark:
+class OutputPosition:
     """What a stream remembers of its output: the table, and its version after the stream's last commit."""
 
     table_id: str
     version: int
 
     @classmethod
-    def of(cls, output: Table) -> OutputMark:
+    def of(cls, output: Table) -> OutputPosition:
         """Return the mark of an output at the version seen last."""
         return cls(output.table_id, output.version)
 
@@ -128,7 +128,7 @@ class Progress:
     windows: int | None = None
     held_until: float = 0.0
     totals: Totals | None = None
-    output: OutputMark | None = None
+    output: OutputPosition | None = None
     closed_us: int | None = None
     corrected: Corrected | None = None
     next_slice: HistorySlice | None = None

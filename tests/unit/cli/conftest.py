@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 from lakestream.cli import cli
 from lakestream.engine.base.result import Result
-from lakestream.engine.rounds.running import TickReport
+from lakestream.engine.rounds.runtime import TickReport
 from lakestream.observation.verify import Verification
 from lakestream.statements.status import StreamStatus
 from lakestream.storage.layout import Layout

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from click.testing import Result as Outcome
 
-    from lakestream.engine.rounds.running import TickReport
+    from lakestream.engine.rounds.runtime import TickReport
     from tests.unit.cli.conftest import FakeLake
 
 

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from lakestream.engine.rounds.agenda import Agenda, Look, Waiting
+from lakestream.engine.rounds.wakeups import Look, WaitCondition, WakeUpIndex
 from lakestream.errors import StorageError
 
 WAITING = {
-    "both": Waiting("/a", 100),
-    "rows": Waiting("/a", None),
-    "others": Waiting("/b", None),
-    "clock": Waiting(None, 50),
+    "both": WaitCondition("/a", 100),
+    "rows": WaitCondition("/a", None),
+    "others": WaitCondition("/b", None),
+    "clock": WaitCondition(None, 50),
 }
 
 
@@ -34,8 +34,8 @@ class Lake:
         return SimpleNamespace(mark=self.tables[path])
 
 
-def look(lake: Lake, now_us: int, waiting: dict[str, Waiting | None] | None = None) -> Look:
-    agenda = Agenda((1, 2), {"/a": 7, "/b": 9}, waiting or dict(WAITING))
+def look(lake: Lake, now_us: int, waiting: dict[str, WaitCondition | None] | None = None) -> Look:
+    agenda = WakeUpIndex((1, 2), {"/a": 7, "/b": 9}, waiting or dict(WAITING))
     return agenda.look(lake, lake, now_us)  # type: ignore[arg-type]
 
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from lakestream.engine.base.state import GroupState
-from lakestream.engine.windows.rows.passing import known_sums
+from lakestream.engine.windows.rows.in_order import known_sums
 
 if TYPE_CHECKING:
     from lakestream.engine.streams.stream import Stream

@@ -235,7 +235,7 @@ def test_a_target_that_is_away_holds_no_other_one(world: World) -> None:
     assert world.peers[OTHER].events == [1]
     found = {d.target: d.error for d in world.deliveries.all()}
     assert found == {URL: "away", OTHER: None}
-    assert not world.dispatcher.is_held("s")
+    assert not world.dispatcher.is_blocked("s")
     world.dispatcher.close()
 
 
@@ -245,18 +245,18 @@ def test_a_stream_that_pauses_is_held_until_its_events_are_sent(world: World) ->
     world.peers[URL].failures = 10**6
     world.put([1], 1)
     world.send()
-    assert world.dispatcher.is_held("s")
+    assert world.dispatcher.is_blocked("s")
     assert [d.holds for d in world.deliveries.all()] == [True]
     world.dispatcher.close()
     world.opened(keep=0)
     world.peers[URL].gate.clear()
     world.dispatcher.follow(world.notified, lambda _: True)
-    assert world.dispatcher.is_held("s"), "a new process knows that the target was away"
+    assert world.dispatcher.is_blocked("s"), "a new process knows that the target was away"
     world.peers[URL].failures = 0
     world.peers[URL].gate.set()
     world.dispatcher.drain()
     assert world.peers[URL].events == [1]
-    assert not world.dispatcher.is_held("s")
+    assert not world.dispatcher.is_blocked("s")
     assert [d.holds for d in world.deliveries.all()] == [False]
 
 

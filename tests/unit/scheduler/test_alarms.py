@@ -19,7 +19,7 @@ from scheduler.alarms import Alarms
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from lakestream.engine.rounds.agenda import Alarm
+    from lakestream.engine.rounds.wakeups import Alarm
 
 START = datetime(2025, 3, 1, 12, 0, 5, tzinfo=UTC)
 HOUR = 3_600_000_000

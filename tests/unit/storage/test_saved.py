@@ -18,7 +18,7 @@ from lakestream.storage.registry import (
     Corrected,
     HistorySlice,
     Instant,
-    OutputMark,
+    OutputPosition,
     Recalculation,
     Resynced,
     Totals,
@@ -251,7 +251,7 @@ def test_keys_go_to_the_fields_that_they_are_of() -> None:
     history = saved.PLANS.record(written({**PLAN, "extra": PLANS["history"]}))
     assert (history.slice, history.instant, history.closed) == (HistorySlice(0, ()), None, None)
     done = saved.PROGRESS.record(written({**TICK, "extra": PROGRESS[2]}))
-    assert (done.totals, done.output) == (Totals(1, 2, 3, 4), OutputMark("id", 7))
+    assert (done.totals, done.output) == (Totals(1, 2, 3, 4), OutputPosition("id", 7))
     assert (done.corrected, done.next_slice) == (Corrected(1, 2, None), HistorySlice(1, (10, 20)))
     job: Recalculation = saved.RECALCULATIONS.record(written({**JOB, "extra": JOBS[3][1]}))
     assert (job.groups, job.cuts, job.versions, job.parts) == ((7,), (1,), (5,), 2)

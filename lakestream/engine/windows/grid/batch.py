@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame
 
-    from lakestream.engine.streams.stream import Part, Stream
+    from lakestream.engine.streams.stream import EventRange, Stream
     from lakestream.engine.windows.family import Snapshot
     from lakestream.engine.windows.grid.firing import FirstWindow
     from lakestream.storage.views import View
@@ -111,7 +111,7 @@ class GridBatch:
                 view_of(detected.unionByName(recalculated), _DETECTED)
         return recalculated
 
-    def _state_of_part(self, part: Part, at: int) -> str:
+    def _state_of_part(self, part: EventRange, at: int) -> str:
         """Return SQL of the state that a part was recalculated by: groups may have begun earlier."""
         state = _state_at(self.stream, at)
         if not self._queries.begins_again:

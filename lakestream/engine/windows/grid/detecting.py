@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from lakestream.engine.base.state import summary_of, summary_sql
 from lakestream.engine.reading.queries import changes_sql
 from lakestream.engine.reading.relations import CHANGED, CHANGES, FIRED
-from lakestream.engine.streams.stream import Part
+from lakestream.engine.streams.stream import EventRange
 from lakestream.engine.streams.write import read_windows, windows_of_part
 from lakestream.engine.windows.family import Advance, Fired
 from lakestream.engine.windows.grid.events import GridEvents
@@ -64,7 +64,7 @@ def detected(given: TickInput, found: Rows) -> Detected:
     else:
         summary = given.spark.sql(summary_sql(str(view), groups)).toArrow()
     lists_all = not given.stream.counting_rows or given.rules is not None
-    if lists_all and not given.landed:
+    if lists_all and not given.output_committed:
         check_groups(given.stream, summary, summary["windows"], given.max_windows)
     return Detected(view, summary)
 
@@ -100,7 +100,7 @@ class Detecting:
         counted = {name: total(found.summary, name) for name in ("rows", "late", "again", "gone")}
         touched = found.summary.select(["gid", *stream.group_columns, "first", "newest"])
         state = given.state.updated(touched)
-        if given.landed:
+        if given.output_committed:
             return Advance(state, counted["rows"], counted["late"], windows=found.windows)
         return Advance(
             state,
@@ -114,19 +114,19 @@ class Detecting:
 
     def _fired(self, changes: View, state: View) -> Rows:
         given, queries, named = self.given, self._queries, (str(changes), str(state))
-        keep, extremes = given.transport.keep, Extremes(given.spark, given.relations)
+        materialize, extremes = given.transport.materialize, Extremes(given.spark, given.relations)
         if given.stream.exact:
             ends = extremes.ends(changes, state, both=True)
             sql = queries.net_detection.sql(*named, str(ends or extremes.none()))
-            return keep(given.spark.sql(sql))
-        fired = keep(given.spark.sql(queries.detection.sql(*named)))
+            return materialize(given.spark.sql(sql))
+        fired = materialize(given.spark.sql(queries.detection.sql(*named)))
         if not given.stream.deletes or given.plan.appends_only:
             return fired
         ends = extremes.ends(changes, state, both=False)
         if ends is None:
             return fired
         sql = queries.detection.without_first_sql(str(view_of(fired.frame, FIRED)), named[1], str(ends))
-        return keep(given.spark.sql(sql))
+        return materialize(given.spark.sql(sql))
 
     # --- what fires before it closes ---
 
@@ -144,14 +144,14 @@ class Detecting:
         anew = _renews_open(stream) and not (given.plan.appends_only and given.target.unique)
         view = view_of(fired.frame, FIRED)
         sql = self._queries.early_sql(str(view), str(state), anew=anew, shown=shown)
-        return given.transport.keep(given.spark.sql(sql))
+        return given.transport.materialize(given.spark.sql(sql))
 
     def _shown(self, state: View) -> str | None:
         """Return SQL of the open windows that MAX_DELAY has shown, where rows of them may have gone."""
         import pyarrow as pa
 
         given, options = self.given, self.given.stream.definition.options
-        if options.emission.max_delay is None or given.plan.appends_only or given.landed:
+        if options.emission.max_delay is None or given.plan.appends_only or given.output_committed:
             return None
         provenance = given.target.shape.provenance
         if not provenance or not len(given.state):
@@ -190,7 +190,7 @@ class Detecting:
         ranges, target = gone.filter(gone["high"].is_valid()).to_pylist(), self.given.target
         if not ranges or not target.shape.provenance:
             return []
-        part = Part(groups=tuple((row["gid"], row["low"], row["high"] + 1) for row in ranges))
+        part = EventRange(groups=tuple((row["gid"], row["low"], row["high"] + 1) for row in ranges))
         there = windows_of_part(self.given.tables.open(target.info.path), target, part)
         windows = {"gid": [gid for gid, *_ in there], "low": [low for _, low, _ in there]}
         return [pa.table(windows, schema=gone.schema.remove(gone.schema.get_field_index("high")))]

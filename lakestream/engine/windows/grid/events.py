@@ -93,7 +93,7 @@ class GridEvents:
         return found
 
     def _openings(self) -> str:
-        """Return SQL of the windows whose start the mark has reached in the tick.
+        """Return SQL of the windows whose start the watermark has reached in the tick.
 
         So do those that an earlier first row of a group brings.
         """
@@ -106,11 +106,11 @@ class GridEvents:
         return self._happening(WINDOW_OPEN, self._ranged(ranges))
 
     def _left(self) -> str:
-        """Return SQL of open windows that are no more: the mark, or a group's first row, passed them by."""
+        """Return SQL of open windows that are no more: the watermark or the first row has passed them."""
         return self._happening(WINDOW_INVALIDATION, self._ranged(self.queries.left_open_ranges(), "_before"))
 
     def _reopened(self) -> str:
-        """Return SQL of the windows that had closed and are open again: the mark went back."""
+        """Return SQL of the windows that had closed and are open again: the watermark went back."""
         base, _, begun, _, closed, closed_before = self._bounds()
         ranges = (
             f"array(struct(greatest({base}, {closed}) + 1 AS a, "
@@ -121,7 +121,8 @@ class GridEvents:
     def _by_their_rows(self) -> list[str]:
         """Return SQL of what opened and what is no more, where windows without rows do not count.
 
-        A window opens when the mark has reached a row of it, or by a late row; it goes with its last row.
+        A window opens when the watermark has reached a row of it, or by a late row; it goes
+        with its last row.
         """
         base, base_before, begun, begun_before, closed, closed_before = self._bounds()
         were = f"array(struct(greatest({base_before}, {closed_before}) + 1 AS a, {begun_before} AS b))"
@@ -147,10 +148,10 @@ class GridEvents:
     def _bounds(self) -> tuple[str, ...]:
         """Return SQL of window numbers, each now and before: before the first, last begun, last closed."""
         grid, watermark = self.stream.grid, self.stream.watermark_delay
-        marks = [(f"(newest{when} - {watermark}L)", f"first{when}") for when in ("", "_before")]
-        bases = [grid.ended(first, first) for _, first in marks]
-        begun = [grid.begun(mark, first) for mark, first in marks]
-        return (*bases, *begun, *(grid.closed(mark, first) for mark, first in marks))
+        watermarks = [(f"(newest{when} - {watermark}L)", f"first{when}") for when in ("", "_before")]
+        bases = [grid.ended(first, first) for _, first in watermarks]
+        begun = [grid.begun(watermark, first) for watermark, first in watermarks]
+        return (*bases, *begun, *(grid.closed(watermark, first) for watermark, first in watermarks))
 
     def _ranged(self, ranges: str, when: str = "") -> str:
         """Return SQL of the windows of ranges over groups as they are now and were before the tick.
@@ -172,7 +173,7 @@ class GridEvents:
         )
 
     def _keep_with_rows(self, view: str, windows: str, version: int) -> None:
-        """Register those of the windows that have a row up to the mark at a version of the source."""
+        """Register those of the windows that have a row up to the watermark at a version of the source."""
         span = self.given.spark.sql(f"SELECT min(low) AS low, max(high) AS high FROM ({windows})").head()
         low, high = (0, 0) if span is None or span["low"] is None else (span["low"], span["high"])
         self.given.relations.rows_at(version, [(low, high)])

@@ -59,7 +59,7 @@ class Extremes:
         """Return the groups that lost a row at an end, with the outermost instants they have ever had."""
         newest = "OR ts >= newest" if both else ""
         seen = "max(c.ts) FILTER (WHERE c.kept) OVER (PARTITION BY c.gid ORDER BY c.v"
-        judged = (
+        classified = (
             f"SELECT c.gid, s.newest, c.ts, c.kept, c.expires, "
             # A group may have come and gone within the tick.
             f"coalesce(s.first, min(c.ts) FILTER (WHERE c.kept) OVER (PARTITION BY c.gid)) AS first, "
@@ -69,7 +69,7 @@ class Extremes:
         return self.spark.sql(
             f"SELECT gid, least(any_value(first), min(ts) FILTER (WHERE {self._opens})) AS low, "
             f"greatest(any_value(newest), max(ts) FILTER (WHERE kept)) AS high "
-            f"FROM ({judged}) GROUP BY gid "
+            f"FROM ({classified}) GROUP BY gid "
             f"HAVING bool_or(NOT kept AND NOT {self._expired} AND (ts <= first {newest}))"
         ).toArrow()
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from lakestream.engine.base.state import GroupState
-    from lakestream.engine.streams.stream import Part, Stream
+    from lakestream.engine.streams.stream import EventRange, Stream
     from lakestream.engine.streams.target import Target
     from lakestream.engine.windows.delays import OpenWindow
     from lakestream.engine.windows.family import Standing, Step
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 class Grid(Family):
     """Windows that follow from time alone; the state has the first and the newest row of each group."""
 
-    def step(self, target: Target, plan: TickPlan, part: Part | None) -> Step:
+    def step(self, target: Target, plan: TickPlan, part: EventRange | None) -> Step:
         """Return the stage that finds out what fires."""
         text = rule(self.stream)
         if part is not None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from lakestream.compute.calculation import ROWS
 from lakestream.engine.reading.relations import CHANGES, EVER, STATE
-from lakestream.engine.streams.stream import Part
+from lakestream.engine.streams.stream import EventRange
 from lakestream.engine.streams.write import windows_of_part
 from lakestream.engine.windows.family import Advance
 from lakestream.engine.windows.grid.detecting import detected, fired_of
@@ -57,7 +57,7 @@ class Firing:
         ranges = f"SELECT * FROM VALUES {listed} AS t(gid, a, b)"
         return self._advance(self._fired(state, ranges), opens=False)
 
-    def again(self, part: Part) -> Advance:
+    def again(self, part: EventRange) -> Advance:
         """Let all windows of a part of event time fire that have fired."""
         given = self.given
         replaced = replace(part, without=given.stream.waiting_groups)
@@ -74,7 +74,7 @@ class Firing:
         return self._detected(self._queries.fired_sql(str(state), self.given.plan.upto, ranges))
 
     def _detected(self, sql: str) -> Detected:
-        return detected(self.given, self.given.transport.keep(self.given.spark.sql(sql)))
+        return detected(self.given, self.given.transport.materialize(self.given.spark.sql(sql)))
 
     def _advance(self, found: Detected, *, opens: bool = True) -> Advance:
         """Let the windows of a detection result fire; the state stays."""
@@ -86,7 +86,7 @@ class Firing:
             return None
         return GridEvents(self.given, found.view, state).of_closing(again=again)
 
-    def _begun_earlier(self, state: View, part: Part) -> View:
+    def _begun_earlier(self, state: View, part: EventRange) -> View:
         """Have the groups begin with what the source or the output has first of a part, if it was left out.
 
         Where the output has the window before it, they had begun: only that tells of what is left out there.
@@ -100,14 +100,14 @@ class Firing:
         groups: set[int] = set()
         if self.given.target.shape.provenance:
             table = self.given.tables.open(self.given.target.info.path)
-            part = Part(from_us=first.before_us, to_us=first.low_us)
+            part = EventRange(from_us=first.before_us, to_us=first.low_us)
             groups = {gid for gid, _, _ in windows_of_part(table, self.given.target, part)}
         listed = ", ".join(f"({gid}L)" for gid in sorted(groups))
         return f"VALUES {listed}" if listed else "SELECT 0L WHERE false"
 
 
 def begun_sql(
-    relations: Relations, version: int, state: str, part: Part, begun: Callable[[FirstWindow], str]
+    relations: Relations, version: int, state: str, part: EventRange, begun: Callable[[FirstWindow], str]
 ) -> str:
     """Register the rows of a part to be recalculated; return SQL of the state, begun as they say.
 

@@ -9,7 +9,7 @@ from lakestream.engine.base.state import gids_sql
 from lakestream.triggers.detect import Detection, NetDetection
 
 if TYPE_CHECKING:
-    from lakestream.engine.streams.stream import Part, Stream
+    from lakestream.engine.streams.stream import EventRange, Stream
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class GridQueries:
             self.stream.refires,
             touches,
             self.stream.expiry,
-            # Where the clock closes windows, the mark says nothing.
+            # Where the clock closes windows, the watermark says nothing.
             "any" if options.emission.by_clock else "not closed" if options.late.expires_closed else "beyond",
         )
 
@@ -56,16 +56,16 @@ class GridQueries:
         opening = self._opening() if opens else ""
         if opening:
             times["_twend"] = f"CASE WHEN {opening} THEN {times['_twstart']} ELSE {times['_twend']} END"
-        marks = "".join(f", timestamp_micros({sql}) AS {name}" for name, sql in times.items())
+        watermarks = "".join(f", timestamp_micros({sql}) AS {name}" for name, sql in times.items())
         if "_twstart" in times:
-            marks += f", ({times['_twend']} - {times['_twstart']}) div 1000L AS _twduration"
+            watermarks += f", ({times['_twend']} - {times['_twstart']}) div 1000L AS _twduration"
         if "_tlocaltime" in self.stream.calculation.used:
             # Only then: a literal that changes with every tick makes Spark compile its code anew.
-            marks += f", {clock_us * 1000}L AS _tlocaltime"
+            watermarks += f", {clock_us * 1000}L AS _tlocaltime"
         rows, grid = self.stream.counting_rows if wide else "", self.stream.grid
         return (
             f"SELECT gid AS _ls_gid, k AS _ls_k, c AS _ls_c{groups}, {grid.low(k, first)} AS _ls_low, "
-            f"{grid.high(k, first)} AS _ls_high{marks}, gid AS _tgrpid "
+            f"{grid.high(k, first)} AS _ls_high{watermarks}, gid AS _tgrpid "
             f"FROM ({self.detection.windows_sql(fired, newest=bool(opening), rows=rows)})"
         )
 
@@ -80,9 +80,9 @@ class GridQueries:
 
     def open_sql(self, state: str) -> str:
         """Return SQL of the windows that are open: gid, k BIGINT, low BIGINT µs."""
-        mark, grid = f"(newest - {self.stream.watermark_delay}L)", self.stream.grid
-        first = f"greatest({grid.closed(mark, 'first')}, {grid.ended('first', 'first')}) + 1"
-        upto = "newest" if self.stream.emission.opens_ahead else mark
+        watermark, grid = f"(newest - {self.stream.watermark_delay}L)", self.stream.grid
+        first = f"greatest({grid.closed(watermark, 'first')}, {grid.ended('first', 'first')}) + 1"
+        upto = "newest" if self.stream.emission.opens_ahead else watermark
         return (
             f"SELECT gid, k, {grid.low('k', 'first')} AS low FROM ("
             f"SELECT gid, first, explode(sequence(a, b)) AS k FROM (SELECT gid, first, {first} AS a, "
@@ -120,14 +120,14 @@ class GridQueries:
             f"AS a, {grid.ended(f'{to_us}L', 'first')} AS b FROM {state} WHERE first IS NOT NULL"
         )
 
-    def recalculated_sql(self, state: str, version: int, part: Part) -> str:
+    def recalculated_sql(self, state: str, version: int, part: EventRange) -> str:
         """Return SQL of a detection result with all windows of a part of event time that have fired."""
         grid = self.stream.grid
         lower = [f"{grid.ended('first', 'first')} + 1", *self._first_numbers(part, "first")]
-        mark, options = f"(newest - {self.stream.watermark_delay}L)", self.stream.definition.options
-        upper = [grid.closed(mark, "first")]
+        watermark, options = f"(newest - {self.stream.watermark_delay}L)", self.stream.definition.options
+        upper = [grid.closed(watermark, "first")]
         if self.stream.emission.fires_early:
-            upper = [grid.begun("newest" if options.emission.opens_ahead else mark, "first")]
+            upper = [grid.begun("newest" if options.emission.opens_ahead else watermark, "first")]
         if part.to_us is not None:
             upper.append(grid.begun(f"{part.to_us - 1}L", "first"))
         a = f"greatest({', '.join(lower)})" if len(lower) > 1 else lower[0]
@@ -136,7 +136,7 @@ class GridQueries:
         known = f"SELECT *, {a} AS a, {b} AS b FROM {state} WHERE first IS NOT NULL{of}"
         return self._row_sql(version, known, fires=False)
 
-    def _first_numbers(self, part: Part, first: str) -> list[str]:
+    def _first_numbers(self, part: EventRange, first: str) -> list[str]:
         """Return SQL of the numbers that no window of a part goes below."""
         grid, numbers = self.stream.grid, []
         if part.overlap_us is not None:
@@ -145,7 +145,7 @@ class GridQueries:
             numbers.append(f"{grid.begun(f'{part.from_us - 1}L', first)} + 1")
         return numbers
 
-    def first_of_part_sql(self, part: Part) -> str | None:
+    def first_of_part_sql(self, part: EventRange) -> str | None:
         """Return SQL of a part's first window: number, first instant, and that of the window before it (µs).
 
         None for a part without a beginning. Not for grids that depend on the first row.
@@ -190,7 +190,7 @@ class GridQueries:
         (gid, lows ARRAY<BIGINT µs>): the open windows that the output has rows of, which come anew.
         """
         options, grid, first = self.stream.definition.options, self.stream.grid, "first"
-        mark = f"(newest - {self.stream.watermark_delay}L)"
+        watermark = f"(newest - {self.stream.watermark_delay}L)"
         before = {"first": "first_before", "newest": "newest_before"}
         lows, joined = "CAST(NULL AS ARRAY<BIGINT>)", ""
         if shown is not None:
@@ -202,7 +202,7 @@ class GridQueries:
         more: list[str] = []
         gone, first_gone = "gone", "first_gone"
         last = "v = max(v) OVER (PARTITION BY gid)"
-        begins = f"greatest({grid.closed(mark, first)}, {grid.ended(first, first)}) + 1"
+        begins = f"greatest({grid.closed(watermark, first)}, {grid.ended(first, first)}) + 1"
         if options.emission.at_once:
             more = [f"struct({begins} AS a, CASE WHEN {last} THEN {grid.begun('newest', first)} END AS b)"]
         elif options.emission.at_open:
@@ -241,42 +241,47 @@ class GridQueries:
         Where windows without rows do not count, all that are open come anew: their rows come and go.
         """
         options, grid, first = self.stream.definition.options, self.stream.grid, "first"
-        mark, mark_before = (f"(newest{when} - {self.stream.watermark_delay}L)" for when in ("", "_before"))
+        watermark, mark_before = (
+            f"(newest{when} - {self.stream.watermark_delay}L)" for when in ("", "_before")
+        )
         base = grid.ended(first, first)
         begun_before = f"coalesce({grid.begun(mark_before, 'first_before')}, {base})"
         lower = [base]
         if not options.ignore_nodata:
             lower.append(begun_before)
         if options.emission.at_close:
-            lower.append(grid.closed(mark, first))
+            lower.append(grid.closed(watermark, first))
         elif options.ignore_nodata:
             lower.append(f"coalesce({grid.closed(mark_before, 'first_before')}, {base})")
         earlier = f"least({grid.ended('first_before', 'first_before')}, {begun_before})"
         return [
-            f"struct(greatest({', '.join(lower)}) + 1 AS a, {grid.begun(mark, first)} AS b)",
+            f"struct(greatest({', '.join(lower)}) + 1 AS a, {grid.begun(watermark, first)} AS b)",
             f"struct({base} + 1 AS a, CASE WHEN first_before IS NOT NULL THEN {earlier} END AS b)",
         ]
 
     def left_open_ranges(self) -> str:
-        """Return SQL of the ranges of open windows that the mark, or the group's first row, has left.
+        """Return SQL of the ranges of open windows that the watermark, or the group's first row, has left.
 
         It is over (first, newest) of groups as they are now, and with ``_before`` as they were.
         """
         grid, first = self.stream.grid, "first_before"
-        mark, mark_before = (f"(newest{when} - {self.stream.watermark_delay}L)" for when in ("", "_before"))
+        watermark, mark_before = (
+            f"(newest{when} - {self.stream.watermark_delay}L)" for when in ("", "_before")
+        )
         lowest = f"greatest({grid.closed(mark_before, first)}, {grid.ended(first, first)})"
         begun = grid.begun(mark_before, first)
-        behind = f"struct(greatest({lowest}, {grid.begun(mark, 'first')}) + 1 AS a, {begun} AS b)"
+        behind = f"struct(greatest({lowest}, {grid.begun(watermark, 'first')}) + 1 AS a, {begun} AS b)"
         before = f"struct({lowest} + 1 AS a, least({begun}, {grid.ended('first', 'first')}) AS b)"
         # Of a group without rows both are the same.
         return f"filter(array_distinct(array({behind}, {before})), r -> r.a <= r.b)"
 
     def _open_range(self, newest: str, first: str) -> str:
-        """Return SQL of the range of a group's windows that have begun and that the mark has not closed."""
-        mark = f"({newest} - {self.stream.watermark_delay}L)"
-        upto = newest if self.stream.emission.at_once else mark
-        a = f"greatest({self.stream.grid.closed(mark, first)}, {self.stream.grid.ended(first, first)}) + 1"
-        return f"filter(array(struct({a} AS a, {self.stream.grid.begun(upto, first)} AS b)), r -> r.a <= r.b)"
+        """Return SQL of the range of a group's windows that have begun and are not closed yet."""
+        watermark = f"({newest} - {self.stream.watermark_delay}L)"
+        upto = newest if self.stream.emission.at_once else watermark
+        grid = self.stream.grid
+        a = f"greatest({grid.closed(watermark, first)}, {grid.ended(first, first)}) + 1"
+        return f"filter(array(struct({a} AS a, {grid.begun(upto, first)} AS b)), r -> r.a <= r.b)"
 
     def _numbers_sql(self, lows: str, first: str) -> str:
         """Return SQL of the ranges of the windows that begin at instants of an array, which may be NULL."""

@@ -12,7 +12,7 @@ from lakestream.engine.windows.grid.updating import Updating
 from lakestream.engine.windows.said import extent
 
 if TYPE_CHECKING:
-    from lakestream.engine.streams.stream import Part
+    from lakestream.engine.streams.stream import EventRange
     from lakestream.engine.windows.delays import OpenWindow
     from lakestream.engine.windows.family import TickInput
 
@@ -66,7 +66,7 @@ class FireByClock(Step):
 
     def advance(self, given: TickInput) -> Advance:
         """Let the windows fire that the clock has closed."""
-        if given.landed or not len(given.state) or self.closed is None:
+        if given.output_committed or not len(given.state) or self.closed is None:
             return Advance(given.state)
         return Firing(given).of_clock(*self.closed)
 
@@ -84,7 +84,7 @@ class FireDelayed(Step):
 
     def advance(self, given: TickInput) -> Advance:
         """Let the windows fire."""
-        if given.landed or not len(given.state) or not self.windows:
+        if given.output_committed or not len(given.state) or not self.windows:
             return Advance(given.state)
         return Firing(given).of_delay(self.windows)
 
@@ -94,7 +94,7 @@ class FireAgain(Step):
     """Find the windows of a part of event time that have fired, in the source as it is."""
 
     rule: str
-    part: Part
+    part: EventRange
     title: ClassVar[str] = "fire again"
 
     def __str__(self) -> str:

@@ -73,7 +73,7 @@ class Updating:
         if given.updated is not None:
             state, updated = given.state, self._shared(given.updated)
         else:
-            state = given.state if given.landed else self._with_open_windows(given.state)
+            state = given.state if given.output_committed else self._with_open_windows(given.state)
             updated = self._alone(state)
         if total(updated.summary, "ignored") or (given.rules is not None and updated.late.num_rows):
             return None
@@ -89,7 +89,7 @@ class Updating:
             total(updated.summary, "late"),
             windows=updated.count,
         )
-        if given.landed:
+        if given.output_committed:
             return advance
         closed = None
         if updated.count and given.rules is not None and updated.fired is not None:
@@ -223,7 +223,7 @@ class Updating:
         """Return results as Arrow, or kept by Spark if they may be too many."""
         shape = self.given.target.shape
         if not self._fit_here(groups, len(shape.names)):
-            return self.given.transport.keep(self._results_of(windows))
+            return self.given.transport.materialize(self._results_of(windows))
         # What is the same for all rows of a group is not carried from Spark row by row.
         held = shape.held_by_groups
         names = [name for name in shape.names if name not in held.values()]
@@ -235,7 +235,7 @@ class Updating:
         """Return the results and what is told of, by one query if they are few enough."""
         names = list(self.given.target.shape.names)
         if not self._fit_here(groups, len(windows.columns)):
-            kept = self.given.transport.keep(windows).frame
+            kept = self.given.transport.materialize(windows).frame
             return Rows.of(self._results_of(kept)), kept.where(TOLD).drop(*names).toArrow()
         rows = windows.toArrow()
         due = rows.filter(rows[RESULT]).select(["_ls_gid", "_ls_k", *names])

@@ -30,20 +30,20 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
 
-    from lakestream.engine.streams.stream import Part, Stream
+    from lakestream.engine.streams.stream import EventRange, Stream
     from lakestream.engine.windows.family import TickInput
     from lakestream.storage.registry import TickPlan
 
 FLUSH = "flush"
 """The kind of a tick after which no row is to come (FLUSH STREAM)."""
 
-JUDGED, HELD, ADMITTED = "ls_judged", "ls_held", "ls_admitted"
+CLASSIFIED, BUFFERED, ADMITTED = "ls_judged", "ls_held", "ls_admitted"
 _MARKER = -1
 """The commit of the row of the state that stands for the newest time seen."""
 
 STALE = "stale"
 """What a state says of itself when all windows are to be made anew from the source."""
-_MARKS = {0: None, 1: FLUSH, 2: STALE}
+_ORIGINS = {0: None, 1: FLUSH, 2: STALE}
 """What the number of that row (_ls_n) says: how the state came to be."""
 
 _HELD = ("_ls_ts", "_ls_v", "_ls_c", "_ls_n", "_ls_due", "_ls_p")
@@ -82,13 +82,15 @@ class Admission:
         """Judge the changed rows; register ``ls_windows`` and ``ls_rows`` of the windows that are over."""
         known = newest_of(self.given.state)
         self.given.relations.events(self.stream.changed_columns)
-        judged = judged_sql(self.stream, self._arrival(known), placed=self.stream.keeps_order)
-        view_of_sql(self.given.spark, judged, JUDGED)
+        classified = classified_sql(self.stream, self._arrival(known), placed=self.stream.keeps_order)
+        view_of_sql(self.given.spark, classified, CLASSIFIED)
         commits = self._commits(known)
         newest = commits[-1].newest if commits else self._passed(known)
         move = self._move(known, newest)
-        self._register_held()
-        view_of_sql(self.given.spark, admitted_sql(self.stream, self._judgement(commits, move)), ADMITTED)
+        self._register_buffered()
+        view_of_sql(
+            self.given.spark, admitted_sql(self.stream, self._classification(commits, move)), ADMITTED
+        )
         self._mark(move)
         errors = self._errors(commits)
         missing = sum(commit.missing for commit in commits)
@@ -102,14 +104,14 @@ class Admission:
         rows: int,
         late: int = 0,
         errors: pa.Table | None = None,
-        part: Part | None = None,
+        part: EventRange | None = None,
     ) -> Advance:
         """Return what was admitted, with the registered windows as those that are to be computed."""
-        if self.given.landed:
+        if self.given.output_committed:
             return Advance(state, rows, late)
         return Advance(state, rows, late, fired=Fired([EVER]), errors=errors, part=part)
 
-    # --- the mark ---
+    # --- the watermark ---
 
     def _arrival(self, known: int | None) -> int | None:
         """Return the time of rows that come by arrival: when the tick was planned; time never goes back."""
@@ -125,7 +127,7 @@ class Admission:
         """Return what each commit with rows brought, in order."""
         summed = self.given.spark.sql(
             f"SELECT _ls_v AS version, count(1) AS rows, count_if(_ls_ts IS NULL) AS missing, "
-            f"min(_ls_ts) AS oldest, max(_ls_ts) AS newest FROM {JUDGED} GROUP BY _ls_v ORDER BY _ls_v"
+            f"min(_ls_ts) AS oldest, max(_ls_ts) AS newest FROM {CLASSIFIED} GROUP BY _ls_v ORDER BY _ls_v"
         ).toArrow()
         commits = []
         for row in summed.to_pylist():
@@ -137,30 +139,30 @@ class Admission:
     def _move(self, known: int | None, newest: int | None) -> Move:
         before = None if known is None else known - self.stream.watermark_delay
         # Without a time there is no row that could be held against it.
-        mark = 0 if newest is None else newest - self.stream.watermark_delay
-        return Move(before, mark, ends=self.plan.kind == FLUSH)
+        watermark = 0 if newest is None else newest - self.stream.watermark_delay
+        return Move(before, watermark, ends=self.plan.kind == FLUSH)
 
     # --- admission ---
 
-    def _judgement(self, commits: Sequence[_Commit], move: Move) -> Judgement:
+    def _classification(self, commits: Sequence[_Commit], move: Move) -> Classification:
         tolerance = self.stream.watermark_delay
-        marks = [(c.version, None if c.before is None else c.before - tolerance) for c in commits]
+        watermarks = [(c.version, None if c.before is None else c.before - tolerance) for c in commits]
         moved = [c for c in commits if c.newest != c.before]
         steps = [(c.version, c.newest - tolerance) for c in moved if c.newest is not None]
         by_arrival = self.stream.late.by_arrival
-        return Judgement(marks, steps, move, self.plan.upto, by_arrival)
+        return Classification(watermarks, steps, move, self.plan.upto, by_arrival)
 
-    def _register_held(self) -> None:
+    def _register_buffered(self) -> None:
         rows = self.given.state.rows
         if rows is None:
-            view_of_sql(self.given.spark, empty_held_sql(self.stream), HELD)
+            view_of_sql(self.given.spark, empty_buffer_sql(self.stream), BUFFERED)
             return
-        view_of_rows(self.given.spark, _held(rows), HELD)
+        view_of_rows(self.given.spark, _buffered(rows), BUFFERED)
 
     def _mark(self, move: Move) -> None:
         """Find out which windows are over, and register their rows."""
         marked = self.given.spark.sql(self._marked_sql(move))
-        view_of(self.given.relations.transport.keep(marked).frame, MARKED)
+        view_of(self.given.relations.transport.materialize(marked).frame, MARKED)
         register_windows(self.given.spark, self.stream, move, self.plan.clock_us)
 
     def _marked_sql(self, move: Move) -> str:
@@ -198,43 +200,48 @@ class Admission:
         ]
         if not left_out:
             return None
-        marks = [(c.version, None if c.before is None else c.before - tolerance) for c in left_out]
+        watermarks = [(c.version, None if c.before is None else c.before - tolerance) for c in left_out]
         self.given.relations.events(self.stream.source.columns)
-        return self._told(marks)
+        return self._told(watermarks)
 
-    def _told(self, marks: Sequence[tuple[int, int | None]]) -> pa.Table:
+    def _told(self, watermarks: Sequence[tuple[int, int | None]]) -> pa.Table:
         """Return what the error table says of the changed rows, registered anew with all their columns."""
         columns = self.stream.source.columns
-        view_of_sql(self.given.spark, judged_sql(self.stream, None, columns), JUDGED)
-        return self.given.spark.sql(errors_sql(self.stream, marks, self.plan.clock_us, columns)).toArrow()
+        view_of_sql(self.given.spark, classified_sql(self.stream, None, columns), CLASSIFIED)
+        return self.given.spark.sql(
+            errors_sql(self.stream, watermarks, self.plan.clock_us, columns)
+        ).toArrow()
 
 
 @dataclass(frozen=True)
-class Judgement:
+class Classification:
     """How the rows of a tick are judged.
 
-    The mark before each commit, the commits that moved it with the mark after each, and its whole move.
+    The watermark before each commit, the commits that moved it with what it was after each, its whole move.
     ``by_arrival``: a row's time is when it came.
     """
 
-    marks: Sequence[tuple[int, int | None]]
+    watermarks: Sequence[tuple[int, int | None]]
     steps: Sequence[tuple[int, int]]
     move: Move
     upto: int
     by_arrival: bool = False
 
     def reached(self) -> str:
-        """Return SQL of the commit that moved the mark to or past a row's time, NULL for none yet.
+        """Return SQL of the commit that moved the watermark to or past a row's time, NULL for none yet.
 
-        A row that comes just at the mark waits until it moves on (eKuiper); one by arrival is there at once.
+        A row that comes just at the watermark waits until it moves on (eKuiper); one by arrival is
+        there at once.
         """
         if self.by_arrival:
             return "_ls_v"
-        listed = ", ".join(f"struct({version}L AS v, {mark}L AS mark)" for version, mark in self.steps)
+        listed = ", ".join(
+            f"struct({version}L AS v, {watermark}L AS mark)" for version, watermark in self.steps
+        )
         first = f"get(filter(array({listed}), s -> s.mark >= _ls_ts AND s.v >= _ls_v), 0).v"
         if len(self.steps) == 1:
-            version, mark = self.steps[0]
-            first = f"CASE WHEN {mark}L >= _ls_ts AND {version}L >= _ls_v THEN {version}L END"
+            version, watermark = self.steps[0]
+            first = f"CASE WHEN {watermark}L >= _ls_ts AND {version}L >= _ls_v THEN {version}L END"
         elif not self.steps:
             first = _literal(None)
         return f"coalesce({first}, {self.upto}L)" if self.move.ends else first
@@ -248,9 +255,9 @@ def newest_of(state: GroupState) -> int | None:
     return None if state.rows is None else int(state.rows["_ls_ts"][_marker_at(state.rows)].as_py())
 
 
-def mark_of_state(state: GroupState) -> str | None:
+def origin_of_state(state: GroupState) -> str | None:
     """Return FLUSH for a state behind a FLUSH STREAM, STALE for one that must be made anew, else None."""
-    return None if state.rows is None else _MARKS[state.rows["_ls_n"][_marker_at(state.rows)].as_py() or 0]
+    return None if state.rows is None else _ORIGINS[state.rows["_ls_n"][_marker_at(state.rows)].as_py() or 0]
 
 
 def stale_state() -> GroupState:
@@ -277,7 +284,7 @@ def _marker_at(rows: pa.Table) -> int:
     return int(pc.index(rows["_ls_v"], _MARKER).as_py())
 
 
-def _held(rows: pa.Table) -> pa.Table:
+def _buffered(rows: pa.Table) -> pa.Table:
     """Return the rows of a state without its marker; those that an older lakestream held have no place."""
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -291,7 +298,7 @@ def _held(rows: pa.Table) -> pa.Table:
 # --- SQL over the relations of a tick ---
 
 
-def judged_sql(
+def classified_sql(
     stream: Stream, arrival: int | None, columns: Sequence[str] = (), *, placed: bool = False
 ) -> str:
     """Return SQL of the written rows with their commit and time; ``arrival`` is the time of all of them.
@@ -309,14 +316,14 @@ def judged_sql(
     )
 
 
-def empty_held_sql(stream: Stream) -> str:
+def empty_buffer_sql(stream: Stream) -> str:
     """Return SQL of no held rows."""
     own = ", ".join(f"CAST(NULL AS BIGINT) AS {name}" for name in _HELD)
     return f"SELECT {_columns(stream)}, {own} FROM {CHANGED} WHERE false"
 
 
-def held_again_sql(stream: Stream, rows: str, before: int | None) -> str:
-    """Return SQL of rows of the source as if they had been held since the mark was at ``before`` (µs).
+def buffered_again_sql(stream: Stream, rows: str, before: int | None) -> str:
+    """Return SQL of rows of the source as if they had been held since the watermark was at ``before`` (µs).
 
     Where the order of rows does not count, it must not show in which commit a row came.
     """
@@ -328,19 +335,19 @@ def held_again_sql(stream: Stream, rows: str, before: int | None) -> str:
     )
 
 
-def admitted_sql(stream: Stream, judgement: Judgement) -> str:
+def admitted_sql(stream: Stream, classification: Classification) -> str:
     """Return SQL of the rows that may be in windows, as :mod:`lakestream.triggers.assign` takes them."""
     assert stream.assigner is not None
-    columns, reached = _columns(stream), judgement.reached()
+    columns, reached = _columns(stream), classification.reached()
     condition = f" AND ({stream.condition})" if stream.condition else ""
     version = "0L AS _ls_v" if stream.exact and not stream.keeps_order else "_ls_v"
     fresh = (
         f"SELECT {columns}, _ls_ts, {version}, _ls_p, {reached} AS _ls_c, CAST(NULL AS BIGINT) AS _ls_n, "
-        f"true AS _ls_waited FROM ({_with_mark(judgement.marks)}) "
+        f"true AS _ls_waited FROM ({_with_mark(classification.watermarks)}) "
         f"WHERE _ls_ts IS NOT NULL AND (_ls_mark IS NULL OR _ls_ts >= _ls_mark){condition}"
     )
     moved = f"coalesce(_ls_c, {reached})"
-    held = f"SELECT {columns}, _ls_ts, _ls_v, _ls_p, {moved}, _ls_n, _ls_c IS NULL FROM {HELD}"
+    held = f"SELECT {columns}, _ls_ts, _ls_v, _ls_p, {moved}, _ls_n, _ls_c IS NULL FROM {BUFFERED}"
     groups = "".join(
         f", {group} AS {name}" for group, name in zip(stream.groups, stream.group_columns, strict=True)
     )
@@ -354,14 +361,15 @@ def admitted_sql(stream: Stream, judgement: Judgement) -> str:
     return f"SELECT *, {stream.group_id()} AS _ls_gid{groups}{looked_at}{order} FROM ({marked})"
 
 
-def _with_mark(marks: Sequence[tuple[int, int | None]]) -> str:
-    """Return SQL of the judged rows with the mark before their commit, as _ls_mark."""
-    if len(marks) <= 1:
-        mark = _literal(marks[0][1]) if marks else _literal(None)
-        return f"SELECT *, {mark} AS _ls_mark FROM {JUDGED}"
-    listed = ", ".join(f"({version}L, {_literal(mark)})" for version, mark in marks)
+def _with_mark(watermarks: Sequence[tuple[int, int | None]]) -> str:
+    """Return SQL of the judged rows with the watermark before their commit, as _ls_mark."""
+    if len(watermarks) <= 1:
+        watermark = _literal(watermarks[0][1]) if watermarks else _literal(None)
+        return f"SELECT *, {watermark} AS _ls_mark FROM {CLASSIFIED}"
+    listed = ", ".join(f"({version}L, {_literal(watermark)})" for version, watermark in watermarks)
     return (
-        f"SELECT j.*, m.mark AS _ls_mark FROM {JUDGED} j JOIN VALUES {listed} AS m(v, mark) ON m.v = j._ls_v"
+        f"SELECT j.*, m.mark AS _ls_mark FROM {CLASSIFIED} j "
+        f"JOIN VALUES {listed} AS m(v, mark) ON m.v = j._ls_v"
     )
 
 
@@ -370,7 +378,7 @@ def _literal(value: int | None) -> str:
 
 
 def errors_sql(
-    stream: Stream, marks: Sequence[tuple[int, int | None]], clock_us: int, columns: Sequence[str]
+    stream: Stream, watermarks: Sequence[tuple[int, int | None]], clock_us: int, columns: Sequence[str]
 ) -> str:
     """Return SQL of the rows that some commits left out, as the error table has them: with these columns."""
     name = stream.time_name
@@ -378,7 +386,7 @@ def errors_sql(
     known = f"coalesce(concat('\\'', CAST({column} AS STRING), '\\''), 'NULL')"
     missing = f"concat('no timestamp: {name} is ', {known})"
     late = "concat('late: before the watermark ', CAST(timestamp_micros(_ls_mark) AS STRING))"
-    versions = ", ".join(str(version) for version, _ in marks)
+    versions = ", ".join(str(version) for version, _ in watermarks)
     values = {
         "at": f"timestamp_micros({clock_us}L)",
         "reason": f"CASE WHEN _ls_ts IS NULL THEN {missing} ELSE {late} END",
@@ -388,7 +396,7 @@ def errors_sql(
     }
     listed = ", ".join(f"{sql} AS `{column}`" for column, sql in values.items())
     return (
-        f"SELECT {listed} FROM ({_with_mark(marks)}) WHERE _ls_v IN ({versions}) "
+        f"SELECT {listed} FROM ({_with_mark(watermarks)}) WHERE _ls_v IN ({versions}) "
         f"AND (_ls_ts IS NULL OR _ls_ts < _ls_mark)"
     )
 
@@ -420,7 +428,7 @@ def _columns(stream: Stream, columns: Sequence[str] = ()) -> str:
 
 
 def register_windows(
-    spark: SparkSession, stream: Stream, move: Move, clock_us: int, part: Part | None = None
+    spark: SparkSession, stream: Stream, move: Move, clock_us: int, part: EventRange | None = None
 ) -> None:
     """Register the rows of the windows that are over (of a part), and the windows with their placeholders."""
     assert stream.assigner is not None
@@ -443,13 +451,13 @@ def windows_of_rows_sql(stream: Stream, rows: str) -> str:
     return f"SELECT DISTINCT {', '.join(columns)}, 0L AS _ls_c FROM {rows}"
 
 
-def _within(part: Part | None) -> str:
+def _within(part: EventRange | None) -> str:
     """Return SQL that leaves out the rows of windows that are not of a part of event time."""
     found = [] if part is None else bounds_of(part, "_ls_low", "_ls_high")
     return f" WHERE {' AND '.join(found)}" if found else ""
 
 
-def bounds_of(part: Part, low: str, high: str) -> list[str]:
+def bounds_of(part: EventRange, low: str, high: str) -> list[str]:
     """Return SQL conditions of the windows of a part of event time; low and high are SQL, in µs."""
     bounds = {
         f"{high} >": part.overlap_us,
@@ -467,10 +475,10 @@ def bounds_of(part: Part, low: str, high: str) -> list[str]:
 def register_empty(spark: SparkSession, stream: Stream) -> None:
     """Register the relations of a tick without rows, for Spark to check the stream's expressions over."""
     empty_view(spark, stream.source.info, CHANGED, EMPTY_CHANGES)
-    view_of_sql(spark, judged_sql(stream, None), JUDGED)
-    view_of_sql(spark, empty_held_sql(stream), HELD)
+    view_of_sql(spark, classified_sql(stream, None), CLASSIFIED)
+    view_of_sql(spark, empty_buffer_sql(stream), BUFFERED)
     move = Move(None, 0)
-    view_of_sql(spark, admitted_sql(stream, Judgement((), (), move, 0)), ADMITTED)
+    view_of_sql(spark, admitted_sql(stream, Classification((), (), move, 0)), ADMITTED)
     assert stream.assigner is not None
     view_of_sql(spark, stream.assigner.marked_sql(f"SELECT * FROM {ADMITTED}", move), MARKED)
     register_windows(spark, stream, move, 0)

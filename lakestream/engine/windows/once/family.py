@@ -16,12 +16,12 @@ from lakestream.engine.windows.once.admission import (
     FLUSH,
     STALE,
     due_of,
-    mark_of_state,
+    origin_of_state,
     register_empty,
     stale_state,
     windows_of_rows_sql,
 )
-from lakestream.engine.windows.once.readmission import ANEW, Readmission
+from lakestream.engine.windows.once.rebuilding import REBUILD, Rebuilding
 from lakestream.engine.windows.once.steps import AdmitAgain, AdmitRows
 from lakestream.engine.windows.said import admission, named, versions_read
 from lakestream.storage.registry import TickPlan
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from lakestream.engine.streams.stream import Part
+    from lakestream.engine.streams.stream import EventRange
     from lakestream.engine.streams.target import Target
     from lakestream.engine.windows.family import Snapshot, Standing, Step
     from lakestream.storage.registry import WaitingGroup
@@ -50,7 +50,7 @@ class FireOnce(Family):
     judges_commits: ClassVar[bool] = True
     follows_history: ClassVar[bool] = False
 
-    def step(self, target: Target, plan: TickPlan, part: Part | None) -> Step:  # noqa: ARG002
+    def step(self, target: Target, plan: TickPlan, part: EventRange | None) -> Step:  # noqa: ARG002
         """Return the stage that finds out what fires."""
         text = admission(self.stream)
         if part is not None:
@@ -60,7 +60,7 @@ class FireOnce(Family):
     def _taken(self, plan: TickPlan) -> str:
         """Say what a tick takes."""
         source = named(self.stream.source.info)
-        if plan.kind == ANEW:
+        if plan.kind == REBUILD:
             return f"all windows anew from {source} at version {plan.upto}"
         if plan.kind == FLUSH:
             return "what is open closes, as if no row were to come"
@@ -68,7 +68,7 @@ class FireOnce(Family):
             return "what time has closed, of the rows that were held"
         return f"{versions_read(self.stream, plan)}, and the rows that were held"
 
-    def reads_changes(self, plan: TickPlan, part: Part | None) -> bool:  # noqa: ARG002
+    def reads_changes(self, plan: TickPlan, part: EventRange | None) -> bool:  # noqa: ARG002
         """Return false: rows are read as they are admitted."""
         return False
 
@@ -82,9 +82,9 @@ class FireOnce(Family):
         """Whether rows are read besides: no, they come with the changes, or were held back."""
         return False
 
-    def writes(self, target: Target, plan: TickPlan, part: Part | None) -> str:  # noqa: ARG002
+    def writes(self, target: Target, plan: TickPlan, part: EventRange | None) -> str:  # noqa: ARG002
         """Say how results come into the output."""
-        if part is not None or plan.kind == ANEW:
+        if part is not None or plan.kind == REBUILD:
             return WHOLE
         return "rewrite from the first window that changed" if self.stream.exact else "append"
 
@@ -107,7 +107,7 @@ class FireOnce(Family):
 
     def is_stale(self, state: GroupState) -> bool:
         """Return whether all windows are to be made anew before all else."""
-        return mark_of_state(state) == STALE
+        return origin_of_state(state) == STALE
 
     def windows_sql(self, fired: str) -> str:
         """Return SQL of windows with their placeholders, from rows that are assigned to them."""
@@ -141,10 +141,10 @@ class FireOnce(Family):
 
     def batch(self, snapshot: Snapshot) -> Batch:
         """Register the windows of all rows there are, as if they had been admitted in one tick."""
-        kind = FLUSH if mark_of_state(snapshot.known()) == FLUSH else ANEW
+        kind = FLUSH if origin_of_state(snapshot.known()) == FLUSH else REBUILD
         version = snapshot.version
         plan = TickPlan(self.stream.uuid, 0, kind, version, version, 0, {}, transport=SPARK)
         relations = Relations.of(snapshot.spark, snapshot.tables, self.stream, plan, snapshot.history)
         given = TickInput(relations, snapshot.target, GroupState(), snapshot.max_windows)
-        Readmission(given, everything=True).run()
+        Rebuilding(given, everything=True).run()
         return Batch(None, retracts=False)

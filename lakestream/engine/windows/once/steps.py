@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, ClassVar
 from lakestream.engine.streams.write import windows_of_part
 from lakestream.engine.windows.family import Advance, Step
 from lakestream.engine.windows.once.admission import Admission, newest_of
-from lakestream.engine.windows.once.readmission import ANEW, Readmission, Renewal
+from lakestream.engine.windows.once.rebuilding import REBUILD, RangeRebuilding, Rebuilding
 from lakestream.engine.windows.said import extent
 
 if TYPE_CHECKING:
-    from lakestream.engine.streams.stream import Part
+    from lakestream.engine.streams.stream import EventRange
     from lakestream.engine.windows.family import TickInput
 
 
@@ -30,9 +30,9 @@ class AdmitRows(Step):
 
     def advance(self, given: TickInput) -> Advance:
         """Admit rows; the windows that are over are to be computed."""
-        anew = given.plan.kind == ANEW
+        anew = given.plan.kind == REBUILD
         if given.stream.exact or anew:
-            return Readmission(given, everything=anew).run()
+            return Rebuilding(given, everything=anew).run()
         return Admission(given).run()
 
 
@@ -41,7 +41,7 @@ class AdmitAgain(Step):
     """Find the windows of a part of event time that are over, of all rows that the source has."""
 
     rule: str
-    part: Part
+    part: EventRange
     table: str
     title: ClassVar[str] = "admit again"
 
@@ -53,4 +53,6 @@ class AdmitAgain(Step):
         if newest_of(given.state) is None:
             return Advance(given.state)
         output = given.tables.open(given.target.info.path)
-        return Renewal(given, part=self.part, written=partial(windows_of_part, output, given.target)).run()
+        return RangeRebuilding(
+            given, part=self.part, written=partial(windows_of_part, output, given.target)
+        ).run()

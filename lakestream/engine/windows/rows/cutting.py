@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from lakestream.engine.streams.stream import Part, Stream
+    from lakestream.engine.streams.stream import EventRange, Stream
     from lakestream.engine.windows.family import TickInput
     from lakestream.engine.windows.rows.extents import Window
     from lakestream.engine.windows.rows.tables import Found
@@ -109,7 +109,7 @@ class Cutting:
         ]
         return self._tables.found(fired, gone, told, states=states, left=left, rows=rows, late=late)
 
-    def again(self, part: Part) -> Found:
+    def again(self, part: EventRange) -> Found:
         """Cut all groups again where windows overlap a part of event time; its rows go and come anew.
 
         Where windows are others now, the part goes on to the ends of those that go and come.
@@ -163,7 +163,7 @@ class Cutting:
         if not touched:
             return self._tables.found([], [])
         self._read(touched)
-        # What is there counts, also what the mark has not reached.
+        # What is there counts, also what the watermark has not reached.
         self._register(touched, self._mark, lambda group: group.newest)
         found = self._windows(touched)
         fired = [
@@ -215,7 +215,7 @@ class Cutting:
         """Return from where on groups are cut because late rows before the open window are in it with it.
 
         That is by group; and where the last window ends that is closed with them: a late row in such a
-        one has expired. By the mark before the commit; a row of a counting window is in the open one.
+        one has expired. By the watermark before the commit; a row of a counting window is in the open one.
         """
         assert self.stream.cut is not None  # by the tick
         found: dict[int, tuple[int | None, int | None]] = {}
@@ -269,7 +269,7 @@ class Cutting:
             resume if resume is not None and not self.stream.cut.counts else safe
         )
         lost = row["high_gone"] is not None and row["high_gone"] >= newest
-        # What is open may begin beyond the mark, and rows before it that are not late come in between.
+        # What is open may begin beyond the watermark, and rows before it that are not late come in between.
         goes_on = safe + 1 if goes_on_counting or resume is None else min(resume, safe + 1)
         start, closed = joined.get(row["gid"], (None, old.get(CLOSED)))
         moves = late or lost or start is not None or closed != old.get(CLOSED)
@@ -335,7 +335,7 @@ class Cutting:
         self._read(touched)
         if any(group.lost_newest for group in touched):
             known = self._with_newest(touched)
-            # The mark has moved back behind where the cut was to begin: only the whole group tells more.
+            # The watermark has moved back behind where the cut was to begin: only the whole group tells more.
             touched = [
                 replace(group, from_us=EVER[0], counted=0, starts=())
                 if group.lost_newest and self._mark(group) < group.from_us
@@ -373,15 +373,15 @@ class Cutting:
         ]
 
     def _mark(self, group: CutGroup) -> int:
-        return group.mark(self.stream.watermark_delay)
+        return group.watermark(self.stream.watermark_delay)
 
     def _upto(self, group: CutGroup) -> int:
-        """Return the instant up to which rows of a group are cut (µs): its mark, or its newest row."""
+        """Return the instant up to which rows of a group are cut (µs): its watermark, or its newest row."""
         if group.newest is None or not self.stream.emission.opens_ahead:
             return self._mark(group)
         return group.newest
 
-    def _register(self, touched: list[CutGroup], mark: _Instant, upto: _Instant) -> None:
+    def _register(self, touched: list[CutGroup], watermark: _Instant, upto: _Instant) -> None:
         import pyarrow as pa
 
         integer = pa.int64()
@@ -389,7 +389,7 @@ class Cutting:
             {
                 "gid": pa.array([group.gid for group in touched], integer),
                 "from_us": pa.array([group.from_us for group in touched], integer),
-                "mark": pa.array([mark(group) for group in touched], integer),
+                "mark": pa.array([watermark(group) for group in touched], integer),
                 "upto": pa.array([upto(group) for group in touched], integer),
                 "counted": pa.array([group.counted for group in touched], integer),
                 "starts": pa.array([list(group.starts) for group in touched], pa.list_(integer)),

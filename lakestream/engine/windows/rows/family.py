@@ -12,7 +12,7 @@ from lakestream.engine.reading.relations import CHANGED, CHANGES, FIRED, STATE, 
 from lakestream.engine.reading.transport import SPARK
 from lakestream.engine.windows.family import DELAY, Batch, Family, TickInput
 from lakestream.engine.windows.rows.cutting import CUTS, Cutting
-from lakestream.engine.windows.rows.passing import passes
+from lakestream.engine.windows.rows.in_order import is_in_order
 from lakestream.engine.windows.rows.policy import keeps_closed, keeps_expired
 from lakestream.engine.windows.rows.queries import RowQueries
 from lakestream.engine.windows.rows.steps import CutAgain, CutDelayed, CutWindows
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
 
-    from lakestream.engine.streams.stream import Part
+    from lakestream.engine.streams.stream import EventRange
     from lakestream.engine.streams.target import Target
     from lakestream.engine.windows.delays import OpenWindow
     from lakestream.engine.windows.family import Snapshot, Standing, Step
@@ -43,14 +43,14 @@ class RowWindows(Family):
 
     divides: ClassVar[bool] = False  # its windows are known only when they are cut
 
-    def step(self, target: Target, plan: TickPlan, part: Part | None) -> Step:
+    def step(self, target: Target, plan: TickPlan, part: EventRange | None) -> Step:
         """Return the stage that finds out what fires."""
         text = rule(self.stream)
         if part is not None:
             return CutAgain(text, part)
         if plan.kind == DELAY:
             return CutDelayed(text, plan.windows)
-        return CutWindows(text, passes(self.stream, target, plan))
+        return CutWindows(text, is_in_order(self.stream, target, plan))
 
     def saves_each_tick(self, standing: Standing) -> bool:  # noqa: ARG002
         """Return true: what is open follows from the ticks, not from a range of versions."""

@@ -32,7 +32,7 @@ class CutGroup:
     changed: bool = False
     """Whether rows of the open windows were rewritten or went, or earlier ones joined them."""
 
-    def mark(self, delay_us: int) -> int:
+    def watermark(self, delay_us: int) -> int:
         """Return its watermark (µs), for a watermark delay."""
         return EVER[0] if self.newest is None else self.newest - delay_us
 

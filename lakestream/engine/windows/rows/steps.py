@@ -11,7 +11,7 @@ from lakestream.engine.reading.relations import CHANGED, CHANGES, FIRED
 from lakestream.engine.windows.events import EVENTS
 from lakestream.engine.windows.family import Advance, Fired, Step
 from lakestream.engine.windows.rows.cutting import Cutting
-from lakestream.engine.windows.rows.passing import Passing, known_sums
+from lakestream.engine.windows.rows.in_order import InOrder, known_sums
 from lakestream.engine.windows.rows.queries import RowQueries
 from lakestream.engine.windows.rows.summing import summed
 from lakestream.engine.windows.said import extent
@@ -23,7 +23,7 @@ from lakestream.storage.views import view_of, view_of_sql
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from lakestream.engine.streams.stream import Part
+    from lakestream.engine.streams.stream import EventRange
     from lakestream.engine.windows.delays import OpenWindow
     from lakestream.engine.windows.family import TickInput
     from lakestream.engine.windows.rows.tables import Found
@@ -33,26 +33,26 @@ if TYPE_CHECKING:
 class CutWindows(Step):
     """Find out from the changed rows which windows fire.
 
-    ``passes``: rows that come in order are cut and computed in one query.
+    ``is_in_order``: rows that come in order are cut and computed in one query.
     """
 
     rule: str
-    passes: bool
+    is_in_order: bool
     title: ClassVar[str] = "detect windows"
 
     def __str__(self) -> str:
-        return f"{self.rule}{'; rows in order are cut and computed in one query' if self.passes else ''}"
+        return f"{self.rule}{'; rows in order are cut and computed in one query' if self.is_in_order else ''}"
 
     def advance(self, given: TickInput) -> Advance:
         """Cut windows by what rows there are."""
-        if self.passes:
+        if self.is_in_order:
             sums = known_sums(given.stream, given.state, given.relations.added)
-            advance = None if sums is None else _passed(given, sums)
+            advance = None if sums is None else _in_order(given, sums)
             if advance is not None:
                 return advance
         changes = view_of_sql(given.spark, changes_sql(given.stream, CHANGED), CHANGES)
         sums = summed(given, changes, given.state_view(changes))
-        advance = _passed(given, sums) if self.passes else None
+        advance = _in_order(given, sums) if self.is_in_order else None
         if advance is not None:
             return advance
         found = Cutting(given, sums.schema).run(sums, changes)
@@ -60,9 +60,9 @@ class CutWindows(Step):
         return _advance(given, found)
 
 
-def _passed(given: TickInput, changes: pa.Table) -> Advance | None:
+def _in_order(given: TickInput, changes: pa.Table) -> Advance | None:
     """Cut and compute the rows of summed up changes in one query, if that can be."""
-    passed = Passing(given).run(changes)
+    passed = InOrder(given).run(changes)
     if passed is None:
         return None
     check_windows(passed.windows, given.max_windows)
@@ -74,7 +74,7 @@ def _passed(given: TickInput, changes: pa.Table) -> Advance | None:
     )
     return (
         replace(advance, results=[Rows(given.spark, passed.due)])
-        if passed.due.num_rows and not given.landed
+        if passed.due.num_rows and not given.output_committed
         else advance
     )
 
@@ -83,7 +83,7 @@ def _advance(given: TickInput, found: Found) -> Advance:
     """Return what a cut gave."""
     windows = found.fired.num_rows
     advance = Advance(given.state.updated(found.groups), found.rows, found.late, windows=windows)
-    if given.landed:
+    if given.output_committed:
         return advance
     events, fired = None, None
     if given.rules is not None:
@@ -109,7 +109,7 @@ class CutDelayed(Step):
 
     def advance(self, given: TickInput) -> Advance:
         """Let the windows fire; nothing is told of them."""
-        if given.landed or given.state.rows is None:
+        if given.output_committed or given.state.rows is None:
             return Advance(given.state)
         found = Cutting(given, given.state.rows.schema).opened({*self.windows})
         return replace(_advance(given, found), events=None)
@@ -120,7 +120,7 @@ class CutAgain(Step):
     """Cut the windows of a part of event time again, in the source as it is."""
 
     rule: str
-    part: Part
+    part: EventRange
     title: ClassVar[str] = "fire again"
 
     def __str__(self) -> str:

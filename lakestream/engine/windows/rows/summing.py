@@ -27,7 +27,7 @@ def summed(given: TickInput, changes: View, known: View) -> pa.Table:
         # Rows of overlapping windows may be in one that has closed and in one that is open.
         behind = f", IF(s.{CLOSED} IS NULL, NULL, least(s.{CLOSED}, s.resume)) AS behind"
         joining = "min(ts) FILTER (WHERE kept AND ts <= safe AND coalesce(ts >= behind, true))"
-    judged = (
+    classified = (
         f"SELECT c.* EXCEPT (ts, kept), {safe} AS safe{behind}, IF({expired}, NULL, c.ts) AS ts, "
         f"c.kept AND NOT ({expired}) AS kept, c.ts AS at, c.kept AND ({expired}) AS came "
         f"FROM {changes} c LEFT JOIN {known} s ON s.gid = c.gid"
@@ -37,5 +37,5 @@ def summed(given: TickInput, changes: View, known: View) -> pa.Table:
         f"min(ts) FILTER (WHERE kept) AS low_kept, max(ts) FILTER (WHERE kept) AS high, "
         f"max(ts) FILTER (WHERE NOT kept AND touches) AS high_gone, max(ts) AS top, "
         f"max(ts) FILTER (WHERE NOT kept) AS top_gone, {joining} AS joining{listed} "
-        f"FROM ({judged}) GROUP BY gid"
+        f"FROM ({classified}) GROUP BY gid"
     ).toArrow()

@@ -143,7 +143,7 @@ class CutTables:
         columns |= {
             "first": pa.array([group.first for group in groups], integer),
             "newest": pa.array([group.newest for group in groups], integer),
-            "safe": pa.array([group.mark(self.stream.watermark_delay) for group in groups], integer),
+            "safe": pa.array([group.watermark(self.stream.watermark_delay) for group in groups], integer),
             "resume": pa.array([lows[0] if lows else None for lows in opened], integer),
             "counted": pa.array(behind, integer),
             "starts": pa.array([lows if counts else [] for lows in opened], pa.list_(integer)),

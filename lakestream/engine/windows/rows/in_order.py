@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _GROUPS = "ls_passing"
 
 
-def passes(stream: Stream, target: Target, plan: TickPlan) -> bool:
+def is_in_order(stream: Stream, target: Target, plan: TickPlan) -> bool:
     """Return whether a tick may be made in one query, should its rows turn out to be in order."""
     options = stream.definition.options
     return (
@@ -97,7 +97,7 @@ def _of_known(sums: pa.Table, stream: Stream) -> pa.Table | None:
 
 
 @dataclass(frozen=True)
-class Passed:
+class InOrderResult:
     """The output's rows of the windows that closed, their number, and the next state of the groups."""
 
     due: pa.Table
@@ -106,7 +106,7 @@ class Passed:
 
 
 @dataclass(frozen=True)
-class Passing:
+class InOrder:
     """One tick's rows in order, cut and computed at the version that its plan goes up to."""
 
     given: TickInput
@@ -116,12 +116,12 @@ class Passing:
         """The stream whose rows are cut."""
         return self.given.stream
 
-    def run(self, changes: pa.Table) -> Passed | None:
+    def run(self, changes: pa.Table) -> InOrderResult | None:
         """Return what the changes (summed up by group) give; None where they are not in order.
 
         ``changes`` has gid, group columns, n, low, low_kept and high (µs), as ``Cutting.summed`` gives it.
         """
-        groups = self._judged(changes)
+        groups = self._classified(changes)
         if groups is None or groups.num_rows == 0:
             return None
         self._read(groups)
@@ -133,7 +133,7 @@ class Passing:
 
     # --- where groups go on ---
 
-    def _judged(self, changes: pa.Table) -> pa.Table | None:
+    def _classified(self, changes: pa.Table) -> pa.Table | None:
         """Return the groups with rows to cut, and from where to where; None when a row came late."""
         import pyarrow as pa
         import pyarrow.compute as pc
@@ -223,14 +223,14 @@ class Passing:
 
     # --- what it gave ---
 
-    def _sorted_out(self, groups: pa.Table, windows: pa.Table) -> Passed:
+    def _sorted_out(self, groups: pa.Table, windows: pa.Table) -> InOrderResult:
         import pyarrow.compute as pc
 
         closed = windows.filter(windows["_ls_closed"])
         fired = closed.filter(closed["_ls_lasts"])
         due = fired.filter(fired["_ls_is_row"]).select(list(self.given.target.shape.names))
         opened = windows.filter(pc.invert(windows["_ls_closed"]))
-        return Passed(due, fired.num_rows, self._next(groups, opened, closed))
+        return InOrderResult(due, fired.num_rows, self._next(groups, opened, closed))
 
     def _next(self, groups: pa.Table, opened: pa.Table, closed: pa.Table) -> pa.Table:
         """Return the groups' next state; of each group one window is open at most."""

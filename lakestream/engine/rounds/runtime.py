@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
     from lakestream.clock import Clock
     from lakestream.engine.base.state import GroupState
-    from lakestream.engine.rounds.agenda import Alarm, Waiting
+    from lakestream.engine.rounds.wakeups import Alarm, WaitCondition
     from lakestream.engine.streams.stream import Stream
     from lakestream.engine.streams.target import Target
-    from lakestream.engine.ticks.tick import Outcome
+    from lakestream.engine.ticks.tick import TickResult
     from lakestream.engine.windows.delays import Delays
     from lakestream.engine.windows.family import Family
     from lakestream.notify.outbox import Outbox
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from lakestream.storage.catalog import Catalog
     from lakestream.storage.registry import (
         Corrected,
-        OutputMark,
+        OutputPosition,
         Progress,
         Registry,
         StreamRecord,
@@ -63,7 +63,7 @@ class TickReport:
 
 
 @dataclass
-class Running:
+class StreamRuntime:
     """A stream under the engine's care: compiled, with its state and place.
 
     ``mark`` is where its output stood after its last tick, None when that is not known; ``waiting`` what
@@ -76,7 +76,7 @@ class Running:
     position: Position
     state: GroupState
     pending: TickPlan | None = None
-    mark: OutputMark | None = None
+    mark: OutputPosition | None = None
     totals: Totals | None = None
     saved_tick: int = 0
     saved_at: float = 0.0
@@ -84,7 +84,7 @@ class Running:
     delays: Delays | None = None
     closed_us: int = 0
     corrected: Corrected | None = None
-    waiting: Waiting | None = None
+    waiting: WaitCondition | None = None
 
     @cached_property
     def period(self) -> Period | None:
@@ -119,12 +119,12 @@ class Running:
 
 
 @dataclass(frozen=True)
-class Done:
+class FinishedTick:
     """A tick that was run: its outcome, or what it failed of (None: it did not), and how long it took."""
 
-    running: Running
+    runtime: StreamRuntime
     plan: TickPlan
-    outcome: Outcome | None
+    outcome: TickResult | None
     seconds: float
     error: str | None = None
 
@@ -133,8 +133,8 @@ class Done:
 class Services:
     """What the parts of an engine share: the lake, its clock and settings, and which streams are taken.
 
-    ``spark`` is called on first need; ``meter`` gives real seconds for durations and rate limits;
-    ``is_held`` tells which streams wait because their events cannot be sent, ``is_ours`` which ones are
+    ``spark`` is called on first need; ``system_clock`` gives real seconds for durations and rate limits;
+    ``is_blocked`` tells which streams wait because their events cannot be sent, ``is_ours`` which ones are
     still this process's to run where daemons share them; ``only`` are the streams that rounds take, by id
     (None: all).
     """
@@ -144,10 +144,10 @@ class Services:
     clock: Clock
     settings: Settings
     spark: Callable[[], SparkSession]
-    meter: Clock
+    system_clock: Clock
     epoch: int
     outbox: Outbox
-    is_held: Callable[[str], bool] = field(default=lambda _: False)
+    is_blocked: Callable[[str], bool] = field(default=lambda _: False)
     is_ours: Callable[[str], bool] = field(default=lambda _: True)
     only: frozenset[str] | None = None
 
@@ -171,9 +171,9 @@ class Services:
         """Return the streams that rounds take."""
         return [r for r in self.registry.streams() if self.only is None or r.uuid in self.only]
 
-    def planner(self, running: Running) -> Planner:
+    def planner(self, runtime: StreamRuntime) -> Planner:
         """Return what plans the ticks of a stream under care."""
-        return self.planner_of(running.record, running.stream)
+        return self.planner_of(runtime.record, runtime.stream)
 
 
 def position_of(record: StreamRecord, stream: Stream, progress: Progress | None) -> Position:

@@ -1,7 +1,7 @@
 """Streams that admit rows made anew from the source as it is: for EXACT, in a recalculation, or replaced.
 
-Under EXACT nothing is late, and what changes behind the mark is corrected: rows newer than the mark are
-admitted as ever. When one at or behind it comes, changes or goes, the windows that it may be in and all
+Under EXACT nothing is late, and what changes behind the watermark is corrected: rows newer than the watermark
+are admitted as ever. When one at or behind it comes, changes or goes, the windows that it may be in and all
 later ones are made anew, and take the place of theirs.
 """
 
@@ -16,22 +16,22 @@ from lakestream.engine.base.instants import latest
 from lakestream.engine.base.state import GroupState
 from lakestream.engine.reading.relations import CHANGED, EVER
 from lakestream.engine.reading.transport import SPARK
-from lakestream.engine.streams.stream import Part
+from lakestream.engine.streams.stream import EventRange
 from lakestream.engine.windows.once.admission import (
     ADMITTED,
+    BUFFERED,
+    CLASSIFIED,
     FLUSH,
-    HELD,
-    JUDGED,
     STALE,
     Admission,
-    Judgement,
+    Classification,
     admitted_sql,
     bounds_of,
-    held_again_sql,
-    judged_sql,
-    mark_of_state,
+    buffered_again_sql,
+    classified_sql,
     newest_of,
     of_subtable,
+    origin_of_state,
     register_windows,
 )
 from lakestream.storage.delta import read_commits
@@ -46,13 +46,13 @@ if TYPE_CHECKING:
 
     from lakestream.engine.windows.family import Advance
 
-ANEW = "anew"
+REBUILD = "anew"
 """The kind of a tick that makes all windows anew from the source as it is."""
 
 
-def anew(uuid: str, tick: int, version: int) -> TickPlan:
+def rebuild_plan(uuid: str, tick: int, version: int) -> TickPlan:
     """Return the plan of a tick that was one of that kind, at a version of the source."""
-    return TickPlan(uuid, tick, ANEW, version, version, 0, transport=SPARK)
+    return TickPlan(uuid, tick, REBUILD, version, version, 0, transport=SPARK)
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ class _Changes:
 
 
 @dataclass
-class Readmission(Admission):
+class Rebuilding(Admission):
     """One tick's rows where all of the source count; ``everything``: all windows are made anew."""
 
     everything: bool = False
@@ -79,18 +79,18 @@ class Readmission(Admission):
     def run(self) -> Advance:
         """Admit the changed rows; register ``ls_windows`` and ``ls_rows`` of the windows to be written."""
         self.given.relations.changes(self.stream.changed_columns)
-        judged = judged_sql(self.stream, None, placed=self.stream.keeps_order)
-        view_of_sql(self.given.spark, judged, JUDGED)
+        classified = classified_sql(self.stream, None, placed=self.stream.keeps_order)
+        view_of_sql(self.given.spark, classified, CLASSIFIED)
         changes = self._changes()
         advance = self._admitted(changes, newest_of(self.given.state))
         errors = self._without_time(changes)
-        return advance if self.given.landed else replace(advance, errors=errors)
+        return advance if self.given.output_committed else replace(advance, errors=errors)
 
     def _admitted(self, changes: _Changes, known: int | None) -> Advance:
         if not self._is_in_order(changes, known):
             return self._anew(changes, known)
         newest = latest(known, changes.newest)
-        self._register_held()
+        self._register_buffered()
         self._admit(self._move(known, newest))
         return self._advance(self._next(newest), changes.rows)
 
@@ -112,20 +112,21 @@ class Readmission(Admission):
         return self._told([(row["v"], None) for row in self.given.spark.sql(versions).collect()])
 
     def _is_in_order(self, changes: _Changes, known: int | None) -> bool:
-        """Return whether all rows are new ones beyond the mark: no window was written without them."""
-        if self.everything or changes.gone or mark_of_state(self.given.state) == STALE:
+        """Return whether all rows are new ones beyond the watermark: no window was written without them."""
+        if self.everything or changes.gone or origin_of_state(self.given.state) == STALE:
             return False
         if self._rows_moved or (self.stream.keeps_order and not self.plan.appends_only):
             return False
         if self.plan.kind == FLUSH or changes.oldest is None or known is None:
             return True
         return (
-            mark_of_state(self.given.state) != FLUSH and changes.oldest > known - self.stream.watermark_delay
+            origin_of_state(self.given.state) != FLUSH
+            and changes.oldest > known - self.stream.watermark_delay
         )
 
     def _admit(self, move: Move) -> None:
-        steps = [(self.plan.upto, move.mark)]
-        sql = admitted_sql(self.stream, Judgement((), steps, move, self.plan.upto))
+        steps = [(self.plan.upto, move.watermark)]
+        sql = admitted_sql(self.stream, Classification((), steps, move, self.plan.upto))
         view_of_sql(self.given.spark, sql, ADMITTED)
         self._mark(move)
 
@@ -134,18 +135,18 @@ class Readmission(Admission):
     def _anew(self, changes: _Changes, known: int | None) -> Advance:
         """Make the windows anew that are over later than the first change, from the rows they may hold."""
         whole = (
-            self.everything or known is None or mark_of_state(self.given.state) == STALE or self._rows_moved
+            self.everything or known is None or origin_of_state(self.given.state) == STALE or self._rows_moved
         )
         newest = latest(known, changes.newest)
         if whole or (
             changes.newest_gone is not None and newest is not None and changes.newest_gone >= newest
         ):
             whole, newest = True, self._newest_there()
-        mark = 0 if newest is None else newest - self.stream.watermark_delay
-        before = self._hold(None if whole else self._before(changes, mark))
-        self._admit(Move(before, mark, ends=self.plan.kind == FLUSH))
+        watermark = 0 if newest is None else newest - self.stream.watermark_delay
+        before = self._hold(None if whole else self._before(changes, watermark))
+        self._admit(Move(before, watermark, ends=self.plan.kind == FLUSH))
         state = GroupState() if newest is None else self._next(newest)
-        return self._advance(state, changes.rows, part=Part(overlap_us=before))
+        return self._advance(state, changes.rows, part=EventRange(overlap_us=before))
 
     def _hold(self, before: int | None) -> int | None:
         """Register what windows that are over after ``before`` (µs) may hold as if it had been held since.
@@ -159,8 +160,8 @@ class Readmission(Admission):
             self.given.relations.placed_rows_at if self.stream.keeps_order else self.given.relations.rows_at
         )
         rows_at(self.plan.upto, [(lower, EVER[1])])
-        view_of_sql(self.given.spark, held_again_sql(self.stream, ROWS, before), HELD)
-        view_of_sql(self.given.spark, f"{judged_sql(self.stream, None)} AND false", JUDGED)
+        view_of_sql(self.given.spark, buffered_again_sql(self.stream, ROWS, before), BUFFERED)
+        view_of_sql(self.given.spark, f"{classified_sql(self.stream, None)} AND false", CLASSIFIED)
         return before
 
     @cached_property
@@ -171,10 +172,10 @@ class Readmission(Admission):
         commits = read_commits(self.stream.source.info.path, self.plan.after, self.plan.upto)
         return any(commit.moves_rows for commit in commits)
 
-    def _before(self, changes: _Changes, mark: int) -> int:
+    def _before(self, changes: _Changes, watermark: int) -> int:
         """Return the last instant (µs) by which the windows that are over are as they were."""
         known = newest_of(self.given.state)
-        instants = [mark, *([] if known is None else [known - self.stream.watermark_delay])]
+        instants = [watermark, *([] if known is None else [known - self.stream.watermark_delay])]
         return min([*instants, *([] if changes.oldest is None else [changes.oldest])]) - 1
 
     def _needed_from(self, before: int) -> int | None:
@@ -198,26 +199,26 @@ class Readmission(Admission):
 
 
 @dataclass
-class Renewal(Readmission):
+class RangeRebuilding(Rebuilding):
     """A recalculation: the windows of ``part`` that are over, from the source as it is; the state stays.
 
     ``written`` gives group, first and last instant (µs) of the output's windows of a part of event time.
     """
 
-    part: Part = field(default_factory=Part)
-    written: Callable[[Part], Iterable[tuple[int, int, int]]] = field(default=lambda _: ())
+    part: EventRange = field(default_factory=EventRange)
+    written: Callable[[EventRange], Iterable[tuple[int, int, int]]] = field(default=lambda _: ())
 
     def run(self) -> Advance:
         """Register ``ls_windows`` and ``ls_rows`` of the windows to be written in the place of others."""
         newest, assigner = newest_of(self.given.state), self.stream.assigner
         assert newest is not None and assigner is not None  # noqa: PT018 - by the tick
-        ends = mark_of_state(self.given.state) == FLUSH
-        mark = newest - self.stream.watermark_delay
-        over = self.part = replace(self.part, over_us=None if ends else mark)
+        ends = origin_of_state(self.given.state) == FLUSH
+        watermark = newest - self.stream.watermark_delay
+        over = self.part = replace(self.part, over_us=None if ends else watermark)
         if assigner.includes_end and over.overlap_us is not None and not assigner.is_cut_by_rows:
             over = self.part = replace(over, overlap_us=over.overlap_us - 1)
         self.given.relations.changes(self.stream.changed_columns)
-        move = Move(self._hold(over.overlap_us), mark, ends=ends)
+        move = Move(self._hold(over.overlap_us), watermark, ends=ends)
         self._admit(move)
         if assigner.is_cut_by_rows:
             over = self._whole(over, 1 if assigner.includes_end else 0)
@@ -234,7 +235,7 @@ class Renewal(Readmission):
         fires = " AND ".join(["_ls_fires", *of_part])
         return f"SELECT * EXCEPT (_ls_fires), {fires} AS _ls_fires FROM ({sql})"
 
-    def _whole(self, part: Part, end: int) -> Part:
+    def _whole(self, part: EventRange, end: int) -> EventRange:
         """Return the part with all that the windows that overlap it were or have become.
 
         ``end``: microseconds by which a window reaches past its last instant.
@@ -244,15 +245,15 @@ class Renewal(Readmission):
             tuple(column)
             for column in zip(*self.given.spark.sql(sql).toArrow().to_pydict().values(), strict=True)
         }
-        windows = {*are, *self.written(Part(over_us=part.over_us))}
+        windows = {*are, *self.written(EventRange(over_us=part.over_us))}
         start = EVER[0] if part.overlap_us is None else part.overlap_us
         met = _met(windows, end, start, part.to_us)
         if not met:
-            return Part(from_us=start, to_us=start)
+            return EventRange(from_us=start, to_us=start)
         if len(met) <= _MAX_GROUPS:
-            return Part(over_us=part.over_us, groups=tuple(met))
+            return EventRange(over_us=part.over_us, groups=tuple(met))
         [(_, low, high)] = _met({(0, low, high) for _, low, high in windows}, end, start, part.to_us)
-        return Part(from_us=low, to_us=high, over_us=part.over_us)
+        return EventRange(from_us=low, to_us=high, over_us=part.over_us)
 
 
 _MAX_GROUPS = 300

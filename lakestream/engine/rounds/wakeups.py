@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Waiting:
+class WaitCondition:
     """A stream that waits for a commit to a table, by path, and for an instant (µs); None: for none."""
 
     source: str | None
@@ -43,12 +43,12 @@ class Look:
 
 
 @dataclass(frozen=True)
-class Agenda:
+class WakeUpIndex:
     """What each stream waits for while the registry stands as it does; None: it is looked at every time."""
 
     registry: tuple[int, ...]
     sources: Mapping[str, object]
-    waiting: Mapping[str, Waiting | None]
+    waiting: Mapping[str, WaitCondition | None]
 
     def look(self, registry: Registry, tables: Tables, now_us: int) -> Look:
         """Look at each table once, and say which streams may have something to do."""
