@@ -114,7 +114,12 @@ LATE: list[tuple[LatePolicy, set[str]]] = [
 ]
 
 
-@pytest.mark.parametrize(("case", "holds"), [*EMISSIONS, *LATE], ids=str)
+@pytest.mark.parametrize(
+    ("case", "holds"),
+    [*EMISSIONS, *LATE],
+    ids=str,
+    ids=lambda value: str(value) if not isinstance(value, set) else " ".join(sorted(value)),
+)
 def test_a_case_answers_what_is_asked_of_all(case: Emission | LatePolicy, holds: set[str]) -> None:
     base = type(case).__mro__[1]
     asked = [name for name, member in vars(base).items() if isinstance(member, property)]
