@@ -117,7 +117,6 @@ LATE: list[tuple[LatePolicy, set[str]]] = [
 @pytest.mark.parametrize(
     ("case", "holds"),
     [*EMISSIONS, *LATE],
-    ids=str,
     ids=lambda value: str(value) if not isinstance(value, set) else " ".join(sorted(value)),
 )
 def test_a_case_answers_what_is_asked_of_all(case: Emission | LatePolicy, holds: set[str]) -> None:
