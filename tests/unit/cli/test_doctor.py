@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
-from lakestream.cli import doctor
+from lakestream.cli.lakes import doctor
 from lakestream.clock import SystemClock
 from lakestream.errors import PrerequisiteError
 from lakestream.settings import Settings

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from lakestream.cli.session import Session, command
+from lakestream.cli.base.session import Session, command
 
 
 @command("serve")

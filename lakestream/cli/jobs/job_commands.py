@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from lakestream.cli.output import print_json, print_table
-from lakestream.cli.session import PROGRAM, Session, command
+from lakestream.cli.base.output import print_json, print_table
+from lakestream.cli.base.session import PROGRAM, Session, command
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from lakestream.cli.bundle import Bundle, Task
+    from lakestream.cli.jobs.bundle import Bundle, Task
 
 bundle_option = click.option(
     "--bundle",
@@ -100,7 +100,7 @@ def _shown(outcome: Outcome) -> int | str:
 
 
 def _open(path: Path | None) -> Bundle:
-    from lakestream.cli.bundle import Bundle, find_bundle
+    from lakestream.cli.jobs.bundle import Bundle, find_bundle
 
     return Bundle(find_bundle(path))
 
@@ -122,14 +122,13 @@ def _run_task(session: Session, task: Task) -> int:
 
     In JSON mode what it prints goes to stderr: stdout is for the one document of the job.
     """
-    from lakestream.cli.app import cli
-
+    root = click.get_current_context().find_root().command
     shared = [f"--set={name}={value}" for name, value in session.values.items()]
     shared += ["--debug"] if session.debug else []
     shared += ["--yes"] if session.yes else []
     with contextlib.redirect_stdout(sys.stderr if session.json else sys.stdout):
         try:
-            cli.main([*shared, *task.arguments])
+            root.main([*shared, *task.arguments])
         except SystemExit as end:
             return end.code if isinstance(end.code, int) else 0
 

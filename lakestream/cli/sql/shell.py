@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from lakestream.cli.failures import report
-from lakestream.cli.session import PROGRAM, Session
-from lakestream.cli.sql_command import run_text
+from lakestream.cli.base.failures import report
+from lakestream.cli.base.session import PROGRAM, Session
+from lakestream.cli.sql.sql_command import run_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from lakestream.cli.remote import RemoteLake
+    from lakestream.cli.base.remote import RemoteLake
     from lakestream.lake import Lake
 
 PROMPT = f"{PROGRAM}> "

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from lakestream.cli.output import print_json, print_table
-from lakestream.cli.session import Session, command
+from lakestream.cli.base.output import print_json, print_table
+from lakestream.cli.base.session import Session, command
 from lakestream.errors import StorageError
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from urllib.error import HTTPError, URLError
 from urllib.parse import quote
 from urllib.request import ProxyHandler, Request, build_opener
 
-from lakestream.cli.session import quoted_stream
+from lakestream.cli.base.session import quoted_stream
 from lakestream.engine.base.result import Result
 from lakestream.errors import BusyError, LakestreamError, Place
 from lakestream.language.model import TableName

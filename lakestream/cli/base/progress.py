@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Self
 from rich.progress import BarColumn, Progress, ProgressColumn, Task, TaskID, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
-from lakestream.cli.output import console, counted
+from lakestream.cli.base.output import console, counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable

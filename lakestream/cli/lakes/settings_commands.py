@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
-from lakestream.cli.output import print_json, print_table
-from lakestream.cli.session import PROGRAM, Session, command
+from lakestream.cli.base.output import print_json, print_table
+from lakestream.cli.base.session import PROGRAM, Session, command
 
 
 @click.group("config")

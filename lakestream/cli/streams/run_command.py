@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from lakestream.cli.output import print_json, print_table
-from lakestream.cli.session import PROGRAM, Session, command, is_terminal, streams_option
+from lakestream.cli.base.output import print_json, print_table
+from lakestream.cli.base.session import PROGRAM, Session, command, is_terminal, streams_option
 from lakestream.errors import StreamError
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ def _run_until_idle(session: Session, lake: Lake, totals: Totals, streams: tuple
     if session.json or not is_terminal(sys.stderr):
         lake.run(on_tick=totals.add, streams=streams)
         return
-    from lakestream.cli.progress import TickProgress
+    from lakestream.cli.base.progress import TickProgress
 
     with TickProgress() as progress:
 
@@ -140,7 +140,7 @@ def _watch(session: Session, lake: Lake, totals: Totals, poll: float | None) -> 
 
 def tick_line(report: TickReport) -> str:
     """Return a tick as one line of talk."""
-    from lakestream.cli.progress import describe
+    from lakestream.cli.base.progress import describe
 
     if report.error:
         return f"{report.stream} tick {report.tick}: {report.error}"

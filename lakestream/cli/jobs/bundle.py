@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
 FILE = Path("jobs", "databricks.yml")
-_CHECKOUT = Path(__file__).resolve().parents[2]
+_CHECKOUT = Path(__file__).resolve().parents[3]
 _SETTING = re.compile(r"\$\{([\w.]+)\}")
 _PARAMETER = re.compile(r"\{\{job\.parameters\.(\w+)\}\}")
 _Key = Annotated[str, StringConstraints(pattern=r"^[\w-]{1,100}$")]

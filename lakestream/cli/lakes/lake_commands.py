@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from lakestream.cli.output import print_json, print_table
-from lakestream.cli.session import Session, command
-from lakestream.cli.sql_command import show_result
+from lakestream.cli.base.output import print_json, print_table
+from lakestream.cli.base.session import Session, command
+from lakestream.cli.sql.sql_command import show_result
 from lakestream.language.quoting import quoted
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from lakestream.language.quoting import quoted_path
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from lakestream.cli.remote import RemoteLake
+    from lakestream.cli.base.remote import RemoteLake
     from lakestream.lake import Lake
     from lakestream.settings import Settings
     from lakestream.storage.layout import Layout
@@ -95,7 +95,7 @@ class Session:
         """Show that Spark's jars are being fetched: a bar on a terminal, else a line; nothing beside JSON."""
         if self.json:
             return nullcontext()
-        from lakestream.cli.progress import FetchProgress
+        from lakestream.cli.base.progress import FetchProgress
         from lakestream.storage.jars import say_so
 
         say_so(folder, fetched)
@@ -112,7 +112,7 @@ class Session:
             yield lake
 
     def _daemon(self) -> RemoteLake | None:
-        from lakestream.cli.remote import RemoteLake
+        from lakestream.cli.base.remote import RemoteLake
         from lakestream.server.owner import find_owner
 
         owner = find_owner(self.layout())

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from lakestream.cli.output import print_json
-from lakestream.cli.session import Session, command
+from lakestream.cli.base.output import print_json
+from lakestream.cli.base.session import Session, command
 from lakestream.engine.base.plain import plain
 
 if TYPE_CHECKING:

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from lakestream.cli.output import print_json, wants_colour
-from lakestream.cli.session import PROGRAM, Session
+from lakestream.cli.base.output import print_json, wants_colour
+from lakestream.cli.base.session import PROGRAM, Session
 from lakestream.errors import LakestreamError
 
 if TYPE_CHECKING:

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from lakestream.cli.output import console, counted, print_json
-from lakestream.cli.session import Session, command, is_terminal
-from lakestream.cli.stream_commands import stream_argument
+from lakestream.cli.base.output import console, counted, print_json
+from lakestream.cli.base.session import Session, command, is_terminal
+from lakestream.cli.streams.stream_commands import stream_argument
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from lakestream.cli.remote import RemoteLake, Stand
+    from lakestream.cli.base.remote import RemoteLake, Stand
     from lakestream.engine.rounds.engine import TickReport
     from lakestream.lake import Lake
 
@@ -62,7 +62,7 @@ def _with_bar(session: Session, stream: str, work: Callable[[Callable[[Stand], N
 
 
 def _done(lake: Lake | RemoteLake, asked: Asked, show: Callable[[Stand], None]) -> Stand:
-    from lakestream.cli.remote import RemoteLake
+    from lakestream.cli.base.remote import RemoteLake
 
     if isinstance(lake, RemoteLake):
         return _by_daemon(lake, asked, show)
@@ -83,7 +83,7 @@ def _by_daemon(lake: RemoteLake, asked: Asked, show: Callable[[Stand], None]) ->
 
 def _by_itself(lake: Lake, asked: Asked, show: Callable[[Stand], None]) -> Stand:
     """Run until idle."""
-    from lakestream.cli.remote import Stand
+    from lakestream.cli.base.remote import Stand
 
     stream, start, end, resync = asked
     queued = lake.recalculate(stream, start, end, resync=resync).id

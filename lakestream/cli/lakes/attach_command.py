@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from lakestream.cli.doctor import described
-from lakestream.cli.output import cell, print_json
-from lakestream.cli.session import Session, command
+from lakestream.cli.base.output import cell, print_json
+from lakestream.cli.base.session import Session, command
+from lakestream.cli.lakes.doctor import described
 from lakestream.errors import ConfirmationNeededError
 from lakestream.language.quoting import quoted, quoted_text
 

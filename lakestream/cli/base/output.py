@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TextIO
 
 import click
 
-from lakestream.cli.session import is_terminal
+from lakestream.cli.base.session import is_terminal
 from lakestream.engine.base.plain import plain
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from lakestream.cli.output import counted
+from lakestream.cli.base.output import counted
 from lakestream.errors import LakestreamError
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ def _jars(settings: Settings) -> Check:
     from lakestream.storage.jars import cache_folder, find_jars, jars_in
 
     # Where there are none yet, the search would fetch them, which is not the doctor's business.
-    checkout = Path(__file__).resolve().parents[2] / ".jars"
+    checkout = Path(__file__).resolve().parents[3] / ".jars"
     if settings.jars is None and not any(jars_in(folder) for folder in (checkout, cache_folder())):
         return Check("jars", "warning", "not fetched yet", hint="the first start of Spark fetches them")
     found = find_jars(settings.jars)

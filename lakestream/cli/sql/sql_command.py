@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, BinaryIO
 
 import click
 
-from lakestream.cli.output import counted, print_json, print_table, records
-from lakestream.cli.session import Session, command, is_terminal
+from lakestream.cli.base.output import counted, print_json, print_table, records
+from lakestream.cli.base.session import Session, command, is_terminal
 from lakestream.errors import LakestreamError, Place, StatementError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from lakestream.cli.remote import RemoteLake
+    from lakestream.cli.base.remote import RemoteLake
     from lakestream.engine.base.result import Result
     from lakestream.lake import Lake
     from lakestream.language import ScriptPart
@@ -47,7 +47,7 @@ def sql(session: Session, statement: str | None, file: str | None, dialect: str)
     if statement is not None and file is not None:
         raise click.UsageError("give a STATEMENT or --file, not both")
     if statement is None and file is None and is_terminal(sys.stdin):
-        from lakestream.cli.shell import run_shell
+        from lakestream.cli.sql.shell import run_shell
 
         with session.statements() as lake:
             run_shell(session, lake, dialect)
