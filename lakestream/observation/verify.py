@@ -12,7 +12,7 @@ from functools import partial
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, TypedDict
 
-from lakestream.compute.calculation import ROWS, WINDOWS
+from lakestream.compute.windows.calculation import ROWS, WINDOWS
 from lakestream.engine.base.state import GroupState
 from lakestream.engine.creation.create import open_target
 from lakestream.engine.creation.others import without_theirs, without_window, written_by_others

@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo
 
 from sqlglot import exp
 
-from lakestream.compute.functions import duration_micros
+from lakestream.compute.expressions.functions import duration_micros
 from lakestream.engine.base.names import TBNAME, Names, has_subtables, visible_columns
 from lakestream.engine.base.result import Result
 from lakestream.engine.reading.frames import fitted

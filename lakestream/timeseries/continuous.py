@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from lakestream.clock import Clock
-    from lakestream.compute.series import SeriesQuery
+    from lakestream.compute.tree.series import SeriesQuery
     from lakestream.engine.rounds.agenda import Alarm
     from lakestream.language.iotdb.values import DropContinuousQuery
     from lakestream.settings import Settings

@@ -113,7 +113,7 @@ class Session:
 
     def _daemon(self) -> RemoteLake | None:
         from lakestream.cli.base.remote import RemoteLake
-        from lakestream.server.owner import find_owner
+        from lakestream.server.process.owner import find_owner
 
         owner = find_owner(self.layout())
         if owner is None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from lakestream.compute.calculation import Relation
+from lakestream.compute.windows.calculation import Relation
 from lakestream.engine.base.versions import at_version
 from lakestream.language.expressions.parsing import parse_expression, parse_query
 from lakestream.language.model import (

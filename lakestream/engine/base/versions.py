@@ -14,7 +14,7 @@ from lakestream.errors import LakestreamError, StatementError
 from lakestream.storage.delta import read_commits
 
 if TYPE_CHECKING:
-    from lakestream.compute.calculation import Relation
+    from lakestream.compute.windows.calculation import Relation
     from lakestream.language.expressions.versions import AsOf
     from lakestream.storage.catalog import TableInfo
     from lakestream.storage.delta import Table, Tables

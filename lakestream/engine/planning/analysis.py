@@ -6,12 +6,12 @@ from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from lakestream.compute.calculation import ROWS, WINDOWS
-from lakestream.compute.evaluate import Way, distinct_aggregates
-from lakestream.compute.functions import aggregates
-from lakestream.compute.gaps import constants_of, fits_sql, without_constants
-from lakestream.compute.panes import averaged, partials
-from lakestream.compute.ranges import MARKED
+from lakestream.compute.expressions.functions import aggregates
+from lakestream.compute.windows.calculation import ROWS, WINDOWS
+from lakestream.compute.windows.evaluate import Way, distinct_aggregates
+from lakestream.compute.windows.gaps import constants_of, fits_sql, without_constants
+from lakestream.compute.windows.panes import averaged, partials
+from lakestream.compute.windows.ranges import MARKED
 from lakestream.engine.base.names import trigger_fragments, visible_columns
 from lakestream.engine.base.refused import refused
 from lakestream.engine.reading.relations import CHANGED, EMPTY_CHANGES, FIRED, empty_view

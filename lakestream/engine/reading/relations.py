@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from functools import reduce
 from typing import TYPE_CHECKING, NamedTuple
 
-from lakestream.compute.calculation import ROWS
+from lakestream.compute.windows.calculation import ROWS
 from lakestream.engine.base.names import visible_columns
 from lakestream.engine.reading.transport import ARROW, ArrowTransport, SparkTransport, unplaced
 from lakestream.language.quoting import quoted
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
-    from lakestream.compute.calculation import Bound, Read
+    from lakestream.compute.windows.calculation import Bound, Read
     from lakestream.engine.reading.transport import Transport
     from lakestream.engine.streams.stream import Part, Stream
     from lakestream.language.model import StreamDefinition

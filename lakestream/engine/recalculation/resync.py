@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from lakestream.compute.calculation import ROWS
+from lakestream.compute.windows.calculation import ROWS
 from lakestream.engine.base.state import GroupState, gids_sql
 from lakestream.engine.creation.create import REPLACED, open_target
 from lakestream.engine.reading.relations import CHANGED, CHANGES, EVER, STATE, History, Relations

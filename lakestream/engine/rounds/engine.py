@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
-from lakestream.compute.evaluate import Way
+from lakestream.compute.windows.evaluate import Way
 from lakestream.engine.base.faults import reach
 from lakestream.engine.base.instants import from_micros, to_micros
 from lakestream.engine.base.refused import spark_message

@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from lakestream.compute.calculation import (
+from lakestream.compute.expressions.functions import aggregates
+from lakestream.compute.expressions.inner_windows import TIME_PSEUDO_COLUMNS
+from lakestream.compute.windows.calculation import (
     ROWS,
     Calculation,
     Scope,
     compile_calculation,
 )
-from lakestream.compute.evaluate import Evaluation, Way, choose_way
-from lakestream.compute.functions import aggregates
-from lakestream.compute.gaps import filled
-from lakestream.compute.incremental import Incremental, can_be_incremental
-from lakestream.compute.inner_windows import TIME_PSEUDO_COLUMNS
+from lakestream.compute.windows.evaluate import Evaluation, Way, choose_way
+from lakestream.compute.windows.gaps import filled
+from lakestream.compute.windows.incremental import Incremental, can_be_incremental
 from lakestream.engine.base.names import (
     TBNAME,
     Names,

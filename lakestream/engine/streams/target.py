@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from lakestream.compute.calculation import ALIAS
-from lakestream.compute.evaluate import Way
+from lakestream.compute.windows.calculation import ALIAS
+from lakestream.compute.windows.evaluate import Way
 from lakestream.errors import LakestreamError, StatementError, StorageError, did_you_mean
 from lakestream.language.common.source import place_of
 from lakestream.language.expressions.grouping import asks_for_subtables, selected_groups

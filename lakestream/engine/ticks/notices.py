@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from lakestream.compute.calculation import ROWS
+from lakestream.compute.windows.calculation import ROWS
 from lakestream.engine.base.faults import reach
 from lakestream.engine.reading.relations import FIRED, STATE
 from lakestream.engine.streams.write import rows_of_part, rows_of_windows

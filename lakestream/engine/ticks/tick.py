@@ -6,8 +6,8 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from lakestream.compute.calculation import ROWS, WINDOWS
-from lakestream.compute.evaluate import BATCH, Way
+from lakestream.compute.windows.calculation import ROWS, WINDOWS
+from lakestream.compute.windows.evaluate import BATCH, Way
 from lakestream.engine.base.faults import reach
 from lakestream.engine.base.state import GroupState, summary_of, summary_sql
 from lakestream.engine.planning.planner import table_size

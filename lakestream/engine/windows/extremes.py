@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from lakestream.compute.calculation import ROWS
+from lakestream.compute.windows.calculation import ROWS
 from lakestream.engine.reading.relations import CHANGES, EVER, EXTREMES, STATE, Relations
 from lakestream.engine.reading.transport import SparkTransport, merge_spans
 from lakestream.storage.reading import arrow_frame

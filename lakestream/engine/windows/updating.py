@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from lakestream.compute.incremental import GROUP_TOLD, RESULT
+from lakestream.compute.windows.incremental import GROUP_TOLD, RESULT
 from lakestream.engine.base.state import GroupState, summary_in_steps, update_summary_of
 from lakestream.engine.reading.relations import CHANGED, GROUPS, PRESENT, STATE, UPDATED
 from lakestream.engine.reading.transport import (
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
-    from lakestream.compute.incremental import Incremental
+    from lakestream.compute.windows.incremental import Incremental
     from lakestream.engine.reading.relations import History, Relations
     from lakestream.engine.streams.stream import Stream
     from lakestream.engine.streams.target import Target

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
-from lakestream.compute.calculation import ROWS
+from lakestream.compute.windows.calculation import ROWS
 from lakestream.engine.base.state import gids_sql
 from lakestream.errors import StreamError
 from lakestream.storage.registry import Recalculation

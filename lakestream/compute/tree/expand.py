@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import product
 from typing import TYPE_CHECKING
 
-from lakestream.compute.series_types import NUMBERS, type_of
+from lakestream.compute.tree.series_types import NUMBERS, type_of
 from lakestream.language.iotdb.paths import ANY_NODE, Path, Series
 
 if TYPE_CHECKING:

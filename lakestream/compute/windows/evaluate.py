@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, cast
 
 from sqlglot import exp
 
-from lakestream.compute.calculation import ALIAS, ROWS, WINDOWS, Bound, Calculation
-from lakestream.compute.functions import aggregates, is_aggregate_call
-from lakestream.compute.gaps import carried
-from lakestream.compute.hoist import hoist
-from lakestream.compute.panes import partials
-from lakestream.compute.ranges import Ranges
+from lakestream.compute.expressions.functions import aggregates, is_aggregate_call
+from lakestream.compute.windows.calculation import ALIAS, ROWS, WINDOWS, Bound, Calculation
+from lakestream.compute.windows.gaps import carried
+from lakestream.compute.windows.hoist import hoist
+from lakestream.compute.windows.panes import partials
+from lakestream.compute.windows.ranges import Ranges
 from lakestream.language.common.query_clauses import said
 from lakestream.language.expressions.parsing import conjuncts
 from lakestream.language.quoting import quoted

@@ -7,11 +7,11 @@ import logging
 from typing import TYPE_CHECKING
 
 from lakestream.errors import LakestreamError
-from lakestream.server.reader import event_document
+from lakestream.server.shown.reader import event_document
 
 if TYPE_CHECKING:
     from lakestream.lake import Lake
-    from lakestream.server.live import Live, Message
+    from lakestream.server.news.live import Live, Message
 
 LOOK_SECONDS = 0.5
 """How often it looks while somebody listens; after a tick it looks at once."""

@@ -13,10 +13,18 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from lakestream.compute import row_windows, series_functions
-from lakestream.compute.expand import Operand, Output, control_of, expansions, one_each, outputs, refuse_types
-from lakestream.compute.fill import filled
-from lakestream.compute.series_types import NUMBERS, Typing, type_of
+from lakestream.compute.tree import row_windows, series_functions
+from lakestream.compute.tree.expand import (
+    Operand,
+    Output,
+    control_of,
+    expansions,
+    one_each,
+    outputs,
+    refuse_types,
+)
+from lakestream.compute.tree.fill import filled
+from lakestream.compute.tree.series_types import NUMBERS, Typing, type_of
 from lakestream.errors import StatementError
 from lakestream.language.common.source import place_of
 from lakestream.language.iotdb.expressions import (

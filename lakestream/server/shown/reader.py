@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from lakestream import __version__
 from lakestream.engine.base.instants import from_micros
-from lakestream.server.documents import (
+from lakestream.server.shown.documents import (
     DeliveryDocument,
     EventDocument,
     FailureDocument,
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from lakestream.engine.rounds.engine import TickReport
     from lakestream.lake import Lake
     from lakestream.observation.observe import Event, Outline, Run
-    from lakestream.server.live import Rates
+    from lakestream.server.news.live import Rates
     from lakestream.statements.status import StreamStatus
     from lakestream.storage.registry import Recalculation
 

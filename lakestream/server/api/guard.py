@@ -18,7 +18,7 @@ from starlette.datastructures import Headers, QueryParams
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, RedirectResponse, Response
 
-from lakestream.server.documents import ErrorDocument, Problem
+from lakestream.server.shown.documents import ErrorDocument, Problem
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send

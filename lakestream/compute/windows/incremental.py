@@ -17,15 +17,15 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from lakestream.compute.calculation import ALIAS
-from lakestream.compute.evaluate import Way, distinct_aggregates, over_nothing
-from lakestream.compute.panes import partials
+from lakestream.compute.windows.calculation import ALIAS
+from lakestream.compute.windows.evaluate import Way, distinct_aggregates, over_nothing
+from lakestream.compute.windows.panes import partials
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from lakestream.compute.calculation import Calculation
-    from lakestream.compute.panes import Partial, PartialColumn
+    from lakestream.compute.windows.calculation import Calculation
+    from lakestream.compute.windows.panes import Partial, PartialColumn
     from lakestream.triggers.grid import Grid
 
 ROW_COUNT = "_ls_n"

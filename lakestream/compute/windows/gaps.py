@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from lakestream.compute.calculation import ALIAS
-from lakestream.compute.functions import aggregates, call
+from lakestream.compute.expressions.functions import aggregates, call
+from lakestream.compute.windows.calculation import ALIAS
 from lakestream.errors import StatementError
 from lakestream.language.common.source import place_of
 from lakestream.language.expressions.parsing import parse_expression
@@ -21,7 +21,7 @@ from lakestream.language.expressions.parsing import parse_expression
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from lakestream.compute.calculation import Calculation
+    from lakestream.compute.windows.calculation import Calculation
     from lakestream.language.model import Fill, Fragment
 
 ROW_COUNT = "_twrownum"

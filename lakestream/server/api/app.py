@@ -18,7 +18,9 @@ from lakestream.engine.base.instants import from_micros
 from lakestream.engine.base.result import Result
 from lakestream.errors import BusyError, LakestreamError, PrerequisiteError, StatementError
 from lakestream.language.quoting import quoted
-from lakestream.server.documents import (
+from lakestream.server.api.guard import Guard, RequestRefused, error_answer
+from lakestream.server.api.rows import column_types, json_rows, verification_document
+from lakestream.server.shown.documents import (
     ColumnDocument,
     ErrorDocument,
     EventDocument,
@@ -37,16 +39,14 @@ from lakestream.server.documents import (
     StreamDocument,
     VerificationDocument,
 )
-from lakestream.server.guard import Guard, RequestRefused, error_answer
-from lakestream.server.rows import column_types, json_rows, verification_document
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from lakestream.lake import Lake
-    from lakestream.server.live import Live
-    from lakestream.server.reader import Reader
-    from lakestream.server.statements import Statements
+    from lakestream.server.news.live import Live
+    from lakestream.server.process.statements import Statements
+    from lakestream.server.shown.reader import Reader
 
 ROW_LIMIT = 10_000
 """Most rows of a result."""

@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from lakestream.compute.calculation import ALIAS
-from lakestream.compute.functions import aggregates
-from lakestream.compute.panes import partials
+from lakestream.compute.expressions.functions import aggregates
+from lakestream.compute.windows.calculation import ALIAS
+from lakestream.compute.windows.panes import partials
 from lakestream.triggers.assign import ORDER_OF_ROWS
 from lakestream.triggers.sqltime import floor_div
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from lakestream.compute.calculation import Calculation
-    from lakestream.compute.panes import Partial, PartialColumn
+    from lakestream.compute.windows.calculation import Calculation
+    from lakestream.compute.windows.panes import Partial, PartialColumn
     from lakestream.triggers.assign import Reach
 
 MARKED = "ls_marked"
@@ -65,7 +65,7 @@ class Ranges:
         return all(self._is_known(part) for part in (*query.selects, *self._conditions))
 
     def sql(self, columns: Sequence[str]) -> str:
-        """Return the SQL of the result, as :meth:`lakestream.compute.evaluate.Evaluation.sql` gives it."""
+        """Return the SQL of the result, as the method ``sql`` of an ``Evaluation`` gives it."""
         parts = partials(self._found)
         assert parts is not None  # by fits
         listed = [column for part in parts for column in part.columns]

@@ -14,16 +14,16 @@ from typing import TYPE_CHECKING, cast
 
 from sqlglot import exp
 
-from lakestream.compute.functions import RowOrder, aggregates, call, duration_micros, translate
-from lakestream.compute.inner_windows import (
+from lakestream.compute.expressions.functions import RowOrder, aggregates, call, duration_micros, translate
+from lakestream.compute.expressions.inner_windows import (
     TIME_PSEUDO_COLUMNS,
     Timeline,
     cut_rows,
     has_clauses,
     rewrite_clauses,
 )
-from lakestream.compute.row_calls import Rows, check_calls, row_calls
-from lakestream.compute.row_functions import rewrite_calls
+from lakestream.compute.expressions.row_calls import Rows, check_calls, row_calls
+from lakestream.compute.expressions.row_functions import rewrite_calls
 from lakestream.errors import LakestreamError, NotSupportedError, StatementError
 from lakestream.language.common.dialect import DURATION_FUNCTION
 from lakestream.language.common.functions import Meaning

@@ -12,7 +12,7 @@ from lakestream.language.iotdb.functions import AGGREGATES, ONE_TYPE, SAME, SCAL
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from lakestream.compute.expand import Output
+    from lakestream.compute.tree.expand import Output
     from lakestream.errors import StatementError
     from lakestream.language.iotdb.functions import Function
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from lakestream.compute.functions import duration_micros
-from lakestream.compute.row_calls import (
+from lakestream.compute.expressions.functions import duration_micros
+from lakestream.compute.expressions.row_calls import (
     TIME,
     UP_TO,
     Slice,
@@ -33,7 +33,7 @@ from lakestream.language.expressions.parsing import place_in
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from lakestream.compute.row_calls import Call, Rows
+    from lakestream.compute.expressions.row_calls import Call, Rows
     from lakestream.errors import Place
 
 _OWN = frozenset({"_irowts", "_isfilled", "_irowts_origin"})

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from lakestream.compute.functions import aggregates, call
-from lakestream.compute.row_calls import hide
+from lakestream.compute.expressions.functions import aggregates, call
+from lakestream.compute.expressions.row_calls import hide
 from lakestream.errors import NotSupportedError, StatementError
 from lakestream.language.common.query_clauses import INNER_WINDOW, SLICE_LIMIT, SLICES
 from lakestream.language.expressions.inner_windows import clause_of

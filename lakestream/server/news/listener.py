@@ -7,7 +7,7 @@ import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lakestream.server.reader import tick_document
+from lakestream.server.shown.reader import tick_document
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from lakestream.clock import Clock
     from lakestream.engine.rounds.engine import TickReport
     from lakestream.errors import LakestreamError
-    from lakestream.server.feed import Feed
-    from lakestream.server.live import Live, Rates
-    from lakestream.server.metrics import Metrics
+    from lakestream.server.news.feed import Feed
+    from lakestream.server.news.live import Live, Rates
+    from lakestream.server.news.metrics import Metrics
 
 STOP_SECONDS = 8.0
 """How long a stop waits for the running tick; the next daemon takes up one that takes longer."""

@@ -8,14 +8,21 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from lakestream.compute.row_calls import check_items, from_, inside_of, put_results, raw, read_call
+from lakestream.compute.expressions.row_calls import (
+    check_items,
+    from_,
+    inside_of,
+    put_results,
+    raw,
+    read_call,
+)
 from lakestream.errors import LakestreamError
 from lakestream.language.expressions.parsing import place_in
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from lakestream.compute.row_calls import Call, Rows
+    from lakestream.compute.expressions.row_calls import Call, Rows
 
 _MOST = 1000
 

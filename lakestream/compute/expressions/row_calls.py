@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from lakestream.compute.functions import aggregates
+from lakestream.compute.expressions.functions import aggregates
 from lakestream.errors import StatementError
 from lakestream.language.common.interpolation import INTERPOLATION
 from lakestream.language.common.query_clauses import INNER_WINDOW, group_keys
@@ -16,7 +16,7 @@ from lakestream.language.expressions.parsing import place_in, text_of
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from lakestream.compute.functions import RowOrder
+    from lakestream.compute.expressions.functions import RowOrder
     from lakestream.language.model import Fragment
 
 TIME, HASH = "_ls_t", "_ls_h"

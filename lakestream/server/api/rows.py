@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from lakestream.engine.base.plain import plain
 from lakestream.engine.base.result import Result
-from lakestream.server.documents import VerificationDocument
+from lakestream.server.shown.documents import VerificationDocument
 
 if TYPE_CHECKING:
     from lakestream.observation.verify import Verification

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from lakestream.compute.functions import duration_micros
-from lakestream.compute.histogram import rewrite_histogram
-from lakestream.compute.interpolation import rewrite_interp
-from lakestream.compute.row_calls import (
+from lakestream.compute.expressions.functions import duration_micros
+from lakestream.compute.expressions.histogram import rewrite_histogram
+from lakestream.compute.expressions.interpolation import rewrite_interp
+from lakestream.compute.expressions.row_calls import (
     SOURCE,
     TIME,
     UP_TO,
@@ -38,8 +38,8 @@ from lakestream.language.expressions.parsing import place_in
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from lakestream.compute.functions import RowOrder
-    from lakestream.compute.row_calls import Call, Rows
+    from lakestream.compute.expressions.functions import RowOrder
+    from lakestream.compute.expressions.row_calls import Call, Rows
     from lakestream.language.model import Fragment
 
 EARLIER = "ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING"
@@ -63,9 +63,9 @@ def rewrite_calls(
 ) -> None:
     """Rewrite a select with calls of functions that give several rows; ``keys`` are what slices rows.
 
-    The calls are those that :func:`lakestream.compute.row_calls.check_calls` lets pass. Raises StatementError
-    WRONG_ARGUMENTS, and what :mod:`lakestream.compute.histogram` and :mod:`lakestream.compute.interpolation`
-    raise.
+    The calls are those that :func:`~lakestream.compute.expressions.row_calls.check_calls` lets pass. Raises
+    StatementError WRONG_ARGUMENTS, and what :mod:`~lakestream.compute.expressions.histogram` and
+    :mod:`~lakestream.compute.expressions.interpolation` raise.
     """
     name = calls[0].name.lower()
     if name == "histogram":

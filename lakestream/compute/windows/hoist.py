@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from lakestream.compute.functions import aggregates, is_aggregate_call
+from lakestream.compute.expressions.functions import aggregates, is_aggregate_call
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
