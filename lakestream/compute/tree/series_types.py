@@ -167,3 +167,9 @@ class Typing:
 
     def _refused(self, message: str) -> StatementError:
         return self.output.expression.error("SERIES_TYPE", message)
+
+
+def check_condition(condition: Output, kind: str, clause: str) -> None:
+    """Raise StatementError SERIES_TYPE where a clause has something else than a condition."""
+    if kind != "BOOLEAN":
+        raise condition.expression.error("SERIES_TYPE", f"{clause} takes a condition, not {kind}")
