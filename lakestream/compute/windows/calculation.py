@@ -16,12 +16,11 @@ from sqlglot import exp
 
 from lakestream.compute.expressions.functions import RowOrder, aggregates, call, duration_micros, translate
 from lakestream.compute.expressions.inner_windows import (
-    TIME_PSEUDO_COLUMNS,
-    Timeline,
     cut_rows,
     has_clauses,
     rewrite_clauses,
 )
+from lakestream.compute.expressions.levels import TIME_PSEUDO_COLUMNS, Timeline
 from lakestream.compute.expressions.row_calls import Rows, check_calls, row_calls
 from lakestream.compute.expressions.row_functions import rewrite_calls
 from lakestream.errors import LakestreamError, NotSupportedError, StatementError

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from lakestream.compute.expressions.functions import aggregates
-from lakestream.compute.expressions.inner_windows import TIME_PSEUDO_COLUMNS
+from lakestream.compute.expressions.levels import TIME_PSEUDO_COLUMNS
 from lakestream.compute.windows.calculation import (
     ROWS,
     Calculation,
