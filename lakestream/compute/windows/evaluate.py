@@ -22,6 +22,7 @@ from lakestream.compute.windows.gaps import carried
 from lakestream.compute.windows.hoist import hoist
 from lakestream.compute.windows.panes import partials
 from lakestream.compute.windows.ranges import Ranges
+from lakestream.compute.windows.window_rows import WindowRows
 from lakestream.language.common.query_clauses import said
 from lakestream.language.expressions.parsing import conjuncts
 from lakestream.language.quoting import quoted
@@ -97,10 +98,14 @@ class Evaluation:
         results = self.calculation.carried
         return carried(evaluated, results, self.previous) if results else evaluated
 
+    @property
+    def _rows(self) -> WindowRows:
+        return WindowRows(self.grid, self.by_commit, self.retracts, joins=self.way is not Way.GROUPED)
+
     def _relations(self) -> list[str]:
         relations = []
         if self._needs_rows:
-            relations.append(f"{TRIGGER_ROWS} AS ({self._trigger_rows()})")
+            relations.append(f"{TRIGGER_ROWS} AS ({self._rows.sql()})")
         if self._needs_counts:
             relations.append(
                 f"ls_counts AS (SELECT _ls_gid, _ls_k, count(1) AS n "
@@ -140,65 +145,6 @@ class Evaluation:
             f"SELECT x.*, coalesce(n.n, 0L) AS _twrownum FROM {WINDOWS} x "
             f"{join} ls_counts n ON n._ls_gid = x._ls_gid AND n._ls_k = x._ls_k"
         )
-
-    # --- the rows of each window ---
-
-    def _numbered(self, relation: str, time: str) -> str:
-        """Return SQL for the relation's rows once for every window they fall into, numbered k."""
-        rows = f"SELECT r.*, {self.grid.holding(time, time)} AS _ls_k FROM {relation} r"
-        if self.grid.is_tumbling:
-            return rows
-        return f"{rows} WHERE {self.grid.ended(time, time)} < {self.grid.begun(time, time)}"
-
-    def _trigger_rows(self) -> str:
-        rows = self._rows_by_window()
-        if not self.retracts:
-            return rows
-        return (
-            f"SELECT * EXCEPT (_ls_times), explode(sequence(1, CAST(_ls_times AS INT))) AS _ls_copy FROM ("
-            f"SELECT * EXCEPT (_ls_sign, _ls_v), sum(_ls_sign) AS _ls_times FROM ({rows}) GROUP BY ALL "
-            f"HAVING sum(_ls_sign) > 0)"
-        )
-
-    def _rows_by_window(self) -> str:
-        if self.grid.rows_are_placed:
-            return f"SELECT * FROM {ROWS}"
-        if self.grid.disjoint_spans and not self.by_commit:
-            return self._rows_in_order()
-        if self.grid.depends_on_first:
-            return (
-                f"SELECT r.*, x._ls_k FROM {ROWS} r JOIN {WINDOWS} x ON r._ls_gid = x._ls_gid "
-                f"AND r._ls_ts >= x._ls_low AND r._ls_ts < x._ls_high{self._commits()}"
-            )
-        numbered = self._numbered(ROWS, "_ls_ts")
-        if self.way is Way.GROUPED and not self.by_commit:
-            return numbered
-        on = f"r._ls_gid = x._ls_gid AND r._ls_k = x._ls_k{self._commits()}"
-        return f"SELECT r.* FROM ({numbered}) r JOIN {WINDOWS} x ON {on}"
-
-    def _rows_in_order(self) -> str:
-        """Return SQL of the rows with their windows, of which no two share more than an instant: by a sort.
-
-        A join by group would hold every row against every window of its group. Rows of the instant at
-        which one window ends and the next begins are in both.
-        """
-        latest = (
-            "last_value(opened) IGNORE NULLS OVER (PARTITION BY _ls_gid ORDER BY at, is_row "
-            "ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)"
-        )
-        rows = (
-            f"SELECT _ls_gid, _ls_ts AS at, true AS is_row, struct(r.*) AS held, NULL AS opened FROM {ROWS} r"
-        )
-        before = "lag(struct(_ls_k AS k, _ls_high AS high)) OVER (PARTITION BY _ls_gid ORDER BY _ls_low)"
-        window = f"struct(_ls_k AS k, _ls_low AS low, _ls_high AS high, {before} AS before)"
-        windows = f"SELECT _ls_gid, _ls_low, false, NULL, {window} FROM {WINDOWS}"
-        found = f"SELECT at, is_row, held, {latest} AS opened FROM ({rows} UNION ALL {windows})"
-        in_both = "at = opened.low AND at < opened.before.high"
-        own = f"CASE WHEN {in_both} THEN array(opened.k, opened.before.k) ELSE array(opened.k) END"
-        return f"SELECT held.*, explode({own}) AS _ls_k FROM ({found}) WHERE is_row AND at < opened.high"
-
-    def _commits(self) -> str:
-        return " AND r._ls_v <= x._ls_c" if self.by_commit else ""
 
     # --- grouped ---
 
@@ -295,7 +241,7 @@ class Evaluation:
         time = f"unix_micros({quoted(read.relation.time_column)})"
         source = select.args["from_"].this
         alias = source.alias
-        numbered = self._numbered(f"({source.this.sql('spark')})", time)
+        numbered = self._rows.numbered(f"({source.this.sql('spark')})", time)
         on = " AND ".join([f"`{alias}`._ls_k = {ALIAS}._ls_k", *(node.sql("spark") for node in equalities)])
         where = f" WHERE {' AND '.join(node.sql('spark') for node in rest)}" if rest else ""
         found = list(dict.fromkeys(aggregates(select.selects)))
@@ -374,7 +320,7 @@ class Evaluation:
         ``windows`` are rows of :meth:`fired_sql`, their values as literals of Spark SQL.
         """
         parts = [self._one(values) for values in windows]
-        rows = f"WITH {TRIGGER_ROWS} AS ({self._trigger_rows()}) " if self.calculation.reads_rows else ""
+        rows = f"WITH {TRIGGER_ROWS} AS ({self._rows.sql()}) " if self.calculation.reads_rows else ""
         return rows + " UNION ALL ".join(f"({part})" for part in parts)
 
     def _one(self, values: Mapping[str, str]) -> str:
