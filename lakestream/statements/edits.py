@@ -17,9 +17,11 @@ from lakestream.language.common.dialect import DURATION_FUNCTION, NAME
 from lakestream.language.expressions.parsing import parse_expression, place_in
 from lakestream.language.iotdb.paths import ROOT
 from lakestream.language.quoting import delta_name, delta_text
-from lakestream.storage.catalog import Column, SubtableInfo
 from lakestream.storage.delta import Written, delete_where, insert_rows, update_where
 from lakestream.storage.reading import timestamp_literal
+from lakestream.storage.registered import SubtableInfo
+from lakestream.storage.subtables import Subtables
+from lakestream.storage.table_info import Column
 from lakestream.storage.types import shown_type, spark_type
 from lakestream.storage.values import convert, parse_time, rows_of_values, sql_literal
 
@@ -30,7 +32,8 @@ if TYPE_CHECKING:
 
     from lakestream.language import model
     from lakestream.language.model import Fragment, TableName
-    from lakestream.storage.catalog import Catalog, TableInfo
+    from lakestream.storage.catalog import Catalog
+    from lakestream.storage.table_info import TableInfo
 
 _COMPARISONS = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.NullSafeEQ)
 
@@ -40,6 +43,7 @@ class Editor:
 
     def __init__(self, catalog: Catalog, zone: str, now_us: int) -> None:
         self.catalog = catalog
+        self.subtables = Subtables(catalog)
         self.zone = zone
         self.now_us = now_us
 
@@ -90,7 +94,7 @@ class Editor:
         found = [self._subtable(spec, spec.name.database or database) for spec in statement.subtables]
         for where in dict.fromkeys(db for db, _ in found):
             subtables = [subtable for db, subtable in found if db == where]
-            self.catalog.create_subtables(where, subtables, if_not_exists=statement.if_not_exists)
+            self.subtables.create(where, subtables, if_not_exists=statement.if_not_exists)
         return Result(message=f"created {len(found)} subtable{'s' if len(found) > 1 else ''}")
 
     def _subtable(self, spec: model.SubtableSpec, database: str) -> tuple[str, SubtableInfo]:
@@ -127,12 +131,12 @@ class Editor:
             column = stable.column(tag)
             values[tag] = self._converted(value, column)
             literals[tag] = sql_literal(values[tag], column)
-        self.catalog.set_tag(database, name, values, literals)
+        self.subtables.set_tag(database, name, values, literals)
         return Result(message=f"changed tags of {database}.{name}")
 
     def stable_of(self, database: str, name: str) -> tuple[TableInfo, str]:
         """Return the super table of a subtable; StatementError TABLE_NOT_FOUND when it is none."""
-        subtable = self.catalog.subtable(database, name)
+        subtable = self.subtables.find(database, name)
         if subtable is None:
             raise StatementError("TABLE_NOT_FOUND", f"there is no subtable {database}.{name}")
         return self.catalog.table(database, subtable.stable), subtable.name
@@ -140,7 +144,7 @@ class Editor:
     def drop_table(self, statement: model.DropTable, database: str) -> Result:
         """DROP TABLE, of a subtable too."""
         name = statement.name.name
-        if self.catalog.find_table(database, name) is None and self.catalog.drop_subtable(database, name):
+        if self.catalog.find_table(database, name) is None and self.subtables.drop(database, name):
             return Result(message=f"dropped subtable {database}.{name}")
         dropped = self.catalog.drop_table(database, name, if_exists=statement.if_exists)
         return Result(message=f"dropped table {database}.{name}" if dropped else "there was no such table")
@@ -165,7 +169,7 @@ class Editor:
         info = self.catalog.find_table(database, name)
         constants: Mapping[str, Any] | None = None
         if info is None:
-            subtable = self.catalog.subtable(database, name)
+            subtable = self.subtables.find(database, name)
             if subtable is None:
                 subtable = self._made_for(target, database)
             info = self.catalog.table(database, subtable.stable)
@@ -184,7 +188,7 @@ class Editor:
             Names(self.catalog, database).find(database, target.table.name)  # raises TABLE_NOT_FOUND
             raise AssertionError
         _, subtable = self._subtable(target.using, database)
-        self.catalog.create_subtables(database, [subtable])
+        self.subtables.create(database, [subtable])
         return subtable
 
     def _refuse_unwritable(self, info: TableInfo) -> None:
@@ -206,7 +210,7 @@ class Editor:
         if not missing:
             return rows
         names = rows[TBNAME].to_pylist()
-        known = {name: self.catalog.subtable(info.database, name) for name in set(names)}
+        known = {name: self.subtables.find(info.database, name) for name in set(names)}
         schema = self.catalog.handles.open(info.path).schema
         for tag in missing:
             values = [sub.tags.get(tag.name) if (sub := known[name]) else None for name in names]
@@ -335,7 +339,7 @@ class Editor:
 
     def show_tables(self, statement: model.ShowTables, database: str) -> Result:
         """SHOW TABLES (ordinary ones, outputs and subtables) and SHOW STABLES."""
-        self.catalog.require_database(database)
+        self.catalog.databases.require(database)
         infos = self.catalog.tables(database)
         if statement.stables:
             return Result(("stable_name",), [(info.name,) for info in infos if has_subtables(info)])
@@ -344,7 +348,7 @@ class Editor:
         rows: list[tuple[str, str | None]] = [(name, None) for name in names if name not in stables]
         for info in infos:
             if has_subtables(info):
-                rows += [(sub.name, info.name) for sub in self.catalog.subtables(database, info.name)]
+                rows += [(sub.name, info.name) for sub in self.subtables.of(database, info.name)]
         return Result(("table_name", "stable_name"), sorted(rows, key=lambda row: row[0]))
 
 

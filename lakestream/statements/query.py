@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from lakestream.compute.windows.calculation import Calculation
     from lakestream.language.expressions.versions import AsOf
     from lakestream.language.model import Fragment
-    from lakestream.storage.catalog import Catalog, TableInfo
+    from lakestream.storage.catalog import Catalog
+    from lakestream.storage.table_info import TableInfo
 
 _VIEWS = "ls_query_"
 

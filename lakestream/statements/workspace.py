@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from lakestream.language import model
     from lakestream.settings import Settings
     from lakestream.statements.edits import Editor
-    from lakestream.storage.catalog import TableInfo
     from lakestream.storage.jars import Watch
     from lakestream.storage.leases import Leases
+    from lakestream.storage.table_info import TableInfo
     from lakestream.timeseries.tree import TreeEngine
 
 
@@ -75,7 +75,7 @@ class Workspace:
         self._sending: Notifier | None = None
         if create and not self.layout.exists():
             self.layout.initialise(self.settings.timezone)
-            self.catalog.create_database(DEFAULT_DATABASE, if_not_exists=True)
+            self.catalog.databases.create(DEFAULT_DATABASE, if_not_exists=True)
         self.layout.check()
 
     @cached_property

@@ -17,9 +17,10 @@ if TYPE_CHECKING:
     from lakestream.observation.inspection import Inspection
     from lakestream.settings import Settings
     from lakestream.statements.status import StreamStatus
-    from lakestream.storage.catalog import Catalog, TableInfo
+    from lakestream.storage.catalog import Catalog
     from lakestream.storage.layout import Layout
     from lakestream.storage.table import Table
+    from lakestream.storage.table_info import TableInfo
 
 Verdict = Literal["ok", "warning", "wrong"]
 
@@ -105,7 +106,7 @@ def check_lake(layout: Layout, *, keys: bool) -> Iterator[Check]:
     if layout.is_local:
         yield _disk(layout.root)
     catalog = Catalog(layout, SystemClock())
-    for database in catalog.databases():
+    for database in catalog.databases.names():
         for name in catalog.table_names(database):
             yield from _check_table(catalog, database, name, keys=keys)
 

@@ -17,11 +17,13 @@ from lakestream.language.model import (
     SpanTrigger,
     StateTrigger,
 )
+from lakestream.storage.subtables import Subtables
 
 if TYPE_CHECKING:
     from lakestream.language.expressions.versions import AsOf
     from lakestream.language.model import StreamDefinition, Trigger
-    from lakestream.storage.catalog import Catalog, TableInfo
+    from lakestream.storage.catalog import Catalog
+    from lakestream.storage.table_info import TableInfo
 
 TBNAME = "tbname"
 
@@ -129,8 +131,8 @@ class Names:
         info = self.catalog.find_table(database, name)
         if info is not None:
             return info, None
-        subtable = self.catalog.subtable(database, name)
+        subtable = Subtables(self.catalog).find(database, name)
         if subtable is not None:
             return self.catalog.table(database, subtable.stable), subtable.name
-        self.catalog.require_database(database)
+        self.catalog.databases.require(database)
         raise self.catalog.not_found(database, name)

@@ -52,8 +52,9 @@ if TYPE_CHECKING:
     from lakestream.engine.streams.stream import Stream
     from lakestream.language.model import StreamDefinition
     from lakestream.output.columns import OutputShape
-    from lakestream.storage.catalog import Catalog, TableInfo
+    from lakestream.storage.catalog import Catalog
     from lakestream.storage.registry import Registry
+    from lakestream.storage.table_info import TableInfo
 
 DEFINITION_VERSION = 1
 

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from lakestream.engine.streams.stream import Stream
-    from lakestream.storage.catalog import TableInfo
     from lakestream.storage.delta import CommitInfo, Table, Tables
     from lakestream.storage.registry import StreamRecord
+    from lakestream.storage.table_info import TableInfo
 
     Span = tuple[int | None, int | None]
 

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from lakestream.engine.reading.transport import Transport
     from lakestream.engine.streams.stream import Part, Stream
     from lakestream.language.model import StreamDefinition
-    from lakestream.storage.catalog import TableInfo
     from lakestream.storage.delta import Tables
     from lakestream.storage.registry import StreamRecord, TickPlan
+    from lakestream.storage.table_info import TableInfo
 
     Spans = list[tuple[int, int]]
 

@@ -70,7 +70,8 @@ if TYPE_CHECKING:
         TableName,
         Trigger,
     )
-    from lakestream.storage.catalog import Catalog, TableInfo
+    from lakestream.storage.catalog import Catalog
+    from lakestream.storage.table_info import TableInfo
 
 
 _OF_TABLE = GroupKey(Fragment(TBNAME), "tag_tbname", is_tbname=True)

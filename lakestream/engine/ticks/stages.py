@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from lakestream.engine.streams.stream import Part, Stream
     from lakestream.engine.streams.target import Target
     from lakestream.language.model import Duration, Trigger
-    from lakestream.storage.catalog import TableInfo
     from lakestream.storage.registry import TickPlan
+    from lakestream.storage.table_info import TableInfo
 
 PERIOD, CLOCK, DELAY = "period", "clock", "delay"
 """Kinds of ticks: an instant of PERIOD, windows that the clock has closed, open ones whose delay is over."""
