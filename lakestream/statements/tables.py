@@ -125,11 +125,11 @@ class TableStatements:
 
     def update(self, statement: model.Update) -> Result:
         """UPDATE."""
-        return self.at.editor().update(statement, self.at.database)
+        return self.at.changes().update(statement, self.at.database)
 
     def delete(self, statement: model.Delete) -> Result:
         """DELETE FROM."""
-        return self.at.editor().delete(statement, self.at.database)
+        return self.at.changes().delete(statement, self.at.database)
 
     def describe(self, statement: model.Describe) -> Result:
         """DESCRIBE."""

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from lakestream.engine.rounds.notifier import Notifier
     from lakestream.language import model
     from lakestream.settings import Settings
+    from lakestream.statements.changes import RowChanges
     from lakestream.statements.edits import Editor
     from lakestream.storage.jars import Watch
     from lakestream.storage.leases import Leases
@@ -221,6 +222,13 @@ class Workspace:
         from lakestream.statements.edits import Editor
 
         return Editor(self.catalog, self.timezone, to_micros(self.clock.now()))
+
+    def changes(self) -> RowChanges:
+        """Return what changes rows of tables, as of now."""
+        from lakestream.engine.base.instants import to_micros
+        from lakestream.statements.changes import RowChanges
+
+        return RowChanges(self.catalog, self.timezone, to_micros(self.clock.now()))
 
     def forget_tree(self) -> None:
         """Have the tree read again what another process ran before."""
