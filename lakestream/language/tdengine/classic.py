@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from lakestream.language.common.words import Kind
 from lakestream.language.expressions.checks import refuse_functions
 from lakestream.language.expressions.intervals import check_no_gaps
 from lakestream.language.expressions.parsing import given_name, parse_query
@@ -31,6 +30,9 @@ from lakestream.language.model import (
     TagDefinition,
 )
 from lakestream.language.names import free_name, name_of_text
+from lakestream.language.reading.identifiers import refuse_duplicate, take_column_name, take_table_name
+from lakestream.language.reading.literals import take_duration, take_string, take_value
+from lakestream.language.reading.words import Kind
 from lakestream.language.tdengine.clauses import read_group_keys, read_into, read_layout, read_output_columns
 from lakestream.language.tdengine.draft import Draft
 from lakestream.language.tdengine.notification import read_classic_notify
@@ -40,8 +42,8 @@ from lakestream.language.tdengine.triggers import ReadTrigger, read_trigger
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from lakestream.language.common.reader import Reader
-    from lakestream.language.common.words import Word
+    from lakestream.language.reading.reader import Reader
+    from lakestream.language.reading.words import Word
     from lakestream.language.tdengine.options import Options
 
 CLASSIC_WORDS = ("TRIGGER", "WATERMARK", "IGNORE", "DELETE_MARK", "FILL_HISTORY", "INTO", "AS")
@@ -155,7 +157,7 @@ def _mode(reader: Reader, options: Options, switches: _Switches) -> None:
     reader.take()
     switches.mode = name
     if name == "MAX_DELAY":
-        delay, given = reader.duration("MAX_DELAY")
+        delay, given = take_duration(reader, "MAX_DELAY")
         if delay.months or delay.micros < _SHORTEST_DELAY:
             raise reader.error(
                 "BAD_DURATION", f"MAX_DELAY {delay} is too short", word=given, hint="at least 5s"
@@ -168,7 +170,7 @@ def _mode(reader: Reader, options: Options, switches: _Switches) -> None:
 def _recalculate(reader: Reader) -> Duration:
     if not reader.accept("RECALCULATE"):
         return Duration(60, "m")
-    every, word = reader.duration("RECALCULATE")
+    every, word = take_duration(reader, "RECALCULATE")
     _refuse_calendar(reader, "RECALCULATE", every, word)
     if every.micros < _SHORTEST_RECALCULATION:
         raise reader.error("BAD_DURATION", f"RECALCULATE {every} is too short", word=word, hint="at least 1s")
@@ -176,14 +178,14 @@ def _recalculate(reader: Reader) -> Duration:
 
 
 def _watermark(reader: Reader, options: Options) -> None:
-    duration, word = reader.duration("WATERMARK")
+    duration, word = take_duration(reader, "WATERMARK")
     _refuse_calendar(reader, "WATERMARK", duration, word)
     options.values = replace(options.values, watermark=duration)
 
 
 def _delete_mark(reader: Reader, options: Options) -> None:
     """State older than this is gone, so rows older than this find no window: they have expired."""
-    duration, word = reader.duration("DELETE_MARK")
+    duration, word = take_duration(reader, "DELETE_MARK")
     _refuse_calendar(reader, "DELETE_MARK", duration, word)
     options.values = replace(options.values, expired_time=duration)
 
@@ -227,11 +229,11 @@ def _tags(reader: Reader, draft: Draft) -> None:
 
     def one() -> TagDefinition:
         word = reader.peek()
-        name = reader.column_name("a tag's name")
-        reader.refuse_duplicate(name, taken, word)
+        name = take_column_name(reader, "a tag's name")
+        refuse_duplicate(reader, name, taken, word)
         named_only = reader.sees_symbol(",") or reader.sees_symbol(")")
         kind = None if named_only else type_name(reader)
-        comment = reader.string("a comment") if reader.accept("COMMENT") else None
+        comment = take_string(reader, "a comment") if reader.accept("COMMENT") else None
         return TagDefinition(name, kind, comment, reader.source.fragment(word.start, word.end))
 
     draft.tags = tuple(reader.list_of(one))
@@ -248,7 +250,7 @@ def _read_query(reader: Reader, draft: Draft) -> None:
     reader.expect("FROM")
     if reader.sees_symbol("("):
         raise reader.error("TRIGGER_TABLE", "the query reads a table by name", hint="not another query")
-    draft.source = reader.table_name("the trigger table")
+    draft.source = take_table_name(reader, "the trigger table")
     if reader.accept("WHERE"):
         condition = reader.until(lambda: _ends(reader, "PARTITION"), "a condition")
         draft.options.values = replace(draft.options.values, pre_filter=condition)
@@ -278,7 +280,7 @@ def _group_key(reader: Reader) -> GroupKey:
     )
     words, alias = reader.words[begin : reader.at], None
     if reader.accept("AS"):
-        alias = reader.column_name("an alias")
+        alias = take_column_name(reader, "an alias")
     elif _has_alias(words):
         alias, words = words[-1].text, words[:-1]
         expression = reader.fragment(begin, begin + len(words))
@@ -331,7 +333,7 @@ def _fill(reader: Reader) -> Fill | None:
 
 def _constant(reader: Reader) -> Fragment:
     word, begin = reader.peek(), reader.at
-    if isinstance(reader.value(), Now):
+    if isinstance(take_value(reader), Now):
         raise reader.error("FILL_VALUE", "FILL(VALUE, …) takes constants, and NOW is none", word=word)
     return reader.fragment(begin, reader.at)
 

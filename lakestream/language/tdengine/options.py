@@ -6,14 +6,15 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from lakestream.errors import did_you_mean
-from lakestream.language.common.words import Kind
 from lakestream.language.model import MICROS, Duration, StreamOptions
+from lakestream.language.reading.literals import refuse_unit, take_duration, take_instant
+from lakestream.language.reading.words import Kind
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from lakestream.language.common.reader import Reader
-    from lakestream.language.common.words import Word
+    from lakestream.language.reading.reader import Reader
+    from lakestream.language.reading.words import Word
     from lakestream.language.tdengine.triggers import ReadTrigger
 
 _EVENT_TYPES = ("WINDOW_OPEN", "WINDOW_CLOSE")
@@ -66,8 +67,8 @@ def _duration(units: str, least: int = 0) -> Callable[[Reader, Options, str], No
 
     def read(reader: Reader, options: Options, name: str) -> None:
         reader.expect_symbol("(")
-        duration, word = reader.duration(name)
-        reader.refuse_unit(name, duration, units, word)
+        duration, word = take_duration(reader, name)
+        refuse_unit(reader, name, duration, units, word)
         if duration.micros < least:
             shown = f"{least // MICROS['s']}s"
             raise reader.error(
@@ -88,7 +89,7 @@ def _duration(units: str, least: int = 0) -> Callable[[Reader, Options, str], No
 def _history(reader: Reader, options: Options, name: str) -> None:
     start = None
     if reader.accept_symbol("("):
-        start = reader.instant(f"the start of {name}")
+        start = take_instant(reader, f"the start of {name}")
         reader.expect_symbol(")")
     first = name == "FILL_HISTORY_FIRST"
     options.values = replace(
