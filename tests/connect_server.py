@@ -41,7 +41,7 @@ def connect_server() -> Iterator[str]:
 
 
 def _serve() -> None:
-    from lakestream.server.connect import with_connect
+    from lakestream.server.process.connect import with_connect
     from lakestream.settings import Settings
     from lakestream.storage.session import spark_session
 

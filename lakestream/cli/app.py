@@ -8,21 +8,21 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import click
 
 from lakestream import __version__
-from lakestream.cli.attach_command import attach
-from lakestream.cli.doctor_command import doctor
-from lakestream.cli.failures import status_of, wants_json
-from lakestream.cli.job_commands import job
-from lakestream.cli.lake_commands import init, show, status
-from lakestream.cli.log_commands import events, logs
-from lakestream.cli.maintain_command import maintain
-from lakestream.cli.migrate_command import migrate
-from lakestream.cli.recalculate_command import recalculate
-from lakestream.cli.run_command import run
-from lakestream.cli.serve_command import serve
-from lakestream.cli.session import PROGRAM, Session, global_options
-from lakestream.cli.settings_commands import completion, config
-from lakestream.cli.sql_command import sql
-from lakestream.cli.stream_commands import drop, explain, start, stop, verify
+from lakestream.cli.base.failures import status_of, wants_json
+from lakestream.cli.base.session import PROGRAM, Session, global_options
+from lakestream.cli.jobs.job_commands import job
+from lakestream.cli.lakes.attach_command import attach
+from lakestream.cli.lakes.doctor_command import doctor
+from lakestream.cli.lakes.lake_commands import init, show, status
+from lakestream.cli.lakes.maintain_command import maintain
+from lakestream.cli.lakes.migrate_command import migrate
+from lakestream.cli.lakes.settings_commands import completion, config
+from lakestream.cli.sql.sql_command import sql
+from lakestream.cli.streams.log_commands import events, logs
+from lakestream.cli.streams.recalculate_command import recalculate
+from lakestream.cli.streams.run_command import run
+from lakestream.cli.streams.serve_command import serve
+from lakestream.cli.streams.stream_commands import drop, explain, start, stop, verify
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -69,8 +69,8 @@ def script_parts(text: str, *, dialect: str = "tdengine") -> list[ScriptPart]:
     """
     parse_script(text, dialect=dialect)
     from lakestream.language.common.source import Source
-    from lakestream.language.common.words import read_words, split_words
     from lakestream.language.iotdb.literals import WORD_CHARACTERS
+    from lakestream.language.reading.words import read_words, split_words
 
     source = Source(text)
     words = split_words(read_words(source, WORD_CHARACTERS if dialect == "iotdb" else None))

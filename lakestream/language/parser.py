@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lakestream.language import streams
-from lakestream.language.common.reader import Reader
 from lakestream.language.common.source import Source
-from lakestream.language.common.words import Kind, read_words, split_words
 from lakestream.language.ekuiper.statements import window_called
 from lakestream.language.expressions.checks import check_query
 from lakestream.language.model import Query
+from lakestream.language.reading.reader import Reader
+from lakestream.language.reading.words import Kind, read_words, split_words
 from lakestream.language.tdengine import tables
 from lakestream.language.tdengine.foreign import foreign_statement
 

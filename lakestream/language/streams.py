@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lakestream.language.common.words import Kind
 from lakestream.language.ekuiper.statements import is_ekuiper, read_ekuiper
 from lakestream.language.model import (
     CreateStream,
@@ -16,13 +15,16 @@ from lakestream.language.model import (
     StopStream,
     VerifyStream,
 )
+from lakestream.language.reading.identifiers import take_table_name
+from lakestream.language.reading.literals import take_instant
+from lakestream.language.reading.words import Kind
 from lakestream.language.tdengine.classic import CLASSIC_WORDS, read_classic
 from lakestream.language.tdengine.clauses import read_clauses
 from lakestream.language.tdengine.draft import Draft, definition
 from lakestream.language.tdengine.triggers import read_trigger
 
 if TYPE_CHECKING:
-    from lakestream.language.common.reader import Reader
+    from lakestream.language.reading.reader import Reader
 
 
 def create_stream(reader: Reader, *, or_replace: bool = False) -> CreateStream:
@@ -32,7 +34,7 @@ def create_stream(reader: Reader, *, or_replace: bool = False) -> CreateStream:
     wrong with it. Raises StatementError and NotSupportedError.
     """
     if_not_exists = not or_replace and reader.if_not_exists()
-    name = reader.table_name("a stream's name")
+    name = take_table_name(reader, "a stream's name")
     if is_ekuiper(reader):
         draft = read_ekuiper(reader, name)
     elif reader.peek().kind is Kind.WORD and reader.peek().text.upper() in CLASSIC_WORDS:
@@ -49,7 +51,7 @@ def create_stream(reader: Reader, *, or_replace: bool = False) -> CreateStream:
 def drop_stream(reader: Reader) -> DropStream:
     """Read what follows ``DROP STREAM``."""
     if_exists = reader.if_exists()
-    name = reader.table_name("a stream's name")
+    name = take_table_name(reader, "a stream's name")
     if reader.sees_symbol(","):
         raise reader.unsupported("dropping several streams in one statement", hint="one DROP STREAM for each")
     return DropStream(name, if_exists)
@@ -60,41 +62,41 @@ def start_stream(reader: Reader) -> StartStream:
     ignore = reader.accept("IGNORE", "UNTREATED")
     if_exists = reader.if_exists()
     ignore = reader.accept("IGNORE", "UNTREATED") or ignore
-    return StartStream(reader.table_name("a stream's name"), if_exists, ignore)
+    return StartStream(take_table_name(reader, "a stream's name"), if_exists, ignore)
 
 
 def stop_stream(reader: Reader) -> StopStream:
     """Read what follows ``STOP STREAM``."""
     if_exists = reader.if_exists()
-    return StopStream(reader.table_name("a stream's name"), if_exists)
+    return StopStream(take_table_name(reader, "a stream's name"), if_exists)
 
 
 def flush_stream(reader: Reader) -> FlushStream:
     """Read what follows ``FLUSH STREAM``, which is lakestream's own."""
-    return FlushStream(reader.table_name("a stream's name"))
+    return FlushStream(take_table_name(reader, "a stream's name"))
 
 
 def recalculate_stream(reader: Reader) -> RecalculateStream:
     """Read what follows ``RECALCULATE STREAM``; RESYNC is lakestream's own."""
-    name = reader.table_name("a stream's name")
+    name = take_table_name(reader, "a stream's name")
     if reader.accept("RESYNC"):
         return RecalculateStream(name)
     if not reader.accept("FROM"):
         raise reader.unexpected("FROM or RESYNC", ("FROM", "RESYNC"))
-    start = reader.instant("the start")
-    return RecalculateStream(name, start, reader.instant("the end") if reader.accept("TO") else None)
+    start = take_instant(reader, "the start")
+    return RecalculateStream(name, start, take_instant(reader, "the end") if reader.accept("TO") else None)
 
 
 def verify_stream(reader: Reader) -> VerifyStream:
     """Read what follows ``VERIFY STREAM``."""
-    name = reader.table_name("a stream's name")
+    name = take_table_name(reader, "a stream's name")
     if not reader.accept("FROM"):
         return VerifyStream(name)
-    start = reader.instant("the start")
+    start = take_instant(reader, "the start")
     reader.expect("TO")
-    return VerifyStream(name, start, reader.instant("the end"))
+    return VerifyStream(name, start, take_instant(reader, "the end"))
 
 
 def explain_stream(reader: Reader) -> ExplainStream:
     """Read what follows ``EXPLAIN STREAM``."""
-    return ExplainStream(reader.table_name("a stream's name"))
+    return ExplainStream(take_table_name(reader, "a stream's name"))

@@ -25,9 +25,10 @@ if TYPE_CHECKING:
     from lakestream.language.model import StreamDefinition
     from lakestream.notify.deliveries import Deliveries, Delivery
     from lakestream.notify.outbox import Outbox, Sent
-    from lakestream.storage.catalog import Catalog, TableInfo
+    from lakestream.storage.catalog import Catalog
     from lakestream.storage.delta import Table
     from lakestream.storage.registry import Failure, Progress, Registry, StreamRecord
+    from lakestream.storage.table_info import TableInfo
 
 _MORE = 4
 """How many times as many rows are asked of the statistics when deleted ones made the result short."""

@@ -16,23 +16,23 @@ import uvicorn
 from lakestream.clock import SystemClock
 from lakestream.errors import BusyError, ConfigError, LakestreamError
 from lakestream.lake import Lake
-from lakestream.server.app import Service, create_app
-from lakestream.server.connect import naming, with_connect
-from lakestream.server.feed import Feed
-from lakestream.server.listener import Listener
-from lakestream.server.live import Live, Rates
-from lakestream.server.metrics import Metrics
-from lakestream.server.owner import Ownership
-from lakestream.server.reader import Reader
-from lakestream.server.sharing import sharing
-from lakestream.server.statements import Statements
+from lakestream.server.api.app import Service, create_app
+from lakestream.server.news.feed import Feed
+from lakestream.server.news.listener import Listener
+from lakestream.server.news.live import Live, Rates
+from lakestream.server.news.metrics import Metrics
+from lakestream.server.process.connect import naming, with_connect
+from lakestream.server.process.owner import Ownership
+from lakestream.server.process.sharing import sharing
+from lakestream.server.process.statements import Statements
+from lakestream.server.shown.reader import Reader
 from lakestream.storage.leases import MAINTENANCE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from types import FrameType
 
-    from lakestream.server.owner import Owner
+    from lakestream.server.process.owner import Owner
     from lakestream.settings import Settings
     from lakestream.storage.layout import Layout
     from lakestream.storage.leases import Leases

@@ -1,27 +1,22 @@
-"""Statements on tables: making, filling, changing and describing them. No Spark, no JVM."""
+"""Statements on tables: making, filling and describing them. No Spark, no JVM."""
 
 from __future__ import annotations
 
-from datetime import date, datetime
+from datetime import date
 from typing import TYPE_CHECKING, Any
-from zoneinfo import ZoneInfo
 
-from sqlglot import exp
-
-from lakestream.compute.functions import duration_micros
-from lakestream.engine.base.names import TBNAME, Names, has_subtables, visible_columns
+from lakestream.engine.base.names import TBNAME, Names, has_subtables
 from lakestream.engine.base.result import Result
 from lakestream.engine.reading.frames import fitted
-from lakestream.errors import LakestreamError, NotSupportedError, Place, StatementError, did_you_mean
-from lakestream.language.common.dialect import DURATION_FUNCTION, NAME
-from lakestream.language.expressions.parsing import parse_expression, place_in
+from lakestream.errors import LakestreamError, Place, StatementError
 from lakestream.language.iotdb.paths import ROOT
-from lakestream.language.quoting import delta_name, delta_text
-from lakestream.storage.catalog import Column, SubtableInfo
-from lakestream.storage.delta import Written, delete_where, insert_rows, update_where
-from lakestream.storage.reading import timestamp_literal
+from lakestream.statements.changes import refuse_read_time, table_of
+from lakestream.storage.delta import Written, insert_rows
+from lakestream.storage.registered import SubtableInfo
+from lakestream.storage.subtables import Subtables
+from lakestream.storage.table_info import Column
 from lakestream.storage.types import shown_type, spark_type
-from lakestream.storage.values import convert, parse_time, rows_of_values, sql_literal
+from lakestream.storage.values import convert, rows_of_values, sql_literal
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -29,10 +24,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from lakestream.language import model
-    from lakestream.language.model import Fragment, TableName
-    from lakestream.storage.catalog import Catalog, TableInfo
-
-_COMPARISONS = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.NullSafeEQ)
+    from lakestream.storage.catalog import Catalog
+    from lakestream.storage.table_info import TableInfo
 
 
 class Editor:
@@ -40,6 +33,7 @@ class Editor:
 
     def __init__(self, catalog: Catalog, zone: str, now_us: int) -> None:
         self.catalog = catalog
+        self.subtables = Subtables(catalog)
         self.zone = zone
         self.now_us = now_us
 
@@ -90,7 +84,7 @@ class Editor:
         found = [self._subtable(spec, spec.name.database or database) for spec in statement.subtables]
         for where in dict.fromkeys(db for db, _ in found):
             subtables = [subtable for db, subtable in found if db == where]
-            self.catalog.create_subtables(where, subtables, if_not_exists=statement.if_not_exists)
+            self.subtables.create(where, subtables, if_not_exists=statement.if_not_exists)
         return Result(message=f"created {len(found)} subtable{'s' if len(found) > 1 else ''}")
 
     def _subtable(self, spec: model.SubtableSpec, database: str) -> tuple[str, SubtableInfo]:
@@ -127,12 +121,12 @@ class Editor:
             column = stable.column(tag)
             values[tag] = self._converted(value, column)
             literals[tag] = sql_literal(values[tag], column)
-        self.catalog.set_tag(database, name, values, literals)
+        self.subtables.set_tag(database, name, values, literals)
         return Result(message=f"changed tags of {database}.{name}")
 
     def stable_of(self, database: str, name: str) -> tuple[TableInfo, str]:
         """Return the super table of a subtable; StatementError TABLE_NOT_FOUND when it is none."""
-        subtable = self.catalog.subtable(database, name)
+        subtable = self.subtables.find(database, name)
         if subtable is None:
             raise StatementError("TABLE_NOT_FOUND", f"there is no subtable {database}.{name}")
         return self.catalog.table(database, subtable.stable), subtable.name
@@ -140,7 +134,7 @@ class Editor:
     def drop_table(self, statement: model.DropTable, database: str) -> Result:
         """DROP TABLE, of a subtable too."""
         name = statement.name.name
-        if self.catalog.find_table(database, name) is None and self.catalog.drop_subtable(database, name):
+        if self.catalog.find_table(database, name) is None and self.subtables.drop(database, name):
             return Result(message=f"dropped subtable {database}.{name}")
         dropped = self.catalog.drop_table(database, name, if_exists=statement.if_exists)
         return Result(message=f"dropped table {database}.{name}" if dropped else "there was no such table")
@@ -165,7 +159,7 @@ class Editor:
         info = self.catalog.find_table(database, name)
         constants: Mapping[str, Any] | None = None
         if info is None:
-            subtable = self.catalog.subtable(database, name)
+            subtable = self.subtables.find(database, name)
             if subtable is None:
                 subtable = self._made_for(target, database)
             info = self.catalog.table(database, subtable.stable)
@@ -184,11 +178,11 @@ class Editor:
             Names(self.catalog, database).find(database, target.table.name)  # raises TABLE_NOT_FOUND
             raise AssertionError
         _, subtable = self._subtable(target.using, database)
-        self.catalog.create_subtables(database, [subtable])
+        self.subtables.create(database, [subtable])
         return subtable
 
     def _refuse_unwritable(self, info: TableInfo) -> None:
-        _refuse_read_time(info)
+        refuse_read_time(info)
         if info.writer is not None and info.kind == "output":
             raise StatementError(
                 "TABLE_IS_OUTPUT",
@@ -206,7 +200,7 @@ class Editor:
         if not missing:
             return rows
         names = rows[TBNAME].to_pylist()
-        known = {name: self.catalog.subtable(info.database, name) for name in set(names)}
+        known = {name: self.subtables.find(info.database, name) for name in set(names)}
         schema = self.catalog.handles.open(info.path).schema
         for tag in missing:
             values = [sub.tags.get(tag.name) if (sub := known[name]) else None for name in names]
@@ -236,96 +230,11 @@ class Editor:
         converted = rows_of_values(info, columns, values, now_us=self.now_us, zone=self.zone)
         return self.insert_arrow(info, converted)
 
-    def delete(self, statement: model.Delete, database: str) -> Result:
-        """DELETE FROM … WHERE …: one commit."""
-        info, only = self._find(statement.table, database)
-        _refuse_read_time(info)
-        count = delete_where(
-            self.catalog.handles.latest(info.path), self._predicate(statement.where, info, only)
-        )
-        return Result(message=f"deleted {count} row{'s' if count != 1 else ''}")
-
-    def update(self, statement: model.Update, database: str) -> Result:
-        """UPDATE … SET … WHERE …: one commit."""
-        info, only = self._find(statement.table, database)
-        _refuse_read_time(info)
-        assignments = {
-            info.column(name).name: self._assigned(fragment, info, info.column(name))
-            for name, fragment in statement.assignments
-        }
-        table = self.catalog.handles.latest(info.path)
-        count = update_where(table, assignments, self._predicate(statement.where, info, only))
-        return Result(message=f"updated {count} row{'s' if count != 1 else ''}")
-
-    def _find(self, name: TableName, database: str) -> tuple[TableInfo, str | None]:
-        try:
-            return Names(self.catalog, database).find(name.database or database, name.name)
-        except LakestreamError as error:
-            raise error.at(Place(name.line, name.column, len(name.name))) from None
-
-    def _predicate(self, where: Fragment | None, info: TableInfo, only: str | None) -> str | None:
-        parts = [] if only is None else [f"{delta_name(TBNAME)} = {delta_text(only)}"]
-        if where is not None:
-            condition = self._expression(where, info)
-            # To delta-rs a condition that comes to NULL before there is a row holds for every row.
-            parts.append(f"coalesce({condition}, false)" if _makes_null(where) else f"({condition})")
-        return " AND ".join(parts) or None
-
-    def _assigned(self, fragment: Fragment, info: TableInfo, column: Column) -> str:
-        node = parse_expression(fragment)
-        if isinstance(node, exp.Literal):
-            value = node.name if node.is_string else _number(node)
-            return sql_literal(self._converted(value, column), column)
-        return self._expression(fragment, info)
-
-    def _expression(self, fragment: Fragment, info: TableInfo) -> str:
-        """Return an expression in delta-rs's SQL: columns quoted, texts beside times made times."""
-        shown = {name.lower(): name for name in visible_columns(info)}
-
-        def resolve(node: exp.Expr) -> exp.Expr:
-            moment = self._moment(node)
-            if moment is not None:
-                return exp.Var(this=timestamp_literal(moment))
-            _refuse_function(fragment, node, info)
-            if isinstance(node, exp.Column):
-                name = node.name.lower()
-                if name not in shown:
-                    raise StatementError(
-                        "COLUMN_NOT_FOUND",
-                        f"{info.database}.{info.name} has no column {node.name}",
-                        hint=did_you_mean(node.name, shown.values()),
-                        place=place_in(fragment, node),
-                    )
-                return exp.Var(this=delta_name(shown[name]))
-            if isinstance(node, exp.Literal) and node.is_string and _beside_time(node, info):
-                column = info.column(info.time_column)
-                return exp.Var(this=sql_literal(self._converted(node.name, column), column))
-            return node
-
-        return parse_expression(fragment).transform(resolve).transform(_in_brackets).sql("postgres")
-
-    def _moment(self, node: exp.Expr) -> int | None:
-        """Return the instant that NOW or TODAY is, or lies a duration from it (µs since 1970 UTC)."""
-        node = node.unnest()
-        name = node.meta.get(NAME)
-        if name == "now":
-            return self.now_us
-        if name == "today":
-            day = datetime.fromtimestamp(self.now_us // 1_000_000, ZoneInfo(self.zone)).date()
-            return parse_time(day.isoformat(), zone=self.zone)
-        if not isinstance(node, (exp.Add, exp.Sub)) or (base := self._moment(node.left)) is None:
-            return None
-        length = node.right.unnest()
-        if not isinstance(length, exp.Anonymous) or length.name != DURATION_FUNCTION:
-            return None
-        micros = duration_micros(length)
-        return base + (micros if isinstance(node, exp.Add) else -micros)
-
     # --- looking ---
 
     def describe(self, statement: model.Describe, database: str) -> Result:
         """DESCRIBE: column, type, note, comment; provenance is not shown. A message where others made it."""
-        info, _ = self._find(statement.table, database)
+        info, _ = table_of(self.catalog, statement.table, database)
         rows = [
             (column.name, shown_type(column.type), _note(column, info), column.comment or "")
             for column in info.columns
@@ -335,7 +244,7 @@ class Editor:
 
     def show_tables(self, statement: model.ShowTables, database: str) -> Result:
         """SHOW TABLES (ordinary ones, outputs and subtables) and SHOW STABLES."""
-        self.catalog.require_database(database)
+        self.catalog.databases.require(database)
         infos = self.catalog.tables(database)
         if statement.stables:
             return Result(("stable_name",), [(info.name,) for info in infos if has_subtables(info)])
@@ -344,17 +253,8 @@ class Editor:
         rows: list[tuple[str, str | None]] = [(name, None) for name in names if name not in stables]
         for info in infos:
             if has_subtables(info):
-                rows += [(sub.name, info.name) for sub in self.catalog.subtables(database, info.name)]
+                rows += [(sub.name, info.name) for sub in self.subtables.of(database, info.name)]
         return Result(("table_name", "stable_name"), sorted(rows, key=lambda row: row[0]))
-
-
-def _refuse_read_time(info: TableInfo) -> None:
-    """Refuse to write where statements see another time than the table has."""
-    if info.read_time is not None:
-        raise NotSupportedError(
-            f"writing into {info.database}.{info.name}, whose time is {info.read_time.told}",
-            hint="whoever made the table writes it",
-        )
 
 
 def _written(value: Any) -> Any:  # noqa: ANN401 - any value of a row
@@ -387,62 +287,6 @@ def _note(column: Column, info: TableInfo) -> str:
         by = info.read_time.written if info.read_time is not None else ""
         return f"EVENT TIME BY {by}" if by else "EVENT TIME"
     return "COMPOSITE KEY" if column.composite_key else ""
-
-
-def _number(node: exp.Expr) -> int | float:
-    return int(node.name) if node.name.isdigit() else float(node.name)
-
-
-def _makes_null(condition: Fragment) -> bool:
-    """Return whether a condition may come to NULL by what stands in it, whatever the row."""
-    found = parse_expression(condition).find_all(exp.Null, exp.Nullif, exp.Case, exp.If)
-    return any(not (isinstance(node, exp.Null) and isinstance(node.parent, exp.Is)) for node in found)
-
-
-def _in_brackets(node: exp.Expr) -> exp.Expr:
-    """Put brackets around CONCAT, which is written with ||: delta-rs takes = before that."""
-    return exp.paren(node, copy=True) if isinstance(node, exp.Concat) else node
-
-
-_ALIKE = frozenset({"ceil", "floor", "sqrt"})
-"""Functions of TDengine that delta-rs, which changes rows, has with the same meaning."""
-
-
-def _refuse_function(fragment: Fragment, node: exp.Expr, info: TableInfo) -> None:
-    """Refuse what delta-rs has with another meaning than TDengine."""
-    name = node.meta.get(NAME)
-    if name is None or name in _ALIKE or _is_between_numbers(node, info):
-        return
-    raise NotSupportedError(
-        f"the function {name.split()[-1]}() in UPDATE and DELETE",
-        hint="compare columns with constants, and times with NOW - 1d",
-        place=place_in(fragment, node),
-    )
-
-
-def _is_between_numbers(node: exp.Expr, info: TableInfo) -> bool:
-    """Return whether it is a CAST of a number, or a column of numbers, to a number: that is cut off alike."""
-    if not isinstance(node, exp.Cast) or not node.to.is_type(*exp.DataType.NUMERIC_TYPES):
-        return False
-    operand = node.this.unnest()
-    if isinstance(operand, exp.Column):
-        kinds = {column.name.lower(): column.type for column in info.columns}
-        return kinds.get(operand.name.lower(), "").partition("(")[0] in _NUMBERS
-    return isinstance(operand, exp.Literal) and not operand.is_string
-
-
-_NUMBERS = frozenset({"tinyint", "smallint", "int", "bigint", "float", "double", "decimal"})
-
-
-def _beside_time(node: exp.Expr, info: TableInfo) -> bool:
-    """Return whether it is a text that is compared with a timestamp column."""
-    parent = node.parent
-    while isinstance(parent, (exp.Paren, exp.Neg, exp.Tuple)):
-        parent = parent.parent
-    if not isinstance(parent, (*_COMPARISONS, exp.Between, exp.In)):
-        return False
-    times = {column.name.lower() for column in info.columns if column.type == "timestamp"}
-    return any(column.name.lower() in times for column in parent.find_all(exp.Column))
 
 
 def _stacked(tables: Sequence[pa.Table]) -> pa.Table:

@@ -93,7 +93,7 @@ class Maintenance:
         """Yield what was done, table by table: those of the databases, then lakestream's own."""
         with self.writing():
             self._note_needs()
-        for database in self.catalog.databases():
+        for database in self.catalog.databases.names():
             for name in self.catalog.table_names(database):
                 yield self._timed(f"{database}.{name}", partial(self._of_user, database, name))
         for name in self._system_tables():

@@ -34,8 +34,9 @@ if TYPE_CHECKING:
     from lakestream.engine.streams.stream import Stream
     from lakestream.engine.streams.target import Target
     from lakestream.output.columns import OutputShape
-    from lakestream.storage.catalog import Catalog, TableInfo
+    from lakestream.storage.catalog import Catalog
     from lakestream.storage.registry import Registry, StreamRecord
+    from lakestream.storage.table_info import TableInfo
 
 Verdict = Literal["migrated", "to migrate", "current", "left out", "failed"]
 

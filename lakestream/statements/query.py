@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lakestream.compute.calculation import Relation, compile_query
+from lakestream.compute.windows.calculation import Relation, compile_query
 from lakestream.engine.base.names import Names, visible_columns
 from lakestream.engine.base.refused import failed, refused
 from lakestream.engine.planning.planner import table_size
@@ -25,10 +25,11 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
-    from lakestream.compute.calculation import Calculation
+    from lakestream.compute.windows.calculation import Calculation
     from lakestream.language.expressions.versions import AsOf
     from lakestream.language.model import Fragment
-    from lakestream.storage.catalog import Catalog, TableInfo
+    from lakestream.storage.catalog import Catalog
+    from lakestream.storage.table_info import TableInfo
 
 _VIEWS = "ls_query_"
 

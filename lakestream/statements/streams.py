@@ -35,7 +35,7 @@ class StreamStatements:
 
         definition = statement.definition
         database = definition.name.database or self.at.database
-        self.at.catalog.require_database(database)
+        self.at.catalog.databases.require(database)
         known = self.at.registry.find(database, definition.name.name)
         if known is not None:
             if statement.or_replace:

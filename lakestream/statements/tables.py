@@ -16,6 +16,7 @@ from lakestream.language import model
 from lakestream.language.iotdb.paths import ROOT
 from lakestream.statements.workspace import DEFAULT_DATABASE
 from lakestream.storage.feed import switch_feed_on
+from lakestream.storage.subtables import Subtables
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,9 +25,9 @@ if TYPE_CHECKING:
     from lakestream.statements.select import SelectStatements
     from lakestream.statements.streams import StreamStatements
     from lakestream.statements.workspace import Workspace
-    from lakestream.storage.catalog import TableInfo
     from lakestream.storage.metastore import CatalogTable
     from lakestream.storage.registry import StreamRecord
+    from lakestream.storage.table_info import TableInfo
 
 
 @dataclass
@@ -39,7 +40,7 @@ class TableStatements:
 
     def create_database(self, statement: model.CreateDatabase) -> Result:
         """CREATE DATABASE."""
-        self.at.catalog.create_database(statement.name, if_not_exists=statement.if_not_exists)
+        self.at.catalog.databases.create(statement.name, if_not_exists=statement.if_not_exists)
         return Result(message=f"created database {statement.name}")
 
     def drop_database(self, statement: model.DropDatabase) -> Result:
@@ -62,13 +63,13 @@ class TableStatements:
 
     def use(self, statement: model.UseDatabase) -> Result:
         """USE: names without a database mean this one."""
-        self.at.catalog.require_database(statement.name)
+        self.at.catalog.databases.require(statement.name)
         self.at.database = statement.name
         return Result(message=f"using database {statement.name}")
 
     def show_databases(self, _statement: model.ShowDatabases) -> Result:
         """SHOW DATABASES."""
-        return Result(("name",), [(name,) for name in self.at.catalog.databases()])
+        return Result(("name",), [(name,) for name in self.at.catalog.databases.names()])
 
     def create_table(self, statement: model.CreateTable) -> Result:
         """CREATE TABLE, of a new table or of one that is there already."""
@@ -124,11 +125,11 @@ class TableStatements:
 
     def update(self, statement: model.Update) -> Result:
         """UPDATE."""
-        return self.at.editor().update(statement, self.at.database)
+        return self.at.changes().update(statement, self.at.database)
 
     def delete(self, statement: model.Delete) -> Result:
         """DELETE FROM."""
-        return self.at.editor().delete(statement, self.at.database)
+        return self.at.changes().delete(statement, self.at.database)
 
     def describe(self, statement: model.Describe) -> Result:
         """DESCRIBE."""
@@ -194,7 +195,7 @@ class TableStatements:
         database, name = self.at.in_database(statement.name), statement.name.name
         if self.at.catalog.find_table(database, name) is not None:
             return None
-        known = self.at.catalog.subtable(database, name)
+        known = Subtables(self.at.catalog).find(database, name)
         return self.at.catalog.table(database, known.stable) if known is not None else None
 
     def _mark_dropped(self, stable: TableInfo, subtable: str) -> None:

@@ -24,10 +24,11 @@ if TYPE_CHECKING:
     from lakestream.engine.rounds.notifier import Notifier
     from lakestream.language import model
     from lakestream.settings import Settings
+    from lakestream.statements.changes import RowChanges
     from lakestream.statements.edits import Editor
-    from lakestream.storage.catalog import TableInfo
     from lakestream.storage.jars import Watch
     from lakestream.storage.leases import Leases
+    from lakestream.storage.table_info import TableInfo
     from lakestream.timeseries.tree import TreeEngine
 
 
@@ -75,7 +76,7 @@ class Workspace:
         self._sending: Notifier | None = None
         if create and not self.layout.exists():
             self.layout.initialise(self.settings.timezone)
-            self.catalog.create_database(DEFAULT_DATABASE, if_not_exists=True)
+            self.catalog.databases.create(DEFAULT_DATABASE, if_not_exists=True)
         self.layout.check()
 
     @cached_property
@@ -223,6 +224,13 @@ class Workspace:
         from lakestream.statements.edits import Editor
 
         return Editor(self.catalog, self.timezone, to_micros(self.clock.now()))
+
+    def changes(self) -> RowChanges:
+        """Return what changes rows of tables, as of now."""
+        from lakestream.engine.base.instants import to_micros
+        from lakestream.statements.changes import RowChanges
+
+        return RowChanges(self.catalog, self.timezone, to_micros(self.clock.now()))
 
     def forget_tree(self) -> None:
         """Have the tree read again what another process ran before."""

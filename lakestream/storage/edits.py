@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from deltalake import Field
 
-    from lakestream.storage.catalog import TableInfo
+    from lakestream.storage.table_info import TableInfo
     from lakestream.storage.written import Written
 
 _T = TypeVar("_T")

@@ -7,6 +7,7 @@ and read again only when the table's version has moved.
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from deltalake import DeltaTable, write_deltalake
@@ -46,6 +47,11 @@ class Known(Generic[_Record]):
         if rows is not self._rows:
             self._rows, self._records = rows, sorted(map(self._read, rows.values()), key=self._order)
         return self._records
+
+
+def key_of(database: str, name: str) -> str:
+    """Return the key of a row that is of a name in a database."""
+    return json.dumps([database, name])
 
 
 def rows_of(batches: arro.RecordBatchReader) -> list[Row]:

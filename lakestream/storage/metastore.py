@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from lakestream.storage.catalog import Column
+    from lakestream.storage.table_info import Column
 
 _DETAILS = "# Detailed Table Information"
 """The row of DESCRIBE TABLE EXTENDED behind which a table's own facts stand; columns stand before it."""

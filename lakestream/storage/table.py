@@ -89,6 +89,59 @@ class Capabilities:
     reasons: tuple[str, ...] = ()
 
 
+class _CommitFiles:
+    """The files of a table's commits, where they can be looked at cheaply."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+
+    def stamp(self, version: int) -> tuple[int, Stamp | None]:
+        """Tell a commit's file from another of its name, where files can be looked at cheaply."""
+        with _named_errors(self._path):
+            return version, files.stamp(self._path, commit_name(version))
+
+    def refuse_empty(self, version: int) -> None:
+        """Raise TABLE_UNREADABLE where a commit from this version on is an empty file, as power cuts leave.
+
+        delta-rs takes it for a commit without changes, and goes on from there when the file is put back.
+        """
+        while (stamp := self.stamp(version)[1]) is not None:
+            if not stamp.size:
+                raise _unreadable(self._path, f"the commit of version {version} is an empty file")
+            version += 1
+
+
+class _OlderVersions:
+    """Handles at older versions of a table, a few of them kept open."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._pinned: dict[int, DeltaTable] = {}
+
+    def at(self, version: int, latest: int) -> DeltaTable:
+        """Return a handle at a version; StorageError VERSION_NOT_FOUND, which names the latest one."""
+        if version not in self._pinned:
+            handle = self._opened(version, latest)
+            while len(self._pinned) >= _PINNED:
+                self._pinned.pop(next(iter(self._pinned)))
+            self._pinned[version] = handle
+        return self._pinned[version]
+
+    def _opened(self, version: int, latest: int) -> DeltaTable:
+        try:
+            return DeltaTable(self._path, version=version)
+        except DeltaError as error:
+            raise StorageError(
+                "VERSION_NOT_FOUND",
+                f"{self._path} has no version {version} that can be read: {first_line(error)}",
+                hint=f"the latest version is {latest}",
+            ) from error
+
+    def clear(self) -> None:
+        """Keep none open: the table may be another now."""
+        self._pinned.clear()
+
+
 class Table:
     """A kept handle: it follows the table's log by itself and is never disturbed by older reads.
 
@@ -98,8 +151,9 @@ class Table:
     def __init__(self, path: str, handle: DeltaTable) -> None:
         self.path = path
         self.guard = threading.RLock()
+        self._commits = _CommitFiles(path)
+        self._older = _OlderVersions(path)
         self._take(handle)
-        self._pinned: dict[int, DeltaTable] = {}
         self._compacted_at = self._opened_at
         self._rewrites = ("", Rewrites(path))
         self.time: ReadTime | None = None
@@ -118,16 +172,9 @@ class Table:
         if time is None:
             return column
         first, *fields = time.path
-        if time.expression or (fields and self._is_dotted(first)):
+        if time.expression or (fields and _is_dotted(self.fields, first)):
             return ""
         return ".".join(time.path)
-
-    def _is_dotted(self, struct: str) -> bool:
-        """Return whether the name of a field of a struct may be another column's in statistics."""
-        return any(
-            "." in field.name or (field.name == struct and "." in spark_type_of(field))
-            for field in self.fields
-        )
 
     def columns(self, version: int | None) -> list[str]:
         """Return the columns that readers see at a version: the event time that is made of some comes first.
@@ -155,7 +202,7 @@ class Table:
         local disk two looks at files say that nothing is new.
         """
         with self.guard:
-            if self._stamp != self._stamp_of(self._stamp[0]):
+            if self._stamp != self._commits.stamp(self._stamp[0]):
                 self._reopen()
                 return self._handle.version()
             if self._handle.version() != self._stamp[0]:
@@ -165,7 +212,7 @@ class Table:
             # Commits are numbered without gaps: without the next one there is no later one.
             if stamp is not None and not files.exists(self.path, commit_name(version + 1)):
                 return version
-            self._refuse_empty(version + 1)
+            self._commits.refuse_empty(version + 1)
             with _named_errors(self.path):
                 self._handle.update_incremental()
             self._stand()
@@ -176,7 +223,7 @@ class Table:
         if self._handle.version() - self._opened_at >= _REOPEN_AFTER:
             self._reopen()
         else:
-            self._stamp = self._stamp_of(self._handle.version())
+            self._stamp = self._commits.stamp(self._handle.version())
 
     def reopen(self) -> int:
         """Open the table anew (it may have been replaced) and return its latest version."""
@@ -186,28 +233,13 @@ class Table:
 
     def _reopen(self) -> None:
         self._take(_open(self.path))
-        self._pinned.clear()
+        self._older.clear()
 
     def _take(self, handle: DeltaTable) -> None:
-        self._refuse_empty(handle.version())
+        self._commits.refuse_empty(handle.version())
         self._handle = handle
         self._opened_at = handle.version()
-        self._stamp = self._stamp_of(self._opened_at)
-
-    def _stamp_of(self, version: int) -> tuple[int, Stamp | None]:
-        """Tell a commit's file from another of its name, where files can be looked at cheaply."""
-        with _named_errors(self.path):
-            return version, files.stamp(self.path, commit_name(version))
-
-    def _refuse_empty(self, version: int) -> None:
-        """Raise TABLE_UNREADABLE where a commit from this version on is an empty file, as power cuts leave.
-
-        delta-rs takes it for a commit without changes, and goes on from there when the file is put back.
-        """
-        while (stamp := self._stamp_of(version)[1]) is not None:
-            if not stamp.size:
-                raise _unreadable(self.path, f"the commit of version {version} is an empty file")
-            version += 1
+        self._stamp = self._commits.stamp(self._opened_at)
 
     @property
     def handle(self) -> DeltaTable:
@@ -224,22 +256,7 @@ class Table:
                 return self._handle
             if version > self._handle.version() and self.refresh() == version:
                 return self._handle
-            if version not in self._pinned:
-                self._pin(version)
-            return self._pinned[version]
-
-    def _pin(self, version: int) -> None:
-        try:
-            handle = DeltaTable(self.path, version=version)
-        except DeltaError as error:
-            raise StorageError(
-                "VERSION_NOT_FOUND",
-                f"{self.path} has no version {version} that can be read: {first_line(error)}",
-                hint=f"the latest version is {self.version}",
-            ) from error
-        while len(self._pinned) >= _PINNED:
-            self._pinned.pop(next(iter(self._pinned)))
-        self._pinned[version] = handle
+            return self._older.at(version, self.version)
 
     @property
     def grown(self) -> int:
@@ -359,6 +376,13 @@ class Tables:
         """Drop the handle, for a table that was dropped."""
         with self._guard:
             self._tables.pop(path, None)
+
+
+def _is_dotted(fields: list[Field], struct: str) -> bool:
+    """Return whether the name of a field of a struct may be another column's in statistics."""
+    return any(
+        "." in field.name or (field.name == struct and "." in spark_type_of(field)) for field in fields
+    )
 
 
 def capabilities(table: Table) -> Capabilities:

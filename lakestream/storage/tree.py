@@ -18,14 +18,15 @@ from lakestream.language.iotdb.paths import ROOT, Path, Series, name_of
 from lakestream.language.iotdb.types import SPARK_TYPES
 from lakestream.language.iotdb.values import TableMapping
 from lakestream.language.model import Fragment, TableName
-from lakestream.storage.catalog import Column
 from lakestream.storage.keyed import KeyedTable, Known
+from lakestream.storage.table_info import Column
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from lakestream.storage.catalog import Catalog, TableInfo
+    from lakestream.storage.catalog import Catalog
     from lakestream.storage.layout import Layout
+    from lakestream.storage.table_info import TableInfo
 
 DEVICE, TIME = "device", "ts"
 
@@ -118,7 +119,7 @@ class Tree:
                 )
 
     def _make(self, path: Path) -> None:
-        self.catalog.create_database(ROOT, if_not_exists=True)
+        self.catalog.databases.create(ROOT, if_not_exists=True)
         self.catalog.create_table(
             ROOT,
             table_name(path),

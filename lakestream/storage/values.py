@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from lakestream.storage.catalog import Column, TableInfo
+    from lakestream.storage.table_info import Column, TableInfo
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MOMENT = re.compile(

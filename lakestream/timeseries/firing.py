@@ -41,8 +41,8 @@ if TYPE_CHECKING:
     from lakestream.language.iotdb.paths import Series
     from lakestream.language.iotdb.values import DropTrigger
     from lakestream.settings import Settings
-    from lakestream.storage.catalog import TableInfo
     from lakestream.storage.definitions import Definitions
+    from lakestream.storage.table_info import TableInfo
     from lakestream.storage.tree import Tree
     from lakestream.timeseries.mapped import Mapped, MappedTables
     from lakestream.timeseries.points import Block

@@ -41,8 +41,8 @@ if TYPE_CHECKING:
     from lakestream.language.iotdb.values import TableMapping
     from lakestream.language.model import TableName
     from lakestream.settings import Settings
-    from lakestream.storage.catalog import TableInfo
     from lakestream.storage.delta import Table
+    from lakestream.storage.table_info import TableInfo
     from lakestream.storage.tree import Tree
 
 _BY_SPARK = {**SERIES_TYPES, "tinyint": "INT32", "smallint": "INT32"}

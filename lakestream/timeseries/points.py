@@ -13,7 +13,6 @@ from lakestream.errors import StatementError
 from lakestream.language.iotdb.paths import ROOT, Path, name_of
 from lakestream.language.iotdb.types import SERIES_TYPES, SPARK_TYPES
 from lakestream.language.quoting import delta_name, delta_text
-from lakestream.storage.catalog import Column
 from lakestream.storage.delta import (
     Written,
     align,
@@ -23,6 +22,7 @@ from lakestream.storage.delta import (
     read_arrow,
     timestamp_literal,
 )
+from lakestream.storage.table_info import Column
 from lakestream.storage.tree import DEVICE, TIME, Tree
 from lakestream.storage.types import arrow_type
 from lakestream.storage.values import convert
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from lakestream.language.model import Value
-    from lakestream.storage.catalog import TableInfo
     from lakestream.storage.delta import CommitTag, Table
+    from lakestream.storage.table_info import TableInfo
     from lakestream.timeseries.firing import Triggers
 
 _WIDER = {

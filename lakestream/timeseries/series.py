@@ -8,8 +8,9 @@ from functools import reduce
 from itertools import count
 from typing import TYPE_CHECKING
 
-from lakestream.compute.series import SeriesQuery, Windows
-from lakestream.compute.targets import by_device, by_time
+from lakestream.compute.tree.series import SeriesQuery
+from lakestream.compute.tree.targets import by_device, by_time
+from lakestream.compute.tree.time_windows import Windows
 from lakestream.engine.base.instants import instant_micros
 from lakestream.engine.base.refused import spark_message
 from lakestream.engine.reading.transport import ArrowTransport
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
-    from lakestream.compute.series import Scan
+    from lakestream.compute.tree.used import Scan
     from lakestream.language.iotdb.paths import Path, Series
     from lakestream.language.iotdb.values import Select, TimeGroup
     from lakestream.settings import Settings

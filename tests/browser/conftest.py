@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from playwright.sync_api import Browser, Page
 
-    from lakestream.server.live import Live
+    from lakestream.server.news.live import Live
 
 CHROMIUM = shutil.which("chromium")
 
@@ -47,8 +47,8 @@ class Shown:
 def shown() -> Iterator[Shown]:
     import uvicorn
 
-    from lakestream.server.app import Service, create_app
-    from lakestream.server.live import Live
+    from lakestream.server.api.app import Service, create_app
+    from lakestream.server.news.live import Live
 
     lake, live = ShownLake(), Live()
     listening = socket.create_server(("127.0.0.1", 0))

@@ -11,7 +11,7 @@ import pyarrow as pa
 from lakestream.engine.base.instants import to_micros
 from lakestream.engine.base.result import Result
 from lakestream.errors import StatementError
-from lakestream.server.documents import (
+from lakestream.server.shown.documents import (
     DeliveryDocument,
     EventDocument,
     FailureDocument,

@@ -12,9 +12,9 @@ import pytest
 import yaml
 
 from lakestream import Lake, ManualClock, Settings
-from lakestream.compute import functions
-from lakestream.compute.functions import REFUSED
-from lakestream.compute.row_calls import FORMS
+from lakestream.compute.expressions import functions
+from lakestream.compute.expressions.functions import REFUSED
+from lakestream.compute.expressions.row_calls import FORMS
 from lakestream.errors import LakestreamError
 from lakestream.language.common.aggregates import OWN_AGGREGATES
 from lakestream.language.common.functions import OWN, SAME, Meaning

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from lakestream import Lake
-from lakestream.compute.expand import outputs
-from lakestream.compute.series_types import type_of
+from lakestream.compute.tree.expand import outputs
+from lakestream.compute.tree.series_types import type_of
 from lakestream.language import parse_statement
 from lakestream.language.iotdb.functions import AGGREGATES, SCALARS
 from lakestream.language.iotdb.values import QueryTree

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from lakestream.errors import StorageError, StreamError
-from lakestream.storage.catalog import Catalog, Column, TableInfo
+from lakestream.storage.catalog import Catalog
 from lakestream.storage.delta import (
     CommitTag,
     Table,
@@ -26,6 +26,7 @@ from lakestream.storage.delta import (
     timestamp_literal,
 )
 from lakestream.storage.layout import Layout
+from lakestream.storage.table_info import Column, TableInfo
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -46,7 +47,7 @@ def info(tmp_path: Path) -> TableInfo:
     layout = Layout(str(tmp_path / "a lake"))
     layout.initialise()
     catalog = Catalog(layout, SystemClock())
-    catalog.create_database("main")
+    catalog.databases.create("main")
     columns = [Column("ts", "timestamp"), Column("v", "double"), Column("tbname", "string", "who")]
     return catalog.create_table("main", "_t ü", columns, time_column="ts", key=("tbname", "ts"))
 

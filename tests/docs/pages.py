@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from lakestream import Lake
-from lakestream.cli.output import print_table
+from lakestream.cli.base.output import print_table
 from lakestream.errors import LakestreamError
 from lakestream.settings import Settings
 

@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 from lakestream.clock import ManualClock
 from lakestream.engine.base.instants import from_micros, to_micros
 from lakestream.errors import Place
-from lakestream.language.common.durations import read_duration
 from lakestream.language.iotdb.values import Span
 from lakestream.language.model import PeriodTrigger
+from lakestream.language.reading.durations import read_duration
 from lakestream.triggers.period import Period
 from lakestream.triggers.resample import Resample
 from scheduler.triggers import PeriodTrigger as PeriodAlarm

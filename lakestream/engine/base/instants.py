@@ -6,8 +6,8 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from lakestream.language.quoting import quoted
-from lakestream.storage.catalog import Column
 from lakestream.storage.delta import capabilities, read_arrow, read_spark
+from lakestream.storage.table_info import Column
 from lakestream.storage.values import convert, parse_time
 
 if TYPE_CHECKING:

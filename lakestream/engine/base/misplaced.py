@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from lakestream.compute.functions import is_aggregate_call
+from lakestream.compute.expressions.functions import is_aggregate_call
 from lakestream.language.expressions.checks import (
     COMMON_PLACEHOLDERS,
     PERIOD_PLACEHOLDERS,

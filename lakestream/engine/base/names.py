@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from lakestream.compute.calculation import Relation
+from lakestream.compute.windows.calculation import Relation
 from lakestream.engine.base.versions import at_version
 from lakestream.language.expressions.parsing import parse_expression, parse_query
 from lakestream.triggers.kinds import fragments_of
@@ -108,8 +108,8 @@ class Names:
         info = self.catalog.find_table(database, name)
         if info is not None:
             return info, None
-        subtable = self.catalog.subtable(database, name)
+        subtable = Subtables(self.catalog).find(database, name)
         if subtable is not None:
             return self.catalog.table(database, subtable.stable), subtable.name
-        self.catalog.require_database(database)
+        self.catalog.databases.require(database)
         raise self.catalog.not_found(database, name)

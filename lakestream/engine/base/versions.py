@@ -14,10 +14,10 @@ from lakestream.errors import LakestreamError, StatementError
 from lakestream.storage.delta import read_commits
 
 if TYPE_CHECKING:
-    from lakestream.compute.calculation import Relation
+    from lakestream.compute.windows.calculation import Relation
     from lakestream.language.expressions.versions import AsOf
-    from lakestream.storage.catalog import TableInfo
     from lakestream.storage.delta import Table, Tables
+    from lakestream.storage.table_info import TableInfo
 
 
 def at_version(handles: Tables, info: TableInfo, relation: Relation, asked: AsOf, zone: str) -> Relation:

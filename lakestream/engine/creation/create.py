@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
-from lakestream.compute.evaluate import Way
+from lakestream.compute.windows.evaluate import Way
 from lakestream.engine.base.instants import newest_time, parse_instant
 from lakestream.engine.base.names import TBNAME, has_subtables
 from lakestream.engine.base.refused import refused

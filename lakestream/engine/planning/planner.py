@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from lakestream.engine.streams.stream import Stream
-    from lakestream.storage.catalog import TableInfo
     from lakestream.storage.delta import CommitInfo, Table, Tables
     from lakestream.storage.registry import Instant, StreamRecord
 

@@ -14,8 +14,8 @@ from lakestream.language.common.source import place_of
 from lakestream.language.common.time_formats import ISO8601, read_iso_time, read_time
 from lakestream.language.expressions.meaning import in_spark
 from lakestream.language.expressions.parsing import parse_expression, place_in
-from lakestream.storage.catalog import refuse_other_time, with_read_time, with_time_column
 from lakestream.storage.reading import rows_of_files
+from lakestream.storage.table_info import refuse_other_time, with_read_time, with_time_column
 from lakestream.storage.times import Part, ReadTime, check_kind
 from lakestream.storage.types import fields_within, types_of
 
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from lakestream.language.model import Fragment, TimeBy
-    from lakestream.storage.catalog import External, TableInfo
     from lakestream.storage.delta import Tables
+    from lakestream.storage.table_info import External, TableInfo
 
 EXPRESSION_NAME = "ts"
 """What a time is called that an expression gives, unless AS says otherwise."""

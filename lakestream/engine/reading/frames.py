@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from lakestream.storage.catalog import TableInfo
+    from lakestream.storage.table_info import TableInfo
 
 
 class ArrowStream(Protocol):

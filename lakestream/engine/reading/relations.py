@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import TYPE_CHECKING
 
-from lakestream.compute.calculation import ROWS
+from lakestream.compute.windows.calculation import ROWS
 from lakestream.engine.base.names import visible_columns
 from lakestream.engine.reading.queries import net_sql, placed_rows_sql, rewritten_sql, rows_sql
 from lakestream.engine.reading.transport import ARROW, SPARK, transport_by, unplaced
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
-    from lakestream.compute.calculation import Bound, Read
+    from lakestream.compute.windows.calculation import Bound, Read
     from lakestream.engine.reading.transport import Transport
     from lakestream.engine.streams.stream import Stream
     from lakestream.language.model import StreamDefinition
-    from lakestream.storage.catalog import TableInfo
     from lakestream.storage.delta import Tables
     from lakestream.storage.registry import StreamRecord, TickPlan
+    from lakestream.storage.table_info import TableInfo
 
     Spans = list[tuple[int, int]]
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from lakestream.compute.calculation import ALIAS
-from lakestream.compute.evaluate import Way
+from lakestream.compute.windows.calculation import ALIAS
+from lakestream.compute.windows.evaluate import Way
 from lakestream.errors import LakestreamError, StatementError, StorageError, did_you_mean
 from lakestream.language.common.source import place_of
 from lakestream.language.expressions.grouping import asks_for_subtables, selected_groups
@@ -30,9 +30,9 @@ from lakestream.output.columns import (
     subtables_are_groups,
 )
 from lakestream.storage.altering import alter
-from lakestream.storage.catalog import Column
 from lakestream.storage.metastore import NewCatalogTable
 from lakestream.storage.table import first_line
+from lakestream.storage.table_info import Column
 from lakestream.storage.types import WIDER, spark_type
 
 if TYPE_CHECKING:
@@ -42,7 +42,8 @@ if TYPE_CHECKING:
 
     from lakestream.engine.streams.stream import Stream
     from lakestream.language.model import Fragment, OutputLayout, StreamDefinition
-    from lakestream.storage.catalog import Catalog, TableInfo
+    from lakestream.storage.catalog import Catalog
+    from lakestream.storage.table_info import TableInfo
 
 AT = "_ls_at"
 """The key of results that are stored in no table of the user's, which have no key of their own."""

@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from lakestream.compute.calculation import ROWS, WINDOWS
-from lakestream.compute.evaluate import Way
+from lakestream.compute.windows.calculation import ROWS, WINDOWS
+from lakestream.compute.windows.evaluate import Way
 from lakestream.storage.reading import arrow_frame
 from lakestream.storage.views import view_of
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lakestream.compute.calculation import WINDOWS
+from lakestream.compute.windows.calculation import WINDOWS
 from lakestream.engine.streams.write import read_windows
 from lakestream.language.quoting import quoted
 from lakestream.storage.reading import arrow_frame

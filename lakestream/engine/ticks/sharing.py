@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
 
-    from lakestream.compute.incremental import Incremental
+    from lakestream.compute.windows.incremental import Incremental
     from lakestream.engine.base.state import GroupState
     from lakestream.engine.reading.relations import History
     from lakestream.engine.streams.stream import Stream

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from lakestream.engine.streams.target import Target
     from lakestream.engine.windows.family import Family, Step
     from lakestream.storage.registry import TickPlan
+    from lakestream.storage.table_info import TableInfo
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
-from lakestream.compute.calculation import ROWS
+from lakestream.compute.windows.calculation import ROWS
 from lakestream.engine.base.state import gids_sql
 from lakestream.errors import StreamError
 from lakestream.storage.registry import Recalculation, WaitingGroup

@@ -1,1 +1,1 @@
-"""Words of statements, and what all dialects take them for."""
+"""What all dialects take words, functions and clauses for."""

@@ -1,7 +1,7 @@
 """The table of TDengine's functions of one row: what each is in Spark SQL, or why it is refused.
 
 A name that TDengine knows has TDengine's meaning here or is refused; a name that only Spark knows is
-Spark's. Functions over several rows are in :mod:`lakestream.compute.functions`.
+Spark's. Functions over several rows are in :mod:`lakestream.compute.expressions.functions`.
 
 In the texts ``_1``, ``_2``, … are the arguments, ``_t1`` the first as an instant, ``_l1`` as the local time
 of the lake's zone, ``_o1`` the zone's minutes before UTC then, ``_zone`` its name and ``_now`` the instant

@@ -15,9 +15,9 @@ from sqlglot.parsers.spark import SparkParser
 
 from lakestream.errors import NotSupportedError, StatementError
 from lakestream.language.common.dialect import SparkFunctions
-from lakestream.language.common.durations import read_compound
 from lakestream.language.common.query_clauses import TDengineParser
 from lakestream.language.expressions.parsing import parse_in, place_in
+from lakestream.language.reading.durations import read_compound
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -6,8 +6,6 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from lakestream.errors import StatementError, did_you_mean
-from lakestream.language.common.durations import read_compound, read_duration
-from lakestream.language.common.words import Kind
 from lakestream.language.common.zones import zone_name
 from lakestream.language.model import Duration
 from lakestream.language.names import check_column_name
@@ -17,9 +15,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from lakestream.errors import Place
-    from lakestream.language.common.reader import Reader
-    from lakestream.language.common.words import Word
     from lakestream.language.model import Fragment, StreamOptions
+    from lakestream.language.reading.reader import Reader
+    from lakestream.language.reading.words import Word
 
 _UNBUILT = ("TIMESTAMP_FORMAT", "STRICT_VALIDATION", "SHARED")
 _SOURCES = ("DATASOURCE", "FORMAT", "KEY", "TYPE", "CONF_KEY", "SCHEMAID", "DELIMITER")
@@ -88,7 +86,7 @@ def _option(reader: Reader, options: SourceOptions) -> None:
 
 def _timestamp(reader: Reader, options: SourceOptions) -> None:
     word = reader.peek()
-    name = reader.string("the name of a column in quotes")
+    name = take_string(reader, "the name of a column in quotes")
     check_column_name(name, reader.place(word))
     place = reader.source.fragment(word.start, word.end)
     options.timestamp = replace(place, sql=f"`{name}`")
@@ -96,7 +94,7 @@ def _timestamp(reader: Reader, options: SourceOptions) -> None:
 
 def _timezone(reader: Reader, options: SourceOptions) -> None:
     word = reader.peek()
-    name = reader.string("a time zone in quotes")
+    name = take_string(reader, "a time zone in quotes")
     try:
         options.zone = zone_name(name)
     except ValueError:
@@ -111,7 +109,7 @@ def _timezone(reader: Reader, options: SourceOptions) -> None:
 def _tolerance(reader: Reader, options: SourceOptions) -> None:
     """Take a duration as lakestream's or as Go's (eKuiper): ``'5s'``, ``'1m30s'``, milliseconds."""
     word = reader.peek()
-    text = reader.take().text if word.kind is Kind.NUMBER else reader.string("a duration such as '5s'")
+    text = reader.take().text if word.kind is Kind.NUMBER else take_string(reader, "a duration such as '5s'")
     try:
         tolerance = _duration(text, reader.place(word))
     except StatementError as error:
@@ -136,7 +134,7 @@ def _duration(text: str, place: Place) -> Duration:
 
 def _characteristic(reader: Reader, options: SourceOptions) -> None:
     word = reader.peek()
-    name = reader.string("'event' or 'processing'").lower()
+    name = take_string(reader, "'event' or 'processing'").lower()
     if name not in _TIMES:
         raise reader.error(
             "BAD_VALUE", f"TIME_CHARACTERISTIC is event or processing, not {name!r}", word=word

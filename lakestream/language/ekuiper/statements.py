@@ -16,7 +16,6 @@ from sqlglot import exp
 
 from lakestream.errors import did_you_mean
 from lakestream.language.common.aggregates import is_aggregate
-from lakestream.language.common.words import Kind
 from lakestream.language.ekuiper.functions import OF_WINDOWS, ORDER, REFUSED, query_as_written, translated
 from lakestream.language.ekuiper.options import SourceOptions, read_source_options
 from lakestream.language.expressions.checks import (
@@ -38,6 +37,8 @@ from lakestream.language.model import (
     SpanTrigger,
     Trigger,
 )
+from lakestream.language.reading.identifiers import refuse_duplicate, take_identifier, take_table_name
+from lakestream.language.reading.words import Kind
 from lakestream.language.tdengine.clauses import read_into, read_layout
 from lakestream.language.tdengine.draft import Draft
 from lakestream.language.tdengine.triggers import ReadTrigger
@@ -45,9 +46,9 @@ from lakestream.language.tdengine.triggers import ReadTrigger
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from lakestream.language.common.reader import Reader
-    from lakestream.language.common.words import Word
     from lakestream.language.model import TableName
+    from lakestream.language.reading.reader import Reader
+    from lakestream.language.reading.words import Word
 
 _UNITS = {"DD": "d", "HH": "h", "MI": "m", "SS": "s", "MS": "a"}
 _MAX_MICROS = 36_500 * MICROS["d"]
@@ -126,7 +127,7 @@ def _read_query(reader: Reader, draft: Draft, name: TableName) -> _Query:
     reader.expect("FROM")
     if reader.sees_symbol("("):
         raise reader.error("TRIGGER_TABLE", "the query reads a table by name", hint="not another query")
-    draft.source = reader.table_name("the table of events")
+    draft.source = take_table_name(reader, "the table of events")
     query.alias = _alias(reader)
     if reader.sees_symbol(",") or reader.sees("JOIN") or reader.sees("INNER") or reader.sees("LEFT"):
         raise reader.unsupported("a join within a window")
@@ -152,12 +153,12 @@ _BEHIND_TABLE = ("WHERE", "PARTITION", "GROUP", "JOIN", "INNER", "LEFT", "RIGHT"
 def _alias(reader: Reader) -> str:
     """Take ``[AS] alias`` behind the table; empty for none."""
     if reader.accept("AS"):
-        return reader.identifier("an alias of the table")[0]
+        return take_identifier(reader, "an alias of the table")[0]
     word = reader.peek()
     behind = (*_BEHIND_TABLE, *_AFTER_KEYS)
     if word.kind not in (Kind.WORD, Kind.NAME) or any(map(reader.sees, behind)):
         return ""
-    return reader.identifier("an alias of the table")[0]
+    return take_identifier(reader, "an alias of the table")[0]
 
 
 def _behind_groups(reader: Reader, query: _Query) -> None:
@@ -689,7 +690,7 @@ def _column_names(reader: Reader, query: _Query, items: list[exp.Expr]) -> tuple
     names = []
     for number, item in enumerate(items):
         name = _name(item) or f"kuiper_field_{number}"
-        reader.refuse_duplicate(name, taken, query.start)
+        refuse_duplicate(reader, name, taken, query.start)
         names.append(name)
     return tuple(names)
 

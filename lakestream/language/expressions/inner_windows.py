@@ -12,10 +12,10 @@ from sqlglot import exp
 
 from lakestream.errors import NotSupportedError, StatementError, did_you_mean
 from lakestream.language.common.dialect import DURATION_FUNCTION
-from lakestream.language.common.durations import read_duration
 from lakestream.language.common.query_clauses import INNER_WINDOW, SLICES, InnerWindow, group_keys
 from lakestream.language.expressions.intervals import check_no_gaps, check_offset, check_positive, check_step
 from lakestream.language.model import Duration
+from lakestream.language.reading.durations import read_duration
 
 if TYPE_CHECKING:
     from collections.abc import Callable

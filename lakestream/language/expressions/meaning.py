@@ -9,10 +9,10 @@ from sqlglot import exp
 from lakestream.errors import LakestreamError, Place
 from lakestream.language.common.aggregates import OWN_AGGREGATES
 from lakestream.language.common.dialect import DURATION_FUNCTION, NAME
-from lakestream.language.common.durations import read_duration
 from lakestream.language.common.functions import COUNTING, Meaning, is_number, meaning_of
 from lakestream.language.common.templates import made
 from lakestream.language.expressions.parsing import place_in
+from lakestream.language.reading.durations import read_duration
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

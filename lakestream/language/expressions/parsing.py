@@ -14,11 +14,11 @@ from lakestream.errors import NotSupportedError, StatementError
 from lakestream.language.common.dialect import DURATION_FUNCTION, SparkFunctions, TDengine, mark_clock
 from lakestream.language.common.query_clauses import FOREIGN_CLAUSES, ForeignClauseError
 from lakestream.language.common.source import Source, place_of
-from lakestream.language.common.words import Kind, read_words
 from lakestream.language.expressions.inner_windows import check_slices, duration_of, read_window
 from lakestream.language.expressions.kept import keep_meaning
 from lakestream.language.model import Fragment
 from lakestream.language.names import free_name, name_of_text
+from lakestream.language.reading.words import Kind, read_words
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -13,19 +13,20 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from lakestream.errors import NotSupportedError, StatementError, did_you_mean
-from lakestream.language.common.reader import Reader
 from lakestream.language.common.source import Source, place_of
-from lakestream.language.common.words import Kind, read_words
 from lakestream.language.expressions.parsing import parse_expression
 from lakestream.language.iotdb.functions import AGGREGATES, CAST_TYPES, SCALARS
 from lakestream.language.iotdb.literals import WORD_CHARACTERS, read_node, span_of, written_moment
 from lakestream.language.iotdb.paths import ANY_NODE, ROOT, Path
 from lakestream.language.model import Fragment
+from lakestream.language.reading.identifiers import take_identifier
+from lakestream.language.reading.reader import Reader
+from lakestream.language.reading.words import Kind, read_words
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from lakestream.language.common.words import Word
+    from lakestream.language.reading.words import Word
 
 TIME, NOW, AT, SPAN = "_time", "_now", "_at", "_span"
 END_TIME, KEEP = "_end", "_keep"
@@ -219,7 +220,7 @@ class _Scan:
     def _cast_type(self) -> None:
         """Take ``AS type``: it becomes the attribute ``type``."""
         self.reader.take()
-        name, _ = self.reader.identifier("a type")
+        name, _ = take_identifier(self.reader, "a type")
         self.parts += [",", "'type'", "=", exp.Literal.string(name).sql("spark")]
 
     def _symbol(self) -> None:

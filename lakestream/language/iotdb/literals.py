@@ -6,9 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from lakestream.errors import StatementError
-from lakestream.language.common.reader import Reader
 from lakestream.language.common.source import Source
-from lakestream.language.common.words import Kind, read_words
 from lakestream.language.iotdb.paths import (
     ANY_NODE,
     ANY_NODES,
@@ -22,9 +20,11 @@ from lakestream.language.iotdb.paths import (
 )
 from lakestream.language.iotdb.values import Instant, Span
 from lakestream.language.model import Now
+from lakestream.language.reading.reader import Reader
+from lakestream.language.reading.words import Kind, read_words
 
 if TYPE_CHECKING:
-    from lakestream.language.common.words import Word
+    from lakestream.language.reading.words import Word
 
 NODE_CHARACTERS = "@#$:"
 """What the name of a node may hold besides letters, digits and ``_``."""

@@ -6,19 +6,21 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
-from lakestream.language.common.words import Kind
 from lakestream.language.iotdb.checks import check_select
 from lakestream.language.iotdb.expressions import read_expression
 from lakestream.language.iotdb.literals import read_instant, read_node, read_path, read_span
 from lakestream.language.iotdb.paths import Path
 from lakestream.language.iotdb.values import Fill, Item, RowGroup, Select, Target, TimeGroup
+from lakestream.language.reading.identifiers import take_identifier
+from lakestream.language.reading.literals import take_value
+from lakestream.language.reading.words import Kind
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from lakestream.language.common.reader import Reader
     from lakestream.language.iotdb.expressions import Expression
     from lakestream.language.model import Fragment
+    from lakestream.language.reading.reader import Reader
 
 _CLAUSES = (
     ("WHERE",),
@@ -121,7 +123,7 @@ def _item(reader: Reader) -> Item:
     expression = read_expression(reader.until(ends, "an expression"))
     alias = None
     if reader.accept("AS"):
-        alias, _ = reader.identifier("an alias")
+        alias, _ = take_identifier(reader, "an alias")
     return Item(expression, alias)
 
 
@@ -253,7 +255,7 @@ def _controlled(reader: Reader) -> Expression:
 
 def _positive(reader: Reader, what: str, *, zero: bool = False) -> float:
     word = reader.peek()
-    found = reader.value() if word.kind is Kind.NUMBER else None
+    found = take_value(reader) if word.kind is Kind.NUMBER else None
     if isinstance(found, bool) or not isinstance(found, int | float | Decimal) or (not found and not zero):
         raise reader.error("BAD_NUMBER", f"{what} is a {'' if zero else 'positive '}number", word=word)
     if what.startswith(("KEEP", "the size")) and not isinstance(found, int):
@@ -313,7 +315,7 @@ def _fill(reader: Reader, draft: _Draft) -> None:
     if reader.accept("PREVIOUS") or reader.accept("LINEAR"):
         draft.fill = Fill("PREVIOUS" if word.is_word("PREVIOUS") else "LINEAR")
     else:
-        draft.fill = Fill("CONSTANT", reader.value())
+        draft.fill = Fill("CONSTANT", take_value(reader))
     if reader.accept_symbol(","):
         if draft.fill.method != "PREVIOUS":
             raise reader.error(

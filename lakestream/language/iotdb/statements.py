@@ -6,9 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from lakestream.errors import did_you_mean
-from lakestream.language.common.reader import Reader
 from lakestream.language.common.source import Source
-from lakestream.language.common.words import Kind, read_words, split_words
 from lakestream.language.expressions.checks import check_row_expression
 from lakestream.language.iotdb.checks import check_continuous_query
 from lakestream.language.iotdb.literals import WORD_CHARACTERS, read_instant, read_node, read_path, read_span
@@ -30,6 +28,10 @@ from lakestream.language.iotdb.values import (
     TableMapping,
 )
 from lakestream.language.model import Now
+from lakestream.language.reading.identifiers import take_identifier, take_table_name
+from lakestream.language.reading.literals import take_string, take_value
+from lakestream.language.reading.reader import Reader
+from lakestream.language.reading.words import Kind, read_words, split_words
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -85,7 +87,7 @@ def _create_database(reader: Reader) -> CreateTreeDatabase:
 
 def _mapping(reader: Reader) -> TableMapping:
     reader.expect("TABLE")
-    table = reader.table_name()
+    table = take_table_name(reader)
     reader.expect_symbol("(")
     reader.expect("DEVICE")
     reader.expect_symbol("=")
@@ -97,7 +99,7 @@ def _mapping(reader: Reader) -> TableMapping:
     reader.expect("TIME")
     reader.expect_symbol("=")
     at = reader.at
-    column, _ = reader.identifier("the name of the time column")
+    column, _ = take_identifier(reader, "the name of the time column")
     time = replace(reader.fragment(at, reader.at), sql=column)
     reader.expect_symbol(")")
     return TableMapping(table, device, time)
@@ -175,7 +177,7 @@ def _series_options(reader: Reader) -> None:
         reader.accept_symbol(",")
         reader.take()
         reader.expect_symbol("=")
-        reader.identifier("an encoding or compression")
+        take_identifier(reader, "an encoding or compression")
 
 
 def _show_timeseries(reader: Reader) -> ShowTimeseries:
@@ -230,7 +232,7 @@ def _row(reader: Reader, width: int, time: int | None) -> tuple[Instant | Now, t
         if place == time:
             at = read_instant(reader, "the time of the point")
         else:
-            values.append(reader.value())
+            values.append(take_value(reader))
     if not reader.accept_symbol(")"):
         raise reader.error("VALUE_COUNT", f"the row has more than the {width} values wanted", word=word)
     return at, tuple(values)
@@ -283,7 +285,7 @@ def _policy(reader: Reader) -> TimeoutPolicy:
 def _own_name(reader: Reader, what: str) -> str:
     word = reader.peek()
     # A name may begin with a digit, as a node of a path may.
-    name = reader.identifier(what)[0] if word.kind is not Kind.NUMBER else read_node(reader, what)
+    name = take_identifier(reader, what)[0] if word.kind is not Kind.NUMBER else read_node(reader, what)
     if len(name) > _MAX_NAME or not name.strip():
         raise reader.error("BAD_NAME", f"{what} has 1 to {_MAX_NAME} characters", word=word)
     return name
@@ -306,8 +308,8 @@ def _create_trigger(reader: Reader, *, stateful: bool) -> CreateTrigger:
     reader.expect("ON")
     pattern = read_path(reader, "a pattern such as root.ln.**", wildcards=True)
     reader.expect("AS")
-    class_name = reader.string("the class in quotes, such as 'package.module.Class'")
-    uri = reader.string("a URI in quotes") if reader.accept("USING", "URI") else None
+    class_name = take_string(reader, "the class in quotes, such as 'package.module.Class'")
+    uri = take_string(reader, "a URI in quotes") if reader.accept("USING", "URI") else None
     attributes = tuple(reader.list_of(lambda: _attribute(reader))) if reader.accept("WITH") else ()
     return CreateTrigger(
         name,
@@ -333,9 +335,9 @@ def _event(reader: Reader) -> Event:
 
 def _attribute(reader: Reader) -> tuple[str, str]:
     is_text = reader.peek().kind is Kind.STRING
-    key = reader.take().text if is_text else reader.identifier("an attribute's name")[0]
+    key = reader.take().text if is_text else take_identifier(reader, "an attribute's name")[0]
     reader.expect_symbol("=")
-    return key, reader.string("an attribute's value in quotes")
+    return key, take_string(reader, "an attribute's value in quotes")
 
 
 def _drop_trigger(reader: Reader) -> DropTrigger:

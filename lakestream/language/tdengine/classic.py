@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from lakestream.language.common.words import Kind
 from lakestream.language.expressions.checks import refuse_functions
 from lakestream.language.expressions.intervals import check_no_gaps
 from lakestream.language.expressions.parsing import given_name, parse_query
@@ -174,7 +173,7 @@ def _mode(reader: Reader, switches: _Switches) -> None:
     reader.take()
     switches.mode = name
     if name == "MAX_DELAY":
-        delay, given = reader.duration("MAX_DELAY")
+        delay, given = take_duration(reader, "MAX_DELAY")
         if delay.months or delay.micros < _SHORTEST_DELAY:
             raise reader.error(
                 "BAD_DURATION", f"MAX_DELAY {delay} is too short", word=given, hint="at least 5s"
@@ -187,7 +186,7 @@ def _mode(reader: Reader, switches: _Switches) -> None:
 def _recalculate(reader: Reader) -> Duration:
     if not reader.accept("RECALCULATE"):
         return Duration(60, "m")
-    every, word = reader.duration("RECALCULATE")
+    every, word = take_duration(reader, "RECALCULATE")
     _refuse_calendar(reader, "RECALCULATE", every, word)
     if every.micros < _SHORTEST_RECALCULATION:
         raise reader.error("BAD_DURATION", f"RECALCULATE {every} is too short", word=word, hint="at least 1s")
@@ -195,14 +194,14 @@ def _recalculate(reader: Reader) -> Duration:
 
 
 def _watermark(reader: Reader, options: Options) -> None:
-    duration, word = reader.duration("WATERMARK")
+    duration, word = take_duration(reader, "WATERMARK")
     _refuse_calendar(reader, "WATERMARK", duration, word)
     options.values = replace(options.values, watermark=duration)
 
 
 def _delete_mark(reader: Reader, switches: _Switches) -> None:
     """State older than this is gone, so rows older than this find no window: they have expired."""
-    duration, word = reader.duration("DELETE_MARK")
+    duration, word = take_duration(reader, "DELETE_MARK")
     _refuse_calendar(reader, "DELETE_MARK", duration, word)
     switches.kept = duration
 
@@ -246,11 +245,11 @@ def _tags(reader: Reader, draft: Draft) -> None:
 
     def one() -> TagDefinition:
         word = reader.peek()
-        name = reader.column_name("a tag's name")
-        reader.refuse_duplicate(name, taken, word)
+        name = take_column_name(reader, "a tag's name")
+        refuse_duplicate(reader, name, taken, word)
         named_only = reader.sees_symbol(",") or reader.sees_symbol(")")
         kind = None if named_only else type_name(reader)
-        comment = reader.string("a comment") if reader.accept("COMMENT") else None
+        comment = take_string(reader, "a comment") if reader.accept("COMMENT") else None
         return TagDefinition(name, kind, comment, reader.source.fragment(word.start, word.end))
 
     draft.tags = tuple(reader.list_of(one))
@@ -267,7 +266,7 @@ def _read_query(reader: Reader, draft: Draft) -> None:
     reader.expect("FROM")
     if reader.sees_symbol("("):
         raise reader.error("TRIGGER_TABLE", "the query reads a table by name", hint="not another query")
-    draft.source = reader.table_name("the trigger table")
+    draft.source = take_table_name(reader, "the trigger table")
     if reader.accept("WHERE"):
         condition = reader.until(lambda: _ends(reader, "PARTITION"), "a condition")
         draft.options.values = replace(draft.options.values, pre_filter=condition)
@@ -297,7 +296,7 @@ def _group_key(reader: Reader) -> GroupKey:
     )
     words, alias = reader.words[begin : reader.at], None
     if reader.accept("AS"):
-        alias = reader.column_name("an alias")
+        alias = take_column_name(reader, "an alias")
     elif _has_alias(words):
         alias, words = words[-1].text, words[:-1]
         expression = reader.fragment(begin, begin + len(words))
@@ -350,7 +349,7 @@ def _fill(reader: Reader) -> Fill | None:
 
 def _constant(reader: Reader) -> Fragment:
     word, begin = reader.peek(), reader.at
-    if isinstance(reader.value(), Now):
+    if isinstance(take_value(reader), Now):
         raise reader.error("FILL_VALUE", "FILL(VALUE, …) takes constants, and NOW is none", word=word)
     return reader.fragment(begin, reader.at)
 

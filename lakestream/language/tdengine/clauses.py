@@ -5,9 +5,17 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from lakestream.language.common.words import Kind
 from lakestream.language.model import LAYOUT_CLAUSES, Fragment, GroupKey, TagDefinition
 from lakestream.language.names import stored_name
+from lakestream.language.reading.identifiers import (
+    refuse_duplicate,
+    take_catalog_name,
+    take_column_name,
+    take_distinct_names,
+    take_table_name,
+)
+from lakestream.language.reading.literals import take_string
+from lakestream.language.reading.words import Kind
 from lakestream.language.tdengine.notification import read_notify
 from lakestream.language.tdengine.options import read_options
 from lakestream.language.tdengine.tables import read_location, type_name
@@ -15,8 +23,8 @@ from lakestream.language.tdengine.tables import read_location, type_name
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from lakestream.language.common.reader import Reader
-    from lakestream.language.common.words import Word
+    from lakestream.language.reading.reader import Reader
+    from lakestream.language.reading.words import Word
     from lakestream.language.tdengine.draft import Draft
 
 _CLAUSES = (
@@ -55,7 +63,7 @@ def _from(reader: Reader, draft: Draft) -> None:
         raise reader.error(
             "TRIGGER_TABLE", "the trigger table is a table by name", hint="not a query, not a view"
         )
-    draft.source = reader.table_name("the trigger table")
+    draft.source = take_table_name(reader, "the trigger table")
     database = (draft.source.database or "").lower()
     if database in ("information_schema", "performance_schema"):
         raise reader.error(
@@ -75,7 +83,7 @@ def read_group_keys(reader: Reader, draft: Draft, one: Callable[[Reader], GroupK
     while not keys or reader.accept_symbol(","):
         word = reader.peek()
         keys.append(one(reader))
-        reader.refuse_duplicate(keys[-1].name, taken, word)
+        refuse_duplicate(reader, keys[-1].name, taken, word)
     draft.partition_by = tuple(keys)
 
 
@@ -87,7 +95,7 @@ def _group_key(reader: Reader) -> GroupKey:
     ends = lambda: _ends_key(reader) and not (is_column and reader.at == begin)  # noqa: E731
     expression = reader.until(ends, "a column of PARTITION BY")
     words = reader.words[begin : reader.at]
-    alias = reader.column_name("an alias") if _has_alias(reader) and reader.accept("AS") else None
+    alias = take_column_name(reader, "an alias") if _has_alias(reader) and reader.accept("AS") else None
     plain = _plain_column(words)
     if plain is not None and plain.lower() == "tbname":
         return GroupKey(expression, alias or "tag_tbname", is_tbname=True)
@@ -131,7 +139,7 @@ def _stream_options(reader: Reader, draft: Draft) -> None:
 def read_into(reader: Reader, draft: Draft) -> None:
     """Take ``INTO table``."""
     reader.expect("INTO")
-    draft.output = reader.table_name("the output table")
+    draft.output = take_table_name(reader, "the output table")
 
 
 def read_layout(reader: Reader, draft: Draft) -> bool:
@@ -153,7 +161,7 @@ def _laid_out(reader: Reader, draft: Draft) -> None:
         )
     line, column = reader.source.position(word.start)
     clause = Fragment(f"{word.text.upper()} BY", line, column, reader.source.text)
-    names = reader.distinct_names("a column of the output")
+    names = take_distinct_names(reader, "a column of the output")
     layout = replace(draft.layout, clause=clause)
     is_clustered = word.is_word("CLUSTER")
     draft.layout = (
@@ -170,7 +178,7 @@ def _location(reader: Reader, draft: Draft) -> None:
 def _cataloged(reader: Reader, draft: Draft) -> None:
     _refuse_two_places(reader, draft)
     reader.expect("USING", "TABLE")
-    draft.layout = replace(draft.layout, catalog_name=reader.catalog_name())
+    draft.layout = replace(draft.layout, catalog_name=take_catalog_name(reader))
 
 
 def _refuse_two_places(reader: Reader, draft: Draft) -> None:
@@ -195,8 +203,8 @@ def read_output_columns(reader: Reader, draft: Draft) -> None:
 
     def one() -> None:
         word = reader.peek()
-        name = reader.column_name("an output column")
-        reader.refuse_duplicate(name, taken, word)
+        name = take_column_name(reader, "an output column")
+        refuse_duplicate(reader, name, taken, word)
         if name.lower() == "tbname":
             raise reader.error("BAD_NAME", "tbname is the name of the output subtable", word=word)
         names.append(name)
@@ -216,10 +224,10 @@ def _tags(reader: Reader, draft: Draft) -> None:
 
     def one() -> None:
         word = reader.peek()
-        name = reader.column_name("a tag's name")
-        reader.refuse_duplicate(name, taken, word)
+        name = take_column_name(reader, "a tag's name")
+        refuse_duplicate(reader, name, taken, word)
         kind = type_name(reader)
-        comment = reader.string("a comment") if reader.accept("COMMENT") else None
+        comment = take_string(reader, "a comment") if reader.accept("COMMENT") else None
         reader.expect("AS")
         ends = reader.until(lambda: reader.sees_symbol(",") or reader.sees_symbol(")"), "an expression")
         tags.append(TagDefinition(name, kind, comment, ends))

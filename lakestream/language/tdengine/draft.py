@@ -24,8 +24,8 @@ from lakestream.language.tdengine.options import Options
 
 if TYPE_CHECKING:
     from lakestream.errors import NotSupportedError, StatementError
-    from lakestream.language.common.reader import Reader
-    from lakestream.language.common.words import Word
+    from lakestream.language.reading.reader import Reader
+    from lakestream.language.reading.words import Word
     from lakestream.language.tdengine.triggers import ReadTrigger
 
 

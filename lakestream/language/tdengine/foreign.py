@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from lakestream.errors import NotSupportedError
-    from lakestream.language.common.reader import Reader
+    from lakestream.language.reading.reader import Reader
 
 NO_NODES = "streams need no nodes of their own: lakestream run or lakestream serve evaluates them"
 

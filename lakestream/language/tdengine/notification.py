@@ -9,14 +9,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lakestream.errors import did_you_mean
-from lakestream.language.common.words import Kind
 from lakestream.language.expressions.targets import read_target, redacted
 from lakestream.language.model import ON_TIME, WINDOW_CLOSE, WINDOW_OPEN, Notification
+from lakestream.language.reading.literals import take_string
+from lakestream.language.reading.words import Kind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from lakestream.language.common.reader import Reader
+    from lakestream.language.reading.reader import Reader
     from lakestream.language.tdengine.draft import Draft
 
 MAX_TARGETS = 16
@@ -74,7 +75,7 @@ def _urls(reader: Reader) -> tuple[tuple[str, ...], tuple[tuple[int, int], ...]]
 
     def one() -> None:
         word = reader.peek()
-        url = reader.string("a url in quotes")
+        url = take_string(reader, "a url in quotes")
         try:
             read_target(url)
         except ValueError as wrong:

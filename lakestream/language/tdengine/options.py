@@ -75,8 +75,8 @@ def _duration(units: str, least: int = 0) -> Callable[[Reader, Options, str], No
 
     def read(reader: Reader, options: Options, name: str) -> None:
         reader.expect_symbol("(")
-        duration, word = reader.duration(name)
-        reader.refuse_unit(name, duration, units, word)
+        duration, word = take_duration(reader, name)
+        refuse_unit(reader, name, duration, units, word)
         if duration.micros < least:
             shown = f"{least // MICROS['s']}s"
             raise reader.error(
@@ -91,7 +91,7 @@ def _duration(units: str, least: int = 0) -> Callable[[Reader, Options, str], No
 def _history(reader: Reader, options: Options, name: str) -> None:
     start = None
     if reader.accept_symbol("("):
-        start = reader.instant(f"the start of {name}")
+        start = take_instant(reader, f"the start of {name}")
         reader.expect_symbol(")")
     first = name == "FILL_HISTORY_FIRST"
     options.values = replace(

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from lakestream.errors import did_you_mean
 from lakestream.language.common.time_formats import ISO8601, unclear
-from lakestream.language.common.words import Kind
 from lakestream.language.expressions.checks import check_expression, check_query, check_row_expression
 from lakestream.language.model import (
     TIME_UNITS,
@@ -36,11 +35,22 @@ from lakestream.language.model import (
     UseDatabase,
     Value,
 )
+from lakestream.language.reading.identifiers import (
+    refuse_duplicate,
+    take_catalog_name,
+    take_column_name,
+    take_database_name,
+    take_distinct_names,
+    take_identifier,
+    take_table_name,
+)
+from lakestream.language.reading.literals import take_string, take_value
+from lakestream.language.reading.words import Kind
 from lakestream.language.tdengine.foreign import foreign_show
 
 if TYPE_CHECKING:
-    from lakestream.language.common.reader import Reader
     from lakestream.language.model import Fragment, Statement
+    from lakestream.language.reading.reader import Reader
 
 _PLAIN_TYPES = frozenset(
     {"TIMESTAMP", "BOOL", "BOOLEAN", "TINYINT", "SMALLINT", "INT", "INTEGER", "BIGINT", "FLOAT", "DOUBLE"}
@@ -59,7 +69,7 @@ _TABLE_OPTIONS = ("TTL", "SMA", "KEEP", "COMMENT", "VIRTUAL", "FILE", "ROLLUP", 
 def create_database(reader: Reader) -> CreateDatabase:
     """Read what follows ``CREATE DATABASE``."""
     if_not_exists = reader.if_not_exists()
-    name = reader.database_name()
+    name = take_database_name(reader)
     if reader.peek().kind is Kind.WORD:
         raise reader.unsupported(f"the database option {reader.peek().text.upper()}")
     return CreateDatabase(name, if_not_exists)
@@ -68,12 +78,12 @@ def create_database(reader: Reader) -> CreateDatabase:
 def drop_database(reader: Reader) -> DropDatabase:
     """Read what follows ``DROP DATABASE``."""
     if_exists = reader.if_exists()
-    return DropDatabase(reader.database_name(), if_exists, force=reader.accept("FORCE"))
+    return DropDatabase(take_database_name(reader), if_exists, force=reader.accept("FORCE"))
 
 
 def use(reader: Reader) -> UseDatabase:
     """Read what follows ``USE``."""
-    return UseDatabase(reader.database_name())
+    return UseDatabase(take_database_name(reader))
 
 
 # --- tables --------------------------------------------------------------------------------------
@@ -105,13 +115,13 @@ def _size(reader: Reader) -> int:
 
 
 def _column(reader: Reader) -> ColumnDefinition:
-    name = reader.column_name()
+    name = take_column_name(reader)
     kind = type_name(reader)
     composite = reader.accept("COMPOSITE", "KEY") or reader.accept("PRIMARY", "KEY")
     for option in _COLUMN_OPTIONS:
         if reader.sees(option):
             raise reader.unsupported(f"the column option {option}")
-    comment = reader.string("a comment") if reader.accept("COMMENT") else None
+    comment = take_string(reader, "a comment") if reader.accept("COMMENT") else None
     return ColumnDefinition(name, kind, comment, composite)
 
 
@@ -124,7 +134,7 @@ def _columns(
     def one() -> None:
         word = reader.peek()
         column = _column(reader)
-        reader.refuse_duplicate(column.name, names, word)
+        refuse_duplicate(reader, column.name, names, word)
         if column.name.lower() == "tbname":
             raise reader.error(
                 "BAD_NAME", "tbname is the name of the subtable, in every super table", word=word
@@ -146,7 +156,7 @@ def _columns(
 def create_table(reader: Reader, *, stable: bool) -> CreateTable | CreateSubtables:
     """Read what follows ``CREATE TABLE`` or ``CREATE STABLE``."""
     if_not_exists = reader.if_not_exists()
-    name = reader.table_name()
+    name = take_table_name(reader)
     if _sees_catalog(reader) and not stable:
         reader.expect("USING", "TABLE")
         return _cataloged(reader, name, if_not_exists=if_not_exists)
@@ -169,7 +179,7 @@ def create_table(reader: Reader, *, stable: bool) -> CreateTable | CreateSubtabl
 def read_location(reader: Reader) -> Location:
     """Take the location of a Delta table; raises StatementError BAD_LOCATION for an empty one."""
     word = reader.peek()
-    location = reader.string("the location of a Delta table in quotes")
+    location = take_string(reader, "the location of a Delta table in quotes")
     if not location.strip():
         raise reader.error("BAD_LOCATION", "the location is empty", word=word)
     return Location(location, reader.place(word))
@@ -183,7 +193,7 @@ def _located(reader: Reader, name: TableName, *, if_not_exists: bool) -> CreateT
 
 def _cataloged(reader: Reader, name: TableName, *, if_not_exists: bool) -> CreateTable:
     """Take what follows ``USING TABLE``."""
-    catalog_name = reader.catalog_name()
+    catalog_name = take_catalog_name(reader)
     return _timed(reader, CreateTable(name, (), (), if_not_exists, catalog_name=catalog_name))
 
 
@@ -215,15 +225,15 @@ def _time_by(reader: Reader) -> TimeBy:
             "SYNTAX", "FORMAT reads a column", word=word, hint="(to_timestamp(expression, 'yyyy-mm-dd'))"
         )
     written = reader.fragment(first, reader.at).sql
-    name = reader.column_name() if reader.accept("AS") else None
+    name = take_column_name(reader) if reader.accept("AS") else None
     return TimeBy(path, expression, unit, form, name, written, reader.place(word))
 
 
 def _path(reader: Reader) -> tuple[str, ...]:
     """Take a column's name, and those of fields that lead into a struct."""
-    path = [reader.identifier("a column's name, or an expression in brackets")[0]]
+    path = [take_identifier(reader, "a column's name, or an expression in brackets")[0]]
     while reader.accept_symbol("."):
-        path.append(reader.identifier("a field's name")[0])
+        path.append(take_identifier(reader, "a field's name")[0])
     return tuple(path)
 
 
@@ -240,7 +250,7 @@ def _format(reader: Reader) -> str:
     if reader.accept(ISO8601):
         return ISO8601
     word = reader.peek()
-    form = reader.string(f"{ISO8601}, or a format such as 'yyyy-mm-dd hh24:mi:ss'")
+    form = take_string(reader, f"{ISO8601}, or a format such as 'yyyy-mm-dd hh24:mi:ss'")
     reason = unclear(form)
     if reason:
         raise reader.error("TIME_FORMAT", reason, word=word, hint=f"'yyyy-mm-dd hh24:mi:ss.ms', {ISO8601}")
@@ -250,11 +260,11 @@ def _format(reader: Reader) -> str:
 def _using(reader: Reader, name: TableName) -> SubtableSpec:
     """Take ``USING stable [(tag, …)] TAGS (value, …)`` of a subtable."""
     reader.expect("USING")
-    stable = reader.table_name("a super table's name")
-    names = reader.distinct_names("a tag's name") if reader.sees_symbol("(") else ()
+    stable = take_table_name(reader, "a super table's name")
+    names = take_distinct_names(reader, "a tag's name") if reader.sees_symbol("(") else ()
     reader.expect("TAGS")
     word = reader.peek()
-    values = tuple(reader.list_of(reader.value))
+    values = tuple(reader.list_of(lambda: take_value(reader)))
     if names and len(names) != len(values):
         raise reader.error(
             "VALUE_COUNT", f"{len(names)} tags are named, {len(values)} values given", word=word
@@ -267,14 +277,14 @@ def _subtables(reader: Reader, name: TableName, *, if_not_exists: bool) -> Creat
     while not reader.done:
         # TDengine repeats IF NOT EXISTS before each name; it holds for all of them here.
         if_not_exists = reader.if_not_exists() or if_not_exists
-        specs.append(_using(reader, reader.table_name("a subtable's name")))
+        specs.append(_using(reader, take_table_name(reader, "a subtable's name")))
     return CreateSubtables(tuple(specs), if_not_exists)
 
 
 def drop_table(reader: Reader) -> DropTable:
     """Read what follows ``DROP TABLE`` or ``DROP STABLE``."""
     if_exists = reader.if_exists()
-    name = reader.table_name()
+    name = take_table_name(reader)
     if reader.sees_symbol(","):
         raise reader.unsupported("dropping several tables in one statement", hint="one DROP TABLE for each")
     return DropTable(name, if_exists)
@@ -282,7 +292,7 @@ def drop_table(reader: Reader) -> DropTable:
 
 def alter_table(reader: Reader) -> AddColumn | SetTag:
     """Read what follows ``ALTER TABLE`` or ``ALTER STABLE``."""
-    table = reader.table_name()
+    table = take_table_name(reader)
     if reader.accept("ADD"):
         is_tag = reader.accept("TAG")
         if not is_tag:
@@ -308,17 +318,17 @@ def _tag_values(reader: Reader) -> tuple[tuple[str, Value], ...]:
     taken: set[str] = set()
     while True:
         word = reader.peek()
-        name = reader.column_name("a tag's name")
-        reader.refuse_duplicate(name, taken, word)
+        name = take_column_name(reader, "a tag's name")
+        refuse_duplicate(reader, name, taken, word)
         reader.expect_symbol("=")
-        tags.append((name, reader.value()))
+        tags.append((name, take_value(reader)))
         if not reader.accept_symbol(","):
             return tuple(tags)
 
 
 def describe(reader: Reader) -> Describe:
     """Read what follows ``DESCRIBE`` or ``DESC``."""
-    return Describe(reader.table_name())
+    return Describe(take_table_name(reader))
 
 
 _SHOWN = ("DATABASES", "TABLES", "STABLES", "STREAMS")
@@ -328,7 +338,7 @@ def show(reader: Reader) -> Statement:
     """Read what follows ``SHOW``."""
     database = None
     if reader.peek(1).is_symbol("."):
-        database = reader.database_name()
+        database = take_database_name(reader)
         reader.expect_symbol(".")
     if database is None and reader.accept("DATABASES"):
         return ShowDatabases()
@@ -353,15 +363,15 @@ def show(reader: Reader) -> Statement:
 
 def insert(reader: Reader) -> Insert | InsertQuery:
     """Read what follows ``INSERT INTO``."""
-    table = reader.table_name()
+    table = take_table_name(reader)
     using = _using(reader, table) if reader.sees("USING") else None
-    columns = reader.distinct_names("a column's name") if reader.sees_symbol("(") else ()
+    columns = take_distinct_names(reader, "a column's name") if reader.sees_symbol("(") else ()
     if using is None and (reader.sees("SELECT") or reader.sees("WITH")):
         return InsertQuery(table, columns, check_query(reader.rest("a query")))
     targets = [_target(reader, table, using, columns)]
     while not reader.done:
         reader.accept_symbol(",")
-        targets.append(_target(reader, reader.table_name()))
+        targets.append(_target(reader, take_table_name(reader)))
     return Insert(tuple(targets))
 
 
@@ -370,11 +380,11 @@ def _target(
 ) -> InsertTarget:
     # The column list may stand before or behind USING.
     if using is None and reader.sees_symbol("("):
-        columns = reader.distinct_names("a column's name")
+        columns = take_distinct_names(reader, "a column's name")
     if using is None and reader.sees("USING"):
         using = _using(reader, table)
     if not columns and reader.sees_symbol("("):
-        columns = reader.distinct_names("a column's name")
+        columns = take_distinct_names(reader, "a column's name")
     if reader.sees("FILE"):
         raise reader.unsupported("INSERT … FILE")
     reader.expect("VALUES")
@@ -386,7 +396,7 @@ def _rows(reader: Reader, width: int) -> tuple[tuple[Value, ...], ...]:
     while not rows or reader.sees_symbol("(") or (reader.sees_symbol(",") and reader.peek(1).is_symbol("(")):
         reader.accept_symbol(",")
         word = reader.peek()
-        row = tuple(reader.list_of(reader.value))
+        row = tuple(reader.list_of(lambda: take_value(reader)))
         width = width or len(row)
         if len(row) != width:
             raise reader.error("VALUE_COUNT", f"the row has {len(row)} values, {width} are wanted", word=word)
@@ -396,14 +406,14 @@ def _rows(reader: Reader, width: int) -> tuple[tuple[Value, ...], ...]:
 
 def update(reader: Reader) -> Update:
     """Read what follows ``UPDATE``."""
-    table = reader.table_name()
+    table = take_table_name(reader)
     reader.expect("SET")
     assignments: list[tuple[str, Fragment]] = []
     taken: set[str] = set()
     while True:
         word = reader.peek()
-        name = reader.column_name()
-        reader.refuse_duplicate(name, taken, word)
+        name = take_column_name(reader)
+        refuse_duplicate(reader, name, taken, word)
         reader.expect_symbol("=")
         value = reader.until(lambda: reader.sees_symbol(",") or reader.sees("WHERE"), "an expression")
         assignments.append((name, check_expression(value, "UPDATE … SET")))
@@ -413,7 +423,7 @@ def update(reader: Reader) -> Update:
 
 def delete(reader: Reader) -> Delete:
     """Read what follows ``DELETE FROM``."""
-    return Delete(reader.table_name(), _where(reader, "DELETE … WHERE"))
+    return Delete(take_table_name(reader), _where(reader, "DELETE … WHERE"))
 
 
 def _where(reader: Reader, clause: str) -> Fragment | None:

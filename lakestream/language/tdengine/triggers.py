@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from lakestream.language.common.words import Kind
 from lakestream.language.expressions.checks import check_row_expression
 from lakestream.language.expressions.intervals import check_offset, check_positive, check_step
 from lakestream.language.model import (
@@ -20,12 +19,15 @@ from lakestream.language.model import (
     StateTrigger,
     Trigger,
 )
+from lakestream.language.reading.identifiers import refuse_duplicate, take_column_name
+from lakestream.language.reading.literals import refuse_unit, take_duration
+from lakestream.language.reading.words import Kind
 
 if TYPE_CHECKING:
     from lakestream.errors import NotSupportedError
-    from lakestream.language.common.reader import Reader
-    from lakestream.language.common.words import Word
     from lakestream.language.model import Fragment
+    from lakestream.language.reading.reader import Reader
+    from lakestream.language.reading.words import Word
 
 _DAY = MICROS["d"]
 _PERIOD_UNITS = "asmhdwny"
@@ -76,11 +78,11 @@ def read_trigger(reader: Reader, *, classic: bool = False) -> ReadTrigger:
 
 def _durations(reader: Reader, clause: str) -> tuple[Duration, Duration, Word, Word | None]:
     """Take ``length[, offset])``: the first positive."""
-    length, word = reader.duration(clause)
+    length, word = take_duration(reader, clause)
     check_positive(length, clause, reader.place(word))
     offset, offset_word = Duration(0, "s"), None
     if reader.accept_symbol(","):
-        offset, offset_word = reader.duration(f"the offset of {clause}")
+        offset, offset_word = take_duration(reader, f"the offset of {clause}")
     reader.expect_symbol(")")
     return length, offset, word, offset_word
 
@@ -119,12 +121,12 @@ def _check_day_offset(reader: Reader, clause: str, offset: Duration, word: Word 
         return
     if offset.unit in "ny" or offset.micros >= _DAY:
         raise reader.error("BAD_OFFSET", f"the offset {offset} of {clause} is not below one day", word=word)
-    reader.refuse_unit(f"the offset of {clause}", offset, _OFFSET_UNITS, word, code="BAD_OFFSET")
+    refuse_unit(reader, f"the offset of {clause}", offset, _OFFSET_UNITS, word, code="BAD_OFFSET")
 
 
 def _period(reader: Reader, trigger: ReadTrigger) -> None:
     period, offset, word, offset_word = _durations(reader, "PERIOD")
-    reader.refuse_unit("PERIOD", period, _PERIOD_UNITS, word)
+    refuse_unit(reader, "PERIOD", period, _PERIOD_UNITS, word)
     shortest, longest = _PERIOD_BOUNDS
     if not period.months and not shortest <= period.micros <= longest:
         raise reader.error(
@@ -135,9 +137,9 @@ def _period(reader: Reader, trigger: ReadTrigger) -> None:
 
 
 def _session(reader: Reader, trigger: ReadTrigger) -> None:
-    column = reader.column_name("the time column of SESSION")
+    column = take_column_name(reader, "the time column of SESSION")
     reader.expect_symbol(",")
-    gap, word = reader.duration("SESSION")
+    gap, word = take_duration(reader, "SESSION")
     check_positive(gap, "SESSION", reader.place(word))
     _refuse_months(reader, gap, "SESSION", word)
     reader.expect_symbol(")")
@@ -195,7 +197,7 @@ def _true_for(reader: Reader) -> Duration | None:
     reader.expect_symbol("(")
     if reader.sees("COUNT"):
         raise reader.unsupported("TRUE_FOR with COUNT", hint="TRUE_FOR(duration)")
-    duration, word = reader.duration("TRUE_FOR")
+    duration, word = take_duration(reader, "TRUE_FOR")
     _refuse_months(reader, duration, "TRUE_FOR", word)
     reader.expect_symbol(")")
     return duration
@@ -223,8 +225,8 @@ def _counted_columns(reader: Reader) -> tuple[Fragment, ...]:
     taken: set[str] = set()
     while reader.accept_symbol(","):
         word = reader.peek()
-        name = reader.column_name("a column of COUNT_WINDOW")
-        reader.refuse_duplicate(name, taken, word)
+        name = take_column_name(reader, "a column of COUNT_WINDOW")
+        refuse_duplicate(reader, name, taken, word)
         columns.append(reader.source.fragment(word.start, word.end))
     return tuple(columns)
 

@@ -206,7 +206,7 @@ def test_drop_asks_on_a_terminal_only(
     outcome = call("drop", "s")
     assert outcome.exit_code == 2
     assert "error[CONFIRMATION_NEEDED]: Drop the stream s?" in outcome.stderr
-    monkeypatch.setattr("lakestream.cli.session.is_terminal", lambda _stream: True)
+    monkeypatch.setattr("lakestream.cli.base.session.is_terminal", lambda _stream: True)
     assert call("drop", "s", text="n\n").exit_code == 1
     assert lake.asked == []
     assert call("drop", "s", text="y\n").exit_code == 0

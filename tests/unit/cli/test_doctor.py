@@ -12,12 +12,13 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
-from lakestream.cli import doctor
+from lakestream.cli.lakes import doctor
 from lakestream.clock import SystemClock
 from lakestream.errors import PrerequisiteError
 from lakestream.settings import Settings
-from lakestream.storage.catalog import Catalog, Column
+from lakestream.storage.catalog import Catalog
 from lakestream.storage.layout import Layout
+from lakestream.storage.table_info import Column
 from tests.unit.cli.conftest import status as stream_status
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ def catalog(tmp_path: Path) -> Catalog:
     layout = Layout(str(tmp_path / "lake"))
     layout.initialise()
     made = Catalog(layout, SystemClock())
-    made.create_database("main")
+    made.databases.create("main")
     columns = [Column("ts", "timestamp"), Column("n", "int")]
     made.create_table("main", "t", columns, time_column="ts", key=("ts",))
     return made

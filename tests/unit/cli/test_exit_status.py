@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lakestream import errors
-from lakestream.cli.failures import describe, wants_json
+from lakestream.cli.base.failures import describe, wants_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable

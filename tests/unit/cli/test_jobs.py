@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
-from lakestream.cli.bundle import Bundle
+from lakestream.cli.jobs.bundle import Bundle
 from lakestream.errors import ConfigError
 from lakestream.observation.comparison import Difference
 from tests.unit.cli.conftest import status, verification

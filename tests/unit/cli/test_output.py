@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from lakestream.cli.output import cell, console, print_json, print_table, unique_names
+from lakestream.cli.base.output import cell, console, print_json, print_table, unique_names
 from lakestream.engine.base.plain import plain
 
 
@@ -98,5 +98,5 @@ def test_repeated_columns_get_a_number() -> None:
 def test_a_console_is_as_wide_as_its_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.setenv("LINES", "1")
-    monkeypatch.setattr("lakestream.cli.output.is_terminal", lambda _stream: True)
+    monkeypatch.setattr("lakestream.cli.base.output.is_terminal", lambda _stream: True)
     assert console().width == 80

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 from rich.console import Console
 
-from lakestream.cli import progress
-from lakestream.cli.session import Session
+from lakestream.cli.base import progress
+from lakestream.cli.base.session import Session
 from lakestream.errors import BusyError
 from tests.unit.cli.conftest import report
 
@@ -31,7 +31,7 @@ def screen(monkeypatch: pytest.MonkeyPatch) -> io.StringIO:
     shown = io.StringIO()
     terminal = Console(file=shown, force_terminal=True, width=80, height=1)
     monkeypatch.setattr(progress, "console", lambda **_: terminal)
-    monkeypatch.setattr("lakestream.cli.run_command.is_terminal", lambda _stream: True)
+    monkeypatch.setattr("lakestream.cli.streams.run_command.is_terminal", lambda _stream: True)
     return shown
 
 

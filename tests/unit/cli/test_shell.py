@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lakestream.cli.session import Session
-from lakestream.cli.shell import history_file, is_complete, run_shell
+from lakestream.cli.base.session import Session
+from lakestream.cli.sql.shell import history_file, is_complete, run_shell
 from lakestream.errors import StatementError
 
 if TYPE_CHECKING:

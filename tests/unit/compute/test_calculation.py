@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
-from lakestream.compute.calculation import ALIAS, Calculation, Relation, Scope, compile_calculation
-from lakestream.compute.evaluate import Evaluation, Way, choose_way
-from lakestream.compute.hoist import hoist
+from lakestream.compute.windows.calculation import ALIAS, Calculation, Relation, Scope, compile_calculation
+from lakestream.compute.windows.evaluate import Evaluation, Way, choose_way
+from lakestream.compute.windows.hoist import hoist
 from lakestream.errors import NotSupportedError, StatementError
 from lakestream.language.model import Duration, Fragment, IntervalTrigger
 from lakestream.triggers.grid import grid_of

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lakestream.compute.calculation import (
+from lakestream.compute.windows.calculation import (
     Calculation,
     Relation,
     Scope,
     compile_calculation,
     compile_query,
 )
-from lakestream.compute.evaluate import Evaluation, choose_way
+from lakestream.compute.windows.evaluate import Evaluation, choose_way
 from lakestream.errors import StatementError
 from lakestream.language.model import Duration, Fragment, IntervalTrigger
 from lakestream.triggers.assign import PlacedGrid

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from lakestream.compute.series import SeriesQuery
-from lakestream.compute.targets import by_time
+from lakestream.compute.tree.series import SeriesQuery
+from lakestream.compute.tree.targets import by_time
 from lakestream.errors import StatementError
 from lakestream.language import parse_statement
 from lakestream.language.iotdb.paths import Path, Series

@@ -9,9 +9,9 @@ import pytest
 
 from lakestream.clock import ManualClock
 from lakestream.errors import Place
-from lakestream.language.common.durations import read_duration
 from lakestream.language.iotdb.values import Span
 from lakestream.language.model import PeriodTrigger
+from lakestream.language.reading.durations import read_duration
 from lakestream.triggers.period import Period
 from lakestream.triggers.resample import Resample
 from scheduler.alarms import Alarms

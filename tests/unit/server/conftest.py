@@ -12,11 +12,11 @@ from starlette.testclient import TestClient
 from lakestream.clock import SystemClock
 from lakestream.lake import Lake
 from lakestream.language.model import Duration, PeriodTrigger
-from lakestream.server.app import Service, create_app
-from lakestream.server.live import Live, Rates
-from lakestream.server.metrics import Metrics
-from lakestream.server.reader import Reader
-from lakestream.server.statements import Statements
+from lakestream.server.api.app import Service, create_app
+from lakestream.server.news.live import Live, Rates
+from lakestream.server.news.metrics import Metrics
+from lakestream.server.process.statements import Statements
+from lakestream.server.shown.reader import Reader
 from lakestream.settings import Settings
 from lakestream.storage.registry import Compiled, Failure, Progress, Recalculation, StreamRecord, Totals
 from lakestream.triggers.period import Period

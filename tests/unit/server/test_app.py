@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from lakestream.server.guard import BODY_LIMIT
+from lakestream.server.api.guard import BODY_LIMIT
 
 if TYPE_CHECKING:
     from starlette.testclient import TestClient

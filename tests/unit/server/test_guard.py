@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from starlette.websockets import WebSocketDisconnect
 
-from lakestream.server.guard import COOKIE
+from lakestream.server.api.guard import COOKIE
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -6,7 +6,7 @@ import asyncio
 from datetime import UTC, datetime, timedelta
 
 from lakestream.clock import ManualClock
-from lakestream.server.live import QUEUED, Live, Rates
+from lakestream.server.news.live import QUEUED, Live, Rates
 
 
 def test_a_client_hears_of_the_stream_that_it_asked_for() -> None:

@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 from lakestream.cli import cli
 from lakestream.clock import SystemClock
-from lakestream.server.owner import Ownership
+from lakestream.server.process.owner import Ownership
 from lakestream.storage.layout import Layout
 
 if TYPE_CHECKING:

@@ -10,9 +10,9 @@ import pytest
 
 from lakestream.clock import SystemClock
 from lakestream.errors import ConfigError
-from lakestream.server.connect import with_connect
 from lakestream.server.daemon import check_token
-from lakestream.server.owner import Owner, Ownership, find_owner
+from lakestream.server.process.connect import with_connect
+from lakestream.server.process.owner import Owner, Ownership, find_owner
 from lakestream.settings import Settings
 from lakestream.storage import files
 from lakestream.storage.layout import Layout

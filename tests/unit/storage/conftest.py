@@ -9,8 +9,9 @@ import pyarrow as pa
 import pytest
 
 from lakestream.clock import ManualClock
-from lakestream.storage.catalog import Catalog, Column, TableInfo
+from lakestream.storage.catalog import Catalog
 from lakestream.storage.layout import Layout
+from lakestream.storage.table_info import Column, TableInfo
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,7 +33,7 @@ def layout(tmp_path: Path) -> Layout:
 @pytest.fixture
 def catalog(layout: Layout, clock: ManualClock) -> Catalog:
     found = Catalog(layout, clock)
-    found.create_database("main")
+    found.databases.create("main")
     return found
 
 

@@ -10,8 +10,11 @@ import pyarrow as pa
 import pytest
 
 from lakestream.errors import StatementError, StorageError
-from lakestream.storage.catalog import Catalog, Column, SubtableInfo, TableInfo, with_time_column
+from lakestream.storage.catalog import Catalog
 from lakestream.storage.delta import append, create, insert_rows, read_arrow, read_commits
+from lakestream.storage.registered import SubtableInfo
+from lakestream.storage.subtables import Subtables
+from lakestream.storage.table_info import Column, TableInfo, with_time_column
 from lakestream.storage.types import delta_field
 
 if TYPE_CHECKING:
@@ -22,11 +25,11 @@ if TYPE_CHECKING:
 
 
 def test_databases_come_and_go(catalog: Catalog, meters: TableInfo) -> None:
-    assert catalog.create_database("other")
-    assert catalog.databases() == ["main", "other"]
-    assert not catalog.create_database("other", if_not_exists=True)
+    assert catalog.databases.create("other")
+    assert catalog.databases.names() == ["main", "other"]
+    assert not catalog.databases.create("other", if_not_exists=True)
     with pytest.raises(StatementError, match="DATABASE_EXISTS"):
-        catalog.create_database("OTHER")
+        catalog.databases.create("OTHER")
     with pytest.raises(StatementError, match="did you mean main"):
         catalog.table("mian", "meters")
     assert catalog.drop_database("main")
@@ -79,27 +82,30 @@ def test_columns_and_tags_are_added(catalog: Catalog) -> None:
 def test_subtables_are_registered_or_found_in_rows(
     catalog: Catalog, meters: TableInfo, rows: Callable[..., pa.Table]
 ) -> None:
-    created = catalog.create_subtables("main", [SubtableInfo("d1", "meters", {"loc": "x"})])
-    assert catalog.create_subtables("main", created, if_not_exists=True) == []
+    created = Subtables(catalog).create("main", [SubtableInfo("d1", "meters", {"loc": "x"})])
+    assert Subtables(catalog).create("main", created, if_not_exists=True) == []
     with pytest.raises(StatementError, match="TABLE_EXISTS"):
-        catalog.create_subtables("main", created)
+        Subtables(catalog).create("main", created)
     with pytest.raises(StatementError, match="TAG_NOT_FOUND"):
-        catalog.create_subtables("main", [SubtableInfo("d9", "meters", {"lok": "x"})])
+        Subtables(catalog).create("main", [SubtableInfo("d9", "meters", {"lok": "x"})])
     data = rows((1, 1.0, "d2"), (2, 1.0, "d2")).append_column("loc", pa.array(["old", "new"]))
     append(catalog.handle(meters), data)
-    assert catalog.subtables("main", "meters") == [created[0], SubtableInfo("d2", "meters", {"loc": "new"})]
-    assert catalog.subtable("main", "d2") == SubtableInfo("d2", "meters", {"loc": "new"})
-    assert catalog.subtable("main", "d3") is None
+    assert Subtables(catalog).of("main", "meters") == [
+        created[0],
+        SubtableInfo("d2", "meters", {"loc": "new"}),
+    ]
+    assert Subtables(catalog).find("main", "d2") == SubtableInfo("d2", "meters", {"loc": "new"})
+    assert Subtables(catalog).find("main", "d3") is None
 
 
 def test_a_tag_is_set_in_rows_too(catalog: Catalog, meters: TableInfo, rows: Callable[..., pa.Table]) -> None:
     append(catalog.handle(meters), rows((1, 1.0, "d1"), (1, 1.0, "d2")))
-    catalog.create_subtables("main", [SubtableInfo("d1", "meters", {"loc": "x"})])
-    assert catalog.set_tag("main", "d1", {"loc": "y"}, {"loc": "'y'"}).tags == {"loc": "y"}
+    Subtables(catalog).create("main", [SubtableInfo("d1", "meters", {"loc": "x"})])
+    assert Subtables(catalog).set_tag("main", "d1", {"loc": "y"}, {"loc": "'y'"}).tags == {"loc": "y"}
     found = {r["tbname"]: r["loc"] for r in read_arrow(meters.path).to_pylist()}
     assert found == {"d1": "y", "d2": None}
-    assert catalog.drop_subtable("main", "d1")
-    assert not catalog.drop_subtable("main", "d1")
+    assert Subtables(catalog).drop("main", "d1")
+    assert not Subtables(catalog).drop("main", "d1")
     assert read_arrow(meters.path).num_rows == 1
 
 
@@ -108,14 +114,14 @@ def test_tags_of_any_type_are_kept(catalog: Catalog) -> None:
     columns = [Column("ts", "timestamp"), *(Column(n, t, is_tag=True) for n, t in kinds.items())]
     catalog.create_table("main", "s", columns, kind="stable", time_column="ts")
     tags = {"a": Decimal("1.5"), "b": b"\x00\xff", "c": date(2025, 1, 1), "date": "2025"}
-    catalog.create_subtables("main", [SubtableInfo("d", "s", tags)])
-    assert catalog.subtable("main", "d") == SubtableInfo("d", "s", tags)
+    Subtables(catalog).create("main", [SubtableInfo("d", "s", tags)])
+    assert Subtables(catalog).find("main", "d") == SubtableInfo("d", "s", tags)
 
 
 def test_dropping_takes_data_and_subtables(catalog: Catalog, meters: TableInfo) -> None:
-    catalog.create_subtables("main", [SubtableInfo("d1", "meters", {"loc": "x"})])
+    Subtables(catalog).create("main", [SubtableInfo("d1", "meters", {"loc": "x"})])
     assert catalog.drop_table("main", "meters")
-    assert catalog.subtable("main", "d1") is None
+    assert Subtables(catalog).find("main", "d1") is None
     assert catalog.find_table("main", "meters") is None
     assert not catalog.drop_table("main", "meters", if_exists=True)
     with pytest.raises(StatementError, match="TABLE_NOT_FOUND"):

@@ -24,7 +24,7 @@ from lakestream.storage.delta import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from lakestream.storage.catalog import TableInfo
+    from lakestream.storage.table_info import TableInfo
 
 Rows = "Callable[..., pa.Table]"
 S = 1_000_000

@@ -10,7 +10,6 @@ import pytest
 from deltalake import CommitProperties, write_deltalake
 
 from lakestream.errors import StorageError, StreamError
-from lakestream.storage.catalog import Column
 from lakestream.storage.delta import (
     Table,
     Tables,
@@ -26,13 +25,15 @@ from lakestream.storage.delta import (
 )
 from lakestream.storage.log import SAME_ROWS, Rewrites, commit_name
 from lakestream.storage.reading import among, plain
+from lakestream.storage.table_info import Column
 from lakestream.storage.times import values_of
 from lakestream.storage.types import delta_field
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from lakestream.storage.catalog import Catalog, TableInfo
+    from lakestream.storage.catalog import Catalog
+    from lakestream.storage.table_info import TableInfo
 
 S = 1_000_000
 

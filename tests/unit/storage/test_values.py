@@ -7,8 +7,8 @@ import pytest
 
 from lakestream.errors import NotSupportedError, StatementError
 from lakestream.language.model import Now, Value
-from lakestream.storage.catalog import Column, TableInfo
 from lakestream.storage.delta import insert_rows, read_arrow, update_where
+from lakestream.storage.table_info import Column, TableInfo
 from lakestream.storage.types import arrow_type, delta_field, spark_type, spark_type_of
 from lakestream.storage.values import convert, parse_time, rows_of_values, sql_literal
 

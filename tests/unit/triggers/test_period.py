@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakestream.errors import Place
-from lakestream.language.common.durations import read_duration
 from lakestream.language.model import PeriodTrigger
+from lakestream.language.reading.durations import read_duration
 from lakestream.triggers.period import Period
 
 NOON, BERLIN = "2025-05-01 12:00", "Europe/Berlin"

@@ -10,8 +10,8 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lakestream.compute.calculation import ROWS, WINDOWS
-from lakestream.compute.ranges import MARKED
+from lakestream.compute.windows.calculation import ROWS, WINDOWS
+from lakestream.compute.windows.ranges import MARKED
 from lakestream.engine.base.instants import latest
 from lakestream.engine.base.names import TBNAME
 from lakestream.engine.base.refused import spark_message

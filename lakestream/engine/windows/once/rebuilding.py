@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from lakestream.compute.calculation import ROWS, WINDOWS
+from lakestream.compute.windows.calculation import ROWS, WINDOWS
 from lakestream.engine.base.instants import latest
 from lakestream.engine.base.state import GroupState
 from lakestream.engine.reading.relations import CHANGED, EVER

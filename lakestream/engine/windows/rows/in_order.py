@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lakestream.compute.evaluate import Way
+from lakestream.compute.windows.evaluate import Way
 from lakestream.engine.base.state import CLOSED, EXPIRED, none_listed
 from lakestream.engine.reading.relations import EVER
 from lakestream.engine.reading.transport import merge_spans

@@ -1,0 +1,1 @@
+"""``lakestream job``: the jobs of a bundle, here."""

@@ -1,0 +1,1 @@
+"""Commands over a lake as a whole, and over what it stands on."""

@@ -1,0 +1,1 @@
+"""``lakestream sql``, and the shell."""

@@ -1,0 +1,1 @@
+"""Commands over streams and their ticks."""

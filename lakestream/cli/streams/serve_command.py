@@ -1,0 +1,25 @@
+"""``lakestream serve``: the daemon."""
+
+from __future__ import annotations
+
+import click
+
+from lakestream.cli.base.session import Session, command
+
+
+@command("serve")
+@click.option("--host", metavar="ADDRESS", help="Listen there; else the setting server_host.")
+@click.option("--port", metavar="PORT", help="Listen on this port; else the setting server_port.")
+@click.pass_obj
+def serve(session: Session, host: str | None, port: str | None) -> None:
+    """Keep all streams current and answer over HTTP.
+
+    Rounds over all streams go on until Ctrl-C or SIGTERM. Other commands find the daemon and let it
+    run their statements. Where another daemon serves the lake, this one waits and takes over.
+    """
+    from lakestream.server.daemon import serve as serve_lake
+
+    given = {"server_host": host, "server_port": port}
+    session.values.update({name: value for name, value in given.items() if value is not None})
+    settings = session.settings()
+    serve_lake(session.layout(), settings, session.say)

@@ -1,0 +1,1 @@
+"""TDengine's functions and clauses of a query, written in Spark SQL."""

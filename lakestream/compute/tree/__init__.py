@@ -1,0 +1,1 @@
+"""Queries over the tree of time series, as Spark SQL (IoTDB)."""

@@ -1,0 +1,1 @@
+"""The calculation of a stream over all windows of a tick."""

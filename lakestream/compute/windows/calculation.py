@@ -1,0 +1,586 @@
+"""The calculation of a stream, read once: its tables, placeholders and functions in Spark SQL.
+
+A calculation is rewritten so that it can be evaluated for all windows at once: placeholders become
+columns of the relation of windows (alias ``w``), ``%%trows`` the rows of that window, and every other
+table a view of itself at the tick's version.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, cast
+
+from sqlglot import exp
+
+from lakestream.compute.expressions.functions import RowOrder, aggregates, call, duration_micros, translate
+from lakestream.compute.expressions.inner_windows import (
+    cut_rows,
+    has_clauses,
+    rewrite_clauses,
+)
+from lakestream.compute.expressions.levels import TIME_PSEUDO_COLUMNS, Timeline
+from lakestream.compute.expressions.row_calls import Rows, check_calls, row_calls
+from lakestream.compute.expressions.row_functions import rewrite_calls
+from lakestream.errors import LakestreamError, NotSupportedError, StatementError
+from lakestream.language.common.dialect import DURATION_FUNCTION
+from lakestream.language.common.functions import Meaning
+from lakestream.language.common.interpolation import INTERPOLATION
+from lakestream.language.common.query_clauses import INNER_WINDOW, SLICE_LIMIT
+from lakestream.language.common.templates import made
+from lakestream.language.expressions.meaning import functions_in_spark, intervals_in_spark
+from lakestream.language.expressions.parsing import (
+    column_names,
+    conjuncts,
+    parse_query,
+    place_in,
+    stands_for_columns,
+    starred,
+    text_of,
+)
+from lakestream.language.expressions.versions import as_of
+from lakestream.language.quoting import quoted
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from lakestream.language.expressions.versions import AsOf
+    from lakestream.language.model import Fragment
+
+    Resolve = Callable[[str | None, str, AsOf | None], "Relation"]
+    """Finds a table by database, name and version."""
+
+WINDOWS, ROWS = "ls_windows", "ls_rows"
+"""The relations of every evaluation: the windows to compute, and the rows they may hold."""
+
+ALIAS = "_ls_w"
+"""The alias of the windows in a rewritten calculation."""
+
+
+@dataclass(frozen=True)
+class Relation:
+    """A table as a calculation sees it: ``key`` tells tables apart, columns in order.
+
+    ``time_column`` is the event time, ``is_super`` says whether it has a ``tbname``, ``only`` is the
+    subtable that the name stands for, None for the whole table; ``ties`` are the columns that put rows
+    of equal time in order, ``order`` one that the rows of a window have for all of their order; ``types``
+    are the columns' Spark types by the lower-case name, ``tags`` the columns that are the same for all rows
+    of a subtable; ``version`` is that of the table which the query asks for, None for the newest one.
+    """
+
+    key: str
+    columns: tuple[str, ...]
+    time_column: str
+    is_super: bool = False
+    only: str | None = None
+    ties: tuple[str, ...] = ()
+    order: str | None = None
+    types: Mapping[str, str] = field(default_factory=dict, compare=False)
+    tags: frozenset[str] = frozenset()
+    version: int | None = None
+
+
+@dataclass(frozen=True)
+class Bound:
+    """An end of the time range that a read needs: a placeholder and microseconds added to it."""
+
+    placeholder: str
+    offset: int = 0
+
+
+@dataclass(frozen=True)
+class Read:
+    """A table that the calculation reads by name: the view it is to be found under, and its range.
+
+    ``lower``/``upper`` are None where the calculation does not bound the time column by placeholders;
+    they always include their instant.
+    """
+
+    view: str
+    relation: Relation
+    lower: Bound | None = None
+    upper: Bound | None = None
+
+
+@dataclass(frozen=True)
+class Scope:
+    """What a calculation may refer to.
+
+    ``groups`` are the group columns of the windows, ``tbname_group`` the number (from 1) of tbname
+    among them; ``resolve`` finds a table by database, name and version; ``placeholders`` are the names that
+    the trigger kind has.
+    """
+
+    source: Relation
+    groups: tuple[str, ...]
+    tbname_group: int | None
+    placeholders: frozenset[str]
+    zone: str
+    resolve: Resolve
+
+
+@dataclass
+class Calculation:
+    """A rewritten calculation: ``query`` in Spark's terms, and what it was found to need.
+
+    ``names`` are those that the query's columns are stored under; an empty text for a star.
+    ``orders_rows``: some function may ask for the order of the rows. ``carried`` are the numbers (from 1)
+    of the results that a window without rows takes over from the one before it.
+    """
+
+    query: exp.Query
+    names: tuple[str, ...]
+    scope: Scope
+    reads: tuple[Read, ...] = ()
+    reads_rows: bool = False
+    used: frozenset[str] = field(default_factory=frozenset)
+    orders_rows: bool = False
+    carried: tuple[int, ...] = ()
+
+
+def compile_calculation(fragment: Fragment, scope: Scope) -> Calculation:
+    """Return the calculation rewritten for evaluation over many windows.
+
+    Raises StatementError with the place: unknown tables, functions that do not fit.
+    """
+    rewriter = _Rewriter(fragment, scope)
+    query = rewriter.with_columns(parse_query(fragment))
+    rewritten = rewriter.query(query)
+    return Calculation(
+        rewritten,
+        column_names(query.selects),
+        scope,
+        tuple(rewriter.reads),
+        rewriter.reads_rows,
+        frozenset(rewriter.used),
+        rewriter.orders_rows,
+    )
+
+
+_NOW = "timestamp_micros(_tlocaltime div 1000)"
+"""What NOW is in a stream: the wall clock of its trigger, which the tick's plan holds."""
+
+
+def compile_query(fragment: Fragment, resolve: Resolve, zone: str, *, now_us: int, views: str) -> Calculation:
+    """Return a query outside of a stream rewritten; its reads are views whose names begin with ``views``.
+
+    ``now_us`` is what NOW is, in microseconds since 1970 UTC. Raises StatementError as
+    :func:`compile_calculation`.
+    """
+    scope = Scope(Relation("", (), ""), (), None, frozenset(), zone, resolve)
+    rewriter = _Rewriter(fragment, scope, views, f"timestamp_micros({now_us}L)")
+    query = parse_query(fragment)
+    if any(starred(item) for item in query.selects):
+        query = rewriter.with_columns(query)
+    rewritten = rewriter.query(query)
+    _keep_names(query, rewritten)
+    return Calculation(rewritten, column_names(query.selects), scope, tuple(rewriter.reads))
+
+
+def _keep_names(written: exp.Query, rewritten: exp.Query) -> None:
+    """Name results without a name by what was written: Spark says ``count(1)`` of a ``count(*)``."""
+    if len(written.selects) != len(rewritten.selects):
+        return
+    for before, after in zip(written.selects, rewritten.selects, strict=True):
+        if not isinstance(after, (exp.Alias, exp.Column, exp.Dot, exp.Star)):
+            after.replace(exp.alias_(after.copy(), text_of(before), quoted=True))
+
+
+class _Rewriter:
+    """One pass over a calculation; collects what it reads."""
+
+    def __init__(self, fragment: Fragment, scope: Scope, views: str = "", now: str = "") -> None:
+        self.fragment = fragment
+        self.scope = scope
+        self.views = views or "ls_read_"
+        self.orders_windows = bool(views)
+        self.now = now or (_NOW if "_tlocaltime" in scope.placeholders else "")
+        self.reads: list[Read] = []
+        self.reads_rows = False
+        self.used: set[str] = set()
+        self._common: set[str] = set()
+        self.orders_rows = False
+
+    def with_columns(self, query: exp.Query) -> exp.Query:
+        """Return a query in which a star is the columns of the one table that it reads.
+
+        Where an output has subtables, it has a ``tbname`` of its own. Of groups of rows with an order of
+        their own, it is the columns of a group's first row. Raises StatementError COLUMN_NAME_MISSING for
+        a star over anything else.
+        """
+        self._common = {cte.alias_or_name.lower() for cte in query.find_all(exp.CTE)}
+        star = next((item for item in query.selects if stands_for_columns(item)), None)
+        if star is None or not isinstance(query, exp.Select):
+            return query
+        relation = self._single_relation(query)
+        if relation is None:
+            raise StatementError(
+                "COLUMN_NAME_MISSING",
+                "* stands for the columns of a query on one table: name the columns",
+                place=place_in(self.fragment, star),
+            )
+        own = [name for name in relation.columns if name != "tbname" or not self.scope.groups]
+        columns: list[exp.Expr] = [exp.column(name, quoted=True) for name in own]
+        if relation.order is not None and (query.args.get("group") or aggregates(query.selects)):
+            columns = [exp.alias_(call("first_row", column), column.name, quoted=True) for column in columns]
+        listed = [
+            columns if item.is_star else _of_columns(item, relation) if starred(item) else [item]
+            for item in query.selects
+        ]
+        query.set("expressions", [item.copy() for items in listed for item in items])
+        return query
+
+    def query(self, query: exp.Query) -> exp.Query:
+        """Rewrite functions first (they need the tables), then tables, then names."""
+        self._common = {cte.alias_or_name.lower() for cte in query.find_all(exp.CTE)}
+        meaning = Meaning(self.scope.zone, made(self.now, {}) if self.now else None)
+        query = cast("exp.Query", functions_in_spark(query.copy(), meaning, self.fragment))
+        for select in list(query.find_all(exp.Select)):
+            if any(starred(item) for item in select.selects):
+                self.with_columns(select)
+            self._select(select)
+        for table in list(query.find_all(exp.Table)):
+            self._table(table)
+        return cast("exp.Query", intervals_in_spark(query.transform(self._placeholder)))
+
+    # --- selects: time column, row order, inner windows ---
+
+    def _select(self, select: exp.Select) -> None:
+        relation = self._single_relation(select)
+        order = _row_order(relation) if relation else None
+        for node in list(_own_nodes(select)):
+            self._pseudo_column(node, relation)
+        # Innermost first: what is put in a function's place is made of its arguments.
+        for node in reversed(list(_own_nodes(select))):
+            self._function(node, order)
+        self._bounds(select)
+        if calls := row_calls(_own_nodes(select)):
+            self._row_functions(select, relation, calls)
+        elif clause := select.args.get(INTERPOLATION):
+            raise StatementError(
+                "SYNTAX", "RANGE and EVERY belong to interp()", place=place_in(self.fragment, clause)
+            )
+        elif has_clauses(select):
+            self._clauses(select, relation)
+
+    def _row_functions(
+        self, select: exp.Select, relation: Relation | None, calls: list[exp.Anonymous]
+    ) -> None:
+        """Functions that give several rows: of each slice and window of the query by itself."""
+        if relation is not None and relation.order is not None:
+            raise NotSupportedError(
+                f"the function {calls[0].name.lower()}() in this stream",
+                place=place_in(self.fragment, calls[0]),
+            )
+        known = self.scope.placeholders
+        if relation is not None:
+            rows = Rows(_row_order(relation), relation.types, known, self.fragment)
+        else:
+            rows = Rows(_query_order(select), {}, known, self.fragment)
+        group = select.args.get("group")
+        check_calls(select, calls, rows)
+        keys = cut_rows(self.fragment, select, self._timeline(select, relation))
+        rewrite_calls(select, calls, [*keys, *(group.expressions if group else [])], rows)
+
+    def _single_relation(self, select: exp.Select) -> Relation | None:
+        source = select.args.get("from_")
+        if source is None or select.args.get("joins"):
+            return None
+        if isinstance(source.this, exp.Subquery) and isinstance(source.this.this, exp.Select):
+            return self._derived(source.this.this)
+        return self._relation(source.this) if isinstance(source.this, exp.Table) else None
+
+    def _derived(self, select: exp.Select) -> Relation | None:
+        """Return the rows of a query as a relation, where the first time among its results is known."""
+        below = self._single_relation(select)
+        if below is None:
+            return None
+        if any(item.is_star for item in select.selects):
+            return Relation("", below.columns, below.time_column)
+        times = (
+            TIME_PSEUDO_COLUMNS | self.scope.placeholders | {"_wstart", "_wend", below.time_column.lower()}
+        )
+        time = next(
+            (
+                item.alias_or_name
+                for item in select.selects
+                if isinstance(item.unalias(), exp.Column) and item.unalias().name.lower() in times
+            ),
+            None,
+        )
+        return None if time is None else Relation("", column_names(select.selects), time)
+
+    def _relation(self, table: exp.Table) -> Relation | None:
+        version = as_of(table, partial(place_in, self.fragment))
+        if not table.db and (table.name.startswith("%%") or table.name.lower() in self._common):
+            return self._without_version(table, version)
+        try:
+            return self.scope.resolve(table.db or None, table.name, version)
+        except LakestreamError as error:
+            raise error.at(place_in(self.fragment, table)) from None
+
+    def _without_version(self, table: exp.Table, version: AsOf | None) -> Relation | None:
+        """Return what a placeholder or a WITH stands for, which has no versions."""
+        if version is not None:
+            raise NotSupportedError(
+                f"a version of {table.name}",
+                hint="tables of the lake have versions",
+                place=place_in(self.fragment, table),
+            )
+        return self.scope.source if table.name.startswith("%%") else None
+
+    def _function(self, node: exp.Expr, order: RowOrder | None) -> None:
+        if not isinstance(node, exp.Func):
+            return
+        try:
+            replaced = translate(node, order)
+        except LakestreamError as error:
+            raise error.at(place_in(self.fragment, node)) from None
+        if replaced is not node:
+            self.orders_rows = True
+            if isinstance(node.parent, exp.Select) and node.arg_key == "expressions":
+                replaced = exp.alias_(replaced, node.sql("spark").lower(), quoted=True)
+            node.replace(replaced)
+
+    def _pseudo_column(self, node: exp.Expr, relation: Relation | None) -> None:
+        if not isinstance(node, exp.Column) or relation is None:
+            return
+        if relation.order is not None and node.name == relation.order:
+            self.orders_rows = True
+        if node.name.lower() in TIME_PSEUDO_COLUMNS:
+            node.set("this", exp.to_identifier(relation.time_column, quoted=True))
+
+    def _bounds(self, select: exp.Select) -> None:
+        """Remember on each table which range of its time WHERE and ON leave, for the scan."""
+        where = select.args.get("where")
+        source = select.args.get("from_")
+        joins = select.args.get("joins") or []
+        for part in [source, *joins]:
+            table = part.this if part is not None else None
+            if not isinstance(table, exp.Table) or (relation := self._relation(table)) is None:
+                continue
+            conditions = [where.this] if where is not None else []
+            if isinstance(part, exp.Join) and part.args.get("on") is not None:
+                conditions.append(part.args["on"])
+            names = {table.alias_or_name.lower()} if joins else {"", table.alias_or_name.lower()}
+            time = _TimeColumn(relation.time_column.lower(), frozenset(names))
+            table.meta["bounds"] = time_bounds(conditions, time, self.scope.placeholders)
+
+    def _clauses(self, select: exp.Select, relation: Relation | None) -> None:
+        """Rewrite TDengine's own clauses: slices, a window, FILL, and limits of slices."""
+        top = self.orders_windows and select.parent is None
+        rewrite_clauses(self.fragment, select, self._timeline(select, relation), ordered=top)
+
+    def _timeline(self, select: exp.Select, relation: Relation | None) -> Timeline:
+        """Return what the clauses of a select need to know of its rows."""
+        window, limit = select.args.get(INNER_WINDOW), select.args.get(SLICE_LIMIT)
+        if relation is None and (window is not None or limit is not None):
+            what = window.args["kind"] if window is not None else "SLIMIT"
+            raise StatementError(
+                "NO_ROW_ORDER",
+                f"{what} in a query needs a single table with a time column",
+                place=place_in(self.fragment, window or limit or select),
+            )
+        source = select.args["from_"].this if select.args.get("from_") else None
+        return Timeline(
+            source.alias_or_name.lstrip("%") if source is not None else "",
+            relation.time_column if relation else "",
+            relation.ties if relation else (),
+            self.scope.placeholders | {"now"},
+            self.scope.zone,
+            self._span(source, relation),
+        )
+
+    def _span(self, source: exp.Expr | None, relation: Relation | None) -> tuple[exp.Expr, ...]:
+        """Return the range of time that the rows of a trigger are of, as conditions on their time."""
+        if not isinstance(source, exp.Table) or source.name.lower() != "%%trows" or relation is None:
+            return ()
+        time = exp.column(relation.time_column, quoted=True)
+        has = self.scope.placeholders.__contains__
+        if has("_twstart"):
+            return (
+                exp.GTE(this=time, expression=exp.column("_twstart")),
+                exp.LT(this=time.copy(), expression=exp.column("_twend")),
+            )
+        if has("_tcurrent_ts"):
+            return (
+                exp.GT(this=time, expression=exp.column("_tprev_ts")),
+                exp.LTE(this=time.copy(), expression=exp.column("_tcurrent_ts")),
+            )
+        return ()
+
+    # --- tables ---
+
+    def _table(self, table: exp.Table) -> None:
+        relation = self._relation(table)
+        if relation is None:
+            return
+        is_rows = table.name.lower() == "%%trows"
+        body = self._window_rows(relation) if is_rows else self._read(table, relation)
+        alias = table.alias or table.name.lstrip("%")
+        if table.name.lower() == "%%tbname" and relation.is_super:
+            body = self._restrict_to_group(table, alias, body)
+        subquery = exp.Subquery(this=spark_sql(body), alias=_alias(table, alias))
+        for name in ("joins", "laterals", "pivots", "sample"):
+            subquery.set(name, table.args.get(name))
+        table.replace(subquery)
+
+    def _window_rows(self, relation: Relation) -> str:
+        self.reads_rows = True
+        # Only where it is asked for: a star means the table's own columns.
+        ordered = [relation.order] if relation.order and self.orders_rows else []
+        columns = ", ".join(map(quoted, (*relation.columns, *ordered)))
+        own = f"ls_trows._ls_gid = {ALIAS}._ls_gid AND ls_trows._ls_k = {ALIAS}._ls_k"
+        return f"SELECT {columns} FROM ls_trows WHERE {own}"
+
+    def _read(self, table: exp.Table, relation: Relation) -> str:
+        lower, upper = table.meta.get("bounds", (None, None))
+        read = Read(f"{self.views}{len(self.reads)}", relation, lower, upper)
+        self.reads.append(read)
+        columns = ", ".join(map(quoted, relation.columns))
+        body = f"SELECT {columns} FROM {read.view}"
+        if table.name.lower() != "%%tbname" and relation.only is not None:
+            body += f" WHERE tbname = {exp.Literal.string(relation.only).sql('spark')}"
+        return body
+
+    def _restrict_to_group(self, table: exp.Table, alias: str, body: str) -> str:
+        """Keep the rows of the group's own table: in the WHERE of a plain select, else at the source."""
+        group = f"{ALIAS}._ls_g{self.scope.tbname_group}"
+        select = table.parent_select
+        if select is not None and isinstance(table.parent, exp.From) and not select.args.get("joins"):
+            select.where(
+                exp.EQ(
+                    this=exp.column("tbname", alias, quoted=True),
+                    expression=exp.column(group.split(".")[1], ALIAS),
+                ),
+                copy=False,
+            )
+            return body
+        return f"{body} WHERE tbname = {group}"
+
+    # --- names ---
+
+    def _placeholder(self, node: exp.Expr) -> exp.Expr:
+        if not isinstance(node, exp.Column) or node.table:
+            return node
+        name = node.name.lower()
+        if name.startswith("%%"):
+            number = self.scope.tbname_group if name == "%%tbname" else int(name[2:])
+            return exp.column(f"_ls_g{number}", table=ALIAS)
+        if name in self.scope.placeholders:
+            self.used.add(name)
+            return exp.column(name, table=ALIAS)
+        return node
+
+
+def _of_columns(item: exp.Expr, relation: Relation) -> list[exp.Expr]:
+    """Return ``last(*)`` and its like as one function a column: those that are no tags (TDengine)."""
+    columns = [name for name in relation.columns if name != "tbname" and name not in relation.tags]
+    return [call(starred(item) or "", exp.column(name, quoted=True)) for name in columns]
+
+
+def _alias(table: exp.Table, name: str) -> exp.TableAlias:
+    """Return the alias of a table, with the names that it gives the columns."""
+    columns = table.args["alias"].args.get("columns") if table.args.get("alias") else None
+    return exp.TableAlias(this=exp.to_identifier(name, quoted=True), columns=columns)
+
+
+def spark_sql(text: str) -> exp.Var:
+    """Return Spark SQL made by lakestream itself as a node that is carried through a tree as it is."""
+    return exp.Var(this=text)
+
+
+def _own_nodes(select: exp.Select) -> Iterator[exp.Expr]:
+    """Walk the select's own expressions, not those of the queries inside it, innermost last."""
+    for node in select.walk(prune=lambda n: n is not select and isinstance(n, exp.Query)):
+        if node is not select and not isinstance(node, exp.Query):
+            yield node
+
+
+_UNORDERED = re.compile(r"\bmap<|\bvariant\b")
+"""What a type holds that Spark cannot order values by."""
+
+
+def _row_order(relation: Relation) -> RowOrder:
+    ties = () if relation.order is not None else relation.ties
+    return RowOrder(
+        exp.column(relation.order or relation.time_column, quoted=True),
+        tuple(exp.column(name, quoted=True) for name in ties),
+        frozenset(name for name, kind in relation.types.items() if _UNORDERED.search(kind)),
+    )
+
+
+def _query_order(select: exp.Select) -> RowOrder | None:
+    """Return the order of the rows of another query: its first column is their time (TDengine)."""
+    source = select.args.get("from_")
+    if source is None or select.args.get("joins"):
+        return None
+    inner = source.this.this if isinstance(source.this, exp.Subquery) else None
+    if isinstance(source.this, exp.Table):
+        named = [
+            cte for cte in select.root().find_all(exp.CTE) if cte.alias.lower() == source.this.name.lower()
+        ]
+        inner = named[0].this if named else None
+    if not isinstance(inner, exp.Query) or not inner.selects:
+        return None
+    first = inner.selects[0].alias_or_name
+    return RowOrder(exp.column(first, quoted=True), ()) if first and first != "*" else None
+
+
+@dataclass(frozen=True)
+class _TimeColumn:
+    """The time column of a table in a select: its name, and the qualifiers that mean this table."""
+
+    name: str
+    qualifiers: frozenset[str]
+
+    def matches(self, node: exp.Expr) -> bool:
+        if not isinstance(node, exp.Column) or node.table.lower() not in self.qualifiers:
+            return False
+        return node.name.lower() in {self.name, *TIME_PSEUDO_COLUMNS}
+
+
+def time_bounds(
+    conditions: list[exp.Expr], time: _TimeColumn, placeholders: frozenset[str]
+) -> tuple[Bound | None, Bound | None]:
+    """Return the bounds that the AND-ed parts of conditions put on a time column by placeholders."""
+    lower: Bound | None = None
+    upper: Bound | None = None
+    for part in (part for condition in conditions for part in conjuncts(condition)):
+        found = _comparison(part, time, placeholders)
+        if found is None:
+            continue
+        is_lower, bound = found
+        lower, upper = (bound, upper) if is_lower else (lower, bound)
+    return lower, upper
+
+
+def _comparison(part: exp.Expr, time: _TimeColumn, placeholders: frozenset[str]) -> tuple[bool, Bound] | None:
+    if not isinstance(part, (exp.GT, exp.GTE, exp.LT, exp.LTE)):
+        return None
+    left, right = part.left, part.right
+    greater = isinstance(part, (exp.GT, exp.GTE))
+    if not time.matches(left):
+        left, right, greater = right, left, not greater
+    if not time.matches(left):
+        return None
+    bound = _bound(right, placeholders)
+    return (greater, bound) if bound else None
+
+
+def _bound(node: exp.Expr, placeholders: frozenset[str]) -> Bound | None:
+    """Return placeholder ± duration as a bound, None for anything else."""
+    node = node.unnest()
+    if isinstance(node, exp.Column) and node.name.lower() in placeholders:
+        return Bound(node.name.lower())
+    if isinstance(node, (exp.Add, exp.Sub)):
+        base = _bound(node.left, placeholders)
+        moved = node.right.unnest()
+        if base and isinstance(moved, exp.Anonymous) and moved.name == DURATION_FUNCTION:
+            try:
+                micros = duration_micros(moved)
+            except StatementError:
+                return None
+            return Bound(base.placeholder, base.offset + (micros if isinstance(node, exp.Add) else -micros))
+    return None

@@ -1,0 +1,1 @@
+"""The HTTP API, who may ask it, and the page."""

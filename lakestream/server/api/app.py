@@ -1,0 +1,312 @@
+"""The HTTP API: routes over the reader, the statements and the live messages."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from pathlib import Path as FilePath
+from typing import TYPE_CHECKING, Annotated, Any
+
+from fastapi import FastAPI, Path, Query, Request, WebSocket, WebSocketDisconnect
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import FileResponse, PlainTextResponse, Response
+from fastapi.staticfiles import StaticFiles
+from starlette.exceptions import HTTPException
+
+from lakestream import __version__
+from lakestream.engine.base.instants import from_micros
+from lakestream.engine.base.result import Result
+from lakestream.errors import BusyError, LakestreamError, PrerequisiteError, StatementError
+from lakestream.language.quoting import quoted
+from lakestream.server.api.guard import Guard, RequestRefused, error_answer
+from lakestream.server.api.rows import column_types, json_rows, verification_document
+from lakestream.server.shown.documents import (
+    ColumnDocument,
+    ErrorDocument,
+    EventDocument,
+    LakeDocument,
+    LineageDocument,
+    MessageDocument,
+    Problem,
+    QueuedDocument,
+    RangeRequest,
+    RecalculateRequest,
+    RowsDocument,
+    RunDocument,
+    StatementDocument,
+    StatementRequest,
+    StreamDetails,
+    StreamDocument,
+    VerificationDocument,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from lakestream.lake import Lake
+    from lakestream.server.news.live import Live
+    from lakestream.server.process.statements import Statements
+    from lakestream.server.shown.reader import Reader
+
+ROW_LIMIT = 10_000
+"""Most rows of a result."""
+
+STATIC = FilePath(__file__).parent / "static"
+
+_CODES = {404: "NOT_FOUND", 405: "METHOD_NOT_ALLOWED"}
+_NOT_FOUND = ("STREAM_NOT_FOUND", "TABLE_NOT_FOUND", "DATABASE_NOT_FOUND")
+
+Name = Annotated[str, Path(max_length=128)]
+Limit = Annotated[int, Query(ge=1, le=ROW_LIMIT)]
+
+
+@dataclass(frozen=True)
+class Service:
+    """What the routes use; ``metrics`` gives the text for Prometheus, ``is_well`` whether rounds go on."""
+
+    reader: Reader
+    statements: Statements
+    live: Live
+    metrics: Callable[[], bytes]
+    is_well: Callable[[], bool]
+
+
+def create_app(service: Service, *, names: frozenset[str], token: str | None) -> Guard:
+    """Return the application; ``names`` are the host names that it is reached by beside addresses."""
+    app = FastAPI(
+        title="lakestream",
+        version=__version__,
+        docs_url=None,  # its page would come from elsewhere
+        redoc_url=None,
+        responses={400: {"model": ErrorDocument}, 404: {"model": ErrorDocument}},
+    )
+    _add_errors(app)
+    _add_looks(app, service)
+    _add_stream_looks(app, service)
+    _add_statements(app, service)
+    _add_live(app, service.live)
+    _add_page(app)
+    return Guard(app, names, token)
+
+
+# --- errors ---
+
+
+def _add_errors(app: FastAPI) -> None:
+    @app.exception_handler(LakestreamError)
+    def refused(_: Request, error: LakestreamError) -> Response:
+        return error_answer(status_of(error), problem_of(error))
+
+    @app.exception_handler(HTTPException)
+    def answered(_: Request, error: HTTPException) -> Response:
+        if isinstance(error, RequestRefused):
+            return error_answer(error.status_code, error.problem)
+        code = _CODES.get(error.status_code, "BAD_REQUEST")
+        return error_answer(error.status_code, Problem(code=code, message=str(error.detail)))
+
+    @app.exception_handler(RequestValidationError)
+    def invalid(_: Request, error: RequestValidationError) -> Response:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        return error_answer(400, Problem(code="BAD_REQUEST", message=f"{where}: {first['msg']}"))
+
+    @app.exception_handler(Exception)
+    def broken(_: Request, error: Exception) -> Response:
+        # The log has the traceback; who asked learns no more than its kind.
+        message = f"{type(error).__name__}: this is a defect of lakestream"
+        return error_answer(500, Problem(code="INTERNAL", message=message, exit_status=70))
+
+
+def status_of(error: LakestreamError) -> int:
+    """Return the HTTP status of an error."""
+    if error.code in _NOT_FOUND:
+        return 404
+    if isinstance(error, BusyError | PrerequisiteError):
+        return 503
+    return 400 if isinstance(error, StatementError) else 409
+
+
+def problem_of(error: LakestreamError) -> Problem:
+    """Return an error as the API tells it."""
+    return Problem.model_validate({**error.to_dict(), "exit_status": error.exit_status})
+
+
+# --- what only looks ---
+
+
+def _add_looks(app: FastAPI, service: Service) -> None:
+    reader = service.reader
+
+    @app.get("/healthz")
+    def health() -> Response:
+        """Tell whether rounds go on."""
+        well = service.is_well()
+        status = "ok" if well else "failing"
+        return Response(f'{{"status":"{status}"}}', 200 if well else 503, media_type="application/json")
+
+    @app.get("/metrics", response_class=PlainTextResponse)
+    def metrics() -> Response:
+        """Return metrics for Prometheus."""
+        return Response(service.metrics(), media_type="text/plain; version=0.0.4; charset=utf-8")
+
+    @app.get("/api/lake")
+    def lake() -> LakeDocument:
+        """Tell what lake this is, and who serves it."""
+        return reader.lake()
+
+    @app.get("/api/streams")
+    def streams() -> list[StreamDocument]:
+        """Return every stream and its state."""
+        return reader.streams()
+
+    @app.get("/api/lineage")
+    def lineage() -> LineageDocument:
+        """Return tables and the streams between them."""
+        return reader.lineage()
+
+    @app.get("/api/events")
+    def events(
+        stream: str | None = None, after: str | None = None, limit: Limit = 100
+    ) -> list[EventDocument]:
+        """Return events of the outbox behind the id `after` (else the newest ones), oldest first."""
+        return reader.events(stream, after, limit)
+
+
+def _add_stream_looks(app: FastAPI, service: Service) -> None:
+    reader = service.reader
+
+    @app.get("/api/streams/{database}/{name}")
+    def stream(database: Name, name: Name) -> StreamDetails:
+        """Return a stream, its definition, recalculations and failures."""
+        return reader.stream(f"{database}.{name}")
+
+    @app.get("/api/streams/{database}/{name}/runs")
+    def runs(database: Name, name: Name, limit: Limit = 200) -> list[RunDocument]:
+        """Return the last ticks and failures of a stream, newest first."""
+        return reader.runs(f"{database}.{name}", limit)
+
+    @app.get("/api/streams/{database}/{name}/output")
+    async def output(database: Name, name: Name, limit: Limit = 500) -> RowsDocument:
+        """Return the newest rows of a stream's output, newest first."""
+        stream = f"{database}.{name}"
+        rows = await service.statements.run(lambda lake: lake.newest_results(stream, limit))
+        result = Result(arrow=rows)
+        columns = [
+            ColumnDocument(name=column, type=kind)
+            for column, kind in zip(result.columns, column_types(result), strict=True)
+        ]
+        return RowsDocument(columns=columns, rows=json_rows(result))
+
+
+# --- what changes something ---
+
+
+def _add_statements(app: FastAPI, service: Service) -> None:
+    statements = service.statements
+
+    @app.post("/api/statements")
+    async def run(request: StatementRequest) -> StatementDocument:
+        """Run statements, and return the result of the last one."""
+
+        def work(lake: Lake) -> StatementDocument:
+            lake.database = request.database
+            result = lake.sql(request.sql, request.dialect, limit=ROW_LIMIT)
+            return StatementDocument(
+                columns=list(result.columns),
+                types=column_types(result),
+                rows=json_rows(result),
+                message=result.message,
+                truncated=result.truncated,
+                database=lake.database,
+            )
+
+        return await statements.run(work, yes=request.yes)
+
+    async def message(sql: str) -> MessageDocument:
+        result = await statements.run(lambda lake: lake.sql(sql))
+        return MessageDocument(message=result.message)
+
+    @app.post("/api/streams/{database}/{name}/start")
+    async def start(database: Name, name: Name) -> MessageDocument:
+        """Start a stream that was stopped or has failed."""
+        return await message(f"START STREAM {quoted(database)}.{quoted(name)}")
+
+    @app.post("/api/streams/{database}/{name}/stop")
+    async def stop(database: Name, name: Name) -> MessageDocument:
+        """Stop a stream until it is started again."""
+        return await message(f"STOP STREAM {quoted(database)}.{quoted(name)}")
+
+    @app.post("/api/streams/{database}/{name}/recalculate")
+    async def recalculate(database: Name, name: Name, asked: RecalculateRequest) -> QueuedDocument:
+        """Queue a recalculation of a range of event time, or of everything from the source as it is."""
+        stream = f"{database}.{name}"
+        job = await statements.run(
+            lambda lake: lake.recalculate(stream, asked.start, asked.end, resync=asked.resync)
+        )
+        message = f"queued: the next round recalculates {stream}"
+        return QueuedDocument(message=message, id=job.id, at=from_micros(job.requested_us))
+
+    @app.post("/api/streams/{database}/{name}/verify")
+    async def verify(database: Name, name: Name, asked: RangeRequest) -> VerificationDocument:
+        """Compare a stream's output with the batch evaluation of its definition."""
+        stream = f"{database}.{name}"
+        found = await statements.run(lambda lake: lake.verify(stream, asked.start, asked.end))
+        return verification_document(found)
+
+
+# --- live ---
+
+
+def _add_live(app: FastAPI, live: Live) -> None:
+    @app.websocket("/api/live")
+    async def listen(websocket: WebSocket, stream: str | None = None) -> None:
+        await websocket.accept()
+        subscriber = live.subscribe(stream)
+        hearing = asyncio.ensure_future(_until_gone(websocket))
+        try:
+            await _tell(websocket, subscriber.queue, hearing)
+        finally:
+            hearing.cancel()
+            live.unsubscribe(subscriber)
+
+
+async def _tell(
+    websocket: WebSocket, queue: asyncio.Queue[dict[str, Any] | None], gone: asyncio.Future[None]
+) -> None:
+    """Send what comes until the client goes or does not keep up."""
+    while True:
+        coming = asyncio.ensure_future(queue.get())
+        both: set[asyncio.Future[Any]] = {coming, gone}
+        await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+        if gone.done():
+            coming.cancel()
+            return
+        message = coming.result()
+        if message is None:
+            await websocket.close(1013, "too slow")
+            return
+        await websocket.send_json(message)
+
+
+async def _until_gone(websocket: WebSocket) -> None:
+    """Pass over what a client says until it goes."""
+    try:
+        while True:
+            await websocket.receive_text()
+    except (WebSocketDisconnect, RuntimeError, KeyError):
+        return
+
+
+# --- the page ---
+
+
+def _add_page(app: FastAPI) -> None:
+    @app.get("/", include_in_schema=False)
+    def page() -> Response:
+        index = STATIC / "index.html"
+        if not index.is_file():
+            raise HTTPException(404, "the page is not installed")
+        return FileResponse(index)
+
+    if STATIC.is_dir():
+        app.mount("/static", StaticFiles(directory=STATIC), name="static")

@@ -1,0 +1,176 @@
+"""Who may ask: every request passes here before it reaches a route.
+
+The name in ``Host`` has to be one of the server's: a page of another name that was made to point here
+(DNS rebinding) is refused. What changes something must not come from another origin, and with a token every
+request but ``/healthz`` carries it, or the cookie that a first visit with ``?token=`` leaves.
+"""
+
+from __future__ import annotations
+
+import hmac
+from dataclasses import dataclass
+from http.cookies import SimpleCookie
+from ipaddress import ip_address
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from starlette.datastructures import Headers, QueryParams
+from starlette.exceptions import HTTPException
+from starlette.responses import JSONResponse, RedirectResponse, Response
+
+from lakestream.server.shown.documents import ErrorDocument, Problem
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+BODY_LIMIT = 1024**2
+"""Most bytes of a request's body."""
+
+COOKIE = "lakestream"
+_OPEN = "/healthz"
+_SAFE = {"GET", "HEAD", "OPTIONS"}
+_HEADERS = {
+    "Content-Security-Policy": "default-src 'self'; frame-ancestors 'none'; base-uri 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cache-Control": "no-store",
+}
+
+
+class RequestRefused(HTTPException):
+    """A request that is answered by an error, whatever its route would have made of it."""
+
+    def __init__(self, status: int, code: str, message: str, hint: str = "") -> None:
+        super().__init__(status, message)
+        self.problem = Problem(code=code, message=message, hint=hint)
+
+
+@dataclass
+class Guard:
+    """The outermost layer of the application; ``names`` are further host names of the server."""
+
+    app: ASGIApp
+    names: frozenset[str]
+    token: str | None = None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on, or answer it."""
+        if scope["type"] == "lifespan":
+            await self.app(scope, receive, send)
+            return
+        try:
+            headers = Headers(scope=scope)
+            self._check_host(headers)
+            _check_origin(scope, headers)
+            visit = self._check_token(scope, headers)
+            if visit is not None:
+                await visit(scope, receive, send)
+                return
+            _check_length(headers)
+            await self.app(scope, _limited(receive), _with_headers(send))
+        except RequestRefused as refusal:
+            await _refuse(refusal, scope, receive, send)
+
+    def _check_host(self, headers: Headers) -> None:
+        host = urlsplit(f"//{headers.get('host', '')}").hostname or ""
+        if not (_is_address(host) or host in self.names):
+            raise RequestRefused(
+                400,
+                "BAD_HOST",
+                f"this is not the server {host!r}",
+                "the setting server_names lists further names that it is reached by",
+            )
+
+    def _check_token(self, scope: Scope, headers: Headers) -> Response | None:
+        """Let a request with the token pass; return the answer to a first visit of the page with it."""
+        if self.token is None or scope["path"] == _OPEN:
+            return None
+        given = QueryParams(scope["query_string"]).get("token", "")
+        if scope["type"] == "http" and scope["path"] == "/" and _same(given, self.token):
+            answer = RedirectResponse("/", status_code=303)
+            answer.set_cookie(COOKIE, self._pass, httponly=True, samesite="strict")
+            return answer
+        bearer = headers.get("authorization", "").removeprefix("Bearer ")
+        cookie = SimpleCookie(headers.get("cookie", "")).get(COOKIE)
+        if _same(bearer, self.token) or (cookie is not None and _same(cookie.value, self._pass)):
+            return None
+        raise RequestRefused(
+            401, "TOKEN_NEEDED", "the request carries no valid token", "Authorization: Bearer …, or /?token=…"
+        )
+
+    @property
+    def _pass(self) -> str:
+        """What the cookie holds: it follows from the token, and does not tell it."""
+        return hmac.digest((self.token or "").encode(), b"lakestream page", "sha256").hex()
+
+
+def _same(given: str, known: str) -> bool:
+    return hmac.compare_digest(given.encode(), known.encode())
+
+
+def _is_address(host: str) -> bool:
+    """Return whether a host is an address: no other name can be made to point to it."""
+    try:
+        ip_address(host)
+    except ValueError:
+        return False
+    return True
+
+
+def _check_origin(scope: Scope, headers: Headers) -> None:
+    changes = scope["type"] == "websocket" or scope["method"] not in _SAFE
+    origin = headers.get("origin")
+    if changes and origin is not None and urlsplit(origin).netloc != headers.get("host"):
+        raise RequestRefused(403, "BAD_ORIGIN", f"a page of {origin} may not do this")
+
+
+def _check_length(headers: Headers) -> None:
+    length = headers.get("content-length", "0")
+    if length.isdecimal() and int(length) > BODY_LIMIT:
+        raise _too_large()
+
+
+def _too_large() -> RequestRefused:
+    return RequestRefused(413, "TOO_LARGE", f"the request has more than {BODY_LIMIT:,} bytes")
+
+
+def _limited(receive: Receive) -> Receive:
+    """Count the bytes of a body whose length was not told."""
+    taken = 0
+
+    async def counting() -> Message:
+        nonlocal taken
+        message = await receive()
+        taken += len(message.get("body", b"")) if message["type"] == "http.request" else 0
+        if taken > BODY_LIMIT:
+            raise _too_large()
+        return message
+
+    return counting
+
+
+def _with_headers(send: Send) -> Send:
+    async def sending(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            told = {name.lower() for name, _ in message["headers"]}
+            message["headers"] += [
+                (name.lower().encode(), value.encode())
+                for name, value in _HEADERS.items()
+                if name.lower().encode() not in told
+            ]
+        await send(message)
+
+    return sending
+
+
+async def _refuse(refusal: RequestRefused, scope: Scope, receive: Receive, send: Send) -> None:
+    """Answer a request that was refused; a websocket is refused before it is opened."""
+    if scope["type"] == "websocket":
+        await send({"type": "websocket.close", "code": 1008, "reason": refusal.problem.code})
+        return
+    await error_answer(refusal.status_code, refusal.problem)(scope, receive, _with_headers(send))
+
+
+def error_answer(status: int, problem: Problem) -> JSONResponse:
+    """Return an error as the API tells it."""
+    return JSONResponse(ErrorDocument(error=problem).model_dump(mode="json"), status)

@@ -1,0 +1,1 @@
+"""What the daemon tells unasked: live messages, and what it has counted."""

@@ -1,0 +1,78 @@
+"""What the daemon does with what its rounds tell: it counts, passes on, and says what went wrong."""
+
+from __future__ import annotations
+
+import os
+import threading
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from lakestream.server.shown.reader import tick_document
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from lakestream.clock import Clock
+    from lakestream.engine.rounds.runtime import TickReport
+    from lakestream.errors import LakestreamError
+    from lakestream.server.news.feed import Feed
+    from lakestream.server.news.live import Live, Rates
+    from lakestream.server.news.metrics import Metrics
+
+STOP_SECONDS = 8.0
+"""How long a stop waits for the running tick; the next daemon takes up one that takes longer."""
+
+_WELL_SECONDS = 5.0
+"""How long after a round that failed the daemon counts as failing."""
+
+_SAID_SECONDS = 60.0
+"""How long a reason is not said again."""
+
+
+@dataclass
+class Listener:
+    """Hears of rounds; ``serving`` says what is served and where, ``say`` talks to who started the daemon."""
+
+    serving: str
+    say: Callable[[str], None]
+    clock: Clock
+    live: Live
+    rates: Rates
+    metrics: Metrics
+    feed: Feed
+    _failed_at: float = float("-inf")
+    _said: tuple[str, float] = ("", float("-inf"))
+
+    def is_well(self) -> bool:
+        """Return whether rounds go on."""
+        return self.clock.monotonic() - self._failed_at > _WELL_SECONDS
+
+    def started(self) -> None:
+        """Say what is served, and where."""
+        self.say(f"{self.serving}; Ctrl-C stops")
+
+    def ticked(self, report: TickReport) -> None:
+        """Count a tick, and tell of it."""
+        self.metrics.count(report)
+        self.rates.add(report.stream, report.rows_in)
+        run = tick_document(report, self.clock.now()).model_dump(mode="json")
+        self.live.publish({"type": "tick", "stream": report.stream, **run})
+        self.feed.look()
+
+    def failed(self, error: LakestreamError) -> None:
+        """Say why a round ended early, once while it lasts."""
+        now = self._failed_at = self.clock.monotonic()
+        if error.message != self._said[0] or now > self._said[1]:
+            self._said = error.message, now + _SAID_SECONDS
+            self.say(error.render())
+
+    def stopping(self) -> None:
+        """Leave a tick that takes long to the next daemon."""
+        self.say("stopping after the running tick")
+        timer = threading.Timer(STOP_SECONDS, self._leave)
+        timer.daemon = True
+        timer.start()
+
+    def _leave(self) -> None:
+        self.say("the running tick is left to the next daemon")
+        os._exit(0)

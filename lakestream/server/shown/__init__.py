@@ -1,0 +1,1 @@
+"""The lake as the daemon shows it, as documents."""
