@@ -50,9 +50,9 @@ if TYPE_CHECKING:
     from lakestream.statements.migration import Migrated
     from lakestream.statements.rounds import RunSummary
     from lakestream.statements.status import StreamStatus
-    from lakestream.storage.jars import Watch
-    from lakestream.storage.leases import Leases
-    from lakestream.storage.registry import Failure, Recalculation
+    from lakestream.storage.places.leases import Leases
+    from lakestream.storage.records.registry import Failure, Recalculation
+    from lakestream.storage.sessions.jars import Watch
 
 _MOST_BYTES = 64 * 1024**2
 """Size of the files that a look at the newest rows reads without Spark."""
@@ -138,7 +138,7 @@ class Lake:
         The tables that the lake has now are there as ``database.table``, where Spark's catalog is not a
         metastore. Statements run in a session of their own.
         """
-        from lakestream.storage.published import publish
+        from lakestream.storage.sessions.published import publish
 
         publish(self._at.shared, self._at.catalog.paths())
         return self._at.shared
@@ -190,7 +190,7 @@ class Lake:
         Raises what the statement would raise, but for a change feed that is off.
         """
         from lakestream.observation.inspection import inspect
-        from lakestream.storage.table import Table
+        from lakestream.storage.tables.table import Table
 
         said = parse_statement(statement)
         if not isinstance(said, model.CreateTable) or not (said.location or said.catalog_name):
@@ -371,7 +371,7 @@ class Lake:
         beside running ticks. What a stream or a target has still to read stays, and is named.
         """
         from lakestream.statements.maintenance import Maintenance
-        from lakestream.storage.definitions import Definitions
+        from lakestream.storage.records.definitions import Definitions
 
         if self._at.running is not None:
             with self._at.writing("maintain"):

@@ -42,7 +42,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.fixture(scope="session")
 def spark(settings: Settings, request: pytest.FixtureRequest) -> Iterator[SparkSession]:
-    from lakestream.storage.session import spark_session
+    from lakestream.storage.sessions.session import spark_session
 
     if request.config.getoption("--connect"):
         from pyspark.sql import SparkSession

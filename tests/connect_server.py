@@ -43,7 +43,7 @@ def connect_server() -> Iterator[str]:
 def _serve() -> None:
     from lakestream.server.process.connect import with_connect
     from lakestream.settings import Settings
-    from lakestream.storage.session import spark_session
+    from lakestream.storage.sessions.session import spark_session
 
     with socket.socket() as found:
         found.bind(("127.0.0.1", 0))

@@ -22,7 +22,7 @@ FAMILY_ROOMS = ("language", "triggers", "engine/windows")
 """Where a stream may be asked of which kind its trigger is."""
 STATEMENTS = ("CreateTrigger",)
 """What is named so and is no kind of a stream's trigger."""
-VIEW_FILES = ("storage/views.py", "storage/remote.py", "storage/archive.py")
+VIEW_FILES = ("storage/rows/views.py", "storage/sessions/remote.py", "storage/sessions/archive.py")
 """Where views are registered: by those who hand them on, and by sessions of their own."""
 STORED_FACTS, STORAGE = {"extra", "unknown"}, "storage"
 """What holds facts of a stored record by their saved keys, and the room that knows these."""

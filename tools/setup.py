@@ -138,7 +138,7 @@ def jars_there() -> bool:
 
 def resolve_jars() -> None:
     """Fetch the Delta jars into .jars; the module says itself what it does, and what is wrong."""
-    status = subprocess.call([str(PYTHON), "-m", "lakestream.storage.jars", str(JARS)], cwd=ROOT)
+    status = subprocess.call([str(PYTHON), "-m", "lakestream.storage.sessions.jars", str(JARS)], cwd=ROOT)
     if status != 0:
         sys.exit(status)
 

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from lakestream.language.expressions.targets import redacted
-from lakestream.storage.keyed import KeyedTable
+from lakestream.storage.records.keyed import KeyedTable
 
 _COLUMNS = {
     "id": "string",

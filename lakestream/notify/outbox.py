@@ -13,6 +13,7 @@ from deltalake import DeltaTable
 
 from lakestream.errors import StatementError, StorageError, StreamError
 from lakestream.language.quoting import delta_text
+from lakestream.storage.columns.types import delta_field
 from lakestream.storage.delta import (
     CommitTag,
     Table,
@@ -24,8 +25,7 @@ from lakestream.storage.delta import (
     read_spark,
     timestamp_literal,
 )
-from lakestream.storage.session import frame_of
-from lakestream.storage.types import delta_field
+from lakestream.storage.sessions.session import frame_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from lakestream.language.quoting import quoted
-from lakestream.storage.views import view_of
+from lakestream.storage.rows.views import view_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -11,12 +11,12 @@ from lakestream.engine.ticks.stages import stages
 from lakestream.engine.windows.families import family_of
 from lakestream.engine.windows.family import CLOCK, DELAY, PERIOD
 from lakestream.engine.windows.once.rebuilding import REBUILD
-from lakestream.storage.registry import TickPlan
+from lakestream.storage.records.registry import TickPlan
 
 if TYPE_CHECKING:
     from lakestream.engine.rounds.engine import Engine
     from lakestream.engine.streams.stream import EventRange, Stream
-    from lakestream.storage.registry import Recalculation, StreamRecord
+    from lakestream.storage.records.registry import Recalculation, StreamRecord
 
     Coming = tuple[str, TickPlan, EventRange | None]
     """What a tick is called, its plan, and the part of event time that it recalculates."""

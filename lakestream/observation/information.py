@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from lakestream.errors import StatementError, did_you_mean
 from lakestream.language.expressions.targets import redacted_text
-from lakestream.storage.layout import SYSTEM_FOLDER
-from lakestream.storage.registry import Totals
+from lakestream.storage.places.layout import SYSTEM_FOLDER
+from lakestream.storage.records.registry import Totals
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from lakestream.notify.deliveries import Deliveries
-    from lakestream.storage.registry import Progress, Recalculation, Registry, StreamRecord
+    from lakestream.storage.records.registry import Progress, Recalculation, Registry, StreamRecord
 
 INFORMATION_SCHEMA = "information_schema"
 EVENTS = "ins_stream_events"

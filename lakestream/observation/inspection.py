@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING
 from lakestream.errors import StatementError, did_you_mean
 from lakestream.language.model import TIME_UNITS
 from lakestream.language.quoting import delta_name, quoted
-from lakestream.storage.reading import query_arrow
-from lakestream.storage.table import capabilities
-from lakestream.storage.times import read_time
-from lakestream.storage.types import spark_type_of
+from lakestream.storage.columns.times import read_time
+from lakestream.storage.columns.types import spark_type_of
+from lakestream.storage.rows.reading import query_arrow
+from lakestream.storage.tables.table import capabilities
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from lakestream.storage.table import Table
-    from lakestream.storage.times import ReadTime
+    from lakestream.storage.columns.times import ReadTime
+    from lakestream.storage.tables.table import Table
 
 _SAMPLE = 10_000
 """Rows that a look takes."""

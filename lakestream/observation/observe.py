@@ -13,8 +13,8 @@ from lakestream.engine.base.instants import to_micros
 from lakestream.engine.base.names import visible_columns
 from lakestream.engine.creation.compile import definition_of
 from lakestream.language.expressions.shown import trigger_text
-from lakestream.storage.datafiles import data_files, file_times
 from lakestream.storage.delta import capabilities, read_arrow
+from lakestream.storage.tables.datafiles import data_files, file_times
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
     from lakestream.language.model import StreamDefinition
     from lakestream.notify.deliveries import Deliveries, Delivery
     from lakestream.notify.outbox import Outbox, Sent
-    from lakestream.storage.catalog import Catalog
     from lakestream.storage.delta import Table
-    from lakestream.storage.registry import Failure, Progress, Registry, StreamRecord
-    from lakestream.storage.table_info import TableInfo
+    from lakestream.storage.names.catalog import Catalog
+    from lakestream.storage.names.table_info import TableInfo
+    from lakestream.storage.records.registry import Failure, Progress, Registry, StreamRecord
 
 _MORE = 4
 """How many times as many rows are asked of the statistics when deleted ones made the result short."""

@@ -12,7 +12,7 @@ from functools import partial
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, TypedDict
 
-from lakestream.compute.calculation import WINDOWS
+from lakestream.compute.windows.calculation import WINDOWS
 from lakestream.engine.base.state import GroupState
 from lakestream.engine.creation.compile import compile_record
 from lakestream.engine.creation.create import open_target
@@ -29,7 +29,7 @@ from lakestream.language.quoting import quoted
 from lakestream.observation.comparison import Comparison, Difference
 from lakestream.observation.standing import EVENT_KEY, EVENT_TYPES, standing_events
 from lakestream.storage.delta import read_commits, read_spark
-from lakestream.storage.views import view_of, view_of_sql
+from lakestream.storage.rows.views import view_of, view_of_sql
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -44,8 +44,8 @@ if TYPE_CHECKING:
     from lakestream.engine.streams.target import Target
     from lakestream.notify.outbox import Outbox
     from lakestream.observation.comparison import Compared, Kind
-    from lakestream.storage.catalog import Catalog
-    from lakestream.storage.registry import StreamRecord
+    from lakestream.storage.names.catalog import Catalog
+    from lakestream.storage.records.registry import StreamRecord
 
 _RAW, _DETECTED, _RECALCULATED = "ls_raw", "ls_before_recalculation", "ls_recalculated"
 OTHERS = "other tables changed"

@@ -26,7 +26,7 @@ from lakestream.server.process.owner import Ownership
 from lakestream.server.process.sharing import sharing
 from lakestream.server.process.statements import Statements
 from lakestream.server.shown.reader import Reader
-from lakestream.storage.leases import MAINTENANCE
+from lakestream.storage.places.leases import MAINTENANCE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 
     from lakestream.server.process.owner import Owner
     from lakestream.settings import Settings
-    from lakestream.storage.layout import Layout
-    from lakestream.storage.leases import Leases
+    from lakestream.storage.places.layout import Layout
+    from lakestream.storage.places.leases import Leases
 
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 MESSAGE_LIMIT = 64 * 1024

@@ -17,14 +17,14 @@ from lakestream.language.common.dialect import DURATION_FUNCTION, NAME
 from lakestream.language.expressions.parsing import parse_expression, place_in
 from lakestream.language.quoting import delta_name, delta_text
 from lakestream.storage.delta import delete_where, update_where
-from lakestream.storage.reading import timestamp_literal
-from lakestream.storage.values import convert, parse_time, sql_literal
+from lakestream.storage.rows.reading import timestamp_literal
+from lakestream.storage.writes.values import convert, parse_time, sql_literal
 
 if TYPE_CHECKING:
     from lakestream.language import model
     from lakestream.language.model import Fragment, TableName
-    from lakestream.storage.catalog import Catalog
-    from lakestream.storage.table_info import Column, TableInfo
+    from lakestream.storage.names.catalog import Catalog
+    from lakestream.storage.names.table_info import Column, TableInfo
 
 _COMPARISONS = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.NullSafeEQ)
 

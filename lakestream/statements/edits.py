@@ -11,12 +11,12 @@ from lakestream.engine.reading.frames import fitted
 from lakestream.errors import LakestreamError, Place, StatementError
 from lakestream.language.iotdb.paths import ROOT
 from lakestream.statements.changes import refuse_read_time, table_of
+from lakestream.storage.columns.types import shown_type, spark_type
 from lakestream.storage.delta import Written, insert_rows
-from lakestream.storage.registered import SubtableInfo
-from lakestream.storage.subtables import Subtables
-from lakestream.storage.table_info import Column
-from lakestream.storage.types import shown_type, spark_type
-from lakestream.storage.values import convert, rows_of_values, sql_literal
+from lakestream.storage.names.registered import SubtableInfo
+from lakestream.storage.names.subtables import Subtables
+from lakestream.storage.names.table_info import Column
+from lakestream.storage.writes.values import convert, rows_of_values, sql_literal
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from lakestream.language import model
-    from lakestream.storage.catalog import Catalog
-    from lakestream.storage.table_info import TableInfo
+    from lakestream.storage.names.catalog import Catalog
+    from lakestream.storage.names.table_info import TableInfo
 
 
 class Editor:

@@ -19,9 +19,9 @@ from lakestream.engine.base.state import GroupState
 from lakestream.engine.creation.compile import definition_of
 from lakestream.engine.rounds.notifier import sending_lock
 from lakestream.errors import LakestreamError, StreamError
-from lakestream.storage import files
 from lakestream.storage.delta import Rules, Table, Upkeep, keep_up, read_commits, retention
-from lakestream.storage.layout import SYSTEM_FOLDER
+from lakestream.storage.places import files
+from lakestream.storage.places.layout import SYSTEM_FOLDER
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -33,9 +33,9 @@ if TYPE_CHECKING:
     from lakestream.notify.deliveries import Deliveries
     from lakestream.notify.outbox import Outbox
     from lakestream.settings import Settings
-    from lakestream.storage.catalog import Catalog
-    from lakestream.storage.definitions import Definitions
-    from lakestream.storage.registry import Progress, Registry, StreamRecord, TickPlan
+    from lakestream.storage.names.catalog import Catalog
+    from lakestream.storage.records.definitions import Definitions
+    from lakestream.storage.records.registry import Progress, Registry, StreamRecord, TickPlan
 
 _LONGEST_COMMIT = timedelta(days=1)
 """How long before its commit a file may have been written, and so be taken for an old one."""

@@ -34,9 +34,9 @@ if TYPE_CHECKING:
     from lakestream.engine.streams.stream import Stream
     from lakestream.engine.streams.target import Target
     from lakestream.output.columns import OutputShape
-    from lakestream.storage.catalog import Catalog
-    from lakestream.storage.registry import Registry, StreamRecord
-    from lakestream.storage.table_info import TableInfo
+    from lakestream.storage.names.catalog import Catalog
+    from lakestream.storage.names.table_info import TableInfo
+    from lakestream.storage.records.registry import Registry, StreamRecord
 
 Verdict = Literal["migrated", "to migrate", "current", "left out", "failed"]
 

@@ -14,10 +14,10 @@ from lakestream.errors import NotSupportedError
 from lakestream.language.common.source import place_of
 from lakestream.language.quoting import quoted
 from lakestream.observation.information import INFORMATION_SCHEMA
+from lakestream.storage.columns.types import holds_variant, types_of
 from lakestream.storage.delta import capabilities, read_spark
-from lakestream.storage.session import check_error
-from lakestream.storage.types import holds_variant, types_of
-from lakestream.storage.views import view_of
+from lakestream.storage.rows.views import view_of
+from lakestream.storage.sessions.session import check_error
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from lakestream.compute.windows.calculation import Calculation
     from lakestream.language.expressions.versions import AsOf
     from lakestream.language.model import Fragment
-    from lakestream.storage.catalog import Catalog
-    from lakestream.storage.table_info import TableInfo
+    from lakestream.storage.names.catalog import Catalog
+    from lakestream.storage.names.table_info import TableInfo
 
 _VIEWS = "ls_query_"
 

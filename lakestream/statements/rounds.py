@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from lakestream.storage.leases import TREE
+from lakestream.storage.places.leases import TREE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -49,7 +49,7 @@ class SelectStatements:
     def _system_frame(self, spark: SparkSession, name: str) -> DataFrame:
         """Return a table of information_schema; the outbox may be large and stays where it is."""
         from lakestream.observation.information import EVENTS, Known, information
-        from lakestream.storage.session import frame_of
+        from lakestream.storage.sessions.session import frame_of
 
         if name.lower() == EVENTS:
             return self.at.outbox.frame(spark)

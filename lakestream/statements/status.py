@@ -11,7 +11,7 @@ from lakestream.errors import (
     StreamError,
 )
 from lakestream.language.expressions.targets import redacted_text
-from lakestream.storage.registry import Totals
+from lakestream.storage.records.registry import Totals
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from lakestream.language import model
     from lakestream.statements.workspace import Workspace
-    from lakestream.storage.registry import Progress, Recalculation, StreamRecord
+    from lakestream.storage.records.registry import Progress, Recalculation, StreamRecord
 
 
 @dataclass(frozen=True)

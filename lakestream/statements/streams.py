@@ -18,7 +18,7 @@ from lakestream.triggers.kinds import is_periodic
 
 if TYPE_CHECKING:
     from lakestream.statements.workspace import Workspace
-    from lakestream.storage.registry import Recalculation, StreamRecord
+    from lakestream.storage.records.registry import Recalculation, StreamRecord
 
 
 @dataclass

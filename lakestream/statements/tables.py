@@ -15,8 +15,8 @@ from lakestream.errors import (
 from lakestream.language import model
 from lakestream.language.iotdb.paths import ROOT
 from lakestream.statements.workspace import DEFAULT_DATABASE
-from lakestream.storage.feed import switch_feed_on
-from lakestream.storage.subtables import Subtables
+from lakestream.storage.names.subtables import Subtables
+from lakestream.storage.writes.feed import switch_feed_on
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from lakestream.statements.select import SelectStatements
     from lakestream.statements.streams import StreamStatements
     from lakestream.statements.workspace import Workspace
-    from lakestream.storage.metastore import CatalogTable
-    from lakestream.storage.registry import StreamRecord
-    from lakestream.storage.table_info import TableInfo
+    from lakestream.storage.names.metastore import CatalogTable
+    from lakestream.storage.names.table_info import TableInfo
+    from lakestream.storage.records.registry import StreamRecord
 
 
 @dataclass
@@ -141,7 +141,7 @@ class TableStatements:
 
     def _find_in_catalog(self, name: model.CatalogName) -> CatalogTable:
         """Return what a user's session means by a table's name: catalogs and current schema are its own."""
-        from lakestream.storage.metastore import find_catalog_table
+        from lakestream.storage.names.metastore import find_catalog_table
 
         return find_catalog_table(self.at.catalogs, name)
 

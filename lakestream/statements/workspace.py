@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 from lakestream.clock import SystemClock
 from lakestream.notify.deliveries import Deliveries
 from lakestream.notify.outbox import Outbox
-from lakestream.storage.catalog import Catalog
-from lakestream.storage.layout import Layout
-from lakestream.storage.lock import writer_lock
-from lakestream.storage.registry import Registry
-from lakestream.storage.table import Tables
+from lakestream.storage.names.catalog import Catalog
+from lakestream.storage.places.layout import Layout
+from lakestream.storage.places.lock import writer_lock
+from lakestream.storage.records.registry import Registry
+from lakestream.storage.tables.table import Tables
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from lakestream.settings import Settings
     from lakestream.statements.changes import RowChanges
     from lakestream.statements.edits import Editor
-    from lakestream.storage.jars import Watch
-    from lakestream.storage.leases import Leases
-    from lakestream.storage.table_info import TableInfo
+    from lakestream.storage.names.table_info import TableInfo
+    from lakestream.storage.places.leases import Leases
+    from lakestream.storage.sessions.jars import Watch
     from lakestream.timeseries.tree import TreeEngine
 
 
@@ -55,7 +55,7 @@ class Workspace:
         watch: Watch | None,
     ) -> None:
         if spark is not None:
-            from lakestream.storage.session import check_given
+            from lakestream.storage.sessions.session import check_given
 
             check_given(spark)
         self.clock = clock
@@ -99,8 +99,8 @@ class Workspace:
         """The session that users have: frames that leave the lake are of it."""
         self.check_spark()
         if self._spark is None:
-            from lakestream.storage.jars import say_so
-            from lakestream.storage.session import adopt_session, spark_session
+            from lakestream.storage.sessions.jars import say_so
+            from lakestream.storage.sessions.session import adopt_session, spark_session
 
             if self.given is not None:
                 self._spark = adopt_session(self.given)
@@ -118,7 +118,7 @@ class Workspace:
         """The session of this lake's statements and ticks: no other one's views are in it."""
         shared = self.shared
         if self._own is None:
-            from lakestream.storage.session import check_reach, statement_session
+            from lakestream.storage.sessions.session import check_reach, statement_session
 
             check_reach(shared, self.layout)
             self._own = statement_session(shared)
@@ -128,7 +128,7 @@ class Workspace:
         """Raise SparkGoneError when Spark has ended since it was started or given."""
         spark = self.given or self._spark
         if spark is not None:
-            from lakestream.storage.session import check_given
+            from lakestream.storage.sessions.session import check_given
 
             check_given(spark)
 
@@ -190,7 +190,7 @@ class Workspace:
     def refuse_gone(self, error: Exception) -> None:
         """Raise SparkGoneError where an error says that the session has ended on its server."""
         if self.given is not None:
-            from lakestream.storage.session import check_error
+            from lakestream.storage.sessions.session import check_error
 
             check_error(error)
 
@@ -204,7 +204,7 @@ class Workspace:
                 self.running.checkpoint()
             self.running = None
         if self._own is not None:
-            from lakestream.storage.session import end_session
+            from lakestream.storage.sessions.session import end_session
 
             end_session(self._own)
             self._own = None

@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
-from lakestream.storage.alike import create_alike
-from lakestream.storage.appended import appended_spark
-from lakestream.storage.arrivals import (
+from lakestream.storage.rows.appended import appended_spark
+from lakestream.storage.rows.arrivals import (
     POSITION,
     arrivals_arrow,
     arrivals_spark,
     placed_rows_arrow,
     placed_rows_spark,
 )
-from lakestream.storage.changes import changes_arrow, changes_spark, told_arrow
-from lakestream.storage.commit import CommitResult, CommitTag, commit, rewrite
-from lakestream.storage.datafiles import rows_between, rows_of
-from lakestream.storage.edits import append, create, delete_where, insert_rows, lies_behind, update_where
-from lakestream.storage.log import CommitInfo, read_commits
-from lakestream.storage.reading import align, read_arrow, read_spark, time_range, timestamp_literal
-from lakestream.storage.table import Capabilities, Table, Tables, capabilities
-from lakestream.storage.upkeep import Rules, Upkeep, compact, keep_up, retention
-from lakestream.storage.written import Written, written_of
+from lakestream.storage.rows.changes import changes_arrow, changes_spark, told_arrow
+from lakestream.storage.rows.reading import align, read_arrow, read_spark, time_range, timestamp_literal
+from lakestream.storage.tables.datafiles import rows_between, rows_of
+from lakestream.storage.tables.log import CommitInfo, read_commits
+from lakestream.storage.tables.table import Capabilities, Table, Tables, capabilities
+from lakestream.storage.writes.alike import create_alike
+from lakestream.storage.writes.commit import CommitResult, CommitTag, commit, rewrite
+from lakestream.storage.writes.edits import (
+    append,
+    create,
+    delete_where,
+    insert_rows,
+    lies_behind,
+    update_where,
+)
+from lakestream.storage.writes.upkeep import Rules, Upkeep, compact, keep_up, retention
+from lakestream.storage.writes.written import Written, written_of
 
 __all__ = [
     "POSITION",

@@ -26,9 +26,9 @@ from lakestream.language.common.source import place_of
 from lakestream.language.iotdb.checks import check_reach
 from lakestream.language.iotdb.paths import has_placeholder
 from lakestream.language.iotdb.values import CreateContinuousQuery, Span
-from lakestream.storage.definitions import QueryRecord
 from lakestream.storage.delta import CommitTag
-from lakestream.storage.tree import Snapshot
+from lakestream.storage.names.tree import Snapshot
+from lakestream.storage.records.definitions import QueryRecord
 from lakestream.timeseries.large import write_large
 from lakestream.timeseries.series import blocks_into, check_targets, placements
 from lakestream.triggers.resample import Resample
@@ -40,11 +40,11 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from lakestream.clock import Clock
-    from lakestream.compute.series import SeriesQuery
+    from lakestream.compute.tree.series import SeriesQuery
     from lakestream.engine.rounds.wakeups import Alarm
     from lakestream.language.iotdb.values import DropContinuousQuery
     from lakestream.settings import Settings
-    from lakestream.storage.definitions import Definitions
+    from lakestream.storage.records.definitions import Definitions
     from lakestream.timeseries.points import Writer
     from lakestream.timeseries.series import SeriesReader
 

@@ -26,9 +26,9 @@ from lakestream.language.common.source import place_of
 from lakestream.language.iotdb.paths import Path, node_of
 from lakestream.language.iotdb.values import CreateTrigger
 from lakestream.language.model import TableName
-from lakestream.storage.definitions import TriggerRecord
 from lakestream.storage.delta import align, changes_arrow, read_commits, written_of
-from lakestream.storage.tree import DEVICE, TIME
+from lakestream.storage.names.tree import DEVICE, TIME
+from lakestream.storage.records.definitions import TriggerRecord
 from lakestream.timeseries.points import AT, OF
 
 if TYPE_CHECKING:
@@ -41,9 +41,9 @@ if TYPE_CHECKING:
     from lakestream.language.iotdb.paths import Series
     from lakestream.language.iotdb.values import DropTrigger
     from lakestream.settings import Settings
-    from lakestream.storage.definitions import Definitions
-    from lakestream.storage.table_info import TableInfo
-    from lakestream.storage.tree import Tree
+    from lakestream.storage.names.table_info import TableInfo
+    from lakestream.storage.names.tree import Tree
+    from lakestream.storage.records.definitions import Definitions
     from lakestream.timeseries.mapped import Mapped, MappedTables
     from lakestream.timeseries.points import Block
 

@@ -13,8 +13,8 @@ from lakestream.engine.base.faults import crash_point
 from lakestream.language.iotdb.paths import ROOT
 from lakestream.language.quoting import quoted
 from lakestream.storage.delta import commit, lies_behind, read_spark, timestamp_literal
-from lakestream.storage.session import frame_of
-from lakestream.storage.tree import DEVICE, TIME
+from lakestream.storage.names.tree import DEVICE, TIME
+from lakestream.storage.sessions.session import frame_of
 from lakestream.timeseries.points import by_columns, missing_series, type_of_spark
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from lakestream.language.iotdb.paths import Path
     from lakestream.storage.delta import CommitTag
-    from lakestream.storage.tree import Tree
+    from lakestream.storage.names.tree import Tree
     from lakestream.timeseries.series import Placement
 
 _TARGET, _OLD = "_ls_target", "_ls_old_"

@@ -28,8 +28,8 @@ from lakestream.language.iotdb.paths import ROOT, Path, Series, node_of
 from lakestream.language.iotdb.types import SERIES_TYPES, SPARK_TYPES
 from lakestream.language.quoting import quoted
 from lakestream.storage.delta import read_commits
-from lakestream.storage.reading import plain, rows_of_files
-from lakestream.storage.tree import DEVICE, TIME, table_name
+from lakestream.storage.names.tree import DEVICE, TIME, table_name
+from lakestream.storage.rows.reading import plain, rows_of_files
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -42,8 +42,8 @@ if TYPE_CHECKING:
     from lakestream.language.model import TableName
     from lakestream.settings import Settings
     from lakestream.storage.delta import Table
-    from lakestream.storage.table_info import TableInfo
-    from lakestream.storage.tree import Tree
+    from lakestream.storage.names.table_info import TableInfo
+    from lakestream.storage.names.tree import Tree
 
 _BY_SPARK = {**SERIES_TYPES, "tinyint": "INT32", "smallint": "INT32"}
 """The types of series that columns of a table become, by Spark's; columns of other types become none."""

@@ -13,6 +13,7 @@ from lakestream.errors import StatementError
 from lakestream.language.iotdb.paths import ROOT, Path, name_of
 from lakestream.language.iotdb.types import SERIES_TYPES, SPARK_TYPES
 from lakestream.language.quoting import delta_name, delta_text
+from lakestream.storage.columns.types import arrow_type
 from lakestream.storage.delta import (
     Written,
     align,
@@ -22,10 +23,9 @@ from lakestream.storage.delta import (
     read_arrow,
     timestamp_literal,
 )
-from lakestream.storage.table_info import Column
-from lakestream.storage.tree import DEVICE, TIME, Tree
-from lakestream.storage.types import arrow_type
-from lakestream.storage.values import convert
+from lakestream.storage.names.table_info import Column
+from lakestream.storage.names.tree import DEVICE, TIME, Tree
+from lakestream.storage.writes.values import convert
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from lakestream.language.model import Value
     from lakestream.storage.delta import CommitTag, Table
-    from lakestream.storage.table_info import TableInfo
+    from lakestream.storage.names.table_info import TableInfo
     from lakestream.timeseries.firing import Triggers
 
 _WIDER = {

@@ -18,11 +18,11 @@ from lakestream.errors import LakestreamError, StatementError
 from lakestream.language.common.source import place_of
 from lakestream.language.iotdb.paths import ROOT
 from lakestream.language.quoting import quoted
-from lakestream.storage.datafiles import rows_between
 from lakestream.storage.delta import capabilities, read_spark
-from lakestream.storage.reading import plain
-from lakestream.storage.tree import DEVICE, TIME, Snapshot
-from lakestream.storage.views import view_of
+from lakestream.storage.names.tree import DEVICE, TIME, Snapshot
+from lakestream.storage.rows.reading import plain
+from lakestream.storage.rows.views import view_of
+from lakestream.storage.tables.datafiles import rows_between
 from lakestream.timeseries.points import AT, OF, Block, block_of, missing_series, type_of_arrow
 from lakestream.triggers.resample import shifted
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from lakestream.language.iotdb.paths import Path, Series
     from lakestream.language.iotdb.values import Select, TimeGroup
     from lakestream.settings import Settings
-    from lakestream.storage.tree import Tree
+    from lakestream.storage.names.tree import Tree
     from lakestream.timeseries.mapped import Mapped, MappedTables
 
 _ALWAYS = (-(2**62), 2**62)

@@ -14,9 +14,9 @@ from lakestream.language.common.source import place_of
 from lakestream.language.iotdb import values
 from lakestream.language.iotdb.literals import device_path, measurement_node
 from lakestream.language.iotdb.paths import ROOT, Path
-from lakestream.storage.definitions import Definitions
-from lakestream.storage.reading import plain
-from lakestream.storage.tree import TIME, Tree, table_name
+from lakestream.storage.names.tree import TIME, Tree, table_name
+from lakestream.storage.records.definitions import Definitions
+from lakestream.storage.rows.reading import plain
 from lakestream.timeseries.continuous import ContinuousQueries
 from lakestream.timeseries.firing import Triggers
 from lakestream.timeseries.mapped import MappedTables
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from lakestream.language.iotdb.values import Instant, TreeStatement
     from lakestream.language.model import Now
     from lakestream.settings import Settings
-    from lakestream.storage.catalog import Catalog
+    from lakestream.storage.names.catalog import Catalog
     from lakestream.timeseries.points import Block
 
 READING = (

@@ -17,8 +17,8 @@ from uuid import uuid4
 from deltalake import DeltaTable
 
 from lakestream.engine.base.instants import to_micros
-from lakestream.storage.layout import Layout
-from lakestream.storage.registry import Registry
+from lakestream.storage.places.layout import Layout
+from lakestream.storage.records.registry import Registry
 from scheduler.watch import watch
 from tests.benchmarks import data, streaming
 from tests.benchmarks.data import SECOND_US, START_US

@@ -25,7 +25,7 @@ def session() -> SparkSession:
     """Return a session as Delta's documentation starts one, with two cores and as many shuffle partitions."""
     from pyspark.sql import SparkSession
 
-    from lakestream.storage.jars import find_jars
+    from lakestream.storage.sessions.jars import find_jars
 
     configuration: dict[str, bool | float | int | str | None] = {
         "spark.driver.memory": "2g",

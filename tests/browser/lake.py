@@ -25,7 +25,7 @@ from lakestream.server.shown.documents import (
     StreamNode,
     TableNode,
 )
-from lakestream.storage.registry import Recalculation
+from lakestream.storage.records.registry import Recalculation
 
 if TYPE_CHECKING:
     from collections.abc import Callable

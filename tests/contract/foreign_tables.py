@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lakestream.storage.session import child_session
+from lakestream.storage.sessions.session import child_session
 
 if TYPE_CHECKING:
     from pathlib import Path

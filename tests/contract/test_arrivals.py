@@ -8,7 +8,6 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from lakestream.storage.changes import COMMIT_VERSION
 from lakestream.storage.delta import (
     POSITION,
     arrivals_arrow,
@@ -16,7 +15,8 @@ from lakestream.storage.delta import (
     placed_rows_arrow,
     placed_rows_spark,
 )
-from lakestream.storage.edits import TABLE_PROPERTIES
+from lakestream.storage.rows.changes import COMMIT_VERSION
+from lakestream.storage.writes.edits import TABLE_PROPERTIES
 
 if TYPE_CHECKING:
     from pathlib import Path

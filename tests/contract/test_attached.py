@@ -85,7 +85,7 @@ def test_a_feed_that_cannot_be_switched_on_leaves_no_name(
     def failing(*_: object) -> None:
         raise OSError("no permission")
 
-    monkeypatch.setattr("lakestream.storage.feed._by_arrow", failing)
+    monkeypatch.setattr("lakestream.storage.writes.feed._by_arrow", failing)
     error = refused("FEED_NOT_SWITCHED", lambda: lake.sql(f"CREATE TABLE t LOCATION '{path}'"))
     assert "no permission" in error.message
     assert lake.sql("SHOW TABLES").fetchall() == []

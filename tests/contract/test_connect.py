@@ -80,7 +80,7 @@ assert spark.conf.get("spark.sql.session.timeZone") == "Asia/Kathmandu"
 PINNED = """
 import gc, sys
 from pyspark.sql import SparkSession
-from lakestream.storage.session import child_session
+from lakestream.storage.sessions.session import child_session
 
 spark = child_session(SparkSession.builder.remote(sys.argv[1]).getOrCreate(), {})
 for number in range(20):

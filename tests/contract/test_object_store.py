@@ -16,10 +16,10 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_f
 from lakestream import Lake, ManualClock, Settings
 from lakestream.engine.base.faults import crash_point
 from lakestream.engine.rounds import engine
-from lakestream.storage import files
 from lakestream.storage.delta import read_commits
-from lakestream.storage.leases import LEASE_SECONDS, TREE, Leases, Member
-from lakestream.storage.registry import Registry
+from lakestream.storage.places import files
+from lakestream.storage.places.leases import LEASE_SECONDS, TREE, Leases, Member
+from lakestream.storage.records.registry import Registry
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

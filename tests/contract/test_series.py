@@ -16,9 +16,9 @@ from lakestream.engine.base.faults import SimulatedCrash, crash_at
 from lakestream.errors import LakestreamError, StatementError, StorageError
 from lakestream.language import parse_statement
 from lakestream.language.iotdb.values import QueryTree
-from lakestream.storage.definitions import Definitions
 from lakestream.storage.delta import CommitTag, commit
-from lakestream.storage.layout import Layout
+from lakestream.storage.places.layout import Layout
+from lakestream.storage.records.definitions import Definitions
 from lakestream.timeseries.large import write_large
 from lakestream.timeseries.series import SeriesReader, blocks_into, placements
 from tests import triggers
@@ -522,7 +522,7 @@ def test_a_row_of_the_other_dialect_fires_for_the_points_it_names(world: World) 
 def test_of_a_write_that_is_too_large_to_be_told_the_changed_points_are_seen(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lakestream.storage.written._MOST_BYTES", 10)
+    monkeypatch.setattr("lakestream.storage.writes.written._MOST_BYTES", 10)
     triggers.tablets.clear()
     world.sql("INSERT INTO root.sg.d(time, a, b) VALUES (1000, 1, 1), (2000, 1, 1)")
     world.sql(watch("t", "AFTER", kind="Keeper"))

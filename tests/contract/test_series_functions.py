@@ -13,7 +13,7 @@ from lakestream.compute.tree.series_types import type_of
 from lakestream.language import parse_statement
 from lakestream.language.iotdb.functions import AGGREGATES, SCALARS
 from lakestream.language.iotdb.values import QueryTree
-from lakestream.storage.tree import Tree
+from lakestream.storage.names.tree import Tree
 from lakestream.timeseries.points import type_of_arrow
 
 if TYPE_CHECKING:

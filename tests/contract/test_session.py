@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from lakestream import Lake
 from lakestream.errors import ConfigError
-from lakestream.storage.session import adopt_session, frame_of, spark_session, statement_session
+from lakestream.storage.sessions.session import adopt_session, frame_of, spark_session, statement_session
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -10,7 +10,6 @@ import pyarrow as pa
 import pytest
 
 from lakestream.errors import StorageError, StreamError
-from lakestream.storage.catalog import Catalog
 from lakestream.storage.delta import (
     CommitTag,
     Table,
@@ -25,8 +24,9 @@ from lakestream.storage.delta import (
     read_spark,
     timestamp_literal,
 )
-from lakestream.storage.layout import Layout
-from lakestream.storage.table_info import Column, TableInfo
+from lakestream.storage.names.catalog import Catalog
+from lakestream.storage.names.table_info import Column, TableInfo
+from lakestream.storage.places.layout import Layout
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -167,7 +167,7 @@ def test_a_rival_with_the_same_tick_fences_us(
     table: Table, rows: Callable[..., Any], way: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The rival commits between our look at the table and our write; Spark passes over ours silently."""
-    from lakestream.storage import commit as module
+    from lakestream.storage.writes import commit as module
 
     rival, write = Table.open(table.path), module._write
 
@@ -186,7 +186,7 @@ def test_a_rival_with_the_same_tick_fences_us(
 def test_a_lost_answer_is_recognised(
     table: Table, rows: Callable[..., Any], way: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from lakestream.storage import commit as module
+    from lakestream.storage.writes import commit as module
 
     write = module._write
 

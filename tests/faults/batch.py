@@ -11,7 +11,7 @@ import tempfile
 from pathlib import Path
 
 from lakestream import Settings
-from lakestream.storage.session import spark_session
+from lakestream.storage.sessions.session import spark_session
 from tests.faults import killer
 
 

@@ -14,7 +14,7 @@ from deltalake import DeltaTable
 
 from lakestream import Lake, Settings
 from lakestream.engine.base.faults import SimulatedCrash, crash_at
-from lakestream.storage.log import read_commits
+from lakestream.storage.tables.log import read_commits
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

@@ -11,8 +11,8 @@ import pytest
 from lakestream import Lake, Settings
 from lakestream.clock import SystemClock
 from lakestream.errors import BusyError, StorageError
-from lakestream.storage import commit as module
-from lakestream.storage.registry import Registry
+from lakestream.storage.records.registry import Registry
+from lakestream.storage.writes import commit as module
 from tests.faults.attach import child, gateway_of
 from tests.faults.meters import TUMBLING, Story
 

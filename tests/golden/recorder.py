@@ -86,7 +86,7 @@ def _watch(recorder: Recorder) -> None:
     from pyspark.sql.classic.dataframe import DataFrame
 
     from lakestream.engine.base import faults
-    from lakestream.storage import commit
+    from lakestream.storage.writes import commit
 
     _around(recorder, SparkSession, "sql", lambda _, sql, *__, **___: ("sql", sql))
     _around(recorder, DataFrame, "toArrow", lambda *_: ("arrow", ""))

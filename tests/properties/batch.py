@@ -11,7 +11,7 @@ from hypothesis import Phase, seed, settings
 
 from lakestream import Settings
 from lakestream.settings import PREFIX
-from lakestream.storage.session import spark_session
+from lakestream.storage.sessions.session import spark_session
 from tests.properties.machine import ExactMachine, Machine, PolicyMachine, run_histories
 from tests.properties.profiles import number
 from tests.small import FEW_TABLES, INTERPRETED

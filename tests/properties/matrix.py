@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from lakestream import Settings
 from lakestream.settings import PREFIX
-from lakestream.storage.session import spark_session
+from lakestream.storage.sessions.session import spark_session
 from tests.properties.dimensions import covering, sentence
 from tests.properties.drawn import COMMITS, Drawn, shown
 from tests.properties.many_streams import World

@@ -17,7 +17,7 @@ from deltalake import DeltaTable, write_deltalake
 
 from lakestream import Lake, ManualClock, Settings
 from lakestream.engine.base.faults import SimulatedCrash, crash_at
-from lakestream.storage.session import spark_session
+from lakestream.storage.sessions.session import spark_session
 from tests.properties.definitions import START, Definition, elapsed
 from tests.properties.driving import NOW, Rows, differences
 from tests.reference.fold import Change, Recalculate, Resync, evaluate

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lakestream.errors import PrerequisiteError
-from lakestream.storage import jars
+from lakestream.storage.sessions import jars
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

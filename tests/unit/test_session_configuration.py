@@ -6,9 +6,9 @@ import pytest
 
 from lakestream.errors import ConfigError
 from lakestream.settings import Settings
-from lakestream.storage import session
-from lakestream.storage.archive import archive_beside, make_archive
-from lakestream.storage.jars import find_jars
+from lakestream.storage.sessions import session
+from lakestream.storage.sessions.archive import archive_beside, make_archive
+from lakestream.storage.sessions.jars import find_jars
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from lakestream.cli.base.remote import RemoteLake
     from lakestream.lake import Lake
     from lakestream.settings import Settings
-    from lakestream.storage.layout import Layout
+    from lakestream.storage.places.layout import Layout
 
 PROGRAM = "lakestream"
 
@@ -62,7 +62,7 @@ class Session:
 
     def layout(self) -> Layout:
         """Return where the lake's things lie; LakeError LAKE_NOT_FOUND when there is no lake."""
-        from lakestream.storage.layout import Layout
+        from lakestream.storage.places.layout import Layout
 
         location = self.location()
         layout = Layout(location)
@@ -96,7 +96,7 @@ class Session:
         if self.json:
             return nullcontext()
         from lakestream.cli.base.progress import FetchProgress
-        from lakestream.storage.jars import say_so
+        from lakestream.storage.sessions.jars import say_so
 
         say_so(folder, fetched)
         return FetchProgress(fetched) if is_terminal(sys.stderr) else nullcontext()

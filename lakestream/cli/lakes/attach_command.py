@@ -75,7 +75,7 @@ def attach(  # noqa: PLR0917 (each is an option)
 
 def _origin(path: str | None, using_table: str | None) -> tuple[str, str]:
     """Return the clause that says where the table is, and a name for it."""
-    from lakestream.storage.layout import absolute
+    from lakestream.storage.places.layout import absolute
 
     if (path is None) == (using_table is None):
         raise click.UsageError("Give the PATH of a Delta table, or its name in a catalog by --using-table.")

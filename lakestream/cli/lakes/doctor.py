@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from lakestream.observation.inspection import Inspection
     from lakestream.settings import Settings
     from lakestream.statements.status import StreamStatus
-    from lakestream.storage.catalog import Catalog
-    from lakestream.storage.layout import Layout
-    from lakestream.storage.table import Table
-    from lakestream.storage.table_info import TableInfo
+    from lakestream.storage.names.catalog import Catalog
+    from lakestream.storage.names.table_info import TableInfo
+    from lakestream.storage.places.layout import Layout
+    from lakestream.storage.tables.table import Table
 
 Verdict = Literal["ok", "warning", "wrong"]
 
@@ -81,7 +81,7 @@ def _java() -> Check:
 
 
 def _jars(settings: Settings) -> Check:
-    from lakestream.storage.jars import cache_folder, find_jars, jars_in
+    from lakestream.storage.sessions.jars import cache_folder, find_jars, jars_in
 
     # Where there are none yet, the search would fetch them, which is not the doctor's business.
     checkout = Path(__file__).resolve().parents[3] / ".jars"
@@ -94,8 +94,8 @@ def _jars(settings: Settings) -> Check:
 def check_lake(layout: Layout, *, keys: bool) -> Iterator[Check]:
     """Check the lake's layout, disk and tables; ``keys`` reads the key columns of every table."""
     from lakestream.clock import SystemClock
-    from lakestream.storage.catalog import Catalog
-    from lakestream.storage.layout import FORMAT_VERSION
+    from lakestream.storage.names.catalog import Catalog
+    from lakestream.storage.places.layout import FORMAT_VERSION
 
     try:
         layout.check()
@@ -142,7 +142,7 @@ def _check_table(catalog: Catalog, database: str, name: str, *, keys: bool) -> I
 
 def _check_keys(title: str, info: TableInfo, table: Table) -> Iterator[Check]:
     """Report keys that stand in several rows: INSERT statements upsert, so another program appended them."""
-    from lakestream.storage.table import capabilities
+    from lakestream.storage.tables.table import capabilities
 
     if info.kind == "output" or not info.key or not capabilities(table).arrow_reads:
         return
@@ -234,7 +234,7 @@ def check_table(layout: Layout, name: str, *, keys: bool) -> Iterator[Check]:
     from lakestream.clock import SystemClock
     from lakestream.observation.inspection import inspect
     from lakestream.statements.workspace import DEFAULT_DATABASE
-    from lakestream.storage.catalog import Catalog
+    from lakestream.storage.names.catalog import Catalog
 
     catalog = Catalog(layout, SystemClock())
     database, _, own = name.rpartition(".")

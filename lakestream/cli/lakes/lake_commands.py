@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 @click.pass_obj
 def init(session: Session, path: str | None) -> None:
     """Make a lake at PATH, else at --lake; one that is there stays."""
-    from lakestream.storage.layout import Layout
+    from lakestream.storage.places.layout import Layout
 
     if path:
         session.lake = path

@@ -14,7 +14,7 @@ from lakestream.cli.streams.stream_commands import stream_argument
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from lakestream.cli.remote import RemoteLake, Stand
+    from lakestream.cli.base.remote import RemoteLake, Stand
     from lakestream.engine.rounds.runtime import TickReport
     from lakestream.lake import Lake
 

@@ -15,11 +15,7 @@ from typing import TYPE_CHECKING, cast
 from sqlglot import exp
 
 from lakestream.compute.expressions.functions import RowOrder, aggregates, call, duration_micros, translate
-from lakestream.compute.expressions.inner_windows import (
-    cut_rows,
-    has_clauses,
-    rewrite_clauses,
-)
+from lakestream.compute.expressions.inner_windows import cut_rows, has_clauses, rewrite_clauses
 from lakestream.compute.expressions.levels import TIME_PSEUDO_COLUMNS, Timeline
 from lakestream.compute.expressions.row_calls import Rows, check_calls, row_calls
 from lakestream.compute.expressions.row_functions import rewrite_calls

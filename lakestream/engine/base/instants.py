@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from lakestream.language.quoting import quoted
 from lakestream.storage.delta import capabilities, read_arrow, read_spark
-from lakestream.storage.table_info import Column
-from lakestream.storage.values import convert, parse_time
+from lakestream.storage.names.table_info import Column
+from lakestream.storage.writes.values import convert, parse_time
 
 if TYPE_CHECKING:
     from collections.abc import Callable

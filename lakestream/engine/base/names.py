@@ -9,12 +9,14 @@ from sqlglot import exp
 from lakestream.compute.windows.calculation import Relation
 from lakestream.engine.base.versions import at_version
 from lakestream.language.expressions.parsing import parse_expression, parse_query
+from lakestream.storage.names.subtables import Subtables
 from lakestream.triggers.kinds import fragments_of
 
 if TYPE_CHECKING:
     from lakestream.language.expressions.versions import AsOf
     from lakestream.language.model import StreamDefinition
-    from lakestream.storage.catalog import Catalog, TableInfo
+    from lakestream.storage.names.catalog import Catalog
+    from lakestream.storage.names.table_info import TableInfo
 
 TBNAME = "tbname"
 

@@ -11,7 +11,7 @@ from lakestream.engine.base.misplaced import misplaced, part_of, plain_sentence
 from lakestream.errors import StatementError, did_you_mean
 from lakestream.language.common.source import place_of
 from lakestream.language.expressions.parsing import parse_expression, parse_query, place_in
-from lakestream.storage.table import first_line
+from lakestream.storage.tables.table import first_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

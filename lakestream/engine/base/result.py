@@ -7,7 +7,7 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 from lakestream.errors import PrerequisiteError
-from lakestream.storage.times import values_of
+from lakestream.storage.columns.times import values_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -113,7 +113,7 @@ class Result:
         """
         if self._spark is None:
             raise ValueError("to_spark() needs the session of the lake that gave the result")
-        from lakestream.storage.reading import arrow_frame
+        from lakestream.storage.rows.reading import arrow_frame
 
         return arrow_frame(self._spark(), self.to_arrow())
 

@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from lakestream.language.quoting import quoted
-from lakestream.storage.reading import arrow_frame
+from lakestream.storage.rows.reading import arrow_frame
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from lakestream.compute.windows.calculation import Relation
     from lakestream.language.expressions.versions import AsOf
     from lakestream.storage.delta import Table, Tables
-    from lakestream.storage.table_info import TableInfo
+    from lakestream.storage.names.table_info import TableInfo
 
 
 def at_version(handles: Tables, info: TableInfo, relation: Relation, asked: AsOf, zone: str) -> Relation:

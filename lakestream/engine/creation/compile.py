@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from lakestream.compute.calculation import (
+from lakestream.compute.windows.calculation import (
     Scope,
     compile_calculation,
 )
-from lakestream.compute.evaluate import Way, choose_way
-from lakestream.compute.gaps import filled
+from lakestream.compute.windows.evaluate import Way, choose_way
+from lakestream.compute.windows.gaps import filled
 from lakestream.engine.base.names import (
     TBNAME,
     Names,
@@ -44,8 +44,8 @@ if TYPE_CHECKING:
         StreamOptions,
         TableName,
     )
-    from lakestream.storage.catalog import Catalog
-    from lakestream.storage.registry import StreamRecord
+    from lakestream.storage.names.catalog import Catalog
+    from lakestream.storage.records.registry import StreamRecord
 
 
 _OF_TABLE = GroupKey(Fragment(TBNAME), "tag_tbname", is_tbname=True)

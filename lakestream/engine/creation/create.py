@@ -38,7 +38,7 @@ from lakestream.language.model import (
 )
 from lakestream.language.quoting import quoted, quoted_text
 from lakestream.storage.delta import capabilities
-from lakestream.storage.registry import Compiled, StreamRecord
+from lakestream.storage.records.registry import Compiled, StreamRecord
 from lakestream.triggers.kinds import is_each_row, is_periodic, is_session
 
 if TYPE_CHECKING:
@@ -49,8 +49,9 @@ if TYPE_CHECKING:
     from lakestream.engine.streams.stream import Stream
     from lakestream.language.model import StreamDefinition
     from lakestream.output.columns import OutputShape
-    from lakestream.storage.catalog import Catalog, TableInfo
-    from lakestream.storage.registry import Registry, StreamChanges
+    from lakestream.storage.names.catalog import Catalog
+    from lakestream.storage.names.table_info import TableInfo
+    from lakestream.storage.records.registry import Registry, StreamChanges
 
 DEFINITION_VERSION = 1
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from lakestream.errors import LakestreamError
 from lakestream.language.quoting import quoted
 from lakestream.storage.delta import changes_spark, read_commits, read_spark
-from lakestream.storage.session import checkpointed
+from lakestream.storage.sessions.session import checkpointed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from lakestream.output.columns import Provenance
     from lakestream.storage.delta import Table
-    from lakestream.storage.registry import StreamRecord
+    from lakestream.storage.records.registry import StreamRecord
 
 
 def without_window(found: DataFrame, provenance: Provenance) -> tuple[DataFrame, int]:

@@ -6,12 +6,12 @@ from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from lakestream.compute.calculation import ROWS, WINDOWS
-from lakestream.compute.evaluate import Way, distinct_aggregates
-from lakestream.compute.functions import aggregates
-from lakestream.compute.gaps import constants_of, fits_sql, without_constants
-from lakestream.compute.panes import averaged, partials
-from lakestream.compute.ranges import MARKED
+from lakestream.compute.expressions.functions import aggregates
+from lakestream.compute.windows.calculation import ROWS, WINDOWS
+from lakestream.compute.windows.evaluate import Way, distinct_aggregates
+from lakestream.compute.windows.gaps import constants_of, fits_sql, without_constants
+from lakestream.compute.windows.panes import averaged, partials
+from lakestream.compute.windows.ranges import MARKED
 from lakestream.engine.base.names import visible_columns
 from lakestream.engine.base.refused import refused
 from lakestream.engine.reading.relations import CHANGED, EMPTY_CHANGES, empty_view
@@ -25,7 +25,7 @@ from lakestream.language.model import (
     SlideTrigger,
     SpanTrigger,
 )
-from lakestream.storage.types import holds_variant, shown_type, types_of
+from lakestream.storage.columns.types import holds_variant, shown_type, types_of
 from lakestream.triggers.kinds import fragments_of, is_of_states
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from lakestream.engine.streams.stream import Stream
     from lakestream.language.model import Fragment
-    from lakestream.storage.registry import StreamRecord
+    from lakestream.storage.records.registry import StreamRecord
 
 
 _STATES = ("tinyint", "smallint", "int", "bigint", "boolean", "string")

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 from lakestream.engine.base.names import TBNAME, names_used
 from lakestream.errors import StatementError, StorageError, StreamError
 from lakestream.output.columns import FLAT
+from lakestream.storage.columns.types import ddl, is_widened, spark_type_of
 from lakestream.storage.delta import read_commits
-from lakestream.storage.types import ddl, is_widened, spark_type_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from lakestream.engine.streams.stream import Stream
     from lakestream.errors import LakestreamError
     from lakestream.storage.delta import CommitInfo, Table, Tables
-    from lakestream.storage.registry import OutputPosition, StreamRecord
+    from lakestream.storage.records.registry import OutputPosition, StreamRecord
 
 _RESTORE = "RESTORE"
 _COLUMN_ID = "delta.columnMapping.id"

@@ -12,7 +12,7 @@ from uuid import uuid4
 
 from lakestream.engine.base.instants import latest
 from lakestream.storage.delta import changes_spark, read_commits
-from lakestream.storage.registry import Corrected, Recalculation
+from lakestream.storage.records.registry import Corrected, Recalculation
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -11,9 +11,9 @@ from lakestream.engine.planning.checks import check_columns, check_source, wider
 from lakestream.engine.reading.relations import history_of
 from lakestream.engine.reading.transport import SPARK, Size, choose_transport
 from lakestream.engine.windows.families import family_of
-from lakestream.storage.changes import checked_commits
 from lakestream.storage.delta import read_commits, rows_of
-from lakestream.storage.registry import HistorySlice, TickPlan
+from lakestream.storage.records.registry import HistorySlice, TickPlan
+from lakestream.storage.rows.changes import checked_commits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
     from lakestream.engine.streams.stream import Stream
     from lakestream.storage.delta import CommitInfo, Table, Tables
-    from lakestream.storage.registry import Instant, StreamRecord
+    from lakestream.storage.names.table_info import TableInfo
+    from lakestream.storage.records.registry import Instant, StreamRecord
 
     Span = tuple[int | None, int | None]
 

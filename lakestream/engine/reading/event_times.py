@@ -14,10 +14,10 @@ from lakestream.language.common.source import place_of
 from lakestream.language.common.time_formats import ISO8601, read_iso_time, read_time
 from lakestream.language.expressions.meaning import in_spark
 from lakestream.language.expressions.parsing import parse_expression, place_in
-from lakestream.storage.reading import rows_of_files
-from lakestream.storage.table_info import refuse_other_time, with_read_time, with_time_column
-from lakestream.storage.times import Part, ReadTime, check_kind
-from lakestream.storage.types import fields_within, types_of
+from lakestream.storage.columns.times import Part, ReadTime, check_kind
+from lakestream.storage.columns.types import fields_within, types_of
+from lakestream.storage.names.table_info import refuse_other_time, with_read_time, with_time_column
+from lakestream.storage.rows.reading import rows_of_files
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from lakestream.language.model import Fragment, TimeBy
     from lakestream.storage.delta import Tables
-    from lakestream.storage.table_info import External, TableInfo
+    from lakestream.storage.names.table_info import External, TableInfo
 
 EXPRESSION_NAME = "ts"
 """What a time is called that an expression gives, unless AS says otherwise."""

@@ -7,16 +7,16 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from lakestream.errors import StatementError
-from lakestream.storage.reading import plain_column
-from lakestream.storage.table import first_line
-from lakestream.storage.values import named_columns, parse_time
+from lakestream.storage.rows.reading import plain_column
+from lakestream.storage.tables.table import first_line
+from lakestream.storage.writes.values import named_columns, parse_time
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     import pyarrow as pa
 
-    from lakestream.storage.table_info import TableInfo
+    from lakestream.storage.names.table_info import TableInfo
 
 
 class ArrowStream(Protocol):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lakestream.compute.calculation import ROWS
+from lakestream.compute.windows.calculation import ROWS
 from lakestream.engine.base.state import gids_sql
 from lakestream.language.quoting import quoted
 from lakestream.storage.delta import POSITION

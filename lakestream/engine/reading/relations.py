@@ -13,7 +13,7 @@ from lakestream.engine.reading.transport import ARROW, SPARK, transport_by, unpl
 from lakestream.engine.streams.stream import timestamp_us
 from lakestream.language.quoting import quoted
 from lakestream.storage.delta import POSITION
-from lakestream.storage.views import view_of, view_of_sql
+from lakestream.storage.rows.views import view_of, view_of_sql
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from lakestream.engine.streams.stream import Stream
     from lakestream.language.model import StreamDefinition
     from lakestream.storage.delta import Tables
-    from lakestream.storage.registry import StreamRecord, TickPlan
-    from lakestream.storage.table_info import TableInfo
+    from lakestream.storage.names.table_info import TableInfo
+    from lakestream.storage.records.registry import StreamRecord, TickPlan
 
     Spans = list[tuple[int, int]]
 

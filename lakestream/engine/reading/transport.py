@@ -22,7 +22,7 @@ from lakestream.storage.delta import (
     read_spark,
     told_arrow,
 )
-from lakestream.storage.reading import arrow_frame
+from lakestream.storage.rows.reading import arrow_frame
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

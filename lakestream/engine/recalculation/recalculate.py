@@ -20,7 +20,7 @@ from lakestream.engine.windows.families import family_of
 from lakestream.engine.windows.waiting import WINDOWS_A_ROW, check_groups, windows_between
 from lakestream.errors import StatementError
 from lakestream.storage.delta import rows_between
-from lakestream.storage.registry import Recalculation
+from lakestream.storage.records.registry import Recalculation
 from lakestream.triggers.kinds import counts_rows
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from lakestream.engine.ticks.tick import Tick, TickResult
     from lakestream.language.model import StreamDefinition
     from lakestream.storage.delta import Tables
-    from lakestream.storage.registry import RecalculationStatus, Registry, StreamRecord, TickPlan
+    from lakestream.storage.records.registry import RecalculationStatus, Registry, StreamRecord, TickPlan
 
 MAX_PARTS = 10_000
 _ROW_BYTES = 64

@@ -10,14 +10,14 @@ from lakestream.engine.creation.create import open_target
 from lakestream.engine.reading.relations import History
 from lakestream.engine.windows.families import family_of
 from lakestream.engine.windows.family import Snapshot
-from lakestream.storage.registry import Begun, Progress, Resynced
+from lakestream.storage.records.registry import Begun, Progress, Resynced
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from lakestream.engine.streams.stream import Stream
-    from lakestream.storage.catalog import Catalog
-    from lakestream.storage.registry import Registry, StreamChanges, StreamRecord, WaitingGroup
+    from lakestream.storage.names.catalog import Catalog
+    from lakestream.storage.records.registry import Registry, StreamChanges, StreamRecord, WaitingGroup
 
 
 @dataclass

@@ -27,7 +27,7 @@ from lakestream.engine.ticks.tick import output_app
 from lakestream.engine.windows.once.admission import FLUSH
 from lakestream.errors import StatementError, StreamError
 from lakestream.storage.delta import compact
-from lakestream.storage.registry import OutputPosition, Progress
+from lakestream.storage.records.registry import OutputPosition, Progress
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from lakestream.engine.rounds.wakeups import Alarm
     from lakestream.engine.streams.stream import Stream
     from lakestream.engine.streams.target import Target
-    from lakestream.storage.registry import StreamRecord, TickPlan
+    from lakestream.storage.records.registry import StreamRecord, TickPlan
 
 
 @dataclass

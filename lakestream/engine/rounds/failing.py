@@ -13,15 +13,15 @@ from lakestream.engine.planning.checks import (
     named_state,
 )
 from lakestream.errors import LakestreamError, SparkGoneError, StorageError, StreamError
-from lakestream.storage.registry import Failure
-from lakestream.storage.session import check_error, check_spark_lives
+from lakestream.storage.records.registry import Failure
+from lakestream.storage.sessions.session import check_error, check_spark_lives
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from lakestream.engine.rounds.loading import Loader
     from lakestream.engine.rounds.runtime import Services, StreamRuntime
-    from lakestream.storage.registry import StreamRecord
+    from lakestream.storage.records.registry import StreamRecord
 
 
 LONGEST_PAUSE_US = 300_000_000

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lakestream.engine.windows.once.rebuilding import REBUILD
-from lakestream.storage.registry import Instant
+from lakestream.storage.records.registry import Instant
 
 if TYPE_CHECKING:
     from lakestream.engine.rounds.runtime import Services, StreamRuntime
     from lakestream.engine.rounds.wakeups import Look
     from lakestream.storage.delta import Table
-    from lakestream.storage.registry import TickPlan
+    from lakestream.storage.records.registry import TickPlan
     from lakestream.triggers.period import Period
 
 

@@ -19,7 +19,7 @@ from lakestream.engine.ticks.tick import Tick
 from lakestream.engine.windows.delays import Delays
 from lakestream.engine.windows.once.admission import FLUSH
 from lakestream.engine.windows.once.rebuilding import rebuild_plan
-from lakestream.storage.registry import Corrected, Progress, Totals
+from lakestream.storage.records.registry import Corrected, Progress, Totals
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from lakestream.engine.windows.delays import OpenWindow
-    from lakestream.storage.registry import StreamRecord, TickPlan
+    from lakestream.storage.records.registry import StreamRecord, TickPlan
 
 
 @dataclass

@@ -12,7 +12,7 @@ from lakestream.language.expressions.targets import redacted
 from lakestream.notify.connection import Connection
 from lakestream.notify.dispatcher import Dispatcher, Rules
 from lakestream.notify.policy import HostPolicy, first_refusal
-from lakestream.storage.lock import try_lock
+from lakestream.storage.places.lock import try_lock
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from lakestream.notify.deliveries import Deliveries
     from lakestream.notify.outbox import Batch, Outbox
     from lakestream.settings import Settings
-    from lakestream.storage.layout import Layout
-    from lakestream.storage.registry import Registry, StreamRecord
+    from lakestream.storage.places.layout import Layout
+    from lakestream.storage.records.registry import Registry, StreamRecord
 
 LOOK_SECONDS = 1.0
 """How often a process that ticks nothing looks for events of others."""

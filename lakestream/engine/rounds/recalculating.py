@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from lakestream.engine.rounds.recording import Recording
     from lakestream.engine.rounds.runtime import Services, StreamRuntime, TickReport
     from lakestream.engine.rounds.ticking import Ticking
-    from lakestream.storage.registry import Recalculation, StreamRecord
+    from lakestream.storage.records.registry import Recalculation, StreamRecord
 
 
 @dataclass

@@ -9,7 +9,7 @@ from lakestream.engine.base.faults import crash_point
 from lakestream.engine.base.instants import to_micros
 from lakestream.engine.rounds.runtime import FinishedTick, Services, StreamRuntime, TickReport, position_of
 from lakestream.storage.delta import read_commits
-from lakestream.storage.registry import OutputPosition, Progress, Totals
+from lakestream.storage.records.registry import OutputPosition, Progress, Totals
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from lakestream.engine.rounds.failing import Failing
     from lakestream.engine.rounds.loading import Loader
     from lakestream.engine.ticks.tick import TickResult
-    from lakestream.storage.registry import HistorySlice, TickPlan
+    from lakestream.storage.records.registry import HistorySlice, TickPlan
 
 
 @dataclass

@@ -25,7 +25,7 @@ from lakestream.engine.windows.once.rebuilding import rebuild_plan
 from lakestream.errors import StorageError, StreamError
 from lakestream.notify.outbox import Outbox
 from lakestream.storage.delta import CommitTag, Tables, commit, create_alike, read_commits, read_spark
-from lakestream.storage.registry import TickPlan
+from lakestream.storage.records.registry import TickPlan
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from lakestream.engine.rounds.engine import Engine
     from lakestream.engine.streams.stream import EventRange, Stream
     from lakestream.engine.streams.target import Target
-    from lakestream.storage.registry import Recalculation, StreamRecord
+    from lakestream.storage.records.registry import Recalculation, StreamRecord
 
     Kept = tuple[int, int, GroupState]
 

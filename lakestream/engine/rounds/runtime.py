@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from lakestream.engine.windows.family import Family
     from lakestream.notify.outbox import Outbox
     from lakestream.settings import Settings
-    from lakestream.storage.catalog import Catalog
-    from lakestream.storage.registry import (
+    from lakestream.storage.names.catalog import Catalog
+    from lakestream.storage.records.registry import (
         Corrected,
         OutputPosition,
         Progress,

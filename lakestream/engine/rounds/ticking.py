@@ -21,7 +21,7 @@ from lakestream.engine.windows.waiting import (
     taking_up,
 )
 from lakestream.errors import StorageError
-from lakestream.storage.registry import Progress
+from lakestream.storage.records.registry import Progress
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from lakestream.engine.rounds.loading import Loader
     from lakestream.engine.rounds.recording import Recording
     from lakestream.storage.delta import Table
-    from lakestream.storage.registry import TickPlan
+    from lakestream.storage.records.registry import TickPlan
 
 
 _log = logging.getLogger(__name__)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from lakestream.storage.delta import Tables
-    from lakestream.storage.registry import Registry
+    from lakestream.storage.records.registry import Registry
     from lakestream.triggers.period import Period
     from lakestream.triggers.resample import Resample
 

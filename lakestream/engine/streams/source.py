@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from lakestream.compute.inner_windows import TIME_PSEUDO_COLUMNS
+from lakestream.compute.expressions.levels import TIME_PSEUDO_COLUMNS
 from lakestream.engine.base.names import TBNAME, has_subtables, visible_columns
 from lakestream.errors import StatementError, did_you_mean
 from lakestream.language.common.functions import Meaning
@@ -17,7 +17,7 @@ from lakestream.language.quoting import quoted, quoted_text
 
 if TYPE_CHECKING:
     from lakestream.language.model import Fragment
-    from lakestream.storage.catalog import TableInfo
+    from lakestream.storage.names.table_info import TableInfo
 
 
 @dataclass(frozen=True)

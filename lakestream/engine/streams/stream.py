@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lakestream.compute.calculation import (
+from lakestream.compute.expressions.functions import aggregates
+from lakestream.compute.windows.calculation import (
     ROWS,
     Calculation,
 )
-from lakestream.compute.evaluate import Evaluation, Way
-from lakestream.compute.functions import aggregates
+from lakestream.compute.windows.evaluate import Evaluation, Way
 from lakestream.engine.base.names import (
     TBNAME,
 )
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
         StreamDefinition,
     )
     from lakestream.language.policies import Emission, LatePolicy
-    from lakestream.storage.catalog import TableInfo
+    from lakestream.storage.names.table_info import TableInfo
     from lakestream.triggers.assign import Assigner
     from lakestream.triggers.cut import Cut
     from lakestream.triggers.grid import Grid

@@ -29,11 +29,11 @@ from lakestream.output.columns import (
     subtable_sql,
     subtables_are_groups,
 )
-from lakestream.storage.altering import alter
-from lakestream.storage.metastore import NewCatalogTable
-from lakestream.storage.table import first_line
-from lakestream.storage.table_info import Column
-from lakestream.storage.types import WIDER, spark_type
+from lakestream.storage.columns.types import WIDER, spark_type
+from lakestream.storage.names.metastore import NewCatalogTable
+from lakestream.storage.names.table_info import Column
+from lakestream.storage.sessions.altering import alter
+from lakestream.storage.tables.table import first_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -42,8 +42,8 @@ if TYPE_CHECKING:
 
     from lakestream.engine.streams.stream import Stream
     from lakestream.language.model import Fragment, OutputLayout, StreamDefinition
-    from lakestream.storage.catalog import Catalog
-    from lakestream.storage.table_info import TableInfo
+    from lakestream.storage.names.catalog import Catalog
+    from lakestream.storage.names.table_info import TableInfo
 
 AT = "_ls_at"
 """The key of results that are stored in no table of the user's, which have no key of their own."""

@@ -19,7 +19,7 @@ from lakestream.storage.delta import (
     time_range,
     timestamp_literal,
 )
-from lakestream.storage.reading import among, arrow_frame, instant_literal
+from lakestream.storage.rows.reading import among, arrow_frame, instant_literal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from lakestream.engine.streams.stream import EventRange, Stream
     from lakestream.engine.streams.target import Target
     from lakestream.storage.delta import Table
-    from lakestream.storage.registry import TickPlan
+    from lakestream.storage.records.registry import TickPlan
 
 MAX_LITERALS = 300
 """Keys that a predicate lists one by one; beyond that a range of time is rewritten."""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lakestream.compute.evaluate import BATCH, Way
+from lakestream.compute.windows.evaluate import BATCH, Way
 from lakestream.language.quoting import quoted
-from lakestream.storage.reading import arrow_frame
-from lakestream.storage.types import types_of
-from lakestream.storage.views import view_of
+from lakestream.storage.columns.types import types_of
+from lakestream.storage.rows.reading import arrow_frame
+from lakestream.storage.rows.views import view_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

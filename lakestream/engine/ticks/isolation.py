@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from lakestream.compute.windows.calculation import ROWS, WINDOWS
 from lakestream.compute.windows.evaluate import Way
-from lakestream.storage.reading import arrow_frame
-from lakestream.storage.views import view_of
+from lakestream.storage.rows.reading import arrow_frame
+from lakestream.storage.rows.views import view_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -16,8 +16,8 @@ from lakestream.language.quoting import quoted_text
 from lakestream.notify.events import EventRules, ResultColumn
 from lakestream.notify.rows import outbox_rows
 from lakestream.output.columns import subtable_sql
-from lakestream.storage.reading import arrow_frame
-from lakestream.storage.views import view_of, view_of_sql
+from lakestream.storage.rows.reading import arrow_frame
+from lakestream.storage.rows.views import view_of, view_of_sql
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from lakestream.notify.outbox import Outbox
     from lakestream.output.columns import OutputShape
     from lakestream.storage.delta import Table
-    from lakestream.storage.views import View
+    from lakestream.storage.rows.views import View
 
 RESULTS, WERE = "ls_results", "ls_were"
 

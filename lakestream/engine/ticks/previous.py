@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from lakestream.compute.windows.calculation import WINDOWS
 from lakestream.engine.streams.write import read_windows
 from lakestream.language.quoting import quoted
-from lakestream.storage.reading import arrow_frame
-from lakestream.storage.views import view_of, view_of_rows, view_of_sql
+from lakestream.storage.rows.reading import arrow_frame
+from lakestream.storage.rows.views import view_of, view_of_rows, view_of_sql
 
 if TYPE_CHECKING:
     import pyarrow as pa

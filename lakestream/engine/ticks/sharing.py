@@ -18,7 +18,7 @@ from lakestream.engine.reading.relations import CHANGED, STATE
 from lakestream.engine.reading.transport import ARROW, transport_by
 from lakestream.engine.windows.grid.family import by_update
 from lakestream.engine.windows.grid.updating import incremental_of
-from lakestream.storage.views import view_of, view_of_rows
+from lakestream.storage.rows.views import view_of, view_of_rows
 from lakestream.triggers.grid import ColumnGrid, FixedGrid
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from lakestream.engine.streams.stream import Stream
     from lakestream.engine.streams.target import Target
     from lakestream.storage.delta import Tables
-    from lakestream.storage.registry import TickPlan
+    from lakestream.storage.records.registry import TickPlan
 
 MAX_ROWS = 500_000
 """Rows of a query: those of the source times the streams that share it."""

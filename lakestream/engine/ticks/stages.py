@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     from lakestream.engine.streams.stream import EventRange, Stream
     from lakestream.engine.streams.target import Target
     from lakestream.engine.windows.family import Family, Step
-    from lakestream.storage.registry import TickPlan
-    from lakestream.storage.table_info import TableInfo
+    from lakestream.storage.records.registry import TickPlan
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from lakestream.compute.calculation import WINDOWS
+from lakestream.compute.windows.calculation import WINDOWS
 from lakestream.engine.base.faults import crash_point
 from lakestream.engine.base.rows import Rows
 from lakestream.engine.planning.planner import table_size
@@ -22,7 +22,7 @@ from lakestream.engine.ticks.stages import Compute, ReadChanges, ReadRows, Write
 from lakestream.engine.windows.family import Step, TickInput
 from lakestream.engine.windows.once.admission import failed_windows
 from lakestream.storage.delta import capabilities, rows_between
-from lakestream.storage.views import view_of, view_of_sql
+from lakestream.storage.rows.views import view_of, view_of_sql
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     from lakestream.engine.windows.family import Advance
     from lakestream.notify.outbox import Outbox
     from lakestream.storage.delta import Table, Tables
-    from lakestream.storage.registry import TickPlan
-    from lakestream.storage.views import View
+    from lakestream.storage.records.registry import TickPlan
+    from lakestream.storage.rows.views import View
 
 
 @dataclass

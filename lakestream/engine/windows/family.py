@@ -12,11 +12,11 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
-from lakestream.compute.calculation import ROWS, WINDOWS
+from lakestream.compute.windows.calculation import ROWS, WINDOWS
 from lakestream.engine.base.state import GroupState
 from lakestream.engine.reading.queries import empty_state_sql, rows_sql
 from lakestream.engine.reading.relations import CHANGED, FIRED, STATE
-from lakestream.storage.views import view_of_rows, view_of_sql
+from lakestream.storage.rows.views import view_of_rows, view_of_sql
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from lakestream.engine.windows.delays import Delays, OpenWindow
     from lakestream.notify.events import EventRules
     from lakestream.storage.delta import CommitInfo, Tables
-    from lakestream.storage.registry import StreamRecord, TickPlan, WaitingGroup
-    from lakestream.storage.views import View
+    from lakestream.storage.records.registry import StreamRecord, TickPlan, WaitingGroup
+    from lakestream.storage.rows.views import View
     from lakestream.triggers.period import Period
 
 PERIOD, CLOCK, DELAY = "period", "clock", "delay"

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lakestream.compute.calculation import ROWS
+from lakestream.compute.windows.calculation import ROWS
 from lakestream.engine.base.state import GroupState, gids_sql
 from lakestream.engine.reading.relations import EVER, History, Relations
 from lakestream.engine.reading.transport import SPARK
 from lakestream.engine.windows.waiting import far_groups
-from lakestream.storage.registry import TickPlan
+from lakestream.storage.records.registry import TickPlan
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from lakestream.engine.streams.stream import Stream
     from lakestream.engine.windows.family import Snapshot
     from lakestream.storage.delta import Tables
-    from lakestream.storage.registry import WaitingGroup
+    from lakestream.storage.records.registry import WaitingGroup
 
 
 def groups_of(stream: Stream, snapshot: Snapshot, *, far: bool) -> tuple[GroupState, list[WaitingGroup]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
-from lakestream.compute.calculation import ROWS, WINDOWS
+from lakestream.compute.windows.calculation import ROWS, WINDOWS
 from lakestream.engine.reading.queries import changes_sql
 from lakestream.engine.reading.relations import CHANGED, CHANGES, EVER, FIRED
 from lakestream.engine.windows.events import EVENTS, kind_sql
@@ -15,8 +15,8 @@ from lakestream.engine.windows.said import rule
 from lakestream.engine.windows.totals import total
 from lakestream.language.model import ON_TIME, PeriodTrigger
 from lakestream.language.quoting import quoted
-from lakestream.storage.reading import arrow_frame
-from lakestream.storage.views import view_of, view_of_sql
+from lakestream.storage.rows.reading import arrow_frame
+from lakestream.storage.rows.views import view_of, view_of_sql
 from lakestream.triggers.period import Period
 
 if TYPE_CHECKING:
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from lakestream.engine.streams.stream import EventRange, Stream
     from lakestream.engine.streams.target import Target
     from lakestream.engine.windows.family import Snapshot, TickInput
-    from lakestream.storage.registry import Instant, TickPlan, WaitingGroup
-    from lakestream.storage.views import View
+    from lakestream.storage.records.registry import Instant, TickPlan, WaitingGroup
+    from lakestream.storage.rows.views import View
 
 
 @dataclass(frozen=True)

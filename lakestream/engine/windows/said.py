@@ -18,8 +18,8 @@ from lakestream.language.model import (
 if TYPE_CHECKING:
     from lakestream.engine.streams.stream import EventRange, Stream
     from lakestream.language.model import Duration, Trigger
-    from lakestream.storage.catalog import TableInfo
-    from lakestream.storage.registry import TickPlan
+    from lakestream.storage.names.table_info import TableInfo
+    from lakestream.storage.records.registry import TickPlan
 
 
 def named(info: TableInfo) -> str:

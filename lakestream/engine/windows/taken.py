@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 from lakestream.engine.reading.queries import changes_sql, empty_state_sql, net_sql
 from lakestream.engine.reading.relations import CHANGED, CHANGES, STATE
 from lakestream.storage.delta import changes_spark, read_spark
-from lakestream.storage.views import view_of, view_of_sql
+from lakestream.storage.rows.views import view_of, view_of_sql
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from lakestream.engine.streams.stream import Stream
     from lakestream.engine.windows.family import Snapshot
-    from lakestream.storage.views import View
+    from lakestream.storage.rows.views import View
 
 _RAW = "ls_raw"
 

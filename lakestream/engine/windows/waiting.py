@@ -13,7 +13,7 @@ from uuid import uuid4
 from lakestream.compute.windows.calculation import ROWS
 from lakestream.engine.base.state import gids_sql
 from lakestream.errors import StreamError
-from lakestream.storage.registry import Recalculation, WaitingGroup
+from lakestream.storage.records.registry import Recalculation, WaitingGroup
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from lakestream.engine.streams.stream import Stream
-    from lakestream.storage.registry import Registry, StreamRecord
+    from lakestream.storage.records.registry import Registry, StreamRecord
 
 MOST_WAITING = 1_000
 """Groups of a stream that may wait; where more would, the stream stops."""

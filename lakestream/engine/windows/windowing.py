@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from lakestream.compute.inner_windows import TIME_PSEUDO_COLUMNS
+from lakestream.compute.expressions.levels import TIME_PSEUDO_COLUMNS
 from lakestream.engine.base.names import TBNAME
 from lakestream.engine.streams.source import path_of, row_expression
 from lakestream.errors import StatementError

@@ -10,6 +10,9 @@ from lakestream.language.common.zones import zone_name
 from lakestream.language.model import Duration
 from lakestream.language.names import check_column_name
 from lakestream.language.policies import Drop, DropByArrival
+from lakestream.language.reading.durations import read_compound, read_duration
+from lakestream.language.reading.literals import take_string
+from lakestream.language.reading.words import Kind
 
 if TYPE_CHECKING:
     from collections.abc import Callable

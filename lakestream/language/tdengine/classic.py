@@ -42,6 +42,9 @@ from lakestream.language.policies import (
     RefireClosed,
     Rewritten,
 )
+from lakestream.language.reading.identifiers import refuse_duplicate, take_column_name, take_table_name
+from lakestream.language.reading.literals import take_duration, take_string, take_value
+from lakestream.language.reading.words import Kind
 from lakestream.language.tdengine.clauses import read_group_keys, read_into, read_layout, read_output_columns
 from lakestream.language.tdengine.draft import Draft
 from lakestream.language.tdengine.notification import read_classic_notify
@@ -51,9 +54,9 @@ from lakestream.language.tdengine.triggers import ReadTrigger, read_trigger
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from lakestream.language.common.reader import Reader
-    from lakestream.language.common.words import Word
     from lakestream.language.policies import Emission, LatePolicy
+    from lakestream.language.reading.reader import Reader
+    from lakestream.language.reading.words import Word
     from lakestream.language.tdengine.options import Options
 
 CLASSIC_WORDS = ("TRIGGER", "WATERMARK", "IGNORE", "DELETE_MARK", "FILL_HISTORY", "INTO", "AS")

@@ -6,16 +6,17 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from lakestream.errors import did_you_mean
-from lakestream.language.common.words import Kind
 from lakestream.language.model import MICROS, WINDOW_CLOSE, WINDOW_OPEN, Duration, StreamOptions
 from lakestream.language.policies import Delayed, Exact, Ignore, OnClose, OnOpen, Refire
+from lakestream.language.reading.literals import refuse_unit, take_duration, take_instant
+from lakestream.language.reading.words import Kind
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from lakestream.language.common.reader import Reader
-    from lakestream.language.common.words import Word
     from lakestream.language.policies import Emission, LatePolicy
+    from lakestream.language.reading.reader import Reader
+    from lakestream.language.reading.words import Word
     from lakestream.language.tdengine.triggers import ReadTrigger
 
 _EVENT_TYPES = (WINDOW_OPEN, WINDOW_CLOSE)

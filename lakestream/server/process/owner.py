@@ -10,14 +10,14 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Self
 
-from lakestream.storage.leases import read_roll
-from lakestream.storage.lock import try_lock
+from lakestream.storage.places.leases import read_roll
+from lakestream.storage.places.lock import try_lock
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from lakestream.clock import Clock
-    from lakestream.storage.layout import Layout
+    from lakestream.storage.places.layout import Layout
 
 _FILE = "daemon.lock"
 _LOOK_SECONDS = 0.5
@@ -43,7 +43,7 @@ class Ownership:
     def wait(cls, layout: Layout, clock: Clock, waiting: Callable[[Owner | None], None]) -> Ownership:
         """Take the right to serve a lake, after the daemon that has it; ``waiting`` hears of that one.
 
-        Only for a local lake: one in an object store is shared (see :mod:`lakestream.storage.leases`).
+        Only for a local lake: one in an object store is shared (see :mod:`lakestream.storage.places.leases`).
         """
         file = try_lock(layout, _FILE)
         if file is None:

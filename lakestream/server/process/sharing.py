@@ -7,14 +7,14 @@ import socket
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from lakestream.storage.leases import MAINTENANCE, RENEW_SECONDS, TREE, Leases, Member
-from lakestream.storage.registry import Registry
+from lakestream.storage.places.leases import MAINTENANCE, RENEW_SECONDS, TREE, Leases, Member
+from lakestream.storage.records.registry import Registry
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from lakestream.clock import Clock
-    from lakestream.storage.layout import Layout
+    from lakestream.storage.places.layout import Layout
 
 
 @contextmanager

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from lakestream.observation.observe import Event, Outline, Run
     from lakestream.server.news.live import Rates
     from lakestream.statements.status import StreamStatus
-    from lakestream.storage.registry import Recalculation
+    from lakestream.storage.records.registry import Recalculation
 
 
 class Reader:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypedDict
 
-from lakestream.storage.layout import SYSTEM_FOLDER
+from lakestream.storage.places.layout import SYSTEM_FOLDER
 
 Status = Literal["Running", "Retrying", "Stopped", "Failed"]
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from lakestream.storage.table import Table
+    from lakestream.storage.tables.table import Table
 
 
 @dataclass(frozen=True)

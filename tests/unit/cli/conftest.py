@@ -15,7 +15,7 @@ from lakestream.engine.base.result import Result
 from lakestream.engine.rounds.runtime import TickReport
 from lakestream.observation.verify import Verification
 from lakestream.statements.status import StreamStatus
-from lakestream.storage.layout import Layout
+from lakestream.storage.places.layout import Layout
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

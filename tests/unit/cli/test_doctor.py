@@ -16,9 +16,9 @@ from lakestream.cli.lakes import doctor
 from lakestream.clock import SystemClock
 from lakestream.errors import PrerequisiteError
 from lakestream.settings import Settings
-from lakestream.storage.catalog import Catalog
-from lakestream.storage.layout import Layout
-from lakestream.storage.table_info import Column
+from lakestream.storage.names.catalog import Catalog
+from lakestream.storage.names.table_info import Column
+from lakestream.storage.places.layout import Layout
 from tests.unit.cli.conftest import status as stream_status
 
 if TYPE_CHECKING:
@@ -128,7 +128,7 @@ def test_java_that_is_missing_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_jars(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert machine(lambda: Settings(jars=tmp_path))["jars"][0] == "wrong"
-    monkeypatch.setattr("lakestream.storage.jars.jars_in", lambda _folder: [])
+    monkeypatch.setattr("lakestream.storage.sessions.jars.jars_in", lambda _folder: [])
     assert machine()["jars"] == ("warning", "not fetched yet")
 
 

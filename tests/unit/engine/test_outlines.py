@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 from lakestream.language.model import Duration, PeriodTrigger
 from lakestream.observation.observe import Outline, Outlines
-from lakestream.storage.registry import Compiled, StreamRecord
+from lakestream.storage.records.registry import Compiled, StreamRecord
 from lakestream.triggers.period import Period
 
 NOW = datetime(2025, 1, 1, 12, tzinfo=UTC)

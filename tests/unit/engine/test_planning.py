@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from lakestream.engine.base.state import GroupState, summary_of
 from lakestream.engine.planning.planner import Limits, _admitted
 from lakestream.engine.reading.transport import MAX_SPANS, Size, merge_spans
-from lakestream.storage.log import CommitInfo
+from lakestream.storage.tables.log import CommitInfo
 
 LIMITS = Limits(commits=3, rows=100, bytes=1_000, small=Size(10, 10), transport="auto")
 SPANS = st.lists(

@@ -10,7 +10,7 @@ from lakestream.language import parse_script
 from lakestream.language.expressions.parsing import column_names, parse_query
 from lakestream.language.model import CreateStream, StreamDefinition
 from lakestream.output.columns import OutputColumn, OutputShape
-from lakestream.storage.table_info import Column, TableInfo
+from lakestream.storage.names.table_info import Column, TableInfo
 
 SHAPE = OutputShape(
     (

@@ -16,8 +16,8 @@ from lakestream.engine.windows.waiting import (
     let_go_on,
     let_wait,
 )
-from lakestream.storage.layout import Layout
-from lakestream.storage.registry import Compiled, Registry, StreamRecord, WaitingGroup
+from lakestream.storage.places.layout import Layout
+from lakestream.storage.records.registry import Compiled, Registry, StreamRecord, WaitingGroup
 
 if TYPE_CHECKING:
     from pathlib import Path

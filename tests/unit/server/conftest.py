@@ -18,7 +18,14 @@ from lakestream.server.news.metrics import Metrics
 from lakestream.server.process.statements import Statements
 from lakestream.server.shown.reader import Reader
 from lakestream.settings import Settings
-from lakestream.storage.registry import Compiled, Failure, Progress, Recalculation, StreamRecord, Totals
+from lakestream.storage.records.registry import (
+    Compiled,
+    Failure,
+    Progress,
+    Recalculation,
+    StreamRecord,
+    Totals,
+)
 from lakestream.triggers.period import Period
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from lakestream.cli import cli
 from lakestream.clock import SystemClock
 from lakestream.server.process.owner import Ownership
-from lakestream.storage.layout import Layout
+from lakestream.storage.places.layout import Layout
 
 if TYPE_CHECKING:
     from click.testing import Result

@@ -14,9 +14,9 @@ from lakestream.server.daemon import check_token
 from lakestream.server.process.connect import with_connect
 from lakestream.server.process.owner import Owner, Ownership, find_owner
 from lakestream.settings import Settings
-from lakestream.storage import files
-from lakestream.storage.layout import Layout
-from lakestream.storage.leases import Leases, Member
+from lakestream.storage.places import files
+from lakestream.storage.places.layout import Layout
+from lakestream.storage.places.leases import Leases, Member
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -9,9 +9,9 @@ import pyarrow as pa
 import pytest
 
 from lakestream.clock import ManualClock
-from lakestream.storage.catalog import Catalog
-from lakestream.storage.layout import Layout
-from lakestream.storage.table_info import Column, TableInfo
+from lakestream.storage.names.catalog import Catalog
+from lakestream.storage.names.table_info import Column, TableInfo
+from lakestream.storage.places.layout import Layout
 
 if TYPE_CHECKING:
     from collections.abc import Callable

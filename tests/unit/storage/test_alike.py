@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lakestream.storage.delta import create_alike
-from lakestream.storage.table import Table
+from lakestream.storage.tables.table import Table
 
 if TYPE_CHECKING:
     from pathlib import Path

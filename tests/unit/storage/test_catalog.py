@@ -10,18 +10,18 @@ import pyarrow as pa
 import pytest
 
 from lakestream.errors import StatementError, StorageError
-from lakestream.storage.catalog import Catalog
+from lakestream.storage.columns.types import delta_field
 from lakestream.storage.delta import append, create, insert_rows, read_arrow, read_commits
-from lakestream.storage.registered import SubtableInfo
-from lakestream.storage.subtables import Subtables
-from lakestream.storage.table_info import Column, TableInfo, with_time_column
-from lakestream.storage.types import delta_field
+from lakestream.storage.names.catalog import Catalog
+from lakestream.storage.names.registered import SubtableInfo
+from lakestream.storage.names.subtables import Subtables
+from lakestream.storage.names.table_info import Column, TableInfo, with_time_column
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from lakestream.clock import ManualClock
-    from lakestream.storage.layout import Layout
+    from lakestream.storage.places.layout import Layout
 
 
 def test_databases_come_and_go(catalog: Catalog, meters: TableInfo) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from deltalake import write_deltalake
 
-from lakestream.storage.changes import changes_arrow
+from lakestream.storage.rows.changes import changes_arrow
 
 if TYPE_CHECKING:
     from pathlib import Path

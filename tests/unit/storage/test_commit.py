@@ -10,7 +10,6 @@ from deltalake import write_deltalake
 from deltalake.exceptions import CommitFailedError, DeltaError
 
 from lakestream.errors import StorageError, StreamError
-from lakestream.storage import commit as module
 from lakestream.storage.delta import (
     CommitTag,
     Table,
@@ -20,11 +19,12 @@ from lakestream.storage.delta import (
     read_commits,
     timestamp_literal,
 )
+from lakestream.storage.writes import commit as module
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from lakestream.storage.table_info import TableInfo
+    from lakestream.storage.names.table_info import TableInfo
 
 Rows = "Callable[..., pa.Table]"
 S = 1_000_000

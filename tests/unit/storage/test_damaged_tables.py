@@ -10,8 +10,8 @@ import pytest
 from deltalake import write_deltalake
 
 from lakestream.errors import StorageError
-from lakestream.storage.log import commit_name, read_commits
-from lakestream.storage.table import Table, first_line
+from lakestream.storage.tables.log import commit_name, read_commits
+from lakestream.storage.tables.table import Table, first_line
 
 if TYPE_CHECKING:
     from pathlib import Path

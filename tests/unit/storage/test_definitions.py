@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
 
-from lakestream.storage.definitions import QUERY_COLUMNS, Definitions, QueryRecord, TriggerRecord
-from lakestream.storage.keyed import KeyedTable
-from lakestream.storage.layout import Layout
+from lakestream.storage.places.layout import Layout
+from lakestream.storage.records.definitions import QUERY_COLUMNS, Definitions, QueryRecord, TriggerRecord
+from lakestream.storage.records.keyed import KeyedTable
 
 if TYPE_CHECKING:
     from pathlib import Path

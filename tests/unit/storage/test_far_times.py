@@ -22,7 +22,7 @@ from lakestream.storage.delta import (
     told_arrow,
     update_where,
 )
-from lakestream.storage.upkeep import compact
+from lakestream.storage.writes.upkeep import compact
 
 if TYPE_CHECKING:
     from pathlib import Path

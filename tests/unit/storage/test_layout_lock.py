@@ -12,8 +12,8 @@ import pytest
 
 from lakestream.clock import SystemClock
 from lakestream.errors import BusyError, LakeError, StatementError, StorageError
-from lakestream.storage.layout import Layout, safe_segment, segment_name
-from lakestream.storage.lock import try_lock, writer_lock
+from lakestream.storage.places.layout import Layout, safe_segment, segment_name
+from lakestream.storage.places.lock import try_lock, writer_lock
 
 if TYPE_CHECKING:
     from lakestream.clock import ManualClock
@@ -77,8 +77,9 @@ def test_the_lock_names_the_process_that_holds_it_and_goes_with_it(
     layout: Layout, clock: ManualClock
 ) -> None:
     code = (
-        "import sys; from lakestream.clock import SystemClock; from lakestream.storage.layout import Layout;"
-        "from lakestream.storage.lock import writer_lock\n"
+        "import sys; from lakestream.clock import SystemClock;"
+        "from lakestream.storage.places.layout import Layout;"
+        "from lakestream.storage.places.lock import writer_lock\n"
         "with writer_lock(Layout(sys.argv[1]), wait_seconds=0, clock=SystemClock(), purpose='a test'):\n"
         "    print('held', flush=True); sys.stdin.read()"
     )

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakestream.clock import ManualClock
-from lakestream.storage import files
-from lakestream.storage.leases import FILE, LEASE_SECONDS, Leases, Member, Roll, read_roll
+from lakestream.storage.places import files
+from lakestream.storage.places.leases import FILE, LEASE_SECONDS, Leases, Member, Roll, read_roll
 
 if TYPE_CHECKING:
     from collections.abc import Collection

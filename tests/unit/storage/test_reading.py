@@ -10,6 +10,8 @@ import pytest
 from deltalake import CommitProperties, write_deltalake
 
 from lakestream.errors import StorageError, StreamError
+from lakestream.storage.columns.times import values_of
+from lakestream.storage.columns.types import delta_field
 from lakestream.storage.delta import (
     Table,
     Tables,
@@ -23,17 +25,15 @@ from lakestream.storage.delta import (
     timestamp_literal,
     update_where,
 )
-from lakestream.storage.log import SAME_ROWS, Rewrites, commit_name
-from lakestream.storage.reading import among, plain
-from lakestream.storage.table_info import Column
-from lakestream.storage.times import values_of
-from lakestream.storage.types import delta_field
+from lakestream.storage.names.table_info import Column
+from lakestream.storage.rows.reading import among, plain
+from lakestream.storage.tables.log import SAME_ROWS, Rewrites, commit_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from lakestream.storage.catalog import Catalog
-    from lakestream.storage.table_info import TableInfo
+    from lakestream.storage.names.catalog import Catalog
+    from lakestream.storage.names.table_info import TableInfo
 
 S = 1_000_000
 

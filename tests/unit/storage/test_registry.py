@@ -9,11 +9,11 @@ import pyarrow as pa
 import pytest
 
 from lakestream.errors import StatementError
-from lakestream.storage.keyed import KeyedTable
-from lakestream.storage.registry import Compiled, Progress, Registry, StreamRecord, TickPlan
+from lakestream.storage.records.keyed import KeyedTable
+from lakestream.storage.records.registry import Compiled, Progress, Registry, StreamRecord, TickPlan
 
 if TYPE_CHECKING:
-    from lakestream.storage.layout import Layout
+    from lakestream.storage.places.layout import Layout
 
 
 def record(uuid: str = "u1", name: str = "s") -> StreamRecord:
@@ -115,8 +115,8 @@ def test_state_is_kept_by_tick(layout: Layout) -> None:
 def test_streams_are_listed_without_arrow_or_spark(layout: Layout) -> None:
     Registry(layout).add(record())
     code = (
-        "import sys; from lakestream.storage.layout import Layout;"
-        "from lakestream.storage.registry import Registry;"
+        "import sys; from lakestream.storage.places.layout import Layout;"
+        "from lakestream.storage.records.registry import Registry;"
         "registry = Registry(Layout(sys.argv[1])); assert registry.streams(); registry.last('u1');"
         "print([m for m in ('pyarrow', 'pyspark', 'sqlglot', 'pydantic') if m in sys.modules])"
     )

@@ -12,7 +12,7 @@ import pytest
 from deltalake import DeltaTable
 
 from lakestream.storage.records import saved
-from lakestream.storage.registry import (
+from lakestream.storage.records.registry import (
     Begun,
     Compiled,
     Corrected,

@@ -13,10 +13,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from lakestream.engine.base.instants import newest_time, oldest_time
 from lakestream.errors import StatementError
-from lakestream.storage.datafiles import data_files
-from lakestream.storage.reading import read_arrow
-from lakestream.storage.table import Table, capabilities
-from lakestream.storage.times import (
+from lakestream.storage.columns.times import (
     Part,
     ReadTime,
     check_kind,
@@ -25,6 +22,9 @@ from lakestream.storage.times import (
     timed_arrow,
     timed_spark,
 )
+from lakestream.storage.rows.reading import read_arrow
+from lakestream.storage.tables.datafiles import data_files
+from lakestream.storage.tables.table import Table, capabilities
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

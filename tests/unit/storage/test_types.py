@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lakestream.storage.types import arrow_type, delta_field, is_widened, spark_type_of
+from lakestream.storage.columns.types import arrow_type, delta_field, is_widened, spark_type_of
 
 
 @pytest.mark.parametrize(

@@ -7,13 +7,13 @@ import pytest
 
 from lakestream.errors import NotSupportedError, StatementError
 from lakestream.language.model import Now, Value
+from lakestream.storage.columns.types import arrow_type, delta_field, spark_type, spark_type_of
 from lakestream.storage.delta import insert_rows, read_arrow, update_where
-from lakestream.storage.table_info import Column, TableInfo
-from lakestream.storage.types import arrow_type, delta_field, spark_type, spark_type_of
-from lakestream.storage.values import convert, parse_time, rows_of_values, sql_literal
+from lakestream.storage.names.table_info import Column, TableInfo
+from lakestream.storage.writes.values import convert, parse_time, rows_of_values, sql_literal
 
 if TYPE_CHECKING:
-    from lakestream.storage.catalog import Catalog
+    from lakestream.storage.names.catalog import Catalog
 
 NOW = 1_735_689_600_000_000
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lakestream.compute.calculation import ROWS
+from lakestream.compute.windows.calculation import ROWS
 from lakestream.engine.reading.queries import rows_sql
 from lakestream.engine.reading.relations import CHANGED, FIRED, GROUPS, Relations
 from lakestream.engine.reading.transport import SPARK
@@ -18,10 +18,10 @@ from lakestream.engine.windows.grid.extremes import Extremes
 from lakestream.engine.windows.grid.firing import begun_sql
 from lakestream.engine.windows.grid.queries import GridQueries
 from lakestream.engine.windows.taken import Taken
-from lakestream.storage.reading import arrow_frame
-from lakestream.storage.registry import TickPlan
-from lakestream.storage.session import checkpointed
-from lakestream.storage.views import view_of, view_of_rows, view_of_sql
+from lakestream.storage.records.registry import TickPlan
+from lakestream.storage.rows.reading import arrow_frame
+from lakestream.storage.rows.views import view_of, view_of_rows, view_of_sql
+from lakestream.storage.sessions.session import checkpointed
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from lakestream.engine.streams.stream import EventRange, Stream
     from lakestream.engine.windows.family import Snapshot
     from lakestream.engine.windows.grid.firing import FirstWindow
-    from lakestream.storage.views import View
+    from lakestream.storage.rows.views import View
 
 _DETECTED, _RECALCULATED = "ls_before_recalculation", "ls_recalculated"
 

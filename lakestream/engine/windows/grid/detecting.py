@@ -17,7 +17,7 @@ from lakestream.engine.windows.grid.queries import GridQueries
 from lakestream.engine.windows.grid.updated import least
 from lakestream.engine.windows.totals import spans_of, total
 from lakestream.engine.windows.waiting import check_groups
-from lakestream.storage.views import view_of, view_of_rows, view_of_sql
+from lakestream.storage.rows.views import view_of, view_of_rows, view_of_sql
 from lakestream.triggers.detect import WIDE
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from lakestream.engine.reading.relations import Spans
     from lakestream.engine.streams.stream import Stream
     from lakestream.engine.windows.family import TickInput
-    from lakestream.storage.views import View
+    from lakestream.storage.rows.views import View
 
 _SHOWN = "ls_shown"
 

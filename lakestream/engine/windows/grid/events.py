@@ -5,17 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lakestream.compute.calculation import ROWS
+from lakestream.compute.windows.calculation import ROWS
 from lakestream.engine.windows.events import EVENTS, kind_sql
 from lakestream.engine.windows.grid.queries import GridQueries
 from lakestream.language.model import ON_TIME, WINDOW_CLOSE, WINDOW_OPEN, SlidingTrigger
 from lakestream.notify.events import WINDOW_INVALIDATION
-from lakestream.storage.views import view_of_rows, view_of_sql
+from lakestream.storage.rows.views import view_of_rows, view_of_sql
 
 if TYPE_CHECKING:
     from lakestream.engine.streams.stream import Stream
     from lakestream.engine.windows.family import TickInput
-    from lakestream.storage.views import View
+    from lakestream.storage.rows.views import View
 
 _OPEN_BEFORE, _BEGUN = "ls_open_before", "ls_begun"
 

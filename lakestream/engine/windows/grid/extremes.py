@@ -5,17 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lakestream.compute.calculation import ROWS
+from lakestream.compute.windows.calculation import ROWS
 from lakestream.engine.reading.relations import EVER, EXTREMES
 from lakestream.engine.reading.transport import SPARK, merge_spans
-from lakestream.storage.views import view_of_rows, view_of_sql
+from lakestream.storage.rows.views import view_of_rows, view_of_sql
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
 
     from lakestream.engine.reading.relations import Relations
-    from lakestream.storage.views import View
+    from lakestream.storage.rows.views import View
 
 
 NO_EXTREMES = "SELECT 0L AS gid, 0L AS first, 0L AS newest WHERE false"

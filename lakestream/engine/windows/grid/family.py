@@ -21,7 +21,7 @@ from lakestream.engine.windows.grid.updating import incremental_of
 from lakestream.engine.windows.groups import groups_of
 from lakestream.engine.windows.said import rule
 from lakestream.language.model import WINDOW_CLOSE, IntervalTrigger
-from lakestream.storage.views import view_of_rows
+from lakestream.storage.rows.views import view_of_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from lakestream.engine.streams.target import Target
     from lakestream.engine.windows.delays import OpenWindow
     from lakestream.engine.windows.family import Standing, Step
-    from lakestream.storage.registry import TickPlan, WaitingGroup
+    from lakestream.storage.records.registry import TickPlan, WaitingGroup
 
 
 @dataclass(frozen=True)

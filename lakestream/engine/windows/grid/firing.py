@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from lakestream.compute.calculation import ROWS
+from lakestream.compute.windows.calculation import ROWS
 from lakestream.engine.reading.relations import CHANGES, EVER, STATE
 from lakestream.engine.streams.stream import EventRange
 from lakestream.engine.streams.write import windows_of_part
@@ -13,7 +13,7 @@ from lakestream.engine.windows.family import Advance
 from lakestream.engine.windows.grid.detecting import detected, fired_of
 from lakestream.engine.windows.grid.events import GridEvents
 from lakestream.engine.windows.grid.queries import GridQueries
-from lakestream.storage.views import view_of_rows
+from lakestream.storage.rows.views import view_of_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from lakestream.engine.windows.delays import OpenWindow
     from lakestream.engine.windows.family import TickInput
     from lakestream.engine.windows.grid.detecting import Detected
-    from lakestream.storage.views import View
+    from lakestream.storage.rows.views import View
 
 
 class FirstWindow(NamedTuple):

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from lakestream.compute.incremental import GROUP_TOLD, RESULT, Incremental, can_be_incremental
+from lakestream.compute.windows.incremental import GROUP_TOLD, RESULT, Incremental, can_be_incremental
 from lakestream.engine.base.rows import Rows
 from lakestream.engine.base.state import GroupState, summary_in_steps, update_summary_of
 from lakestream.engine.reading.queries import fresh_sql, open_rows_sql
@@ -41,8 +41,8 @@ from lakestream.engine.windows.waiting import check_groups
 from lakestream.language.quoting import quoted
 from lakestream.notify.rows import closings
 from lakestream.storage.delta import rows_between
-from lakestream.storage.reading import arrow_frame
-from lakestream.storage.views import view_of, view_of_rows, view_of_sql
+from lakestream.storage.rows.reading import arrow_frame
+from lakestream.storage.rows.views import view_of, view_of_rows, view_of_sql
 from lakestream.triggers.detect import WIDE
 
 if TYPE_CHECKING:

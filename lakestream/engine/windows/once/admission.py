@@ -19,9 +19,9 @@ from lakestream.engine.base.state import GroupState
 from lakestream.engine.reading.relations import CHANGED, EMPTY_CHANGES, EVER, empty_view
 from lakestream.engine.windows.family import Advance, Fired
 from lakestream.language.quoting import quoted, quoted_text
+from lakestream.storage.columns.times import iso
 from lakestream.storage.delta import POSITION
-from lakestream.storage.times import iso
-from lakestream.storage.views import view_of, view_of_rows, view_of_sql
+from lakestream.storage.rows.views import view_of, view_of_rows, view_of_sql
 from lakestream.triggers.assign import ORDER, ORDER_OF_ROWS, Move
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from lakestream.engine.streams.stream import EventRange, Stream
     from lakestream.engine.windows.family import TickInput
-    from lakestream.storage.registry import TickPlan
+    from lakestream.storage.records.registry import TickPlan
 
 FLUSH = "flush"
 """The kind of a tick after which no row is to come (FLUSH STREAM)."""

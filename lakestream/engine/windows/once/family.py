@@ -24,7 +24,7 @@ from lakestream.engine.windows.once.admission import (
 from lakestream.engine.windows.once.rebuilding import REBUILD, Rebuilding
 from lakestream.engine.windows.once.steps import AdmitAgain, AdmitRows
 from lakestream.engine.windows.said import admission, named, versions_read
-from lakestream.storage.registry import TickPlan
+from lakestream.storage.records.registry import TickPlan
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from lakestream.engine.streams.stream import EventRange
     from lakestream.engine.streams.target import Target
     from lakestream.engine.windows.family import Snapshot, Standing, Step
-    from lakestream.storage.registry import WaitingGroup
+    from lakestream.storage.records.registry import WaitingGroup
 
 
 @dataclass(frozen=True)

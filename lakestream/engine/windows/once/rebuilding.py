@@ -35,8 +35,8 @@ from lakestream.engine.windows.once.admission import (
     register_windows,
 )
 from lakestream.storage.delta import read_commits
-from lakestream.storage.registry import TickPlan
-from lakestream.storage.views import view_of_sql
+from lakestream.storage.records.registry import TickPlan
+from lakestream.storage.rows.views import view_of_sql
 from lakestream.triggers.assign import Move
 
 if TYPE_CHECKING:

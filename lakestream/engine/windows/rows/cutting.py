@@ -28,7 +28,7 @@ from lakestream.engine.windows.rows.groups import CutGroup
 from lakestream.engine.windows.rows.policy import counts_on
 from lakestream.engine.windows.rows.queries import RowQueries
 from lakestream.engine.windows.rows.tables import CutTables
-from lakestream.storage.views import view_of_rows
+from lakestream.storage.rows.views import view_of_rows
 from lakestream.triggers.cut import NO_SEEDS
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from lakestream.engine.windows.family import TickInput
     from lakestream.engine.windows.rows.extents import Window
     from lakestream.engine.windows.rows.tables import Found
-    from lakestream.storage.views import View
+    from lakestream.storage.rows.views import View
 
 CUTS = "ls_cuts"
 _NEAR_US = 86_400_000_000

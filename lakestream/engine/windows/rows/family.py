@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from lakestream.compute.calculation import ROWS
+from lakestream.compute.windows.calculation import ROWS
 from lakestream.engine.base.state import GroupState
 from lakestream.engine.reading.queries import changes_sql, empty_state_sql, rows_sql
 from lakestream.engine.reading.relations import CHANGED, CHANGES, FIRED, STATE, Relations
@@ -19,8 +19,8 @@ from lakestream.engine.windows.rows.steps import CutAgain, CutDelayed, CutWindow
 from lakestream.engine.windows.rows.summing import summed
 from lakestream.engine.windows.said import rule
 from lakestream.engine.windows.taken import Taken
-from lakestream.storage.registry import TickPlan
-from lakestream.storage.views import view_of_sql
+from lakestream.storage.records.registry import TickPlan
+from lakestream.storage.rows.views import view_of_sql
 from lakestream.triggers.cut import NO_SEEDS
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from lakestream.engine.windows.delays import OpenWindow
     from lakestream.engine.windows.family import Snapshot, Standing, Step
     from lakestream.storage.delta import CommitInfo
-    from lakestream.storage.registry import WaitingGroup
+    from lakestream.storage.records.registry import WaitingGroup
 
 
 @dataclass(frozen=True)

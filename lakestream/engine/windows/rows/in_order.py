@@ -15,7 +15,7 @@ from lakestream.engine.reading.relations import EVER
 from lakestream.engine.reading.transport import merge_spans
 from lakestream.engine.windows.rows.policy import keeps_closed, keeps_expired
 from lakestream.engine.windows.rows.queries import RowQueries
-from lakestream.storage.views import view_of_rows
+from lakestream.storage.rows.views import view_of_rows
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from lakestream.engine.streams.stream import Stream
     from lakestream.engine.streams.target import Target
     from lakestream.engine.windows.family import TickInput
-    from lakestream.storage.registry import TickPlan
+    from lakestream.storage.records.registry import TickPlan
 
 _GROUPS = "ls_passing"
 

@@ -17,8 +17,8 @@ from lakestream.engine.windows.rows.summing import summed
 from lakestream.engine.windows.said import extent
 from lakestream.engine.windows.totals import total
 from lakestream.engine.windows.waiting import check_windows
-from lakestream.storage.reading import arrow_frame
-from lakestream.storage.views import view_of, view_of_sql
+from lakestream.storage.rows.reading import arrow_frame
+from lakestream.storage.rows.views import view_of, view_of_sql
 
 if TYPE_CHECKING:
     import pyarrow as pa

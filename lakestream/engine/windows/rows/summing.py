@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from lakestream.engine.windows.family import TickInput
-    from lakestream.storage.views import View
+    from lakestream.storage.rows.views import View
 
 
 def summed(given: TickInput, changes: View, known: View) -> pa.Table:

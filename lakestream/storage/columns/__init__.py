@@ -1,0 +1,1 @@
+"""Types of columns, and times that are kept as other ones."""

@@ -1,0 +1,49 @@
+"""Rows as they are meant: event times of other kinds as timestamps, CHARs without the blanks at their end.
+
+A CHAR lies in some files filled with blanks and in others not, as it was written; it is the same text.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lakestream.language.quoting import quoted
+from lakestream.storage.columns.times import timed_arrow, timed_spark
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import pyarrow as pa
+    from pyspark.sql import DataFrame
+
+    from lakestream.storage.tables.table import Table
+
+_DECLARED = "__CHAR_VARCHAR_TYPE_STRING"
+"""The metadata of a column in which Spark keeps the type that a text was declared with."""
+
+
+def meant_arrow(table: Table, rows: pa.Table, shown: Sequence[str]) -> pa.Table:
+    """Return the columns ``shown`` of rows that were read of a table, as they are meant."""
+    import pyarrow.compute as pc
+
+    for name in _chars(table, rows.column_names):
+        place = rows.column_names.index(name)
+        rows = rows.set_column(place, name, pc.utf8_rtrim(rows[name], " "))
+    return timed_arrow(table.time, rows, shown)
+
+
+def meant_spark(table: Table, rows: DataFrame, shown: Sequence[str]) -> DataFrame:
+    """Return what :func:`meant_arrow` does, of a DataFrame."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    for name in _chars(table, rows.columns):
+        rows = rows.withColumn(name, F.rtrim(F.col(quoted(name))))
+    return timed_spark(table.time, rows, shown)
+
+
+def _chars(table: Table, names: list[str]) -> list[str]:
+    return [
+        field.name
+        for field in table.fields
+        if field.name in names and str(field.metadata.get(_DECLARED, "")).startswith("char(")
+    ]

@@ -1,0 +1,1 @@
+"""Databases, tables, subtables and the tree: what names stand for."""

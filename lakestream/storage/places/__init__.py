@@ -1,0 +1,1 @@
+"""Where things lie in a lake, and who may write there."""

@@ -1,0 +1,185 @@
+"""Where things lie in a lake: ``<root>/<database>/<table>`` and ``<root>/_lakestream/<name>``."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from urllib.parse import quote, unquote, urlsplit
+from urllib.request import url2pathname
+
+from lakestream.errors import LakeError, StatementError, StorageError
+from lakestream.storage.places import files
+
+FORMAT_VERSION = 1
+"""Version of the layout and of the tables under ``_lakestream``, written into ``lake.json``."""
+
+SYSTEM_FOLDER = "_lakestream"
+_MARKER = "lake.json"
+_MAX_NAME = 128
+_MAX_SEGMENT = 240
+_DEVICES = {"con", "prn", "aux", "nul", *(f"{d}{n}" for d in ("com", "lpt") for n in range(1, 10))}
+_SAFE = "-_.~"
+_SCHEME_ALONE = re.compile("([A-Za-z][A-Za-z0-9+.-]+):/(?!/)")
+_ESCAPE = "="
+"""Stands for the % of percent-encoding: delta-rs decodes a % in a path, and so would leave the folder."""
+
+
+def safe_segment(name: str) -> str:
+    """Return ``name`` as one path segment; ``segment_name`` reverses it.
+
+    Other characters than letters, digits, ``-``, ``_``, ``.``, ``~`` are encoded in UTF-8 as ``=XX``.
+
+    A leading ``_`` or ``.`` is encoded too: Hadoop and Delta take such folders for hidden. Raises
+    StatementError BAD_NAME for an empty name, ``.``, ``..``, a NUL, a device name of Windows, or a
+    name that is too long (128 characters, 240 bytes encoded).
+    """
+    if not name or name in {".", ".."} or "\0" in name or name.split(".", maxsplit=1)[0].lower() in _DEVICES:
+        raise StatementError(
+            "BAD_NAME", f"{name!r} cannot be a name", hint="begin with a letter; letters, digits, _"
+        )
+    segment = quote(name, safe=_SAFE).replace("%", _ESCAPE)
+    if segment[0] in "_.":
+        segment = f"{_ESCAPE}{ord(segment[0]):02X}{segment[1:]}"
+    if len(name) > _MAX_NAME or len(segment) > _MAX_SEGMENT:
+        raise StatementError(
+            "BAD_NAME",
+            f"the name {name[:40]!r}… has {len(name)} characters",
+            hint=f"at most {_MAX_NAME} characters, {_MAX_SEGMENT} bytes when encoded",
+        )
+    return segment
+
+
+def segment_name(segment: str) -> str:
+    """Return the name that a path segment stands for."""
+    return unquote(segment.replace("%", "%25").replace(_ESCAPE, "%"))
+
+
+def refuse_percent(path: str) -> None:
+    """Raise LakeError BAD_PATH for a path with a percent sign, which delta-rs and Spark read differently."""
+    if "%" in path:
+        raise LakeError("BAD_PATH", f"the path {path} has a % in it", hint="take a path without %")
+
+
+def absolute(location: str) -> str:
+    """Return a folder as an absolute path without links, a URI without a closing slash.
+
+    ``file:`` URIs are folders, and ``s3a`` is ``s3``. Raises LakeError BAD_PATH, also for ``scheme:/path``,
+    which is no folder and, without ``//``, no URI of a store.
+    """
+    if location.startswith("file:"):
+        location = url2pathname(urlsplit(location).path)
+    refuse_percent(location)
+    _refuse_scheme_alone(location)
+    if not files.is_uri(location):
+        return str(Path(location).expanduser().resolve())
+    return re.sub("^s3a://", "s3://", location).rstrip("/")
+
+
+def _refuse_scheme_alone(location: str) -> None:
+    found = _SCHEME_ALONE.match(location)
+    if found is None:
+        return
+    scheme = found[1]
+    raise LakeError(
+        "BAD_PATH",
+        f"{location} has a scheme without //: lakestream reads folders, and URIs of object stores",
+        hint="the URI of what is mounted there, such as s3://bucket/table or abfss://…"
+        if scheme.lower() == "dbfs"
+        else f"{scheme}://…, or for a folder of that name ./{location}",
+    )
+
+
+def _marker(timezone: str) -> bytes:
+    return json.dumps({"format": FORMAT_VERSION, "timezone": timezone}).encode()
+
+
+class Layout:
+    """The paths of one lake. The root is a local path (made absolute) or a URI."""
+
+    def __init__(self, root: str) -> None:
+        self.is_local = not files.is_uri(root)
+        self.root = absolute(root) if self.is_local else root.rstrip("/")
+        refuse_percent(self.root)
+
+    def __repr__(self) -> str:
+        """Return the root, for messages."""
+        return f"Layout({self.root!r})"
+
+    def database_path(self, database: str) -> str:
+        """Return the folder of a database."""
+        return self._inside(files.join(self.root, safe_segment(database)))
+
+    def table_path(self, database: str, name: str) -> str:
+        """Return the folder of a table; StorageError OUTSIDE_LAKE when a link leads out of the lake."""
+        return self._inside(files.join(self.root, safe_segment(database), safe_segment(name)))
+
+    def system_path(self, name: str) -> str:
+        """Return the folder of a system table, ``<root>/_lakestream/<name>``; ``name`` may hold ``/``."""
+        segments = [safe_segment(part) for part in name.split("/")]
+        return self._inside(files.join(self.root, SYSTEM_FOLDER, *segments))
+
+    def results_path(self, name: str) -> str:
+        """Return the folder of what a stream without an output table computed."""
+        return self.system_path(f"results/{name}")
+
+    @property
+    def system_root(self) -> str:
+        """The folder of lakestream's own files."""
+        return files.join(self.root, SYSTEM_FOLDER)
+
+    def exists(self) -> bool:
+        """Return whether a lake was made here."""
+        return files.exists(self.system_root, _MARKER)
+
+    def initialise(self, timezone: str = "UTC") -> None:
+        """Make the lake's folders and keep its time zone; does nothing to a lake that is there already."""
+        if self.is_local:
+            try:
+                Path(self.system_root).mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                raise LakeError("LAKE_NOT_WRITABLE", f"cannot make {self.root}: {error}") from error
+        if not self.exists():
+            files.write_bytes(self.system_root, _MARKER, _marker(timezone))
+
+    def marker(self) -> tuple[str, str]:
+        """Return the path and the text of the file that says that a lake is here."""
+        return files.join(self.system_root, _MARKER), files.read_bytes(self.system_root, _MARKER).decode()
+
+    def timezone(self) -> str:
+        """Return the time zone that the lake was made with: days and longer windows follow it."""
+        return str(json.loads(files.read_bytes(self.system_root, _MARKER)).get("timezone", "UTC"))
+
+    def check(self) -> None:
+        """Raise LakeError LAKE_NOT_FOUND when there is none, LAKE_TOO_NEW when its format is a later one."""
+        if not self.exists():
+            raise LakeError(
+                "LAKE_NOT_FOUND", f"there is no lake at {self.root}", hint="make one with: lakestream init"
+            )
+        found = json.loads(files.read_bytes(self.system_root, _MARKER)).get("format", 0)
+        if found > FORMAT_VERSION:
+            raise LakeError(
+                "LAKE_TOO_NEW",
+                f"the lake at {self.root} has format {found}, this lakestream reads up to {FORMAT_VERSION}",
+                hint="install a newer lakestream",
+            )
+
+    def refuse_inside(self, path: str) -> None:
+        """Raise StatementError LOCATION_IN_LAKE for an absolute location in the lake, or around it."""
+        own, other = f"{absolute(self.root)}/", f"{path.rstrip('/')}/"
+        if own.startswith(other) or other.startswith(own):
+            raise StatementError(
+                "LOCATION_IN_LAKE",
+                f"{path} lies in the lake at {self.root}, or the lake in it",
+                hint="tables of the lake have names; LOCATION names tables outside",
+            )
+
+    def _inside(self, path: str) -> str:
+        """Refuse a path that a symbolic link takes out of the lake."""
+        if self.is_local and not Path(path).resolve().is_relative_to(self.root):
+            raise StorageError(
+                "OUTSIDE_LAKE",
+                f"{path} leads out of the lake",
+                hint="CREATE TABLE … LOCATION names tables outside",
+            )
+        return path

@@ -1,0 +1,147 @@
+"""One writing process per local lake: an OS lock that the kernel releases on any end of the process.
+
+Hadoop's local file system does not stop two processes from writing one commit (LocalLogStore: "for
+testing only"), so the lock is what keeps commits from being lost. Object stores have put-if-absent:
+there processes do not wait for one another, only the threads of one do.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import threading
+from collections import defaultdict
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, TYPE_CHECKING
+from weakref import WeakKeyDictionary
+
+from lakestream.errors import BusyError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from lakestream.clock import Clock
+    from lakestream.storage.places.layout import Layout
+
+_LOCK = "lock"
+_POLL_SECONDS = 0.05
+
+
+@dataclass
+class _Held:
+    """How often one Lake holds its lock, and the open file that carries it."""
+
+    guard: threading.RLock = field(default_factory=threading.RLock)
+    count: int = 0
+    descriptor: int = -1
+
+
+_threads: defaultdict[str, threading.RLock] = defaultdict(threading.RLock)
+"""By lake in an object store: what keeps the threads of this process apart."""
+_held: WeakKeyDictionary[Layout, _Held] = WeakKeyDictionary()
+_held_guard = threading.Lock()
+
+
+@contextmanager
+def writer_lock(layout: Layout, *, wait_seconds: float, clock: Clock, purpose: str = "") -> Iterator[None]:
+    """Hold the right to write to the lake; within one Lake (one Layout object) it nests.
+
+    Waits up to ``wait_seconds`` of the clock. Raises BusyError LAKE_LOCKED with the holder's process
+    id and purpose.
+    """
+    if not layout.is_local:
+        with _among_threads(layout, wait_seconds):
+            yield
+        return
+    with _held_guard:
+        held = _held.setdefault(layout, _Held())
+    with held.guard:
+        if held.count == 0:
+            held.descriptor = _acquire(layout, wait_seconds, clock, purpose)
+        held.count += 1
+    try:
+        yield
+    finally:
+        with held.guard:
+            held.count -= 1
+            if held.count == 0:
+                os.close(held.descriptor)
+
+
+@contextmanager
+def _among_threads(layout: Layout, wait_seconds: float) -> Iterator[None]:
+    lock = _threads[layout.root]
+    if not lock.acquire(timeout=wait_seconds):
+        raise BusyError(
+            "LAKE_LOCKED",
+            f"this process ({os.getpid()}) is writing to the lake {layout.root}",
+            hint="try again",
+        )
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def try_lock(layout: Layout, name: str) -> IO[bytes] | None:
+    """Take another lock of a lake without waiting; return the file to close, None when it is held.
+
+    A lake in an object store has none: there whoever asks has it.
+    """
+    if not layout.is_local:
+        return Path(os.devnull).open("rb")
+    file = Path(layout.system_root, name).open("ab")  # noqa: SIM115 - it carries the lock
+    if _try_lock(file.fileno()):
+        return file
+    file.close()
+    return None
+
+
+def _acquire(layout: Layout, wait_seconds: float, clock: Clock, purpose: str) -> int:
+    """Take the lock and leave our process id in its file; return the open file."""
+    deadline = clock.monotonic() + wait_seconds
+    # Whoever waits holds the turn: one that gives the lock back and wants it again comes after that one.
+    turn = _wait_for(layout, "lock.turn", deadline, clock)
+    try:
+        descriptor = _wait_for(layout, _LOCK, deadline, clock)
+    finally:
+        os.close(turn)
+    os.ftruncate(descriptor, 0)
+    os.pwrite(descriptor, json.dumps({"pid": os.getpid(), "purpose": purpose}).encode(), 0)
+    return descriptor
+
+
+def _wait_for(layout: Layout, name: str, deadline: float, clock: Clock) -> int:
+    """Lock a file and return it; BusyError LAKE_LOCKED at the deadline."""
+    descriptor = os.open(Path(layout.system_root, name), os.O_RDWR | os.O_CREAT, 0o644)
+    while not _try_lock(descriptor):
+        if clock.monotonic() >= deadline:
+            os.close(descriptor)
+            raise _busy(layout)
+        clock.sleep(_POLL_SECONDS)
+    return descriptor
+
+
+def _try_lock(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _busy(layout: Layout) -> BusyError:
+    """Name the holder, as far as its file tells (it may be written at this very moment)."""
+    try:
+        holder = json.loads(Path(layout.system_root, _LOCK).read_text())
+    except (OSError, ValueError):
+        holder = {}
+    purpose = f" ({holder['purpose']})" if holder.get("purpose") else ""
+    return BusyError(
+        "LAKE_LOCKED",
+        f"process {holder.get('pid', 'unknown')}{purpose} is writing to the lake {layout.root}",
+        hint="try again when it has finished, or stop it",
+    )

@@ -1,0 +1,129 @@
+"""Continuous queries and triggers as registered: a Delta table each under ``_lakestream``, a row each."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from lakestream.storage.records.keyed import KeyedTable, Known
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from lakestream.storage.places.layout import Layout
+
+
+@dataclass(frozen=True)
+class QueryRecord:
+    """A continuous query. Times are microseconds since 1970 UTC.
+
+    ``next_us`` is the due instant of the execution that comes next: what is due follows from it alone.
+    ``last_us`` is that of the last one that succeeded, None before the first; ``skipped`` counts instants
+    that DISCARD dropped. ``series`` and ``versions`` are the snapshot of the tree that an execution which has
+    begun reads: up to which series, and each table, by path, at which version; None and empty before.
+    """
+
+    uuid: str
+    name: str
+    sql: str
+    zone: str
+    created_us: int
+    boundary_us: int
+    next_us: int
+    last_us: int | None = None
+    skipped: int = 0
+    last_error: str | None = None
+    series: int | None = None
+    versions: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class TriggerRecord:
+    """A trigger. ``order`` counts triggers in the order of their creation.
+
+    ``versions`` says up to which version of each database's table an AFTER trigger has seen the commits;
+    ``state`` is the snapshot of a STATEFUL one as hexadecimal digits.
+    """
+
+    uuid: str
+    name: str
+    sql: str
+    order: int
+    versions: dict[str, int] = field(default_factory=dict)
+    state: str | None = None
+
+
+QUERY_COLUMNS = {
+    "uuid": "string",
+    "name": "string",
+    "sql": "string",
+    "zone": "string",
+    "created_us": "bigint",
+    "boundary_us": "bigint",
+    "next_us": "bigint",
+    "last_us": "bigint",
+    "skipped": "bigint",
+    "last_error": "string",
+    "series": "bigint",
+    "versions": "string",
+}
+TRIGGER_COLUMNS = {
+    "uuid": "string",
+    "name": "string",
+    "sql": "string",
+    "order": "bigint",
+    "versions": "string",
+    "state": "string",
+}
+
+
+class Definitions:
+    """The continuous queries and triggers of one lake. One process writes them, any may read."""
+
+    def __init__(self, layout: Layout) -> None:
+        self._queries = KeyedTable(layout.system_path("continuous_queries"), QUERY_COLUMNS, "name")
+        self._triggers = KeyedTable(layout.system_path("triggers"), TRIGGER_COLUMNS, "name")
+        self._known_queries = Known(_query, lambda record: record.name)
+        self._known_triggers = Known(_trigger, lambda record: record.order)
+
+    def queries(self) -> list[QueryRecord]:
+        """Return the continuous queries by name: the same list as long as nothing has changed."""
+        return self._known_queries.of(self._queries.rows())
+
+    def query(self, name: str) -> QueryRecord | None:
+        """Return a continuous query, None when there is none of that name."""
+        row = self._queries.rows().get(name)
+        return _query(row) if row is not None else None
+
+    def put_queries(self, records: Iterable[QueryRecord]) -> None:
+        """Record continuous queries in the place of what was known of them, in one commit."""
+        self._queries.put(map(_row, records))
+
+    def remove_query(self, name: str) -> None:
+        """Remove a continuous query."""
+        self._queries.remove([name])
+
+    def triggers(self) -> list[TriggerRecord]:
+        """Return the triggers in the order of their creation: the same list while nothing has changed."""
+        return self._known_triggers.of(self._triggers.rows())
+
+    def put_triggers(self, records: Iterable[TriggerRecord]) -> None:
+        """Record triggers in the place of what was known of them, in one commit."""
+        self._triggers.put(map(_row, records))
+
+    def remove_trigger(self, name: str) -> None:
+        """Remove a trigger."""
+        self._triggers.remove([name])
+
+
+def _row(record: QueryRecord | TriggerRecord) -> dict[str, Any]:
+    return {**asdict(record), "versions": json.dumps(record.versions)}
+
+
+def _query(row: dict[str, Any]) -> QueryRecord:
+    return QueryRecord(**{**row, "versions": json.loads(row["versions"] or "{}")})
+
+
+def _trigger(row: dict[str, Any]) -> TriggerRecord:
+    return TriggerRecord(**{**row, "versions": json.loads(row["versions"])})

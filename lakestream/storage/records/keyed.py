@@ -1,0 +1,200 @@
+"""Small system tables of rows by key, kept as Delta tables and read without pyarrow.
+
+Rows are plain dicts; a table's columns are fixed, a column of JSON takes what varies. Each change is
+one commit, made again on what is there then where somebody else's came in between. Rows are kept in memory
+and read again only when the table's version has moved.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from deltalake import DeltaTable, write_deltalake
+
+from lakestream.errors import StorageError
+from lakestream.language.quoting import delta_name, delta_text
+from lakestream.storage.columns.types import delta_field
+from lakestream.storage.places import files
+from lakestream.storage.tables.table import Table
+from lakestream.storage.writes.edits import create, retried
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    import arro3.core as arro
+
+Row = dict[str, Any]
+_Record = TypeVar("_Record")
+_COMPACT_AFTER = 32
+_SYSTEM_PROPERTIES = {
+    "delta.enableChangeDataFeed": "false",
+    "delta.logRetentionDuration": "interval 1 days",
+    "delta.deletedFileRetentionDuration": "interval 1 hours",
+}
+
+
+class Known(Generic[_Record]):
+    """Records in order, made anew only when the rows that they are read from have changed."""
+
+    def __init__(self, read: Callable[[Row], _Record], order: Callable[[_Record], Any]) -> None:
+        self._read, self._order = read, order
+        self._rows: dict[str, Row] | None = None
+        self._records: list[_Record] = []
+
+    def of(self, rows: dict[str, Row]) -> list[_Record]:
+        """Return the records of rows."""
+        if rows is not self._rows:
+            self._rows, self._records = rows, sorted(map(self._read, rows.values()), key=self._order)
+        return self._records
+
+
+def key_of(database: str, name: str) -> str:
+    """Return the key of a row that is of a name in a database."""
+    return json.dumps([database, name])
+
+
+def rows_of(batches: arro.RecordBatchReader) -> list[Row]:
+    """Return the rows of a reader as dicts, by arro3 alone."""
+    table = batches.read_all()
+    columns = [table.column(name).to_pylist() for name in table.column_names]
+    return [dict(zip(table.column_names, row, strict=True)) for row in zip(*columns, strict=True)]
+
+
+def was_written(path: str) -> bool:
+    """Return whether a system table is there; it is asked with every look at an idle lake."""
+    return files.may_be_folder(path) and DeltaTable.is_deltatable(path)
+
+
+def open_system(path: str, columns: Mapping[str, str]) -> Table:
+    """Open a system table to write to it, making it on first use (columns: name to Spark SQL type).
+
+    One that an older lakestream made gets the columns that it lacks: NULL in its rows.
+    """
+    if DeltaTable.is_deltatable(path):
+        return _with_columns(Table.open(path), columns)
+    try:
+        return create(path, [delta_field(n, t) for n, t in columns.items()], properties=_SYSTEM_PROPERTIES)
+    except StorageError as error:
+        if error.code != "TABLE_EXISTS":
+            raise
+        return Table.open(path)
+
+
+def _with_columns(table: Table, columns: Mapping[str, str]) -> Table:
+    known = {field.name for field in table.fields}
+    lacking = [delta_field(name, kind) for name, kind in columns.items() if name not in known]
+    if lacking:
+        table.handle.alter.add_columns(lacking)
+        table.reopen()
+    return table
+
+
+class KeyedTable:
+    """Rows by one text key, with all columns also where an older lakestream wrote them.
+
+    Reading a table that was never written makes none.
+    """
+
+    def __init__(self, path: str, columns: Mapping[str, str], key: str) -> None:
+        self.path = path
+        self._columns = dict(columns)
+        self._lacking: Row = dict.fromkeys(columns)
+        self._key = key
+        self._table: Table | None = None
+        self._is_writable = False
+        self._rows: dict[str, Row] = {}
+        self._version = -1
+
+    def mark(self) -> int:
+        """Return the latest version, -1 for a table that was never written."""
+        if self._table is None:
+            if not was_written(self.path):
+                return -1
+            self._table = Table.open(self.path)
+        return self._table.refresh()
+
+    def rows(self) -> dict[str, Row]:
+        """Return all rows by key, as of the latest version."""
+        version = self.mark()
+        if self._table is None:
+            return self._rows
+        if version != self._version:
+            found = rows_of(self._table.handle.scan())
+            self._rows = {row[self._key]: {**self._lacking, **row} for row in found}
+            self._version = version
+        return self._rows
+
+    def put(self, rows: Iterable[Row]) -> None:
+        """Insert rows, each in the place of the old row of its key, in one commit."""
+        new = {row[self._key]: row for row in rows}
+        if new:
+            self._put(new)
+
+    @retried
+    def insert(self, row: Row, alike: str, check: Callable[[Iterable[Row]], None]) -> None:
+        """Insert a row that ``check`` finds nothing against among those there.
+
+        ``alike`` is a predicate of the rows that it may not stand beside, and of itself: one that comes at
+        the same moment makes this look again.
+        """
+        self._writable()  # what is checked is the version that is written on
+        old = self.rows()
+        check(old.values())
+        self._write([row], alike, {**old, row[self._key]: row})
+
+    @retried
+    def change(self, key: str, change: Callable[[Row | None], Row]) -> None:
+        """Put a row that is made of the one that is there; None: there is none."""
+        self._put_once({key: change(self.rows().get(key))})
+
+    @retried
+    def remove(self, keys: Iterable[str]) -> None:
+        """Remove the rows of these keys in one commit; keys that are not there are passed over."""
+        old = self.rows()
+        gone = [key for key in keys if key in old]
+        if gone:
+            left = {key: row for key, row in old.items() if key not in gone}
+            self._write([], self._among(gone), left)
+
+    @retried
+    def _put(self, new: dict[str, Row]) -> None:
+        self._put_once(new)
+
+    def _put_once(self, new: dict[str, Row]) -> None:
+        old = self.rows()
+        # What is written must match the predicate of what it replaces: new keys stand in it too.
+        replaced = self._among(new) if any(key in old for key in new) else None
+        self._write(list(new.values()), replaced, {**old, **new})
+
+    def _among(self, keys: Iterable[str]) -> str:
+        return f"{delta_name(self._key)} IN ({', '.join(map(delta_text, keys))})"
+
+    def _writable(self) -> Table:
+        if self._table is None or not self._is_writable:
+            self._table = open_system(self.path, self._columns)
+            self._is_writable = True
+        return self._table
+
+    def _write(self, rows: list[Row], replaced: str | None, then: dict[str, Row]) -> None:
+        """Write rows in the place of others (a predicate); ``then`` is the whole if nobody else wrote."""
+        import pyarrow as pa
+
+        table = self._writable()
+        before = table.version
+        data = pa.Table.from_pylist(rows, schema=table.schema)
+        if replaced is None:
+            write_deltalake(table.handle, data, mode="append")
+        else:
+            write_deltalake(table.handle, data, mode="overwrite", predicate=replaced)
+        if table.version == before + 1:
+            self._rows, self._version = then, table.version
+        compact(table, _COMPACT_AFTER)
+
+
+def compact(table: Table, files: int) -> None:
+    """Put a system table's files into one when it has more than ``files``, and drop the old ones."""
+    if len(table.handle.file_uris()) <= files:
+        return
+    table.handle.optimize.compact()
+    table.handle.vacuum(retention_hours=1, enforce_retention_duration=False, dry_run=False)

@@ -1,0 +1,404 @@
+"""Streams and their ticks: Delta tables under ``_lakestream``, one small delta-rs commit per change.
+
+``streams`` holds one row per stream. ``plans`` and ``progress`` hold a row per tick and are rewritten
+with the last ticks of each stream when they have grown; ``state/<uuid>`` holds the newest state of one
+stream, its tick being the transaction version of the commit that wrote it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, Unpack
+
+from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
+from deltalake.exceptions import CommitFailedError
+
+from lakestream.errors import StatementError, StorageError, did_you_mean
+from lakestream.language.quoting import delta_text
+from lakestream.storage.places import files
+from lakestream.storage.records import saved
+from lakestream.storage.records.job import Failure, Recalculation, RecalculationStatus
+from lakestream.storage.records.keyed import KeyedTable, Known, open_system, rows_of, was_written
+from lakestream.storage.records.stream import (
+    Begun,
+    Compiled,
+    Resynced,
+    Status,
+    StreamChanges,
+    StreamRecord,
+    WaitingGroup,
+)
+from lakestream.storage.records.tick import (
+    Corrected,
+    HistorySlice,
+    Instant,
+    OutputPosition,
+    Progress,
+    TickPlan,
+    Totals,
+)
+from lakestream.storage.rows.reading import plain
+from lakestream.storage.tables.table import Table, Tables
+from lakestream.storage.writes.edits import create
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    import pyarrow as pa
+
+    from lakestream.storage.places.layout import Layout
+
+__all__ = [
+    "Begun",
+    "Compiled",
+    "Corrected",
+    "Failure",
+    "HistorySlice",
+    "Instant",
+    "OutputPosition",
+    "Progress",
+    "Recalculation",
+    "RecalculationStatus",
+    "Registry",
+    "Resynced",
+    "Status",
+    "StreamChanges",
+    "StreamRecord",
+    "TickPlan",
+    "Totals",
+    "WaitingGroup",
+]
+
+_KEPT_FAILURES = 50
+_MAX_FILES = 64
+_STATE_APP = "lakestream:state"
+_STATE_LOOKED_BACK = 20
+_REFRESHED_EVERY = 16
+
+
+_Tick = TypeVar("_Tick", TickPlan, Progress)
+
+
+class Registry:
+    """The streams of one lake. One process writes it (``lock.writer_lock``), any may read it.
+
+    ``kept_ticks`` says how many ticks of each stream are kept at least; asked when old ones go.
+    """
+
+    def __init__(
+        self, layout: Layout, tables: Tables | None = None, kept_ticks: Callable[[], int] = lambda: 100
+    ) -> None:
+        self._layout = layout
+        self._tables = tables or Tables()
+        self._streams = KeyedTable(layout.system_path("streams"), saved.STREAMS.columns, "uuid")
+        self._known = Known(saved.STREAMS.record, lambda record: (record.database, record.name))
+        path = layout.system_path("recalculations")
+        self._recalculations = KeyedTable(path, saved.RECALCULATIONS.columns, "id")
+        self._failures = KeyedTable(layout.system_path("failures"), saved.FAILURES.columns, "id")
+        self._plans = _TickLog(layout.system_path("plans"), saved.PLANS, self._streams, kept_ticks)
+        self._progress = _TickLog(layout.system_path("progress"), saved.PROGRESS, self._streams, kept_ticks)
+
+    def marks(self) -> tuple[int, ...]:
+        """Return how far each of its tables has come: equal marks say that nothing was written."""
+        return tuple(
+            table.mark() for table in (self._streams, self._recalculations, self._plans, self._progress)
+        )
+
+    # --- streams --------------------------------------------------------------------------------
+
+    def streams(self, database: str | None = None) -> list[StreamRecord]:
+        """Return the streams, of all databases or one, by database and name. Loads no pyarrow."""
+        found = self._known.of(self._streams.rows())
+        return [record for record in found if database in (None, record.database)]
+
+    def find(self, database: str, name: str) -> StreamRecord | None:
+        """Return a stream, or None when there is none of that name."""
+        return next((s for s in self.streams(database) if s.name == name), None)
+
+    def stream(self, database: str, name: str) -> StreamRecord:
+        """Return a stream; StatementError STREAM_NOT_FOUND with the closest names."""
+        found = self.find(database, name)
+        if found is None:
+            raise StatementError(
+                "STREAM_NOT_FOUND",
+                f"there is no stream {database}.{name}",
+                hint=did_you_mean(name, [s.name for s in self.streams(database)]),
+            )
+        return found
+
+    def add(self, record: StreamRecord) -> None:
+        """Register a stream. Raises StatementError STREAM_ALREADY_EXISTS."""
+        own = (record.database, record.name.lower())
+
+        def check(rows: Iterable[dict[str, Any]]) -> None:
+            if any((row["database"], row["name"].lower()) == own for row in rows):
+                raise StatementError(
+                    "STREAM_ALREADY_EXISTS", f"there is a stream {record.database}.{record.name}"
+                )
+
+        # Any other process of an object store's lake may register one at this moment.
+        database, name = map(delta_text, own)
+        alike = f"database = {database} AND lower(name) = lower({name})"
+        self._streams.insert(saved.STREAMS.row(record), alike, check)
+
+    def update(self, uuid: str, **changes: Unpack[StreamChanges]) -> StreamRecord:
+        """Change fields of a stream and return it; STREAM_NOT_FOUND when it was removed."""
+
+        def changed(row: dict[str, Any] | None) -> dict[str, Any]:
+            if row is None:
+                raise StatementError("STREAM_NOT_FOUND", f"the stream {uuid} is no longer there")
+            return saved.STREAMS.row(replace(saved.STREAMS.record(row), **changes))
+
+        self._streams.change(uuid, changed)
+        return saved.STREAMS.record(self._streams.rows()[uuid])
+
+    def remove(self, uuid: str) -> None:
+        """Remove a stream with its state; its ticks go with the next clearing of the logs."""
+        self._streams.remove([uuid])
+        self._recalculations.remove([job.id for job in self.recalculations(uuid)])
+        self._failures.remove([failure.id for failure in self.failures(uuid)])
+        self.remove_state(uuid)
+
+    def remove_state(self, uuid: str) -> None:
+        """Remove what is saved of a stream's state."""
+        path = self._state_path(uuid)
+        self._tables.forget(path)
+        if DeltaTable.is_deltatable(path):
+            files.remove_folder(path, self._layout.system_path("dropped"))
+
+    # --- recalculations --------------------------------------------------------------------------
+
+    def recalculations(self, uuid: str | None = None) -> list[Recalculation]:
+        """Return the recalculations of a stream (or of all), done ones too, in the order of asking."""
+        found = [saved.RECALCULATIONS.record(row) for row in self._recalculations.rows().values()]
+        asked = sorted(found, key=lambda job: (job.requested_us, job.id))
+        return [job for job in asked if uuid in (None, job.uuid)]
+
+    def put_recalculation(self, job: Recalculation) -> None:
+        """Record a recalculation, in the place of what was known of it."""
+        self._recalculations.put([saved.RECALCULATIONS.row(job)])
+
+    # --- failures ---------------------------------------------------------------------------------
+
+    def failures(self, uuid: str) -> list[Failure]:
+        """Return the last failures of a stream (up to 50), in order."""
+        found = [saved.FAILURES.record(row) for row in self._failures.rows().values()]
+        own = [failure for failure in found if failure.uuid == uuid]
+        return sorted(own, key=lambda failure: failure.at_us)
+
+    def put_failure(self, failure: Failure) -> None:
+        """Record a failure; the oldest ones of its stream go."""
+        self._failures.put([saved.FAILURES.row(failure)])
+        old = self.failures(failure.uuid)[:-_KEPT_FAILURES]
+        self._failures.remove([failure.id for failure in old])
+
+    # --- ticks ----------------------------------------------------------------------------------
+
+    def write_plans(self, plans: Sequence[TickPlan]) -> None:
+        """Record the plans of a round of ticks in one commit; a tick is planned once."""
+        self._plans.write(plans)
+
+    def write_progress(self, progress: Sequence[Progress]) -> None:
+        """Record what a round of ticks did in one commit."""
+        self._progress.write(progress)
+
+    def last(self, uuid: str) -> tuple[TickPlan | None, Progress | None]:
+        """Return a stream's newest plan and newest progress; read once, then kept in memory."""
+        return self._plans.last(uuid), self._progress.last(uuid)
+
+    def last_of_all(self) -> dict[str, tuple[TickPlan | None, Progress | None]]:
+        """Return the newest plan and progress of every stream that has any, by its id: one look each."""
+        plans, progress = self._plans.newest(), self._progress.newest()
+        return {uuid: (plans.get(uuid), progress.get(uuid)) for uuid in {*plans, *progress}}
+
+    def history(self, uuid: str) -> list[Progress]:
+        """Return what is kept of a stream's ticks (at least the last ``kept_ticks``), in order."""
+        return self._progress.of(uuid)
+
+    def plans(self, uuid: str) -> list[TickPlan]:
+        """Return what is kept of the plans of a stream, as :meth:`history` of what its ticks did."""
+        return self._plans.of(uuid)
+
+    def clear_history(self) -> int:
+        """Let go of all but the last ``kept_ticks`` of each stream; return how many ticks went."""
+        self._plans.clear()
+        return self._progress.clear()
+
+    # --- state ----------------------------------------------------------------------------------
+
+    def write_state(self, uuid: str, tick: int, state: pa.Table) -> None:
+        """Replace a stream's state by that of a tick, in one commit; the one before stays readable."""
+        path = self._state_path(uuid)
+        properties = CommitProperties(app_transactions=[Transaction(_STATE_APP, tick)])
+        table = self._state_table(path, state)
+        with table.guard:
+            table.refresh()
+            write_deltalake(
+                table.handle, state, mode="overwrite", schema_mode="overwrite", commit_properties=properties
+            )
+            if table.version % _MAX_FILES == 0:
+                table.handle.vacuum(retention_hours=1, enforce_retention_duration=False, dry_run=False)
+
+    def read_state(self, uuid: str, upto: int | None = None) -> tuple[int, pa.Table] | None:
+        """Return the newest state, of a tick not after ``upto``, with its tick; None when there is none."""
+        import pyarrow as pa
+
+        path = self._state_path(uuid)
+        if not DeltaTable.is_deltatable(path):
+            return None
+        table = self._tables.latest(path)
+        for version in range(table.version, max(0, table.version - _STATE_LOOKED_BACK), -1):
+            try:
+                handle = table.at(version)
+            except StorageError:
+                return None
+            tick = handle.transaction_version(_STATE_APP)
+            if tick is not None and (upto is None or tick <= upto):
+                return tick, plain(pa.table(handle.scan()))
+        return None
+
+    def oldest_state(self, uuid: str, since: int, upto: int) -> tuple[int, pa.Table] | None:
+        """Return the oldest state there still is of a tick from ``since`` to ``upto``, with its tick."""
+        newest = self.read_state(uuid, upto)
+        if newest is None or newest[0] < since:
+            return None
+        for tick in range(since, newest[0], _STATE_LOOKED_BACK):
+            found = self.read_state(uuid, tick)
+            if found is not None and found[0] >= since:
+                return found
+        return newest
+
+    def _state_path(self, uuid: str) -> str:
+        return self._layout.system_path(f"state/{uuid}")
+
+    def _state_table(self, path: str, state: pa.Table) -> Table:
+        if not DeltaTable.is_deltatable(path):
+            from deltalake import Schema
+
+            properties = {
+                "delta.enableChangeDataFeed": "false",
+                "delta.logRetentionDuration": "interval 1 days",
+            }
+            create(path, Schema.from_arrow(state.schema).fields, properties=properties)
+        return self._tables.open(path)
+
+
+class _TickLog(Generic[_Tick]):
+    """A table of one row per tick, of which the last ticks of each stream are kept."""
+
+    def __init__(
+        self,
+        path: str,
+        form: saved.Form[_Tick],
+        streams: KeyedTable,
+        kept_ticks: Callable[[], int],
+    ) -> None:
+        self._path = path
+        self._streams = streams
+        self._kept_ticks = kept_ticks
+        self._form: saved.Form[_Tick] = form
+        self._table: Table | None = None
+        self._files = 0
+        self._last: dict[str, _Tick] = {}
+        self._read_at = -1
+
+    def write(self, records: Sequence[_Tick]) -> None:
+        """Append records in one commit; rewrite the table when it has grown."""
+        import pyarrow as pa
+
+        if not records:
+            return
+        self._load()
+        table = self._table or open_system(self._path, self._form.columns)
+        self._table = table
+        with table.guard:
+            if table.version % _REFRESHED_EVERY == 0:
+                table.refresh()
+            rows = pa.Table.from_pylist([self._form.row(record) for record in records], schema=table.schema)
+            before = table.version
+            write_deltalake(table.handle, rows, mode="append")
+            self._last.update({record.uuid: record for record in records})
+            self._files += 1
+            # What another daemon appended in between is read with the next look.
+            self._read_at = table.version if table.version == before + 1 else -1
+            if self._files > _MAX_FILES:
+                self._shorten(table)
+
+    def clear(self) -> int:
+        """Keep the last ticks of each stream only, and return how many records went."""
+        self._load()
+        if self._table is None:
+            return 0
+        with self._table.guard:
+            return self._shorten(self._table)
+
+    def last(self, uuid: str) -> _Tick | None:
+        """Return the newest record of a stream."""
+        self._load()
+        return self._last.get(uuid)
+
+    def newest(self) -> dict[str, _Tick]:
+        """Return the newest record of every stream."""
+        self._load()
+        return dict(self._last)
+
+    def of(self, uuid: str) -> list[_Tick]:
+        """Return the records that are kept of a stream, in order of ticks."""
+        return self._read(f"uuid = {delta_text(uuid)}")
+
+    def mark(self) -> int:
+        """Return the latest version, -1 for a table that was never written."""
+        table = self._opened()
+        return -1 if table is None else table.refresh()
+
+    def _opened(self) -> Table | None:
+        if self._table is None and was_written(self._path):
+            self._table = Table.open(self._path)
+        return self._table
+
+    def _load(self) -> None:
+        """Read the newest records when another process has written since."""
+        table = self._opened()
+        if table is None or (self._read_at >= 0 and table.refresh() == self._read_at):
+            return
+        self._last = {record.uuid: record for record in self._read(None)}
+        self._files = len(table.handle.file_uris())
+        self._read_at = table.version
+
+    def _read(self, predicate: str | None) -> list[_Tick]:
+        """Return records in order of ticks."""
+        table = self._opened()
+        if table is None:
+            return []
+        found = [self._form.record(row) for row in rows_of(table.handle.scan(predicate=predicate))]
+        return sorted(found, key=lambda record: record.tick)
+
+    def _kept(self, records: Sequence[_Tick]) -> list[_Tick]:
+        """Return the last ticks of the streams that are there, of all in order."""
+        own: dict[str, list[_Tick]] = {uuid: [] for uuid in self._streams.rows()}
+        for record in records:
+            if record.uuid in own:
+                own[record.uuid].append(record)
+        last = self._kept_ticks()
+        return [record for records in own.values() for record in records[-last:]]
+
+    def _shorten(self, table: Table) -> int:
+        """Put the last ticks of the streams in the place of all, in one commit; return how many go.
+
+        Where another daemon appends meanwhile, nothing goes: there is a next time.
+        """
+        import pyarrow as pa
+
+        records = self._read(None)
+        kept = self._kept(records)
+        if len(kept) == len(records) and self._files <= _MAX_FILES:
+            return 0
+        data = pa.Table.from_pylist([self._form.row(record) for record in kept], schema=table.schema)
+        try:
+            write_deltalake(table.handle, data, mode="overwrite")
+        except CommitFailedError:
+            return 0
+        table.handle.vacuum(retention_hours=1, enforce_retention_duration=False, dry_run=False)
+        self._read_at = table.reopen()
+        self._files = 1
+        return len(records) - len(kept)

@@ -1,0 +1,340 @@
+"""Rows of a table at a version: by delta-rs into Arrow, or as a DataFrame of Spark."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from lakestream.errors import LakestreamError, StorageError
+from lakestream.language.quoting import delta_name, delta_text, quoted
+from lakestream.storage.columns.meant import meant_arrow, meant_spark
+from lakestream.storage.columns.times import iso, stored_columns
+from lakestream.storage.places import files
+from lakestream.storage.sessions.session import frame_of
+from lakestream.storage.tables.datafiles import data_files, has_plain_files
+from lakestream.storage.tables.log import TIME_CUT_US
+from lakestream.storage.tables.table import Table, first_line
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+
+    from lakestream.storage.columns.times import ReadTime
+
+_FEW_FILES = 1_000
+
+_OLDEST, _NEWEST = -9_000_000_000_000_000, 9_000_000_000_000_000
+"""What delta-rs compares with lies between: it counts nanoseconds, which reach from 1677 to 2262."""
+
+
+def opened(table: Table | str) -> Table:
+    """Return the table, opened when it is given as a path."""
+    return Table.open(table) if isinstance(table, str) else table
+
+
+def timestamp_literal(micros: int) -> str:
+    """Return microseconds since 1970 UTC as a literal that delta-rs and Spark both compare with a timestamp.
+
+    >>> timestamp_literal(1_500_000)
+    "'1970-01-01T00:00:01.500000Z'"
+    """
+    return f"'{iso(micros)}Z'"
+
+
+def instant_literal(micros: int) -> str:
+    """Return microseconds since 1970 UTC as a literal of delta-rs's SQL, whatever the year.
+
+    What its nanoseconds reach is as in :func:`timestamp_literal`, by which files are skipped.
+    """
+    if _OLDEST <= micros <= _NEWEST:
+        return timestamp_literal(micros)
+    return f"arrow_cast({micros}, 'Timestamp(Microsecond, Some(\"UTC\"))')"
+
+
+def among(time: str, instants: Iterable[int]) -> str:
+    """Return a condition in delta-rs's SQL that holds for times that are one of some instants (µs).
+
+    ``time`` is SQL. Instants that its nanoseconds do not reach are listed apart: delta-rs takes all of one
+    list for the type of the first.
+    """
+    listed = sorted(instants)
+    near = [instant for instant in listed if _OLDEST <= instant <= _NEWEST]
+    far = [instant for instant in listed if not _OLDEST <= instant <= _NEWEST]
+    lists = [", ".join(map(instant_literal, part)) for part in (near, far) if part]
+    return "(" + " OR ".join(f"{time} IN ({part})" for part in lists) + ")"
+
+
+def read_arrow(
+    table: Table | str,
+    version: int | None = None,
+    *,
+    columns: Sequence[str] | None = None,
+    lower: int | None = None,
+    upper: int | None = None,
+    time_column: str | None = None,
+    where: str | None = None,
+) -> pa.Table:
+    """Return the table's rows at a version (None: the one seen last), in no particular order.
+
+    ``lower`` and ``upper`` bound ``time_column`` to ``[lower, upper)`` in microseconds since 1970 UTC;
+    files outside are skipped by their statistics. ``where`` is a further condition in delta-rs's SQL.
+    Strings come as plain strings, timestamps in microseconds, UTC. Raises StorageError
+    VERSION_NOT_FOUND or READ_FAILED (a data file is gone).
+    """
+    table = opened(table)
+    if time_column is None and (lower is not None or upper is not None):
+        raise ValueError("lower and upper bound a time_column, and none was named")
+    wanted = list(columns) if columns is not None else table.columns(version)
+    conditions = _range(table, time_column, lower, upper) if time_column is not None else []
+    asked = wanted if time_column is None or time_column in wanted else [*wanted, time_column]
+    if where:
+        conditions.append(f"({where})")
+    rows = _scan(table, version, asked, " AND ".join(conditions) or None)
+    if time_column is not None:
+        rows = _within(rows, time_column, lower, upper)
+    return rows.select(wanted)
+
+
+def _range(table: Table, column: str, lower: int | None, upper: int | None) -> list[str]:
+    time = table.time_of(column)
+    if time is None:
+        return time_range(delta_name(column), lower, upper)
+    first, *fields = time.path
+    name = "".join([delta_name(first), *(f"[{delta_text(field)}]" for field in fields)])
+    return _bounds(time, name, lower, upper)
+
+
+def time_range(time: str, lower: int | None, upper: int | None) -> list[str]:
+    """Return conditions in delta-rs's SQL that hold for times of ``[lower, upper)`` (µs since 1970 UTC).
+
+    ``time`` is SQL. They hold for a millisecond more at the lower end, by which statistics may be cut, and
+    for more where delta-rs cannot compare with a bound.
+    """
+    bounds = []
+    if lower is not None and lower >= _OLDEST:
+        bounds.append(f"{time} >= {timestamp_literal(min(lower, _NEWEST) - TIME_CUT_US)}")
+    if upper is not None and upper <= _NEWEST:
+        bounds.append(f"{time} < {timestamp_literal(max(upper, _OLDEST))}")
+    return bounds
+
+
+def query_arrow(table: Table, version: int | None, sql: str) -> pa.Table:
+    """Return what a query in delta-rs's SQL gives of a version of a table, which is called t in it.
+
+    Raises StorageError VERSION_NOT_FOUND or READ_FAILED (a data file is gone).
+    """
+    import pyarrow as pa
+    from deltalake import QueryBuilder
+
+    query = QueryBuilder()
+    # Without it, times of Spark's before 1678 and after 2261 are taken for others.
+    query.execute("SET datafusion.execution.parquet.coerce_int96 = 'us'")
+    try:
+        with table.guard:
+            return pa.table(query.register("t", table.at(version)).execute(sql).read_all())
+    except LakestreamError:
+        raise
+    except Exception as error:
+        # delta-rs raises DeltaError, and a bare Exception for a data file that is gone.
+        raise StorageError("READ_FAILED", f"{table.path} cannot be read: {first_line(error)}") from error
+
+
+def _scan(table: Table, version: int | None, columns: list[str], predicate: str | None) -> pa.Table:
+    condition = f" WHERE {predicate}" if predicate else ""
+    asked = ", ".join(map(delta_name, stored_columns(table.time, columns)))
+    rows = query_arrow(table, version, f"SELECT {asked} FROM t{condition}")  # noqa: S608 - quoted names
+    return meant_arrow(table, plain(rows), columns)
+
+
+def _bounds(time: ReadTime, name: str, lower: int | None, upper: int | None) -> list[str]:
+    """Return conditions by which files of a range are found where the time is read as another kind."""
+    within = [at if at is not None and _OLDEST < at < _NEWEST else None for at in (lower, upper)]
+    return time.bounds(name, *within)
+
+
+def _within(rows: pa.Table, column: str, lower: int | None, upper: int | None) -> pa.Table:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    for bound, holds in ((lower, pc.greater_equal), (upper, pc.less)):
+        if bound is not None:
+            instant = pa.scalar(bound, pa.int64()).cast(pa.timestamp("us")).cast(rows[column].type)
+            rows = rows.filter(holds(rows[column], instant))
+    return rows
+
+
+def plain(rows: pa.Table) -> pa.Table:
+    """Return rows with the types that Spark's Arrow reader knows, and no metadata.
+
+    Dictionaries, views and large types become plain ones, in lists, maps and structs too; timestamps are
+    in microseconds.
+    """
+    import pyarrow as pa
+
+    return pa.table([plain_column(column) for column in rows.columns], rows.column_names)
+
+
+def plain_column(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return a column as :func:`plain` does; raises pyarrow.ArrowInvalid where a value would be lost."""
+    import pyarrow as pa
+
+    kind = _plain_type(column.type)
+    if not pa.types.is_dictionary(column.type):
+        return column.cast(kind)
+    # Arrow casts no dictionary of views.
+    return pa.chunked_array([c.dictionary.cast(kind).take(c.indices) for c in column.chunks], kind)
+
+
+def align(rows: pa.Table, schema: pa.Schema) -> pa.Table:
+    """Return rows with exactly the columns of the schema, in its order and types; missing ones are NULL.
+
+    Raises StorageError ROWS_DO_NOT_FIT for a column that the schema lacks or a value it cannot hold.
+    """
+    import pyarrow as pa
+
+    if rows.schema.equals(schema):
+        return rows
+    unknown = set(rows.column_names) - set(schema.names)
+    if unknown:
+        raise StorageError("ROWS_DO_NOT_FIT", f"the table has no column {min(unknown)}")
+    columns = []
+    for field in schema:
+        try:
+            missing = field.name not in rows.column_names
+            columns.append(
+                pa.nulls(rows.num_rows, field.type) if missing else rows[field.name].cast(field.type)
+            )
+        except pa.ArrowInvalid as error:
+            raise StorageError("ROWS_DO_NOT_FIT", f"column {field.name} ({field.type}): {error}") from error
+    return pa.Table.from_arrays(columns, schema=schema)
+
+
+def _plain_type(kind: pa.DataType) -> pa.DataType:  # noqa: PLR0911 (one for each shape of a type)
+    import pyarrow as pa
+
+    if pa.types.is_dictionary(kind):
+        return _plain_type(kind.value_type)
+    if pa.types.is_struct(kind):
+        return pa.struct([_plain_field(field) for field in kind])
+    if pa.types.is_map(kind):
+        return pa.map_(_plain_field(kind.key_field), _plain_field(kind.item_field))
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        return pa.list_(_plain_field(kind.value_field))
+    if pa.types.is_string_view(kind) or pa.types.is_large_string(kind):
+        return pa.string()
+    if pa.types.is_binary_view(kind) or pa.types.is_large_binary(kind):
+        return pa.binary()
+    if pa.types.is_timestamp(kind):
+        return pa.timestamp("us", tz="UTC" if kind.tz else None)
+    return kind
+
+
+def _plain_field(field: pa.Field) -> pa.Field:
+    return field.with_type(_plain_type(field.type)).remove_metadata()
+
+
+def arrow_frame(spark: SparkSession, rows: pa.Table) -> DataFrame:
+    """Return Arrow rows as a DataFrame: times without a zone stay so, which Spark would take for instants."""
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    # PySpark takes no nested column that has not even an empty chunk.
+    chunks = rows if rows.num_rows else rows.schema.empty_table()
+    return frame_of(spark, chunks, from_arrow_schema(rows.schema, prefer_timestamp_ntz=True))
+
+
+def read_spark(
+    spark: SparkSession,
+    table: Table | str,
+    version: int,
+    *,
+    columns: Sequence[str] | None = None,
+    lower: int | None = None,
+    upper: int | None = None,
+    time_column: str | None = None,
+) -> DataFrame:
+    """Return the table's rows at a version as a DataFrame; bounds as in :func:`read_arrow`.
+
+    Few files of a range are read as what they are: to plan the same read, Delta takes a second for a
+    table of two thousand commits. Raises StorageError READ_FAILED when one of those is gone.
+    """
+    from pyspark.sql import functions as F  # noqa: N812
+
+    table = opened(table)
+    names, wanted = _files_of_range(table, version, time_column, lower, upper), table.columns(version)
+    if names is None:
+        rows = _pruned(spark, table, version, time_column, lower, upper)
+        frame = meant_spark(table, rows, wanted)
+    else:
+        frame = rows_of_files(spark, table, names, wanted)
+    if time_column is not None and lower is not None:
+        frame = frame.filter(F.col(quoted(time_column)) >= F.timestamp_micros(F.lit(lower)))
+    if time_column is not None and upper is not None:
+        frame = frame.filter(F.col(quoted(time_column)) < F.timestamp_micros(F.lit(upper)))
+    return frame if columns is None else frame.select(*map(quoted, columns))
+
+
+def _pruned(
+    spark: SparkSession,
+    table: Table,
+    version: int,
+    time_column: str | None,
+    lower: int | None,
+    upper: int | None,
+) -> DataFrame:
+    """Return the rows as they are, without files that no row of a range of another kind of time is in."""
+    frame = _loaded(spark, table, version)
+    time = table.time_of(time_column) if time_column is not None else None
+    if time is None or time_column is None:
+        return frame
+    for condition in _bounds(time, time.value, lower, upper):
+        frame = frame.where(condition)
+    return frame
+
+
+def _loaded(spark: SparkSession, table: Table, version: int) -> DataFrame:
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    try:
+        return spark.read.format("delta").option("versionAsOf", version).load(table.path)
+    except (PySparkException, Py4JError) as error:
+        raise StorageError(
+            "TABLE_UNREADABLE", f"Spark cannot read the Delta table at {table.path}: {first_line(error)}"
+        ) from error
+
+
+def _files_of_range(
+    table: Table, version: int, time: str | None, lower: int | None, upper: int | None
+) -> list[str] | None:
+    """Return the paths of the files of a bounded range, None where Delta has to plan the read."""
+    if time is None or (lower is None and upper is None):
+        return None
+    if not has_plain_files(table) or "deletionVectors" in table.features:
+        return None
+    names: list[str] = data_files(table, version, time, lower, upper)["path"].to_pylist()
+    if len(names) > _FEW_FILES or not all(map(_is_plain, names)):
+        return None
+    for name in names:
+        if not files.exists(table.path, name):
+            raise StorageError("READ_FAILED", f"the data file {name} of {table.path} is gone")
+    return names
+
+
+def rows_of_files(
+    spark: SparkSession, table: Table, names: Sequence[str], columns: Sequence[str]
+) -> DataFrame:
+    """Return the columns of data files as a DataFrame; a file that lacks a column has NULL in it."""
+    from pyspark.sql.types import StructType
+
+    schema = StructType.fromJson(json.loads(table.handle.schema().to_json()))
+    chosen = StructType([schema[name] for name in stored_columns(table.time, columns)])
+    paths = [files.join(table.path, name) for name in names]
+    rows = spark.read.schema(chosen).parquet(*paths) if paths else frame_of(spark, [], chosen)
+    return meant_spark(table, rows, columns)
+
+
+def _is_plain(name: str) -> bool:
+    """Return whether a path of the log is one in the table's folder, with nothing to decode."""
+    return "%" not in name and ":" not in name and not name.startswith("/")

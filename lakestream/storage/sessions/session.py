@@ -1,0 +1,454 @@
+"""The Spark session: started on first need, the same way everywhere, in UTC and quiet.
+
+Session settings that decide about *results* are set on any session that lakestream works with (its own,
+one that the caller gives, a cluster's); those that only make a small machine fast are set on its own.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import logging
+import os
+import shutil
+import subprocess
+import tempfile
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+from weakref import WeakSet
+
+from lakestream.errors import ConfigError, LakeError, PrerequisiteError, SparkGoneError
+from lakestream.java import check_java
+from lakestream.storage.sessions.archive import archive_beside
+from lakestream.storage.sessions.jars import check_spark, find_jars, say_so
+from lakestream.storage.tables.table import first_line
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from pyspark import SparkConf, SparkContext
+    from pyspark.sql import DataFrame, SparkSession
+
+    from lakestream.settings import Settings
+    from lakestream.storage.places.layout import Layout
+    from lakestream.storage.sessions.jars import Watch
+    from lakestream.storage.sessions.remote import PinnedSession
+
+_MEANING = {
+    # Instants are instants: text is read and shown in UTC wherever the process runs.
+    "spark.sql.session.timeZone": "UTC",
+    # A cast that fails and a division by zero give NULL, as in TDengine; Spark 4 would raise.
+    "spark.sql.ansi.enabled": "false",
+    # ${env:SECRET} in a statement must stay text.
+    "spark.sql.variable.substitute": "false",
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+}
+"""Settings of the session (not of the machine) that results depend on."""
+
+_STATEMENTS = {
+    # text.`/etc/passwd` must stay a missing table.
+    "spark.sql.runSQLOnFiles": "false",
+}
+"""What is set for statements alone: who has the session itself may read what it can."""
+
+_OWN = {
+    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+    # There is no metastore: tables are named from the lake's layout.
+    "spark.sql.catalogImplementation": "in-memory",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.log.structuredLogging.enabled": "false",
+    "spark.locality.wait": "0",
+    # Small ticks: one planning per query instead of one per stage.
+    "spark.sql.adaptive.enabled": "false",
+    # The queries of one large tick are a hundred classes: Spark's 100 entries may not hold them for the next.
+    "spark.sql.codegen.cache.maxEntries": "2000",
+    # Each sort, aggregate and join takes a page at once: 64 MB unless told, which small ticks clear in vain.
+    "spark.buffer.pageSize": "4m",
+    # Delta replays a table's log in 50 tasks unless told; ours are short.
+    "spark.databricks.delta.snapshotPartitions": "2",
+}
+"""Further settings of a session that lakestream starts; ``spark_conf`` wins over each."""
+
+_NO_DELTA = ("[DATA_SOURCE_NOT_FOUND]", "[DELTA_CONFIGURE_SPARK_SESSION_WITH_EXTENSION_AND_CATALOG]")
+"""How Spark says that it lacks the jars of Delta Lake, or that the session is not set to use them."""
+
+_LEAST_SPARK = 4
+"""The oldest Spark, by its major version, whose functions and Delta are those that statements are run by."""
+
+_REFUSED = ("spark.sql.files.ignoreMissingFiles", "spark.sql.files.ignoreCorruptFiles")
+
+
+def spark_session(settings: Settings, watch: Watch = say_so) -> SparkSession:
+    """Return a Spark session for lakestream, starting Spark when none is active in this process.
+
+    An active session (a notebook's, a Databricks cluster's) is used through a child session, so that its own
+    settings stay as they are. ``watch`` shows that jars are fetched. Raises PrerequisiteError
+    (SPARK_MISSING, JAVA_MISSING, JAVA_TOO_OLD, JARS_…, SPARK_NOT_STARTED), SparkGoneError SPARK_STOPPED, and
+    what adopt_session raises.
+    """
+    check_spark()
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+    from pyspark.sql.utils import is_remote as is_process_remote
+
+    active = SparkSession.getActiveSession()
+    # A thread of its own has no active session; the process may have one all the same.
+    running = SparkContext._active_spark_context is not None  # noqa: SLF001 - nothing public tells
+    if active is None and is_process_remote():
+        active = _default_remote()
+    if active is None and (running or "DATABRICKS_RUNTIME_VERSION" in os.environ):
+        active = SparkSession.builder.getOrCreate()
+    return adopt_session(active) if active is not None else _start(settings, watch)
+
+
+def _default_remote() -> SparkSession:
+    """Return the session of a process whose PySpark is a client of Spark Connect: it can start no other."""
+    from pyspark.errors import PySparkException
+    from pyspark.sql import SparkSession
+
+    try:
+        return SparkSession.active()
+    except PySparkException:
+        raise _stopped("the session of Spark Connect that this process has had is stopped") from None
+
+
+def adopt_session(spark: SparkSession) -> SparkSession:
+    """Return a session that computes as lakestream does: ``spark`` itself if it already does, else a child.
+
+    The child shares catalog and cluster with ``spark`` and leaves its settings alone. Raises ConfigError
+    UNSAFE_SPARK_CONF when the session is set to pass over missing files, which would lose rows silently,
+    PrerequisiteError SPARK_TOO_OLD, DELTA_NOT_CONFIGURED, SPARK_CONF_REFUSED, and what check_given raises.
+    """
+    from pyspark.errors import PySparkException
+
+    check_given(spark)
+    try:
+        _check_version(spark)
+        _check_delta(spark)
+        _refuse_silent_loss({key: spark.conf.get(key, "false") or "false" for key in _REFUSED})
+        fits = all(spark.conf.get(key, None) == value for key, value in _MEANING.items())
+    except PySparkException as error:
+        check_error(error)
+        raise
+    return spark if fits else child_session(spark, _MEANING)
+
+
+def statement_session(spark: SparkSession) -> SparkSession:
+    """Return a session in which the statements and ticks of one lake run beside an adopted one.
+
+    Its temporary views are its own, and a statement in it reads no files by path. Give it to end_session.
+    """
+    return child_session(spark, _MEANING | _STATEMENTS)
+
+
+def check_reach(spark: SparkSession, layout: Layout) -> None:
+    """Raise LakeError LAKE_NOT_SHARED when Spark runs elsewhere and does not find the lake there.
+
+    It would write tables of its own where it does not see the lake's.
+    """
+    from pyspark.errors import PySparkException
+
+    if not is_remote(spark):
+        return
+    path, text = layout.marker()
+    found, why = "", "it finds another lake there"
+    try:
+        found = "\n".join(row.value for row in spark.read.text(path).collect())
+    except PySparkException as error:
+        check_error(error)
+        why = first_line(error)
+    if found != text:
+        raise LakeError(
+            "LAKE_NOT_SHARED",
+            f"the server of the Spark session does not read the lake at {layout.root}: {why}",
+            hint="make the lake where both this process and the server reach it by the same path or URI",
+        )
+
+
+def end_session(spark: SparkSession) -> None:
+    """Give a statement_session back: a server keeps what it has of one until then."""
+    if is_remote(spark):
+        cast("PinnedSession", spark).release()
+
+
+def is_remote(spark: SparkSession) -> bool:
+    """Return whether a session is one of Spark Connect (Databricks Connect too): its Spark runs elsewhere."""
+    return any(kind.__module__.startswith("pyspark.sql.connect.") for kind in type(spark).__mro__)
+
+
+def check_given(spark: SparkSession) -> None:
+    """Refuse a session that has been stopped: SparkGoneError SPARK_STOPPED or SPARK_DIED."""
+    if not is_remote(spark):
+        check_spark_lives(spark)
+    elif cast("PinnedSession", spark).is_stopped:
+        raise _stopped("the Spark session has been stopped")
+
+
+def _check_version(spark: SparkSession) -> None:
+    if int(spark.version.partition(".")[0]) < _LEAST_SPARK:
+        raise PrerequisiteError(
+            "SPARK_TOO_OLD",
+            f"the Spark of the session is {spark.version}",
+            hint=f"lakestream computes with Spark {_LEAST_SPARK} and newer",
+        )
+
+
+def _check_delta(spark: SparkSession) -> None:
+    """Raise PrerequisiteError DELTA_NOT_CONFIGURED when Spark says so; asked once per running Spark."""
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    asked = spark if is_remote(spark) else spark.sparkContext
+    if asked in _WITH_DELTA:
+        return
+    try:
+        spark.read.format("delta").load(str(Path(tempfile.gettempdir()) / "lakestream-no-such-table")).schema  # noqa: B018 - a server is asked by it
+    except (PySparkException, Py4JError) as error:
+        if any(said in str(error) for said in _NO_DELTA):
+            raise PrerequisiteError(
+                "DELTA_NOT_CONFIGURED",
+                "the Spark session reads and writes no tables of Delta Lake",
+                hint="build the first session of the process with "
+                "delta.configure_spark_with_delta_pip(builder), or start the server of Spark Connect, with "
+                f"spark.sql.extensions={_OWN['spark.sql.extensions']} and spark.sql.catalog.spark_catalog="
+                f"{_OWN['spark.sql.catalog.spark_catalog']}",
+            ) from None
+    _WITH_DELTA.add(asked)
+
+
+_WITH_DELTA: WeakSet[SparkContext | SparkSession] = WeakSet()
+
+
+def frame_of(spark: SparkSession, rows: Any, schema: Any = None) -> DataFrame:  # noqa: ANN401 - as Spark's own
+    """Return rows as a DataFrame of a session; whichever session is the active one stays that.
+
+    ``createDataFrame`` makes its session the active one, which a user's next query would then run in; that
+    of Spark Connect does not.
+    """
+    if is_remote(spark):
+        return spark.createDataFrame(rows, _schema_of_none(rows) if schema is None else schema)
+    with _ACTIVE, _same_active():
+        return spark.createDataFrame(rows, schema)
+
+
+def _schema_of_none(rows: Any) -> Any:  # noqa: ANN401 - as Spark's own
+    """Return the schema of an Arrow table without rows, of which Spark Connect takes none."""
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    return from_arrow_schema(rows.schema) if getattr(rows, "num_rows", None) == 0 else None
+
+
+def checkpointed(spark: SparkSession, frame: DataFrame) -> DataFrame:
+    """Return a frame of a statement_session with its rows computed, once, and kept by Spark."""
+    return cast("PinnedSession", spark).checkpointed(frame) if is_remote(spark) else frame.localCheckpoint()
+
+
+_ACTIVE = threading.Lock()
+"""PySpark keeps the active session for the process, the JVM for each thread."""
+
+
+@contextlib.contextmanager
+def _same_active() -> Iterator[None]:
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
+    assert SparkContext._jvm is not None, "a session was given"  # noqa: SLF001 - nothing public sets the active one
+    sessions = SparkSession._get_j_spark_session_class(SparkContext._jvm)  # noqa: SLF001
+    kept, active = SparkSession._activeSession, sessions.getActiveSession()  # noqa: SLF001
+    try:
+        yield
+    finally:
+        SparkSession._activeSession = kept  # noqa: SLF001
+        if active.isDefined():
+            sessions.setActiveSession(active.get())
+        else:
+            sessions.clearActiveSession()
+
+
+def child_session(spark: SparkSession, settings: Mapping[str, str]) -> SparkSession:
+    """Return another session of the same Spark, with settings of its own.
+
+    Raises PrerequisiteError SPARK_CONF_REFUSED where Spark does not let one be set.
+    """
+    from pyspark.errors import PySparkException
+
+    child = _another_session(spark)
+    for key, value in settings.items():
+        try:
+            child.conf.set(key, value)
+        except PySparkException as error:
+            check_error(error)
+            raise PrerequisiteError(
+                "SPARK_CONF_REFUSED",
+                f"Spark does not let {key} be set to {value}, which results depend on: {first_line(error)}",
+                hint="take a cluster whose sessions may be set so",
+            ) from None
+    return child
+
+
+def _another_session(spark: SparkSession) -> SparkSession:
+    if not is_remote(spark):
+        return spark.newSession()
+    from lakestream.storage.sessions.remote import PinnedSession
+
+    return cast("SparkSession", PinnedSession(cast("PinnedSession", spark)))
+
+
+def check_spark_lives(spark: SparkSession | None = None, wait_seconds: float = 0) -> None:
+    """Raise SparkGoneError when Spark has ended: SPARK_DIED by itself, SPARK_STOPPED by whoever has it.
+
+    That is the Spark of a session, without one that of the process, if it has one. After a lost connection
+    the JVM may take a moment to end: up to ``wait_seconds`` are waited for that.
+    """
+    from pyspark import SparkContext
+
+    if spark is None and SparkContext._gateway is None:  # noqa: SLF001 - nothing public tells
+        return
+    process = getattr(SparkContext._gateway, "proc", None)  # noqa: SLF001 - as above
+    if process is not None:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(wait_seconds)
+        if process.returncode is not None:
+            raise SparkGoneError(
+                "SPARK_DIED",
+                f"Spark's JVM (process {process.pid}) has ended with status {process.returncode}",
+                hint="nothing is lost: start again; driver_memory may be too small",
+            )
+    context = SparkContext._active_spark_context if spark is None else spark.sparkContext  # noqa: SLF001
+    if context is None or context._jsc is None:  # noqa: SLF001 - as above
+        raise _stopped("the Spark session has been stopped")
+
+
+def check_error(error: Exception) -> None:
+    """Raise SparkGoneError SPARK_STOPPED for an error of Spark Connect by which a session has ended."""
+    from pyspark.errors import PySparkAssertionError
+
+    if not (
+        type(error).__module__.endswith("exceptions.connect") or isinstance(error, PySparkAssertionError)
+    ):
+        return
+    from lakestream.storage.sessions.remote import has_ended
+
+    if has_ended(error):
+        raise _stopped(f"the Spark session has ended on its server: {first_line(error)}") from error
+
+
+def _stopped(message: str) -> SparkGoneError:
+    return SparkGoneError(
+        "SPARK_STOPPED",
+        message,
+        hint="nothing is lost: open the lake again, with a session that runs or without one",
+    )
+
+
+def _start(settings: Settings, watch: Watch) -> SparkSession:
+    _refuse_silent_loss(settings.spark_conf)
+    check_java()
+    from py4j.protocol import Py4JError
+    from pyspark import SparkConf, SparkContext
+    from pyspark.errors import PySparkException
+    from pyspark.logger import PySparkLogger
+    from pyspark.sql import SparkSession
+
+    # PySpark prints a failed statement with its whole stack; the exception says it all.
+    for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
+        PySparkLogger.getLogger(name).setLevel(logging.CRITICAL)
+    scratch = Path(tempfile.mkdtemp(prefix="lakestream-"))
+    log = scratch / "spark.log"
+    if settings.master.startswith("local"):
+        # Spark looks its own host up by name before it reads its settings; not every container has one.
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    conf = SparkConf(loadDefaults=False).setAll(
+        list(_configuration(settings, scratch, find_jars(settings.jars, watch)).items())
+    )
+    found = SparkContext._gateway is not None  # noqa: SLF001 - nothing public tells
+    try:
+        _launch(conf, log)
+        spark = SparkSession.builder.config(conf=conf).getOrCreate()
+    except (PySparkException, Py4JError, OSError) as error:
+        raise PrerequisiteError(
+            "SPARK_NOT_STARTED", f"Spark did not start: {_reason(error, log)}", hint=f"its log is {log}"
+        ) from error
+    atexit.register(shutil.rmtree, scratch, ignore_errors=True)
+    if found:  # a JVM that somebody else has started takes no more jars
+        _check_delta(spark)
+    return spark
+
+
+def _launch(conf: SparkConf, log: Path) -> None:
+    """Start the JVM with what it prints in ``log``: standard output belongs to results.
+
+    A process has one JVM; when it is there already, only the session is new.
+    """
+    from pyspark import SparkContext
+    from pyspark.java_gateway import launch_gateway
+
+    if SparkContext._gateway is None:  # noqa: SLF001 - nothing public tells whether there is a JVM
+        with log.open("ab") as sink:
+            gateway = launch_gateway(  # type: ignore[no-untyped-call]
+                conf, popen_kwargs={"stdout": sink, "stderr": sink}
+            )
+        SparkContext(conf=conf, gateway=gateway)
+
+
+def _reason(error: Exception, log: Path) -> str:
+    """Return what the JVM said last, or the error's first line when it said nothing."""
+    said = log.read_text(encoding="utf-8", errors="replace").splitlines() if log.exists() else []
+    errors = [line for line in said if "rror" in line or "xception" in line]
+    reason = (errors or [str(error).partition("\n")[0]])[0]
+    return reason.removeprefix('Exception in thread "main" ')[:300]
+
+
+def _refuse_silent_loss(conf: Mapping[str, str]) -> None:
+    for key in _REFUSED:
+        if conf.get(key, "false").lower() == "true":
+            raise ConfigError(
+                "UNSAFE_SPARK_CONF",
+                f"{key} is true: Spark would pass over lost files, and rows would be missing without a word",
+                hint=f"set {key} to false",
+            )
+
+
+def _configuration(settings: Settings, scratch: Path, jars: Sequence[Path]) -> dict[str, str]:
+    local = settings.master.startswith("local")
+    cores = _local_cores(settings.master)
+    log4j = (Path(__file__).parent / "log4j2.properties").as_uri()
+    configuration = {
+        "spark.app.name": "lakestream",
+        "spark.master": settings.master,
+        "spark.driver.memory": settings.driver_memory,
+        "spark.driver.extraJavaOptions": f"-Duser.timezone=UTC -Dlog4j2.configurationFile={log4j}",
+        "spark.executor.extraJavaOptions": "-Duser.timezone=UTC",
+        "spark.sql.shuffle.partitions": str(max(2, cores)),
+        "spark.sql.warehouse.dir": str(scratch / "warehouse"),
+        **_OWN,
+        **_MEANING,
+    }
+    if local:
+        configuration |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+        # On the class path from the start: `spark.jars` would be copied and loaded anew, two seconds later.
+        configuration["spark.driver.extraClassPath"] = os.pathsep.join(map(str, jars))
+        if (archive := archive_beside(jars)) is not None:
+            configuration["spark.driver.extraJavaOptions"] += f' "-XX:SharedArchiveFile={archive}"'
+    else:
+        configuration["spark.jars"] = ",".join(map(str, jars))
+    # The code that Spark makes of a wide query is longer than what the JVM compiles unless told to.
+    configuration["spark.driver.extraJavaOptions"] += " -XX:-DontCompileHugeMethods"
+    if "GC" not in settings.spark_conf.get("spark.driver.extraJavaOptions", ""):
+        # Queries of many rows take a quarter less than with G1, whose short pauses nobody would notice.
+        configuration["spark.driver.extraJavaOptions"] += " -XX:+UseParallelGC"
+    merged = configuration | settings.spark_conf
+    for key in ("spark.driver.extraJavaOptions", "spark.executor.extraJavaOptions"):
+        # Added to, not replaced: without the zone, instants would be read in the machine's.
+        merged[key] = f"{configuration[key]} {settings.spark_conf.get(key, '')}".strip()
+    return merged
+
+
+def _local_cores(master: str) -> int:
+    inside = master.partition("[")[2].partition("]")[0].partition(",")[0]
+    if inside.isdigit():
+        return int(inside)
+    return os.cpu_count() or 2

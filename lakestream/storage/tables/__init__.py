@@ -1,0 +1,1 @@
+"""Delta tables: their log, their files, and kept handles on them."""

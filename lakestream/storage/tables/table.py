@@ -1,0 +1,452 @@
+"""Kept handles on Delta tables, through delta-rs: what a table is, at which version, and what may be done."""
+
+from __future__ import annotations
+
+import re
+import threading
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import takewhile
+from typing import TYPE_CHECKING
+
+from deltalake import DeltaTable
+from deltalake.exceptions import DeltaError, TableNotFoundError
+
+from lakestream.errors import StorageError
+from lakestream.storage.columns.types import spark_type_of
+from lakestream.storage.places import files
+from lakestream.storage.tables.far_times import has_far_times
+from lakestream.storage.tables.log import Rewrites, commit_name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import pyarrow as pa
+    from deltalake import Field
+
+    from lakestream.storage.columns.times import ReadTime
+    from lakestream.storage.places.files import Stamp
+
+_COLOURS = re.compile(r"\x1b\[[0-9;]*m")
+
+_REOPEN_AFTER = 20
+"""Commits after which a handle is opened anew: one that follows commit by commit gets slower with
+each (a scan of 2,000 files 98 ms against 7 ms on a fresh handle, which costs 10-20 ms to open)."""
+
+_PINNED = 4
+"""How many older versions of a table are kept open."""
+
+FAR_TIMES = "times before 1678 or after 2261"
+"""What stands in the way like a feature: see :mod:`lakestream.storage.tables.far_times`."""
+
+_READABLE = {
+    "appendOnly",
+    "changeDataFeed",
+    "checkConstraints",
+    "clustering",
+    "columnMapping",
+    "deletionVectors",
+    "domainMetadata",
+    "generatedColumns",
+    "identityColumns",
+    "inCommitTimestamp",
+    "invariants",
+    "rowTracking",
+    "timestampNtz",
+    "v2Checkpoint",
+    FAR_TIMES,
+}
+_CHANGES_UNREADABLE = {"columnMapping", FAR_TIMES}
+_WRITABLE = {
+    "appendOnly",
+    "changeDataFeed",
+    "checkConstraints",
+    "columnMapping",
+    "deletionVectors",
+    "invariants",
+    "timestampNtz",
+    "v2Checkpoint",
+}
+_LEGACY_WRITER = {
+    2: {"appendOnly", "invariants"},
+    3: {"checkConstraints"},
+    4: {"changeDataFeed", "generatedColumns"},
+    5: {"columnMapping"},
+    6: {"identityColumns"},
+}
+
+
+@dataclass(frozen=True)
+class Capabilities:
+    """What delta-rs can do with a table; where it cannot, Spark's way is taken.
+
+    ``reasons`` names the table features that stand in the way.
+    """
+
+    arrow_reads: bool
+    arrow_changes: bool
+    arrow_writes: bool
+    reasons: tuple[str, ...] = ()
+
+
+class _CommitFiles:
+    """The files of a table's commits, where they can be looked at cheaply."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+
+    def stamp(self, version: int) -> tuple[int, Stamp | None]:
+        """Tell a commit's file from another of its name, where files can be looked at cheaply."""
+        with _named_errors(self._path):
+            return version, files.stamp(self._path, commit_name(version))
+
+    def refuse_empty(self, version: int) -> None:
+        """Raise TABLE_UNREADABLE where a commit from this version on is an empty file, as power cuts leave.
+
+        delta-rs takes it for a commit without changes, and goes on from there when the file is put back.
+        """
+        while (stamp := self.stamp(version)[1]) is not None:
+            if not stamp.size:
+                raise _unreadable(self._path, f"the commit of version {version} is an empty file")
+            version += 1
+
+
+class _OlderVersions:
+    """Handles at older versions of a table, a few of them kept open."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._pinned: dict[int, DeltaTable] = {}
+
+    def at(self, version: int, latest: int) -> DeltaTable:
+        """Return a handle at a version; StorageError VERSION_NOT_FOUND, which names the latest one."""
+        if version not in self._pinned:
+            handle = self._opened(version, latest)
+            while len(self._pinned) >= _PINNED:
+                self._pinned.pop(next(iter(self._pinned)))
+            self._pinned[version] = handle
+        return self._pinned[version]
+
+    def _opened(self, version: int, latest: int) -> DeltaTable:
+        try:
+            return DeltaTable(self._path, version=version)
+        except DeltaError as error:
+            raise StorageError(
+                "VERSION_NOT_FOUND",
+                f"{self._path} has no version {version} that can be read: {first_line(error)}",
+                hint=f"the latest version is {latest}",
+            ) from error
+
+    def clear(self) -> None:
+        """Keep none open: the table may be another now."""
+        self._pinned.clear()
+
+
+class Table:
+    """A kept handle: it follows the table's log by itself and is never disturbed by older reads.
+
+    Its methods may be called from several threads.
+    """
+
+    def __init__(self, path: str, handle: DeltaTable) -> None:
+        self.path = path
+        self.guard = threading.RLock()
+        self._commits = _CommitFiles(path)
+        self._older = _OlderVersions(path)
+        self._take(handle)
+        self._compacted_at = self._opened_at
+        self._rewrites = ("", Rewrites(path))
+        self.time: ReadTime | None = None
+        """How the event time is read where the table has it as something else than a timestamp."""
+
+    def time_of(self, column: str) -> ReadTime | None:
+        """Return how a column is read as the event time, None for one that is read as it is."""
+        return self.time if self.time is not None and self.time.column == column else None
+
+    def statistic_of(self, column: str) -> str:
+        """Return by what name statistics of files have a column, or the value that a time is made of.
+
+        Empty where they tell nothing of it: of an expression's columns nothing follows for what it gives.
+        """
+        time = self.time_of(column)
+        if time is None:
+            return column
+        first, *fields = time.path
+        if time.expression or (fields and _is_dotted(self.fields, first)):
+            return ""
+        return ".".join(time.path)
+
+    def columns(self, version: int | None) -> list[str]:
+        """Return the columns that readers see at a version: the event time that is made of some comes first.
+
+        Raises StorageError VERSION_NOT_FOUND.
+        """
+        names = [field.name for field in self.at(version).schema().fields]
+        time = self.time
+        if time is None or time.column in names or not {*time.stored} <= {*names}:
+            return names
+        return [time.column, *names]
+
+    @classmethod
+    def open(cls, path: str) -> Table:
+        """Open the table at its latest version.
+
+        Raises StorageError TABLE_NOT_FOUND, or TABLE_UNREADABLE with delta-rs's reason.
+        """
+        return cls(path, _open(path))
+
+    def refresh(self) -> int:
+        """Go to the latest version and return it (about 2 ms); TABLE_NOT_FOUND when the table is gone.
+
+        A table that was replaced by another at its path is opened anew: its ``table_id`` is another. On a
+        local disk two looks at files say that nothing is new.
+        """
+        with self.guard:
+            if self._stamp != self._commits.stamp(self._stamp[0]):
+                self._reopen()
+                return self._handle.version()
+            if self._handle.version() != self._stamp[0]:
+                # A write of ours has taken the handle there.
+                self._stand()
+            version, stamp = self._stamp
+            # Commits are numbered without gaps: without the next one there is no later one.
+            if stamp is not None and not files.exists(self.path, commit_name(version + 1)):
+                return version
+            self._commits.refuse_empty(version + 1)
+            with _named_errors(self.path):
+                self._handle.update_incremental()
+            self._stand()
+            return self._handle.version()
+
+    def _stand(self) -> None:
+        """Take the version that the handle has come to, with a fresh one now and then."""
+        if self._handle.version() - self._opened_at >= _REOPEN_AFTER:
+            self._reopen()
+        else:
+            self._stamp = self._commits.stamp(self._handle.version())
+
+    def reopen(self) -> int:
+        """Open the table anew (it may have been replaced) and return its latest version."""
+        with self.guard:
+            self._reopen()
+            return self._handle.version()
+
+    def _reopen(self) -> None:
+        self._take(_open(self.path))
+        self._older.clear()
+
+    def _take(self, handle: DeltaTable) -> None:
+        self._commits.refuse_empty(handle.version())
+        self._handle = handle
+        self._opened_at = handle.version()
+        self._stamp = self._commits.stamp(self._opened_at)
+
+    @property
+    def handle(self) -> DeltaTable:
+        """The handle at the version seen last: commits are made with it, under ``guard``."""
+        return self._handle
+
+    def at(self, version: int | None) -> DeltaTable:
+        """Return a handle at that version (None: the one seen last).
+
+        Raises StorageError VERSION_NOT_FOUND when the table has no such version (any more).
+        """
+        with self.guard:
+            if version is None or version == self._handle.version():
+                return self._handle
+            if version > self._handle.version() and self.refresh() == version:
+                return self._handle
+            return self._older.at(version, self.version)
+
+    @property
+    def grown(self) -> int:
+        """How many commits there were since the table was compacted, or first opened here."""
+        return self.version - self._compacted_at
+
+    def was_compacted(self) -> None:
+        """Begin to count anew, with a fresh handle."""
+        with self.guard:
+            self._reopen()
+            self._compacted_at = self.version
+
+    @property
+    def mark(self) -> object:
+        """What the table was when it was seen last: another one at its path has another mark."""
+        version, stamp = self._stamp
+        return version, self.table_id if stamp is None else stamp
+
+    @property
+    def version(self) -> int:
+        """The version seen last."""
+        return self._handle.version()
+
+    @property
+    def fields(self) -> list[Field]:
+        """The columns as Delta's fields."""
+        return self._handle.schema().fields
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns as Arrow's fields: plain strings, timestamps in microseconds, UTC."""
+        import pyarrow as pa
+
+        return pa.schema(self._handle.schema())
+
+    @property
+    def table_id(self) -> str:
+        """The id that the table got when it was made; another id is another table."""
+        return str(self._handle.metadata().id)
+
+    @property
+    def properties(self) -> dict[str, str]:
+        """The table properties."""
+        return dict(self._handle.metadata().configuration)
+
+    @property
+    def partition_columns(self) -> tuple[str, ...]:
+        """The columns that the table is partitioned by."""
+        return tuple(self._handle.metadata().partition_columns)
+
+    @property
+    def features(self) -> frozenset[str]:
+        """The table features of its protocol, those of the older numbered protocols included."""
+        protocol = self._handle.protocol()
+        named = {*(protocol.reader_features or ()), *(protocol.writer_features or ())}
+        if not named:
+            named = {f for v, fs in _LEGACY_WRITER.items() if v <= protocol.min_writer_version for f in fs}
+        return frozenset(name[:1].lower() + name[1:] for name in named)
+
+    @property
+    def has_change_feed(self) -> bool:
+        """Whether the change feed is on."""
+        return self.properties.get("delta.enableChangeDataFeed", "false").lower() == "true"
+
+    @property
+    def rewrites(self) -> Rewrites:
+        """What is known of the commits that took rows away or wrote them anew."""
+        with self.guard:
+            if self._rewrites[0] != self.table_id:
+                self._rewrites = (self.table_id, Rewrites(self.path))
+            return self._rewrites[1]
+
+    def transaction_version(self, app: str) -> int | None:
+        """Return the last transaction version of an application id at the version seen last."""
+        return self._handle.transaction_version(app)
+
+
+class Tables:
+    """The kept handles of one lake, by path."""
+
+    def __init__(self) -> None:
+        self._tables: dict[str, Table] = {}
+        self._times: dict[str, ReadTime | None] = {}
+        self._guard = threading.Lock()
+
+    def open(self, path: str) -> Table:
+        """Return the kept handle, opened on first use; it stands at the version it saw last."""
+        with self._guard:
+            table = self._tables.get(path)
+            if table is None:
+                table = self._tables[path] = Table.open(path)
+                table.time = self._times.get(path)
+            return table
+
+    def read_time(self, path: str, time: ReadTime | None) -> None:
+        """Have all readers of a table read its event time so, whenever it is opened."""
+        with self._guard:
+            self._times[path] = time
+            if path in self._tables:
+                self._tables[path].time = time
+
+    def latest(self, path: str) -> Table:
+        """Return the kept handle at the table's latest version."""
+        with self._guard:
+            known = self._tables.get(path)
+        if known is None:
+            return self.open(path)
+        known.refresh()
+        return known
+
+    def known(self, path: str) -> Table | None:
+        """Return the kept handle, None for a table that was not opened."""
+        with self._guard:
+            return self._tables.get(path)
+
+    def forget(self, path: str) -> None:
+        """Drop the handle, for a table that was dropped."""
+        with self._guard:
+            self._tables.pop(path, None)
+
+
+def _is_dotted(fields: list[Field], struct: str) -> bool:
+    """Return whether the name of a field of a struct may be another column's in statistics."""
+    return any(
+        "." in field.name or (field.name == struct and "." in spark_type_of(field)) for field in fields
+    )
+
+
+def capabilities(table: Table) -> Capabilities:
+    """Return what delta-rs can do with the table, from its features and the times that are in it.
+
+    Only Spark knows the times that an expression gives. A feature that is not known here counts as standing
+    in the way of everything.
+    """
+    features = _active_features(table) | ({FAR_TIMES} if has_far_times(table) else set())
+    unreadable = features - _READABLE
+    no_changes = unreadable | (features & _CHANGES_UNREADABLE)
+    unwritable = unreadable | (features - _WRITABLE)
+    by_spark = table.time is not None and bool(table.time.expression)
+    return Capabilities(
+        arrow_reads=not (unreadable or by_spark),
+        arrow_changes=not (no_changes or by_spark),
+        arrow_writes=not unwritable,
+        reasons=tuple(sorted(no_changes | unwritable)),
+    )
+
+
+def _active_features(table: Table) -> set[str]:
+    """Leave out what the older numbered protocols allow, and an upgrade then names, but is not used."""
+    texts = [field.to_json() for field in table.fields]
+    unused = {"columnMapping", "generatedColumns", "identityColumns"}
+    if table.properties.get("delta.columnMapping.mode", "none") != "none":
+        unused.discard("columnMapping")
+    if any("delta.generationExpression" in text for text in texts):
+        unused.discard("generatedColumns")
+    if any("delta.identity." in text for text in texts):
+        unused.discard("identityColumns")
+    return set(table.features) - unused
+
+
+def first_line(error: BaseException) -> str:
+    r"""Return what an error says in a line, with the causes that delta-rs draws arrows to.
+
+    The rest of delta-rs's and of Spark's errors is a stack.
+
+    >>> first_line(Exception("An error occurred while calling o1.load.\n: [NO_FEATURE] No.\n at x"))
+    '[NO_FEATURE] No.'
+    """
+    first, *more = _COLOURS.sub("", str(error)).strip().splitlines() or [""]
+    if more and first.startswith("An error occurred while calling "):
+        return more[0].removeprefix(": ")
+    causes = takewhile(lambda line: line.startswith("↳"), map(str.strip, more))
+    return ": ".join([first, *(cause.removeprefix("↳").strip() for cause in causes)])
+
+
+def _open(path: str) -> DeltaTable:
+    with _named_errors(path):
+        return DeltaTable(path)
+
+
+@contextmanager
+def _named_errors(path: str) -> Iterator[None]:
+    """Raise StorageError TABLE_NOT_FOUND or TABLE_UNREADABLE for what delta-rs or the disk says."""
+    try:
+        yield
+    except TableNotFoundError as error:
+        raise StorageError("TABLE_NOT_FOUND", f"there is no Delta table at {path}") from error
+    except (DeltaError, OSError) as error:
+        raise _unreadable(path, first_line(error)) from error
+
+
+def _unreadable(path: str, why: str) -> StorageError:
+    return StorageError("TABLE_UNREADABLE", f"the Delta table at {path} cannot be read: {why}")

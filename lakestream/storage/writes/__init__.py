@@ -1,0 +1,1 @@
+"""Commits: what users write, what streams write, and upkeep."""

@@ -1,0 +1,287 @@
+"""The one function that writes a stream's output: idempotent by transaction id, on both ways.
+
+The rules are Delta's transaction identifiers (PROTOCOL.md) and what the two writers make of them:
+Spark passes silently over a write whose version is at or below the recorded one, delta-rs writes
+again. So the recorded version is looked at on a handle, and the commit is made with that handle: a
+rival with the same id then fails instead of doubling rows.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from deltalake import CommitProperties, Transaction, write_deltalake
+from deltalake.exceptions import CommitFailedError
+from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_random
+
+from lakestream.errors import LakestreamError, StorageError, StreamError
+from lakestream.storage.rows.reading import align
+from lakestream.storage.tables.log import SAME_ROWS, CommitInfo, read_commits
+from lakestream.storage.tables.table import first_line
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import pyarrow as pa
+    from pyspark.sql import DataFrame
+
+    from lakestream.storage.tables.table import Table
+
+_ATTEMPTS = 5
+_MAX_JITTER_SECONDS = 0.2
+_SEARCHED = 1_000
+_CONFLICTS = (
+    "ConcurrentAppendException",
+    "ConcurrentDeleteReadException",
+    "ConcurrentDeleteDeleteException",
+    "ConcurrentTransactionException",
+    "ConcurrentWriteException",
+    "DELTA_CONCURRENT",
+)
+# Spark says of rows that break a constraint, and are to replace others, that they are not those to write.
+_VIOLATED = ("failed validation check", "DELTA_VIOLATE_CONSTRAINT", "DELTA_REPLACE_WHERE_MISMATCH")
+_NULL_IN = re.compile(
+    r"Column '(?P<arrow>.+)' is declared as non-nullable|"
+    r"NOT NULL constraint violated for column: (?P<spark>.+)\.|"
+    r"Column (?P<missing>.+), which has a NOT NULL constraint, is missing"
+)
+"""How delta-rs and Delta (Spark) name a column that takes no NULL and was to get one."""
+
+
+@dataclass(frozen=True)
+class CommitTag:
+    """Whose commit it is: application id, tick (rising for ever), and what its userMetadata says.
+
+    ``metadata["epoch"]`` is the number of the writing process's turn: it tells a lost answer from a
+    rival. Values are JSON.
+    """
+
+    app: str
+    tick: int
+    metadata: dict[str, object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class CommitResult:
+    """The version that holds the tick; ``replayed`` when it was there before this call.
+
+    ``recovered`` marks a commit that landed although its writer was told that it failed. The version
+    of a replay whose commit is no longer in the log is the table's latest.
+    """
+
+    version: int
+    replayed: bool = False
+    recovered: bool = False
+
+
+class _Conflict(Exception):  # noqa: N818  (never leaves this module)
+    """Another commit came in between; the write may be tried again."""
+
+
+def commit(
+    table: Table, rows: pa.Table | DataFrame | None, tag: CommitTag, *, replace: str | None = None
+) -> CommitResult:
+    """Write a tick's rows in one commit, at most once per ``(tag.app, tag.tick)``.
+
+    Without ``replace`` the rows are appended. With it, rows that match the predicate (a Delta
+    predicate; write times by ``timestamp_literal``) go and ``rows`` come in the same commit; rows must
+    match the predicate themselves. An Arrow table goes through delta-rs, a DataFrame through Spark;
+    None or no rows, and no predicate, commits the transaction id alone. Columns that ``rows`` lack are
+    NULL. A conflict is retried up to 5 times on a fresh handle.
+
+    Raises StreamError FENCED when another epoch committed the tick (or a later epoch did before),
+    OUTPUT_CONSTRAINT for rows that do not meet a constraint of the table,
+    StorageError COMMIT_CONFLICT after the last attempt, COMMIT_FAILED for anything else.
+    """
+    with table.guard:
+        start = table.refresh()
+        known = table.transaction_version(tag.app)
+        if known is not None and known >= tag.tick:
+            return _replayed(table, tag)
+        return _retried(table, rows, tag, replace, start)
+
+
+def rewrite(table: Table, rows: DataFrame) -> int:
+    """Put rows in the place of all there are, by Spark, with their columns, and return how many they are.
+
+    The commit says that they are those that there were: readers of changes pass it over. Raises StorageError
+    COMMIT_FAILED.
+    """
+    with table.guard:
+        writer = rows.write.format("delta").mode("overwrite").option("overwriteSchema", "true")
+        writer = writer.option("userMetadata", SAME_ROWS).partitionBy(*table.partition_columns)
+        try:
+            writer.save(table.path)
+        except Exception as error:
+            # Spark and Delta have no common kind of error.
+            raise StorageError(
+                "COMMIT_FAILED", f"{table.path} was not written: {first_line(error)}"
+            ) from error
+        version = table.reopen()
+    commit = read_commits(table.path, version - 1, version)[0]
+    return sum(file.rows or 0 for file in commit.files)
+
+
+def _retried(
+    table: Table, rows: pa.Table | DataFrame | None, tag: CommitTag, replace: str | None, start: int
+) -> CommitResult:
+    retrying = Retrying(
+        retry=retry_if_exception_type(_Conflict),
+        stop=stop_after_attempt(_ATTEMPTS),
+        wait=wait_random(0, _MAX_JITTER_SECONDS),
+        reraise=True,
+    )
+    try:
+        return retrying(_attempt, table, rows, tag, replace, start)
+    except _Conflict as error:
+        raise StorageError(
+            "COMMIT_CONFLICT",
+            f"{table.path} was changed by others at each of {_ATTEMPTS} attempts to write it: {error}",
+            hint="stop what rewrites the table, or run it at another time",
+        ) from error
+
+
+def _refuse_violation(table: Table, error: Exception) -> None:
+    """Raise StreamError OUTPUT_CONSTRAINT where a write failed of a constraint that the table has."""
+    null = _NULL_IN.search(str(error))
+    broken = [f"{null[null.lastgroup or 0]} NOT NULL"] if null else []
+    if not null and any(sign in str(error) for sign in _VIOLATED):
+        broken = _checks(table)
+    if broken:
+        raise StreamError(
+            "OUTPUT_CONSTRAINT", f"rows for {table.path} do not meet its constraints: {', '.join(broken)}"
+        ) from error
+
+
+def _checks(table: Table) -> list[str]:
+    prefix = "delta.constraints."
+    properties = sorted(table.properties.items())
+    return [f"{key[len(prefix) :]} CHECK ({sql})" for key, sql in properties if key.startswith(prefix)]
+
+
+def _attempt(
+    table: Table, rows: pa.Table | DataFrame | None, tag: CommitTag, replace: str | None, start: int
+) -> CommitResult:
+    """Try once; after any failure look first whether the tick has landed all the same."""
+    try:
+        _write(table, rows, tag, replace)
+    except Exception as error:
+        table.refresh()
+        if _has(table, tag):
+            return dataclasses.replace(_landed(table, tag, start), recovered=True)
+        if isinstance(error, LakestreamError):
+            raise
+        if _is_conflict(error):
+            raise _Conflict(first_line(error)) from error
+        _refuse_violation(table, error)
+        raise StorageError("COMMIT_FAILED", f"{table.path} was not written: {first_line(error)}") from error
+    table.refresh()
+    if not _has(table, tag):
+        raise StorageError(
+            "COMMIT_FAILED", f"{table.path} does not hold tick {tag.tick} after it was written"
+        )
+    return _landed(table, tag, start)
+
+
+def _has(table: Table, tag: CommitTag) -> bool:
+    known = table.transaction_version(tag.app)
+    return known is not None and known >= tag.tick
+
+
+def _landed(table: Table, tag: CommitTag, after: int) -> CommitResult:
+    """Return the version after ``after`` that holds our tick; FENCED when a rival went past it."""
+    for info in reversed(read_commits(table.path, after, table.version)):
+        if (tag.app, tag.tick) in info.transactions:
+            _refuse_rival(table, tag, info)
+            theirs = _metadata(info).get("epoch")
+            return CommitResult(info.version, replayed=theirs != tag.metadata.get("epoch"))
+    raise _fenced(table, tag, None)
+
+
+def _replayed(table: Table, tag: CommitTag) -> CommitResult:
+    """Return where an earlier run committed the tick; FENCED when a rival did."""
+    version = table.version
+    for candidate in range(version, max(-1, version - _SEARCHED), -1):
+        try:
+            info = read_commits(table.path, candidate - 1, candidate)[0]
+        except StreamError:
+            break
+        if (tag.app, tag.tick) in info.transactions:
+            _refuse_rival(table, tag, info)
+            return CommitResult(candidate, replayed=True)
+    return CommitResult(version, replayed=True)
+
+
+def _refuse_rival(table: Table, tag: CommitTag, info: CommitInfo) -> None:
+    """Raise FENCED for a tick of a later epoch, or of another plan.
+
+    What a process that is gone left behind, perhaps only now, is the tick itself: its plan was ours.
+    """
+    theirs, ours = _metadata(info), tag.metadata
+    if any(theirs.get(name) != ours.get(name) for name in ("after", "upto")) or _is_later(theirs, ours):
+        raise _fenced(table, tag, theirs.get("epoch"))
+
+
+def _is_later(theirs: Mapping[str, object], ours: Mapping[str, object]) -> bool:
+    """Return whether a commit's epoch is not ours and not an earlier one."""
+    epoch, own = theirs.get("epoch"), ours.get("epoch")
+    return epoch != own and not (isinstance(epoch, int) and isinstance(own, int) and epoch < own)
+
+
+def _metadata(info: CommitInfo) -> dict[str, object]:
+    try:
+        metadata = json.loads(info.user_metadata or "{}")
+    except ValueError:
+        return {}
+    return metadata if isinstance(metadata, dict) else {}
+
+
+def _fenced(table: Table, tag: CommitTag, epoch: object) -> StreamError:
+    return StreamError(
+        "FENCED",
+        f"tick {tag.tick} of {tag.app} was committed to {table.path} by another process (epoch {epoch})",
+        hint="another lakestream has taken over; this one must stop",
+    )
+
+
+def _write(table: Table, rows: pa.Table | DataFrame | None, tag: CommitTag, replace: str | None) -> None:
+    if rows is None or hasattr(rows, "num_rows"):
+        _write_arrow(table, rows, tag, replace)
+    else:
+        _write_spark(table.path, rows, tag, replace)
+
+
+def _write_arrow(table: Table, rows: pa.Table | None, tag: CommitTag, replace: str | None) -> None:
+    properties = CommitProperties(
+        app_transactions=[Transaction(tag.app, tag.tick)],
+        custom_metadata={"userMetadata": json.dumps(tag.metadata, sort_keys=True)},
+    )
+    aligned = table.schema.empty_table() if rows is None else align(rows, table.schema)
+    if replace is None:
+        write_deltalake(table.handle, aligned, mode="append", commit_properties=properties)
+    else:
+        write_deltalake(
+            table.handle, aligned, mode="overwrite", predicate=replace, commit_properties=properties
+        )
+
+
+def _write_spark(path: str, rows: DataFrame, tag: CommitTag, replace: str | None) -> None:
+    writer = (
+        rows.write.format("delta")
+        .mode("append" if replace is None else "overwrite")
+        .option("txnAppId", tag.app)
+        .option("txnVersion", tag.tick)
+        .option("userMetadata", json.dumps(tag.metadata, sort_keys=True))
+    )
+    if replace is not None:
+        writer = writer.option("replaceWhere", replace)
+    writer.save(path)
+
+
+def _is_conflict(error: BaseException) -> bool:
+    """Return whether another commit stood in the way, in delta-rs's or Delta's (Spark's) terms."""
+    return isinstance(error, CommitFailedError) or any(name in str(error) for name in _CONFLICTS)

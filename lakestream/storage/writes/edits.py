@@ -1,0 +1,295 @@
+"""What users write: tables made, rows inserted by key, updated, deleted. No transaction ids."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeVar
+from weakref import WeakKeyDictionary
+
+from deltalake import CommitProperties, DeltaTable, Schema, write_deltalake
+from deltalake.exceptions import CommitFailedError, DeltaError
+from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_random
+
+from lakestream.errors import StatementError, StorageError
+from lakestream.language.quoting import delta_name
+from lakestream.storage.rows.reading import align, opened, read_arrow, timestamp_literal
+from lakestream.storage.tables.far_times import has_far_times
+from lakestream.storage.tables.log import TIME_CUT_US, CommitInfo, read_commits
+from lakestream.storage.tables.table import FAR_TIMES, Table, Tables, first_line
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    import pyarrow as pa
+    from deltalake import Field
+
+    from lakestream.storage.names.table_info import TableInfo
+    from lakestream.storage.writes.written import Written
+
+_T = TypeVar("_T")
+
+TABLE_PROPERTIES = {
+    "delta.enableChangeDataFeed": "true",
+    "delta.checkpointInterval": "10",
+}
+"""Properties of the tables that lakestream makes: no feature that delta-rs cannot write."""
+
+
+retried = retry(
+    retry=retry_if_exception_type(CommitFailedError),
+    stop=stop_after_attempt(5),
+    wait=wait_random(0, 0.2),
+    reraise=True,
+)
+
+
+def create(
+    path: str,
+    fields: Sequence[Field],
+    *,
+    properties: Mapping[str, str] | None = None,
+    comment: str | None = None,
+    partitioned_by: Sequence[str] = (),
+) -> Table:
+    """Make an empty Delta table with a change feed and return its handle.
+
+    Raises StorageError TABLE_EXISTS when there is one, CREATE_FAILED otherwise.
+    """
+    configuration = {**TABLE_PROPERTIES, **(properties or {})}
+    try:
+        handle = DeltaTable.create(
+            path,
+            Schema(list(fields)),
+            description=comment,
+            configuration=configuration,
+            partition_by=[*partitioned_by],
+            raise_if_key_not_exists=False,
+        )
+    except (DeltaError, OSError) as error:
+        code = "TABLE_EXISTS" if "already exists" in str(error) else "CREATE_FAILED"
+        raise StorageError(code, f"no table was made at {path}: {first_line(error)}") from error
+    return Table(path, handle)
+
+
+def append(table: Table | str, rows: pa.Table, *, commit_properties: CommitProperties | None = None) -> int:
+    """Append rows in one commit and return its version; columns that ``rows`` lack are NULL."""
+    table = opened(table)
+    with table.guard:
+        table.refresh()
+        aligned = align(rows, table.schema)
+        write_deltalake(table.handle, aligned, mode="append", commit_properties=commit_properties)
+        return table.version
+
+
+def delete_where(table: Table | str, predicate: str | None) -> int:
+    """Delete the rows that match a predicate of delta-rs's SQL (None: all), and return their number."""
+    table = opened(table)
+    with table.guard:
+        metrics = _delete(table, predicate)
+    return int(metrics.get("num_deleted_rows") or 0)
+
+
+@retried
+def _delete(table: Table, predicate: str | None) -> dict[str, int]:
+    table.refresh()
+    return _named(table, lambda: table.handle.delete(predicate))
+
+
+def update_where(table: Table | str, assignments: Mapping[str, str], predicate: str | None) -> int:
+    """Set columns to expressions of delta-rs's SQL where the predicate holds; return the number of rows."""
+    table = opened(table)
+    with table.guard:
+        metrics = _update(table, assignments, predicate)
+    return int(metrics.get("num_updated_rows") or 0)
+
+
+@retried
+def _update(table: Table, assignments: Mapping[str, str], predicate: str | None) -> dict[str, int]:
+    table.refresh()
+    updates = {delta_name(name): text for name, text in assignments.items()}
+    return _named(table, lambda: table.handle.update(updates=updates, predicate=predicate))
+
+
+def _named(table: Table, action: Callable[[], _T]) -> _T:
+    """Run an edit; what delta-rs refuses becomes a StorageError, a conflict stays to be retried."""
+    if has_far_times(table):
+        raise StorageError(
+            "EDIT_FAILED",
+            f"{table.path} was not changed: it holds {FAR_TIMES} as Spark writes them, "
+            "which would become others in the files that are written anew",
+            hint="whoever writes the table can change it by Spark",
+        )
+    try:
+        return action()
+    except CommitFailedError:
+        raise
+    except DeltaError as error:
+        raise StorageError("EDIT_FAILED", f"{table.path} was not changed: {first_line(error)}") from error
+
+
+def insert_rows(
+    info: TableInfo,
+    rows: pa.Table,
+    *,
+    tables: Tables,
+    keep_old: bool = False,
+    written: Written | None = None,
+) -> int:
+    """Insert rows by key in one commit and return its version (TDengine: an equal key is overwritten).
+
+    Of rows with equal keys (``info.key``) the last one counts; a row whose key is in the table already
+    replaces the old row, NULL in columns that ``rows`` lack; with ``keep_old`` a NULL leaves the old value
+    (IoTDB). Rows that cannot meet an old key, by the
+    table's newest time or by a look at the keys of their time range, are appended plainly. A table
+    without key takes every row. The commit says what it is a write of where that is given (``written``).
+    Raises StatementError BAD_VALUE for a NULL in a key column.
+    """
+    table = tables.latest(info.path)
+    with table.guard:
+        aligned = align(rows, table.schema)
+        if not info.key or not aligned.num_rows:
+            return append(table, aligned) if aligned.num_rows else table.version
+        _refuse_null_keys(info, aligned)
+        unique = _last_of_each(aligned, info.key)
+        first, last = _span(unique, info.time_column)
+        if lies_behind(table, info, first) or not _meets_old_keys(table, info, unique, first, last):
+            return append(table, unique, commit_properties=_properties(written, rewrites=False))
+        properties = _properties(written, rewrites=True)
+        _merge(table, info, unique, (first, last), keep_old=keep_old, properties=properties)
+        return table.version
+
+
+def _properties(written: Written | None, *, rewrites: bool) -> CommitProperties | None:
+    metadata = {} if written is None else written.metadata(rewrites=rewrites)
+    return CommitProperties(custom_metadata={"userMetadata": json.dumps(metadata)}) if metadata else None
+
+
+def lies_behind(table: Table, info: TableInfo, first: int) -> bool:
+    """Return whether a time is later than all of the table's rows, by the statistics of its files."""
+    return first > _newest(table, info.time_column)
+
+
+def _refuse_null_keys(info: TableInfo, rows: pa.Table) -> None:
+    for name in info.key:
+        if rows[name].null_count:
+            raise StatementError(
+                "BAD_VALUE",
+                f"column {name} of {info.database}.{info.name} is part of the key and cannot be NULL",
+            )
+
+
+def _last_of_each(rows: pa.Table, key: Sequence[str]) -> pa.Table:
+    """Keep the last of the rows with equal keys, in the order of the rows."""
+    import pyarrow as pa
+
+    numbered = rows.select(list(key)).append_column("_row", pa.array(range(rows.num_rows), pa.int64()))
+    last = numbered.group_by(list(key)).aggregate([("_row", "max")])["_row_max"]
+    if len(last) == rows.num_rows:
+        return rows
+    return rows.take(pa.array(sorted(last.to_pylist()), pa.int64()))
+
+
+def _span(rows: pa.Table, column: str) -> tuple[int, int]:
+    """Return the first and last time of rows, in microseconds since 1970 UTC."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    bounds = pc.min_max(rows[column].cast(pa.int64()))
+    return bounds["min"].as_py(), bounds["max"].as_py()
+
+
+def _meets_old_keys(table: Table, info: TableInfo, rows: pa.Table, first: int, last: int) -> bool:
+    """Return whether any row's key is in the table; reads the keys of the rows' time range only."""
+    key = list(info.key)
+    old = read_arrow(table, columns=key, lower=first, upper=last + 1, time_column=info.time_column)
+    if not old.num_rows:
+        return False
+    return bool(rows.select(key).join(old, keys=key, join_type="left semi").num_rows)
+
+
+def _merge(
+    table: Table,
+    info: TableInfo,
+    rows: pa.Table,
+    span: tuple[int, int],
+    *,
+    keep_old: bool,
+    properties: CommitProperties | None,
+) -> None:
+    first, last = span
+    time = delta_name(info.time_column)
+    equal = [f"t.{delta_name(name)} = s.{delta_name(name)}" for name in info.key]
+    # The bounds let the merge pass over files of other times.
+    bounds = [f"t.{time} >= {timestamp_literal(first - 1_000)}", f"t.{time} <= {timestamp_literal(last)}"]
+    kept = [name for name in rows.column_names if name not in info.key] if keep_old else []
+    updates = {delta_name(n): f"coalesce(s.{delta_name(n)}, t.{delta_name(n)})" for n in kept}
+    _merge_once(table, rows, " AND ".join([*bounds, *equal]), updates, properties)
+
+
+@retried
+def _merge_once(
+    table: Table,
+    rows: pa.Table,
+    predicate: str,
+    updates: Mapping[str, str],
+    properties: CommitProperties | None,
+) -> None:
+    """Merge rows; ``updates`` say what matched rows become, empty for all of the new row."""
+    table.refresh()
+    merger = table.handle.merge(
+        rows, predicate, source_alias="s", target_alias="t", commit_properties=properties
+    )
+    matched = merger.when_matched_update(dict(updates)) if updates else merger.when_matched_update_all()
+    _named(table, matched.when_not_matched_insert_all().execute)
+
+
+@dataclass
+class _Newest:
+    """An upper bound of a column's newest time as of a version; None where it cannot be told."""
+
+    table_id: str
+    version: int
+    micros: int | None
+
+
+_newest_known: WeakKeyDictionary[Table, dict[str, _Newest]] = WeakKeyDictionary()
+_NEVER = -(2**63)
+_ALWAYS = 2**63
+
+
+def _newest(table: Table, column: str) -> int:
+    """Return a time that no row of the table is newer than, from the statistics of its files.
+
+    The files are looked at once, then only those of new commits: rows that went leave the bound too
+    high, which only costs a look at the keys.
+    """
+    known = _newest_known.setdefault(table, {})
+    bound = known.get(column)
+    if bound is None or bound.table_id != table.table_id or bound.version > table.version:
+        bound = known[column] = _Newest(table.table_id, table.version, _newest_of_all(table, column))
+    for info in read_commits(table.path, bound.version, table.version):
+        bound.micros = _later(bound.micros, info, column)
+        bound.version = info.version
+    return _ALWAYS if bound.micros is None else bound.micros
+
+
+def _newest_of_all(table: Table, column: str) -> int | None:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    actions = pa.table(table.handle.get_add_actions(flatten=True))
+    if not actions.num_rows:
+        return _NEVER
+    name = f"max.{column}"
+    if name not in actions.column_names or actions[name].null_count:
+        return None
+    return int(pc.max(actions[name].cast(pa.timestamp("us", "UTC")).cast(pa.int64())).as_py()) + TIME_CUT_US
+
+
+def _later(micros: int | None, commit: CommitInfo, column: str) -> int | None:
+    """Raise the bound by the statistics of a commit's files."""
+    if micros is None or not commit.files:
+        return micros
+    ends = commit.times(column)
+    return None if ends is None else max(micros, ends[1])

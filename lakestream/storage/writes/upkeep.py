@@ -1,0 +1,172 @@
+"""Upkeep of one Delta table: small files put together, old ones deleted, its log kept short.
+
+No row changes: compaction commits with ``dataChange=false``, which streams pass over.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from deltalake.exceptions import DeltaError
+
+from lakestream.errors import StorageError
+from lakestream.storage.places import files
+from lakestream.storage.sessions.altering import run_on
+from lakestream.storage.tables.table import capabilities, first_line
+from lakestream.storage.writes.edits import retried
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from datetime import timedelta
+
+    from pyspark.sql import SparkSession
+
+    from lakestream.storage.tables.table import Table
+
+_SMALL_BYTES = 16 * 1024 * 1024
+"""Files of that size are left alone between ticks: nobody is to wait for long."""
+
+_log = logging.getLogger(__name__)
+_FILES_KEPT = ("delta.deletedFileRetentionDuration", "7 days")
+_LOG_KEPT = ("delta.logRetentionDuration", "30 days")
+_SPARK_ONLY = frozenset({"columnMapping", "deletionVectors"})
+"""Features of tables that delta-rs appends to, and does not rewrite."""
+
+
+@dataclass(frozen=True)
+class Upkeep:
+    """What was done to a table's files; in a dry run what would be, and ``files_after`` is not known.
+
+    ``deleted`` counts files that no version within the retention needs, ``bytes_freed`` their size.
+    """
+
+    files_before: int
+    files_after: int | None
+    deleted: int = 0
+    bytes_freed: int = 0
+
+
+@dataclass(frozen=True)
+class Rules:
+    """How a table is kept: compacted from ``least_files`` on; ``deletes``: old files and log entries go.
+
+    ``spark`` is called for tables that delta-rs cannot rewrite.
+    """
+
+    least_files: int
+    deletes: bool
+    dry_run: bool
+    spark: Callable[[], SparkSession]
+
+
+def retention(table: Table) -> timedelta:
+    """Return how long a table keeps what readers of older versions need: files and log, the shorter one.
+
+    Raises StorageError RETENTION_UNREADABLE for a table property that is no duration.
+    """
+    return min(_duration(table, *_FILES_KEPT), _duration(table, *_LOG_KEPT))
+
+
+def _duration(table: Table, name: str, default: str) -> timedelta:
+    """Read a duration as Delta writes it: ``interval 7 days``."""
+    from pandas import Timedelta
+
+    text = table.properties.get(name, default)
+    try:
+        found: timedelta = Timedelta(text.lower().removeprefix("interval ")).to_pytimedelta()
+    except ValueError:
+        raise StorageError(
+            "RETENTION_UNREADABLE",
+            f"{name} of {table.path} is {text!r}",
+            hint="write it like interval 7 days",
+        ) from None
+    return found
+
+
+def keep_up(table: Table, rules: Rules) -> Upkeep:
+    """Compact a table, write a checkpoint of its log, and delete what is older than its own retention.
+
+    Each step leaves a table that is whole: one that did not come is made up for the next time. Raises
+    StorageError UPKEEP_FAILED.
+    """
+    with table.guard:
+        table.refresh()
+        try:
+            return _by_spark(table, rules) if _needs_spark(table) else _by_arrow(table, rules)
+        except DeltaError as error:
+            raise StorageError("UPKEEP_FAILED", f"{table.path}: {first_line(error)}") from error
+        finally:
+            # What is kept in memory of older versions may name files that are gone.
+            table.reopen()
+
+
+def compact(table: Table) -> None:
+    """Put the small files of a table together between two ticks, where delta-rs can.
+
+    A commit to a table costs more with each file that it has. What fails is left to the next time, or to
+    :func:`keep_up`.
+    """
+    with table.guard:
+        try:
+            if not _needs_spark(table):
+                _compact(table, _SMALL_BYTES)
+        except DeltaError:
+            _log.warning("the files of %s were not put together", table.path, exc_info=True)
+        table.was_compacted()
+
+
+def _needs_spark(table: Table) -> bool:
+    return not capabilities(table).arrow_writes or bool(table.features & _SPARK_ONLY)
+
+
+def _by_arrow(table: Table, rules: Rules) -> Upkeep:
+    before = _count(table)
+    if not rules.dry_run:
+        if before >= rules.least_files:
+            _compact(table)
+        _checkpoint(table)
+    old = _vacuum(table, dry_run=True) if rules.deletes else []
+    freed = files.size(table.path, old)
+    if rules.dry_run:
+        return Upkeep(before, None, len(old), freed)
+    if old:
+        _vacuum(table, dry_run=False)
+    if rules.deletes:
+        table.handle.cleanup_metadata()
+    return Upkeep(before, _count(table), len(old), freed)
+
+
+def _count(table: Table) -> int:
+    return len(table.handle.file_uris())
+
+
+@retried
+def _compact(table: Table, target_bytes: int | None = None) -> None:
+    table.refresh()
+    table.handle.optimize.compact(target_size=target_bytes)
+
+
+def _checkpoint(table: Table) -> None:
+    """Write a checkpoint of the log unless the last one is of this version."""
+    if not files.exists(table.path, f"_delta_log/{table.handle.version():020}.checkpoint.parquet"):
+        table.handle.create_checkpoint()
+
+
+def _vacuum(table: Table, *, dry_run: bool) -> Sequence[str]:
+    """Delete files by the table's own retention: change data and what crashes left behind too (full)."""
+    return table.handle.vacuum(dry_run=dry_run, full=True)
+
+
+def _by_spark(table: Table, rules: Rules) -> Upkeep:
+    """Leave a table to Spark, which writes the checkpoints itself and does not say what a VACUUM frees."""
+    before = _count(table)
+    if rules.dry_run:
+        return Upkeep(before, None)
+    if before >= rules.least_files:
+        run_on(rules.spark(), "OPTIMIZE", table.path)
+    if rules.deletes:
+        run_on(rules.spark(), "VACUUM", table.path)
+    table.refresh()
+    return Upkeep(before, _count(table))
