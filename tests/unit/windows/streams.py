@@ -104,13 +104,10 @@ def target(of: Stream, *, shared: bool = False, unique: bool | None = None) -> T
     return Target(info, shape, own, appends, errors)
 
 
-def plan(kind: str = "changes", after: int = 4, upto: int = 5, **extra: Any) -> TickPlan:
+def plan(kind: str = "changes", after: int = 4, upto: int = 5, clock_us: int = 0, **extra: Any) -> TickPlan:
     """Return the plan of a tick of rows that are only added, taken as Arrow, unless ``extra`` says other."""
-    if kind == "history":
-        after = -1
-    return TickPlan(
-        "u", 7, kind, after, upto, 0, {}, extra={"transport": ARROW, "appends_only": True, **extra}
-    )
+    known = {"transport": ARROW, "appends_only": True, **extra}
+    return TickPlan("u", 7, kind, -1 if kind == "history" else after, upto, clock_us, extra=known)
 
 
 def commit(

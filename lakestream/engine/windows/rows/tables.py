@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from lakestream.engine.base.instants import latest
 from lakestream.engine.base.state import CLOSED, EXPIRED
 from lakestream.engine.reading.transport import merge_spans
 
@@ -150,11 +151,9 @@ class CutTables:
             ),
         }
         if self.stream.keeps_closed:
-            ends = [
-                [*(row["high"] for row in found if row["closed"]), *([group.closed] if group.closed else [])]
-                for group, found in states
-            ]
-            columns[CLOSED] = pa.array([max(known, default=None) for known in ends], integer)
+            ends = [max((row["high"] for row in found if row["closed"]), default=None) for _, found in states]
+            known = [latest(group.closed, end) for (group, _), end in zip(states, ends, strict=True)]
+            columns[CLOSED] = pa.array(known, integer)
         if self.stream.keeps_expired:
             still = [
                 [at for at in group.expired if lows and at > lows[0]]
