@@ -111,3 +111,7 @@ def test_what_fired_is_due_at_the_next_multiple_of_its_delay_also_after_a_restar
     assert {*delays.due(now * SECOND)} == {window for window, at in passes.items() if at <= now}
     assert sorted(restored.due(now * SECOND)) == sorted(delays.due(now * SECOND))
     assert restored.next_due() == delays.next_due()
+
+
+def test_nothing_saved_is_no_delay() -> None:
+    assert Delays.restored(5 * SECOND, None).next_due() is None
