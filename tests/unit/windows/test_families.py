@@ -11,7 +11,7 @@ from lakestream.engine.windows.grid.family import Grid
 from lakestream.engine.windows.once.family import FireOnce
 from lakestream.engine.windows.periodic import Periodic
 from lakestream.engine.windows.rows.family import RowWindows
-from tests.unit.windows.streams import classic, ekuiper, new
+from tests.unit.windows.streams import classic, ekuiper, new, stream
 
 if TYPE_CHECKING:
     from lakestream.engine.streams.stream import Stream
@@ -147,9 +147,20 @@ def test_what_was_written_follows_from_the_source_where_nothing_was_left_out_or_
     assert family_of(stream).follows_from_source(late, lambda: only_added) is follows
 
 
+def elsewhere(options: str = "", result: str = "count(*)") -> Stream:
+    """Return a stream whose calculation reads another table than its own."""
+    return stream(
+        f"CREATE STREAM s INTERVAL(10s) SLIDING(10s) FROM m {options} INTO o AS "
+        f"SELECT _twstart AS ws, {result} AS n FROM nt WHERE ts >= _twstart AND ts < _twend"
+    )
+
+
 @pytest.mark.parametrize(
     ("stream", "reads"),
     [
+        (elsewhere(), False),
+        (elsewhere("STREAM_OPTIONS(IGNORE_NODATA_TRIGGER)"), True),
+        (elsewhere(result="_twrownum"), True),
         (new("INTERVAL(10s) SLIDING(10s)"), True),
         (classic("INTERVAL(10s)"), True),
         (new("PERIOD(10s)"), False),

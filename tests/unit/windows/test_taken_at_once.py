@@ -23,6 +23,7 @@ SAME_INSTANT = (commit(1, 1, 5), commit(2, 5, 9))
 DELETE_SECOND = (commit(1, 1), commit(2, 5, appends=False), commit(3, 9))
 WITHOUT_STATISTICS = (commit(1, 1), commit(2, 5), commit(3, 9, told=False), commit(4, 12))
 NO_CHANGE = (commit(1, 1), commit(2, 1, changes=False, appends=False), commit(3, 9))
+LATE_AND_NO_CHANGE = (commit(1, 5), commit(2, 5, changes=False, appends=False), commit(3, 1))
 FIRST_IS_DELETE = (commit(1, 1, appends=False), commit(2, 5))
 FIRST_UNKNOWN = (commit(1, 5, told=False), commit(2, 9))
 
@@ -65,6 +66,7 @@ def test_all_where_each_is_judged_for_itself_or_every_change_is_followed(
         (SAME_INSTANT, 2),
         (WITHOUT_STATISTICS, 4),
         (NO_CHANGE, 3),
+        (LATE_AND_NO_CHANGE, 3),
         (DELETE_SECOND, 1),
         (FIRST_IS_DELETE, 1),
     ],
@@ -93,6 +95,7 @@ def test_row_windows_that_follow_late_rows_take_all_that_only_add_some(
         (SAME_INSTANT, 1),
         (WITHOUT_STATISTICS, 2),
         (NO_CHANGE, 3),
+        (LATE_AND_NO_CHANGE, 2),
         (DELETE_SECOND, 1),
         (FIRST_IS_DELETE, 1),
         (FIRST_UNKNOWN, 1),
