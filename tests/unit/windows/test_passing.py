@@ -12,6 +12,8 @@ from lakestream.engine.base.state import CLOSED, EXPIRED, GroupState
 from lakestream.engine.reading.relations import EVER
 from lakestream.engine.windows.family import TickInput
 from lakestream.engine.windows.rows.passing import Passing, _told_by_time
+from lakestream.engine.windows.rows.tables import CutTables
+from tests.unit.windows.cuts import closed, group, opened
 from tests.unit.windows.streams import classic, new, plan, target
 
 if TYPE_CHECKING:
@@ -209,6 +211,36 @@ def test_the_end_of_the_last_closed_window_is_kept(over: pa.Table, end: int) -> 
 
 def test_no_expired_row_is_left() -> None:
     assert after(KEEPS_EXPIRED, NONE, NONE, **KNOWN, **{EXPIRED: []})[EXPIRED] == []
+
+
+@pytest.mark.parametrize(
+    ("stream", "known", "over", "going_on"),
+    [
+        (FOLLOWS, {}, [(20, 31)], (60, 71, 0)),
+        (FOLLOWS, {**KNOWN, "resume": 30}, [(30, 51)], None),
+        (COUNTS, {**KNOWN, "resume": 30, "counted": 2}, [(30, 61)], (70, 71, 1)),
+        (KEEPS_CLOSED, {**KNOWN, CLOSED: 25}, [(30, 41), (45, 51)], (60, 71, 0)),
+        (KEEPS_CLOSED, {**KNOWN, CLOSED: 25}, [], (60, 71, 0)),
+        (KEEPS_EXPIRED, {**KNOWN, EXPIRED: []}, [(30, 41)], (60, 71, 0)),
+    ],
+)
+def test_the_state_is_that_of_a_cut_step_by_step(
+    stream: Stream,
+    known: dict[str, Any],
+    over: list[tuple[int, int]],
+    going_on: tuple[int, int, int] | None,
+) -> None:
+    cut: list[dict[str, Any]] = [closed(*window) for window in over]
+    open_now = NONE
+    if going_on is not None:
+        low, high, counted = going_on
+        cut.append(opened(low, high, behind=counted))
+        open_now = windows((1, low, high), counted=counted)
+    ends = windows(*((1, *window) for window in over)) if over else NONE
+    of = group(first=known.get("first", 60), newest=70, closed=known.get(CLOSED))
+    schema = pa.schema({"_ls_g1": pa.string()})
+    by_steps = CutTables(stream, schema, 5).found([], [], states=[(of, cut)]).groups
+    assert after(stream, ends, open_now, **known) == by_steps.to_pylist()[0]
 
 
 def test_closed_windows_fire_that_last_and_give_rows_that_have_a_key() -> None:
