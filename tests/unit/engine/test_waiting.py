@@ -56,6 +56,7 @@ def test_the_groups_that_make_too_many_windows_are_named() -> None:
 
 
 def test_where_only_all_of_them_make_too_many_none_is_named() -> None:
+    assert checked([100, 60, None], "site")[1] == []
     assert checked([60, 60, None], "site") == ("120 windows would fire, more than 100", [])
 
 
@@ -65,6 +66,7 @@ def test_a_stream_without_groups_names_none() -> None:
 
 def test_as_many_as_there_may_be_are_nothing_to_wait_for() -> None:
     check_groups(stream("site"), GROUPS, pa.chunked_array([[40, 60, None]], pa.int64()), 100)
+    check_groups(stream("site"), GROUPS.slice(0, 0), pa.chunked_array([[]], pa.int64()), 100)
 
 
 def test_no_more_windows_fire_at_once_than_there_may() -> None:
