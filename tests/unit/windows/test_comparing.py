@@ -146,6 +146,11 @@ def test_the_opening_of_a_window_that_is_there_stays_behind_a_late_row() -> None
     assert compared(OPENING, late, [opened(3, 12)], there=[(0, 10)], moved=[11]) == ([(3, 12)], [0])
 
 
+def test_the_opening_of_a_window_that_is_too_short_now_goes() -> None:
+    late = group(late=True)
+    assert compared(OPENING, late, [closed(0, 4, counts=False)], there=[(0, 10)], moved=[9]) == ([], [0])
+
+
 @pytest.mark.parametrize(
     ("unique", "goes"),
     [(True, [50]), (False, [0, 50])],
@@ -202,6 +207,10 @@ def test_a_window_that_was_open_opens_no_second_time() -> None:
 
 def test_an_open_window_that_is_no_more_has_gone() -> None:
     assert told([opened(2, 60)], was_open=[0], moved=[1]) == [(GONE, 0, 1, True), (OPENED, 2, 60, False)]
+
+
+def test_an_open_window_that_a_delay_has_shown_is_no_other_one() -> None:
+    assert told([opened(0, 12)], there=[(0, 9)], was_open=[0], moved=[11]) == []
 
 
 def test_one_that_lies_before_the_cut_has_not() -> None:

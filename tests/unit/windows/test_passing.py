@@ -106,11 +106,11 @@ def test_rows_are_in_order_that_lie_beyond_what_was_cut(
 
 
 def test_late_rows_that_count_for_nothing_are_in_nobodys_way() -> None:
-    late = changes(20, 90, low=None)
+    late = changes(20, 90, low=None, late=1)
     found = judged(IGNORES, late, **KNOWN)
     assert found is not None
     assert [row["from_us"] for row in found] == [51]
-    assert judged(IGNORES, changes(20, low=None), **KNOWN) == []
+    assert judged(IGNORES, changes(20, low=None, late=1), **KNOWN) == []
 
 
 def test_a_group_of_which_no_row_came_is_not_cut() -> None:
