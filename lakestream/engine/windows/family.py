@@ -256,7 +256,9 @@ class Family(ABC):
 
     def rewrites(self, plan: TickPlan, part: EventRange | None) -> bool:
         """Return whether windows that had fired before may be among the results of a tick."""
-        return self.reads_changes(plan, part)
+        stream = self.stream
+        again = stream.refires or stream.follows_updates or stream.deletes or stream.fires_early
+        return again and self.reads_changes(plan, part)
 
     @property
     def leaves_out_late(self) -> bool:

@@ -50,10 +50,6 @@ class Periodic(Family):
         """Whether rows are read besides: no, they are those that came."""
         return False
 
-    def rewrites(self, plan: TickPlan, part: EventRange | None) -> bool:  # noqa: ARG002
-        """Return false: an instant comes once."""
-        return False
-
     def instants(self, created_us: int) -> Period:
         """Return the instants of the trigger, of a stream that was created then."""
         trigger = self.stream.definition.trigger

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -12,9 +13,13 @@ from lakestream.engine.windows.waiting import (
     MOST_WAITING,
     TooManyWindowsError,
     check_groups,
+    check_windows,
     far_groups,
+    is_taking_up,
     let_go_on,
     let_wait,
+    taking_up,
+    windows_between,
 )
 from lakestream.storage.places.layout import Layout
 from lakestream.storage.records.registry import Compiled, Registry, StreamRecord, WaitingGroup
@@ -48,6 +53,7 @@ def test_the_groups_that_make_too_many_windows_are_named() -> None:
 
 
 def test_where_only_all_of_them_make_too_many_none_is_named() -> None:
+    assert checked([100, 60, None], "site")[1] == []
     assert checked([60, 60, None], "site") == ("120 windows would fire, more than 100", [])
 
 
@@ -57,6 +63,36 @@ def test_a_stream_without_groups_names_none() -> None:
 
 def test_as_many_as_there_may_be_are_nothing_to_wait_for() -> None:
     check_groups(stream("site"), GROUPS, pa.chunked_array([[40, 60, None]], pa.int64()), 100)
+    check_groups(stream("site"), GROUPS.slice(0, 0), pa.chunked_array([[]], pa.int64()), 100)
+
+
+def test_no_more_windows_fire_at_once_than_there_may() -> None:
+    check_windows(100, 100)
+    with pytest.raises(TooManyWindowsError, match="101 windows would fire, more than 100") as raised:
+        check_windows(101, 100)
+    assert (raised.value.code, raised.value.groups) == ("TOO_MANY_WINDOWS", ())
+
+
+def test_a_group_of_several_keys_is_named_by_all_of_them() -> None:
+    groups = GROUPS.append_column("_ls_g2", pa.array([1, 2, None]))
+    with pytest.raises(TooManyWindowsError) as raised:
+        check_groups(stream("site", "v % 2"), groups, pa.chunked_array([[5, 5, 101]], pa.int64()), 100)
+    assert raised.value.groups == (WaitingGroup(9, "site = c, v % 2 = NULL", 101),)
+
+
+def test_of_many_groups_the_first_three_are_named() -> None:
+    groups = [WaitingGroup(number, f"g = {number}", 1_000) for number in range(5)]
+    message = TooManyWindowsError(5_000, 100, groups).message
+    assert "(g = 0: 1,000 windows; g = 1: 1,000 windows; g = 2: 1,000 windows; …)" in message
+    assert "…" not in TooManyWindowsError(3_000, 100, groups[:3]).message
+
+
+@pytest.mark.parametrize(
+    ("first", "newest", "windows"), [(0, 99, 9), (0, 100, 10), (100, 0, 0), (50, 50, 0), (-15, 15, 3)]
+)
+def test_windows_lie_a_step_apart_and_none_backwards(first: int, newest: int, windows: int) -> None:
+    low, high = (pa.chunked_array([[at]], pa.int64()) for at in (first, newest))
+    assert windows_between(low, high, 10).to_pylist() == [windows]
 
 
 def test_groups_whose_windows_are_nearly_all_empty_or_that_have_a_gap_are_far() -> None:
@@ -96,6 +132,15 @@ def test_what_waits_is_registered_until_it_goes_on(registry: Registry) -> None:
     assert known.waiting_groups == (one, other)
     assert let_go_on(registry, known, [7]).waiting_groups == (other,)
     assert let_go_on(registry, registry.stream("main", "s"), [8]).waiting_groups == ()
+
+
+def test_groups_are_taken_up_before_the_first_part_of_their_recalculation(registry: Registry) -> None:
+    job = taking_up(registry.stream("main", "s"), [7, 8], 12, 99)
+    assert (job.uuid, job.start_us, job.end_us, job.resync, job.status) == ("u", None, None, False, "Waiting")
+    assert (job.requested_us, job.groups, job.asked_at) == (99, (7, 8), 12)
+    assert is_taking_up(job)
+    assert not is_taking_up(replace(job, place=3))
+    assert not is_taking_up(replace(job, groups=None))
 
 
 def test_more_groups_than_may_wait_do_not(registry: Registry) -> None:

@@ -410,15 +410,15 @@ def failed_windows(failed: Sequence[tuple[dict[str, int], Exception]], clock_us:
         {name: f"{iso(window[f'_ls_{name}']).removesuffix('.000000')}+00:00" for name in ("low", "high")}
         for window, _ in failed
     ]
+    reasons = [f"calculation: {spark_message(error)}" for _, error in failed]
+    events = [json.dumps({"window_start": b["low"], "window_end": b["high"]}) for b in bounds]
     return pa.table(
         {
             "at": pa.array([clock_us] * len(failed), pa.int64()).cast(time),
-            "reason": pa.array([f"calculation: {spark_message(error)}" for _, error in failed]),
+            "reason": pa.array(reasons, pa.string()),
             "event_time": pa.array([window["_ls_high"] for window, _ in failed], pa.int64()).cast(time),
             "commit_version": pa.nulls(len(failed), pa.int64()),
-            "event": pa.array(
-                [json.dumps({"window_start": b["low"], "window_end": b["high"]}) for b in bounds]
-            ),
+            "event": pa.array(events, pa.string()),
         }
     )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from lakestream.engine.base.instants import latest
 from lakestream.engine.base.state import CLOSED, EXPIRED
 from lakestream.engine.reading.transport import merge_spans
 from lakestream.engine.windows.rows.policy import keeps_closed, keeps_expired
@@ -153,11 +154,9 @@ class CutTables:
             ),
         }
         if keeps_closed(self.stream):
-            ends = [
-                [*(row["high"] for row in found if row["closed"]), *([group.closed] if group.closed else [])]
-                for group, found in states
-            ]
-            columns[CLOSED] = pa.array([max(known, default=None) for known in ends], integer)
+            ends = [max((row["high"] for row in found if row["closed"]), default=None) for _, found in states]
+            known = [latest(group.closed, end) for (group, _), end in zip(states, ends, strict=True)]
+            columns[CLOSED] = pa.array(known, integer)
         if keeps_expired(self.stream):
             still = [
                 [at for at in group.expired if lows and at > lows[0]]

@@ -1,0 +1,210 @@
+"""Which stage of a tick finds out what fires: by family, kind of tick and policy, with what it carries."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from lakestream.engine.streams.stream import Part
+from lakestream.engine.windows.families import family_of
+from lakestream.engine.windows.grid.steps import (
+    DetectWindows,
+    FireAgain,
+    FireByClock,
+    FireDelayed,
+    UpdateWindows,
+)
+from lakestream.engine.windows.once.steps import AdmitAgain, AdmitRows
+from lakestream.engine.windows.periodic import FireInstants
+from lakestream.engine.windows.rows.steps import CutAgain, CutDelayed, CutWindows
+from tests.unit.windows.streams import classic, ekuiper, new, plan, stream, target
+
+if TYPE_CHECKING:
+    from lakestream.engine.streams.stream import Stream
+    from lakestream.engine.windows.family import Step
+    from lakestream.storage.registry import TickPlan
+
+TENS, SESSION, COUNTED = "INTERVAL(10s) SLIDING(10s)", "SESSION(ts, 5s)", "COUNT_WINDOW(3)"
+TUMBLING = "TUMBLINGWINDOW(ss, 10)"
+PART = Part(overlap_us=0, to_us=10_000_000)
+ONE, SEVERAL = plan(), plan(after=4, upto=8)
+REWRITTEN, HISTORY = plan(appends_only=False), plan("history")
+
+
+def step(of: Stream, tick: TickPlan, part: Part | None = None, **written: Any) -> Step:
+    return family_of(of).step(target(of, **written), tick, part)
+
+
+# --- windows of a grid ---
+
+
+@pytest.mark.parametrize(
+    ("of", "tick"),
+    [
+        (new(TENS), ONE),
+        (new(TENS), SEVERAL),
+        (new(TENS), HISTORY),
+        (new(TENS, "IGNORE_DISORDER"), ONE),
+        (new(TENS, "EXPIRED_TIME(1h)"), ONE),
+        (new(TENS, "EXPIRED_TIME(1h)"), HISTORY),
+        (new(TENS, "EXACT"), SEVERAL),
+        (new(TENS, "DELETE_RECALC"), SEVERAL),
+        (new(TENS, "MAX_DELAY(3s)"), SEVERAL),
+        (new("SLIDING(10s)"), ONE),
+        (classic("INTERVAL(10s)", "TRIGGER AT_ONCE"), ONE),
+        (new(TENS, notify="WINDOW_CLOSE"), ONE),
+        (new(TENS, notify="WINDOW_OPEN | WINDOW_CLOSE"), HISTORY),
+    ],
+)
+def test_added_rows_update_partial_aggregates(of: Stream, tick: TickPlan) -> None:
+    assert type(step(of, tick)) is UpdateWindows
+
+
+@pytest.mark.parametrize(
+    ("of", "tick", "why"),
+    [
+        (new(TENS), REWRITTEN, "rows went"),
+        (new(TENS, "IGNORE_DISORDER"), SEVERAL, "which rows are late, each commit tells"),
+        (new(TENS, "EXPIRED_TIME(1h)"), SEVERAL, "which rows have expired, each commit tells"),
+        (new("SLIDING(10s)"), SEVERAL, "late rows are ignored"),
+        (new(TENS, "EVENT_TYPE(WINDOW_OPEN)"), ONE, "openings are computed"),
+        (classic("INTERVAL(10s)", "TRIGGER FORCE_WINDOW_CLOSE"), ONE, "the clock closes windows"),
+        (new(TENS, notify="WINDOW_OPEN | WINDOW_CLOSE"), ONE, "openings are told of"),
+        (new(TENS, notify="WINDOW_CLOSE"), plan(transport="spark"), "a large tick tells of closings"),
+    ],
+)
+def test_what_partial_aggregates_do_not_know_is_judged_row_by_row(
+    of: Stream, tick: TickPlan, why: str
+) -> None:
+    assert type(step(of, tick)) is DetectWindows, why
+
+
+def test_partial_aggregates_need_keys_of_their_own_and_aggregates_that_combine() -> None:
+    text = f"CREATE STREAM s {TENS} FROM m INTO o AS SELECT _twstart AS ws, count(*) AS n FROM %%trows"
+    assert type(step(stream(text), ONE, unique=False)) is DetectWindows
+    assert type(step(stream(text, combines=False), ONE)) is DetectWindows
+    assert type(step(stream(text), ONE)) is UpdateWindows
+
+
+def test_the_clock_closes_a_range_that_its_plan_names() -> None:
+    found = step(classic("INTERVAL(10s)", "TRIGGER FORCE_WINDOW_CLOSE"), plan("clock", closed=[3, 7]))
+    assert isinstance(found, FireByClock)
+    assert found.closed == (3, 7)
+    unknown = step(classic("INTERVAL(10s)", "TRIGGER FORCE_WINDOW_CLOSE"), plan("clock"))
+    assert isinstance(unknown, FireByClock)
+    assert unknown.closed is None
+
+
+@pytest.mark.parametrize(("trigger", "kind"), [(TENS, FireDelayed), (SESSION, CutDelayed)])
+def test_open_windows_fire_that_the_plan_of_a_delay_names(
+    trigger: str, kind: type[FireDelayed | CutDelayed]
+) -> None:
+    found = step(new(trigger, "MAX_DELAY(3s)"), plan("delay", windows=[[1, 10], [2, 30]]))
+    assert isinstance(found, kind)
+    assert found.windows == ((1, 10), (2, 30))
+    assert found.title == "fire by the clock"
+
+
+# --- row windows ---
+
+
+@pytest.mark.parametrize(
+    ("of", "tick"),
+    [
+        (new(SESSION), ONE),
+        (new(SESSION), SEVERAL),
+        (new(SESSION), HISTORY),
+        (new("STATE_WINDOW(v)", "IGNORE_DISORDER"), ONE),
+        (new("EVENT_WINDOW(START WITH v > 1 END WITH v < 1)", "EXACT"), ONE),
+        (new(COUNTED), ONE),
+        (new(SESSION, "EXPIRED_TIME(1h)"), ONE),
+        (classic(SESSION), ONE),
+    ],
+)
+def test_rows_in_order_may_be_cut_and_computed_in_one_query(of: Stream, tick: TickPlan) -> None:
+    found = step(of, tick)
+    assert isinstance(found, CutWindows)
+    assert found.passes
+
+
+@pytest.mark.parametrize(
+    ("of", "tick", "written"),
+    [
+        (new(SESSION), REWRITTEN, {}),
+        (new("COUNT_WINDOW(3, 1)"), ONE, {}),
+        (new(SESSION, notify="WINDOW_CLOSE"), ONE, {}),
+        (new(SESSION, "EVENT_TYPE(WINDOW_OPEN)"), ONE, {}),
+        (new(SESSION, "EVENT_TYPE(WINDOW_OPEN | WINDOW_CLOSE)"), ONE, {}),
+        (new(SESSION, "MAX_DELAY(3s)"), ONE, {}),
+        (classic(SESSION, "TRIGGER AT_ONCE"), ONE, {}),
+        (new(SESSION), ONE, {"unique": False}),
+    ],
+)
+def test_windows_that_overlap_or_are_told_of_or_fire_early_take_more_than_one_query(
+    of: Stream, tick: TickPlan, written: dict[str, Any]
+) -> None:
+    found = step(of, tick, **written)
+    assert isinstance(found, CutWindows)
+    assert not found.passes
+
+
+# --- windows that fire once, and instants of the clock ---
+
+
+@pytest.mark.parametrize(
+    ("tick", "taken"),
+    [
+        (ONE, "changes of (4, 5] of db.m: ts, tbname, and the rows that were held"),
+        (REWRITTEN, "changes of (4, 5] of db.m: ts, tbname, and the rows that were held"),
+        (plan("flush"), "what is open closes, as if no row were to come"),
+        (plan("clock"), "what time has closed, of the rows that were held"),
+        (plan("anew"), "all windows anew from db.m at version 5"),
+    ],
+)
+@pytest.mark.parametrize("options", ["TIMESTAMP = 'ts'", "TIMESTAMP = 'ts', EXACT = 'true'", ""])
+def test_admitted_rows_have_one_stage_that_says_what_it_takes(
+    options: str, tick: TickPlan, taken: str
+) -> None:
+    found = step(ekuiper(TUMBLING, options), tick)
+    assert isinstance(found, AdmitRows)
+    assert found.taken == taken
+
+
+@pytest.mark.parametrize(
+    ("of", "tick", "comes", "only_written"),
+    [
+        (new("PERIOD(10s)"), plan("period"), True, False),
+        (new("PERIOD(10s)"), ONE, False, False),
+        (new("PERIOD(10s)", "IGNORE_NODATA_TRIGGER"), plan("period"), True, True),
+    ],
+)
+def test_an_instant_fires_when_it_has_come(
+    of: Stream, tick: TickPlan, comes: bool, only_written: bool
+) -> None:
+    found = step(of, tick)
+    assert isinstance(found, FireInstants)
+    assert (found.has_come, found.fires, found.only_written) == (comes, comes, only_written)
+
+
+# --- recalculation ---
+
+
+@pytest.mark.parametrize(
+    ("of", "kind"),
+    [
+        (new(TENS), FireAgain),
+        (new("SLIDING(10s)"), FireAgain),
+        (new(SESSION), CutAgain),
+        (new("COUNT_WINDOW(3, 1)"), CutAgain),
+        (ekuiper(TUMBLING), AdmitAgain),
+        (ekuiper(TUMBLING, "TIMESTAMP = 'ts', EXACT = 'true'"), AdmitAgain),
+    ],
+)
+@pytest.mark.parametrize("tick", [plan("recalculation"), plan("recalculation", appends_only=False)])
+def test_a_part_of_event_time_is_made_again(
+    of: Stream, kind: type[FireAgain | CutAgain | AdmitAgain], tick: TickPlan
+) -> None:
+    found = step(of, tick, PART)
+    assert isinstance(found, kind)
+    assert found.part == PART
