@@ -257,7 +257,7 @@ class Family(ABC):
     def rewrites(self, plan: TickPlan, part: EventRange | None) -> bool:
         """Return whether windows that had fired before may be among the results of a tick."""
         stream = self.stream
-        again = stream.refires or stream.follows_updates or stream.deletes or stream.fires_early
+        again = stream.refires or stream.follows_updates or stream.deletes or stream.emission.fires_early
         return again and self.reads_changes(plan, part)
 
     @property

@@ -12,13 +12,13 @@ from lakestream.engine.reading.transport import ARROW
 from lakestream.engine.streams.target import Target, columns_of, keys_are_unique, output_shape
 from lakestream.language import parse_statement
 from lakestream.language.model import CreateStream
-from lakestream.storage.catalog import Column, TableInfo
-from lakestream.storage.log import AddedFile, CommitInfo
-from lakestream.storage.registry import TickPlan
+from lakestream.storage.names.table_info import Column, TableInfo
+from lakestream.storage.records.registry import TickPlan
+from lakestream.storage.tables.log import AddedFile, CommitInfo
 
 if TYPE_CHECKING:
     from lakestream.engine.streams.stream import Stream
-    from lakestream.storage.catalog import Catalog
+    from lakestream.storage.names.catalog import Catalog
 
 SECOND = 1_000_000
 _TIME = Column("ts", "timestamp")
@@ -63,8 +63,8 @@ def stream(text: str, dialect: str = "tdengine", *, combines: bool = True) -> St
         definition,
         cast("Catalog", _Described()),
         "UTC",
-        exact=definition.options.exact,
-        partial_types=None if definition.options.drops_late else partial_types,
+        exact=definition.options.late.exact,
+        partial_types=None if definition.options.late.drops else partial_types,
     )
 
 
@@ -99,15 +99,15 @@ def target(of: Stream, *, shared: bool = False, unique: bool | None = None) -> T
     shape = output_shape(of.definition, names, kinds, ["string"] * len(of.groups), of.zone)
     info = TableInfo("db", "o", "/lake/o", "output", (*columns_of(shape),), "ws", shape.key)
     own = keys_are_unique(of) if unique is None else unique
-    appends = (own and not shared and not of.fires_early) or not shape.key
-    errors = replace(info, name="s__errors") if of.definition.options.drops_late else None
+    appends = (own and not shared and not of.emission.fires_early) or not shape.key
+    errors = replace(info, name="s__errors") if of.definition.options.late.drops else None
     return Target(info, shape, own, appends, errors)
 
 
-def plan(kind: str = "changes", after: int = 4, upto: int = 5, clock_us: int = 0, **extra: Any) -> TickPlan:
-    """Return the plan of a tick of rows that are only added, taken as Arrow, unless ``extra`` says other."""
-    known = {"transport": ARROW, "appends_only": True, **extra}
-    return TickPlan("u", 7, kind, -1 if kind == "history" else after, upto, clock_us, extra=known)
+def plan(kind: str = "changes", after: int = 4, upto: int = 5, clock_us: int = 0, **facts: Any) -> TickPlan:
+    """Return the plan of a tick of rows that are only added, taken as Arrow, unless ``facts`` say other."""
+    known = {"transport": ARROW, "appends_only": True, **facts}
+    return TickPlan("u", 7, kind, -1 if kind == "history" else after, upto, clock_us, **known)
 
 
 def commit(

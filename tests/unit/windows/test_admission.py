@@ -11,21 +11,21 @@ import pytest
 
 from lakestream.engine.base.instants import latest
 from lakestream.engine.base.state import GroupState
-from lakestream.engine.streams.stream import Part
+from lakestream.engine.streams.stream import EventRange
 from lakestream.engine.windows.family import TickInput
 from lakestream.engine.windows.once.admission import (
     Admission,
-    Judgement,
+    Classification,
+    _buffered,
     _Commit,
-    _held,
     bounds_of,
     due_of,
     failed_windows,
-    mark_of_state,
     newest_of,
+    origin_of_state,
     stale_state,
 )
-from lakestream.engine.windows.once.readmission import Readmission, _Changes, _met
+from lakestream.engine.windows.once.rebuilding import Rebuilding, _Changes, _met
 from lakestream.triggers.assign import Move
 from tests.unit.windows.streams import ekuiper, plan, target
 
@@ -65,13 +65,13 @@ def test_the_newest_time_is_that_of_the_marker_wherever_it_stands() -> None:
 
 @pytest.mark.parametrize(("said", "mark"), [(0, None), (None, None), (1, "flush"), (2, "stale")])
 def test_a_state_says_how_it_came_to_be(said: int | None, mark: str | None) -> None:
-    assert mark_of_state(state(70, (40, None), said=said)) == mark
+    assert origin_of_state(state(70, (40, None), said=said)) == mark
 
 
 def test_a_stale_state_says_nothing_else() -> None:
     stale = stale_state()
-    assert (mark_of_state(stale), len(stale), due_of(stale)) == ("stale", 1, None)
-    assert mark_of_state(GroupState()) is None
+    assert (origin_of_state(stale), len(stale), due_of(stale)) == ("stale", 1, None)
+    assert origin_of_state(GroupState()) is None
 
 
 @pytest.mark.parametrize(
@@ -83,18 +83,18 @@ def test_a_stale_state_says_nothing_else() -> None:
         (state(70, (40, 90), (60, 80), (65, None)), 80),
     ],
 )
-def test_time_ends_the_first_window_of_those_that_are_held(known: GroupState, due: int | None) -> None:
+def test_time_ends_the_first_window_of_those_that_are_buffered(known: GroupState, due: int | None) -> None:
     assert due_of(known) == due
 
 
 def test_held_rows_are_those_of_a_state_but_its_marker() -> None:
     known = state(70, (40, None), (60, 80))
     assert known.rows is not None
-    held = _held(known.rows)
+    held = _buffered(known.rows)
     assert held["_ls_ts"].to_pylist() == [40, 60]
     assert held["_ls_p"].to_pylist() == [None, None]
     placed = known.rows.append_column("_ls_p", pa.array([None, 7, 8], pa.int64()))
-    assert _held(placed)["_ls_p"].to_pylist() == [7, 8]
+    assert _buffered(placed)["_ls_p"].to_pylist() == [7, 8]
 
 
 @pytest.mark.parametrize(
@@ -116,16 +116,18 @@ COMMITS = (
 def test_each_commit_is_judged_by_the_mark_before_it() -> None:
     admission = Admission(given(ekuiper(TUMBLING, EVENT_TIME)))
     move = admission._move(None, 30 * SECOND)
-    judgement = admission._judgement(COMMITS, move)
-    assert judgement.marks == [(3, None), (4, 15 * SECOND), (5, 15 * SECOND)]
-    assert judgement.steps == [(3, 15 * SECOND), (5, 25 * SECOND)]
-    assert (move, judgement.by_arrival) == (Move(None, 25 * SECOND), False)
+    classification = admission._classification(COMMITS, move)
+    assert classification.watermarks == [(3, None), (4, 15 * SECOND), (5, 15 * SECOND)]
+    assert classification.steps == [(3, 15 * SECOND), (5, 25 * SECOND)]
+    assert (move, classification.by_arrival) == (Move(None, 25 * SECOND), False)
 
 
 def test_a_commit_without_a_time_moves_no_mark() -> None:
     admission = Admission(given(ekuiper(TUMBLING, EVENT_TIME)))
-    judgement = admission._judgement([_Commit(3, 1, 1, None, None, None)], admission._move(None, None))
-    assert (judgement.marks, judgement.steps) == ([(3, None)], [])
+    classification = admission._classification(
+        [_Commit(3, 1, 1, None, None, None)], admission._move(None, None)
+    )
+    assert (classification.watermarks, classification.steps) == ([(3, None)], [])
 
 
 @pytest.mark.parametrize(
@@ -160,41 +162,43 @@ NONE = "CAST(NULL AS BIGINT)"
 
 
 @pytest.mark.parametrize(
-    ("judgement", "sql"),
+    ("classification", "sql"),
     [
-        (Judgement((), (), Move(None, 0), 5), NONE),
-        (Judgement((), (), Move(None, 0, ends=True), 5), f"coalesce({NONE}, 5L)"),
+        (Classification((), (), Move(None, 0), 5), NONE),
+        (Classification((), (), Move(None, 0, ends=True), 5), f"coalesce({NONE}, 5L)"),
         (
-            Judgement((), [(3, 70)], Move(None, 70), 5),
+            Classification((), [(3, 70)], Move(None, 70), 5),
             "CASE WHEN 70L >= _ls_ts AND 3L >= _ls_v THEN 3L END",
         ),
         (
-            Judgement((), [(3, 70), (5, 90)], Move(None, 90), 5),
+            Classification((), [(3, 70), (5, 90)], Move(None, 90), 5),
             (
                 "get(filter(array(struct(3L AS v, 70L AS mark), struct(5L AS v, 90L AS mark)), "
                 "s -> s.mark >= _ls_ts AND s.v >= _ls_v), 0).v"
             ),
         ),
-        (Judgement((), [(3, 70)], Move(None, 70), 5, by_arrival=True), "_ls_v"),
+        (Classification((), [(3, 70)], Move(None, 70), 5, by_arrival=True), "_ls_v"),
     ],
 )
-def test_a_row_is_released_by_the_commit_that_moved_the_mark_to_it(judgement: Judgement, sql: str) -> None:
-    assert judgement.reached() == sql
+def test_a_row_is_released_by_the_commit_that_moved_the_mark_to_it(
+    classification: Classification, sql: str
+) -> None:
+    assert classification.reached() == sql
 
 
 @pytest.mark.parametrize(
     ("part", "bounds"),
     [
-        (Part(), []),
-        (Part(overlap_us=5, to_us=9), ["high > 5L", "low < 9L"]),
-        (Part(from_us=5, over_us=9), ["low >= 5L", "high <= 9L"]),
+        (EventRange(), []),
+        (EventRange(overlap_us=5, to_us=9), ["high > 5L", "low < 9L"]),
+        (EventRange(from_us=5, over_us=9), ["low >= 5L", "high <= 9L"]),
         (
-            Part(groups=((1, 5, 9), (2, 6, 8))),
+            EventRange(groups=((1, 5, 9), (2, 6, 8))),
             [("((_ls_gid = 1L AND low >= 5L AND low < 9L) OR (_ls_gid = 2L AND low >= 6L AND low < 8L))")],
         ),
     ],
 )
-def test_windows_of_a_part_lie_within_its_bounds(part: Part, bounds: list[str]) -> None:
+def test_windows_of_a_part_lie_within_its_bounds(part: EventRange, bounds: list[str]) -> None:
     assert bounds_of(part, "low", "high") == bounds
 
 
@@ -242,12 +246,12 @@ def changed(**other: Any) -> _Changes:
 def test_rows_are_in_order_that_are_new_and_beyond_the_mark(
     changes: _Changes, known: GroupState, kind: str, in_order: bool
 ) -> None:
-    again = Readmission(given(ekuiper(TUMBLING, EXACT), known, kind=kind))
+    again = Rebuilding(given(ekuiper(TUMBLING, EXACT), known, kind=kind))
     assert again._is_in_order(changes, newest_of(known)) is in_order
 
 
 def test_nothing_is_in_order_where_all_is_made_anew() -> None:
-    again = Readmission(given(ekuiper(TUMBLING, EXACT), KNOWN), everything=True)
+    again = Rebuilding(given(ekuiper(TUMBLING, EXACT), KNOWN), everything=True)
     assert not again._is_in_order(ADDED, newest_of(KNOWN))
 
 
@@ -262,12 +266,12 @@ def test_nothing_is_in_order_where_all_is_made_anew() -> None:
 def test_windows_stay_that_are_over_before_the_first_change_and_both_marks(
     changes: _Changes, before: int
 ) -> None:
-    again = Readmission(given(ekuiper(TUMBLING, EXACT), KNOWN))
+    again = Rebuilding(given(ekuiper(TUMBLING, EXACT), KNOWN))
     assert again._before(changes, 75 * SECOND) == before
 
 
 def test_windows_stay_that_are_over_before_a_mark_that_moved_back() -> None:
-    assert Readmission(given(ekuiper(TUMBLING, EXACT), KNOWN))._before(ADDED, 50 * SECOND) == 50 * SECOND - 1
+    assert Rebuilding(given(ekuiper(TUMBLING, EXACT), KNOWN))._before(ADDED, 50 * SECOND) == 50 * SECOND - 1
 
 
 @pytest.mark.parametrize(

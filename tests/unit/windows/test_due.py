@@ -10,7 +10,7 @@ import pytest
 from lakestream.engine.base.state import GroupState
 from lakestream.engine.windows.delays import Delays
 from lakestream.engine.windows.families import family_of
-from lakestream.engine.windows.family import Standing
+from lakestream.engine.windows.family import Due, Standing
 from lakestream.engine.windows.once.admission import stale_state
 from tests.unit.windows.streams import SECOND, classic, ekuiper, new
 
@@ -66,7 +66,8 @@ def test_the_clock_closes_all_windows_that_have_ended_since(
     stream: Stream, closed: int, now: int, due: tuple[int, int] | None
 ) -> None:
     found = family_of(stream).due(standing(closed=closed), now * SECOND)
-    assert found == (None if due is None else ("clock", {"closed": [end * SECOND for end in due]}))
+    ends = None if due is None else (due[0] * SECOND, due[1] * SECOND)
+    assert found == (None if ends is None else Due("clock", closed=ends))
 
 
 @pytest.mark.parametrize(("stream", "now", "following"), [(BY_CLOCK, 45, 50), (SHIFTED, 45, 52)])
@@ -86,8 +87,8 @@ def test_open_windows_are_due_when_their_delay_is_over(stream: Stream) -> None:
     family, stands = family_of(stream), standing(opened={10: 0, 20: 3})
     assert family.next_due(stands, 0) == 5 * SECOND
     assert family.due(stands, 4 * SECOND) is None
-    assert family.due(stands, 5 * SECOND) == ("delay", {"windows": [(1, 10)]})
-    assert family.due(stands, 8 * SECOND) == ("delay", {"windows": [(1, 10), (1, 20)]})
+    assert family.due(stands, 5 * SECOND) == Due("delay", windows=[(1, 10)])
+    assert family.due(stands, 8 * SECOND) == Due("delay", windows=[(1, 10), (1, 20)])
 
 
 @pytest.mark.parametrize(
@@ -112,7 +113,7 @@ def test_time_ends_windows_of_rows_by_arrival(
     state: GroupState, now: int, due: bool, following: int | None
 ) -> None:
     family, stands = family_of(ekuiper(TUMBLING, "")), standing(state=state)
-    assert family.due(stands, now * SECOND) == (("clock", {}) if due else None)
+    assert family.due(stands, now * SECOND) == (Due("clock") if due else None)
     assert family.next_due(stands, now * SECOND) == (None if following is None else following * SECOND)
 
 

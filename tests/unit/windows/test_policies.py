@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from lakestream.engine.windows.rows.policy import counts_on, keeps_closed, keeps_expired
 from tests.unit.windows.streams import classic, new
 
 if TYPE_CHECKING:
@@ -13,22 +14,15 @@ if TYPE_CHECKING:
 
 TENS, SESSION, STATE = "INTERVAL(10s) SLIDING(10s)", "SESSION(ts, 5s)", "STATE_WINDOW(v)"
 FOLLOWING = {"refires", "follows_source", "follows_updates"}
-POLICIES = (
-    *FOLLOWING,
-    "deletes",
-    "fires_early",
-    "fires_open",
-    "goes_by_ticks",
-    "forgets_what_went",
-    "counts_rewritten",
-    "keeps_expired",
-    "keeps_closed",
-    "counts_on",
-)
+OF_STREAMS = (*FOLLOWING, "deletes", "goes_by_ticks", "forgets_what_went", "counts_rewritten")
+OF_ROW_WINDOWS = (keeps_expired, keeps_closed, counts_on)
 
 
 def holding(stream: Stream) -> set[str]:
-    return {name for name in POLICIES if getattr(stream, name)}
+    """Return the names of what holds of a stream, whoever answers it."""
+    found = {name for name in OF_STREAMS if getattr(stream, name)}
+    found |= {name for name in ("fires_early", "fires_open") if getattr(stream.emission, name)}
+    return found | {rule.__name__ for rule in OF_ROW_WINDOWS if rule(stream)}
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lakestream.engine.streams.stream import Part
+from lakestream.engine.streams.stream import EventRange
 from lakestream.engine.windows.said import admission, extent, rule, versions_read
 from tests.unit.windows.streams import SECOND, classic, ekuiper, new, plan
 
@@ -87,16 +87,16 @@ def test_an_admission_says_window_timeline_and_what_becomes_of_late_rows(
 @pytest.mark.parametrize(
     ("part", "said"),
     [
-        (Part(), "there are"),
-        (Part(from_us=5 * SECOND), "from 1970-01-01T00:00:05+00:00"),
-        (Part(to_us=0), "before 1970-01-01T00:00:00+00:00"),
+        (EventRange(), "there are"),
+        (EventRange(from_us=5 * SECOND), "from 1970-01-01T00:00:05+00:00"),
+        (EventRange(to_us=0), "before 1970-01-01T00:00:00+00:00"),
         (
-            Part(overlap_us=5 * SECOND, to_us=9 * SECOND),
+            EventRange(overlap_us=5 * SECOND, to_us=9 * SECOND),
             "that end after 1970-01-01T00:00:05+00:00 before 1970-01-01T00:00:09+00:00",
         ),
     ],
 )
-def test_a_part_is_said_by_its_bounds(part: Part, said: str) -> None:
+def test_a_part_is_said_by_its_bounds(part: EventRange, said: str) -> None:
     assert extent(part) == said
 
 

@@ -6,17 +6,17 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from lakestream.engine.streams.stream import Part
+from lakestream.engine.streams.stream import EventRange
 from lakestream.engine.ticks.stages import stages
 from tests.unit.windows.streams import classic, ekuiper, new, plan, stream, target
 
 if TYPE_CHECKING:
     from lakestream.engine.streams.stream import Stream
-    from lakestream.storage.registry import TickPlan
+    from lakestream.storage.records.registry import TickPlan
 
 TENS, SESSION, TUMBLING = "INTERVAL(10s) SLIDING(10s)", "SESSION(ts, 5s)", "TUMBLINGWINDOW(ss, 10)"
 EVENT_TIME = "TIMESTAMP = 'ts'"
-PART = Part(overlap_us=10_000_000, to_us=20_000_000)
+PART = EventRange(overlap_us=10_000_000, to_us=20_000_000)
 EXTENT = "that end after 1970-01-01T00:00:10+00:00 before 1970-01-01T00:00:20+00:00"
 CHANGES = ("read changes", "changes of (4, 5] of db.m: ts, tbname")
 ROWS = ("read rows", "rows of db.m in the span of the windows")
@@ -32,7 +32,7 @@ SESSION_BY_TABLE = "SESSION(ts, 5s) by tbname, watermark 0s"
 TUMBLING_ONCE = "INTERVAL(10s) SLIDING(10s), by one timeline"
 
 
-def said(of: Stream, tick: TickPlan, part: Part | None = None, **written: Any) -> list[tuple[str, str]]:
+def said(of: Stream, tick: TickPlan, part: EventRange | None = None, **written: Any) -> list[tuple[str, str]]:
     return [(stage.title, str(stage)) for stage in stages(of, target(of, **written), tick, part)]
 
 
@@ -103,7 +103,7 @@ def test_an_instant_of_the_clock_and_what_is_written_before_it() -> None:
 def test_windows_that_the_clock_closes_are_read_from_the_state_and_appended() -> None:
     of = classic("INTERVAL(10s)", "TRIGGER FORCE_WINDOW_CLOSE")
     fire = f"{TENS_BY_TABLE}, late rows are ignored: windows that the clock has closed, as the state has them"
-    assert said(of, plan("clock", closed=[0, 10])) == [("fire by the clock", fire), ROWS, COMPUTE, APPEND]
+    assert said(of, plan("clock", closed=(0, 10))) == [("fire by the clock", fire), ROWS, COMPUTE, APPEND]
 
 
 @pytest.mark.parametrize(("trigger", "rule"), [(TENS, TENS_BY_TABLE), (SESSION, SESSION_BY_TABLE)])
@@ -111,7 +111,7 @@ def test_windows_whose_delay_is_over_replace_what_was_written_of_them(trigger: s
     fire = (
         f"{rule}, late rows fire their windows again: open windows whose delay is over, as the state has them"
     )
-    assert said(new(trigger, "MAX_DELAY(3s)"), plan("delay", windows=[[1, 0]])) == [
+    assert said(new(trigger, "MAX_DELAY(3s)"), plan("delay", windows=((1, 0),))) == [
         ("fire by the clock", fire),
         ROWS,
         COMPUTE,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from lakestream.engine.streams.stream import Part
+from lakestream.engine.streams.stream import EventRange
 from lakestream.engine.windows.families import family_of
 from lakestream.engine.windows.grid.steps import (
     DetectWindows,
@@ -23,16 +23,16 @@ from tests.unit.windows.streams import classic, ekuiper, new, plan, stream, targ
 if TYPE_CHECKING:
     from lakestream.engine.streams.stream import Stream
     from lakestream.engine.windows.family import Step
-    from lakestream.storage.registry import TickPlan
+    from lakestream.storage.records.registry import TickPlan
 
 TENS, SESSION, COUNTED = "INTERVAL(10s) SLIDING(10s)", "SESSION(ts, 5s)", "COUNT_WINDOW(3)"
 TUMBLING = "TUMBLINGWINDOW(ss, 10)"
-PART = Part(overlap_us=0, to_us=10_000_000)
+PART = EventRange(overlap_us=0, to_us=10_000_000)
 ONE, SEVERAL = plan(), plan(after=4, upto=8)
 REWRITTEN, HISTORY = plan(appends_only=False), plan("history")
 
 
-def step(of: Stream, tick: TickPlan, part: Part | None = None, **written: Any) -> Step:
+def step(of: Stream, tick: TickPlan, part: EventRange | None = None, **written: Any) -> Step:
     return family_of(of).step(target(of, **written), tick, part)
 
 
@@ -88,7 +88,7 @@ def test_partial_aggregates_need_keys_of_their_own_and_aggregates_that_combine()
 
 
 def test_the_clock_closes_a_range_that_its_plan_names() -> None:
-    found = step(classic("INTERVAL(10s)", "TRIGGER FORCE_WINDOW_CLOSE"), plan("clock", closed=[3, 7]))
+    found = step(classic("INTERVAL(10s)", "TRIGGER FORCE_WINDOW_CLOSE"), plan("clock", closed=(3, 7)))
     assert isinstance(found, FireByClock)
     assert found.closed == (3, 7)
     unknown = step(classic("INTERVAL(10s)", "TRIGGER FORCE_WINDOW_CLOSE"), plan("clock"))
@@ -100,7 +100,7 @@ def test_the_clock_closes_a_range_that_its_plan_names() -> None:
 def test_open_windows_fire_that_the_plan_of_a_delay_names(
     trigger: str, kind: type[FireDelayed | CutDelayed]
 ) -> None:
-    found = step(new(trigger, "MAX_DELAY(3s)"), plan("delay", windows=[[1, 10], [2, 30]]))
+    found = step(new(trigger, "MAX_DELAY(3s)"), plan("delay", windows=((1, 10), (2, 30))))
     assert isinstance(found, kind)
     assert found.windows == ((1, 10), (2, 30))
     assert found.title == "fire by the clock"
@@ -125,7 +125,7 @@ def test_open_windows_fire_that_the_plan_of_a_delay_names(
 def test_rows_in_order_may_be_cut_and_computed_in_one_query(of: Stream, tick: TickPlan) -> None:
     found = step(of, tick)
     assert isinstance(found, CutWindows)
-    assert found.passes
+    assert found.is_in_order
 
 
 @pytest.mark.parametrize(
@@ -146,7 +146,7 @@ def test_windows_that_overlap_or_are_told_of_or_fire_early_take_more_than_one_qu
 ) -> None:
     found = step(of, tick, **written)
     assert isinstance(found, CutWindows)
-    assert not found.passes
+    assert not found.is_in_order
 
 
 # --- windows that fire once, and instants of the clock ---

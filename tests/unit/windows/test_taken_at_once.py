@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from lakestream.engine.streams.stream import Stream
-    from lakestream.storage.log import CommitInfo
+    from lakestream.storage.tables.log import CommitInfo
 
 SESSION, STATE, TENS = "SESSION(ts, 5s)", "STATE_WINDOW(v)", "INTERVAL(10s) SLIDING(10s)"
 IN_ORDER = (commit(1, 1, 5), commit(2, 6, 7), commit(3, 9))

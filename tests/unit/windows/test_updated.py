@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
 import pytest
 
+from lakestream.engine.base.rows import Rows
 from lakestream.engine.windows.grid.updated import (
     Updated,
     are_in_order,
-    columns_of,
-    count_of,
     is_told,
     late_spans,
     least,
@@ -21,6 +20,9 @@ from lakestream.engine.windows.grid.updated import (
     windows_passed,
     with_groups,
 )
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 
 def table(*rows: dict[str, Any]) -> pa.Table:
@@ -139,5 +141,6 @@ def test_late_windows_are_read_and_all_from_an_earlier_first_row_on(
 
 def test_what_is_asked_of_rows_that_are_here() -> None:
     assert least(SLOTS["_ls_gid"]) == 1
-    assert count_of(SLOTS) == 5
-    assert columns_of(SLOTS, ["_ls_late", "_ls_gid"]).column_names == ["_ls_late", "_ls_gid"]
+    rows = Rows(cast("SparkSession", None), SLOTS)
+    assert rows.count() == 5
+    assert rows.select(["_ls_late", "_ls_gid"]).to_arrow().column_names == ["_ls_late", "_ls_gid"]

@@ -11,7 +11,7 @@ import pytest
 from lakestream.engine.base.state import CLOSED, EXPIRED, GroupState
 from lakestream.engine.reading.relations import EVER
 from lakestream.engine.windows.family import TickInput
-from lakestream.engine.windows.rows.passing import Passing, _told_by_time
+from lakestream.engine.windows.rows.in_order import InOrder, _told_by_time
 from lakestream.engine.windows.rows.tables import CutTables
 from tests.unit.windows.cuts import closed, group, opened
 from tests.unit.windows.streams import classic, new, plan, target
@@ -27,7 +27,7 @@ COUNTS = new(COUNTED)
 INTEGER, LISTED = pa.int64(), pa.list_(pa.int64())
 
 
-def passing(stream: Stream, **known: Any) -> Passing:
+def passing(stream: Stream, **known: Any) -> InOrder:
     """Return a tick of a group 1 of which ``known`` is the state; nothing: of a group that is new."""
     state = GroupState()
     if known:
@@ -35,7 +35,7 @@ def passing(stream: Stream, **known: Any) -> Passing:
         kinds = {"_ls_g1": pa.string(), "starts": LISTED, "opened": LISTED, EXPIRED: LISTED}
         state = GroupState(pa.table({name: pa.array([row[name]], kinds.get(name, INTEGER)) for name in row}))
     relations = cast("Relations", SimpleNamespace(stream=stream, plan=plan()))
-    return Passing(TickInput(relations, target(stream), state, 1_000))
+    return InOrder(TickInput(relations, target(stream), state, 1_000))
 
 
 def changes(*instants: int, **other: Any) -> pa.Table:
@@ -48,7 +48,7 @@ def changes(*instants: int, **other: Any) -> pa.Table:
 
 
 def judged(stream: Stream, came: pa.Table, **known: Any) -> list[dict[str, Any]] | None:
-    found = passing(stream, **known)._judged(came)
+    found = passing(stream, **known)._classified(came)
     return None if found is None else list(found.to_pylist())
 
 
@@ -63,7 +63,7 @@ def test_a_new_group_is_cut_from_its_first_row() -> None:
             "_ls_g1": "a",
             "first": 2_000_000,
             "newest": 7_000_000,
-            "safe": EVER[0],
+            "safe": EVER[0] - 1,
             "from_us": 2_000_000,
             "mark": 6_000_000,
             "counted": 0,
@@ -166,7 +166,7 @@ def test_times_tell_windows_apart_unless_rows_of_one_time_are_in_two_or_in_none(
 def after(stream: Stream, over: pa.Table, going_on: pa.Table, **known: Any) -> dict[str, Any]:
     """Return the state behind a tick of rows at 60 and 70 that gave closed and open windows."""
     tick = passing(stream, **known)
-    groups = tick._judged(changes(60, 70))
+    groups = tick._classified(changes(60, 70))
     (row,) = tick._next(groups, going_on, over).to_pylist()
     assert isinstance(row, dict)
     return row
@@ -245,7 +245,7 @@ def test_the_state_is_that_of_a_cut_step_by_step(
 
 def test_closed_windows_fire_that_last_and_give_rows_that_have_a_key() -> None:
     tick = passing(FOLLOWS)
-    groups = tick._judged(changes(60, 70))
+    groups = tick._classified(changes(60, 70))
     found = pa.concat_tables(
         [
             windows((1, 0, 10)),
