@@ -33,8 +33,8 @@ class UsedSeries:
     of its own, ``s0``, ``s1``, ….
     """
 
-    _slots: dict[tuple[str, str], str] = field(default_factory=dict)
-    _used: dict[Series, None] = field(default_factory=dict)
+    _slots: dict[tuple[str, str], str] = field(init=False, default_factory=dict)
+    _used: dict[Series, None] = field(init=False, default_factory=dict)
 
     def use(self, operands: Iterable[Operand]) -> None:
         """Have the series of operands read too."""

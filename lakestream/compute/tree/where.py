@@ -33,8 +33,8 @@ class Where:
     devices: Collection[Path]
     used: UsedSeries
     rendering: Rendering
-    lookups: dict[str, str] = field(default_factory=dict)
-    sql: str = ""
+    lookups: dict[str, str] = field(init=False, default_factory=dict)
+    sql: str = field(init=False, default="")
 
     def __post_init__(self) -> None:
         where = self.select.where
