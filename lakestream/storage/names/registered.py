@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from lakestream.storage.records.keyed import KeyedTable, key_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable, Mapping
 
     from lakestream.storage.places.layout import Layout
 
@@ -44,6 +44,10 @@ class RegisteredSubtables:
         """Return a subtable, None when none of that name is registered."""
         row = self._rows.rows().get(key_of(database, name))
         return None if row is None else _subtable(row)
+
+    def keys(self) -> Collection[str]:
+        """Return what ``key_of`` gives of all that are registered."""
+        return self._rows.rows().keys()
 
     def of(self, database: str, stable: str) -> list[SubtableInfo]:
         """Return the registered subtables of a super table."""

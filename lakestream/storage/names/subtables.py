@@ -11,7 +11,7 @@ from deltalake import QueryBuilder
 from lakestream.errors import StatementError, did_you_mean
 from lakestream.language.quoting import delta_name, delta_text
 from lakestream.storage.names.registered import TBNAME, SubtableInfo
-from lakestream.storage.records.keyed import rows_of
+from lakestream.storage.records.keyed import key_of, rows_of
 from lakestream.storage.writes import edits
 
 if TYPE_CHECKING:
@@ -34,11 +34,12 @@ class Subtables:
         self, database: str, subtables: Sequence[SubtableInfo], *, if_not_exists: bool = False
     ) -> list[SubtableInfo]:
         """Register subtables in one commit and return the new ones. Raises TABLE_EXISTS, TAG_NOT_FOUND."""
-        new = []
+        registered, new = self._registered.keys(), []
         for subtable in subtables:
             stable = self._catalog.table(database, subtable.stable)
             _check_tags(stable, subtable.tags)
-            if self._is_taken(database, subtable.name):
+            is_registered = key_of(database, subtable.name) in registered
+            if is_registered or self._is_table(database, subtable.name):
                 if if_not_exists:
                     continue
                 raise StatementError("TABLE_EXISTS", f"there is a table {database}.{subtable.name}")
@@ -46,9 +47,7 @@ class Subtables:
         self._registered.put(database, new)
         return new
 
-    def _is_taken(self, database: str, name: str) -> bool:
-        if self._registered.find(database, name) is not None:
-            return True
+    def _is_table(self, database: str, name: str) -> bool:
         return name.lower() in (known.lower() for known in self._catalog.table_names(database))
 
     def find(self, database: str, name: str) -> SubtableInfo | None:
