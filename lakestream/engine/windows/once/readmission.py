@@ -116,7 +116,7 @@ class Readmission(Admission):
             return False
         if self._rows_moved or (self.stream.keeps_order and not self.plan.extra.get("appends_only")):
             return False
-        if self.plan.kind == FLUSH or changes.oldest is None or known is None:
+        if changes.oldest is None or known is None:
             return True
         return (
             mark_of_state(self.given.state) != FLUSH and changes.oldest > known - self.stream.watermark_delay
