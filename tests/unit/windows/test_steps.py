@@ -80,6 +80,14 @@ def test_what_partial_aggregates_do_not_know_is_judged_row_by_row(
     assert type(step(of, tick)) is DetectWindows, why
 
 
+def test_history_that_is_told_of_is_judged_row_by_row() -> None:
+    told = "NOTIFY('ws://h:1/n') ON (WINDOW_CLOSE) NOTIFY_OPTIONS(NOTIFY_HISTORY)"
+    query = "SELECT _twstart AS ws, count(*) AS n FROM %%trows"
+    of = stream(f"CREATE STREAM s {TENS} FROM m STREAM_OPTIONS(FILL_HISTORY) {told} INTO o AS {query}")
+    assert type(step(of, HISTORY)) is DetectWindows
+    assert type(step(of, ONE)) is UpdateWindows
+
+
 def test_partial_aggregates_need_keys_of_their_own_and_aggregates_that_combine() -> None:
     text = f"CREATE STREAM s {TENS} FROM m INTO o AS SELECT _twstart AS ws, count(*) AS n FROM %%trows"
     assert type(step(stream(text), ONE, unique=False)) is DetectWindows
