@@ -73,6 +73,17 @@ def test_a_new_group_is_cut_from_its_first_row() -> None:
 
 
 @pytest.mark.parametrize(
+    ("stream", "kept"), [(FOLLOWS, {}), (KEEPS_CLOSED, {CLOSED: 25}), (KEEPS_EXPIRED, {EXPIRED: [20]})]
+)
+def test_a_new_group_knows_nothing_of_the_others(stream: Stream, kept: dict[str, Any]) -> None:
+    found = judged(stream, changes(60, 70, gid=2), **KNOWN, **kept)
+    assert found is not None
+    ((row),) = found
+    assert (row["first"], row["from_us"], row["safe"], row["resume"]) == (60, 60, EVER[0], None)
+    assert row.get(CLOSED) is None
+
+
+@pytest.mark.parametrize(
     ("stream", "resume", "from_us"),
     [(FOLLOWS, 30, 30), (FOLLOWS, None, 51), (IGNORES, 30, 30), (COUNTS, 30, 30), (COUNTS, None, 51)],
 )
