@@ -145,6 +145,22 @@ def test_expired_rows_lie_among_those_to_cut(before: list[int], came: list[int],
     assert (found is not None) is in_order
 
 
+@pytest.mark.parametrize(
+    ("stream", "kept", "other"),
+    [
+        (FOLLOWS, {}, changes(40)),
+        (KEEPS_CLOSED, {CLOSED: 25}, changes(60, low=None, late=1)),
+        (KEEPS_EXPIRED, {EXPIRED: []}, changes(60, **{EXPIRED: [20]})),
+    ],
+)
+def test_a_tick_is_in_order_where_all_its_groups_are(
+    stream: Stream, kept: dict[str, Any], other: pa.Table
+) -> None:
+    in_order = changes(60, gid=2, low=None if kept else 60)
+    assert judged(stream, in_order, **KNOWN, **kept) is not None
+    assert judged(stream, pa.concat_tables([in_order, other]), **KNOWN, **kept) is None
+
+
 # --- what the cut gave ---
 
 

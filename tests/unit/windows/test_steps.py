@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -153,6 +154,14 @@ def test_windows_that_overlap_or_are_told_of_or_fire_early_take_more_than_one_qu
     of: Stream, tick: TickPlan, written: dict[str, Any]
 ) -> None:
     found = step(of, tick, **written)
+    assert isinstance(found, CutWindows)
+    assert not found.passes
+
+
+def test_an_output_that_does_not_say_which_window_a_row_is_of_takes_more_than_one_query() -> None:
+    of = new(SESSION)
+    silent = replace(target(of), shape=replace(target(of).shape, provenance=None))
+    found = family_of(of).step(silent, ONE, None)
     assert isinstance(found, CutWindows)
     assert not found.passes
 
