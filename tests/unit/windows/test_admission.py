@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
@@ -13,6 +14,7 @@ from lakestream.engine.base.instants import latest
 from lakestream.engine.base.state import GroupState
 from lakestream.engine.streams.stream import EventRange
 from lakestream.engine.windows.family import TickInput
+from lakestream.engine.windows.once import readmission
 from lakestream.engine.windows.once.admission import (
     Admission,
     Classification,
@@ -27,7 +29,7 @@ from lakestream.engine.windows.once.admission import (
 )
 from lakestream.engine.windows.once.rebuilding import Rebuilding, _Changes, _met
 from lakestream.triggers.assign import Move
-from tests.unit.windows.streams import ekuiper, plan, target
+from tests.unit.windows.streams import commit, ekuiper, plan, target
 
 if TYPE_CHECKING:
     from lakestream.engine.reading.relations import Relations
@@ -248,6 +250,25 @@ def test_rows_are_in_order_that_are_new_and_beyond_the_mark(
 ) -> None:
     again = Rebuilding(given(ekuiper(TUMBLING, EXACT), known, kind=kind))
     assert again._is_in_order(changes, newest_of(known)) is in_order
+
+
+@pytest.mark.parametrize(
+    ("window", "appends_only", "moved", "in_order"),
+    [
+        (COUNTED, True, False, True),
+        (COUNTED, False, False, False),
+        (COUNTED, True, True, False),
+        (TUMBLING, False, True, True),
+    ],
+)
+def test_where_the_order_of_rows_counts_none_may_be_rewritten_or_lie_elsewhere(
+    window: str, appends_only: bool, moved: bool, in_order: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = commit(5, 80)
+    rewritten = replace(found, removed=("a", "b")) if moved else found
+    monkeypatch.setattr(readmission, "read_commits", lambda *_: [rewritten])
+    again = Readmission(given(ekuiper(window, EXACT), KNOWN, appends_only=appends_only))
+    assert again._is_in_order(ADDED, newest_of(KNOWN)) is in_order
 
 
 def test_nothing_is_in_order_where_all_is_made_anew() -> None:

@@ -68,18 +68,24 @@ def test_of_two_windows_that_begin_at_one_instant_the_last_fires() -> None:
     assert Comparing(CLOSING, unique=True).firing(group(), [closed(0, 1), closed(0, 9)], ()) == {(0, 9)}
 
 
+DELAYED_EVENTS = new(EVENTS, "MAX_DELAY(5s)")
+CLASSIC_EVENTS = classic("EVENT_WINDOW START WITH v > 1 END WITH v < 1", "TRIGGER AT_ONCE")
+
+
 @pytest.mark.parametrize(
     ("stream", "ended", "shows"),
     [
-        (classic("EVENT_WINDOW START WITH v > 1 END WITH v < 1", "TRIGGER AT_ONCE"), False, False),
-        (classic("EVENT_WINDOW START WITH v > 1 END WITH v < 1", "TRIGGER AT_ONCE"), True, True),
+        (CLASSIC_EVENTS, False, False),
+        (CLASSIC_EVENTS, True, True),
         (new(EVENTS, "MAX_DELAY(5s)"), False, True),
     ],
 )
 def test_in_the_classic_syntax_an_event_window_gives_nothing_without_its_end(
     stream: Stream, ended: bool, shows: bool
 ) -> None:
-    assert Comparing(stream, unique=True).shows(opened(0, 9, shows=ended)) is shows
+    comparing, window = Comparing(stream, unique=True), opened(0, 9, shows=ended)
+    assert comparing.shows(window) is shows
+    assert comparing.firing(group(), [window], [(0, 8)]) == ({(0, 9)} if shows else set())
 
 
 # --- what goes ---
@@ -146,9 +152,13 @@ def test_the_opening_of_a_window_that_is_there_stays_behind_a_late_row() -> None
     assert compared(OPENING, late, [opened(3, 12)], there=[(0, 10)], moved=[11]) == ([(3, 12)], [0])
 
 
-def test_the_opening_of_a_window_that_is_too_short_now_goes() -> None:
-    late = group(late=True)
-    assert compared(OPENING, late, [closed(0, 4, counts=False)], there=[(0, 10)], moved=[9]) == ([], [0])
+@pytest.mark.parametrize("short", [closed(0, 4, counts=False), opened(0, 4, counts=False)])
+@pytest.mark.parametrize("was_open", [[], [0]])
+def test_the_opening_of_a_window_that_is_too_short_now_goes(
+    short: dict[str, Any], was_open: list[int]
+) -> None:
+    late = group(late=True, opened=was_open)
+    assert compared(OPENING, late, [short], there=[(0, 10)], moved=[9]) == ([], [0])
 
 
 @pytest.mark.parametrize(

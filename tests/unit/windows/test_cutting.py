@@ -16,6 +16,8 @@ from tests.unit.windows.cuts import group
 from tests.unit.windows.streams import classic, new, plan, target
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from lakestream.engine.reading.relations import Relations
     from lakestream.engine.streams.stream import Stream
     from lakestream.engine.windows.rows.groups import CutGroup
@@ -83,6 +85,14 @@ def test_a_group_goes_on_from_what_is_open_or_is_cut_anew_from_a_late_row(
     found = touched(stream, added(row, 90), known(resume=resume))
     assert found is not None
     assert (found.late, found.from_us, found.newest) == (late, from_us, 90)
+
+
+@pytest.mark.parametrize(("stream", "counted", "starts"), [(COUNTS, 2, [30, 40]), (FOLLOWS, 0, ())])
+def test_only_counts_go_on_from_what_was_counted(stream: Stream, counted: int, starts: Sequence[int]) -> None:
+    old = known(resume=30, counted=2, starts=[30, 40], opened=[30, 40])
+    found = touched(stream, added(51, 90), old)
+    assert found is not None
+    assert (found.counted, found.starts, found.opened) == (counted, starts, frozenset({30, 40}))
 
 
 def test_late_rows_that_count_for_nothing_do_not_move_a_group() -> None:

@@ -118,7 +118,8 @@ def test_time_ends_windows_of_rows_by_arrival(
 
 
 def test_time_does_not_end_windows_in_event_time() -> None:
-    assert family_of(ekuiper(TUMBLING)).due(standing(state=held(20)), 90 * SECOND) is None
+    family, stands = family_of(ekuiper(TUMBLING)), standing(state=held(20))
+    assert (family.due(stands, 90 * SECOND), family.next_due(stands, 0)) == (None, None)
 
 
 @pytest.mark.parametrize(

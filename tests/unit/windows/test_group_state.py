@@ -82,6 +82,9 @@ def test_groups_are_left_out_or_picked_with_their_windows() -> None:
     others, one = KNOWN.without([1]), KNOWN.only([1])
     assert (listed(others.rows), listed(others.opened)) == ([(2, 20)], [(2, 7), (2, 8)])
     assert (listed(one.rows), listed(one.opened)) == ([(1, 10)], [(1, 7)])
+    assert listed(GroupState(groups((1, 10), (2, 20))).without([1]).rows) == [(2, 20)]
+    assert listed(KNOWN.of(pa.array([2, 9]))) == [(2, 20)]
+    assert GroupState().of(pa.array([2])) is None
     assert KNOWN.without([]) is KNOWN
     assert KNOWN.only([9]) == KNOWN.without([1, 2]) == GroupState()
 
@@ -100,9 +103,11 @@ def test_groups_and_windows_travel_as_one_table() -> None:
         ],
         key=str,
     )
-    alone = GroupState(groups((1, 10))).merged()
-    assert alone is not None
-    assert alone.to_pylist() == [{"gid": 1, "newest": 10, "k": None}]
+    nothing_open = opened().append_column("n", pa.array([], pa.int64()))
+    for alone in (GroupState(groups((1, 10))), GroupState(groups((1, 10)), nothing_open)):
+        rows = alone.merged()
+        assert rows is not None
+        assert rows.to_pylist() == [{"gid": 1, "newest": 10, "k": None}]
     assert GroupState().merged() is None
 
 

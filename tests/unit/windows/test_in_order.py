@@ -73,6 +73,17 @@ def test_a_new_group_is_cut_from_its_first_row() -> None:
 
 
 @pytest.mark.parametrize(
+    ("stream", "kept"), [(FOLLOWS, {}), (KEEPS_CLOSED, {CLOSED: 25}), (KEEPS_EXPIRED, {EXPIRED: [20]})]
+)
+def test_a_new_group_knows_nothing_of_the_others(stream: Stream, kept: dict[str, Any]) -> None:
+    found = judged(stream, changes(60, 70, gid=2), **KNOWN, **kept)
+    assert found is not None
+    ((row),) = found
+    assert (row["first"], row["from_us"], row["safe"], row["resume"]) == (60, 60, EVER[0], None)
+    assert row.get(CLOSED) is None
+
+
+@pytest.mark.parametrize(
     ("stream", "resume", "from_us"),
     [(FOLLOWS, 30, 30), (FOLLOWS, None, 51), (IGNORES, 30, 30), (COUNTS, 30, 30), (COUNTS, None, 51)],
 )
@@ -132,6 +143,22 @@ def test_a_late_row_may_be_in_the_open_window_where_others_expire() -> None:
 def test_expired_rows_lie_among_those_to_cut(before: list[int], came: list[int], in_order: bool) -> None:
     found = judged(KEEPS_EXPIRED, changes(60, **{EXPIRED: came}), **KNOWN, **{EXPIRED: before})
     assert (found is not None) is in_order
+
+
+@pytest.mark.parametrize(
+    ("stream", "kept", "other"),
+    [
+        (FOLLOWS, {}, changes(40)),
+        (KEEPS_CLOSED, {CLOSED: 25}, changes(60, low=None, late=1)),
+        (KEEPS_EXPIRED, {EXPIRED: []}, changes(60, **{EXPIRED: [20]})),
+    ],
+)
+def test_a_tick_is_in_order_where_all_its_groups_are(
+    stream: Stream, kept: dict[str, Any], other: pa.Table
+) -> None:
+    in_order = changes(60, gid=2, low=None if kept else 60)
+    assert judged(stream, in_order, **KNOWN, **kept) is not None
+    assert judged(stream, pa.concat_tables([in_order, other]), **KNOWN, **kept) is None
 
 
 # --- what the cut gave ---

@@ -84,6 +84,11 @@ def test_an_admission_says_window_timeline_and_what_becomes_of_late_rows(
     assert admission(ekuiper(window, options)) == f"{said}, by one timeline, {policy}"
 
 
+def test_an_admission_by_keys_names_them() -> None:
+    keyed = ekuiper("COUNTWINDOW(2) OVER (PARTITION BY v, v + 1)")
+    assert admission(keyed).startswith("the latest 2 rows, every 2, by v, v + 1, tolerance")
+
+
 @pytest.mark.parametrize(
     ("part", "said"),
     [

@@ -180,8 +180,30 @@ def test_other_tables_are_read_at_the_version_of_the_plan() -> None:
         f"CREATE STREAM s {TENS} FROM m PARTITION BY tbname INTO o "
         "AS SELECT _twstart AS ws, count(*) AS n FROM nt WHERE ts >= _twstart AND ts < _twend"
     )
-    read = dict(said(of, plan()))["read rows"]
-    assert read == "db.nt at its version in the plan"
+    assert dict(said(of, plan()))["read rows"] == "db.nt at its version in the plan"
+    instants = stream(
+        "CREATE STREAM s PERIOD(10s) INTO o "
+        "AS SELECT CAST(_tlocaltime / 1000000 AS TIMESTAMP) AS ws, count(*) AS n FROM nt"
+    )
+    assert dict(said(instants, plan("period")))["read rows"] == "db.nt at its version in the plan"
+    assert "read rows" not in dict(said(new("PERIOD(10s)"), plan("period")))
+
+
+FILLED = "TRIGGER CONTINUOUS_WINDOW_CLOSE"
+
+
+@pytest.mark.parametrize(
+    ("of", "computed"),
+    [
+        (new("INTERVAL(10s) SLIDING(5s)"), "grouped, by panes"),
+        (new("INTERVAL(10s) SLIDING(5s)", "IGNORE_DISORDER"), "grouped"),
+        (new(TENS), "grouped"),
+        (classic("INTERVAL(10s) FILL(NULL)", FILLED), "grouped; windows without rows: FILL(NULL)"),
+        (classic("INTERVAL(10s) FILL(VALUE, 0)", FILLED), "grouped; windows without rows: FILL(VALUE, 0)"),
+    ],
+)
+def test_the_way_of_evaluation_and_what_windows_without_rows_hold_is_said(of: Stream, computed: str) -> None:
+    assert dict(said(of, plan(appends_only=False)))["compute"] == computed
 
 
 def test_rows_of_a_shared_output_replace_those_of_equal_key() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -80,6 +81,14 @@ def test_what_partial_aggregates_do_not_know_is_judged_row_by_row(
     assert type(step(of, tick)) is DetectWindows, why
 
 
+def test_history_that_is_told_of_is_judged_row_by_row() -> None:
+    told = "NOTIFY('ws://h:1/n') ON (WINDOW_CLOSE) NOTIFY_OPTIONS(NOTIFY_HISTORY)"
+    query = "SELECT _twstart AS ws, count(*) AS n FROM %%trows"
+    of = stream(f"CREATE STREAM s {TENS} FROM m STREAM_OPTIONS(FILL_HISTORY) {told} INTO o AS {query}")
+    assert type(step(of, HISTORY)) is DetectWindows
+    assert type(step(of, ONE)) is UpdateWindows
+
+
 def test_partial_aggregates_need_keys_of_their_own_and_aggregates_that_combine() -> None:
     text = f"CREATE STREAM s {TENS} FROM m INTO o AS SELECT _twstart AS ws, count(*) AS n FROM %%trows"
     assert type(step(stream(text), ONE, unique=False)) is DetectWindows
@@ -147,6 +156,14 @@ def test_windows_that_overlap_or_are_told_of_or_fire_early_take_more_than_one_qu
     found = step(of, tick, **written)
     assert isinstance(found, CutWindows)
     assert not found.is_in_order
+
+
+def test_an_output_that_does_not_say_which_window_a_row_is_of_takes_more_than_one_query() -> None:
+    of = new(SESSION)
+    silent = replace(target(of), shape=replace(target(of).shape, provenance=None))
+    found = family_of(of).step(silent, ONE, None)
+    assert isinstance(found, CutWindows)
+    assert not found.passes
 
 
 # --- windows that fire once, and instants of the clock ---

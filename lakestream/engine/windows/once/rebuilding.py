@@ -117,7 +117,7 @@ class Rebuilding(Admission):
             return False
         if self._rows_moved or (self.stream.keeps_order and not self.plan.appends_only):
             return False
-        if self.plan.kind == FLUSH or changes.oldest is None or known is None:
+        if changes.oldest is None or known is None:
             return True
         return (
             origin_of_state(self.given.state) != FLUSH
