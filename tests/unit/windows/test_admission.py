@@ -14,7 +14,7 @@ from lakestream.engine.base.instants import latest
 from lakestream.engine.base.state import GroupState
 from lakestream.engine.streams.stream import EventRange
 from lakestream.engine.windows.family import TickInput
-from lakestream.engine.windows.once import readmission
+from lakestream.engine.windows.once import rebuilding
 from lakestream.engine.windows.once.admission import (
     Admission,
     Classification,
@@ -266,8 +266,8 @@ def test_where_the_order_of_rows_counts_none_may_be_rewritten_or_lie_elsewhere(
 ) -> None:
     found = commit(5, 80)
     rewritten = replace(found, removed=("a", "b")) if moved else found
-    monkeypatch.setattr(readmission, "read_commits", lambda *_: [rewritten])
-    again = Readmission(given(ekuiper(window, EXACT), KNOWN, appends_only=appends_only))
+    monkeypatch.setattr(rebuilding, "read_commits", lambda *_: [rewritten])
+    again = Rebuilding(given(ekuiper(window, EXACT), KNOWN, appends_only=appends_only))
     assert again._is_in_order(ADDED, newest_of(KNOWN)) is in_order
 
 

@@ -11,6 +11,7 @@ import pytest
 from lakestream.engine.base.state import GroupState
 from lakestream.engine.windows.family import TickInput
 from lakestream.engine.windows.periodic import FireInstants
+from lakestream.storage.records.registry import Instant
 from tests.unit.windows.streams import new, plan, target
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ BY_TABLE, ONE_GROUP = "tbname", ""
 def fired(by: str, written: dict[int, str], known: dict[int, str], *, only_written: bool = False) -> Any:
     """Return the instant at 20 for groups (number, name): those written since 10, and all there are."""
     of = new("PERIOD(10s)", by=by)
-    tick = plan("period", upto=8, clock_us=20, neighbours=[10, 30])
+    tick = plan("period", upto=8, clock_us=20, instant=Instant(10, 30, 0))
     relations = cast("Relations", SimpleNamespace(stream=of, plan=tick))
     state = GroupState(groups(by, known) if known else None)
     step = FireInstants("", has_come=True, only_written=only_written)
