@@ -17,13 +17,6 @@ from lakestream.language.model import (
     ON_TIME,
     WINDOW_CLOSE,
     WINDOW_OPEN,
-    CountTrigger,
-    EventTrigger,
-    IntervalTrigger,
-    PeriodTrigger,
-    SessionTrigger,
-    SlidingTrigger,
-    StateTrigger,
 )
 from lakestream.language.quoting import quoted, quoted_text
 from lakestream.triggers.kinds import is_cut_by_rows, is_of_instants
@@ -37,20 +30,6 @@ TABLE, ROW, PASSES = "_ls_table", "_ls_row", "_ls_passes"
 """Columns that rows of the output are told of by: their table, themselves as JSON, the condition."""
 
 _WITH_NULLS = "map('ignoreNullFields', 'false')"
-_TYPES: dict[type[Trigger], str] = {
-    IntervalTrigger: "Interval",
-    SlidingTrigger: "Sliding",
-    SessionTrigger: "Session",
-    StateTrigger: "State",
-    EventTrigger: "Event",
-    CountTrigger: "Count",
-    PeriodTrigger: "Period",
-}
-
-
-def trigger_type(trigger: Trigger) -> str:
-    """Return what messages call a kind of trigger."""
-    return _TYPES[type(trigger)]
 
 
 @dataclass(frozen=True)

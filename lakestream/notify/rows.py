@@ -8,8 +8,9 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 from lakestream.language.model import ON_TIME, WINDOW_CLOSE, WINDOW_OPEN
-from lakestream.notify.events import PASSES, ROW, TABLE, WINDOW_INVALIDATION, EventRules, trigger_type
+from lakestream.notify.events import PASSES, ROW, TABLE, WINDOW_INVALIDATION, EventRules
 from lakestream.notify.outbox import COLUMNS
+from lakestream.triggers.kinds import type_in_messages
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -115,7 +116,7 @@ class _Writer:
         named = "" if table is None else f'"tableName":{json.dumps(table, ensure_ascii=False)},'
         event = (
             f'{{{named}"eventType":"{kind}","eventTime":{self.now_ms},"triggerId":"{trigger_id}",'
-            f'"triggerType":"{trigger_type(self.rules.trigger)}","groupId":"{gid}"'
+            f'"triggerType":"{type_in_messages(self.rules.trigger)}","groupId":"{gid}"'
             f"{self._window(trigger_id, low, high, kind)}"
             f"{'' if extra is None else f',{extra[1:-1]}'}{_result(kind, *result)}}}"
         )
@@ -128,7 +129,7 @@ class _Writer:
             fields += f',"windowEnd":{(high - self._behind) // 1_000}'
         if not self.rules.classic:
             return fields
-        named = trigger_type(self.rules.trigger)
+        named = type_in_messages(self.rules.trigger)
         return f'{fields},"windowId":"{trigger_id}","windowType":"{_CLASSIC.get(named, named)}"'
 
     @property

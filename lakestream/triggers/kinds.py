@@ -22,6 +22,22 @@ if TYPE_CHECKING:
     from lakestream.language.model import Fragment, Trigger
 
 
+_TYPES: dict[type[Trigger], str] = {
+    IntervalTrigger: "Interval",
+    SlidingTrigger: "Sliding",
+    SessionTrigger: "Session",
+    StateTrigger: "State",
+    EventTrigger: "Event",
+    CountTrigger: "Count",
+    PeriodTrigger: "Period",
+}
+
+
+def type_in_messages(trigger: Trigger) -> str:
+    """Return what messages call a kind of trigger that may be told of."""
+    return _TYPES[type(trigger)]
+
+
 def fragments_of(trigger: Trigger) -> list[Fragment]:
     """Return what a trigger looks at in a row, as written."""
     if isinstance(trigger, StateTrigger):

@@ -43,13 +43,17 @@ class Step:
 
 @dataclass(frozen=True)
 class Case:
-    """One case: ``name`` is dialect/file/id, ``clock`` where its manual clock starts."""
+    """One case: ``name`` is dialect/file/id, ``clock`` where its manual clock starts.
+
+    ``timezone`` is the lake's.
+    """
 
     name: str
     about: str
     dialect: str
     clock: datetime
     steps: tuple[Step, ...]
+    timezone: str = "UTC"
 
     @property
     def ends(self) -> tuple[str, ...]:
@@ -86,7 +90,7 @@ def load_file(file: Path) -> list[Case]:
 def case_of(file: Path, said: dict[str, Any]) -> Case:
     """Check one case and return it."""
     where = f"{file}: case {said.get('id', '?')}"
-    unknown = set(said) - {"id", "about", "dialect", "clock", "steps"}
+    unknown = set(said) - {"id", "about", "dialect", "clock", "timezone", "steps"}
     missing = {"id", "dialect", "steps"} - set(said)
     if unknown or missing:
         raise CaseFormatError(f"{where}: unknown {sorted(unknown)}, missing {sorted(missing)}")
@@ -98,6 +102,7 @@ def case_of(file: Path, said: dict[str, Any]) -> Case:
         dialect=said["dialect"],
         clock=instant(said["clock"]) if "clock" in said else MANUAL_START,
         steps=tuple(step_of(f"{where}, step {n}", step) for n, step in enumerate(said["steps"], 1)),
+        timezone=said.get("timezone", "UTC"),
     )
 
 

@@ -39,8 +39,8 @@ def start_engine(
 
         def start(clock: datetime) -> Engine:
             if next(ends) == "kill":
-                return ChildEngine(lake, clock, tmp_path / "engine.log")
-            return LocalEngine(lake, clock, spark)
+                return ChildEngine(lake, clock, tmp_path / "engine.log", case.timezone)
+            return LocalEngine(lake, clock, spark, case.timezone)
 
         return start
 

@@ -1,4 +1,4 @@
-"""An engine in a process of its own: ``python -m tests.conformance.engine_process LAKE CLOCK``.
+"""An engine in a process of its own: ``python -m tests.conformance.engine_process LAKE CLOCK TIMEZONE``.
 
 Reads one JSON object a line (``{"do": "sql", "text": …, "dialect": …}``), answers with one: what was
 asked for, ``{"refused": rendered error}`` or ``{"failed": traceback}``. Ends at ``close`` or at the end
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 def main() -> None:
     """Answer requests until told to close."""
-    path, clock = Path(sys.argv[1]), datetime.fromisoformat(sys.argv[2])
+    path, clock, timezone = Path(sys.argv[1]), datetime.fromisoformat(sys.argv[2]), sys.argv[3]
     # Spark and its JVM print to standard output; the answers keep it for themselves.
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
@@ -31,7 +31,7 @@ def main() -> None:
     for line in sys.stdin:
         request = json.loads(line)
         try:
-            engine = engine or LocalEngine(path, clock)
+            engine = engine or LocalEngine(path, clock, timezone=timezone)
             answer = handlers(engine)[request.pop("do")](**request)
         except Refused as refusal:
             answer = {"refused": str(refusal)}

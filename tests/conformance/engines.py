@@ -80,14 +80,18 @@ EngineFactory = Callable[[datetime], Engine]
 class LocalEngine:
     """The Lake in this process, on a Spark session that all cases share."""
 
-    def __init__(self, path: Path, clock: datetime, spark: SparkSession | None = None) -> None:
+    def __init__(
+        self, path: Path, clock: datetime, spark: SparkSession | None = None, timezone: str = "UTC"
+    ) -> None:
         from lakestream import Lake, Settings
         from lakestream.clock import ManualClock
         from lakestream.errors import LakestreamError
         from tests import triggers
 
         self._clock = ManualClock(clock)
-        settings = Settings(notify_hosts=("localhost",), trigger_modules=("tests.triggers",))
+        settings = Settings(
+            notify_hosts=("localhost",), trigger_modules=("tests.triggers",), timezone=timezone
+        )
         self._error = LakestreamError
         self._lake = self._asked(lambda: Lake(path, clock=self._clock, spark=spark, settings=settings))
         self._takes: dict[str, timedelta] = {}
@@ -147,10 +151,11 @@ class LocalEngine:
 class ChildEngine:
     """The Lake in a process of its own, asked by lines of JSON; started when it is first needed."""
 
-    def __init__(self, path: Path, clock: datetime, log: Path) -> None:
+    def __init__(self, path: Path, clock: datetime, log: Path, timezone: str = "UTC") -> None:
         self._path = path
         self._clock = clock
         self._log = log
+        self._timezone = timezone
         self._process: subprocess.Popen[str] | None = None
 
     def sql(self, text: str, dialect: str) -> Answer:
@@ -220,7 +225,7 @@ class ChildEngine:
         with self._log.open("a") as log:
             # A session of its own, so that its JVM dies with it.
             self._process = subprocess.Popen(
-                [*command, self._clock.isoformat()],
+                [*command, self._clock.isoformat(), self._timezone],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,

@@ -19,14 +19,14 @@ from lakestream.language.expressions.checks import (
 )
 from lakestream.language.expressions.parsing import parse_expression
 from lakestream.language.model import (
+    AdmittedTrigger,
     CountTrigger,
     EventTrigger,
-    IntervalTrigger,
+    GridTrigger,
     PeriodTrigger,
     RowTrigger,
     SessionTrigger,
     SlidingTrigger,
-    StateTrigger,
 )
 from lakestream.language.quoting import quoted, quoted_text
 from lakestream.triggers.assign import PlacedGrid, assigner_of
@@ -60,7 +60,7 @@ def windowing_of(definition: StreamDefinition, source: Source, zone: str) -> Win
     if definition.options.late.drops:
         assigner = _assigner(definition, source, zone)
         return Windowing(PlacedGrid(assigner.reach), assigner=assigner)
-    if isinstance(trigger, IntervalTrigger | SlidingTrigger):
+    if isinstance(trigger, GridTrigger):
         return Windowing(grid_of(trigger, zone))
     overlaps = isinstance(trigger, CountTrigger) and trigger.step < trigger.count
     grid = SpanGrid(disjoint=not overlaps)
@@ -78,8 +78,7 @@ def placeholders_of(trigger: Trigger) -> frozenset[str]:
 
 def _assigner(definition: StreamDefinition, source: Source, zone: str) -> Assigner:
     trigger = definition.trigger
-    assert not isinstance(trigger, SlidingTrigger | PeriodTrigger | SessionTrigger | StateTrigger)
-    assert not isinstance(trigger, EventTrigger | CountTrigger)  # no statement combines them
+    assert isinstance(trigger, AdmittedTrigger)  # no statement combines it with others
     found = [row_expression(fragment, source, zone) for fragment in fragments_of(trigger)]
     return assigner_of(trigger, zone, found, by_arrival=definition.options.late.by_arrival)
 
