@@ -176,6 +176,34 @@ class IntervalTrigger:
     local: bool = False
 
 
+WEEKDAYS = ("MONDAY", "TUESDAY", "WEDNESDAY", "THURSDAY", "FRIDAY", "SATURDAY", "SUNDAY")
+MONTHS = (
+    *("JANUARY", "FEBRUARY", "MARCH", "APRIL", "MAY", "JUNE"),
+    *("JULY", "AUGUST", "SEPTEMBER", "OCTOBER", "NOVEMBER", "DECEMBER"),
+)
+CALENDAR_UNITS = {"WEEK": 0, "MONTH": 1, "QUARTER": 3, "YEAR": 12}
+"""The units of the calendar that are longer than a day, with their months."""
+
+
+@dataclass(frozen=True)
+class CalendarTrigger:
+    """``CALENDAR(unit [FROM start])``: a window for each unit, from local midnight of its first day.
+
+    ``unit`` is one of CALENDAR_UNITS. What FROM names is None where nothing is written: a week begins on
+    Monday, all others on the 1st, a quarter and a year in January.
+    """
+
+    unit: str
+    weekday: str | None = None
+    month: str | None = None
+    day: int | None = None
+
+    @property
+    def months(self) -> int:
+        """Months of a window, 0 for a week."""
+        return CALENDAR_UNITS[self.unit]
+
+
 @dataclass(frozen=True)
 class SlidingTrigger:
     """``SLIDING(step[, offset])``: instants of event time; a step under a day restarts daily."""
@@ -265,7 +293,7 @@ class SpanTrigger:
     end: Fragment | None = None
 
 
-GridTrigger = IntervalTrigger | SlidingTrigger
+GridTrigger = IntervalTrigger | CalendarTrigger | SlidingTrigger
 """Triggers whose windows follow from time alone."""
 
 RowTrigger = SessionTrigger | StateTrigger | EventTrigger | CountTrigger

@@ -7,7 +7,7 @@ holds: ``[low(k), high(k))`` in microseconds; and for an instant ``x``, how many
 
 Sources: TDengine, "INTERVAL … SLIDING" (windows counted from 1970-01-01 UTC) and "SLIDING" (the grid
 of PERIOD on event time, restarting at midnight); days and longer in the lake's time zone, weeks from
-Monday, are lakestream's own rule.
+Monday, and CALENDAR are lakestream's own rules.
 """
 
 from __future__ import annotations
@@ -19,7 +19,14 @@ from math import gcd
 from typing import TYPE_CHECKING
 
 from lakestream.language.common.zones import zone_of
-from lakestream.language.model import MICROS, IntervalTrigger, SlidingTrigger
+from lakestream.language.model import (
+    MICROS,
+    MONTHS,
+    WEEKDAYS,
+    CalendarTrigger,
+    IntervalTrigger,
+    SlidingTrigger,
+)
 from lakestream.triggers.sqltime import (
     DAY,
     floor_div,
@@ -120,7 +127,7 @@ class Pane:
 
 
 class _IntervalGrid(Grid):
-    """What the grids of INTERVAL share: the placeholders."""
+    """What the grids of INTERVAL and CALENDAR share: the placeholders."""
 
     def placeholders(self, k: str, first: str) -> dict[str, str]:
         """Return ``_twstart`` and ``_twend`` (exclusive end)."""
@@ -491,10 +498,12 @@ def grid_of(trigger: GridTrigger, zone: str) -> Grid:
 
     INTERVAL with a step of days or longer follows the zone, with a shorter step it counts
     microseconds from 1970 UTC. Where it is ``local``, a step of whole hours follows the zone too, and a
-    shorter one counts from midnight of 1970-01-01 there.
+    shorter one counts from midnight of 1970-01-01 there. CALENDAR follows the zone.
     """
     if isinstance(trigger, IntervalTrigger):
         return _interval_grid(trigger, zone)
+    if isinstance(trigger, CalendarTrigger):
+        return _calendar_grid(trigger, zone)
     return _sliding_grid(trigger, zone)
 
 
@@ -515,9 +524,22 @@ def _interval_grid(trigger: IntervalTrigger, zone: str) -> Grid:
         origin = _local_midnight(zone) if trigger.local else 0
         return FixedGrid(length.micros, step.micros, origin + offset)
     origin = offset + (MONDAY if "w" in (length.unit, step.unit) else 0)
+    return _day_grid(length.micros, step.micros, origin, zone)
+
+
+def _day_grid(length: int, step: int, origin: int, zone: str) -> Grid:
+    """Return the grid of windows in wall-clock microseconds."""
     if zone == "UTC":
-        return FixedGrid(length.micros, step.micros, origin)
-    return LocalGrid(length.micros, step.micros, origin, zone)
+        return FixedGrid(length, step, origin)
+    return LocalGrid(length, step, origin, zone)
+
+
+def _calendar_grid(trigger: CalendarTrigger, zone: str) -> Grid:
+    if not trigger.months:
+        weekday = WEEKDAYS.index(trigger.weekday or WEEKDAYS[0])
+        return _day_grid(MICROS["w"], MICROS["w"], MONDAY + weekday * DAY, zone)
+    shift = MONTHS.index(trigger.month or MONTHS[0])
+    return MonthGrid(trigger.months, trigger.months, shift, ((trigger.day or 1) - 1) * DAY, zone)
 
 
 def _local_midnight(zone: str) -> int:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from lakestream.language.model import (
     MICROS,
+    CalendarTrigger,
     CountTrigger,
     EventTrigger,
     IntervalTrigger,
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 _TYPES: dict[type[Trigger], str] = {
     IntervalTrigger: "Interval",
+    CalendarTrigger: "Calendar",
     SlidingTrigger: "Sliding",
     SessionTrigger: "Session",
     StateTrigger: "State",
@@ -31,6 +33,9 @@ _TYPES: dict[type[Trigger], str] = {
     CountTrigger: "Count",
     PeriodTrigger: "Period",
 }
+
+_DAYS = {"WEEK": 7, "MONTH": 30, "QUARTER": 91, "YEAR": 365}
+"""About how many days a unit of CALENDAR has."""
 
 
 def type_in_messages(trigger: Trigger) -> str:
@@ -100,6 +105,8 @@ def late_rows_refire(trigger: Trigger, *, expires_closed: bool) -> bool:
 
 def step_us(trigger: Trigger) -> int:
     """Return about how far windows lie apart, in microseconds; a second where time does not tell."""
+    if isinstance(trigger, CalendarTrigger):
+        return _DAYS[trigger.unit] * MICROS["d"]
     if not isinstance(trigger, IntervalTrigger | SlidingTrigger):
         return MICROS["s"]
     step = trigger.step

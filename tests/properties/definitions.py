@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from calendar import day_name, month_name
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Literal
@@ -9,12 +10,13 @@ from zoneinfo import ZoneInfo
 
 from tests.reference.aggregates import figures
 from tests.reference.fold import Stream
-from tests.reference.grid import NOTHING, Interval, Sliding, Span
+from tests.reference.grid import NOTHING, Calendar, Interval, Sliding, Span
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tests.reference.fold import Group, Row
+    from tests.reference.grid import Trigger
 
 Grouping = Literal["none", "table", "tag", "expression", "table and tag"]
 
@@ -65,7 +67,7 @@ class Scale:
 
     tick: timedelta
     steps: int
-    triggers: tuple[Interval | Sliding, ...]
+    triggers: tuple[Trigger, ...]
     watermarks: tuple[Span, ...]
 
 
@@ -124,6 +126,10 @@ DAYS = Scale(
         interval("1n", "1n"),
         interval("3n", "1n"),
         interval("1y", "1y"),
+        Calendar("WEEK", weekday=6),
+        Calendar("MONTH", day=25),
+        Calendar("QUARTER", month=2),
+        Calendar("YEAR", month=4, day=6),
         sliding("2d"),
         sliding("1w"),
     ),
@@ -135,7 +141,7 @@ DAYS = Scale(
 class Definition:
     """A stream ``s`` over ``meters`` into ``o``."""
 
-    trigger: Interval | Sliding
+    trigger: Trigger
     grouping: Grouping = "none"
     watermark: Span = NOTHING
     pre_filter: bool = False
@@ -214,14 +220,23 @@ def elapsed(span: Span) -> timedelta:
     return span.after(START) - START
 
 
-def clause(trigger: Interval | Sliding) -> str:
+def clause(trigger: Trigger) -> str:
     """Return a trigger as it is written in a statement."""
+    if isinstance(trigger, Calendar):
+        return f"CALENDAR({trigger.unit} FROM {start(trigger)})"
     offset = f", {trigger.offset}" if trigger.offset.value else ""
     if isinstance(trigger, Interval):
         return f"INTERVAL({trigger.length}{offset}) SLIDING({trigger.step})"
     return f"SLIDING({trigger.step}{offset})"
 
 
-def bounds(trigger: Interval | Sliding) -> str:
+def start(trigger: Calendar) -> str:
+    """Return where a unit of the calendar begins, as FROM names it."""
+    month = month_name[trigger.month].upper()
+    starts = {"WEEK": day_name[trigger.weekday].upper(), "MONTH": f"{trigger.day}", "QUARTER": month}
+    return starts.get(trigger.unit, f"{month} {trigger.day}")
+
+
+def bounds(trigger: Trigger) -> str:
     """Return the placeholders of a window's end and start: the end names a window, and comes first."""
-    return "_twend, _twstart" if isinstance(trigger, Interval) else "_tcurrent_ts, _tprev_ts"
+    return "_tcurrent_ts, _tprev_ts" if isinstance(trigger, Sliding) else "_twend, _twstart"

@@ -8,11 +8,12 @@ from __future__ import annotations
 import random
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from lakestream.language.model import Duration, IntervalTrigger, SlidingTrigger
+from lakestream.language import parse_statement
+from lakestream.language.model import CreateStream
 from lakestream.triggers.detect import Detection
 from lakestream.triggers.grid import grid_of
 from tests.properties.definitions import (
@@ -27,14 +28,16 @@ from tests.properties.definitions import (
     elapsed,
 )
 from tests.reference.fold import Change, evaluate
-from tests.reference.grid import NOTHING, Interval, Sliding, Span
+from tests.reference.grid import NOTHING, Sliding
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pyspark.sql import SparkSession
 
+    from lakestream.language.model import GridTrigger
     from lakestream.triggers.grid import Grid
+    from tests.reference.grid import Trigger
 
 pytestmark = pytest.mark.spark
 
@@ -53,9 +56,7 @@ TRIGGERS = [(scale, trigger) for scale in (SECONDS, HOURS, DAYS) for trigger in 
 
 
 @pytest.mark.parametrize(("scale", "trigger"), TRIGGERS, ids=[clause(trigger) for _, trigger in TRIGGERS])
-def test_windows_fire_when_the_reference_says(
-    spark: SparkSession, scale: Scale, trigger: Interval | Sliding
-) -> None:
+def test_windows_fire_when_the_reference_says(spark: SparkSession, scale: Scale, trigger: Trigger) -> None:
     chance = random.Random(clause(trigger))
     definition = Definition(
         trigger,
@@ -106,7 +107,7 @@ def reference(definition: Definition, commits: Commits) -> list[tuple[int, int, 
 
     stream = replace(definition.stream(), calculate=lambda _rows: (current,))
     # A SLIDING window is (start, end]: one microsecond later on both sides it is written [start, end).
-    shift = 0 if isinstance(definition.trigger, Interval) else 1
+    shift = 1 if isinstance(definition.trigger, Sliding) else 0
     return [
         (micros(start) + shift, micros(end) + shift, commit)
         for start, end, commit in evaluate(stream, numbered())
@@ -118,15 +119,11 @@ def micros(at: datetime) -> int:
     return (at - EPOCH) // MICROSECOND
 
 
-def as_written(trigger: Interval | Sliding) -> IntervalTrigger | SlidingTrigger:
+def as_written(trigger: Trigger) -> GridTrigger:
     """Return a trigger as the product's language gives it."""
-
-    def span(of: Span) -> Duration:
-        return Duration(of.value, of.unit)
-
-    if isinstance(trigger, Interval):
-        return IntervalTrigger(span(trigger.length), span(trigger.offset), span(trigger.step))
-    return SlidingTrigger(span(trigger.step), span(trigger.offset))
+    statement = parse_statement(Definition(trigger).statement())
+    assert isinstance(statement, CreateStream)
+    return cast("GridTrigger", statement.definition.trigger)
 
 
 def detected(spark: SparkSession, detection: Detection, histories: list[Commits]) -> Fired:

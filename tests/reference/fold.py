@@ -1,14 +1,14 @@
 """What a stream must have written after a history: one fold, event by event.
 
-An event is a commit of the source, a RECALCULATE or a RESYNC. The rules (INTERVAL and SLIDING):
+An event is a commit of the source, a RECALCULATE or a RESYNC. The rules (INTERVAL, CALENDAR and SLIDING):
 
 - A commit is a set of changes. A group is the rows with one value of the grouping; it has its own
   time. ``newest`` is its newest event time seen, ``mark`` = newest - WATERMARK, ``first`` its first row.
 - A window fires when ``mark`` reaches its end, also without rows (unless IGNORE_NODATA_TRIGGER).
 - Of a written row is asked, in this order: does PRE_FILTER admit it? has it expired? is it late? The
   last two are judged by the group *before the commit*. A row at or before the mark is late.
-- INTERVAL computes the fired windows of late rows and of updates (old and new row) again, and opens
-  earlier ones for a late row before the first. SLIDING and IGNORE_DISORDER do neither.
+- INTERVAL and CALENDAR compute the fired windows of late rows and of updates (old and new row) again, and
+  open earlier ones for a late row before the first. SLIDING and IGNORE_DISORDER do neither.
 - EXPIRED_TIME: a row older than newest - EXPIRED_TIME triggers nothing.
 - A delete triggers nothing. DELETE_RECALC computes the fired windows of the row again; when the first
   row goes, ``first`` moves up to the next one, and windows before it are gone.
@@ -29,7 +29,7 @@ from datetime import UTC, datetime, timedelta, tzinfo
 from itertools import takewhile
 from typing import Any, Literal
 
-from tests.reference.grid import Interval, Sliding, Window, windows
+from tests.reference.grid import Sliding, Trigger, Window, windows
 
 Row = Mapping[str, Any]
 Group = tuple[Any, ...]
@@ -73,7 +73,7 @@ Event = Commit | Recalculate | Resync
 class Stream:
     """A stream: its trigger, its groups, its options and what it computes over a window's rows."""
 
-    trigger: Interval | Sliding
+    trigger: Trigger
     calculate: Callable[[list[Row]], Figures]
     group: Callable[[Row], Group] = lambda _row: ()
     watermark: timedelta = timedelta(0)
@@ -89,14 +89,15 @@ class Stream:
     @property
     def counts_days(self) -> bool:
         """Whether the instants are counted from the day of a group's first row."""
+        if not isinstance(self.trigger, Sliding):
+            return False
         step = self.trigger.step
-        days = step.is_calendar or step.elapsed >= timedelta(days=1)
-        return isinstance(self.trigger, Sliding) and days
+        return step.is_calendar or step.elapsed >= timedelta(days=1)
 
     @property
     def recalculates(self) -> bool:
         """Whether late rows and updates have their windows computed again."""
-        return isinstance(self.trigger, Interval) and not self.ignore_disorder
+        return not isinstance(self.trigger, Sliding) and not self.ignore_disorder
 
 
 @dataclass

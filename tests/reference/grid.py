@@ -1,4 +1,4 @@
-"""Where windows and instants of event time lie (TDengine's INTERVAL and SLIDING).
+"""Where windows and instants of event time lie (TDengine's INTERVAL and SLIDING, lakestream's CALENDAR).
 
 A duration is a whole number and a unit: ``u`` µs, ``a`` ms, ``s``, ``m``, ``h`` are elapsed time;
 ``d``, ``w``, ``n`` (months) and ``y`` are counted on the calendar of a time zone. Times are aware
@@ -11,7 +11,7 @@ import re
 from bisect import bisect_right
 from calendar import monthrange
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta, tzinfo
+from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from itertools import count, pairwise
 from typing import TYPE_CHECKING
 
@@ -85,6 +85,27 @@ class Interval:
 
 
 @dataclass(frozen=True)
+class Calendar:
+    """``CALENDAR(unit FROM …)``: from each local midnight that begins a unit to the next one.
+
+    A week begins on a ``weekday`` (Monday is 0), all others on a ``day`` of a month: of each, or of
+    ``month`` and every third or twelfth one from there.
+    """
+
+    unit: str
+    weekday: int = 0
+    month: int = 1
+    day: int = 1
+
+    def begins(self, day: date) -> bool:
+        """Say whether a unit begins on that day."""
+        if self.unit == "WEEK":
+            return day.weekday() == self.weekday
+        every = {"MONTH": 1, "QUARTER": 3, "YEAR": 12}[self.unit]
+        return day.day == self.day and (day.month - self.month) % every == 0
+
+
+@dataclass(frozen=True)
 class Sliding:
     """``SLIDING(step, offset)``: instants T, each with the range ``(the instant before, T]``."""
 
@@ -111,14 +132,19 @@ class Window:
         return start < after_last and (end is None or first < end)
 
 
-def windows(trigger: Interval | Sliding, first: datetime, zone: tzinfo = UTC) -> Iterator[Window]:
+Trigger = Interval | Calendar | Sliding
+
+
+def windows(trigger: Trigger, first: datetime, zone: tzinfo = UTC) -> Iterator[Window]:
     """Yield the windows of a group whose first row is at ``first``, in time order, without end.
 
-    The first INTERVAL window is the earliest that covers the first row (where a step longer than the
-    interval leaves it uncovered: the next one); the first SLIDING instant is the first at or past it.
+    The first INTERVAL or CALENDAR window is the earliest that covers the first row (where a step longer than
+    the interval leaves it uncovered: the next one); the first SLIDING instant is the first at or past it.
     """
     if isinstance(trigger, Interval):
         return interval_windows(trigger, first, zone)
+    if isinstance(trigger, Calendar):
+        return calendar_windows(trigger, first, zone)
     return sliding_windows(trigger, first, zone)
 
 
@@ -144,6 +170,19 @@ def interval_start(trigger: Interval, zone: tzinfo) -> Callable[[int], datetime]
         return lambda k: later(EPOCH + k * step.elapsed, offset, zone)
     origin = MONDAY_ONE if step.unit == "w" else DAY_ONE
     return lambda k: instant(offset.after(step.after(origin, k)), zone)
+
+
+def calendar_windows(trigger: Calendar, first: datetime, zone: tzinfo) -> Iterator[Window]:
+    """Yield the windows of CALENDAR, from the one that holds the first row."""
+
+    def midnight(day: date) -> datetime:
+        return instant(datetime.combine(day, time()), zone)
+
+    day = first.astimezone(zone).date() + timedelta(days=1)
+    while not (trigger.begins(day) and midnight(day) <= first):
+        day -= timedelta(days=1)
+    days = (day + timedelta(days=n) for n in count())
+    return (Window(*both) for both in pairwise(midnight(d) for d in days if trigger.begins(d)))
 
 
 def sliding_windows(trigger: Sliding, first: datetime, zone: tzinfo) -> Iterator[Window]:

@@ -16,6 +16,7 @@ from sqlglot.parsers.spark import SparkParser
 from sqlglot.tokenizer_core import TokenType
 
 from lakestream.language.common.interpolation import InterpolationParser
+from lakestream.language.model import CALENDAR_UNITS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,8 +28,10 @@ SLICES, INNER_WINDOW, SLICE_LIMIT = "slices", "inner_window", "slice_limit"
 """The arguments of a select that hold its clauses of TDengine."""
 
 WINDOWS = ("SESSION", "STATE_WINDOW", "EVENT_WINDOW", "COUNT_WINDOW", "INTERVAL")
-FOREIGN_CLAUSES = dict.fromkeys(("SURROUND", "WATERMARK", "WINDOW_OFFSET", "JLIMIT"), "")
-"""Clauses of TDengine's queries that a query here does not have, and what to write instead."""
+FOREIGN_CLAUSES = dict.fromkeys(("SURROUND", "WATERMARK", "WINDOW_OFFSET", "JLIMIT"), "") | {
+    "CALENDAR": "it is a trigger: CREATE STREAM s CALENDAR(MONTH) FROM …"
+}
+"""Clauses that a query here does not have, TDengine's and of streams, and what to write instead."""
 
 _BEFORE_A_BRACKET = (*WINDOWS, "FILL", "TRUE_FOR", "SLIDING", *FOREIGN_CLAUSES)
 _BEFORE_A_NUMBER = ("SLIMIT", "SOFFSET", "JLIMIT")
@@ -132,7 +135,8 @@ class TDengineParser(InterpolationParser):
 
     def _parse_table_alias(self, alias_tokens=None):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN202
         at_version = self._curr and self._curr.token_type is TokenType.PARAMETER
-        if at_version or self._at_clause():
+        names_query = alias_tokens is self.ID_VAR_TOKENS  # behind WITH, where no clause can stand
+        if at_version or (self._at_clause() and not names_query):
             return None
         return super()._parse_table_alias(alias_tokens)  # type: ignore[no-untyped-call]
 
@@ -163,9 +167,16 @@ class TDengineParser(InterpolationParser):
         word = token.text.upper()
         if word in _BEFORE_A_NUMBER and following.token_type is TokenType.NUMBER:
             return True
+        if word == "CALENDAR" and not self._names_unit(2):
+            return False
         if word == "EVENT_WINDOW" and following.text.upper() == "START":
             return True
         return word in _BEFORE_A_BRACKET and following.token_type is TokenType.L_PAREN
+
+    def _names_unit(self, ahead: int) -> bool:
+        """Return whether the token so far ahead is a unit of CALENDAR; else that is the alias of a table."""
+        at = self._index + ahead
+        return any(token.text.upper() in CALENDAR_UNITS for token in self._tokens[at : at + 1])
 
     def _parse_inner_window(self, select: exp.Select) -> bool:
         """Read ``[PARTITION BY …] [window] [FILL(…)]`` into the select."""

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from lakestream.language.model import (
     BoundedSessionTrigger,
+    CalendarTrigger,
     CountTrigger,
     EventTrigger,
     IntervalTrigger,
@@ -50,8 +51,14 @@ def _interval(trigger: IntervalTrigger) -> str:
     return f"INTERVAL({_list(trigger.length, _unless_zero(trigger.offset))}) SLIDING({trigger.step})"
 
 
+def _calendar(trigger: CalendarTrigger) -> str:
+    start = " ".join(str(part) for part in (trigger.weekday, trigger.month, trigger.day) if part is not None)
+    return f"CALENDAR({trigger.unit} FROM {start})" if start else f"CALENDAR({trigger.unit})"
+
+
 _TEXTS: dict[type, Callable[[Any], str]] = {
     IntervalTrigger: _interval,
+    CalendarTrigger: _calendar,
     SlidingTrigger: lambda t: f"SLIDING({_list(t.step, _unless_zero(t.offset))})",
     SessionTrigger: lambda t: f"SESSION({_list(t.column, t.gap)})",
     StateTrigger: lambda t: f"STATE_WINDOW({_sql(t.state)})",

@@ -18,6 +18,7 @@ from lakestream.language.expressions.parsing import given_name, parse_query
 from lakestream.language.model import (
     GROUP_ID,
     MICROS,
+    CalendarTrigger,
     CountTrigger,
     Duration,
     Fill,
@@ -288,7 +289,12 @@ def _read_query(reader: Reader, draft: Draft) -> None:
 
 
 def _ends(reader: Reader, *more: str) -> bool:
-    return any(reader.sees(word) for word in (*_WINDOWS, "NOTIFY", *more))
+    return _at_calendar(reader) or any(reader.sees(word) for word in (*_WINDOWS, "NOTIFY", *more))
+
+
+def _at_calendar(reader: Reader) -> bool:
+    """Return whether CALENDAR(…) follows, and no column of that name."""
+    return reader.sees("CALENDAR") and reader.peek(1).is_symbol("(")
 
 
 def _group_key(reader: Reader) -> GroupKey:
@@ -322,6 +328,9 @@ def _window(reader: Reader) -> ReadTrigger:
     word = reader.peek()
     trigger = read_trigger(reader, classic=True)
     value = trigger.value
+    if isinstance(value, CalendarTrigger):
+        hint = "the syntax with the trigger before FROM has it"
+        raise reader.unsupported("CALENDAR in the classic syntax", word=word, hint=hint)
     if isinstance(value, IntervalTrigger):
         hint = "the syntax with the trigger before FROM has windows with gaps between them"
         check_no_gaps(value.length, value.step, reader.place(word), hint)

@@ -22,6 +22,7 @@ from lakestream.language.model import (
 from lakestream.language.reading.identifiers import refuse_duplicate, take_column_name
 from lakestream.language.reading.literals import refuse_unit, take_duration
 from lakestream.language.reading.words import Kind
+from lakestream.language.tdengine.calendar import read_calendar
 
 if TYPE_CHECKING:
     from lakestream.errors import NotSupportedError
@@ -102,6 +103,10 @@ def _interval(reader: Reader, trigger: ReadTrigger) -> None:
     check_step(length, step, reader.place(step_word))
     check_offset(length, step, offset, reader.place(offset_word or word))
     trigger.value = IntervalTrigger(length, offset, step)
+
+
+def _calendar(reader: Reader, trigger: ReadTrigger) -> None:
+    trigger.value = read_calendar(reader)
 
 
 def _sliding(reader: Reader, trigger: ReadTrigger) -> None:
@@ -247,6 +252,7 @@ def _count(reader: Reader, clause: str) -> int:
 
 TRIGGERS = {
     "INTERVAL": _interval,
+    "CALENDAR": _calendar,
     "SLIDING": _sliding,
     "PERIOD": _period,
     "SESSION": _session,
