@@ -9,11 +9,9 @@ from lakestream.engine.windows.family import Advance, Step
 from lakestream.engine.windows.grid.detecting import Detecting
 from lakestream.engine.windows.grid.firing import Firing
 from lakestream.engine.windows.grid.updating import Updating
-from lakestream.engine.windows.said import extent
+from lakestream.engine.windows.steps import AgainStep, DelayedStep
 
 if TYPE_CHECKING:
-    from lakestream.engine.streams.stream import EventRange
-    from lakestream.engine.windows.delays import OpenWindow
     from lakestream.engine.windows.family import TickInput
 
 
@@ -72,15 +70,8 @@ class FireByClock(Step):
 
 
 @dataclass(frozen=True)
-class FireDelayed(Step):
-    """Fire windows that are still open, as far as they have come: MAX_DELAY has passed."""
-
-    rule: str
-    windows: tuple[OpenWindow, ...] = ()
-    title: ClassVar[str] = "fire by the clock"
-
-    def __str__(self) -> str:
-        return f"{self.rule}: open windows whose delay is over, as the state has them"
+class FireDelayed(DelayedStep):
+    """Fire windows of a grid that are open."""
 
     def advance(self, given: TickInput) -> Advance:
         """Let the windows fire."""
@@ -90,15 +81,8 @@ class FireDelayed(Step):
 
 
 @dataclass(frozen=True)
-class FireAgain(Step):
-    """Find the windows of a part of event time that have fired, in the source as it is."""
-
-    rule: str
-    part: EventRange
-    title: ClassVar[str] = "fire again"
-
-    def __str__(self) -> str:
-        return f"{self.rule}: all windows {extent(self.part)} again, in the source as it is"
+class FireAgain(AgainStep):
+    """Fire windows of a grid again."""
 
     def advance(self, given: TickInput) -> Advance:
         """Let all windows of the part fire that have fired."""

@@ -14,7 +14,7 @@ from lakestream.engine.windows.rows.cutting import Cutting
 from lakestream.engine.windows.rows.in_order import InOrder, known_sums
 from lakestream.engine.windows.rows.queries import RowQueries
 from lakestream.engine.windows.rows.summing import summed
-from lakestream.engine.windows.said import extent
+from lakestream.engine.windows.steps import AgainStep, DelayedStep
 from lakestream.engine.windows.totals import total
 from lakestream.engine.windows.waiting import check_windows
 from lakestream.storage.rows.reading import arrow_frame
@@ -23,8 +23,6 @@ from lakestream.storage.rows.views import view_of, view_of_sql
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from lakestream.engine.streams.stream import EventRange
-    from lakestream.engine.windows.delays import OpenWindow
     from lakestream.engine.windows.family import TickInput
     from lakestream.engine.windows.rows.tables import Found
 
@@ -97,15 +95,8 @@ def _advance(given: TickInput, found: Found) -> Advance:
 
 
 @dataclass(frozen=True)
-class CutDelayed(Step):
-    """Fire windows that are still open, as far as they have come: MAX_DELAY has passed."""
-
-    rule: str
-    windows: tuple[OpenWindow, ...] = ()
-    title: ClassVar[str] = "fire by the clock"
-
-    def __str__(self) -> str:
-        return f"{self.rule}: open windows whose delay is over, as the state has them"
+class CutDelayed(DelayedStep):
+    """Fire row windows that are open, cut as far as rows have come."""
 
     def advance(self, given: TickInput) -> Advance:
         """Let the windows fire; nothing is told of them."""
@@ -116,15 +107,8 @@ class CutDelayed(Step):
 
 
 @dataclass(frozen=True)
-class CutAgain(Step):
-    """Cut the windows of a part of event time again, in the source as it is."""
-
-    rule: str
-    part: EventRange
-    title: ClassVar[str] = "fire again"
-
-    def __str__(self) -> str:
-        return f"{self.rule}: all windows {extent(self.part)} again, in the source as it is"
+class CutAgain(AgainStep):
+    """Cut the rows of a part again."""
 
     def advance(self, given: TickInput) -> Advance:
         """Let all windows of the part fire that have fired."""
