@@ -64,18 +64,15 @@ def delete_far(story: Story) -> None:
     story.rows = [row for row in story.rows if row.number != 0.5]
 
 
+OPTIONS = ("FILL_HISTORY", "FILL_HISTORY|EXACT", "FILL_HISTORY|DELETE_RECALC", "WATERMARK(0s)", "EXACT")
+YEARS = ("the first year", "the last second")
+HOW = ("alone", "together", "is there")
 CELLS = [
-    (kind, options, year, how)
-    for kind in TRIGGERS
-    for options in (
-        "FILL_HISTORY",
-        "FILL_HISTORY|EXACT",
-        "FILL_HISTORY|DELETE_RECALC",
-        "WATERMARK(0s)",
-        "EXACT",
-    )
-    for year in ("the first year", "the last second")
-    for how in ("alone", "together", "is there")
+    # Years take turns: each one goes with each kind, each option and each way, if not with all at once.
+    (kind, options, YEARS[(k + o + h) % 2], how)
+    for k, kind in enumerate(TRIGGERS)
+    for o, options in enumerate(OPTIONS)
+    for h, how in enumerate(HOW)
     if (how != "is there" or "FILL_HISTORY" in options)
     and not (kind == "instants" and "DELETE_RECALC" in options)
 ]
