@@ -136,8 +136,8 @@ class Advance:
 
     @property
     def writes_nothing(self) -> bool:
-        """Whether no row of the output comes or goes."""
-        return not (self.results or self.replaced or self.fired)
+        """Whether no row of the output comes or goes; what a recalculation does not find goes."""
+        return not (self.results or self.replaced or self.fired or self.part)
 
 
 class Step(ABC):

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from lakestream.engine.base.state import GroupState
 from lakestream.engine.streams.stream import EventRange
 from lakestream.engine.windows.families import family_of
+from lakestream.engine.windows.family import Advance
 from lakestream.engine.windows.grid.steps import (
     DetectWindows,
     FireAgain,
@@ -225,3 +227,8 @@ def test_a_part_of_event_time_is_made_again(
     found = step(of, tick, PART)
     assert isinstance(found, kind)
     assert found.part == PART
+
+
+def test_a_part_in_which_nothing_fires_takes_back_what_is_there() -> None:
+    assert Advance(GroupState()).writes_nothing
+    assert not Advance(GroupState(), part=EventRange(overlap_us=5)).writes_nothing
