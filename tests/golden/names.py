@@ -10,7 +10,10 @@ if TYPE_CHECKING:
 
 _DAY = 86_400
 _IDENTITY = re.compile(r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b|\b[0-9a-f]{32}\b")
-_FOLDER = re.compile(r"/[\w./-]*?/(?:pytest-of-\w+/pytest-\d+(?:/popen-gw\d+)?|tmp\w{8})/")
+_FOLDER = re.compile(
+    r"/[\w./-]*?/(?:(?:pytest-of-\w+/pytest-\d+/|(?=popen-gw\d+/|test_\w+\d/))(?:popen-gw\d+/)?|tmp\w{8}/)"
+)
+"""Folders of pytest, wherever they lie (``--basetemp``), and temporary ones."""
 _NUMBER = re.compile(r"\b\d{10,19}(?=L?\b)")
 _MOMENT = re.compile(r"\b\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(?:\.\d+)?\b")
 

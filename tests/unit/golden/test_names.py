@@ -17,3 +17,11 @@ def test_what_differs_from_run_to_run_is_replaced() -> None:
         "sql SELECT <now>L, 1700000000123456L, '<now>', '2025-01-01 00:00:00'",
         "commit <x> lakestream:<id 0> 2",
     ]
+
+
+def test_folders_are_the_same_wherever_they_lie() -> None:
+    lines = [
+        "commit /a/base/popen-gw0/test_case_2/lake x",
+        "commit /tmp/pytest-of-me/pytest-3/test_case_2/lake x",
+    ]
+    assert steady(lines, 0) == ["commit <folder>/test_case_2/lake x"] * 2
