@@ -10,6 +10,7 @@ import pytest
 from lakestream.settings import PREFIX, Settings
 from tests.connect_server import connect_server
 from tests.small import FEW_TABLES, INTERPRETED, LONG_LIVED, QUICK_START
+from tests.tiers import is_left
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,8 +24,10 @@ os.environ["JDK_JAVA_OPTIONS"] = QUICK_START
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what asks for the session as ``spark``, before ``-m`` chooses."""
+    """Mark what asks for the session as ``spark``, and what is left as ``long``, before ``-m`` chooses."""
     for item in items:
+        if is_left(item.nodeid):
+            item.add_marker(pytest.mark.long)
         if "spark" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.spark)
 

@@ -2,12 +2,28 @@
 
 from __future__ import annotations
 
+import tomllib
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
+
+
+KEPT: dict[str, dict[str, list[str]]] = tomllib.loads(
+    Path(__file__).with_name("kept.toml").read_text(encoding="utf-8")
+)
+"""By file and test, the ids of the cases that ``make test`` keeps."""
+
+
+def is_left(nodeid: str) -> bool:
+    """Return whether a case is left to ``make test-long``, because others of its test are kept."""
+    path, _, rest = nodeid.partition("::")
+    name, bracket, case = rest.partition("[")
+    kept = KEPT.get(path, {}).get(name)
+    return bool(bracket) and kept is not None and case.removesuffix("]") not in kept
 
 
 def leaving(cases: Iterable[Any], is_long: Callable[[Any], bool]) -> list[Any]:
