@@ -132,14 +132,9 @@ class Detecting:
 
     def _early(self, fired: Rows, state: View) -> Rows | None:
         """Return the detection result with what fires by other events than a closing; None for the same."""
-        given, stream, options = self.given, self.given.stream, self.given.stream.definition.options
+        given, stream = self.given, self.given.stream
         shown = self._shown(state)
-        if not (
-            options.emission.at_once
-            or options.emission.at_open
-            or options.emission.by_clock
-            or shown is not None
-        ):
+        if stream.emission.by_mark and shown is None:
             return None
         anew = _renews_open(stream) and not (given.plan.appends_only and given.target.unique)
         view = view_of(fired.frame, FIRED)
