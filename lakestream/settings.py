@@ -74,6 +74,12 @@ class Settings(BaseSettings):
     )
     small_rows: int = Field(default=200_000, ge=0, description="changes up to this many rows travel as Arrow")
 
+    small_path: Literal["auto", "spark"] = Field(
+        default="auto",
+        description="who computes what travels as Arrow: DuckDB in this process where it does so exactly as "
+        "Spark, or Spark always",
+    )
+
     max_commits_per_tick: int = Field(default=1_000, ge=1, description="source commits taken by one tick")
     max_rows_per_tick: int = Field(default=5_000_000, ge=1, description="changed rows taken by one tick")
     max_bytes_per_tick: ByteSize = Field(

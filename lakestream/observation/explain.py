@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from lakestream.engine.base.instants import from_micros
@@ -40,6 +41,9 @@ def explain_stream(engine: Engine, record: StreamRecord) -> list[tuple[str, str]
         lines.append(("tick", name))
         if planned is plan:
             lines.append(("bytes move by", planned.transport))
+        if planned is coming[0][1]:
+            known = planned if planned is plan else replace(planned, upto=planned.after)
+            lines.append(("computed by", engine.computed_by(record, known)))
         lines += [(stage.title, str(stage)) for stage in stages(stream, target, planned, part)]
     return [*lines, ("calculation", stream.calculation.query.sql("spark"))]
 

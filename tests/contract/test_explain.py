@@ -128,7 +128,7 @@ def explained(lake: Lake) -> list[list[tuple[str, str]]]:
     for stage, what in lake.explain("s").fetchall():
         if stage == "tick":
             ticks.append([])
-        elif stage not in ("bytes move by", "calculation"):
+        elif stage not in ("bytes move by", "computed by", "calculation"):
             ticks[-1].append((stage, what))
     return ticks
 

@@ -152,8 +152,13 @@ class PartRun:
     rows_a_part: int
     windows_a_part: int
 
-    def run(self, tick: Callable[[TickPlan], Tick]) -> tuple[TickPlan, TickResult | None]:
-        """Run the next part, or see that it has landed; raises StreamError as a tick does."""
+    def run(
+        self, run: Callable[[TickPlan, Callable[[Tick], TickResult]], TickResult]
+    ) -> tuple[TickPlan, TickResult | None]:
+        """Run the next part, or see that it is committed; raises StreamError as a tick does.
+
+        ``run`` does something with the tick of a plan.
+        """
         self._begin()
         part = self.job.part
         size = Size(self.job.rows // (self.job.parts or 1), 0)
@@ -161,7 +166,8 @@ class PartRun:
         plan = self.planner.recalculation(self.version, part, size)
         outcome = None
         if not self._is_committed(part + 1):
-            outcome = tick(plan).recalculate(part_of(self.job, part), app_of(self.job))
+            event_range, app = part_of(self.job, part), app_of(self.job)
+            outcome = run(plan, lambda tick: tick.recalculate(event_range, app))
         self._done(outcome.rows_out if outcome else 0)
         return plan, outcome
 

@@ -261,6 +261,10 @@ class Engine:
         runtime = self.loader.load(record, *self.services.registry.last(record.uuid))
         return runtime.stream, runtime.target, runtime.pending or self.following.next(runtime, Look())
 
+    def computed_by(self, record: StreamRecord, plan: TickPlan) -> str:
+        """Return who computes a tick of a stream, and why it is Spark where it is."""
+        return self.loader.computed_by(self.loader.known[record.uuid], plan)
+
     def next_instant(self, record: StreamRecord) -> int | None:
         """Return the instant of PERIOD that comes next (µs since 1970 UTC), None for other streams."""
         period = self.loader.load(record, *self.services.registry.last(record.uuid)).period

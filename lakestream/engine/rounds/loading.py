@@ -22,10 +22,12 @@ from lakestream.engine.windows.once.rebuilding import rebuild_plan
 from lakestream.storage.records.registry import Corrected, Progress, Totals
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     import pyarrow as pa
+    from pyspark.sql import SparkSession
 
+    from lakestream.engine.ticks.tick import TickResult
     from lakestream.engine.windows.delays import OpenWindow
     from lakestream.storage.records.registry import StreamRecord, TickPlan
 
@@ -110,7 +112,7 @@ class Loader:
     def _open_windows(self, runtime: StreamRuntime, groups: pa.Table | None) -> list[OpenWindow]:
         if groups is None or not groups.num_rows:
             return []
-        return runtime.family.open_windows(self.services.spark(), groups)
+        return self.services.small.ask(lambda session: runtime.family.open_windows(session, groups))
 
     def _restored(
         self, runtime: StreamRuntime, saved: tuple[int, pa.Table] | None, last: TickPlan | None
@@ -139,15 +141,57 @@ class Loader:
     def replayed(self, runtime: StreamRuntime, plans: Sequence[TickPlan], state: GroupState) -> GroupState:
         """Return the state behind ticks whose output is there already."""
         for plan in plans:
-            state = self.tick(runtime, plan, state, output_committed=True).run().state
+            state = self.run(runtime, plan, state, Tick.run, output_committed=True).state
         return state
 
-    def tick(
-        self, runtime: StreamRuntime, plan: TickPlan, state: GroupState, *, output_committed: bool
+    def run(
+        self,
+        runtime: StreamRuntime,
+        plan: TickPlan,
+        state: GroupState,
+        run: Callable[[Tick], TickResult],
+        *,
+        output_committed: bool = False,
+        updated: pa.Table | None = None,
+    ) -> TickResult:
+        """Run a tick of a stream, from a state, by the small path where that takes it.
+
+        ``output_committed``: its output is there already; ``updated`` is what its update query gave, where
+        that is known.
+        """
+        small = self.services.small
+        kind = (runtime.record.uuid, runtime.record.sql, plan.kind, plan.appends_only)
+        return small.ask(
+            lambda session: run(
+                self._tick(session, runtime, plan, state, output_committed=output_committed, updated=updated)
+            ),
+            key=kind,
+            small=small.takes(plan),
+        )
+
+    def computed_by(self, runtime: StreamRuntime, plan: TickPlan) -> str:
+        """Return who computes a tick, which is rehearsed for that; with a reason where that is Spark."""
+        small = self.services.small
+        why = small.why_spark(
+            lambda session: self._tick(
+                session, runtime, plan, runtime.state, output_committed=False, updated=None
+            ).rehearse(),
+            small=small.takes(plan),
+        )
+        return "DuckDB, in this process" if why is None else f"Spark: {why}"
+
+    def _tick(
+        self,
+        session: SparkSession,
+        runtime: StreamRuntime,
+        plan: TickPlan,
+        state: GroupState,
+        *,
+        output_committed: bool,
+        updated: pa.Table | None,
     ) -> Tick:
-        """Return a tick of a stream, from a state; ``output_committed``: its output is there already."""
         return Tick(
-            spark=self.services.spark(),
+            spark=session,
             tables=self.services.catalog.handles,
             stream=runtime.stream,
             target=runtime.target,
@@ -158,4 +202,5 @@ class Loader:
             epoch=self.services.epoch,
             output_committed=output_committed,
             outbox=self.services.outbox,
+            updated=updated,
         )

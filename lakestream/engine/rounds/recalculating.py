@@ -161,7 +161,7 @@ class Recalculating:
             self.ticking.output(runtime)
             try:
                 plan, outcome = self._part(runtime, job, version).run(
-                    lambda plan: self.loader.tick(runtime, plan, runtime.state, output_committed=False)
+                    lambda plan, run: self.loader.run(runtime, plan, runtime.state, run)
                 )
             except TooManyWindowsError as error:
                 if not self.ticking.let_wait(runtime, error):

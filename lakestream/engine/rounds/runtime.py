@@ -10,6 +10,7 @@ from lakestream.engine.base.instants import from_micros, to_micros
 from lakestream.engine.planning.planner import Limits, Planner, Position
 from lakestream.engine.reading.relations import history_of
 from lakestream.engine.reading.transport import Size
+from lakestream.engine.rounds.small import SmallPath
 from lakestream.engine.ticks.sharing import Member, shape_of
 from lakestream.engine.windows.families import family_of
 from lakestream.engine.windows.family import Standing
@@ -150,6 +151,11 @@ class Services:
     is_blocked: Callable[[str], bool] = field(default=lambda _: False)
     is_ours: Callable[[str], bool] = field(default=lambda _: True)
     only: frozenset[str] | None = None
+    small: SmallPath = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Open the way of what is small."""
+        self.small = SmallPath(self.spark, self.settings.small_path == "auto")
 
     def planner_of(self, record: StreamRecord, stream: Stream) -> Planner:
         """Return what plans the ticks of a stream."""

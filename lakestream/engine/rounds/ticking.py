@@ -14,7 +14,7 @@ from lakestream.engine.planning.checks import (
 from lakestream.engine.rounds.failing import Failing, as_failure
 from lakestream.engine.rounds.runtime import FinishedTick, Services, StreamRuntime, TickReport
 from lakestream.engine.ticks.sharing import Member, Sharing, of_one_shape
-from lakestream.engine.ticks.tick import output_app
+from lakestream.engine.ticks.tick import Tick, output_app
 from lakestream.engine.windows.waiting import (
     TooManyWindowsError,
     let_wait,
@@ -62,11 +62,11 @@ class Ticking:
 
     def _updated(self, members: list[Member]) -> dict[str, pa.Table]:
         """Return what one query gave for streams of one shape; nothing where it fails: each is then run."""
-        sharing = Sharing(
-            self.services.spark(), self.services.catalog.handles, self.services.settings.max_windows_per_tick
-        )
+        tables, limit = self.services.catalog.handles, self.services.settings.max_windows_per_tick
         try:
-            return sharing.run(members)
+            return self.services.small.ask(
+                lambda session: Sharing(session, tables, limit).run(members), key=members[0].shape
+            )
         except Exception:  # noqa: BLE001 - whose fault it is shows when each runs by itself
             _log.warning("a query that %d streams share failed", len(members), exc_info=True)
             return {}
@@ -83,9 +83,9 @@ class Ticking:
         try:
             output = self.output(runtime)
             output_committed = self._is_committed(runtime, plan, output)
-            tick = self.loader.tick(runtime, plan, runtime.state, output_committed=output_committed)
-            tick.updated = updated
-            outcome = tick.run()
+            outcome = self.loader.run(
+                runtime, plan, runtime.state, Tick.run, output_committed=output_committed, updated=updated
+            )
         except Exception as error:  # noqa: BLE001 - a stream that fails must not stop its neighbours
             failure = as_failure(error)
             if isinstance(failure, TooManyWindowsError) and not output_committed:

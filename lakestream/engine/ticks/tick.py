@@ -115,7 +115,11 @@ class Tick:
         self._app = app
         return self._run(part)
 
-    def _run(self, part: EventRange | None) -> TickResult:
+    def rehearse(self) -> None:
+        """Do what a tick does, but write nothing; raises what a tick raises."""
+        self._run(None, writes=False)
+
+    def _run(self, part: EventRange | None, *, writes: bool = True) -> TickResult:
         begins_anew = part is not None and part.overlap_us is None and part.from_us is None
         run: Mapping[type, Callable[[Any], None]] = {
             ReadChanges: self._read_changes,
@@ -126,6 +130,8 @@ class Tick:
         }
         try:
             for stage in stages(self.stream, self.target, self.plan, part):
+                if not writes and isinstance(stage, WriteErrors | Write):
+                    break
                 if not isinstance(stage, Step):
                     run[type(stage)](stage)
                     continue

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from lakestream.errors import LakestreamError, StorageError
 from lakestream.language.quoting import delta_name, delta_text, quoted
@@ -11,6 +11,7 @@ from lakestream.storage.columns.meant import meant_arrow, meant_spark
 from lakestream.storage.columns.times import iso, stored_columns
 from lakestream.storage.places import files
 from lakestream.storage.sessions.session import frame_of
+from lakestream.storage.small.session import SmallSession
 from lakestream.storage.tables.datafiles import data_files, has_plain_files
 from lakestream.storage.tables.log import TIME_CUT_US
 from lakestream.storage.tables.table import Table, first_line
@@ -237,6 +238,8 @@ def _plain_field(field: pa.Field) -> pa.Field:
 
 def arrow_frame(spark: SparkSession, rows: pa.Table) -> DataFrame:
     """Return Arrow rows as a DataFrame: times without a zone stay so, which Spark would take for instants."""
+    if isinstance(spark, SmallSession):
+        return cast("DataFrame", spark.frame(rows))
     from pyspark.sql.pandas.types import from_arrow_schema
 
     # PySpark takes no nested column that has not even an empty chunk.

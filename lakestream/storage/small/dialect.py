@@ -1,0 +1,430 @@
+"""Spark's SQL as DuckDB's: what means the same, by a list; all else is refused, for Spark to answer.
+
+Spark stays what defines a result. A construct is on the list when DuckDB gives Spark's value for every value
+of the types that it may meet; where that holds for some types or values only, a macro of
+:mod:`lakestream.storage.small.macros` stands in its place, which raises an error for the others.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from sqlglot import exp, parse_one
+from sqlglot.errors import SqlglotError
+
+from lakestream.language.quoting import delta_name
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+
+class NotExactError(Exception):
+    """DuckDB does not, or may not, answer as Spark does; ``always``: whatever the rows are."""
+
+    def __init__(self, why: str, *, always: bool = True) -> None:
+        super().__init__(why)
+        self.always = always
+
+
+_STRUCTURE: frozenset[type[exp.Expr]] = frozenset(
+    {
+        exp.Alias,
+        exp.Aliases,
+        exp.Column,
+        exp.CTE,
+        exp.Distinct,
+        exp.Filter,
+        exp.From,
+        exp.Group,
+        exp.Having,
+        exp.Identifier,
+        exp.Join,
+        exp.Lateral,
+        exp.Limit,
+        exp.Literal,
+        exp.Order,
+        exp.Ordered,
+        exp.Paren,
+        exp.PropertyEQ,
+        exp.Select,
+        exp.Star,
+        exp.Subquery,
+        exp.Table,
+        exp.TableAlias,
+        exp.Tuple,
+        exp.Union,
+        exp.Where,
+        exp.Window,
+        exp.WindowSpec,
+        exp.With,
+        exp.Lambda,
+        exp.Boolean,
+        exp.Null,
+        exp.DataType,
+        exp.DataTypeParam,
+        exp.ColumnDef,
+        exp.Dot,
+        exp.Qualify,
+        exp.IgnoreNulls,
+        exp.Values,
+    }
+)
+_OPERATORS: frozenset[type[exp.Expr]] = frozenset(
+    {
+        exp.Add,
+        exp.And,
+        exp.Between,
+        exp.Case,
+        exp.Coalesce,
+        exp.Div,
+        exp.EQ,
+        exp.GT,
+        exp.GTE,
+        exp.If,
+        exp.In,
+        exp.IntDiv,
+        exp.Is,
+        exp.LT,
+        exp.LTE,
+        exp.Mod,
+        exp.Mul,
+        exp.NEQ,
+        exp.Neg,
+        exp.Not,
+        exp.NullSafeEQ,
+        exp.NullSafeNEQ,
+        exp.Nullif,
+        exp.Or,
+        exp.Sub,
+        exp.TryCast,
+        exp.Cast,
+        exp.Abs,
+        exp.Greatest,
+        exp.Least,
+    }
+)
+_AGGREGATES: frozenset[type[exp.Expr]] = frozenset(
+    {
+        exp.AnyValue,
+        exp.ArgMax,
+        exp.ArgMin,
+        exp.Avg,
+        exp.Count,
+        exp.CountIf,
+        exp.LogicalAnd,
+        exp.LogicalOr,
+        exp.Max,
+        exp.Min,
+        exp.Sum,
+        exp.ArrayUniqueAgg,
+        exp.ArrayAgg,
+    }
+)
+_WINDOWED: frozenset[type[exp.Expr]] = frozenset(
+    {exp.Lag, exp.Lead, exp.RowNumber, exp.LastValue, exp.FirstValue}
+)
+_NESTED: frozenset[type[exp.Expr]] = frozenset(
+    {
+        exp.Array,
+        exp.ArrayFilter,
+        exp.ArrayMax,
+        exp.ArrayMin,
+        exp.ArraySize,
+        exp.Explode,
+        exp.GenerateSeries,
+        exp.Flatten,
+        exp.Inline,
+        exp.Reduce,
+        exp.Struct,
+        exp.Transform,
+        exp.ArrayConcat,
+        exp.Concat,
+    }
+)
+_TIMES: frozenset[type[exp.Expr]] = frozenset({exp.UnixMicros})
+_KNOWN = _STRUCTURE | _OPERATORS | _AGGREGATES | _WINDOWED | _NESTED | _TIMES
+_MACROS = {
+    "pmod": "ls_pmod",
+    "timestamp_micros": "make_timestamptz",
+    "array_repeat": "ls_repeat",
+    "get": "ls_get",
+}
+"""Functions that sqlglot does not know, and what DuckDB has for them."""
+_CASTS = {
+    exp.DataType.Type.BIGINT: "ls_bigint",
+    exp.DataType.Type.INT: "ls_int",
+    exp.DataType.Type.SMALLINT: "ls_smallint",
+    exp.DataType.Type.TINYINT: "ls_tinyint",
+    exp.DataType.Type.DOUBLE: "ls_double",
+    exp.DataType.Type.BOOLEAN: "ls_boolean",
+    exp.DataType.Type.TEXT: "ls_text",
+    exp.DataType.Type.TIMESTAMPTZ: "ls_instant",
+    exp.DataType.Type.TIMESTAMP: "ls_instant",
+    exp.DataType.Type.DATE: "ls_date",
+}
+_VIEW = "view "
+_NUMERIC_TEXT = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*")
+
+
+@dataclass(frozen=True)
+class DuckQuery:
+    """A query for DuckDB that names the ``views`` it reads; they may have other names there."""
+
+    sql: str
+    views: tuple[str, ...]
+
+    def over(self, names: Mapping[str, str]) -> str:
+        """Return its text over views of other names; raises NotExactError for one that is not there."""
+        sql = self.sql
+        for view in self.views:
+            if view not in names:
+                raise NotExactError(f"there is no view {view}")
+            sql = sql.replace(_marked(view), delta_name(names[view]))
+        return sql
+
+
+def _marked(view: str) -> str:
+    return delta_name(f"{_VIEW}{view}")
+
+
+@lru_cache(maxsize=2_000)
+def duckdb_sql(text: str) -> DuckQuery:
+    """Return a query in Spark's SQL as DuckDB's; raises NotExactError for what may not mean the same."""
+    try:
+        query = parse_one(text, dialect="spark")
+    except (SqlglotError, RecursionError) as error:
+        raise NotExactError(f"not understood: {error}") from error
+    for node in query.walk():
+        _check(node)
+    views = _mark_views(query)
+    return DuckQuery(_rewritten(query).sql(dialect="duckdb"), views)
+
+
+def _mark_views(query: exp.Expr) -> tuple[str, ...]:
+    """Mark the names of views, which common table expressions are not, and return them."""
+    own = {one.alias.lower() for one in query.find_all(exp.CTE)}
+    views = [table for table in query.find_all(exp.Table) if table.name.lower() not in own]
+    for table in views:
+        if not table.alias:
+            table.set("alias", exp.TableAlias(this=exp.to_identifier(table.name)))
+        table.set("this", exp.to_identifier(f"{_VIEW}{table.name}", quoted=True))
+    return tuple(dict.fromkeys(table.name.removeprefix(_VIEW) for table in views))
+
+
+def _check(node: exp.Expr) -> None:
+    if isinstance(node, exp.Anonymous):
+        if node.name.lower() not in {*_MACROS, "xxhash64"}:
+            raise NotExactError(f"{node.name}() is not on the list")
+        return
+    if type(node) not in _KNOWN:
+        raise NotExactError(f"{type(node).__name__} is not on the list")
+    check = _CHECKS.get(type(node))
+    if check is not None:
+        check(node)
+
+
+def _no_decimals(node: exp.Expr) -> None:
+    """Refuse a literal with a point in it: Spark takes it for a decimal, whose quotients are rounded."""
+    for literal in node.find_all(exp.Literal):
+        if literal.is_number and not literal.is_int:
+            raise NotExactError(f"{type(node).__name__} with a decimal")
+
+
+def _no_numeric_text(node: exp.Expr) -> None:
+    """Refuse to compare a number that is written as a text: how it is read depends on the other side."""
+    for value in node.args.values():
+        for one in value if isinstance(value, list) else [value]:
+            if isinstance(one, exp.Literal) and one.is_string and _NUMERIC_TEXT.fullmatch(one.name):
+                raise NotExactError("a number written as a text")
+
+
+def _one_value(node: exp.Expr) -> None:
+    if isinstance(node.this, exp.Distinct) and len(node.this.expressions) > 1:
+        raise NotExactError("DISTINCT of several values")
+    if node.args.get("expressions"):
+        raise NotExactError("an aggregate of several values")
+
+
+def _plain_case(node: exp.Expr) -> None:
+    if node.this is not None:
+        _no_numeric_text(node)
+
+
+_CHECKS: dict[type[exp.Expr], Callable[[exp.Expr], None]] = {
+    exp.Div: _no_decimals,
+    exp.Mod: _no_decimals,
+    exp.IntDiv: _no_decimals,
+    exp.Avg: _no_decimals,
+    exp.Count: _one_value,
+    exp.Case: _plain_case,
+    **dict.fromkeys((exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.NullSafeEQ), _no_numeric_text),
+    **dict.fromkeys(
+        (exp.In, exp.Between, exp.Coalesce, exp.Greatest, exp.Least, exp.Nullif), _no_numeric_text
+    ),
+}
+
+
+# --- rewriting ---
+
+
+def _rewritten(query: exp.Expr) -> exp.Expr:
+    """Rewrite a query from its leaves up, so that each rewriting finds its operands rewritten."""
+    for node in reversed([*query.walk()]):
+        rewrite = _REWRITES.get(type(node))
+        if rewrite is None:
+            continue
+        new = rewrite(node)
+        if new is not node and node.parent is not None:
+            node.replace(new)
+    return query
+
+
+def _macro(name: str, *arguments: exp.Expr) -> exp.Anonymous:
+    return exp.Anonymous(this=name, expressions=[*arguments])
+
+
+def _cast(node: exp.Expr) -> exp.Expr:
+    value, kind = node.this, node.args["to"]
+    if isinstance(value, exp.Null) or (isinstance(value, exp.Array) and not value.expressions):
+        return exp.Cast(this=value, to=kind)
+    if isinstance(value, exp.Literal) and not value.is_string and value.is_int:
+        return exp.Cast(this=value, to=kind)
+    macro = _CASTS.get(kind.this)
+    if macro is None or kind.expressions:
+        raise NotExactError(f"a cast to {kind.sql('spark')}")
+    return _macro(macro, value)
+
+
+def _anonymous(node: exp.Expr) -> exp.Expr:
+    name = node.name.lower()
+    if name == "xxhash64":
+        return _hash(node.expressions)
+    return _macro(_MACROS[name], *node.expressions)
+
+
+def _hash(values: list[exp.Expr]) -> exp.Expr:
+    """Return Spark's hash of values, each of which goes on from the hash of those before it."""
+    hashed: exp.Expr = exp.cast(exp.Literal.number(42), "BIGINT")
+    for value in values:
+        hashed = _macro("ls_hash", hashed, value)
+    return hashed
+
+
+def _modulo(node: exp.Expr) -> exp.Expr:
+    return _macro("ls_mod", node.this, node.expression)
+
+
+def _division(node: exp.Expr) -> exp.Expr:
+    return _macro("ls_div", node.this, node.expression)
+
+
+def _whole_division(node: exp.Expr) -> exp.Expr:
+    return _macro("ls_int_div", node.this, node.expression)
+
+
+def _extreme(node: exp.Expr) -> exp.Expr:
+    """Let max() and min() order structs as Spark does, where that differs in NULLs only."""
+    return type(node)(this=_macro("ls_ordered", node.this))
+
+
+def _by_order(node: exp.Expr) -> exp.Expr:
+    """Return max_by() or min_by() as the last or first in an order in which NULL comes first."""
+    by = node.expression
+    fields = [*by.expressions] if isinstance(by, exp.Struct) else [by]
+    keys = [field.expression if isinstance(field, exp.PropertyEQ) else field.unalias() for field in fields]
+    if not isinstance(by, exp.Struct):
+        raise NotExactError("an extreme by something that may be NULL")
+    function = "last" if isinstance(node, exp.ArgMax) else "first"
+    ordered = [exp.Ordered(this=key.copy(), desc=False, nulls_first=True) for key in keys]
+    return _macro(function, exp.Order(this=node.this, expressions=ordered))
+
+
+def _micros(node: exp.Expr) -> exp.Expr:
+    return _macro("epoch_us", node.this)
+
+
+def _collected(node: exp.Expr) -> exp.Expr:
+    """Return collect_set() or collect_list() of what is not NULL, an empty list for nothing."""
+    is_set = isinstance(node, exp.ArrayUniqueAgg)
+    value = exp.Distinct(expressions=[node.this.copy()]) if is_set else node.this.copy()
+    there = exp.Where(this=exp.Not(this=exp.Is(this=node.this.copy(), expression=exp.Null())))
+    listed = exp.Filter(this=_macro("list", value), expression=there)
+    return exp.Coalesce(this=listed, expressions=[exp.Array()])
+
+
+def _sequence(node: exp.Expr) -> exp.Expr:
+    if node.args.get("step") is not None:
+        raise NotExactError("a sequence by steps")
+    return _macro("ls_sequence", node.args["start"], node.args["end"])
+
+
+def _inlined(node: exp.Expr) -> exp.Expr:
+    """Return structs as rows; their columns are named as the structs' fields, or DuckDB finds them not."""
+    if not isinstance(node.this, exp.Inline):
+        raise NotExactError("several names of one column")
+    depth = exp.Kwarg(this=exp.var("max_depth"), expression=exp.Literal.number(2))
+    return _macro("unnest", node.this.this, depth)
+
+
+def _counted_if(node: exp.Expr) -> exp.Expr:
+    return exp.Filter(this=exp.Count(this=exp.Star()), expression=exp.Where(this=node.this))
+
+
+def _filtered(node: exp.Expr) -> exp.Expr:
+    """Put a filter on the aggregate that another aggregate has become."""
+    inner = node.this
+    if isinstance(inner, exp.Coalesce):
+        listed = _narrower(inner.this, node.expression)
+        return exp.Coalesce(this=listed, expressions=inner.expressions)
+    return _narrower(inner, node.expression) if isinstance(inner, exp.Filter) else _total(node)
+
+
+def _narrower(filtered: exp.Expr, where: exp.Expr) -> exp.Expr:
+    both = exp.and_(filtered.expression.this, where.this)
+    return exp.Filter(this=filtered.this, expression=exp.Where(this=both))
+
+
+def _total(node: exp.Expr) -> exp.Expr:
+    """Check a sum with all that belongs to its call: Spark's is a BIGINT, that of DuckDB may be larger."""
+    call = node
+    while isinstance(call, (exp.Filter, exp.Window)):
+        call = call.this
+    if not isinstance(call, exp.Sum) or isinstance(node.parent, (exp.Filter, exp.Window)):
+        return node
+    return _macro("ls_total", node.copy())
+
+
+def _concatenated(node: exp.Expr) -> exp.Expr:
+    values = [*node.expressions] if isinstance(node, exp.Concat) else [node.this, *node.expressions]
+    first, *others = values
+    for other in others:
+        first = exp.DPipe(this=first, expression=other, safe=False)
+    return exp.paren(first) if others else first
+
+
+_REWRITES: dict[type[exp.Expr], Callable[[exp.Expr], exp.Expr]] = {
+    exp.TryCast: _cast,
+    exp.Cast: _cast,
+    exp.Anonymous: _anonymous,
+    exp.Mod: _modulo,
+    exp.Div: _division,
+    exp.IntDiv: _whole_division,
+    exp.Max: _extreme,
+    exp.Min: _extreme,
+    exp.ArgMax: _by_order,
+    exp.ArgMin: _by_order,
+    exp.UnixMicros: _micros,
+    exp.Concat: _concatenated,
+    exp.ArrayConcat: _concatenated,
+    exp.ArrayUniqueAgg: _collected,
+    exp.ArrayAgg: _collected,
+    exp.CountIf: _counted_if,
+    exp.Filter: _filtered,
+    exp.Sum: _total,
+    exp.Window: _total,
+    exp.GenerateSeries: _sequence,
+    exp.Aliases: _inlined,
+}

@@ -1,0 +1,262 @@
+"""A session that answers Spark's SQL over few rows in this process, with the face of Spark's own."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import count
+from typing import TYPE_CHECKING, Any
+
+from lakestream.storage.small.dialect import NotExactError, duckdb_sql
+from lakestream.storage.small.macros import TYPES, define_macros
+from lakestream.storage.tables.table import first_line
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import pyarrow as pa
+    from duckdb import DuckDBPyConnection
+
+
+_CONFIGURATION: dict[str, str | bool | int | float | list[str]] = {
+    "threads": 1,
+    "enable_external_access": False,
+    "autoinstall_known_extensions": False,
+    "autoload_known_extensions": False,
+    "python_enable_replacements": False,
+}
+_MOST_PREPARED = 1_000
+
+
+class _Relation:
+    """What a prepared query reads under a name: whichever rows are there when it runs."""
+
+    def __init__(self, name: str, rows: pa.Table) -> None:
+        self.name = name
+        self.rows = rows
+
+    def __arrow_c_schema__(self) -> object:
+        return self.rows.schema.__arrow_c_schema__()
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        return self.rows.__arrow_c_stream__(requested_schema)
+
+    def empty(self) -> None:
+        """Let go of the rows."""
+        self.rows = self.rows.schema.empty_table()
+
+
+@dataclass
+class _Prepared:
+    """A query that DuckDB has planned, and the columns that Spark gives; None until it has run."""
+
+    name: str
+    schema: pa.Schema | None = None
+
+
+class SmallSession:
+    """Views are Arrow tables; a query is answered at once. For one thread at a time.
+
+    To plan a query takes DuckDB longer than to run it over a few rows: each is planned once, over relations
+    that stay while their rows change. Raises NotExactError for whatever DuckDB does not, or may not, answer
+    as Spark does: whoever asked then asks Spark.
+    """
+
+    def __init__(self) -> None:
+        self._relations: dict[tuple[str, pa.Schema], _Relation] = {}
+        self._views: dict[str, _Relation] = {}
+        self._prepared: OrderedDict[str, _Prepared] = OrderedDict()
+        self._number = count()
+
+    @cached_property
+    def connection(self) -> DuckDBPyConnection:
+        """The database: in memory, on one thread, which reads no file and loads nothing."""
+        import duckdb
+
+        connection = duckdb.connect(config=_CONFIGURATION)
+        connection.execute("SET TimeZone = 'UTC'")
+        define_macros(connection)
+        return connection
+
+    def sql(self, text: str) -> SmallFrame:
+        """Return the rows of a query in Spark's SQL; raises NotExactError."""
+        names = {name: relation.name for name, relation in self._views.items()}
+        return SmallFrame(self, self._answered(duckdb_sql(text).over(names)))
+
+    def frame(self, rows: pa.Table) -> SmallFrame:
+        """Return Arrow rows as a frame; raises NotExactError for types that are not on the list."""
+        _check_types(rows.schema)
+        return SmallFrame(self, rows)
+
+    def register(self, name: str, rows: pa.Table) -> None:
+        """Register rows under a name, in the place of what had it."""
+        key = (name, rows.schema)
+        relation = self._relations.get(key)
+        if relation is None:
+            relation = self._relations[key] = _Relation(f"{name}_{next(self._number)}", rows)
+            self.connection.register(relation.name, relation)
+        relation.rows = rows
+        self._views[name] = relation
+
+    def clear(self) -> None:
+        """Let go of all views, and of the rows that they hold."""
+        while self._views:
+            self._views.popitem()[1].empty()
+
+    def close(self) -> None:
+        """Give the database's memory back."""
+        self.clear()
+        self._relations.clear()
+        self._prepared.clear()
+        if "connection" in self.__dict__:
+            self.__dict__.pop("connection").close()
+
+    def _answered(self, sql: str) -> pa.Table:
+        import duckdb
+
+        try:
+            return self._run(sql)
+        except (duckdb.BinderException, duckdb.ParserException, duckdb.CatalogException) as error:
+            raise NotExactError(first_line(error)) from error
+        except duckdb.Error as error:
+            raise NotExactError(first_line(error), always=TYPES in str(error)) from error
+
+    def _run(self, sql: str) -> pa.Table:
+        prepared = self._prepared.get(sql)
+        if prepared is None:
+            prepared = self._planned(sql)
+        self._prepared.move_to_end(sql)
+        relation = self.connection.sql(f"EXECUTE {prepared.name}")
+        rows = relation.to_arrow_table()
+        if prepared.schema is None:
+            prepared.schema = as_spark(rows.schema, [str(kind) for kind in relation.types])
+        try:
+            return rows if rows.schema.equals(prepared.schema) else rows.cast(prepared.schema)
+        except ValueError as error:
+            raise NotExactError(f"a sum beyond BIGINT: {error}", always=False) from error
+
+    def _planned(self, sql: str) -> _Prepared:
+        while len(self._prepared) >= _MOST_PREPARED:
+            self.connection.execute(f"DEALLOCATE {self._prepared.popitem(last=False)[1].name}")
+        prepared = _Prepared(f"q{next(self._number)}")
+        self.connection.execute(f"PREPARE {prepared.name} AS {sql}")
+        self._prepared[sql] = prepared
+        return prepared
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - what Spark has there
+        raise NotExactError(f"SparkSession.{name}")
+
+
+class SmallFrame:
+    """Rows with as much of a DataFrame's face as ticks use; raises NotExactError for the rest."""
+
+    def __init__(self, session: SmallSession, rows: pa.Table) -> None:
+        self.sparkSession = session
+        self._rows = rows
+
+    @property
+    def columns(self) -> list[str]:
+        """The names of the columns."""
+        return list(self._rows.column_names)
+
+    def toArrow(self) -> pa.Table:  # noqa: N802 - Spark's name
+        """Return the rows."""
+        return self._rows
+
+    def count(self) -> int:
+        """Return how many rows there are."""
+        return int(self._rows.num_rows)
+
+    def createOrReplaceTempView(self, name: str) -> None:  # noqa: N802 - Spark's name
+        """Register the rows under a name."""
+        self.sparkSession.register(name, self._rows)
+
+    def coalesce(self, _partitions: int) -> SmallFrame:
+        """Return the frame: it is of one partition."""
+        return self
+
+    def select(self, *names: str) -> SmallFrame:
+        """Return some columns."""
+        return self.selectExpr(*names)
+
+    def selectExpr(self, *items: str) -> SmallFrame:  # noqa: N802 - Spark's name
+        """Return expressions over the rows."""
+        return self._asked(f"SELECT {', '.join(items)} FROM {_SELF}")  # noqa: S608 - SQL of ours
+
+    def where(self, condition: str) -> SmallFrame:
+        """Return the rows for which a condition holds."""
+        return self._asked(f"SELECT * FROM {_SELF} WHERE {condition}")  # noqa: S608 - SQL of ours
+
+    def limit(self, count: int) -> SmallFrame:
+        """Return the first rows."""
+        return SmallFrame(self.sparkSession, self._rows.slice(0, count))
+
+    def drop(self, *names: str) -> SmallFrame:
+        """Return the rows without some columns."""
+        return SmallFrame(self.sparkSession, self._rows.drop_columns(list(names)))
+
+    def unionByName(self, other: SmallFrame) -> SmallFrame:  # noqa: N802 - Spark's name
+        """Return the rows of both."""
+        import pyarrow as pa
+
+        theirs = other.toArrow().select(self.columns).cast(self._rows.schema)
+        return SmallFrame(self.sparkSession, pa.concat_tables([self._rows, theirs]))
+
+    def collect(self) -> list[Any]:
+        """Refuse: rows as Python values go by Spark."""
+        raise NotExactError("rows as Python values")
+
+    def _asked(self, sql: str) -> SmallFrame:
+        self.sparkSession.register(_SELF, self._rows)
+        return self.sparkSession.sql(sql)
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - what Spark has there
+        raise NotExactError(f"DataFrame.{name}")
+
+
+_SELF = "ls_self"
+
+
+def as_spark(schema: pa.Schema, kinds: Sequence[str]) -> pa.Schema:
+    """Return the columns that Spark gives: sums are BIGINT, and items of lists are named as it names them.
+
+    ``kinds`` are DuckDB's types of the columns, which tell its wide integers from decimals.
+    """
+    import pyarrow as pa
+
+    fields = (
+        (field.name, _as_spark(field.type, is_wide="HUGEINT" in kind))
+        for field, kind in zip(schema, kinds, strict=True)
+    )
+    return pa.schema(list(fields))
+
+
+def _as_spark(kind: pa.DataType, *, is_wide: bool) -> pa.DataType:
+    import pyarrow as pa
+
+    if pa.types.is_list(kind):
+        return pa.list_(pa.field("element", _as_spark(kind.value_type, is_wide=is_wide)))
+    if pa.types.is_struct(kind):
+        fields = (kind.field(at) for at in range(kind.num_fields))
+        return pa.struct([(field.name, _as_spark(field.type, is_wide=is_wide)) for field in fields])
+    return pa.int64() if is_wide and kind.equals(pa.decimal128(38, 0)) else kind
+
+
+def _check_types(schema: pa.Schema) -> None:
+    for field in schema:
+        if not _is_exact(field.type):
+            raise NotExactError(f"a column of {field.type}")
+
+
+def _is_exact(kind: pa.DataType) -> bool:
+    import pyarrow.types as kinds
+
+    if kinds.is_list(kind):
+        return _is_exact(kind.value_type)
+    if kinds.is_struct(kind):
+        return all(_is_exact(kind.field(at).type) for at in range(kind.num_fields))
+    if kinds.is_timestamp(kind):
+        return bool(kind.unit == "us" and kind.tz == "UTC")
+    plain = (kinds.is_boolean, kinds.is_signed_integer, kinds.is_float64, kinds.is_string, kinds.is_date32)
+    return any(asked(kind) for asked in plain)

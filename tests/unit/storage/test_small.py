@@ -1,0 +1,150 @@
+"""The small session: what it answers of Spark's SQL, and what it leaves to Spark."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+
+from lakestream.storage.small.dialect import NotExactError
+from lakestream.storage.small.session import SmallSession
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@pytest.fixture(scope="module")
+def session() -> Iterator[SmallSession]:
+    session = SmallSession()
+    yield session
+    session.close()
+
+
+def one(session: SmallSession, sql: str) -> Any:
+    return session.sql(f"SELECT {sql} AS x").toArrow()["x"][0].as_py()
+
+
+@pytest.mark.parametrize(
+    ("sql", "value"),
+    [
+        ("-7 div 2", -3),
+        ("-7 % 3", -1),
+        ("pmod(-7, 3)", 2),
+        ("pmod(7, -3)", 1),
+        ("7 / 2", 3.5),
+        ("7 / 0", None),
+        ("7 % 0", None),
+        ("7 div 0", None),
+        ("unix_micros(timestamp_micros(-5L))", -5),
+        ("timestamp_micros(0L)", datetime(1970, 1, 1, tzinfo=UTC)),
+        ("sequence(1L, 3L)", [1, 2, 3]),
+        ("sequence(3L, 1L)", [3, 2, 1]),
+        ("array_min(transform(array(struct(1L AS a)), r -> r.a))", 1),
+        ("aggregate(array(1L, 2L), 0L, (n, r) -> n + r)", 3),
+        ("size(filter(array(1, 2, 3), r -> r > 1))", 2),
+        ("flatten(array(array(1), array(2, 3)))", [1, 2, 3]),
+        ("get(array(1, 2), 1)", 2),
+        ("get(array(1, 2), -1)", None),
+        ("array_repeat(1, 2)", [1, 1]),
+        ("named_struct('a', 1L)", {"a": 1}),
+        ("concat('a', NULL)", None),
+        ("NULL <=> NULL", True),
+        ("greatest(1, NULL)", 1),
+        ("xxhash64(false, 'a')", 8801252947673251782),
+        ("CAST(true AS INT)", 1),
+    ],
+)
+def test_an_expression_is_what_spark_makes_of_it(session: SmallSession, sql: str, value: Any) -> None:
+    assert one(session, sql) == value
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "rand()",
+        "upper('a')",
+        "CAST('1' AS INT)",
+        "CAST(1.5 AS INT)",
+        "CAST(1 + 1 AS DECIMAL(10, 2))",
+        "1 / 1.5",
+        "1 = '1'",
+        "TIMESTAMP '2025-01-01 00:00:00'",
+        "date_trunc('HOUR', timestamp_micros(0L))",
+        "approx_count_distinct(1)",
+        "(SELECT a FROM nowhere)",
+        "java_method('java.lang.System', 'exit', 0)",
+    ],
+)
+def test_what_may_mean_something_else_is_left_to_spark(session: SmallSession, sql: str) -> None:
+    with pytest.raises(NotExactError) as refused:
+        one(session, sql)
+    assert refused.value.always
+
+
+@pytest.mark.parametrize("sql", ["read_csv('/etc/passwd')", "`/etc/passwd`", "parquet.`/etc/passwd`"])
+def test_no_file_is_read(session: SmallSession, sql: str) -> None:
+    with pytest.raises(NotExactError):
+        session.sql(f"SELECT * FROM {sql}")
+
+
+def test_a_query_reads_the_rows_of_now(session: SmallSession) -> None:
+    for values in ([1, 2], [5], []):
+        session.register("v", pa.table({"a": pa.array(values, pa.int64())}))
+        assert session.sql("SELECT sum(a) AS s FROM v").toArrow()["s"][0].as_py() == (sum(values) or None)
+
+
+def test_a_view_may_have_other_columns_than_before(session: SmallSession) -> None:
+    session.register("v", pa.table({"a": ["x"]}))
+    assert session.sql("SELECT max(a) AS a FROM v").toArrow()["a"].to_pylist() == ["x"]
+    session.register("v", pa.table({"a": [1.5]}))
+    assert session.sql("SELECT max(a) AS a FROM v").toArrow()["a"].to_pylist() == [1.5]
+
+
+def test_a_name_of_a_query_hides_a_view(session: SmallSession) -> None:
+    session.register("v", pa.table({"a": [1]}))
+    found = session.sql("WITH v AS (SELECT 2 AS a) SELECT v.a FROM v").toArrow()
+    assert found["a"].to_pylist() == [2]
+
+
+def test_what_is_cleared_is_gone(session: SmallSession) -> None:
+    session.register("v", pa.table({"a": [1]}))
+    session.clear()
+    with pytest.raises(NotExactError):
+        session.sql("SELECT a FROM v")
+
+
+def test_sums_are_spark_s_or_none(session: SmallSession) -> None:
+    session.register("v", pa.table({"a": pa.array([2**62, 2**62], pa.int64())}))
+    with pytest.raises(NotExactError) as refused:
+        session.sql("SELECT sum(a) AS s FROM v")
+    assert not refused.value.always
+    session.register("v", pa.table({"a": pa.array([2**62, -1], pa.int64())}))
+    found = session.sql("SELECT sum(a) AS s, array(sum(a)) AS l FROM v").toArrow()
+    assert found.schema.field("s").type == pa.int64()
+    assert found.schema.field("l").type == pa.list_(pa.field("element", pa.int64()))
+    assert found["l"].to_pylist() == [[2**62 - 1]]
+
+
+def test_structs_are_ordered_where_no_field_is_null(session: SmallSession) -> None:
+    rows = [{"s": {"t": 1, "v": 5}}, {"s": {"t": 2, "v": 1}}]
+    session.register("v", pa.Table.from_pylist(rows))
+    assert session.sql("SELECT max(s) AS m FROM v").toArrow()["m"].to_pylist() == [{"t": 2, "v": 1}]
+    session.register("v", pa.Table.from_pylist([*rows, {"s": {"t": 2, "v": None}}]))
+    with pytest.raises(NotExactError) as refused:
+        session.sql("SELECT max(s) AS m FROM v")
+    assert not refused.value.always
+
+
+@pytest.mark.parametrize("kind", [pa.float32(), pa.decimal128(10, 2), pa.timestamp("us"), pa.binary()])
+def test_types_off_the_list_are_left_to_spark(session: SmallSession, kind: pa.DataType) -> None:
+    with pytest.raises(NotExactError):
+        session.frame(pa.table({"a": pa.nulls(1, kind)}))
+
+
+def test_nothing_of_a_frame_but_what_ticks_use_is_there(session: SmallSession) -> None:
+    frame = session.sql("SELECT 1 AS a")
+    for ask in (lambda: frame.write, frame.collect, lambda: session.read):
+        with pytest.raises(NotExactError):
+            ask()
