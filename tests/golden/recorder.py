@@ -86,11 +86,13 @@ def _watch(recorder: Recorder) -> None:
     from pyspark.sql.classic.dataframe import DataFrame
 
     from lakestream.engine.base import faults
+    from lakestream.storage.small.session import SmallFrame, SmallSession
     from lakestream.storage.writes import commit
 
-    _around(recorder, SparkSession, "sql", lambda _, sql, *__, **___: ("sql", sql))
-    _around(recorder, DataFrame, "toArrow", lambda *_: ("arrow", ""))
-    _around(recorder, DataFrame, "createOrReplaceTempView", lambda _, name: ("view", name))
+    for session, frame in ((SparkSession, DataFrame), (SmallSession, SmallFrame)):
+        _around(recorder, session, "sql", lambda _, sql, *__, **___: ("sql", sql))
+        _around(recorder, frame, "toArrow", lambda *_: ("arrow", ""))
+        _around(recorder, frame, "createOrReplaceTempView", lambda _, name: ("view", name))
     _around(recorder, commit, "_write", _written)
     faults._traps.insert(0, _Listener(recorder))  # type: ignore[arg-type]
 
