@@ -113,7 +113,7 @@ class Verification:
         ]
 
 
-class _Told(TypedDict):
+class _Remarks(TypedDict):
     """What a verification says beside the counts of rows."""
 
     late_ignored: int
@@ -353,7 +353,7 @@ class Verifier:
         reasons: dict[Kind, str] = {}
         if self.outbox.was_cleared():
             reasons["missing"] = _CLEARED
-        if replayed.untold:
+        if replayed.unrecorded:
             reasons["extra"] = _UNRECORDED
         left_out = frozenset(reasons)
         compared = Comparison(self.spark, EVENT_TYPES, EVENT_KEY).run(expected, found, left_out)
@@ -369,7 +369,7 @@ class Verifier:
         )
 
     def _verification(
-        self, compared: Compared, columns: tuple[str, ...], **told: Unpack[_Told]
+        self, compared: Compared, columns: tuple[str, ...], **remarks: Unpack[_Remarks]
     ) -> Verification:
         return Verification(
             stream=f"{self.record.database}.{self.record.name}",
@@ -379,7 +379,7 @@ class Verifier:
             found_rows=compared.found,
             differing_rows=compared.differing,
             differing=compared.listed,
-            **told,
+            **remarks,
         )
 
     def _wall_clock_columns(self) -> list[str]:

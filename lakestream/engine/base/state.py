@@ -236,16 +236,16 @@ def update_summary_of(updated: pa.Table, groups: Sequence[str]) -> pa.Table:
     return _summed(rows, "gid", wanted)
 
 
-def summary_in_steps(groups: pa.Table, told: pa.Table | None) -> pa.Table:
-    """Sum up by group what the judged groups and the windows that are told of say, as above."""
+def summary_in_steps(groups: pa.Table, flagged: pa.Table | None) -> pa.Table:
+    """Sum up by group what the judged groups and the flagged windows say, as above."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    if told is None:
+    if flagged is None:
         none = pa.array([0] * groups.num_rows, pa.int64())
         return groups.append_column("late", none).append_column("ignored", none)
     wanted = [("late", "sum"), ("again", "max"), ("ignored", "max"), ("low", "min"), ("high", "max")]
-    own = _summed(_late_columns(told), "gid", wanted)
+    own = _summed(_late_columns(flagged), "gid", wanted)
     for name, judged in {"base": "start", "base_before": "start_before"}.items():
         groups = groups.append_column(name, groups[judged])
     joined = groups.join(own, "gid", join_type="left outer")

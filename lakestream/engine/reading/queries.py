@@ -186,7 +186,7 @@ def placed_rows_sql(stream: Stream, placed: str, excluded: str | None) -> str:
 def _watches_open(stream: Stream) -> bool:
     """Return whether what goes from windows that are open shows there at once, also where it is not followed.
 
-    It may cut a window that is cut by rows, or be the last row of one that is told of if it has rows.
+    It may cut a window that is cut by rows, or be the last row of one that emits events if it has rows.
     """
     tells = stream.definition.notification is not None and stream.definition.options.ignore_nodata
     return stream.emission.fires_open or stream.cut is not None or tells

@@ -49,11 +49,11 @@ _LAST = 2**62
 
 @dataclass(frozen=True)
 class Replayed:
-    """The rows that should be there, the events that should be told, and what was left out of them.
+    """The rows that should be there, the events that should be emitted, and what was left out of them.
 
     ``late`` counts rows of the source that were left out by policy, ``taken_over`` rows of ticks of which no
     record is left: they are expected as they were written. ``unknown``: there were ticks of which no record
-    is left, so that a row that nothing explains may be theirs; ``untold``: so may an event.
+    is left, so that a row that nothing explains may be theirs; ``unrecorded``: so may an event.
     """
 
     rows: DataFrame
@@ -61,7 +61,7 @@ class Replayed:
     late: int
     taken_over: int
     unknown: bool
-    untold: bool
+    unrecorded: bool
 
 
 @dataclass(frozen=True)
@@ -257,8 +257,10 @@ class Replay:
                 break  # cleared from the log
             for app, number in info.transactions:
                 if app.startswith(own):
-                    told = json.loads(info.user_metadata or "{}")
-                    found.append(_Commit(version, app, number, told.get("after", -1), told.get("upto", 0)))
+                    metadata = json.loads(info.user_metadata or "{}")
+                    found.append(
+                        _Commit(version, app, number, metadata.get("after", -1), metadata.get("upto", 0))
+                    )
         return found[::-1]
 
     def _steps(self, begin: _Beginning, written: Sequence[_Commit]) -> Iterator[TickPlan | _Again]:

@@ -1,4 +1,4 @@
-"""What a tick tells of: the windows that opened, closed or went, with their results, into the outbox."""
+"""What a tick emits: the windows that opened, closed or went, with their results, into the outbox."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ RESULTS, WERE = "ls_results", "ls_were"
 
 
 def event_rules(stream: Stream, shape: OutputShape) -> EventRules:
-    """Return what a stream that notifies tells of."""
+    """Return the events that a stream that notifies emits."""
     definition, options = stream.definition, stream.definition.options
     notification = definition.notification
     assert notification is not None
@@ -139,7 +139,7 @@ class Notices:
         return spark.sql(sql).toArrow()
 
     def _were(self, output: Table, again: pa.Table | None, part: EventRange | None) -> View | None:
-        """Register the output's rows of the windows that may have been told of before; None for no such."""
+        """Register the output's rows of the windows that may have emitted events before; None for none."""
         if part is not None:
             rows = rows_of_part(output, self.target, part)
         elif again is not None and again.num_rows:

@@ -83,7 +83,7 @@ class WriteErrors:
 
 @dataclass(frozen=True)
 class Write:
-    """Write the result rows in one idempotent commit; what is ``told`` goes into the outbox before that.
+    """Write the result rows in one idempotent commit; what is ``emitted`` goes into the outbox before that.
 
     ``rewrites``: windows that had fired before may be among them.
     """
@@ -91,12 +91,12 @@ class Write:
     table: str
     how: str
     rewrites: bool = False
-    told: str = ""
+    emitted: str = ""
     title: ClassVar[str] = "write"
 
     def __str__(self) -> str:
         late = ", late windows rewritten" if self.rewrites else ""
-        events = f"; before it {self.told}" if self.told else ""
+        events = f"; before it {self.emitted}" if self.emitted else ""
         return f"{self.how} in {self.table}{late}, one commit{events}"
 
 
@@ -144,10 +144,10 @@ def _compute(family: Family, step: Step) -> Compute:
 
 def _write(family: Family, target: Target, plan: TickPlan, part: EventRange | None) -> Write:
     how, rewrites = family.writes(target, plan, part), family.rewrites(plan, part)
-    return Write(named(target.info), how, rewrites, _told(family.stream, plan))
+    return Write(named(target.info), how, rewrites, _emitted(family.stream, plan))
 
 
-def _told(stream: Stream, plan: TickPlan) -> str:
+def _emitted(stream: Stream, plan: TickPlan) -> str:
     notification = stream.definition.notification
     if notification is None or (plan.kind == "history" and not notification.history):
         return ""

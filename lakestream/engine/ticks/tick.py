@@ -79,7 +79,7 @@ class Tick:
     _advance: Advance = field(init=False)
     _results: list[Rows] = field(default_factory=list)
     _shown: View | None = None
-    """The results, where somebody is told of them."""
+    """The results, where events are emitted for them."""
     _failed: pa.Table | None = None
     _outcome: TickResult = field(init=False)
     _app: str = field(init=False)
@@ -92,7 +92,7 @@ class Tick:
 
     @cached_property
     def _notices(self) -> Notices | None:
-        """What takes the tick's events; None where nobody is told of them."""
+        """What takes the tick's events; None where none are emitted."""
         notification = self.stream.definition.notification
         if notification is None or self.output_committed or self.outbox is None:
             return None

@@ -1,4 +1,4 @@
-"""What is told of windows: that they opened, closed or went, as a relation of events."""
+"""What is emitted for windows: that they opened, closed or went, as a relation of events."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ class TickInput:
     """What a tick starts from: what it reads, its output, and the state before it.
 
     ``max_windows`` is the most that may fire at once; ``output_committed``: the output is there already, only
-    the state is to follow (replay after a crash); ``rules``: what events are told, None for none;
+    the state is to follow (replay after a crash); ``rules``: what events are emitted, None for none;
     ``updated``: the result of the update query, where streams of one shape have shared it.
     """
 

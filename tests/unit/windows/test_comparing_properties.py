@@ -84,7 +84,7 @@ def test_who_listens_knows_of_the_windows_of_the_new_cut(
     there: Windows, was_open: set[int], cut: list[dict[str, Any]], moved: list[int]
 ) -> None:
     known: dict[int, int | None] = {**there, **dict.fromkeys(was_open)}
-    events = Comparing(TELLING, unique=True).told(group(), cut, there.items(), frozenset(was_open), moved)
+    events = Comparing(TELLING, unique=True).events(group(), cut, there.items(), frozenset(was_open), moved)
     for event in events:
         if event.kind == "WINDOW_INVALIDATION":
             assert event.low in known

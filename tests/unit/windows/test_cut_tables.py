@@ -37,7 +37,7 @@ def next_state(stream: Stream, cut: list[dict[str, Any]], **of: Any) -> dict[str
     return row
 
 
-# --- what fires, goes, is told ---
+# --- what fires, goes, is emitted ---
 
 
 def test_windows_that_fire_are_listed_with_their_group_and_version() -> None:
@@ -82,11 +82,11 @@ def test_a_window_opens_that_is_open_or_whose_closing_computes_nothing(
 
 
 def test_events_are_listed_as_they_happened() -> None:
-    told = [
+    happenings = [
         Happening(OTHER, 0, 10, "WINDOW_INVALIDATION", again=True),
         Happening(group(), 5, 9, "WINDOW_CLOSE", extra="{}"),
     ]
-    events = tables(CLOSING).found([], [], told).events.to_pylist()
+    events = tables(CLOSING).found([], [], happenings).events.to_pylist()
     columns = ("gid", "_ls_g1", "low", "high", "kind", "again", "extra")
     assert events == [
         dict(zip(columns, (2, None, 0, 10, "WINDOW_INVALIDATION", True, None), strict=True)),

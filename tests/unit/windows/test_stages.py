@@ -158,7 +158,7 @@ def test_history_is_read_at_its_version() -> None:
 
 
 @pytest.mark.parametrize(
-    ("of", "tick", "told"),
+    ("of", "tick", "emitted"),
     [
         (new(TENS, notify="WINDOW_CLOSE"), plan(), "WINDOW_CLOSE into the outbox, for ws://h:1/n"),
         (
@@ -170,9 +170,11 @@ def test_history_is_read_at_its_version() -> None:
         (new(TENS), plan(), ""),
     ],
 )
-def test_what_is_told_goes_into_the_outbox_before_the_commit(of: Stream, tick: TickPlan, told: str) -> None:
+def test_what_is_emitted_goes_into_the_outbox_before_the_commit(
+    of: Stream, tick: TickPlan, emitted: str
+) -> None:
     written = said(of, tick)[-1][1]
-    assert written.partition("; before it ")[2] == told
+    assert written.partition("; before it ")[2] == emitted
 
 
 def test_other_tables_are_read_at_the_version_of_the_plan() -> None:

@@ -73,7 +73,7 @@ def test_added_rows_update_partial_aggregates(of: Stream, tick: TickPlan) -> Non
         (new("SLIDING(10s)"), SEVERAL, "late rows are ignored"),
         (new(TENS, "EVENT_TYPE(WINDOW_OPEN)"), ONE, "openings are computed"),
         (classic("INTERVAL(10s)", "TRIGGER FORCE_WINDOW_CLOSE"), ONE, "the clock closes windows"),
-        (new(TENS, notify="WINDOW_OPEN | WINDOW_CLOSE"), ONE, "openings are told of"),
+        (new(TENS, notify="WINDOW_OPEN | WINDOW_CLOSE"), ONE, "openings are emitted"),
         (new(TENS, notify="WINDOW_CLOSE"), plan(transport="spark"), "a large tick tells of closings"),
     ],
 )
@@ -83,10 +83,10 @@ def test_what_partial_aggregates_do_not_know_is_judged_row_by_row(
     assert type(step(of, tick)) is DetectWindows, why
 
 
-def test_history_that_is_told_of_is_judged_row_by_row() -> None:
-    told = "NOTIFY('ws://h:1/n') ON (WINDOW_CLOSE) NOTIFY_OPTIONS(NOTIFY_HISTORY)"
+def test_history_with_events_is_judged_row_by_row() -> None:
+    clause = "NOTIFY('ws://h:1/n') ON (WINDOW_CLOSE) NOTIFY_OPTIONS(NOTIFY_HISTORY)"
     query = "SELECT _twstart AS ws, count(*) AS n FROM %%trows"
-    of = stream(f"CREATE STREAM s {TENS} FROM m STREAM_OPTIONS(FILL_HISTORY) {told} INTO o AS {query}")
+    of = stream(f"CREATE STREAM s {TENS} FROM m STREAM_OPTIONS(FILL_HISTORY) {clause} INTO o AS {query}")
     assert type(step(of, HISTORY)) is DetectWindows
     assert type(step(of, ONE)) is UpdateWindows
 

@@ -11,7 +11,7 @@ from lakestream.engine.base.rows import Rows
 from lakestream.engine.windows.grid.updated import (
     Updated,
     are_in_order,
-    is_told,
+    is_flagged,
     late_spans,
     least,
     most_windows,
@@ -35,15 +35,15 @@ def table(*rows: dict[str, Any]) -> pa.Table:
 
 
 def slot(name: int, **flags: bool) -> dict[str, Any]:
-    told = {"_ls_open": False, "_ls_late": False, "_ls_ignored": False}
-    return {"_ls_gid": name, **told, **{f"_ls_{flag}": value for flag, value in flags.items()}}
+    unflagged = {"_ls_open": False, "_ls_late": False, "_ls_ignored": False}
+    return {"_ls_gid": name, **unflagged, **{f"_ls_{flag}": value for flag, value in flags.items()}}
 
 
 SLOTS = table(slot(1), slot(2, open=True), slot(3, late=True), slot(4, ignored=True), slot(5, open=True))
 
 
-def test_windows_are_told_of_that_go_on_or_had_fired() -> None:
-    assert SLOTS.filter(is_told(SLOTS))["_ls_gid"].to_pylist() == [2, 3, 4, 5]
+def test_windows_are_flagged_that_go_on_or_had_fired() -> None:
+    assert SLOTS.filter(is_flagged(SLOTS))["_ls_gid"].to_pylist() == [2, 3, 4, 5]
 
 
 def test_some_of_them_are_picked_under_other_names() -> None:

@@ -55,7 +55,7 @@ class Detected:
 def detected(given: TickInput, found: Rows) -> Detected:
     """Register a detection result, and sum it up; raises TooManyWindowsError.
 
-    Not where only windows with rows count, of which a row makes few, unless somebody is told of them. What
+    Not where only windows with rows count, of which a row makes few, unless events are emitted for them. What
     has landed is not computed again.
     """
     view, groups = view_of(found.frame, FIRED), given.stream.group_columns

@@ -111,13 +111,13 @@ def by_update(stream: Stream, target: Target, plan: TickPlan) -> bool:
     if not plan.appends_only or not target.unique or incremental_of(stream, 1) is None:
         return False
     options = stream.definition.options
-    if options.emission.at_open or options.emission.by_clock or not _tells_by_update(stream, plan):
+    if options.emission.at_open or options.emission.by_clock or not _emits_by_update(stream, plan):
         return False
     return stream.follows_source or plan.kind == "history" or plan.upto - plan.after == 1
 
 
-def _tells_by_update(stream: Stream, plan: TickPlan) -> bool:
-    """Return whether partial aggregates know all that is told of: the windows that close, in a small tick."""
+def _emits_by_update(stream: Stream, plan: TickPlan) -> bool:
+    """Return whether partial aggregates know all that has events: the windows that close, in a small tick."""
     notification = stream.definition.notification
     if notification is None or (plan.kind == "history" and not notification.history):
         return True

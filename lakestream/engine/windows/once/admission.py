@@ -202,9 +202,9 @@ class Admission:
             return None
         watermarks = [(c.version, None if c.before is None else c.before - tolerance) for c in left_out]
         self.given.relations.events(self.stream.source.columns)
-        return self._told(watermarks)
+        return self._error_rows(watermarks)
 
-    def _told(self, watermarks: Sequence[tuple[int, int | None]]) -> pa.Table:
+    def _error_rows(self, watermarks: Sequence[tuple[int, int | None]]) -> pa.Table:
         """Return what the error table says of the changed rows, registered anew with all their columns."""
         columns = self.stream.source.columns
         view_of_sql(self.given.spark, classified_sql(self.stream, None, columns), CLASSIFIED)
@@ -445,9 +445,9 @@ def register_windows(
 
 def windows_of_rows_sql(stream: Stream, rows: str) -> str:
     """Return SQL of the windows, with their placeholders, that rows are assigned to."""
-    told = ["_twstart", "_twend", "_twduration", "_tgrpid"]
-    told += ["_tlocaltime"] if "_tlocaltime" in stream.calculation.used else []
-    columns = ["_ls_gid", "_ls_k", *stream.group_columns, "_ls_low", "_ls_high", *told]
+    placeholders = ["_twstart", "_twend", "_twduration", "_tgrpid"]
+    placeholders += ["_tlocaltime"] if "_tlocaltime" in stream.calculation.used else []
+    columns = ["_ls_gid", "_ls_k", *stream.group_columns, "_ls_low", "_ls_high", *placeholders]
     return f"SELECT DISTINCT {', '.join(columns)}, 0L AS _ls_c FROM {rows}"
 
 

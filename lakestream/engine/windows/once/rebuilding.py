@@ -109,7 +109,7 @@ class Rebuilding(Admission):
             return None
         self.given.relations.changes(self.stream.source.columns)
         versions = f"SELECT DISTINCT CAST(_commit_version AS BIGINT) AS v FROM {CHANGED}"
-        return self._told([(row["v"], None) for row in self.given.spark.sql(versions).collect()])
+        return self._error_rows([(row["v"], None) for row in self.given.spark.sql(versions).collect()])
 
     def _is_in_order(self, changes: _Changes, known: int | None) -> bool:
         """Return whether all rows are new ones beyond the watermark: no window was written without them."""

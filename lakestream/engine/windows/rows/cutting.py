@@ -96,10 +96,10 @@ class Cutting:
         moved = self._moved(changes, [group.gid for group in touched if group.late])
         fired, gone = self._comparing.compared(touched, windows, there, moved)
         states = [(group, windows.get(group.gid, [])) for group in touched]
-        told = [
+        events = [
             event
             for group in touched
-            for event in self._comparing.told(
+            for event in self._comparing.events(
                 group,
                 windows.get(group.gid, ()),
                 there.get(group.gid, ()),
@@ -107,7 +107,7 @@ class Cutting:
                 moved.get(group.gid, []),
             )
         ]
-        return self._tables.found(fired, gone, told, states=states, left=left, rows=rows, late=late)
+        return self._tables.found(fired, gone, events, states=states, left=left, rows=rows, late=late)
 
     def again(self, part: EventRange) -> Found:
         """Cut all groups again where windows overlap a part of event time; its rows go and come anew.
@@ -134,7 +134,7 @@ class Cutting:
             lambda group: min(self._upto(group), end - 1) if counts else self._upto(group),
         )
         windows = self._windows(touched)
-        fired, gone, told = [], [], []
+        fired, gone, events = [], [], []
         for group in touched:
             resume = known[group.gid]["resume"]
             found, back = parted(windows.get(group.gid, []), None if counts else resume)
@@ -145,8 +145,8 @@ class Cutting:
             old = [window for window in old if overlap(window, within)]
             gone += [(group.gid, low) for low, _ in old]
             found = [row for row in found if overlap((row["low"], row["high"]), within)]
-            told += self._comparing.told(group, found, old, frozenset(known[group.gid]["opened"]), None)
-        return self._tables.found(fired, gone, told)
+            events += self._comparing.events(group, found, old, frozenset(known[group.gid]["opened"]), None)
+        return self._tables.found(fired, gone, events)
 
     def opened(self, windows: Collection[tuple[int, int]]) -> Found:
         """Cut the windows (group, start) that are still open, as far as they have come."""
@@ -410,7 +410,7 @@ class Cutting:
 
     # --- what fires ---
 
-    # --- what is told of ---
+    # --- what is emitted ---
 
     def _moved(self, changes: View, gids: Iterable[int]) -> dict[int, list[int]]:
         """Return the instants of the changed rows of some groups, in order."""

@@ -39,7 +39,7 @@ class CutGroup:
 
 @dataclass(frozen=True)
 class Happening:
-    """A window that opened, closed or went; ``again``: it may have been told of before."""
+    """A window that opened, closed or went; ``again``: events for it may have been emitted before."""
 
     group: CutGroup
     low: int

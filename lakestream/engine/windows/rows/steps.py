@@ -99,7 +99,7 @@ class CutDelayed(DelayedStep):
     """Fire row windows that are open, cut as far as rows have come."""
 
     def advance(self, given: TickInput) -> Advance:
-        """Let the windows fire; nothing is told of them."""
+        """Let the windows fire; nothing is emitted for them."""
         if given.output_committed or given.state.rows is None:
             return Advance(given.state)
         found = Cutting(given, given.state.rows.schema).opened({*self.windows})

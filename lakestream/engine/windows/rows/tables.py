@@ -1,4 +1,4 @@
-"""What a cut gave, as Arrow tables: windows that fire or go, what is told of them, the next state."""
+"""What a cut gave, as Arrow tables: windows that fire or go, what is emitted for them, the next state."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Found:
     """What a cut gave: windows that fire, (gid, low) of rows that go, and the groups' next state.
 
     ``fired`` has gid, group columns, k, c, low, high, opening; ``gone`` gid and low; ``spans`` cover the
-    fired. ``events`` is what is told of: gid, group columns, low, high, kind, again, extra.
+    fired. ``events`` is what is emitted: gid, group columns, low, high, kind, again, extra.
     """
 
     fired: pa.Table
@@ -45,18 +45,18 @@ class CutTables:
     schema: pa.Schema
     version: int
 
-    def _events(self, told: Sequence[Happening]) -> pa.Table:
+    def _events(self, events: Sequence[Happening]) -> pa.Table:
         import pyarrow as pa
 
         integer = pa.int64()
-        columns: dict[str, Any] = {"gid": pa.array([event.group.gid for event in told], integer)}
-        columns |= self._names([event.group for event in told])
+        columns: dict[str, Any] = {"gid": pa.array([event.group.gid for event in events], integer)}
+        columns |= self._names([event.group for event in events])
         columns |= {
-            "low": pa.array([event.low for event in told], integer),
-            "high": pa.array([event.high for event in told], integer),
-            "kind": pa.array([event.kind for event in told], pa.string()),
-            "again": pa.array([event.again for event in told], pa.bool_()),
-            "extra": pa.array([event.extra for event in told], pa.string()),
+            "low": pa.array([event.low for event in events], integer),
+            "high": pa.array([event.high for event in events], integer),
+            "kind": pa.array([event.kind for event in events], pa.string()),
+            "again": pa.array([event.again for event in events], pa.bool_()),
+            "extra": pa.array([event.extra for event in events], pa.string()),
         }
         return pa.table(columns)
 
@@ -64,7 +64,7 @@ class CutTables:
         self,
         fired: list[tuple[CutGroup, Window]],
         gone: list[tuple[int, int]],
-        told: Sequence[Happening] = (),
+        events: Sequence[Happening] = (),
         *,
         states: Sequence[tuple[CutGroup, list[dict[str, Any]]]] = (),
         left: Sequence[dict[str, Any]] = (),
@@ -79,7 +79,7 @@ class CutTables:
         """
         spans = merge_spans(sorted({window for _, window in fired}))
         tables = self._tables(fired, gone, states, left, opens=opens)
-        return Found(*tables, spans, rows, late, self._events(told))
+        return Found(*tables, spans, rows, late, self._events(events))
 
     def _tables(
         self,
