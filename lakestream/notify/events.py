@@ -2,7 +2,7 @@
 
 Source of the rules: TDengine, "Stream processing: notifications". The relations:
 
-* ``events``: gid BIGINT, group columns, low and high BIGINT µs (the window), kind STRING, again BOOLEAN
+* ``events``: gid BIGINT, group columns, low and high BIGINT µs (the window), kind STRING, refired BOOLEAN
   (the window had fired before), extra STRING (further fields as a JSON object, or NULL);
 * ``results`` and ``were``: rows of the stream's output with their provenance, as they are now and as they
   were before.
@@ -93,7 +93,7 @@ class EventRules:
                 f"LEFT ANTI JOIN happened t ON t.gid = w.gid AND t.low = w.low"
             )
         return (
-            f"WITH happened AS (SELECT gid, low, high, kind, again, extra, {self.table} AS table_name "
+            f"WITH happened AS (SELECT gid, low, high, kind, refired, extra, {self.table} AS table_name "
             f"FROM (SELECT *, gid AS _ls_gid FROM {events})), "
             f"{was}now AS ({self._rows(results)}), found AS ({found}), "
             f"judged AS ({self._judged(known=were is not None)}), sent AS ({self._sent()}), "
@@ -149,10 +149,10 @@ class EventRules:
             old = "w.rows AS old_rows, w.high AS old_high"
             was = " LEFT JOIN was w ON w.gid = f.gid AND w.low = f.low"
         if self.only_with_rows:
-            emptied = f"f.kind = '{WINDOW_CLOSE}' AND f.again AND n.rows IS NULL"
+            emptied = f"f.kind = '{WINDOW_CLOSE}' AND f.refired AND n.rows IS NULL"
             kind = f"CASE WHEN {emptied} THEN '{WINDOW_INVALIDATION}' ELSE f.kind END"
         return (
-            f"SELECT f.gid, f.low, f.high, {kind} AS kind, f.again, f.extra, f.table_name, "
+            f"SELECT f.gid, f.low, f.high, {kind} AS kind, f.refired, f.extra, f.table_name, "
             f"({has}) AS has_result, n.rows, n.passing, {old} "
             f"FROM found f LEFT JOIN now n ON n.gid = f.gid AND n.low = f.low{was}"
         )
@@ -167,7 +167,7 @@ class EventRules:
         )
         news = [
             f"kind = '{WINDOW_INVALIDATION}'",
-            "NOT again",
+            "NOT refired",
             f"kind = '{WINDOW_OPEN}' AND old_rows IS NULL",
             f"kind IN ('{WINDOW_CLOSE}', '{ON_TIME}') AND ({changed})",
         ]
@@ -175,7 +175,7 @@ class EventRules:
         if self.only_with_rows:
             known = (
                 f" AND (kind NOT IN ('{WINDOW_CLOSE}', '{ON_TIME}') OR rows IS NOT NULL) "
-                f"AND (kind <> '{WINDOW_INVALIDATION}' OR NOT again OR old_rows IS NOT NULL)"
+                f"AND (kind <> '{WINDOW_INVALIDATION}' OR NOT refired OR old_rows IS NOT NULL)"
             )
         return (
             f"SELECT * FROM judged WHERE kind IN ({wanted}) AND ({' OR '.join(f'({n})' for n in news)}) "

@@ -121,7 +121,7 @@ class _Beginning:
 
 
 @dataclass(frozen=True)
-class _Again:
+class _Recalculated:
     """A part of a recalculation that was done when the stream stood at the source's version ``upto``."""
 
     part: EventRange
@@ -180,7 +180,7 @@ class Replay:
         if begin.anew and begin.tick <= self.recorded.tick:
             self._take(rebuild_plan(self.stream.uuid, begin.tick, begin.at or 0))
         for step in self._steps(begin, written):
-            if isinstance(step, _Again):
+            if isinstance(step, _Recalculated):
                 self._until(step.upto)
                 self._recalculate(step)
             else:
@@ -263,10 +263,10 @@ class Replay:
                     )
         return found[::-1]
 
-    def _steps(self, begin: _Beginning, written: Sequence[_Commit]) -> Iterator[TickPlan | _Again]:
+    def _steps(self, begin: _Beginning, written: Sequence[_Commit]) -> Iterator[TickPlan | _Recalculated]:
         """Give the ticks of the clock and the parts of recalculations in the order in which they were."""
         places = {(c.app, c.number): c.version for c in written}
-        steps: list[tuple[int, int, int, TickPlan | _Again]] = []
+        steps: list[tuple[int, int, int, TickPlan | _Recalculated]] = []
         place, app = 0, output_app(self.stream.uuid)
         for plan in self._ticks(written):
             place = max(place, places.get((app, plan.tick), 0))
@@ -277,7 +277,7 @@ class Replay:
             for number in range(done.get(job.id, 0), job.part):
                 version, at = job.versions[number], places.get((app_of(job), number + 1), _LAST)
                 if version >= self.record.start_version and at > (begin.output or 0):
-                    steps.append((version, at, 1, _Again(part_of(job, number), version)))
+                    steps.append((version, at, 1, _Recalculated(part_of(job, number), version)))
         for *_, step in sorted(steps, key=lambda step: step[:3]):
             yield step
 
@@ -317,10 +317,10 @@ class Replay:
         if family_of(self.stream).leaves_out_late:
             self._late += outcome.late
 
-    def _recalculate(self, again: _Again) -> None:
-        plan = self.planner.recalculation_again(again.upto)
+    def _recalculate(self, recalculated: _Recalculated) -> None:
+        plan = self.planner.recalculation_again(recalculated.upto)
         self._tick(plan, self._state, output_committed=False).recalculate(
-            again.part, output_app(self.stream.uuid)
+            recalculated.part, output_app(self.stream.uuid)
         )
 
     def _tick(self, plan: TickPlan, state: GroupState, *, output_committed: bool) -> Tick:

@@ -51,20 +51,20 @@ def write_result(
     target: Target,
     rows: Rows,
     *,
-    again: pa.Table | None,
+    retracted: pa.Table | None,
     app: str,
     plan: TickPlan,
     epoch: int,
 ) -> Written:
-    """Write rows in one commit; ``again`` lists (gid, low µs) of windows whose old rows go.
+    """Write rows in one commit; ``retracted`` lists (gid, low µs) of windows whose old rows go.
 
     Arrow rows go through delta-rs, a DataFrame through Spark. No rows and nothing to replace write
     nothing.
     """
     tag = _tag(app, plan, epoch)
     if rows.here is not None:
-        return _write_arrow(table, target, rows.here, again, tag)
-    return _write_spark(spark, table, target, rows.frame, again, tag)
+        return _write_arrow(table, target, rows.here, retracted, tag)
+    return _write_spark(spark, table, target, rows.frame, retracted, tag)
 
 
 def write_part(
@@ -85,10 +85,10 @@ def write_part(
     if target.appends:
         return _replace_part(table, target, rows, part, tag)
     kept = rows.to_arrow()
-    again = _windows_there(table, target, part)
-    if kept.num_rows == 0 and again is None:
+    retracted = _windows_there(table, target, part)
+    if kept.num_rows == 0 and retracted is None:
         return Written(0, None)
-    return _write_arrow(table, target, kept, again, tag)
+    return _write_arrow(table, target, kept, retracted, tag)
 
 
 def _replace_part(table: Table, target: Target, rows: Rows, part: EventRange, tag: CommitTag) -> Written:
@@ -207,28 +207,28 @@ def _windows_there(table: Table, target: Target, part: EventRange) -> pa.Table |
 
 
 def _write_arrow(
-    table: Table, target: Target, rows: pa.Table, again: pa.Table | None, tag: CommitTag
+    table: Table, target: Target, rows: pa.Table, retracted: pa.Table | None, tag: CommitTag
 ) -> Written:
-    if rows.num_rows == 0 and again is None:
+    if rows.num_rows == 0 and retracted is None:
         return Written(0, None)
-    replaced = _replacement(table, target, rows, again)
+    replaced = _replacement(table, target, rows, retracted)
     count = rows.num_rows
     if replaced is not None:
-        rows = _with_survivors(table, target, rows, again, replaced)
+        rows = _with_survivors(table, target, rows, retracted, replaced)
     crash_point("C6a")
     result = commit(table, rows, tag, replace=replaced)
     crash_point("C6b")
     return Written(count, result.version)
 
 
-def _replacement(table: Table, target: Target, rows: pa.Table, again: pa.Table | None) -> str | None:
-    """Return the predicate of what goes: rows of refired windows, and of equal keys; None to append."""
+def _replacement(table: Table, target: Target, rows: pa.Table, retracted: pa.Table | None) -> str | None:
+    """Return the predicate of what goes: rows of retracted windows, and of equal keys; None to append."""
     parts = []
     provenance = target.shape.provenance
-    if again is not None and provenance:
-        windows = [*zip(again["gid"].to_pylist(), again["low"].to_pylist(), strict=True)]
+    if retracted is not None and provenance:
+        windows = [*zip(retracted["gid"].to_pylist(), retracted["low"].to_pylist(), strict=True)]
         parts.append(_windows_predicate(provenance, windows))
-    if not target.appends or (again is not None and not provenance):
+    if not target.appends or (retracted is not None and not provenance):
         if not parts and not _meets_keys(table, target, rows):
             return None
         parts.append(_keys_predicate(target, rows))
@@ -312,7 +312,7 @@ def _keys(rows: pa.Table, target: Target) -> list[tuple[Any, ...]]:
 
 
 def _with_survivors(
-    table: Table, target: Target, rows: pa.Table, again: pa.Table | None, predicate: str
+    table: Table, target: Target, rows: pa.Table, retracted: pa.Table | None, predicate: str
 ) -> pa.Table:
     """Add the rows that the predicate covers though neither their window nor their key is written anew.
 
@@ -326,13 +326,15 @@ def _with_survivors(
         return rows
     keys = _keys(rows, target)
     written = dict(zip(keys, _extents(rows, target), strict=True))
-    gone = (
-        set() if again is None else set(zip(again["gid"].to_pylist(), again["low"].to_pylist(), strict=True))
+    goes = (
+        set()
+        if retracted is None
+        else set(zip(retracted["gid"].to_pylist(), retracted["low"].to_pylist(), strict=True))
     )
     held = [*zip(_keys(old, target), _extents(old, target), strict=True)]
     # Rows of a table that does not say where they come from give way to any of their key.
     stay = [
-        not (extent and extent.window in gone) and (key not in written or _outlasts(extent, written[key]))
+        not (extent and extent.window in goes) and (key not in written or _outlasts(extent, written[key]))
         for key, extent in held
     ]
     survivors = old.filter(pa.array(stay))
@@ -376,13 +378,18 @@ def _extents(rows: pa.Table, target: Target) -> list[_Extent | None]:
 
 
 def _write_spark(
-    spark: SparkSession, table: Table, target: Target, rows: DataFrame, again: pa.Table | None, tag: CommitTag
+    spark: SparkSession,
+    table: Table,
+    target: Target,
+    rows: DataFrame,
+    retracted: pa.Table | None,
+    tag: CommitTag,
 ) -> Written:
     replaced, kept, count = None, None, None
-    if again is not None or not target.appends:
+    if retracted is not None or not target.appends:
         kept = rows.persist()
         count = kept.count()
-        rows, replaced = _rewritten_by_spark(spark, table, target, kept, again)
+        rows, replaced = _rewritten_by_spark(spark, table, target, kept, retracted)
     try:
         crash_point("C6a")
         result = commit(table, rows, tag, replace=replaced)
@@ -396,10 +403,10 @@ def _write_spark(
 
 
 def _rewritten_by_spark(
-    spark: SparkSession, table: Table, target: Target, rows: DataFrame, again: pa.Table | None
+    spark: SparkSession, table: Table, target: Target, rows: DataFrame, retracted: pa.Table | None
 ) -> tuple[DataFrame, str | None]:
     """Return rows with the survivors of the ranges that they replace, and the ranges' predicate."""
-    ranges = _replaced_ranges(target, rows, again)
+    ranges = _replaced_ranges(target, rows, retracted)
     if not ranges:
         return rows, None
     predicate = " OR ".join(
@@ -408,8 +415,10 @@ def _rewritten_by_spark(
     )
     old = spark.read.format("delta").option("versionAsOf", table.refresh()).load(table.path).where(predicate)
     provenance = target.shape.provenance
-    if again is not None and provenance:
-        old = old.alias("o").join(arrow_frame(spark, again).alias("g"), _goes_sql(provenance), "left_anti")
+    if retracted is not None and provenance:
+        old = old.alias("o").join(
+            arrow_frame(spark, retracted).alias("g"), _goes_sql(provenance), "left_anti"
+        )
     key = [*target.shape.key]
     if provenance and not target.appends:
         written = rows.alias("n").join(old.alias("o"), _outlasts_sql(provenance, key), "left_anti")
@@ -445,7 +454,9 @@ def _outlasts_sql(places: Provenance, key: list[str]) -> Column:
     return expr(" AND ".join([_same_sql(key), other, order]))
 
 
-def _replaced_ranges(target: Target, rows: DataFrame, again: pa.Table | None) -> list[tuple[str, int, int]]:
+def _replaced_ranges(
+    target: Target, rows: DataFrame, retracted: pa.Table | None
+) -> list[tuple[str, int, int]]:
     """Return (SQL of a time, first µs, last µs) of where replaced rows lie: windows that go, keys anew."""
     provenance = target.shape.provenance
     time = provenance.start if target.appends and provenance else quoted(target.info.time_column)
@@ -454,7 +465,7 @@ def _replaced_ranges(target: Target, rows: DataFrame, again: pa.Table | None) ->
         None,
     )
     ranges = [] if low is None or high is None else [(time, low, high)]
-    if again is not None and again.num_rows and provenance:
-        starts = again["low"].to_pylist()
+    if retracted is not None and retracted.num_rows and provenance:
+        starts = retracted["low"].to_pylist()
         ranges.append((provenance.start, min(starts), max(starts)))
     return ranges

@@ -102,16 +102,16 @@ class Notices:
     epoch: int
 
     def write(
-        self, output: Table, app: str, advance: Advance, *, results: View | None, again: pa.Table | None
+        self, output: Table, app: str, advance: Advance, *, results: View | None, retracted: pa.Table | None
     ) -> None:
         """Write the events under the number of the output's commit, before that; no events write nothing.
 
-        ``results`` are the output's rows that the tick computed, ``again`` lists (gid, low µs) of the windows
+        ``results`` are the output's rows that the tick computed, ``retracted`` lists (gid, low µs) of windows
         whose old rows go.
         """
         found = advance.closings
         if found is None and advance.events is not None:
-            found = self._found(output, advance.events, results, again, advance.part)
+            found = self._found(output, advance.events, results, retracted, advance.part)
         if found is None:
             return
         plan, part = self.relations.plan, advance.part
@@ -127,23 +127,23 @@ class Notices:
         output: Table,
         events: View,
         results: View | None,
-        again: pa.Table | None,
+        retracted: pa.Table | None,
         part: EventRange | None,
     ) -> pa.Table:
         """Return the events with the results of their windows, and what these were."""
         spark = self.relations.spark
         there = results or view_of_sql(spark, f"{self.target.shape.nothing} WHERE false", RESULTS)
-        were = self._were(output, again, part)
+        were = self._were(output, retracted, part)
         named = None if were is None else str(were)
         sql = self.rules.sql(str(events), str(there), named, recalculates=part is not None)
         return spark.sql(sql).toArrow()
 
-    def _were(self, output: Table, again: pa.Table | None, part: EventRange | None) -> View | None:
+    def _were(self, output: Table, retracted: pa.Table | None, part: EventRange | None) -> View | None:
         """Register the output's rows of the windows that may have emitted events before; None for none."""
         if part is not None:
             rows = rows_of_part(output, self.target, part)
-        elif again is not None and again.num_rows:
-            rows = rows_of_windows(output, self.target, again)
+        elif retracted is not None and retracted.num_rows:
+            rows = rows_of_windows(output, self.target, retracted)
         else:
             return None
         rows = rows.select(list(self.target.shape.names))

@@ -250,11 +250,11 @@ class Tick:
 
     def _write(self, _stage: Write) -> None:
         """Write the results, and take back the windows they replace, under a transaction id."""
-        rows, again = self._handed_over(), _joined([*self._advance.replaced])
+        rows, retracted = self._handed_over(), _joined([*self._advance.replaced])
         crash_point("C3")
         table = self.tables.open(self.target.info.path)
         if self._notices is not None:
-            self._notices.write(table, self._app, self._advance, results=self._shown, again=again)
+            self._notices.write(table, self._app, self._advance, results=self._shown, retracted=retracted)
         part = self._advance.part
         if part is not None:
             written = write_part(
@@ -266,7 +266,7 @@ class Tick:
                 table,
                 self.target,
                 rows,
-                again=again,
+                retracted=retracted,
                 app=self._app,
                 plan=self.plan,
                 epoch=self.epoch,

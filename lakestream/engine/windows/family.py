@@ -118,7 +118,7 @@ class Advance:
     ``fired`` are to be. The old rows of the windows ``replaced`` (gid, low BIGINT µs) go, or all of those of
     the part of event time ``part``. ``errors`` are rows for the error table, ``missed`` instants of the clock
     that were passed over. ``events`` are a relation of what happened to windows (gid, group columns, low,
-    high, kind, again, extra), ``closings`` such events with their results, as the outbox takes them.
+    high, kind, refired, extra), ``closings`` such events with their results, as the outbox takes them.
     """
 
     state: GroupState
@@ -257,8 +257,8 @@ class Family(ABC):
     def rewrites(self, plan: TickPlan, part: EventRange | None) -> bool:
         """Return whether windows that had fired before may be among the results of a tick."""
         stream = self.stream
-        again = stream.refires or stream.follows_updates or stream.deletes or stream.emission.fires_early
-        return again and self.reads_changes(plan, part)
+        rewrites = stream.refires or stream.follows_updates or stream.deletes or stream.emission.fires_early
+        return rewrites and self.reads_changes(plan, part)
 
     @property
     def leaves_out_late(self) -> bool:
@@ -313,7 +313,7 @@ class Family(ABC):
         ranges = "CAST(array() AS ARRAY<STRUCT<a: BIGINT, b: BIGINT>>)"
         fired = view_of_sql(
             spark,
-            f"SELECT 0L AS gid{groups}, 0L AS v, 0L AS first, {ranges} AS fires, {ranges} AS again, "
+            f"SELECT 0L AS gid{groups}, 0L AS v, 0L AS first, {ranges} AS fires, {ranges} AS refired, "
             f"0L AS newest, 0L AS k, 0L AS c, 0L AS low, 0L AS high, 0L AS after, false AS opening "
             f"WHERE false",
             FIRED,

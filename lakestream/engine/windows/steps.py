@@ -26,7 +26,7 @@ class DelayedStep(Step):
 
 
 @dataclass(frozen=True)
-class AgainStep(Step):
+class RecomputeStep(Step):
     """Find the windows of a part of event time that have fired, in the source as it is."""
 
     rule: str

@@ -223,7 +223,7 @@ def test_windows_that_fail_are_told_of_with_their_reason() -> None:
 
 # --- what is made anew under EXACT ---
 
-ADDED = _Changes(rows=2, missing=0, gone=0, oldest=66 * SECOND, newest=80 * SECOND, newest_gone=None)
+ADDED = _Changes(rows=2, missing=0, removed=0, oldest=66 * SECOND, newest=80 * SECOND, newest_removed=None)
 KNOWN = state(70 * SECOND)
 
 
@@ -237,7 +237,7 @@ def changed(**other: Any) -> _Changes:
         (ADDED, KNOWN, "changes", True),
         (changed(oldest=65 * SECOND), KNOWN, "changes", False),
         (changed(oldest=65 * SECOND + 1), KNOWN, "changes", True),
-        (changed(gone=1), KNOWN, "changes", False),
+        (changed(removed=1), KNOWN, "changes", False),
         (changed(oldest=3 * SECOND), GroupState(), "changes", True),
         (changed(oldest=None, newest=None), KNOWN, "changes", True),
         (ADDED, state(70 * SECOND, said=1), "changes", False),

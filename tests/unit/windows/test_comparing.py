@@ -196,7 +196,7 @@ def events_of(
     found: list[Happening] = Comparing(stream, unique=True).events(
         of or group(), cut, there, frozenset(was_open), moved
     )
-    return [(event.kind, event.low, event.high, event.again) for event in found]
+    return [(event.kind, event.low, event.high, event.refired) for event in found]
 
 
 def test_a_stream_without_notification_tells_nothing() -> None:

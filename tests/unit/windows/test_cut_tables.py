@@ -46,7 +46,7 @@ def test_windows_that_fire_are_listed_with_their_group_and_version() -> None:
         {"gid": 1, "_ls_g1": "a", "k": 0, "c": VERSION, "low": 0, "high": 10, "opening": False},
         {"gid": 2, "_ls_g1": None, "k": 20, "c": VERSION, "low": 20, "high": 30, "opening": False},
     ]
-    assert found.gone.to_pylist() == [{"gid": 1, "low": 40}]
+    assert found.retracted.to_pylist() == [{"gid": 1, "low": 40}]
     assert (found.rows, found.late) == (5, 2)
 
 
@@ -57,9 +57,14 @@ def test_spans_cover_what_fires_once() -> None:
 
 def test_nothing_gives_tables_without_rows_of_the_same_columns() -> None:
     empty, some = tables(CLOSING).found([], []), tables(CLOSING).found([(group(), (0, 10))], [(1, 4)])
-    assert (empty.fired.num_rows, empty.gone.num_rows, empty.events.num_rows, empty.spans) == (0, 0, 0, [])
+    assert (empty.fired.num_rows, empty.retracted.num_rows, empty.events.num_rows, empty.spans) == (
+        0,
+        0,
+        0,
+        [],
+    )
     assert empty.fired.schema == some.fired.schema
-    assert empty.gone.schema == some.gone.schema
+    assert empty.retracted.schema == some.retracted.schema
 
 
 @pytest.mark.parametrize(
@@ -83,11 +88,11 @@ def test_a_window_opens_that_is_open_or_whose_closing_computes_nothing(
 
 def test_events_are_listed_as_they_happened() -> None:
     happenings = [
-        Happening(OTHER, 0, 10, "WINDOW_INVALIDATION", again=True),
+        Happening(OTHER, 0, 10, "WINDOW_INVALIDATION", refired=True),
         Happening(group(), 5, 9, "WINDOW_CLOSE", extra="{}"),
     ]
     events = tables(CLOSING).found([], [], happenings).events.to_pylist()
-    columns = ("gid", "_ls_g1", "low", "high", "kind", "again", "extra")
+    columns = ("gid", "_ls_g1", "low", "high", "kind", "refired", "extra")
     assert events == [
         dict(zip(columns, (2, None, 0, 10, "WINDOW_INVALIDATION", True, None), strict=True)),
         dict(zip(columns, (1, "a", 5, 9, "WINDOW_CLOSE", False, "{}"), strict=True)),

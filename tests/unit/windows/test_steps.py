@@ -13,14 +13,14 @@ from lakestream.engine.windows.families import family_of
 from lakestream.engine.windows.family import Advance
 from lakestream.engine.windows.grid.steps import (
     DetectWindows,
-    FireAgain,
     FireByClock,
     FireDelayed,
+    RecomputeGrid,
     UpdateWindows,
 )
-from lakestream.engine.windows.once.steps import AdmitAgain, AdmitRows
+from lakestream.engine.windows.once.steps import AdmitRows, RecomputeAdmitted
 from lakestream.engine.windows.periodic import FireInstants
-from lakestream.engine.windows.rows.steps import CutAgain, CutDelayed, CutWindows
+from lakestream.engine.windows.rows.steps import CutDelayed, CutWindows, RecomputeCut
 from tests.unit.windows.streams import classic, ekuiper, new, plan, stream, target
 
 if TYPE_CHECKING:
@@ -212,17 +212,17 @@ def test_an_instant_fires_when_it_has_come(
 @pytest.mark.parametrize(
     ("of", "kind"),
     [
-        (new(TENS), FireAgain),
-        (new("SLIDING(10s)"), FireAgain),
-        (new(SESSION), CutAgain),
-        (new("COUNT_WINDOW(3, 1)"), CutAgain),
-        (ekuiper(TUMBLING), AdmitAgain),
-        (ekuiper(TUMBLING, "TIMESTAMP = 'ts', EXACT = 'true'"), AdmitAgain),
+        (new(TENS), RecomputeGrid),
+        (new("SLIDING(10s)"), RecomputeGrid),
+        (new(SESSION), RecomputeCut),
+        (new("COUNT_WINDOW(3, 1)"), RecomputeCut),
+        (ekuiper(TUMBLING), RecomputeAdmitted),
+        (ekuiper(TUMBLING, "TIMESTAMP = 'ts', EXACT = 'true'"), RecomputeAdmitted),
     ],
 )
 @pytest.mark.parametrize("tick", [plan("recalculation"), plan("recalculation", appends_only=False)])
 def test_a_part_of_event_time_is_made_again(
-    of: Stream, kind: type[FireAgain | CutAgain | AdmitAgain], tick: TickPlan
+    of: Stream, kind: type[RecomputeGrid | RecomputeCut | RecomputeAdmitted], tick: TickPlan
 ) -> None:
     found = step(of, tick, PART)
     assert isinstance(found, kind)

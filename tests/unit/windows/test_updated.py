@@ -57,7 +57,7 @@ def test_windows_have_what_their_group_says() -> None:
 
 
 @pytest.mark.parametrize(
-    ("again", "base", "base_before", "closed_before", "is_late"),
+    ("refired", "base", "base_before", "closed_before", "is_late"),
     [
         (0, 3, 3, 9, False),
         (1, 3, 3, 9, True),
@@ -70,10 +70,16 @@ def test_windows_have_what_their_group_says() -> None:
     ],
 )
 def test_groups_are_late_that_have_windows_to_fire_again_or_earlier_ones(
-    again: int, base: int, base_before: int | None, closed_before: int | None, is_late: bool
+    refired: int, base: int, base_before: int | None, closed_before: int | None, is_late: bool
 ) -> None:
-    of = {"gid": 1, "again": again, "base": base, "base_before": base_before, "closed_before": closed_before}
-    updated = Updated((), 0, SLOTS, SLOTS, table(of, {**of, "gid": 2, "again": 1}))
+    of = {
+        "gid": 1,
+        "refired": refired,
+        "base": base,
+        "base_before": base_before,
+        "closed_before": closed_before,
+    }
+    updated = Updated((), 0, SLOTS, SLOTS, table(of, {**of, "gid": 2, "refired": 1}))
     assert updated.late["gid"].to_pylist() == ([1, 2] if is_late else [2])
     assert Updated((), 0, SLOTS, None, table(of)).late.num_rows == 0
 

@@ -50,9 +50,9 @@ class GridBatch:
             first_rows = self.snapshot.known().rows  # before anything is registered: it is found out by ticks
         late = 0
         if self.stream.exact:
-            fired, again = self._net(), None
+            fired, recalculated = self._net(), None
         else:
-            fired, again, late = self._by_commit()
+            fired, recalculated, late = self._by_commit()
         if self.stream.emission.at_once:
             state = Taken(self.stream, self.snapshot).nothing_before()
             sql = self._queries.early_sql(str(fired), str(state))
@@ -60,8 +60,8 @@ class GridBatch:
         if self.needs_rows:
             view_of_sql(self.snapshot.spark, rows_sql(self.stream, CHANGED, None, None), ROWS)
         windows = self._queries.windows_sql(str(fired), 0)
-        if first_rows is not None and again is not None:
-            windows = self._without_first(windows, first_rows, again)
+        if first_rows is not None and recalculated is not None:
+            windows = self._without_first(windows, first_rows, recalculated)
         return Batch(windows, late, settled=self.stream.exact)
 
     @property
@@ -92,8 +92,8 @@ class GridBatch:
         view_of(detected, _DETECTED)
         late = 0 if self.stream.refires else self._late()
         recalculated = self._recalculated(detected)
-        again = view_of(recalculated, _RECALCULATED)
-        return view_of(detected.unionByName(recalculated), FIRED), again, late
+        fired = view_of(detected.unionByName(recalculated), FIRED)
+        return fired, view_of(recalculated, _RECALCULATED), late
 
     def _late(self) -> int:
         row = self.snapshot.spark.sql(f"SELECT coalesce(sum(late), 0) FROM {_DETECTED}").head()
@@ -104,8 +104,8 @@ class GridBatch:
         recalculated, spark = detected.limit(0), self.snapshot.spark
         for part, at in self.snapshot.recalculated:
             state = self._state_of_part(part, at)
-            again = spark.sql(self._queries.recalculated_sql(f"({state})", at, part))
-            recalculated = recalculated.unionByName(again)
+            fired = spark.sql(self._queries.recalculated_sql(f"({state})", at, part))
+            recalculated = recalculated.unionByName(fired)
             if self._queries.begins_again:
                 recalculated = checkpointed(spark, recalculated)
                 view_of(detected.unionByName(recalculated), _DETECTED)
@@ -119,7 +119,7 @@ class GridBatch:
 
         def begun(first: FirstWindow) -> str:
             fired = f"r -> {first.number - 1}L BETWEEN r.a AND r.b"
-            return f"SELECT gid FROM {_DETECTED} WHERE v <= {at} AND exists(concat(fires, again), {fired})"
+            return f"SELECT gid FROM {_DETECTED} WHERE v <= {at} AND exists(concat(fires, refired), {fired})"
 
         return begun_sql(self._relations, at, f"({state})", part, begun)
 
@@ -129,13 +129,13 @@ class GridBatch:
         plan = TickPlan(self.stream.uuid, 0, "recalculation", version, version, 0, {}, transport=SPARK)
         return Relations.of(snapshot.spark, snapshot.tables, self.stream, plan, snapshot.history)
 
-    def _without_first(self, windows: str, first_rows: pa.Table, again: View) -> str:
+    def _without_first(self, windows: str, first_rows: pa.Table, recalculated: View) -> str:
         """Return SQL of windows without those that deletes have left before their group's first row.
 
         Deletes may have moved it: windows before it are gone, unless recalculated.
         """
         groups = view_of_rows(self.snapshot.spark, first_rows, GROUPS)
-        listed = self._queries.detection.windows_sql(str(again), rows=self.stream.counting_rows)
+        listed = self._queries.detection.windows_sql(str(recalculated), rows=self.stream.counting_rows)
         return (
             f"SELECT w.* FROM ({windows}) w JOIN {groups} g ON g.gid = w._ls_gid "
             f"LEFT JOIN ({listed}) r ON r.gid = w._ls_gid AND r.k = w._ls_k "

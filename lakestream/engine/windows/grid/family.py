@@ -12,9 +12,9 @@ from lakestream.engine.windows.grid.batch import GridBatch
 from lakestream.engine.windows.grid.queries import GridQueries
 from lakestream.engine.windows.grid.steps import (
     DetectWindows,
-    FireAgain,
     FireByClock,
     FireDelayed,
+    RecomputeGrid,
     UpdateWindows,
 )
 from lakestream.engine.windows.grid.updating import incremental_of
@@ -45,7 +45,7 @@ class Grid(Family):
         """Return the stage that finds out what fires."""
         text = rule(self.stream)
         if part is not None:
-            return FireAgain(text, part)
+            return RecomputeGrid(text, part)
         if plan.kind == CLOCK:
             return FireByClock(text, plan.closed)
         if plan.kind == DELAY:

@@ -57,7 +57,7 @@ class Firing:
         ranges = f"SELECT * FROM VALUES {listed} AS t(gid, a, b)"
         return self._advance(self._fired(state, ranges), opens=False)
 
-    def again(self, part: EventRange) -> Advance:
+    def recompute(self, part: EventRange) -> Advance:
         """Let all windows of a part of event time fire that have fired."""
         given = self.given
         replaced = replace(part, without=given.stream.waiting_groups)
@@ -67,7 +67,7 @@ class Firing:
         if self._queries.begins_again:
             state = self._begun_earlier(state, part)
         found = self._detected(self._queries.recalculated_sql(str(state), given.plan.upto, part))
-        events = self._closed(found, state, again=True)
+        events = self._closed(found, state, recomputes=True)
         return replace(self._advance(found), part=replaced, events=events)
 
     def _fired(self, state: View, ranges: str) -> Detected:
@@ -81,10 +81,10 @@ class Firing:
         fired = fired_of(self.given, found, settled=True, opens=opens)
         return Advance(self.given.state, windows=found.windows, fired=fired)
 
-    def _closed(self, found: Detected, state: View, *, again: bool = False) -> View | None:
+    def _closed(self, found: Detected, state: View, *, recomputes: bool = False) -> View | None:
         if self.given.rules is None:
             return None
-        return GridEvents(self.given, found.view, state).of_closing(again=again)
+        return GridEvents(self.given, found.view, state).of_closing(recomputes=recomputes)
 
     def _begun_earlier(self, state: View, part: EventRange) -> View:
         """Have the groups begin with what the source or the output has first of a part, if it was left out.

@@ -41,7 +41,7 @@ class Updated:
         if self.flagged is None:
             return found.slice(0, 0)
         opened = pc.less(found["base"], pc.min_element_wise(found["base_before"], found["closed_before"]))
-        return found.filter(pc.or_(pc.equal(found["again"], 1), pc.fill_null(opened, fill_value=False)))
+        return found.filter(pc.or_(pc.equal(found["refired"], 1), pc.fill_null(opened, fill_value=False)))
 
 
 def is_flagged(rows: pa.Table) -> pa.ChunkedArray:

@@ -22,7 +22,7 @@ from lakestream.engine.windows.once.admission import (
     windows_of_rows_sql,
 )
 from lakestream.engine.windows.once.rebuilding import REBUILD, Rebuilding
-from lakestream.engine.windows.once.steps import AdmitAgain, AdmitRows
+from lakestream.engine.windows.once.steps import AdmitRows, RecomputeAdmitted
 from lakestream.engine.windows.said import admission, named, versions_read
 from lakestream.storage.records.registry import TickPlan
 
@@ -54,7 +54,7 @@ class FireOnce(Family):
         """Return the stage that finds out what fires."""
         text = admission(self.stream)
         if part is not None:
-            return AdmitAgain(text, part, named(self.stream.source.info))
+            return RecomputeAdmitted(text, part, named(self.stream.source.info))
         return AdmitRows(text, self._taken(plan))
 
     def _taken(self, plan: TickPlan) -> str:

@@ -59,15 +59,15 @@ def rebuild_plan(uuid: str, tick: int, version: int) -> TickPlan:
 class _Changes:
     """How many rows came, how many of them without a time, how many went; and their times (µs).
 
-    ``oldest`` is of all of them, ``newest`` of those that came, ``newest_gone`` of those that went.
+    ``oldest`` is of all of them, ``newest`` of those that came, ``newest_removed`` of those that went.
     """
 
     rows: int
     missing: int
-    gone: int
+    removed: int
     oldest: int | None
     newest: int | None
-    newest_gone: int | None
+    newest_removed: int | None
 
 
 @dataclass
@@ -97,8 +97,8 @@ class Rebuilding(Admission):
     def _changes(self) -> _Changes:
         row = self.given.spark.sql(
             f"SELECT count_if(came) AS rows, count_if(came AND ts IS NULL) AS missing, "
-            f"count_if(NOT came) AS gone, min(ts) AS oldest, max(ts) FILTER (WHERE came) AS newest, "
-            f"max(ts) FILTER (WHERE NOT came) AS newest_gone "
+            f"count_if(NOT came) AS removed, min(ts) AS oldest, max(ts) FILTER (WHERE came) AS newest, "
+            f"max(ts) FILTER (WHERE NOT came) AS newest_removed "
             f"FROM (SELECT _ls_sign > 0 AS came, {self.stream.time_us} AS ts FROM {CHANGED} "
             f"WHERE true{of_subtable(self.stream)})"
         ).toArrow()
@@ -113,7 +113,7 @@ class Rebuilding(Admission):
 
     def _is_in_order(self, changes: _Changes, known: int | None) -> bool:
         """Return whether all rows are new ones beyond the watermark: no window was written without them."""
-        if self.everything or changes.gone or origin_of_state(self.given.state) == STALE:
+        if self.everything or changes.removed or origin_of_state(self.given.state) == STALE:
             return False
         if self._rows_moved or (self.stream.keeps_order and not self.plan.appends_only):
             return False
@@ -139,7 +139,7 @@ class Rebuilding(Admission):
         )
         newest = latest(known, changes.newest)
         if whole or (
-            changes.newest_gone is not None and newest is not None and changes.newest_gone >= newest
+            changes.newest_removed is not None and newest is not None and changes.newest_removed >= newest
         ):
             whole, newest = True, self._newest_there()
         watermark = 0 if newest is None else newest - self.stream.watermark_delay

@@ -37,7 +37,7 @@ class AdmitRows(Step):
 
 
 @dataclass(frozen=True)
-class AdmitAgain(Step):
+class RecomputeAdmitted(Step):
     """Find the windows of a part of event time that are over, of all rows that the source has."""
 
     rule: str

@@ -38,7 +38,7 @@ class Comparing:
     ) -> tuple[list[tuple[CutGroup, Window]], list[tuple[int, int]]]:
         """Return the windows that fire, and (group, low) of those whose rows go."""
         fired: list[tuple[CutGroup, Window]] = []
-        gone: list[tuple[int, int]] = []
+        retracted: list[tuple[int, int]] = []
         for group in touched:
             found = windows.get(group.gid, [])
             before = {window for window in there.get(group.gid, ()) if window[0] >= group.from_us}
@@ -46,12 +46,12 @@ class Comparing:
             if group.late:
                 same = {window for window in now & before if not holds(moved[group.gid], window)}
                 stay = self._opened_still(group, found) - {low for low, _ in now}
-                gone += [(group.gid, low) for low, _ in before - same if low not in stay]
+                retracted += [(group.gid, low) for low, _ in before - same if low not in stay]
                 now -= same
             elif self.stream.emission.fires_open:
-                gone += [(group.gid, low) for low in sorted(self._left(group, found, now, before))]
+                retracted += [(group.gid, low) for low in sorted(self._left(group, found, now, before))]
             fired += [(group, window) for window in sorted(now)]
-        return fired, gone
+        return fired, retracted
 
     def _left(
         self, group: CutGroup, found: list[dict[str, Any]], now: set[Window], shown: set[Window]
@@ -116,7 +116,9 @@ class Comparing:
         left = opened - {row["low"] for row in counting} if moved is not None else frozenset()
         ends = [(low, high) for low, high in before.items() if low not in closed]
         ends += [(low, low + 1) for low in left if low >= group.from_us]
-        events = [Happening(group, low, high, WINDOW_INVALIDATION, again=True) for low, high in sorted(ends)]
+        events = [
+            Happening(group, low, high, WINDOW_INVALIDATION, refired=True) for low, high in sorted(ends)
+        ]
         opens_with, closes_with = DETAILS
         for row in counting:
             low, high = window = row["low"], row["high"]

@@ -94,7 +94,7 @@ class Cutting:
         touched = self._registered(touched)
         windows = self._windows(touched)
         moved = self._moved(changes, [group.gid for group in touched if group.late])
-        fired, gone = self._comparing.compared(touched, windows, there, moved)
+        fired, retracted = self._comparing.compared(touched, windows, there, moved)
         states = [(group, windows.get(group.gid, [])) for group in touched]
         events = [
             event
@@ -107,9 +107,9 @@ class Cutting:
                 moved.get(group.gid, []),
             )
         ]
-        return self._tables.found(fired, gone, events, states=states, left=left, rows=rows, late=late)
+        return self._tables.found(fired, retracted, events, states=states, left=left, rows=rows, late=late)
 
-    def again(self, part: EventRange) -> Found:
+    def recompute(self, part: EventRange) -> Found:
         """Cut all groups again where windows overlap a part of event time; its rows go and come anew.
 
         Where windows are others now, the part goes on to the ends of those that go and come.
@@ -134,7 +134,7 @@ class Cutting:
             lambda group: min(self._upto(group), end - 1) if counts else self._upto(group),
         )
         windows = self._windows(touched)
-        fired, gone, events = [], [], []
+        fired, retracted, events = [], [], []
         for group in touched:
             resume = known[group.gid]["resume"]
             found, back = parted(windows.get(group.gid, []), None if counts else resume)
@@ -143,10 +143,10 @@ class Cutting:
             within = (start, end) if counts else widened((start, end), now.symmetric_difference(old))
             fired += [(group, window) for window in sorted(now) if overlap(window, within)]
             old = [window for window in old if overlap(window, within)]
-            gone += [(group.gid, low) for low, _ in old]
+            retracted += [(group.gid, low) for low, _ in old]
             found = [row for row in found if overlap((row["low"], row["high"]), within)]
             events += self._comparing.events(group, found, old, frozenset(known[group.gid]["opened"]), None)
-        return self._tables.found(fired, gone, events)
+        return self._tables.found(fired, retracted, events)
 
     def opened(self, windows: Collection[tuple[int, int]]) -> Found:
         """Cut the windows (group, start) that are still open, as far as they have come."""
@@ -268,7 +268,7 @@ class Cutting:
         late = row["low"] is not None and row["low"] <= (
             resume if resume is not None and not self.stream.cut.counts else safe
         )
-        lost = row["high_gone"] is not None and row["high_gone"] >= newest
+        lost = row["high_removed"] is not None and row["high_removed"] >= newest
         # What is open may begin beyond the watermark, and rows before it that are not late come in between.
         goes_on = safe + 1 if goes_on_counting or resume is None else min(resume, safe + 1)
         start, closed = joined.get(row["gid"], (None, old.get(CLOSED)))
@@ -291,7 +291,7 @@ class Cutting:
             # What is computed again is so from all rows there are.
             expired=() if late or lost else old.get(EXPIRED, ()),
             closed=closed,
-            changed=start is not None or (row["top_gone"] is not None and row["top_gone"] >= goes_on),
+            changed=start is not None or (row["top_removed"] is not None and row["top_removed"] >= goes_on),
         )
 
     # --- what the output has ---

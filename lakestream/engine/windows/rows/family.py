@@ -15,7 +15,7 @@ from lakestream.engine.windows.rows.cutting import CUTS, Cutting
 from lakestream.engine.windows.rows.in_order import is_in_order
 from lakestream.engine.windows.rows.policy import keeps_closed, keeps_expired
 from lakestream.engine.windows.rows.queries import RowQueries
-from lakestream.engine.windows.rows.steps import CutAgain, CutDelayed, CutWindows
+from lakestream.engine.windows.rows.steps import CutDelayed, CutWindows, RecomputeCut
 from lakestream.engine.windows.rows.summing import summed
 from lakestream.engine.windows.said import rule
 from lakestream.engine.windows.taken import Taken
@@ -47,7 +47,7 @@ class RowWindows(Family):
         """Return the stage that finds out what fires."""
         text = rule(self.stream)
         if part is not None:
-            return CutAgain(text, part)
+            return RecomputeCut(text, part)
         if plan.kind == DELAY:
             return CutDelayed(text, plan.windows)
         return CutWindows(text, is_in_order(self.stream, target, plan))

@@ -86,7 +86,7 @@ def _of_known(sums: pa.Table, stream: Stream) -> pa.Table | None:
         "late": pa.repeat(0, len(sums)),
         "low": sums["low"] if stream.refires else none,
         "low_kept": sums["low"],
-        "high_gone": none,
+        "high_removed": none,
     }
     if keeps_expired(stream):
         columns[EXPIRED] = none_listed(len(sums))

@@ -14,7 +14,7 @@ from lakestream.engine.windows.rows.cutting import Cutting
 from lakestream.engine.windows.rows.in_order import InOrder, known_sums
 from lakestream.engine.windows.rows.queries import RowQueries
 from lakestream.engine.windows.rows.summing import summed
-from lakestream.engine.windows.steps import AgainStep, DelayedStep
+from lakestream.engine.windows.steps import DelayedStep, RecomputeStep
 from lakestream.engine.windows.totals import total
 from lakestream.engine.windows.waiting import check_windows
 from lakestream.storage.rows.reading import arrow_frame
@@ -90,8 +90,8 @@ def _advance(given: TickInput, found: Found) -> Advance:
         view = view_of(arrow_frame(given.spark, found.fired), FIRED)
         sql = RowQueries(given.stream).cut_windows_sql(str(view), given.plan.clock_us)
         fired = Fired(found.spans, sql)
-    gone = [found.gone] if found.gone.num_rows else []
-    return replace(advance, fired=fired, replaced=gone, events=events)
+    retracted = [found.retracted] if found.retracted.num_rows else []
+    return replace(advance, fired=fired, replaced=retracted, events=events)
 
 
 @dataclass(frozen=True)
@@ -107,11 +107,11 @@ class CutDelayed(DelayedStep):
 
 
 @dataclass(frozen=True)
-class CutAgain(AgainStep):
+class RecomputeCut(RecomputeStep):
     """Cut the rows of a part again."""
 
     def advance(self, given: TickInput) -> Advance:
         """Let all windows of the part fire that have fired."""
         if given.state.rows is None or not len(given.state):
             return Advance(given.state)
-        return _advance(given, Cutting(given, given.state.rows.schema).again(self.part))
+        return _advance(given, Cutting(given, given.state.rows.schema).recompute(self.part))

@@ -35,7 +35,7 @@ def summed(given: TickInput, changes: View, known: View) -> pa.Table:
     return given.spark.sql(
         f"SELECT gid{names}, count_if(kept) AS n, {late} AS late, min(ts) FILTER (WHERE touches) AS low, "
         f"min(ts) FILTER (WHERE kept) AS low_kept, max(ts) FILTER (WHERE kept) AS high, "
-        f"max(ts) FILTER (WHERE NOT kept AND touches) AS high_gone, max(ts) AS top, "
-        f"max(ts) FILTER (WHERE NOT kept) AS top_gone, {joining} AS joining{listed} "
+        f"max(ts) FILTER (WHERE NOT kept AND touches) AS high_removed, max(ts) AS top, "
+        f"max(ts) FILTER (WHERE NOT kept) AS top_removed, {joining} AS joining{listed} "
         f"FROM ({classified}) GROUP BY gid"
     ).toArrow()

@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 class Found:
     """What a cut gave: windows that fire, (gid, low) of rows that go, and the groups' next state.
 
-    ``fired`` has gid, group columns, k, c, low, high, opening; ``gone`` gid and low; ``spans`` cover the
-    fired. ``events`` is what is emitted: gid, group columns, low, high, kind, again, extra.
+    ``fired`` has gid, group columns, k, c, low, high, opening; ``retracted`` gid and low; ``spans`` cover the
+    fired. ``events`` is what is emitted: gid, group columns, low, high, kind, refired, extra.
     """
 
     fired: pa.Table
-    gone: pa.Table
+    retracted: pa.Table
     groups: pa.Table
     spans: list[Window]
     rows: int
@@ -55,7 +55,7 @@ class CutTables:
             "low": pa.array([event.low for event in events], integer),
             "high": pa.array([event.high for event in events], integer),
             "kind": pa.array([event.kind for event in events], pa.string()),
-            "again": pa.array([event.again for event in events], pa.bool_()),
+            "refired": pa.array([event.refired for event in events], pa.bool_()),
             "extra": pa.array([event.extra for event in events], pa.string()),
         }
         return pa.table(columns)
@@ -63,7 +63,7 @@ class CutTables:
     def found(
         self,
         fired: list[tuple[CutGroup, Window]],
-        gone: list[tuple[int, int]],
+        retracted: list[tuple[int, int]],
         events: Sequence[Happening] = (),
         *,
         states: Sequence[tuple[CutGroup, list[dict[str, Any]]]] = (),
@@ -78,13 +78,13 @@ class CutTables:
         known; ``opens``: windows that compute when they open do so now.
         """
         spans = merge_spans(sorted({window for _, window in fired}))
-        tables = self._tables(fired, gone, states, left, opens=opens)
+        tables = self._tables(fired, retracted, states, left, opens=opens)
         return Found(*tables, spans, rows, late, self._events(events))
 
     def _tables(
         self,
         fired: list[tuple[CutGroup, Window]],
-        gone: list[tuple[int, int]],
+        retracted: list[tuple[int, int]],
         states: Sequence[tuple[CutGroup, list[dict[str, Any]]]],
         left: Sequence[dict[str, Any]],
         *,
@@ -110,8 +110,8 @@ class CutTables:
         columns["high"] = pa.array([high for _, (_, high) in fired], integer)
         columns["opening"] = pa.array(opening, pa.bool_())
         went = {
-            "gid": pa.array([gid for gid, _ in gone], integer),
-            "low": pa.array([low for _, low in gone], integer),
+            "gid": pa.array([gid for gid, _ in retracted], integer),
+            "low": pa.array([low for _, low in retracted], integer),
         }
         next_states = self._states(states)
         if left:
