@@ -266,7 +266,7 @@ def test_the_state_is_that_of_a_cut_step_by_step(
     ends = windows(*((1, *window) for window in over)) if over else NONE
     of = group(first=known.get("first", 60), newest=70, closed=known.get(CLOSED))
     schema = pa.schema({"_ls_g1": pa.string()})
-    by_steps = CutTables(stream, schema, 5).found([], [], states=[(of, cut)]).groups
+    by_steps = CutTables(stream, schema, 5).result([], [], states=[(of, cut)]).groups
     assert after(stream, ends, open_now, **known) == by_steps.to_pylist()[0]
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Found:
+class CutResult:
     """What a cut gave: windows that fire, (gid, low) of rows that go, and the groups' next state.
 
     ``fired`` has gid, group columns, k, c, low, high, opening; ``retracted`` gid and low; ``spans`` cover the
@@ -60,7 +60,7 @@ class CutTables:
         }
         return pa.table(columns)
 
-    def found(
+    def result(
         self,
         fired: list[tuple[CutGroup, Window]],
         retracted: list[tuple[int, int]],
@@ -71,7 +71,7 @@ class CutTables:
         rows: int = 0,
         late: int = 0,
         opens: bool = True,
-    ) -> Found:
+    ) -> CutResult:
         """Return what a cut gave as tables.
 
         ``states`` are the groups that were cut with their windows, ``left`` rows of the next state that are
@@ -79,7 +79,7 @@ class CutTables:
         """
         spans = merge_spans(sorted({window for _, window in fired}))
         tables = self._tables(fired, retracted, states, left, opens=opens)
-        return Found(*tables, spans, rows, late, self._events(events))
+        return CutResult(*tables, spans, rows, late, self._events(events))
 
     def _tables(
         self,
