@@ -20,7 +20,7 @@ from lakestream.engine.creation.others import without_theirs, without_window, wr
 from lakestream.engine.reading.relations import (
     history_of,
 )
-from lakestream.engine.recalculation.recalculate import part_of
+from lakestream.engine.recalculation.recalculate import range_of
 from lakestream.engine.rounds.replay import Recorded, Replay
 from lakestream.engine.ticks.evaluating import evaluated_sql
 from lakestream.engine.windows.families import family_of
@@ -170,7 +170,7 @@ class Verifier:
             position=position,
             output_version=output_version,
             late=totals.late if totals is not None else 0,
-            recalculated=[(part_of(job, n), job.versions[n]) for job in jobs for n in range(job.part)],
+            recalculated=[(range_of(job, n), job.versions[n]) for job in jobs for n in range(job.part)],
             state=engine.state_of(record) if family_of(stream).batch_needs_state else GroupState,
             outbox=services.outbox,
             replay=partial(

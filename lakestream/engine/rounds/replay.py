@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from lakestream.engine.base.state import GroupState
 from lakestream.engine.reading.relations import history_of
 from lakestream.engine.reading.transport import SPARK
-from lakestream.engine.recalculation.recalculate import app_of, part_of
+from lakestream.engine.recalculation.recalculate import app_of, range_of
 from lakestream.engine.ticks.tick import Tick, output_app
 from lakestream.engine.windows.families import family_of
 from lakestream.engine.windows.family import CLOCK_KINDS, PERIOD
@@ -124,7 +124,7 @@ class _Beginning:
 class _Recalculated:
     """A part of a recalculation that was done when the stream stood at the source's version ``upto``."""
 
-    part: EventRange
+    event_range: EventRange
     upto: int
 
 
@@ -277,7 +277,7 @@ class Replay:
             for number in range(done.get(job.id, 0), job.part):
                 version, at = job.versions[number], places.get((app_of(job), number + 1), _LAST)
                 if version >= self.record.start_version and at > (begin.output or 0):
-                    steps.append((version, at, 1, _Recalculated(part_of(job, number), version)))
+                    steps.append((version, at, 1, _Recalculated(range_of(job, number), version)))
         for *_, step in sorted(steps, key=lambda step: step[:3]):
             yield step
 
@@ -320,7 +320,7 @@ class Replay:
     def _recalculate(self, recalculated: _Recalculated) -> None:
         plan = self.planner.recalculation_again(recalculated.upto)
         self._tick(plan, self._state, output_committed=False).recalculate(
-            recalculated.part, output_app(self.stream.uuid)
+            recalculated.event_range, output_app(self.stream.uuid)
         )
 
     def _tick(self, plan: TickPlan, state: GroupState, *, output_committed: bool) -> Tick:

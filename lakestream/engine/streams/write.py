@@ -67,35 +67,37 @@ def write_result(
     return _write_spark(spark, table, target, rows.frame, retracted, tag)
 
 
-def write_part(
+def write_range(
     table: Table,
     target: Target,
     rows: Rows,
     *,
-    part: EventRange,
+    event_range: EventRange,
     app: str,
     plan: TickPlan,
     epoch: int,
 ) -> Written:
-    """Write the rows of a part of event time in one commit, in the place of all rows of its windows.
+    """Write the rows of a range of event time in one commit, in the place of all rows of its windows.
 
     A table without provenance, which the user made, keeps the rows of windows that are no more.
     """
     tag = _tag(app, plan, epoch)
     if target.appends:
-        return _replace_part(table, target, rows, part, tag)
+        return _replace_range(table, target, rows, event_range, tag)
     kept = rows.to_arrow()
-    retracted = _windows_there(table, target, part)
+    retracted = _windows_there(table, target, event_range)
     if kept.num_rows == 0 and retracted is None:
         return Written(0, None)
     return _write_arrow(table, target, kept, retracted, tag)
 
 
-def _replace_part(table: Table, target: Target, rows: Rows, part: EventRange, tag: CommitTag) -> Written:
+def _replace_range(
+    table: Table, target: Target, rows: Rows, event_range: EventRange, tag: CommitTag
+) -> Written:
     by_arrow = rows.here is not None
     kept = rows if by_arrow else Rows.of(rows.frame.persist())
     literal = instant_literal if by_arrow else timestamp_literal  # Spark takes its own only
-    predicate = _part_predicate(target.shape.places, part, literal)
+    predicate = _range_predicate(target.shape.places, event_range, literal)
     try:
         count = kept.count()
         crash_point("C6a")
@@ -130,17 +132,17 @@ def rows_of_windows(table: Table, target: Target, windows: pa.Table) -> pa.Table
     return read_arrow(table, None, where=_windows_predicate(target.shape.places, listed))
 
 
-def rows_of_part(table: Table, target: Target, part: EventRange) -> pa.Table:
-    """Return the output's rows of the windows of a part of event time."""
+def rows_in_range(table: Table, target: Target, event_range: EventRange) -> pa.Table:
+    """Return the output's rows of the windows of a range of event time."""
     table.refresh()
-    return read_arrow(table, None, where=_part_predicate(target.shape.places, part))
+    return read_arrow(table, None, where=_range_predicate(target.shape.places, event_range))
 
 
-def windows_of_part(table: Table, target: Target, part: EventRange) -> set[tuple[int, int, int]]:
-    """Return group, first and last instant (µs) of the output's windows of a part of event time."""
+def windows_in_range(table: Table, target: Target, event_range: EventRange) -> set[tuple[int, int, int]]:
+    """Return group, first and last instant (µs) of the output's windows of a range of event time."""
     table.refresh()
     places = target.shape.places
-    rows = read_arrow(table, None, columns=[*places.types], where=_part_predicate(places, part))
+    rows = read_arrow(table, None, columns=[*places.types], where=_range_predicate(places, event_range))
     return {*places.extents(rows)}
 
 
@@ -166,42 +168,44 @@ def _tag(app: str, plan: TickPlan, epoch: int) -> CommitTag:
     return CommitTag(app, plan.tick, metadata)
 
 
-def _part_predicate(
-    places: Provenance, part: EventRange, literal: Callable[[int], str] = instant_literal
+def _range_predicate(
+    places: Provenance, event_range: EventRange, literal: Callable[[int], str] = instant_literal
 ) -> str:
-    """Return the predicate of the rows of a part's windows; ``literal`` writes an instant."""
+    """Return the predicate of the rows of a range's windows; ``literal`` writes an instant."""
     group, start, end = places.group, places.start, places.end
     parts = [f"{start} IS NOT NULL"]
-    if part.overlap_us is not None:
-        parts.append(f"{end} > {literal(part.overlap_us)}")
-    if part.from_us is not None:
-        parts.append(f"{start} >= {literal(part.from_us)}")
-    if part.to_us is not None:
-        parts.append(f"{start} < {literal(part.to_us)}")
-    if part.over_us is not None:
-        parts.append(f"{end} <= {literal(part.over_us)}")
+    if event_range.overlap_us is not None:
+        parts.append(f"{end} > {literal(event_range.overlap_us)}")
+    if event_range.from_us is not None:
+        parts.append(f"{start} >= {literal(event_range.from_us)}")
+    if event_range.to_us is not None:
+        parts.append(f"{start} < {literal(event_range.to_us)}")
+    if event_range.over_us is not None:
+        parts.append(f"{end} <= {literal(event_range.over_us)}")
     of_groups = " OR ".join(
         f"({group} = {gid} AND {start} >= {literal(low)} AND {start} < {literal(high)})"
-        for gid, low, high in part.groups
+        for gid, low, high in event_range.groups
     )
     if of_groups:
         parts.append(f"({of_groups})")
-    if part.only:
-        parts.append(f"{group} IN ({', '.join(map(str, part.only))})")
-    if part.without:
-        parts.append(f"{group} NOT IN ({', '.join(map(str, part.without))})")
+    if event_range.only:
+        parts.append(f"{group} IN ({', '.join(map(str, event_range.only))})")
+    if event_range.without:
+        parts.append(f"{group} NOT IN ({', '.join(map(str, event_range.without))})")
     return " AND ".join(parts)
 
 
-def _windows_there(table: Table, target: Target, part: EventRange) -> pa.Table | None:
-    """Return the windows of a part that the output has rows of; None where rows do not say."""
+def _windows_there(table: Table, target: Target, event_range: EventRange) -> pa.Table | None:
+    """Return the windows of a range that the output has rows of; None where rows do not say."""
     import pyarrow as pa
 
     provenance = target.shape.provenance
     if not provenance:
         return None
     table.refresh()
-    old = read_arrow(table, None, columns=[*provenance.types], where=_part_predicate(provenance, part))
+    old = read_arrow(
+        table, None, columns=[*provenance.types], where=_range_predicate(provenance, event_range)
+    )
     gids, lows = zip(*provenance.windows(old), strict=True) if old.num_rows else ((), ())
     return pa.table({"gid": pa.array(gids, pa.int64()), "low": pa.array(lows, pa.int64())})
 
@@ -234,7 +238,7 @@ def _replacement(table: Table, target: Target, rows: pa.Table, retracted: pa.Tab
         parts.append(_keys_predicate(target, rows))
     elif provenance and parts:
         parts.append(_windows_predicate(provenance, provenance.windows(rows)))
-    return " OR ".join(f"({part})" for part in parts if part) or None
+    return " OR ".join(f"({one})" for one in parts if one) or None
 
 
 def _windows_predicate(places: Provenance, windows: Sequence[tuple[int, int]]) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from lakestream.engine.base.faults import crash_point
-from lakestream.engine.streams.write import rows_of_part, rows_of_windows
+from lakestream.engine.streams.write import rows_in_range, rows_of_windows
 from lakestream.language.common.functions import Meaning
 from lakestream.language.expressions.meaning import in_spark
 from lakestream.language.expressions.parsing import parse_expression
@@ -111,11 +111,11 @@ class Notices:
         """
         found = advance.closings
         if found is None and advance.events is not None:
-            found = self._found(output, advance.events, results, retracted, advance.part)
+            found = self._found(output, advance.events, results, retracted, advance.event_range)
         if found is None:
             return
-        plan, part = self.relations.plan, advance.part
-        job = plan.kind if part is None else app.rpartition(":")[2]
+        plan, event_range = self.relations.plan, advance.event_range
+        job = plan.kind if event_range is None else app.rpartition(":")[2]
         now_ms = plan.clock_us // 1_000
         events = outbox_rows(self.rules, found, now_ms=now_ms, tag=f"{job}:{plan.tick}")
         if events.num_rows:
@@ -128,20 +128,20 @@ class Notices:
         events: View,
         results: View | None,
         retracted: pa.Table | None,
-        part: EventRange | None,
+        event_range: EventRange | None,
     ) -> pa.Table:
         """Return the events with the results of their windows, and what these were."""
         spark = self.relations.spark
         there = results or view_of_sql(spark, f"{self.target.shape.nothing} WHERE false", RESULTS)
-        were = self._were(output, retracted, part)
+        were = self._were(output, retracted, event_range)
         named = None if were is None else str(were)
-        sql = self.rules.sql(str(events), str(there), named, recalculates=part is not None)
+        sql = self.rules.sql(str(events), str(there), named, recalculates=event_range is not None)
         return spark.sql(sql).toArrow()
 
-    def _were(self, output: Table, retracted: pa.Table | None, part: EventRange | None) -> View | None:
+    def _were(self, output: Table, retracted: pa.Table | None, event_range: EventRange | None) -> View | None:
         """Register the output's rows of the windows that may have emitted events before; None for none."""
-        if part is not None:
-            rows = rows_of_part(output, self.target, part)
+        if event_range is not None:
+            rows = rows_in_range(output, self.target, event_range)
         elif retracted is not None and retracted.num_rows:
             rows = rows_of_windows(output, self.target, retracted)
         else:

@@ -105,22 +105,22 @@ Shared = ReadChanges | ReadRows | Compute | WriteErrors | Write
 
 
 def stages(
-    stream: Stream, target: Target, plan: TickPlan, part: EventRange | None = None
+    stream: Stream, target: Target, plan: TickPlan, event_range: EventRange | None = None
 ) -> tuple[Shared | Step, ...]:
     """Return what the tick does, in order; a pure function of stream, target and plan.
 
-    ``part`` is the part of event time of a recalculation. Read, advance, evaluate, commit.
+    ``event_range`` is the range of event time of a recalculation. Read, advance, evaluate, commit.
     """
     family = family_of(stream)
-    step = family.step(target, plan, part)
+    step = family.step(target, plan, event_range)
     reads: tuple[Shared, ...] = ()
-    if family.reads_changes(plan, part):
+    if family.reads_changes(plan, event_range):
         reads = (ReadChanges(versions_read(stream, plan), stream.changed_columns),)
     if not step.fires:
         return (*reads, step)
     errors = () if target.errors is None else (WriteErrors(named(target.errors)),)
     rows = _rows(family, step)
-    return (*reads, step, *rows, _compute(family, step), *errors, _write(family, target, plan, part))
+    return (*reads, step, *rows, _compute(family, step), *errors, _write(family, target, plan, event_range))
 
 
 def _rows(family: Family, step: Step) -> tuple[ReadRows, ...]:
@@ -142,8 +142,8 @@ def _compute(family: Family, step: Step) -> Compute:
     return Compute(stream.way.value, stream.evaluation().by_panes, fill, family.isolates, step.late_only)
 
 
-def _write(family: Family, target: Target, plan: TickPlan, part: EventRange | None) -> Write:
-    how, rewrites = family.writes(target, plan, part), family.rewrites(plan, part)
+def _write(family: Family, target: Target, plan: TickPlan, event_range: EventRange | None) -> Write:
+    how, rewrites = family.writes(target, plan, event_range), family.rewrites(plan, event_range)
     return Write(named(target.info), how, rewrites, _emitted(family.stream, plan))
 
 

@@ -13,7 +13,7 @@ from lakestream.engine.planning.planner import table_size
 from lakestream.engine.reading.queries import shrunk_sql
 from lakestream.engine.reading.relations import CHANGED, Relations
 from lakestream.engine.reading.transport import ARROW, fits_here
-from lakestream.engine.streams.write import write_errors, write_part, write_result
+from lakestream.engine.streams.write import write_errors, write_range, write_result
 from lakestream.engine.ticks.evaluating import evaluated_sql
 from lakestream.engine.ticks.isolation import Isolation
 from lakestream.engine.ticks.notices import RESULTS, Notices, event_rules
@@ -110,13 +110,15 @@ class Tick:
         """Run the stages of the plan; raises StreamError with the named state of the stream."""
         return self._run(None)
 
-    def recalculate(self, part: EventRange, app: str) -> TickResult:
-        """Compute all windows of a part of event time from the source as it is, and put them in its place."""
+    def recalculate(self, event_range: EventRange, app: str) -> TickResult:
+        """Compute all windows of a range from the source as it is, and put them in its place."""
         self._app = app
-        return self._run(part)
+        return self._run(event_range)
 
-    def _run(self, part: EventRange | None) -> TickResult:
-        begins_anew = part is not None and part.overlap_us is None and part.from_us is None
+    def _run(self, event_range: EventRange | None) -> TickResult:
+        begins_anew = (
+            event_range is not None and event_range.overlap_us is None and event_range.from_us is None
+        )
         run: Mapping[type, Callable[[Any], None]] = {
             ReadChanges: self._read_changes,
             ReadRows: self._read_rows,
@@ -125,7 +127,7 @@ class Tick:
             Write: self._write,
         }
         try:
-            for stage in stages(self.stream, self.target, self.plan, part):
+            for stage in stages(self.stream, self.target, self.plan, event_range):
                 if not isinstance(stage, Step):
                     run[type(stage)](stage)
                     continue
@@ -255,10 +257,16 @@ class Tick:
         table = self.tables.open(self.target.info.path)
         if self._notices is not None:
             self._notices.write(table, self._app, self._advance, results=self._shown, retracted=retracted)
-        part = self._advance.part
-        if part is not None:
-            written = write_part(
-                table, self.target, rows, part=part, app=self._app, plan=self.plan, epoch=self.epoch
+        event_range = self._advance.event_range
+        if event_range is not None:
+            written = write_range(
+                table,
+                self.target,
+                rows,
+                event_range=event_range,
+                app=self._app,
+                plan=self.plan,
+                epoch=self.epoch,
             )
         else:
             written = write_result(

@@ -30,13 +30,13 @@ if TYPE_CHECKING:
 
 TENS, SESSION, COUNTED = "INTERVAL(10s) SLIDING(10s)", "SESSION(ts, 5s)", "COUNT_WINDOW(3)"
 TUMBLING = "TUMBLINGWINDOW(ss, 10)"
-PART = EventRange(overlap_us=0, to_us=10_000_000)
+RANGE = EventRange(overlap_us=0, to_us=10_000_000)
 ONE, SEVERAL = plan(), plan(after=4, upto=8)
 REWRITTEN, HISTORY = plan(appends_only=False), plan("history")
 
 
-def step(of: Stream, tick: TickPlan, part: EventRange | None = None, **written: Any) -> Step:
-    return family_of(of).step(target(of, **written), tick, part)
+def step(of: Stream, tick: TickPlan, event_range: EventRange | None = None, **written: Any) -> Step:
+    return family_of(of).step(target(of, **written), tick, event_range)
 
 
 # --- windows of a grid ---
@@ -224,11 +224,11 @@ def test_an_instant_fires_when_it_has_come(
 def test_a_part_of_event_time_is_made_again(
     of: Stream, kind: type[RecomputeGrid | RecomputeCut | RecomputeAdmitted], tick: TickPlan
 ) -> None:
-    found = step(of, tick, PART)
+    found = step(of, tick, RANGE)
     assert isinstance(found, kind)
-    assert found.part == PART
+    assert found.event_range == RANGE
 
 
 def test_a_part_in_which_nothing_fires_takes_back_what_is_there() -> None:
     assert Advance(GroupState()).writes_nothing
-    assert not Advance(GroupState(), part=EventRange(overlap_us=5)).writes_nothing
+    assert not Advance(GroupState(), event_range=EventRange(overlap_us=5)).writes_nothing

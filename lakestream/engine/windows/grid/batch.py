@@ -84,7 +84,7 @@ class GridBatch:
         changes, state = taken.as_they_came(), taken.nothing_before()
         detected = spark.sql(self._queries.detection.sql(str(changes), str(state)))
         if self.snapshot.recalculated:
-            # Read once per part: without a checkpoint the whole detection would be planned as often.
+            # Read once per range: without a checkpoint the whole detection would be planned as often.
             # Where deletes count it is joined to itself below, which Spark cannot plan of a checkpoint.
             by_arrow = self.stream.deletes
             kept = arrow_frame(spark, detected.toArrow()) if by_arrow else None
@@ -100,19 +100,19 @@ class GridBatch:
         return int(row[0]) if row else 0
 
     def _recalculated(self, detected: DataFrame) -> DataFrame:
-        """Return the windows that recalculations have let fire, each part over the state of its time."""
+        """Return the windows that recalculations have let fire, each range over the state of its time."""
         recalculated, spark = detected.limit(0), self.snapshot.spark
-        for part, at in self.snapshot.recalculated:
-            state = self._state_of_part(part, at)
-            fired = spark.sql(self._queries.recalculated_sql(f"({state})", at, part))
+        for event_range, at in self.snapshot.recalculated:
+            state = self._state_of_range(event_range, at)
+            fired = spark.sql(self._queries.recalculated_sql(f"({state})", at, event_range))
             recalculated = recalculated.unionByName(fired)
             if self._queries.begins_again:
                 recalculated = checkpointed(spark, recalculated)
                 view_of(detected.unionByName(recalculated), _DETECTED)
         return recalculated
 
-    def _state_of_part(self, part: EventRange, at: int) -> str:
-        """Return SQL of the state that a part was recalculated by: groups may have begun earlier."""
+    def _state_of_range(self, event_range: EventRange, at: int) -> str:
+        """Return SQL of the state that a range was recalculated by: groups may have begun earlier."""
         state = _state_at(self.stream, at)
         if not self._queries.begins_again:
             return state
@@ -121,7 +121,7 @@ class GridBatch:
             fired = f"r -> {first.number - 1}L BETWEEN r.a AND r.b"
             return f"SELECT gid FROM {_DETECTED} WHERE v <= {at} AND exists(concat(fires, refired), {fired})"
 
-        return begun_sql(self._relations, at, f"({state})", part, begun)
+        return begun_sql(self._relations, at, f"({state})", event_range, begun)
 
     @property
     def _relations(self) -> Relations:

@@ -9,7 +9,7 @@ from lakestream.engine.base.state import summary_of, summary_sql
 from lakestream.engine.reading.queries import changes_sql
 from lakestream.engine.reading.relations import CHANGED, CHANGES, FIRED
 from lakestream.engine.streams.stream import EventRange
-from lakestream.engine.streams.write import read_windows, windows_of_part
+from lakestream.engine.streams.write import read_windows, windows_in_range
 from lakestream.engine.windows.family import Advance, Fired
 from lakestream.engine.windows.grid.events import GridEvents
 from lakestream.engine.windows.grid.extremes import Extremes
@@ -188,8 +188,8 @@ class Detecting:
         ranges, target = retracted.filter(retracted["high"].is_valid()).to_pylist(), self.given.target
         if not ranges or not target.shape.provenance:
             return []
-        part = EventRange(groups=tuple((row["gid"], row["low"], row["high"] + 1) for row in ranges))
-        there = windows_of_part(self.given.tables.open(target.info.path), target, part)
+        event_range = EventRange(groups=tuple((row["gid"], row["low"], row["high"] + 1) for row in ranges))
+        there = windows_in_range(self.given.tables.open(target.info.path), target, event_range)
         windows = {"gid": [gid for gid, *_ in there], "low": [low for _, low, _ in there]}
         return [pa.table(windows, schema=retracted.schema.remove(retracted.schema.get_field_index("high")))]
 

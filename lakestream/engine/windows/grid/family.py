@@ -41,11 +41,11 @@ if TYPE_CHECKING:
 class Grid(Family):
     """Windows that follow from time alone; the state has the first and the newest row of each group."""
 
-    def step(self, target: Target, plan: TickPlan, part: EventRange | None) -> Step:
+    def step(self, target: Target, plan: TickPlan, event_range: EventRange | None) -> Step:
         """Return the stage that finds out what fires."""
         text = rule(self.stream)
-        if part is not None:
-            return RecomputeGrid(text, part)
+        if event_range is not None:
+            return RecomputeGrid(text, event_range)
         if plan.kind == CLOCK:
             return FireByClock(text, plan.closed)
         if plan.kind == DELAY:

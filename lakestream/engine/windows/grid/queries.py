@@ -120,37 +120,37 @@ class GridQueries:
             f"AS a, {grid.ended(f'{to_us}L', 'first')} AS b FROM {state} WHERE first IS NOT NULL"
         )
 
-    def recalculated_sql(self, state: str, version: int, part: EventRange) -> str:
-        """Return SQL of a detection result with all windows of a part of event time that have fired."""
+    def recalculated_sql(self, state: str, version: int, event_range: EventRange) -> str:
+        """Return SQL of a detection result with all windows of a range of event time that have fired."""
         grid = self.stream.grid
-        lower = [f"{grid.ended('first', 'first')} + 1", *self._first_numbers(part, "first")]
+        lower = [f"{grid.ended('first', 'first')} + 1", *self._first_numbers(event_range, "first")]
         watermark, options = f"(newest - {self.stream.watermark_delay}L)", self.stream.definition.options
         upper = [grid.closed(watermark, "first")]
         if self.stream.emission.fires_early:
             upper = [grid.begun("newest" if options.emission.opens_ahead else watermark, "first")]
-        if part.to_us is not None:
-            upper.append(grid.begun(f"{part.to_us - 1}L", "first"))
+        if event_range.to_us is not None:
+            upper.append(grid.begun(f"{event_range.to_us - 1}L", "first"))
         a = f"greatest({', '.join(lower)})" if len(lower) > 1 else lower[0]
         b = f"least({', '.join(upper)})" if len(upper) > 1 else upper[0]
-        of = f" AND gid IN ({gids_sql(part.only)})" if part.only else ""
+        of = f" AND gid IN ({gids_sql(event_range.only)})" if event_range.only else ""
         known = f"SELECT *, {a} AS a, {b} AS b FROM {state} WHERE first IS NOT NULL{of}"
         return self._row_sql(version, known, fires=False)
 
-    def _first_numbers(self, part: EventRange, first: str) -> list[str]:
-        """Return SQL of the numbers that no window of a part goes below."""
+    def _first_numbers(self, event_range: EventRange, first: str) -> list[str]:
+        """Return SQL of the numbers that no window of a range goes below."""
         grid, numbers = self.stream.grid, []
-        if part.overlap_us is not None:
-            numbers.append(f"{grid.ended(f'{part.overlap_us}L', first)} + 1")
-        if part.from_us is not None:
-            numbers.append(f"{grid.begun(f'{part.from_us - 1}L', first)} + 1")
+        if event_range.overlap_us is not None:
+            numbers.append(f"{grid.ended(f'{event_range.overlap_us}L', first)} + 1")
+        if event_range.from_us is not None:
+            numbers.append(f"{grid.begun(f'{event_range.from_us - 1}L', first)} + 1")
         return numbers
 
-    def first_of_part_sql(self, part: EventRange) -> str | None:
-        """Return SQL of a part's first window: number, first instant, and that of the window before it (µs).
+    def first_in_range_sql(self, event_range: EventRange) -> str | None:
+        """Return SQL of a range's first window: number, first instant, and that of the window before it (µs).
 
-        None for a part without a beginning. Not for grids that depend on the first row.
+        None for a range without a beginning. Not for grids that depend on the first row.
         """
-        numbers = self._first_numbers(part, "0L")
+        numbers = self._first_numbers(event_range, "0L")
         if not numbers:
             return None
         first = f"greatest({', '.join(numbers)})" if len(numbers) > 1 else numbers[0]

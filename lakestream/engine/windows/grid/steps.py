@@ -85,5 +85,5 @@ class RecomputeGrid(RecomputeStep):
     """Fire windows of a grid again."""
 
     def advance(self, given: TickInput) -> Advance:
-        """Let all windows of the part fire that have fired."""
-        return Firing(given).recompute(self.part)
+        """Let all windows of the range fire that have fired."""
+        return Firing(given).recompute(self.event_range)

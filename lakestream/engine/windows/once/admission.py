@@ -104,12 +104,12 @@ class Admission:
         rows: int,
         late: int = 0,
         errors: pa.Table | None = None,
-        part: EventRange | None = None,
+        event_range: EventRange | None = None,
     ) -> Advance:
         """Return what was admitted, with the registered windows as those that are to be computed."""
         if self.given.output_committed:
             return Advance(state, rows, late)
-        return Advance(state, rows, late, fired=Fired([EVER]), errors=errors, part=part)
+        return Advance(state, rows, late, fired=Fired([EVER]), errors=errors, event_range=event_range)
 
     # --- the watermark ---
 
@@ -428,16 +428,16 @@ def _columns(stream: Stream, columns: Sequence[str] = ()) -> str:
 
 
 def register_windows(
-    spark: SparkSession, stream: Stream, move: Move, clock_us: int, part: EventRange | None = None
+    spark: SparkSession, stream: Stream, move: Move, clock_us: int, event_range: EventRange | None = None
 ) -> None:
-    """Register the rows of the windows that are over (of a part), and the windows with their placeholders."""
+    """Register the rows of the windows that are over (of a range), and these with their placeholders."""
     assert stream.assigner is not None
     local = f", {clock_us * 1000}L AS _tlocaltime" if "_tlocaltime" in stream.calculation.used else ""
     rows = view_of_sql(
         spark,
         f"SELECT *, timestamp_micros(_ls_low) AS _twstart, timestamp_micros(_ls_high) AS _twend, "
         f"(_ls_high - _ls_low) div 1000L AS _twduration{local}, _ls_gid AS _tgrpid "
-        f"FROM ({stream.assigner.members_sql(MARKED, move)}){_within(part)}",
+        f"FROM ({stream.assigner.members_sql(MARKED, move)}){_within(event_range)}",
         ROWS,
     )
     view_of_sql(spark, windows_of_rows_sql(stream, str(rows)), WINDOWS)
@@ -451,23 +451,24 @@ def windows_of_rows_sql(stream: Stream, rows: str) -> str:
     return f"SELECT DISTINCT {', '.join(columns)}, 0L AS _ls_c FROM {rows}"
 
 
-def _within(part: EventRange | None) -> str:
-    """Return SQL that leaves out the rows of windows that are not of a part of event time."""
-    found = [] if part is None else bounds_of(part, "_ls_low", "_ls_high")
+def _within(event_range: EventRange | None) -> str:
+    """Return SQL that leaves out the rows of windows that are not of a range of event time."""
+    found = [] if event_range is None else bounds_of(event_range, "_ls_low", "_ls_high")
     return f" WHERE {' AND '.join(found)}" if found else ""
 
 
-def bounds_of(part: EventRange, low: str, high: str) -> list[str]:
-    """Return SQL conditions of the windows of a part of event time; low and high are SQL, in µs."""
+def bounds_of(event_range: EventRange, low: str, high: str) -> list[str]:
+    """Return SQL conditions of the windows of a range of event time; low and high are SQL, in µs."""
     bounds = {
-        f"{high} >": part.overlap_us,
-        f"{low} >=": part.from_us,
-        f"{low} <": part.to_us,
-        f"{high} <=": part.over_us,
+        f"{high} >": event_range.overlap_us,
+        f"{low} >=": event_range.from_us,
+        f"{low} <": event_range.to_us,
+        f"{high} <=": event_range.over_us,
     }
     found = [f"{bound} {at}L" for bound, at in bounds.items() if at is not None]
     of_groups = " OR ".join(
-        f"(_ls_gid = {gid}L AND {low} >= {first}L AND {low} < {last}L)" for gid, first, last in part.groups
+        f"(_ls_gid = {gid}L AND {low} >= {first}L AND {low} < {last}L)"
+        for gid, first, last in event_range.groups
     )
     return [*found, *([f"({of_groups})"] if of_groups else [])]
 

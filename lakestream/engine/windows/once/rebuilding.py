@@ -146,7 +146,7 @@ class Rebuilding(Admission):
         before = self._hold(None if whole else self._before(changes, watermark))
         self._admit(Move(before, watermark, ends=self.plan.kind == FLUSH))
         state = GroupState() if newest is None else self._next(newest)
-        return self._advance(state, changes.rows, part=EventRange(overlap_us=before))
+        return self._advance(state, changes.rows, event_range=EventRange(overlap_us=before))
 
     def _hold(self, before: int | None) -> int | None:
         """Register what windows that are over after ``before`` (µs) may hold as if it had been held since.
@@ -200,12 +200,12 @@ class Rebuilding(Admission):
 
 @dataclass
 class RangeRebuilding(Rebuilding):
-    """A recalculation: the windows of ``part`` that are over, from the source as it is; the state stays.
+    """A recalculation: windows of ``event_range`` that are over, from the source as it is; the state stays.
 
-    ``written`` gives group, first and last instant (µs) of the output's windows of a part of event time.
+    ``written`` gives group, first and last instant (µs) of the output's windows of a range of event time.
     """
 
-    part: EventRange = field(default_factory=EventRange)
+    event_range: EventRange = field(default_factory=EventRange)
     written: Callable[[EventRange], Iterable[tuple[int, int, int]]] = field(default=lambda _: ())
 
     def run(self) -> Advance:
@@ -214,29 +214,29 @@ class RangeRebuilding(Rebuilding):
         assert newest is not None and assigner is not None  # noqa: PT018 - by the tick
         ends = origin_of_state(self.given.state) == FLUSH
         watermark = newest - self.stream.watermark_delay
-        over = self.part = replace(self.part, over_us=None if ends else watermark)
+        over = self.event_range = replace(self.event_range, over_us=None if ends else watermark)
         if assigner.includes_end and over.overlap_us is not None and not assigner.is_cut_by_rows:
-            over = self.part = replace(over, overlap_us=over.overlap_us - 1)
+            over = self.event_range = replace(over, overlap_us=over.overlap_us - 1)
         self.given.relations.changes(self.stream.changed_columns)
         move = Move(self._hold(over.overlap_us), watermark, ends=ends)
         self._admit(move)
         if assigner.is_cut_by_rows:
             over = self._whole(over, 1 if assigner.includes_end else 0)
         register_windows(self.given.spark, self.stream, move, self.plan.clock_us, over)
-        return self._advance(self.given.state, 0, part=over)
+        return self._advance(self.given.state, 0, event_range=over)
 
     def _marked_sql(self, move: Move) -> str:
-        """Return the SQL; of windows around rows only those of the part are made."""
+        """Return the SQL; of windows around rows only those of the range are made."""
         assert self.stream.assigner is not None
         sql, reach = super()._marked_sql(move), self.stream.assigner.reach
         if reach is None:
             return sql
-        of_part = bounds_of(self.part, f"_ls_ts - {reach.length}L", f"_ls_ts + {reach.delay}L")
-        fires = " AND ".join(["_ls_fires", *of_part])
+        in_range = bounds_of(self.event_range, f"_ls_ts - {reach.length}L", f"_ls_ts + {reach.delay}L")
+        fires = " AND ".join(["_ls_fires", *in_range])
         return f"SELECT * EXCEPT (_ls_fires), {fires} AS _ls_fires FROM ({sql})"
 
-    def _whole(self, part: EventRange, end: int) -> EventRange:
-        """Return the part with all that the windows that overlap it were or have become.
+    def _whole(self, event_range: EventRange, end: int) -> EventRange:
+        """Return the range with all that the windows that overlap it were or have become.
 
         ``end``: microseconds by which a window reaches past its last instant.
         """
@@ -245,19 +245,19 @@ class RangeRebuilding(Rebuilding):
             tuple(column)
             for column in zip(*self.given.spark.sql(sql).toArrow().to_pydict().values(), strict=True)
         }
-        windows = {*are, *self.written(EventRange(over_us=part.over_us))}
-        start = EVER[0] if part.overlap_us is None else part.overlap_us
-        met = _met(windows, end, start, part.to_us)
+        windows = {*are, *self.written(EventRange(over_us=event_range.over_us))}
+        start = EVER[0] if event_range.overlap_us is None else event_range.overlap_us
+        met = _met(windows, end, start, event_range.to_us)
         if not met:
             return EventRange(from_us=start, to_us=start)
         if len(met) <= _MAX_GROUPS:
-            return EventRange(over_us=part.over_us, groups=tuple(met))
-        [(_, low, high)] = _met({(0, low, high) for _, low, high in windows}, end, start, part.to_us)
-        return EventRange(from_us=low, to_us=high, over_us=part.over_us)
+            return EventRange(over_us=event_range.over_us, groups=tuple(met))
+        [(_, low, high)] = _met({(0, low, high) for _, low, high in windows}, end, start, event_range.to_us)
+        return EventRange(from_us=low, to_us=high, over_us=event_range.over_us)
 
 
 _MAX_GROUPS = 300
-"""Groups that a part lists one by one; beyond that it reaches to where no group has a window."""
+"""Groups that a range lists one by one; beyond that it reaches to where no group has a window."""
 
 
 def _met(

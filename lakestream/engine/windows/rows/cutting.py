@@ -111,17 +111,17 @@ class Cutting:
         ]
         return self._tables.result(fired, retracted, events, states=states, left=left, rows=rows, late=late)
 
-    def recompute(self, part: EventRange) -> CutResult:
-        """Cut all groups again where windows overlap a part of event time; its rows go and come anew.
+    def recompute(self, event_range: EventRange) -> CutResult:
+        """Cut all groups again where windows overlap a range of event time; its rows go and come anew.
 
-        Where windows are others now, the part goes on to the ends of those that go and come.
+        Where windows are others now, the range goes on to the ends of those that go and come.
 
-        Windows of a count are cut from the start of the part, of rows before its end (TDengine A7). A window
+        Windows of a count are cut from the start of the range, of rows before its end (TDengine A7). A window
         that is open belongs to the ticks and keeps its beginning: what it would reach back to stays.
         """
         assert self.stream.cut is not None and self.given.state.rows is not None  # noqa: PT018 - by recalculate
-        start = EVER[0] if part.overlap_us is None else part.overlap_us
-        end = EVER[1] if part.to_us is None else part.to_us
+        start = EVER[0] if event_range.overlap_us is None else event_range.overlap_us
+        end = EVER[1] if event_range.to_us is None else event_range.to_us
         counts = self.stream.cut.counts
         known_groups = {row["gid"]: row for row in _rows(self.given.state.rows)}
         groups = [self._group_of(row, start, late=not counts) for row in known_groups.values()]

@@ -43,11 +43,11 @@ class RowWindows(Family):
 
     divides: ClassVar[bool] = False  # its windows are known only when they are cut
 
-    def step(self, target: Target, plan: TickPlan, part: EventRange | None) -> Step:
+    def step(self, target: Target, plan: TickPlan, event_range: EventRange | None) -> Step:
         """Return the stage that finds out what fires."""
         text = rule(self.stream)
-        if part is not None:
-            return RecomputeCut(text, part)
+        if event_range is not None:
+            return RecomputeCut(text, event_range)
         if plan.kind == DELAY:
             return CutDelayed(text, plan.windows)
         return CutWindows(text, is_in_order(self.stream, target, plan))

@@ -108,10 +108,10 @@ class CutDelayed(DelayedStep):
 
 @dataclass(frozen=True)
 class RecomputeCut(RecomputeStep):
-    """Cut the rows of a part again."""
+    """Cut the rows of a range again."""
 
     def advance(self, given: TickInput) -> Advance:
-        """Let all windows of the part fire that have fired."""
+        """Let all windows of the range fire that have fired."""
         if given.state.rows is None or not len(given.state):
             return Advance(given.state)
-        return _advance(given, Cutting(given, given.state.rows.schema).recompute(self.part))
+        return _advance(given, Cutting(given, given.state.rows.schema).recompute(self.event_range))
