@@ -153,7 +153,7 @@ class PartRun:
     windows_a_part: int
 
     def run(self, tick: Callable[[TickPlan], Tick]) -> tuple[TickPlan, TickResult | None]:
-        """Run the next part, or see that it has landed; raises StreamError as a tick does."""
+        """Run the next part, or see that it is committed; raises StreamError as a tick does."""
         self._begin()
         part = self.job.part
         size = Size(self.job.rows // (self.job.parts or 1), 0)
