@@ -1,4 +1,4 @@
-"""Rows that are admitted to a stream that leaves late ones out: its windows, and what is held for later.
+"""Rows that are admitted to a stream that leaves late ones out: its windows, and what is buffered for later.
 
 The state is the newest time seen and the rows that later windows need, so a window holds what was
 admitted, whatever has become of the source since. Each commit is judged against the commits before it.
@@ -46,7 +46,7 @@ STALE = "stale"
 _ORIGINS = {0: None, 1: FLUSH, 2: STALE}
 """What the number of that row (_ls_n) says: how the state came to be."""
 
-_HELD = ("_ls_ts", "_ls_v", "_ls_c", "_ls_n", "_ls_due", "_ls_p")
+_BUFFER = ("_ls_ts", "_ls_v", "_ls_c", "_ls_n", "_ls_due", "_ls_p")
 """What the state has of a row beside the source's columns (BIGINT)."""
 
 
@@ -64,7 +64,7 @@ class _Commit:
 
 @dataclass
 class Admission:
-    """One tick's rows of a stream: those held from earlier ticks, and those that its plan brings."""
+    """One tick's rows of a stream: those buffered by earlier ticks, and those that its plan brings."""
 
     given: TickInput
 
@@ -175,7 +175,7 @@ class Admission:
 
         if newest is None:
             return self.given.state
-        columns = [*self.stream.changed_columns, *_HELD]
+        columns = [*self.stream.changed_columns, *_BUFFER]
         listed = ", ".join(map(quoted, columns))
         stay = self.given.spark.sql(f"SELECT {listed} FROM {MARKED} WHERE _ls_stays").toArrow()
         nullable = pa.schema([field.with_nullable(True) for field in stay.schema])
@@ -265,7 +265,7 @@ def stale_state() -> GroupState:
     import pyarrow as pa
 
     values = {"_ls_ts": 0, "_ls_v": _MARKER, "_ls_n": 2}
-    return GroupState(pa.table({name: pa.array([values.get(name)], pa.int64()) for name in _HELD}))
+    return GroupState(pa.table({name: pa.array([values.get(name)], pa.int64()) for name in _BUFFER}))
 
 
 def due_of(state: GroupState) -> int | None:
@@ -285,14 +285,14 @@ def _marker_at(rows: pa.Table) -> int:
 
 
 def _buffered(rows: pa.Table) -> pa.Table:
-    """Return the rows of a state without its marker; those that an older lakestream held have no place."""
+    """Return the rows of a state without its marker; those of an older lakestream have no place."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    held = rows.filter(pc.not_equal(rows["_ls_v"], _MARKER))
-    if "_ls_p" in held.column_names:
-        return held
-    return held.append_column("_ls_p", pa.nulls(held.num_rows, pa.int64()))
+    buffered = rows.filter(pc.not_equal(rows["_ls_v"], _MARKER))
+    if "_ls_p" in buffered.column_names:
+        return buffered
+    return buffered.append_column("_ls_p", pa.nulls(buffered.num_rows, pa.int64()))
 
 
 # --- SQL over the relations of a tick ---
@@ -317,13 +317,13 @@ def classified_sql(
 
 
 def empty_buffer_sql(stream: Stream) -> str:
-    """Return SQL of no held rows."""
-    own = ", ".join(f"CAST(NULL AS BIGINT) AS {name}" for name in _HELD)
+    """Return SQL of no buffered rows."""
+    own = ", ".join(f"CAST(NULL AS BIGINT) AS {name}" for name in _BUFFER)
     return f"SELECT {_columns(stream)}, {own} FROM {CHANGED} WHERE false"
 
 
 def buffered_again_sql(stream: Stream, rows: str, before: int | None) -> str:
-    """Return SQL of rows of the source as if they had been held since the watermark was at ``before`` (µs).
+    """Return SQL of rows of the source as if buffered since the watermark was at ``before`` (µs).
 
     Where the order of rows does not count, it must not show in which commit a row came.
     """
@@ -347,7 +347,7 @@ def admitted_sql(stream: Stream, classification: Classification) -> str:
         f"WHERE _ls_ts IS NOT NULL AND (_ls_mark IS NULL OR _ls_ts >= _ls_mark){condition}"
     )
     moved = f"coalesce(_ls_c, {reached})"
-    held = f"SELECT {columns}, _ls_ts, _ls_v, _ls_p, {moved}, _ls_n, _ls_c IS NULL FROM {BUFFERED}"
+    buffered = f"SELECT {columns}, _ls_ts, _ls_v, _ls_p, {moved}, _ls_n, _ls_c IS NULL FROM {BUFFERED}"
     groups = "".join(
         f", {group} AS {name}" for group, name in zip(stream.groups, stream.group_columns, strict=True)
     )
@@ -356,7 +356,7 @@ def admitted_sql(stream: Stream, classification: Classification) -> str:
         for sql, name in zip(stream.assigner.expressions, stream.assigner.columns, strict=True)
     )
     hashed = ", ".join(quoted(name) for name in _hashed_columns(stream))
-    marked = f"SELECT *, xxhash64({hashed}) AS _ls_h FROM ({fresh} UNION ALL {held})"
+    marked = f"SELECT *, xxhash64({hashed}) AS _ls_h FROM ({fresh} UNION ALL {buffered})"
     order = f", struct({ORDER_OF_ROWS}) AS {ORDER}" if stream.calculation.orders_rows else ""
     return f"SELECT *, {stream.group_id()} AS _ls_gid{groups}{looked_at}{order} FROM ({marked})"
 

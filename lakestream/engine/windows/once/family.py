@@ -79,7 +79,7 @@ class FireOnce(Family):
 
     @property
     def needs_rows(self) -> bool:
-        """Whether rows are read besides: no, they come with the changes, or were held back."""
+        """Whether rows are read besides: no, they come with the changes, or were buffered."""
         return False
 
     def writes(self, target: Target, plan: TickPlan, event_range: EventRange | None) -> str:  # noqa: ARG002

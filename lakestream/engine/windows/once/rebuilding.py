@@ -149,7 +149,7 @@ class Rebuilding(Admission):
         return self._advance(state, changes.rows, event_range=EventRange(overlap_us=before))
 
     def _hold(self, before: int | None) -> int | None:
-        """Register what windows that are over after ``before`` (µs) may hold as if it had been held since.
+        """Register what windows that are over after ``before`` (µs) may hold as if buffered since.
 
         Returns None where it takes all rows there are to find out.
         """
