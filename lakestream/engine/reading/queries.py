@@ -91,12 +91,12 @@ def changes_sql(stream: Stream, changed: str) -> str:
     ]
     taken = ", ".join(f"'{kind}'" for kind in ("insert", "update_postimage", *old))
     kept = "_change_type IN ('insert', 'update_postimage')"
-    again = [
+    refiring = [
         *(["insert", "update_postimage"] if stream.refires else []),
         *(["update_preimage", "update_postimage"] if stream.follows_updates else []),
         *(["delete"] if stream.deletes else []),
     ]
-    touches = f"_change_type IN ({', '.join(f'{kind!r}' for kind in again)})" if again else "false"
+    touches = f"_change_type IN ({', '.join(f'{kind!r}' for kind in refiring)})" if refiring else "false"
     return (
         f"SELECT {stream.group_id()} AS gid{stream.group_list()}, unix_micros({stream.source.time}) AS ts, "
         f"CAST(_commit_version AS BIGINT) AS v, {kept} AS kept, {touches} AS touches, "
