@@ -33,16 +33,16 @@ ALLOWED: dict[str, int] = tomllib.loads(Path(__file__).with_suffix(".toml").read
 def main() -> int:
     """Print what is beyond a gate and return the exit status."""
     found = Counter(dict(_beyond()))
-    told = 0
+    problems = 0
     for gate in sorted(found | Counter(ALLOWED)):
         count, allowed = found[gate], ALLOWED.get(gate, 0)
         if count > allowed:
             print(f"{gate}: {count}, allowed are {allowed or 'none beyond the gate'}")
-            told += 1
+            problems += 1
         elif count < allowed:
             print(f"{gate}: {count or 'within the gate'}; write that down in place of {allowed}")
-            told += 1
-    return 1 if told else 0
+            problems += 1
+    return 1 if problems else 0
 
 
 def _beyond() -> Iterator[tuple[str, int]]:

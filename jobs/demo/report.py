@@ -71,8 +71,8 @@ def print_effect(effect: Effect, console: Console) -> None:
 
 def print_fired(fired: Fired, console: Console) -> None:
     """Print what the clock fired at an instant."""
-    told = ", ".join(f"{tick.stream} wrote {tick.rows_out} rows" for tick in fired.ticks)
-    console.print(f"{_cell(fired.at)} by the clock: {told}")
+    wrote = ", ".join(f"{tick.stream} wrote {tick.rows_out} rows" for tick in fired.ticks)
+    console.print(f"{_cell(fired.at)} by the clock: {wrote}")
 
 
 def print_rates(feed: Feed, console: Console) -> None:

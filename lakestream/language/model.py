@@ -447,7 +447,7 @@ class StreamDefinition:
 
     @property
     def stores(self) -> bool:
-        """Whether results go into a table of the user's, and are not only told of."""
+        """Whether results go into a table of the user's, and are not only emitted as events."""
         return self.output != RESULTS
 
     def within(self, database: str) -> StreamDefinition:

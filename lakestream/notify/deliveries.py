@@ -1,4 +1,4 @@
-"""How far each target has been told of each stream: a small table, written now and then."""
+"""How far each stream's events have been delivered to each target: a small table, written now and then."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _COLUMNS = {
 
 @dataclass(frozen=True)
 class Delivery:
-    """How far a target has been told of a stream.
+    """How far a stream's events have been delivered to a target.
 
     ``version`` and ``seq`` are the outbox's commit and the event in it that come next; ``sent`` and
     ``dropped`` count events; ``error`` says why the last attempt failed, None when it did not, and ``holds``

@@ -134,11 +134,11 @@ class Dispatcher:
         for url in notification.urls:
             target = self._targets.get(url)
             if target is None:
-                target = _Target(url, self._outbox, self._deliveries, self._rules, self._is_told)
+                target = _Target(url, self._outbox, self._deliveries, self._rules, self._is_subscribed)
                 self._targets[url] = target
             target.put(batch, pauses=notification.pauses)
 
-    def _is_told(self, stream_id: str, url: str) -> bool:
+    def _is_subscribed(self, stream_id: str, url: str) -> bool:
         """Return whether a stream is there and still names a url."""
         notification = self._notified.get(stream_id)
         return notification is not None and url in notification.urls
@@ -181,7 +181,7 @@ class _Target:
     outbox: Outbox
     deliveries: Deliveries
     rules: Rules
-    is_told: Callable[[str, str], bool]
+    is_subscribed: Callable[[str, str], bool]
     _queue: deque[tuple[Batch, bool]] = field(default_factory=deque, init=False)
     _changed: threading.Condition = field(default_factory=threading.Condition, init=False)
     _stop: threading.Event = field(default_factory=threading.Event, init=False)
@@ -285,7 +285,7 @@ class _Target:
 
     def _deliver(self, batch: Batch, *, pauses: bool) -> None:
         delivery = self.deliveries.of(batch.stream_id, self.url)
-        if batch.version < delivery.version or not self.is_told(batch.stream_id, self.url):
+        if batch.version < delivery.version or not self.is_subscribed(batch.stream_id, self.url):
             return
         begin = delivery.seq if batch.version == delivery.version else 0
         events = self.outbox.events(batch)
@@ -295,7 +295,7 @@ class _Target:
             if self._stop.is_set():
                 raise _Stopped
             sent = self._hand_over(message, delivery, pauses=pauses)
-            if not sent and not self.is_told(batch.stream_id, self.url):
+            if not sent and not self.is_subscribed(batch.stream_id, self.url):
                 return
             is_last = message.last + 1 == events.num_rows
             delivery = self.deliveries.keep(
@@ -312,7 +312,7 @@ class _Target:
                 self._record()
 
     def _record(self) -> None:
-        """Write down how far the target has been told."""
+        """Write down what has been delivered to the target."""
         if self.deliveries.save():
             self._recorded_at = self.rules.clock.monotonic()
             self.rules.reach("C9")
@@ -343,8 +343,8 @@ class _Target:
         return True
 
     def _gives_up(self, delivery: Delivery, *, pauses: bool) -> bool:
-        """Return whether nobody is to be told any more, or has been away for longer than events wait."""
-        if not self.is_told(delivery.stream_id, self.url):
+        """Return whether nobody is subscribed any more, or has been away for longer than events wait."""
+        if not self.is_subscribed(delivery.stream_id, self.url):
             return True
         now = self.rules.clock.monotonic()
         if self._failing_since is None:

@@ -2,7 +2,7 @@
 
 Source of the rules: TDengine, "Stream processing: notifications". The relations:
 
-* ``events``: gid BIGINT, group columns, low and high BIGINT µs (the window), kind STRING, again BOOLEAN
+* ``events``: gid BIGINT, group columns, low and high BIGINT µs (the window), kind STRING, refired BOOLEAN
   (the window had fired before), extra STRING (further fields as a JSON object, or NULL);
 * ``results`` and ``were``: rows of the stream's output with their provenance, as they are now and as they
   were before.
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 WINDOW_INVALIDATION = "WINDOW_INVALIDATION"
 TABLE, ROW, PASSES = "_ls_table", "_ls_row", "_ls_passes"
-"""Columns that rows of the output are told of by: their table, themselves as JSON, the condition."""
+"""Columns of the output's rows for their events: their table, themselves as JSON, the condition."""
 
 _WITH_NULLS = "map('ignoreNullFields', 'false')"
 
@@ -49,7 +49,7 @@ class ResultColumn:
 
 @dataclass(frozen=True)
 class EventRules:
-    """What a stream tells of, as far as SQL needs to know it.
+    """What events a stream emits, as far as SQL needs to know it.
 
     ``places`` says how rows of the output hold their windows; ``table`` is SQL of the output table's name
     over the group columns (NULL for a stream that stores nothing); ``at_open`` and ``at_close``: the events
@@ -81,19 +81,19 @@ class EventRules:
     def sql(self, events: str, results: str, were: str | None, *, recalculates: bool) -> str:
         """Return SQL of the events that are sent, as ``outbox_rows`` takes them.
 
-        ``were`` is None where no window was told of before; ``recalculates``: windows of it that are not
+        ``were`` is None where no window has emitted before; ``recalculates``: windows of it that are not
         among the events are no more.
         """
-        found = "SELECT * FROM told"
+        found = "SELECT * FROM happened"
         was = f"was AS ({self._rows(were, all_rows=True)}), " if were else ""
         if were and recalculates and not is_of_instants(self.trigger):
             found += (
                 f" UNION ALL SELECT w.gid, w.low, w.high, '{WINDOW_INVALIDATION}', true, "
                 f"CAST(NULL AS STRING), w.table_name FROM was w "
-                f"LEFT ANTI JOIN told t ON t.gid = w.gid AND t.low = w.low"
+                f"LEFT ANTI JOIN happened t ON t.gid = w.gid AND t.low = w.low"
             )
         return (
-            f"WITH told AS (SELECT gid, low, high, kind, again, extra, {self.table} AS table_name "
+            f"WITH happened AS (SELECT gid, low, high, kind, refired, extra, {self.table} AS table_name "
             f"FROM (SELECT *, gid AS _ls_gid FROM {events})), "
             f"{was}now AS ({self._rows(results)}), found AS ({found}), "
             f"judged AS ({self._judged(known=were is not None)}), sent AS ({self._sent()}), "
@@ -102,7 +102,7 @@ class EventRules:
         )
 
     def closings_sql(self, rows: str) -> str:
-        """Return SQL of rows of the output with what is told of them: TABLE, ROW and PASSES.
+        """Return SQL of rows of the output with what their events are made of: TABLE, ROW and PASSES.
 
         ``rows`` is SQL of the output's columns, the group columns and _ls_gid: a row for each window, as it
         closes for the first time.
@@ -149,16 +149,16 @@ class EventRules:
             old = "w.rows AS old_rows, w.high AS old_high"
             was = " LEFT JOIN was w ON w.gid = f.gid AND w.low = f.low"
         if self.only_with_rows:
-            emptied = f"f.kind = '{WINDOW_CLOSE}' AND f.again AND n.rows IS NULL"
+            emptied = f"f.kind = '{WINDOW_CLOSE}' AND f.refired AND n.rows IS NULL"
             kind = f"CASE WHEN {emptied} THEN '{WINDOW_INVALIDATION}' ELSE f.kind END"
         return (
-            f"SELECT f.gid, f.low, f.high, {kind} AS kind, f.again, f.extra, f.table_name, "
+            f"SELECT f.gid, f.low, f.high, {kind} AS kind, f.refired, f.extra, f.table_name, "
             f"({has}) AS has_result, n.rows, n.passing, {old} "
             f"FROM found f LEFT JOIN now n ON n.gid = f.gid AND n.low = f.low{was}"
         )
 
     def _sent(self) -> str:
-        """Return SQL of the events that are sent: what was told of before only where it has changed."""
+        """Return SQL of the events that are sent: what was emitted before only where it has changed."""
         changed = "NOT (rows <=> old_rows) OR NOT (high <=> old_high)"
         wanted = ", ".join(quoted_text(kind) for kind in (*self.wanted, WINDOW_INVALIDATION))
         condition = (
@@ -167,7 +167,7 @@ class EventRules:
         )
         news = [
             f"kind = '{WINDOW_INVALIDATION}'",
-            "NOT again",
+            "NOT refired",
             f"kind = '{WINDOW_OPEN}' AND old_rows IS NULL",
             f"kind IN ('{WINDOW_CLOSE}', '{ON_TIME}') AND ({changed})",
         ]
@@ -175,7 +175,7 @@ class EventRules:
         if self.only_with_rows:
             known = (
                 f" AND (kind NOT IN ('{WINDOW_CLOSE}', '{ON_TIME}') OR rows IS NOT NULL) "
-                f"AND (kind <> '{WINDOW_INVALIDATION}' OR NOT again OR old_rows IS NOT NULL)"
+                f"AND (kind <> '{WINDOW_INVALIDATION}' OR NOT refired OR old_rows IS NOT NULL)"
             )
         return (
             f"SELECT * FROM judged WHERE kind IN ({wanted}) AND ({' OR '.join(f'({n})' for n in news)}) "

@@ -147,7 +147,7 @@ class Outbox:
     def remove(self, before_us: int, waiting: Collection[str], *, dry_run: bool = False) -> int:
         """Delete events from before an instant (µs since 1970 UTC), and return their number.
 
-        Those of streams that are ``waiting`` (by id) stay: a target has yet to be told of some. With
+        Those of streams that are ``waiting`` (by id) stay: some have yet to be delivered to a target. With
         ``dry_run`` they are only counted.
         """
         table = self._opened()

@@ -15,7 +15,7 @@ from lakestream.triggers.kinds import type_in_messages
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_TOLD = ("gid", "low", "high", "kind", "table_name", "extra", "has_result", "has_rows", "passing")
+_EVENT_FIELDS = ("gid", "low", "high", "kind", "table_name", "extra", "has_result", "has_rows", "passing")
 _CLASSIC = {"Interval": "Time"}
 """What the classic syntax calls a kind of window, where that differs."""
 
@@ -46,18 +46,18 @@ def closings(rules: EventRules, rows: pa.Table) -> pa.Table:
     import pyarrow as pa
 
     order = [(name, "ascending") for name in ("_ls_high", "_ls_gid", "_ls_low")]
-    told = rows.filter(rows[PASSES]).sort_by(order)
-    count = told.num_rows
-    values = told[ROW].combine_chunks()
+    passing = rows.filter(rows[PASSES]).sort_by(order)
+    count = passing.num_rows
+    values = passing[ROW].combine_chunks()
     return pa.table(
         {
             "seq": pa.array(range(count), pa.int64()),
-            "gid": told["_ls_gid"],
-            "low": told["_ls_low"],
-            "high": told["_ls_high"],
+            "gid": passing["_ls_gid"],
+            "low": passing["_ls_low"],
+            "high": passing["_ls_high"],
             "kind": pa.array([WINDOW_CLOSE] * count, pa.string()),
             "extra": pa.nulls(count, pa.string()),
-            "table_name": told[TABLE],
+            "table_name": passing[TABLE],
             "has_result": pa.array([rules.closing_carries] * count, pa.bool_()),
             "has_rows": pa.array([True] * count, pa.bool_()),
             "passing": pa.ListArray.from_arrays(pa.array(range(count + 1), pa.int32()), values),
@@ -84,24 +84,24 @@ class _Writer:
         import pyarrow.compute as pc
 
         count = found.num_rows
-        events = zip(*(found[name].to_pylist() for name in _TOLD), strict=True)
-        told = list(zip(*(self._told(*event) for event in events), strict=True)) or [(), (), ()]
+        events = zip(*(found[name].to_pylist() for name in _EVENT_FIELDS), strict=True)
+        texts = list(zip(*(self._text(*event) for event in events), strict=True)) or [(), (), ()]
         return {
             "stream": [self.rules.stream] * count,
             "stream_id": [self.rules.uuid] * count,
             "tick": [self.tag] * count,
             "seq": found["seq"].cast("int64"),
-            "event_id": told[0],
-            "trigger_id": told[1],
+            "event_id": texts[0],
+            "trigger_id": texts[1],
             "event_type": found["kind"],
             "group_id": found["gid"].cast("string"),
             "window_start": found["low"],
             "window_end": pc.subtract(found["high"], self._behind),
             "event_time": [self.now_ms * 1_000] * count,
-            "event": told[2],
+            "event": texts[2],
         }
 
-    def _told(
+    def _text(
         self,
         gid: int,
         low: int,
@@ -123,7 +123,7 @@ class _Writer:
         return _identity(trigger_id, kind, self.tag), trigger_id, event
 
     def _window(self, trigger_id: str, low: int, high: int, kind: str) -> str:
-        """Return the fields of an event that tell of its window."""
+        """Return the fields of an event that are of its window."""
         fields = "" if kind == ON_TIME else f',"windowStart":{low // 1_000}'
         if kind not in {ON_TIME, WINDOW_OPEN}:
             fields += f',"windowEnd":{(high - self._behind) // 1_000}'
@@ -134,7 +134,7 @@ class _Writer:
 
     @property
     def _behind(self) -> int:
-        """How far the end that is told of lies before the first instant after the window."""
+        """How far the end that is sent lies before the first instant after the window."""
         return 1 if self.rules.by_rows else 0
 
 

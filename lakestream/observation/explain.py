@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from lakestream.engine.base.instants import from_micros
 from lakestream.engine.reading.transport import ARROW
-from lakestream.engine.recalculation.recalculate import part_of, whole_of
+from lakestream.engine.recalculation.recalculate import range_of, whole_of
 from lakestream.engine.ticks.stages import stages
 from lakestream.engine.windows.families import family_of
 from lakestream.engine.windows.family import CLOCK, DELAY, PERIOD
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from lakestream.storage.records.registry import Recalculation, StreamRecord
 
     Coming = tuple[str, TickPlan, EventRange | None]
-    """What a tick is called, its plan, and the part of event time that it recalculates."""
+    """What a tick is called, its plan, and the range of event time that it recalculates."""
 
 
 def explain_stream(engine: Engine, record: StreamRecord) -> list[tuple[str, str]]:
@@ -37,14 +37,14 @@ def explain_stream(engine: Engine, record: StreamRecord) -> list[tuple[str, str]
         *_by_clock(stream, record, latest),
     ]
     lines: list[tuple[str, str]] = []
-    for name, planned, part in coming:
+    for name, planned, event_range in coming:
         lines.append(("tick", name))
         if planned is plan:
             lines.append(("bytes move by", planned.transport))
         if planned is coming[0][1]:
             known = planned if planned is plan else replace(planned, upto=planned.after)
             lines.append(("computed by", engine.computed_by(record, known)))
-        lines += [(stage.title, str(stage)) for stage in stages(stream, target, planned, part)]
+        lines += [(stage.title, str(stage)) for stage in stages(stream, target, planned, event_range)]
     return [*lines, ("calculation", stream.calculation.query.sql("spark"))]
 
 
@@ -63,9 +63,9 @@ def _recalculation(stream: Stream, record: StreamRecord, job: Recalculation, lat
         replaced = record.is_replaced and not stream.definition.options.late.by_arrival
         again = stream.exact or replaced
         return [("all windows", _imagined(record, REBUILD, latest, latest), None)] if again else []
-    part = part_of(job, job.part) if job.cuts is not None else whole_of(job)
+    event_range = range_of(job, job.part) if job.cuts is not None else whole_of(job)
     name = f"recalculation, part {job.part + 1} of {job.parts or 'as many as it takes'}"
-    return [(name, _imagined(record, "recalculation", latest, latest), part)]
+    return [(name, _imagined(record, "recalculation", latest, latest), event_range)]
 
 
 def _by_clock(stream: Stream, record: StreamRecord, latest: int) -> list[Coming]:

@@ -111,7 +111,7 @@ def inspect(table: Table, time: str | None = None, unit: str | None = None) -> I
     if times and made is None:
         unit = unit or _unit(files, times[0], dict(columns))
         made = read_time(times[0], dict(columns)[times[0]], "UTC", unit)
-    told = table.statistic_of(times[0]) if times else ""
+    statistic = table.statistic_of(times[0]) if times else ""
     group, number = _for_a_stream(table, columns) if can.arrow_reads else (None, None)
     return Inspection(
         path=table.path,
@@ -130,9 +130,9 @@ def inspect(table: Table, time: str | None = None, unit: str | None = None) -> I
         unit=unit,
         made_of=made.written if made else "",
         by_days=made is not None and made.kind == "date",
-        skips_files=bool(told),
-        null_times=_nulls(files, told),
-        span_seconds=_span(files, told, made),
+        skips_files=bool(statistic),
+        null_times=_nulls(files, statistic),
+        span_seconds=_span(files, statistic, made),
         group=group,
         number=number,
     )

@@ -206,17 +206,17 @@ def events(
     ``names`` are those of the streams by their ids; an event of a stream that is gone has the name that it
     had. Raises StatementError BAD_VALUE for what is no event's id.
     """
-    told = deliveries.all()
-    return [_event(sent, names, told) for sent in outbox.read(stream_id, after, limit)]
+    delivered = deliveries.all()
+    return [_event(sent, names, delivered) for sent in outbox.read(stream_id, after, limit)]
 
 
 def waiting(outbox: Outbox, deliveries: Deliveries) -> dict[str, int]:
     """Return by target how many events wait for it."""
-    told = deliveries.all()
-    found = dict.fromkeys((delivery.target for delivery in told), 0)
-    first = min((delivery.version for delivery in told), default=None)
+    delivered = deliveries.all()
+    found = dict.fromkeys((delivery.target for delivery in delivered), 0)
+    first = min((delivery.version for delivery in delivered), default=None)
     for batch in [] if first is None else outbox.since(first - 1):
-        for delivery in told:
+        for delivery in delivered:
             if delivery.stream_id == batch.stream_id and batch.version >= delivery.version:
                 taken = delivery.seq if batch.version == delivery.version else 0
                 found[delivery.target] += batch.events - taken

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 EVENT_TYPES = {"window_start": "timestamp", "trigger_id": "string", "event_type": "string", "event": "string"}
-"""The columns of an event that are compared; the time that it was told at is none of it."""
+"""The columns of an event that are compared; the time that it was emitted at is none of it."""
 EVENT_KEY = ("window_start", "trigger_id", "event_type")
 
 
@@ -24,18 +24,20 @@ def standing_events(events: DataFrame, stream_id: str) -> DataFrame:
     from pyspark.sql import functions as F  # noqa: N812
 
     number = F.substring_index("tick", ":", -1).cast("bigint")
-    told = events.where(F.col("stream_id") == stream_id).withColumn(
+    emitted = events.where(F.col("stream_id") == stream_id).withColumn(
         "_ls_place", F.struct("event_time", number.alias("number"), "seq")
     )
     of_window = Window.partitionBy("trigger_id")
-    gone = F.max(F.when(F.col("event_type") == WINDOW_INVALIDATION, F.col("_ls_place"))).over(of_window)
+    retracted = F.max(F.when(F.col("event_type") == WINDOW_INVALIDATION, F.col("_ls_place"))).over(of_window)
     last = F.max("_ls_place").over(Window.partitionBy("trigger_id", "event_type"))
     closed = F.max(F.when(F.col("event_type") != WINDOW_INVALIDATION, F.col("_ls_place"))).over(of_window)
-    stands = told.select("*", gone.alias("_ls_gone"), last.alias("_ls_last"), closed.alias("_ls_closed"))
+    stands = emitted.select(
+        "*", retracted.alias("_ls_retracted"), last.alias("_ls_last"), closed.alias("_ls_closed")
+    )
     stands = stands.where(
         (F.col("event_type") != WINDOW_INVALIDATION)
         & (F.col("_ls_place") == F.col("_ls_last"))
-        & (F.col("_ls_gone").isNull() | (F.col("_ls_closed") > F.col("_ls_gone")))
+        & (F.col("_ls_retracted").isNull() | (F.col("_ls_closed") > F.col("_ls_retracted")))
     )
     untimed = F.regexp_replace("event", '"eventTime":[0-9]+,', "")
     return stands.withColumn("event", untimed).select(*EVENT_TYPES, "window_end")

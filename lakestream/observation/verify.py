@@ -20,7 +20,7 @@ from lakestream.engine.creation.others import without_theirs, without_window, wr
 from lakestream.engine.reading.relations import (
     history_of,
 )
-from lakestream.engine.recalculation.recalculate import part_of
+from lakestream.engine.recalculation.recalculate import range_of
 from lakestream.engine.rounds.replay import Recorded, Replay
 from lakestream.engine.ticks.evaluating import evaluated_sql
 from lakestream.engine.windows.families import family_of
@@ -113,7 +113,7 @@ class Verification:
         ]
 
 
-class _Told(TypedDict):
+class _Remarks(TypedDict):
     """What a verification says beside the counts of rows."""
 
     late_ignored: int
@@ -170,7 +170,7 @@ class Verifier:
             position=position,
             output_version=output_version,
             late=totals.late if totals is not None else 0,
-            recalculated=[(part_of(job, n), job.versions[n]) for job in jobs for n in range(job.part)],
+            recalculated=[(range_of(job, n), job.versions[n]) for job in jobs for n in range(job.part)],
             state=engine.state_of(record) if family_of(stream).batch_needs_state else GroupState,
             outbox=services.outbox,
             replay=partial(
@@ -353,7 +353,7 @@ class Verifier:
         reasons: dict[Kind, str] = {}
         if self.outbox.was_cleared():
             reasons["missing"] = _CLEARED
-        if replayed.untold:
+        if replayed.unrecorded:
             reasons["extra"] = _UNRECORDED
         left_out = frozenset(reasons)
         compared = Comparison(self.spark, EVENT_TYPES, EVENT_KEY).run(expected, found, left_out)
@@ -369,7 +369,7 @@ class Verifier:
         )
 
     def _verification(
-        self, compared: Compared, columns: tuple[str, ...], **told: Unpack[_Told]
+        self, compared: Compared, columns: tuple[str, ...], **remarks: Unpack[_Remarks]
     ) -> Verification:
         return Verification(
             stream=f"{self.record.database}.{self.record.name}",
@@ -379,7 +379,7 @@ class Verifier:
             found_rows=compared.found,
             differing_rows=compared.differing,
             differing=compared.listed,
-            **told,
+            **remarks,
         )
 
     def _wall_clock_columns(self) -> list[str]:

@@ -132,7 +132,7 @@ def refuse_read_time(info: TableInfo) -> None:
     """Refuse to write where statements see another time than the table has."""
     if info.read_time is not None:
         raise NotSupportedError(
-            f"writing into {info.database}.{info.name}, whose time is {info.read_time.told}",
+            f"writing into {info.database}.{info.name}, whose time is {info.read_time.description}",
             hint="whoever made the table writes it",
         )
 

@@ -180,20 +180,20 @@ class Maintenance:
         return min(GroupState.loaded(saved[1])[0], progress.version)
 
     def _waiting(self) -> dict[str, int]:
-        """Return the first commit of the outbox that some target is to be told of, by stream id."""
-        found = {record.uuid: self._first_untold(record) for record in self.registry.streams()}
+        """Return the first commit of the outbox that is to be delivered to some target, by stream id."""
+        found = {record.uuid: self._first_undelivered(record) for record in self.registry.streams()}
         return {uuid: version for uuid, version in found.items() if version is not None}
 
-    def _first_untold(self, record: StreamRecord) -> int | None:
+    def _first_undelivered(self, record: StreamRecord) -> int | None:
         notification = definition_of(record).notification
         if notification is None:
             return None
-        told = min(self.deliveries.of(record.uuid, url).version for url in notification.urls)
+        delivered = min(self.deliveries.of(record.uuid, url).version for url in notification.urls)
         try:
-            batches = self.outbox.since(told - 1)
+            batches = self.outbox.since(delivered - 1)
         except StreamError:
-            # The log does not tell any more; whether the events were told of, neither.
-            return told
+            # The log does not tell any more; whether the events were delivered, neither.
+            return delivered
         return next((batch.version for batch in batches if batch.stream_id == record.uuid), None)
 
     # --- lakestream's own tables ---
@@ -214,7 +214,7 @@ class Maintenance:
         return replace(self._keep_up(table), rows_deleted=rows)
 
     def _of_outbox(self, table: Table) -> Maintained:
-        """Delete old events that everyone was told of; while some wait, the others of the stream stay too."""
+        """Delete old events that all targets have; while some wait, the others of the stream stay too."""
         keep = timedelta(seconds=self.settings.event_retention_seconds)
         before_us, waiting = to_micros(self.clock.now() - keep), self._waiting()
         rows = self.outbox.remove(before_us, waiting, dry_run=self.dry_run)

@@ -120,13 +120,13 @@ class Migration:
         move = self._move(stream, record, target)
         if move is None:
             return Migrated(name, record.table, "current")
-        told = Migrated(name, record.table, "to migrate", move.dropped, move.added)
+        listed = Migrated(name, record.table, "to migrate", move.dropped, move.added)
         obstacle = self._obstacle(record, move)
         if obstacle is not None:
-            return replace(told, verdict="left out", why=obstacle)
+            return replace(listed, verdict="left out", why=obstacle)
         if self.dry_run:
-            return told
-        return replace(told, verdict="migrated", rows=self._migrate(record, move))
+            return listed
+        return replace(listed, verdict="migrated", rows=self._migrate(record, move))
 
     def _move(self, stream: Stream, record: StreamRecord, target: Target) -> _Move | None:
         """Return how an output is to change, None for one that is as new ones are, or the user's."""

@@ -109,17 +109,17 @@ class Rounds:
                 summary.ticks.append(report)
                 if on_tick is not None:
                     on_tick(report)
-            wait = self.at.engine.held_back()
+            wait = self.at.engine.wait_seconds()
             if not reports and not wait:
-                held = self._held()
+                blocked = self._blocked()
                 self.at.notifier.drain()
-                if not held - self._held():
+                if not blocked - self._blocked():
                     return summary
                 continue
             if not reports:
                 self.at.system_clock.sleep(wait)
 
-    def _held(self) -> set[str]:
+    def _blocked(self) -> set[str]:
         """Return the streams that wait until their events have been sent."""
         return {
             record.uuid for record in self.at.registry.streams() if self.at.notifier.is_blocked(record.uuid)

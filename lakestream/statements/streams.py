@@ -226,10 +226,10 @@ class StreamStatements:
         self.at.notifier.begin(record, definition.notification)
         self.request(self.at.registry.stream(record.database, record.name), None)
         by_arrival = definition.options.late.by_arrival
-        told = [
+        recomputed = [
             ("recomputed", "", "none: it goes on from now" if by_arrival else "all windows, by the next run")
         ]
-        return Result(("clause", "before", "after"), [*changed, *told])
+        return Result(("clause", "before", "after"), [*changed, *recomputed])
 
     def _take_up(self, record: StreamRecord) -> None:
         """Have the groups of a stream that wait taken up again, as far as they need not wait any more."""

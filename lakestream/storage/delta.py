@@ -10,7 +10,7 @@ from lakestream.storage.rows.arrivals import (
     placed_rows_arrow,
     placed_rows_spark,
 )
-from lakestream.storage.rows.changes import changes_arrow, changes_spark, told_arrow
+from lakestream.storage.rows.changes import changes_arrow, changes_arrow_or_none, changes_spark
 from lakestream.storage.rows.reading import align, read_arrow, read_spark, time_range, timestamp_literal
 from lakestream.storage.tables.datafiles import rows_between, rows_of
 from lakestream.storage.tables.log import CommitInfo, read_commits
@@ -46,6 +46,7 @@ __all__ = [
     "arrivals_spark",
     "capabilities",
     "changes_arrow",
+    "changes_arrow_or_none",
     "changes_spark",
     "commit",
     "compact",
@@ -66,7 +67,6 @@ __all__ = [
     "rows_of",
     "time_range",
     "timestamp_literal",
-    "told_arrow",
     "update_where",
     "written_of",
 ]

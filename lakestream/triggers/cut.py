@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from lakestream.language.model import RowTrigger
 
 DETAILS = ("opens_with", "closes_with")
-"""What a window is told of with, as JSON objects: columns of the windows of a cut that ``tells``."""
+"""What the events of a window carry, as JSON objects: columns of the windows of a cut that ``emits``."""
 
 _NEXT = "lead(low) OVER (PARTITION BY gid ORDER BY run)"
 """SQL of where the next window of a group begins, over windows (gid, run, low)."""
@@ -37,12 +37,12 @@ class Cut(ABC):
 
     ``expressions`` are SQL over a source row, which the relations to cut have as _ls_x1, _ls_x2, …;
     ``ties`` is SQL over one that puts rows of equal time in order, there as _ls_o1, _ls_o2, ….
-    ``tells``: the windows come with what events of them say beside their times.
+    ``emits``: the windows come with what events of them say beside their times.
     """
 
     expressions: tuple[str, ...] = ()
     true_for: int = 0
-    tells: bool = False
+    emits: bool = False
     ties: tuple[str, ...] = ()
 
     counts = False
@@ -80,19 +80,19 @@ class Cut(ABC):
         """
         del seeds
         first = f"SELECT *, 0L AS _ls_counted, true AS _ls_is_new FROM ({rows})"
-        looked_at = f", {self.looked_at}" if self.tells and self.looked_at else ""
+        looked_at = f", {self.looked_at}" if self.emits and self.looked_at else ""
         windows = (
             f"SELECT _ls_gid AS gid, _ls_run AS run, min(_ls_ts) AS low, max(_ls_ts) + 1 AS high, "
             f"bool_or(_ls_ends) AS ended, any_value(_ls_mark) AS mark{looked_at} "
             f"FROM ({self.runs_sql(first)}) WHERE _ls_run IS NOT NULL GROUP BY _ls_gid, _ls_run"
         )
-        told = f", {', '.join(DETAILS)}" if self.tells else ""
+        details = f", {', '.join(DETAILS)}" if self.emits else ""
         closed, shows = "coalesce(next <= mark, false)", "true"
         if self.ends_by_row:
             closed, shows = "ended AND high - 1 <= mark", "ended"
         return (
             f"SELECT gid, low, high, {closed} AS closed, {shows} AS shows, "
-            f"CAST(NULL AS BIGINT) AS behind{told} "
+            f"CAST(NULL AS BIGINT) AS behind{details} "
             f"FROM (SELECT *, {_NEXT} AS next{self.details()} FROM ({windows})) "
             f"WHERE next IS NULL OR next > low"
         )
@@ -101,13 +101,13 @@ class Cut(ABC):
     """Aggregates over a window's rows that :meth:`details` need."""
 
     def details(self) -> str:
-        """Return the select items of what is told of a window (NULL: nothing), none where nothing is."""
+        """Return the select items of what a window's events carry (NULL: nothing), none without events."""
         none = "CAST(NULL AS STRING)"
-        return self._told(none, none)
+        return self._details(none, none)
 
-    def _told(self, opening: str, closing: str) -> str:
+    def _details(self, opening: str, closing: str) -> str:
         listed = "".join(f", {sql} AS {name}" for sql, name in zip((opening, closing), DETAILS, strict=True))
-        return listed if self.tells else ""
+        return listed if self.emits else ""
 
     @property
     def closed(self) -> str:
@@ -190,7 +190,7 @@ class StateCut(Cut):
         """Return the states before and after the border."""
         beside = "(state) OVER (PARTITION BY gid ORDER BY run)"
         opening = _json(prevState=f"lag{beside}", curState="state")
-        return self._told(opening, _json(curState="state", nextState=f"lead{beside}"))
+        return self._details(opening, _json(curState="state", nextState=f"lead{beside}"))
 
     def runs_sql(self, rows: str) -> str:
         """Return the SQL of the rows with their runs."""
@@ -207,7 +207,7 @@ class StateCut(Cut):
 class EventCut(Cut):
     """From the first row with x1 to the first one from there on with x2, both included.
 
-    Where windows are told of, x3 and x4 are JSON objects of what the conditions look at in a row.
+    Where events are emitted, x3 and x4 are JSON objects of what the conditions look at in a row.
     """
 
     looks_inside = True
@@ -216,7 +216,7 @@ class EventCut(Cut):
 
     def details(self) -> str:
         """Return the values that met the conditions."""
-        return self._told(_condition("opens"), _condition("closes"))
+        return self._details(_condition("opens"), _condition("closes"))
 
     def runs_sql(self, rows: str) -> str:
         """Return the SQL of the rows with their windows, which are numbered by the last end before them.
@@ -334,7 +334,7 @@ class SpanGrid(Grid):
 
 
 def cut_of(
-    trigger: RowTrigger, expressions: Sequence[str], ties: Sequence[str] = (), *, tells: bool = False
+    trigger: RowTrigger, expressions: Sequence[str], ties: Sequence[str] = (), *, emits: bool = False
 ) -> Cut:
     """Return the cut of a trigger; ``expressions`` are SQL of what it looks at in a row, in its order.
 
@@ -342,9 +342,9 @@ def cut_of(
     """
     listed = tuple(expressions)
     if isinstance(trigger, SessionTrigger):
-        return SessionCut(gap=trigger.gap.micros, tells=tells)
+        return SessionCut(gap=trigger.gap.micros, emits=emits)
     if isinstance(trigger, CountTrigger):
-        return CountCut(listed, tells=tells, count=trigger.count, step=trigger.step)
+        return CountCut(listed, emits=emits, count=trigger.count, step=trigger.step)
     true_for = trigger.true_for.micros if trigger.true_for else 0
     kind = StateCut if isinstance(trigger, StateTrigger) else EventCut
-    return kind(listed, true_for, tells, tuple(ties))
+    return kind(listed, true_for, emits, tuple(ties))

@@ -40,10 +40,10 @@ class _Firings:
 
         ``rows`` is a relation (_ls_gid BIGINT, _ls_ts BIGINT µs) where only windows with rows count: of a
         wide range those alone are listed. The result: gid, group columns, k BIGINT, c BIGINT (the commit
-        that fired it last), first, again (BOOLEAN: it had fired before); with ``newest`` that of the group.
+        that fired it last), first, refired (BOOLEAN: it had fired before); with ``newest`` that of the group.
         """
         names = "".join(f", {name}" for name in self.groups) + (", newest" if newest else "")
-        numbered = f"SELECT gid{names}, v, first, again, explode(sequence(a, b)) AS k FROM ranges"
+        numbered = f"SELECT gid{names}, v, first, refired, explode(sequence(a, b)) AS k FROM ranges"
         if rows:
             narrow, wide = f"{numbered} WHERE b - a < {WIDE}L", self._held(names, rows)
             numbered = f"{narrow} UNION ALL {wide}"
@@ -60,7 +60,7 @@ class _Firings:
         """Return SQL of the windows of wide ranges that hold rows."""
         grid, at = self.grid, ("_ls_ts", "first")
         return (
-            f"SELECT gid{names}, v, first, again, k FROM ("
+            f"SELECT gid{names}, v, first, refired, k FROM ("
             f"SELECT f.*, {grid.holding(*at)} AS k FROM ranges f "
             f"JOIN (SELECT _ls_gid, _ls_ts FROM {rows}) r ON r._ls_gid = f.gid "
             f"WHERE b - a >= {WIDE}L AND _ls_ts >= {grid.low('a', 'first')} AND "
@@ -68,17 +68,17 @@ class _Firings:
             f"WHERE k BETWEEN a AND b"
         )
 
-    def again_sql(self, fired: str) -> str:
+    def refired_sql(self, fired: str) -> str:
         """Return the SQL that lists the windows that had fired and fire again: gid, low BIGINT µs."""
-        return _AGAIN.format(fired=fired, low=self.grid.low("k", "first"))
+        return _REFIRED.format(fired=fired, low=self.grid.low("k", "first"))
 
-    def gone_sql(self, fired: str) -> str:
+    def retracted_sql(self, fired: str) -> str:
         """Return the SQL that lists the windows that are no more: gid, low BIGINT µs, high.
 
         ``high`` is NULL but for a wide range, of which it is the start of the last window.
         """
-        low, high = (self.grid.low(f"r.{end}", "first_gone") for end in "ab")
-        return _GONE.format(fired=fired, wide=WIDE, low=low, high=high)
+        low, high = (self.grid.low(f"r.{end}", "first_retracted") for end in "ab")
+        return _RETRACTED.format(fired=fired, wide=WIDE, low=low, high=high)
 
 
 @dataclass(frozen=True)
@@ -106,8 +106,8 @@ class Detection(_Firings):
         again, expires BOOLEAN: it may be too old to count); ``state`` one of (gid, group columns, first
         BIGINT µs, newest BIGINT µs).
         The result: gid, group columns, v, first, newest (after that commit), fires (array of
-        ``struct<a, b>``, windows a to b inclusive), again (the same for windows fired before), gone
-        (none here), first_gone, rows, late (rows that fell into windows that had fired), windows (how
+        ``struct<a, b>``, windows a to b inclusive), refired (the same for windows fired before), retracted
+        (none here), first_retracted, rows, late (rows that fell into windows that had fired), windows (how
         many fire), low and high (µs, the span of all of them; NULL when none fires).
         """
         mark_before = f"(newest_before - {self.watermark_delay}L)"
@@ -146,8 +146,8 @@ class Detection(_Firings):
             ended=self.grid.ended("e.first", "e.first"),
             ended_before=self.grid.ended("s.first", "s.first"),
             closed=self.grid.closed(f"(d.newest - {self.watermark_delay}L)", "coalesce(s.first, d.first)"),
-            low=self.grid.low("lowest", "first_gone"),
-            high=self.grid.high("highest", "first_gone"),
+            low=self.grid.low("lowest", "first_retracted"),
+            high=self.grid.high("highest", "first_retracted"),
             names="".join(f", {name}" for name in self.groups),
         )
 
@@ -245,13 +245,13 @@ WITH chunk AS (
     any_value(first_before) AS first_before, any_value(closed_before) AS closed_before,
     CAST(sum(n) AS BIGINT) AS rows, CAST(coalesce(sum(n) FILTER (WHERE is_late), 0) AS BIGINT) AS late,
     collect_set(struct(span_a AS a, least(span_b, closed_before) AS b))
-      FILTER (WHERE is_late AND touches) AS again
+      FILTER (WHERE is_late AND touches) AS refired
   FROM judged_rows GROUP BY gid, v
 ), bounds AS (
   SELECT *, {ended_first} AS ended_first, {ended_first_before} AS ended_first_before, {closed} AS closed
   FROM commits WHERE first IS NOT NULL
 ), firings AS (
-  SELECT gid{groups}, v, first, newest, rows, late, again,
+  SELECT gid{groups}, v, first, newest, rows, late, refired,
     filter(array(
       struct(greatest(ended_first, coalesce(closed_before, ended_first)) + 1 AS a, closed AS b),
       struct(ended_first + 1 AS a, CASE WHEN {earlier} THEN least(ended_first_before, closed_before) END AS b)
@@ -259,20 +259,20 @@ WITH chunk AS (
   FROM bounds
 ), spans AS (
   SELECT *,
-    array_min(transform(concat(fires, again), r -> r.a)) AS lowest,
-    array_max(transform(concat(fires, again), r -> r.b)) AS highest
+    array_min(transform(concat(fires, refired), r -> r.a)) AS lowest,
+    array_max(transform(concat(fires, refired), r -> r.b)) AS highest
   FROM firings
 )
-SELECT gid{groups}, v, first, newest, fires, again,
-  CAST(array() AS ARRAY<STRUCT<a: BIGINT, b: BIGINT>>) AS gone, first AS first_gone, rows, late,
-  aggregate(concat(fires, again), 0L, (n, r) -> n + r.b - r.a + 1) AS windows, {low} AS low, {high} AS high
+SELECT gid{groups}, v, first, newest, fires, refired,
+  CAST(array() AS ARRAY<STRUCT<a: BIGINT, b: BIGINT>>) AS retracted, first AS first_retracted, rows, late,
+  aggregate(concat(fires, refired), 0L, (n, r) -> n + r.b - r.a + 1) AS windows, {low} AS low, {high} AS high
 FROM spans
 """
 
 _WITHOUT_FIRST = """
 WITH known AS (
   SELECT d.gid{groups}, d.v, CASE WHEN e.gid IS NULL THEN d.first ELSE e.first END AS first, d.newest,
-    d.fires, d.again, coalesce(s.first, d.first) AS first_gone, d.rows, d.late,
+    d.fires, d.refired, coalesce(s.first, d.first) AS first_retracted, d.rows, d.late,
     CASE WHEN e.gid IS NOT NULL THEN coalesce({ended}, {closed}) END AS start,
     {ended_before} AS start_before, {closed} AS closed
   FROM {fired} d LEFT JOIN {state} s ON d.gid = s.gid LEFT JOIN {extremes} e ON d.gid = e.gid
@@ -280,19 +280,19 @@ WITH known AS (
   SELECT *,
     filter(transform(fires, r -> struct(greatest(r.a, coalesce(start + 1, r.a)) AS a, r.b AS b)),
       r -> r.a <= r.b) AS fires_left,
-    filter(transform(again, r -> struct(greatest(r.a, coalesce(start + 1, r.a)) AS a, r.b AS b)),
-      r -> r.a <= r.b) AS again_left,
+    filter(transform(refired, r -> struct(greatest(r.a, coalesce(start + 1, r.a)) AS a, r.b AS b)),
+      r -> r.a <= r.b) AS refired_left,
     filter(array(struct(start_before + 1 AS a,
-      CASE WHEN start IS NOT NULL THEN least(start, closed) END AS b)), r -> r.a <= r.b) AS gone
+      CASE WHEN start IS NOT NULL THEN least(start, closed) END AS b)), r -> r.a <= r.b) AS retracted
   FROM known
 ), spans AS (
   SELECT *,
-    array_min(transform(concat(fires_left, again_left), r -> r.a)) AS lowest,
-    array_max(transform(concat(fires_left, again_left), r -> r.b)) AS highest
+    array_min(transform(concat(fires_left, refired_left), r -> r.a)) AS lowest,
+    array_max(transform(concat(fires_left, refired_left), r -> r.b)) AS highest
   FROM cut
 )
-SELECT gid{names}, v, first, newest, fires_left AS fires, again_left AS again, gone, first_gone, rows, late,
-  aggregate(concat(fires_left, again_left), 0L, (n, r) -> n + r.b - r.a + 1) AS windows,
+SELECT gid{names}, v, first, newest, fires_left AS fires, refired_left AS refired, retracted, first_retracted,
+  rows, late, aggregate(concat(fires_left, refired_left), 0L, (n, r) -> n + r.b - r.a + 1) AS windows,
   {low} AS low, {high} AS high
 FROM spans
 """
@@ -324,43 +324,44 @@ WITH touched AS (
       struct(greatest(open, closed_before + 1) AS a, closed AS b)) END, r -> r.a <= r.b) AS fires,
     filter(CASE WHEN apart THEN array(struct(open_before AS a, closed_before AS b)) ELSE array(
       struct(open_before AS a, least(closed_before, open - 1) AS b),
-      struct(greatest(open_before, closed + 1) AS a, closed_before AS b)) END, r -> r.a <= r.b) AS gone,
+      struct(greatest(open_before, closed + 1) AS a, closed_before AS b)) END, r -> r.a <= r.b) AS retracted,
     CASE WHEN apart THEN CAST(array() AS ARRAY<STRUCT<a: BIGINT, b: BIGINT>>) ELSE filter(transform(hit,
       s -> struct(greatest(s.a, open, open_before) AS a, least(s.b, closed, closed_before) AS b)),
-      r -> r.a <= r.b) END AS again
+      r -> r.a <= r.b) END AS refired
   FROM numbered
 ), spans AS (
   SELECT *,
-    array_min(transform(concat(fires, again), r -> r.a)) AS lowest,
-    array_max(transform(concat(fires, again), r -> r.b)) AS highest
+    array_min(transform(concat(fires, refired), r -> r.a)) AS lowest,
+    array_max(transform(concat(fires, refired), r -> r.b)) AS highest
   FROM ranges
 )
-SELECT gid{groups}, v, first, newest, fires, again, gone, first_before AS first_gone, n AS rows,
-  CAST(size(again) AS BIGINT) AS late,
-  aggregate(concat(fires, again), 0L, (n, r) -> n + r.b - r.a + 1) AS windows, {low} AS low, {high} AS high
+SELECT gid{groups}, v, first, newest, fires, refired, retracted, first_before AS first_retracted, n AS rows,
+  CAST(size(refired) AS BIGINT) AS late,
+  aggregate(concat(fires, refired), 0L, (n, r) -> n + r.b - r.a + 1) AS windows, {low} AS low, {high} AS high
 FROM spans
 """
 
 _WINDOWS = """
 WITH ranges AS (
   SELECT gid{names}, v, first, inline(concat(
-    transform(fires, r -> struct(r.a AS a, r.b AS b, false AS again)),
-    transform(again, r -> struct(r.a AS a, r.b AS b, true AS again)))) AS (a, b, again)
+    transform(fires, r -> struct(r.a AS a, r.b AS b, false AS refired)),
+    transform(refired, r -> struct(r.a AS a, r.b AS b, true AS refired)))) AS (a, b, refired)
   FROM {fired}
 )
-SELECT gid{any_groups}, k, max(v) AS c, min(first) AS first, bool_or(again) AS again{max_newest}
+SELECT gid{any_groups}, k, max(v) AS c, min(first) AS first, bool_or(refired) AS refired{max_newest}
 FROM ({numbered}) WHERE {exists} GROUP BY gid, k
 """
 
-_AGAIN = """
+_REFIRED = """
 SELECT DISTINCT gid, {low} AS low FROM (
-  SELECT gid, first, explode(flatten(transform(again, r -> sequence(r.a, r.b)))) AS k FROM {fired}
+  SELECT gid, first, explode(flatten(transform(refired, r -> sequence(r.a, r.b)))) AS k FROM {fired}
 )
 """
 
-_GONE = """
+_RETRACTED = """
 SELECT gid, {low} AS low, CASE WHEN r.b > r.a THEN {high} END AS high FROM (
-  SELECT gid, first_gone, explode(flatten(transform(gone, r -> CASE WHEN r.b - r.a >= {wide}L THEN array(r)
+  SELECT gid, first_retracted, explode(flatten(transform(retracted, r -> CASE
+    WHEN r.b - r.a >= {wide}L THEN array(r)
     ELSE transform(sequence(r.a, r.b), k -> struct(k AS a, k AS b)) END))) AS r FROM {fired}
 )
 """

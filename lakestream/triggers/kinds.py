@@ -39,7 +39,7 @@ _DAYS = {"WEEK": 7, "MONTH": 30, "QUARTER": 91, "YEAR": 365}
 
 
 def type_in_messages(trigger: Trigger) -> str:
-    """Return what messages call a kind of trigger that may be told of."""
+    """Return what messages call a kind of trigger whose events may be emitted."""
     return _TYPES[type(trigger)]
 
 

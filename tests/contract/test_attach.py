@@ -45,8 +45,8 @@ def call(lake: Lake, *arguments: str) -> Outcome:
 def attached(lake: Lake, path: Path, *arguments: str) -> dict[str, Any]:
     outcome = call(lake, "--yes", "--output", "json", "attach", str(path), *arguments)
     assert outcome.exit_code == 0, outcome.output
-    told: dict[str, Any] = json.loads(outcome.stdout)
-    return told
+    answer: dict[str, Any] = json.loads(outcome.stdout)
+    return answer
 
 
 def test_nothing_is_done_without_a_yes(lake: Lake, tmp_path: Path) -> None:
@@ -92,8 +92,8 @@ def test_columns_of_the_first_stream_are_chosen_by_looking(
     lake: Lake, tmp_path: Path, columns: dict[str, list[Any]], group: str | None, number: str | None
 ) -> None:
     write(tmp_path / "t", **columns)
-    told = attached(lake, tmp_path / "t")
-    assert (told["table"]["group"], told["table"]["number"]) == (group, number)
+    answer = attached(lake, tmp_path / "t")
+    assert (answer["table"]["group"], answer["table"]["number"]) == (group, number)
 
 
 def test_a_time_without_nulls_is_taken_first(lake: Lake, tmp_path: Path) -> None:
@@ -118,9 +118,9 @@ def test_a_time_of_another_kind_is_found(
     lake: Lake, tmp_path: Path, values: pa.Array, unit: str | None, window: str
 ) -> None:
     write_deltalake(str(tmp_path / "t"), pa.table({"id": pa.array([7, 8]), "at": values}))
-    told = attached(lake, tmp_path / "t")
-    assert (told["table"]["times"], told["table"]["unit"]) == (["at"], unit)
-    assert f"INTERVAL({window})" in told["stream"]
+    answer = attached(lake, tmp_path / "t")
+    assert (answer["table"]["times"], answer["table"]["unit"]) == (["at"], unit)
+    assert f"INTERVAL({window})" in answer["stream"]
     assert lake.sql("DESCRIBE t").fetchall()[1][1].upper() == "TIMESTAMP"
 
 
@@ -170,10 +170,10 @@ def test_a_time_is_what_timestamp_by_knows(
     lake: Lake, tmp_path: Path, options: tuple[str, ...], by: str, said: str, window: str
 ) -> None:
     write_texts(tmp_path / "t")
-    told = attached(lake, tmp_path / "t", *options)
+    answer = attached(lake, tmp_path / "t", *options)
     statement = f"CREATE TABLE `t` LOCATION '{tmp_path / 't'}' TIMESTAMP BY {by}"
-    assert told["statement"] == statement
-    assert f"INTERVAL({window})" in told["stream"]
+    assert answer["statement"] == statement
+    assert f"INTERVAL({window})" in answer["stream"]
     status, found = checks(lake, "t")
     assert (status, found["time"][1].partition(";")[0]) == (0, said)
     lake.sql("DROP TABLE t")
@@ -185,11 +185,11 @@ def test_a_time_is_what_timestamp_by_knows(
 @pytest.mark.spark
 def test_a_time_is_what_an_expression_gives(lake: Lake, tmp_path: Path, spark: SparkSession) -> None:
     write_texts(tmp_path / "t")
-    told = attached(lake, tmp_path / "t", "--time", "(to_timestamp(iso, 'yyyy-mm-dd'))")
-    assert told["table"]["times"] == ["ts"]
+    answer = attached(lake, tmp_path / "t", "--time", "(to_timestamp(iso, 'yyyy-mm-dd'))")
+    assert answer["table"]["times"] == ["ts"]
     assert checks(lake, "t")[1]["time"][1].startswith("ts by (to_timestamp(iso, 'yyyy-mm-dd'));")
     with Lake(lake.root, spark=spark) as opened:
-        opened.sql(told["stream"])
+        opened.sql(answer["stream"])
         assert not opened.run().failed
         assert opened.verify("t_per_day_stream").holds
 
@@ -234,10 +234,10 @@ def test_a_table_is_attached_by_its_name_in_a_catalog(
     try:
         outcome = call(lake, "--yes", "--output", "json", "attach", "--using-table", name)
         assert outcome.exit_code == 0, outcome.output
-        told = json.loads(outcome.stdout)
-        assert told["statement"] == f"CREATE TABLE `2025_readings` USING TABLE {name} TIMESTAMP BY `at`"
-        assert told["table"]["path"] == str(path)
-        assert told["message"] == f"attached {path} as main.2025_readings"
+        answer = json.loads(outcome.stdout)
+        assert answer["statement"] == f"CREATE TABLE `2025_readings` USING TABLE {name} TIMESTAMP BY `at`"
+        assert answer["table"]["path"] == str(path)
+        assert answer["message"] == f"attached {path} as main.2025_readings"
         found = checks(lake, "2025_readings")[1]
         assert found["name"][1].startswith(name)
         assert found["time"] == ("ok", "at")
@@ -292,8 +292,8 @@ def test_the_first_stream_runs_as_it_stands(lake: Lake, tmp_path: Path, spark: S
 
 def checks(lake: Lake, *arguments: str) -> tuple[int, dict[str, tuple[str, str]]]:
     outcome = call(lake, "--output", "json", "doctor", *arguments)
-    told = json.loads(outcome.stdout)["checks"]
-    return outcome.exit_code, {check["name"]: (check["verdict"], check["found"]) for check in told}
+    answer = json.loads(outcome.stdout)["checks"]
+    return outcome.exit_code, {check["name"]: (check["verdict"], check["found"]) for check in answer}
 
 
 def test_the_doctor_says_what_a_table_can_be_used_for(lake: Lake, tmp_path: Path) -> None:

@@ -77,10 +77,10 @@ def test_a_table_is_found_by_its_name(
     lake.sql(f"CREATE TABLE t USING TABLE {written}")
     assert lake.sql("SELECT v FROM t ORDER BY v").fetchall() == [(1,), (2,)]
     with Lake(lake.root) as opened:
-        told = opened.sql("DESCRIBE t")
+        described = opened.sql("DESCRIBE t")
     name = written.rpartition(".")[2]
-    assert told.message == f"main.t is spark_catalog.{SCHEMA}.{name}, at {path}"
-    assert told.fetchall()[0][:3] == ("at", "TIMESTAMP", "EVENT TIME")
+    assert described.message == f"main.t is spark_catalog.{SCHEMA}.{name}, at {path}"
+    assert described.fetchall()[0][:3] == ("at", "TIMESTAMP", "EVENT TIME")
 
 
 def test_a_stream_follows_a_managed_table(lake: Lake, session: SparkSession) -> None:
@@ -160,7 +160,7 @@ def follow(lake: Lake, rows: tuple[tuple[int, str, int], ...] = ROWS) -> None:
         assert not lake.run().failed
 
 
-def told(session: SparkSession, table: str) -> list[tuple[object, ...]]:
+def rows_of(session: SparkSession, table: str) -> list[tuple[object, ...]]:
     """Return what an output has, by its name in the catalog."""
     rows = session.sql(f"SELECT second(at) AS s, site, total, n FROM {table} ORDER BY s, site").collect()
     return [tuple(row) for row in rows]
@@ -191,7 +191,7 @@ def test_a_stream_makes_its_output_under_a_name_of_a_catalog(
     fed.sql(f"CREATE STREAM here {OF_SITES} INTO o_here {CALCULATED}")
     fed.sql(f"CREATE STREAM s {OF_SITES} INTO o {layout} USING TABLE {written} {CALCULATED}")
     follow(fed)
-    assert told(session, "made") == EXPECTED
+    assert rows_of(session, "made") == EXPECTED
     assert fed.verify("s").holds
 
     own, (detail,) = fed._at.catalog.table("main", "o"), session.sql("DESCRIBE DETAIL made").collect()
@@ -206,7 +206,7 @@ def test_a_stream_makes_its_output_under_a_name_of_a_catalog(
     assert detail["clusteringColumns"] == (["site", "at"] if "CLUSTER" in layout else [])
 
     fed.sql("DROP STREAM s; DROP TABLE o")
-    assert told(session, "made") == EXPECTED
+    assert rows_of(session, "made") == EXPECTED
     fed.sql("CREATE TABLE again USING TABLE made")
     assert fed.sql("SELECT count(*) FROM again").fetchall() == [(3,)]
 
@@ -250,7 +250,7 @@ def test_a_dropped_output_is_made_again_under_its_name(fed: Lake, session: Spark
     fed.sql("DROP TABLE o")  # the name is still here
     follow(fed, ROWS[3:])
     assert fed._at.catalog.table("main", "o").catalog_name == f"spark_catalog.{SCHEMA}.made"
-    assert told(session, f"{SCHEMA}.made") == EXPECTED
+    assert rows_of(session, f"{SCHEMA}.made") == EXPECTED
 
 
 @pytest.mark.parametrize("place", ["LOCATION '{}/out'", "USING TABLE made"])

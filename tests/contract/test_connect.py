@@ -34,7 +34,7 @@ THEN = [(at * 1000, k) for at, k in ((2, 0), (55, 2), (61, 0), (90, 1))]
 
 def history(root: Path, spark: SparkSession) -> list[str]:
     """Return what streams of all families give over two ticks and a recalculation, a line each."""
-    told = []
+    lines = []
     with Lake(root, spark=spark) as lake:
         lake.sql("CREATE TABLE t (ts TIMESTAMP, k INT)")
         streams = {f"{name}_{policy}": policy for name in FAMILIES for policy in ("plain", "exact")}
@@ -48,18 +48,18 @@ def history(root: Path, spark: SparkSession) -> list[str]:
             )
         for rows in (FIRST, THEN):
             lake.insert("t", spark.createDataFrame(rows, "ts LONG, k INT"))
-            told += [f"{tick.stream}: {tick.error}" for tick in lake.run().failed]
+            lines += [f"{tick.stream}: {tick.error}" for tick in lake.run().failed]
         lake.sql("RECALCULATE STREAM interval_plain FROM '1970-01-01'")
         lake.run()
         for stream in streams:
             result = lake.sql(f"SELECT CAST(w AS STRING) AS w, n, total FROM o_{stream} ORDER BY w")
             assert result.to_spark().count() == len(result.fetchall())
-            told.append(f"{stream} {result.fetchall()}")
+            lines.append(f"{stream} {result.fetchall()}")
         for stream in ("interval_plain", "session_plain", "sliding_exact", "count_exact"):
-            told.append(f"{stream} {lake.sql(f'VERIFY STREAM {stream}').fetchall()}")
-        told.append(str(lake.sql("SELECT k, k, count(*) FROM t GROUP BY k ORDER BY k").fetchall()))
-        told.append(str(lake.table("t").count() + lake.spark.table("main.t").count()))
-    return told
+            lines.append(f"{stream} {lake.sql(f'VERIFY STREAM {stream}').fetchall()}")
+        lines.append(str(lake.sql("SELECT k, k, count(*) FROM t GROUP BY k ORDER BY k").fetchall()))
+        lines.append(str(lake.table("t").count() + lake.spark.table("main.t").count()))
+    return lines
 
 
 CLIENT = """

@@ -50,12 +50,12 @@ def texts(form: str) -> Callable[[list[datetime | None]], dict[str, pa.Array]]:
 
 def iso(times: list[datetime | None]) -> dict[str, pa.Array]:
     """Return texts in ISO 8601: with Z, without an offset, with one, and a time without a date for none."""
-    told = (
+    forms = (
         lambda t: f"{t:%Y-%m-%dT%H:%M:%S.%f}Z",
         lambda t: local(t, "%Y-%m-%d %H:%M:%S.%f"),
         lambda t: f"{t + timedelta(hours=5, minutes=30):%Y-%m-%dT%H:%M:%S.%f}+0530",
     )
-    return {"at": pa.array(["12:30" if t is None else told[n % 3](t) for n, t in enumerate(times)])}
+    return {"at": pa.array(["12:30" if t is None else forms[n % 3](t) for n, t in enumerate(times)])}
 
 
 def nested(name: str, kind: pa.DataType, of: Callable[[datetime], Any]) -> Callable[..., dict[str, pa.Array]]:

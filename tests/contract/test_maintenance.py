@@ -27,7 +27,7 @@ START = datetime(2025, 1, 1, 12, tzinfo=UTC)
 SETTINGS = Settings(history_ticks=2, compact_files=4)
 CALCULATION = "AS SELECT _twstart AS w, sum(v) AS n FROM %%trows"
 STREAM = f"CREATE STREAM s INTERVAL(10s) SLIDING(10s) FROM m INTO o {CALCULATION}"
-TOLD = (
+NOTIFYING = (
     "CREATE STREAM t INTERVAL(10s) SLIDING(10s) FROM m NOTIFY('ws://127.0.0.1:9') ON (WINDOW_CLOSE) "
     f"INTO p {CALCULATION}"
 )
@@ -84,14 +84,14 @@ def data_files(root: Path, table: str) -> int:
 def test_files_go_and_rows_stay(root: Path, spark: SparkSession) -> None:
     before = data_files(root, "o")
     with opened(root, spark) as lake:
-        told = by_table(lake.maintain(dry_run=True))["main.o"]
-        assert told.files_before >= 4
-        assert (told.files_after, data_files(root, "o")) == (None, before)
+        planned = by_table(lake.maintain(dry_run=True))["main.o"]
+        assert planned.files_before >= 4
+        assert (planned.files_after, data_files(root, "o")) == (None, before)
         heard: list[Maintained] = []
         done = by_table(lake.maintain(on_table=heard.append))
         assert heard == list(done.values())
         output = done["main.o"]
-        assert (output.files_before, output.files_after) == (told.files_before, 1)
+        assert (output.files_before, output.files_after) == (planned.files_before, 1)
         assert output.files_deleted >= output.files_before
         assert output.bytes_freed > 0
         assert data_files(root, "o") == 1 + len(list((root / "main/o/_delta_log").glob("*.parquet")))
@@ -150,7 +150,7 @@ def test_tables_outside_are_left_alone(root: Path, spark: SparkSession) -> None:
 def test_old_events_go_once_everyone_was_told(root: Path, spark: SparkSession) -> None:
     clock = ManualClock(START)
     with Lake(root, spark=spark, clock=clock, settings=Settings(notify_hosts=("127.0.0.1",))) as lake:
-        lake.sql(TOLD)
+        lake.sql(NOTIFYING)
         write(lake, 41)
         lake.run()
         clock.advance(timedelta(days=30))
@@ -168,7 +168,7 @@ def test_ticks_put_small_files_together(tmp_path: Path, spark: SparkSession) -> 
     with Lake(tmp_path / "lake", spark=spark, clock=ManualClock(START), settings=settings) as lake:
         lake.sql("CREATE TABLE m (ts TIMESTAMP, v INT)")
         lake.sql(STREAM)
-        lake.sql(TOLD.replace("FROM m", "FROM m STREAM_OPTIONS(EXACT)"))
+        lake.sql(NOTIFYING.replace("FROM m", "FROM m STREAM_OPTIONS(EXACT)"))
         lake.sql(NESTED)
         for minute in range(9):
             write(lake, minute)

@@ -79,8 +79,8 @@ def test_a_replaced_stream_is_computed_anew(lake: Lake) -> None:
     write(lake, (1, 1), (2, 2), (12, 4), (23, 8))
     lake.run()
     assert [x for _, x in found(lake, "SELECT * FROM o ORDER BY ws")] == [3, 4]
-    told = lake.sql(stream("max(v)", verb="CREATE OR REPLACE")).fetchall()
-    assert [clause for clause, _, _ in told] == ["AS", "recomputed"]
+    rows = lake.sql(stream("max(v)", verb="CREATE OR REPLACE")).fetchall()
+    assert [clause for clause, _, _ in rows] == ["AS", "recomputed"]
     lake.run()
     assert [x for _, x in found(lake, "SELECT * FROM o ORDER BY ws")] == [2, 4]
     write(lake, (31, 16))

@@ -103,8 +103,8 @@ def test_an_output_is_migrated_and_its_readers_pass_that_over(
         assert columns(tmp_path) == OLD
         table = DeltaTable(str(tmp_path / "lake" / "main" / "o"))
 
-        [told, of_later] = lake.migrate("s", "later", dry_run=True)
-        assert (told.stream, told.verdict, told.dropped, told.added) == (
+        [planned, of_later] = lake.migrate("s", "later", dry_run=True)
+        assert (planned.stream, planned.verdict, planned.dropped, planned.added) == (
             *("main.s", "to migrate"),
             *(tuple(FLAT.types), ("window",)),
         )

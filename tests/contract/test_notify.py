@@ -48,7 +48,7 @@ def sent(lake: Lake) -> int:
     return sum(state == "sent" for event in events for _, state in event.deliveries)
 
 
-class Told:
+class Notified:
     """A lake with all the streams, and what came of each since the last look."""
 
     def __init__(self, root: Path, spark: SparkSession) -> None:
@@ -86,19 +86,19 @@ def short(event: dict[str, Any]) -> tuple[Any, ...]:
 
 
 @pytest.fixture(scope="module")
-def told(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Iterator[Told]:
-    told = Told(tmp_path_factory.mktemp("told") / "lake", spark)
-    yield told
-    told.lake.close()
-    told.catcher.close()
+def notified(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Iterator[Notified]:
+    notified = Notified(tmp_path_factory.mktemp("notified") / "lake", spark)
+    yield notified
+    notified.lake.close()
+    notified.catcher.close()
 
 
-def test_what_is_told_as_rows_come_late_change_and_go(told: Told) -> None:
+def test_what_is_emitted_as_rows_come_late_change_and_go(notified: Notified) -> None:
     """One history from the first row on; each step says what every stream tells of it."""
-    lake = told.lake
-    told.write((1, 1), (12, 2))
+    lake = notified.lake
+    notified.write((1, 1), (12, 2))
     lake.insert("m", [{"tbname": name, "loc": loc, "ts": at(s), "v": s} for name, loc, s in METERS])
-    found = told.run()
+    found = notified.run()
     first = [("OPEN", 0), ("CLOSE", 0, 10, 1), ("OPEN", 10)]
     assert found["plain"] == found["exact"] == found["nodata"] == found["classic"] == first
     assert found["only"] == [("OPEN", 0), ("CLOSE", 0, 10), ("OPEN", 10)]
@@ -107,39 +107,39 @@ def test_what_is_told_as_rows_come_late_change_and_go(told: Told) -> None:
     assert found["groups"] == [("OPEN", 0), ("CLOSE", 0, 10, 1), ("OPEN", 10), ("OPEN", 10)]
     assert found["raw"] == [], "its condition is about results, and holds of none"
 
-    told.write((33, 4), (48, 4))
-    found = told.run()
+    notified.write((33, 4), (48, 4))
+    found = notified.run()
     opened = [("OPEN", 20), ("CLOSE", 20, 30, 0), ("OPEN", 30), ("CLOSE", 30, 40, 1), ("OPEN", 40)]
     assert found["plain"] == found["exact"] == [("CLOSE", 10, 20, 1), *opened]
     assert found["nodata"] == [("CLOSE", 10, 20, 1), *opened[2:]], "windows without rows do not count"
     assert found["raw"] == [("CLOSE", 30, 40, 4)]
     assert found["session"] == [("CLOSE", 12, 12, 1), ("OPEN", 33), ("CLOSE", 33, 33, 1), ("OPEN", 48)]
 
-    told.write((3, 10))
-    found = told.run()
+    notified.write((3, 10))
+    found = notified.run()
     assert found["plain"] == found["exact"] == found["nodata"] == [("CLOSE", 0, 10, 2)]
     assert found["raw"] == [("CLOSE", 0, 10, 10)]
     assert found["session"] == [("CLOSE", 1, 3, 2)]
     assert found["only"] == found["atopen"] == found["classic"] == [], "nothing of theirs has changed"
 
-    told.write((7, 10))
-    found = told.run()
+    notified.write((7, 10))
+    found = notified.run()
     assert found["session"] == [("INVALIDATION", 12, 12), ("CLOSE", 1, 12, 4)], "one session became of two"
 
     lake.sql("DELETE FROM nt WHERE ts = '2025-01-01 00:00:12'")
-    found = told.run()
+    found = notified.run()
     assert found["plain"] == []
     assert found["exact"] == [("CLOSE", 10, 20, 0)]
     assert found["nodata"] == [("INVALIDATION", 10, 20)]
     assert found["session"] == [("CLOSE", 1, 7, 3)]
 
     lake.sql("DELETE FROM nt WHERE ts = '2025-01-01 00:00:48'")
-    found = told.run()
+    found = notified.run()
     assert found["exact"] == [("INVALIDATION", 30, 40), ("INVALIDATION", 40, 50), ("OPEN", 30)]
 
     for name in ("plain", "session", "groups", "nodata"):
         lake.sql(f"RECALCULATE STREAM {name} FROM '2025-01-01 00:00:00'")
-    found = told.run()
+    found = notified.run()
     assert found.pop("plain") == [("CLOSE", 10, 20, 0)], "the row that was deleted without being followed"
     assert not any(found.values())
 
@@ -147,8 +147,8 @@ def test_what_is_told_as_rows_come_late_change_and_go(told: Told) -> None:
 METERS = (("a", 1, 1), ("b", 2, 11), ("a", 1, 12))
 
 
-def test_events_say_what_they_belong_to(told: Told) -> None:
-    events = told.catcher.events(sent(told.lake))
+def test_events_say_what_they_belong_to(notified: Notified) -> None:
+    events = notified.catcher.events(sent(notified.lake))
     assert events, "the history above has run"
     by_window: dict[tuple[str, str, int], set[str]] = {}
     for event in events:
@@ -163,44 +163,46 @@ def test_events_say_what_they_belong_to(told: Told) -> None:
     assert {(e["triggerType"], e["windowType"], e["windowId"] == e["triggerId"]) for e in classic} == {
         ("Interval", "Time", True)
     }
-    assert set(told.catcher.paths) == {"/in?key=secret"}
+    assert set(notified.catcher.paths) == {"/in?key=secret"}
 
 
-def test_secrets_are_not_shown(told: Told) -> None:
-    assert "secret" not in str(told.lake.sql("SHOW STREAMS").fetchall())
-    assert "secret" not in str(told.lake.sql("SELECT sql FROM information_schema.ins_streams").fetchall())
-    assert "secret" not in str(told.lake.sql("EXPLAIN STREAM plain").fetchall())
+def test_secrets_are_not_shown(notified: Notified) -> None:
+    assert "secret" not in str(notified.lake.sql("SHOW STREAMS").fetchall())
+    assert "secret" not in str(notified.lake.sql("SELECT sql FROM information_schema.ins_streams").fetchall())
+    assert "secret" not in str(notified.lake.sql("EXPLAIN STREAM plain").fetchall())
     assert "secret" not in str(
-        told.lake.sql("SELECT * FROM information_schema.ins_stream_targets").fetchall()
+        notified.lake.sql("SELECT * FROM information_schema.ins_stream_targets").fetchall()
     )
     with pytest.raises(StatementError) as refused:
-        told.lake.sql(f"CREATE STREAM x {TUMBLING} NOTIFY('ws://u:secret@h:80?secret') ON (WINDOW_OPEN)")
+        notified.lake.sql(f"CREATE STREAM x {TUMBLING} NOTIFY('ws://u:secret@h:80?secret') ON (WINDOW_OPEN)")
     assert refused.value.code == "NOTIFY_HOST"
     assert "secret" not in refused.value.render()
 
 
-def test_events_can_be_asked_for_by_sql(told: Told) -> None:
-    rows = told.lake.sql(
+def test_events_can_be_asked_for_by_sql(notified: Notified) -> None:
+    rows = notified.lake.sql(
         "SELECT event_type, count(*) FROM information_schema.ins_stream_events "
         "WHERE stream_name = 'session' GROUP BY 1 ORDER BY 1"
     ).fetchall()
-    session = [e["eventType"] for e in told.catcher.events(sent(told.lake)) if e["streamName"] == "session"]
+    session = [
+        e["eventType"] for e in notified.catcher.events(sent(notified.lake)) if e["streamName"] == "session"
+    ]
     assert dict(rows) == {kind: session.count(kind) for kind in set(session)}
-    targets = told.lake.sql("SELECT sum(sent), sum(dropped) FROM information_schema.ins_stream_targets")
-    assert [tuple(row) for row in targets.fetchall()] == [(len(told.catcher.events()), 0)]
+    targets = notified.lake.sql("SELECT sum(sent), sum(dropped) FROM information_schema.ins_stream_targets")
+    assert [tuple(row) for row in targets.fetchall()] == [(len(notified.catcher.events()), 0)]
 
 
-def test_an_output_that_does_not_say_where_its_rows_come_from_is_refused(told: Told) -> None:
+def test_an_output_that_does_not_say_where_its_rows_come_from_is_refused(notified: Notified) -> None:
     with pytest.raises(StatementError, match="do not say which window they are of"):
-        told.lake.sql(
-            f"CREATE STREAM x {TUMBLING} NOTIFY('{told.catcher.url}') ON (WINDOW_OPEN) INTO shared "
+        notified.lake.sql(
+            f"CREATE STREAM x {TUMBLING} NOTIFY('{notified.catcher.url}') ON (WINDOW_OPEN) INTO shared "
             "AS SELECT _twstart AS ts, count(*) AS n FROM %%trows"
         )
 
 
 @pytest.mark.parametrize("name", ["only", "raw"])
-def test_a_stream_that_stores_nothing_is_held_against_its_events(told: Told, name: str) -> None:
-    assert told.lake.verify(name).holds
+def test_a_stream_that_stores_nothing_is_held_against_its_events(notified: Notified, name: str) -> None:
+    assert notified.lake.verify(name).holds
 
 
 def test_a_stream_that_pauses_waits_for_its_target(tmp_path: Path, spark: SparkSession) -> None:
@@ -245,9 +247,9 @@ def test_partial_aggregates_tell_of_closings_as_detection_does(tmp_path: Path, s
         lake.sql("CREATE STABLE m (ts TIMESTAMP, v INT) TAGS (loc INT)")
         for name, trigger in CLOSING.items():
             for suffix, on in {"": "WINDOW_CLOSE", "_all": "WINDOW_OPEN | WINDOW_CLOSE"}.items():
-                told = f"NOTIFY('{catcher.url}') ON ({on})"
+                clause = f"NOTIFY('{catcher.url}') ON ({on})"
                 lake.sql(
-                    f"CREATE STREAM {name}{suffix} {trigger.format(o=told)} INTO o_{name}{suffix} "
+                    f"CREATE STREAM {name}{suffix} {trigger.format(o=clause)} INTO o_{name}{suffix} "
                     "AS SELECT _twstart AS ws, count(*) AS n, sum(v) AS total, max(v) AS kind FROM %%trows"
                 )
         front = 0

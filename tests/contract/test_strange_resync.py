@@ -29,7 +29,7 @@ def test_a_resynchronisation_leads_back_also_after_one_that_came_too_early(story
         story.run()
         [status] = lake.streams()
         assert (status.status, status.last_error, status.recalculating) == ("Running", None, None)
-        assert [told.partition(":")[0] for told in status.waiting_groups] == ["g = 1"]
+        assert [group.partition(":")[0] for group in status.waiting_groups] == ["g = 1"]
         lake.sql("RECALCULATE STREAM every RESYNC")
     story.run()
     story.append(THEN)

@@ -250,9 +250,9 @@ class Story:
 def story(tmp_path: Path, spark: SparkSession) -> Iterator[Story]:
     clock = ManualClock(EPOCH + timedelta(microseconds=START, minutes=5))
     with Lake(tmp_path / "lake", spark=spark, settings=Settings(), clock=clock) as lake:
-        told = Story(lake, clock, str(tmp_path / "elsewhere"))
-        told.append(FIRST)
-        yield told
+        story = Story(lake, clock, str(tmp_path / "elsewhere"))
+        story.append(FIRST)
+        yield story
 
 
 EVERY = [*KINDS, *(f"{kind}_exact" for kind in KINDS), *OTHERS]

@@ -74,7 +74,7 @@ class World:
         for name, text in EKUIPER.items():
             self.lake.sql(f"CREATE STREAM {name} {text}", dialect="ekuiper")
         self.lake.sql(
-            f"CREATE STREAM told SESSION(ts, 3s) {GROUPED} NOTIFY('ws://localhost:1/x') "
+            f"CREATE STREAM notifying SESSION(ts, 3s) {GROUPED} NOTIFY('ws://localhost:1/x') "
             f"ON (WINDOW_OPEN | WINDOW_CLOSE) STREAM_OPTIONS(CALC_NOTIFY_ONLY) {OF_ROWS}"
         )
         for number, rows in enumerate(HISTORY):
@@ -116,7 +116,7 @@ def test_what_was_admitted_is_replayed_and_each_defect_seen(world: World, name: 
 
 
 def test_a_stream_that_only_notifies_is_held_against_its_events(world: World) -> None:
-    sound = world.lake.verify("told")
+    sound = world.lake.verify("notifying")
     assert (sound.holds, sound.equal_rows > 2, sound.expected_rows) == (True, True, sound.found_rows)
     assert "events" in sound.compared_with
     outbox = world.table("_lakestream", "outbox")
@@ -124,10 +124,10 @@ def test_a_stream_that_only_notifies_is_held_against_its_events(world: World) ->
     events = pa.table(outbox.to_pyarrow_table()).sort_by(order)
     last = events.slice(events.num_rows - 1)
     write_deltalake(outbox, pa.concat_tables([events, last]), mode="overwrite")
-    doubled = world.lake.verify("told")
+    doubled = world.lake.verify("notifying")
     assert (doubled.differing_rows, sides(doubled)) == (1, {(False, True): 1})
     write_deltalake(outbox, events.slice(0, events.num_rows - 1), mode="overwrite")
-    missing = world.lake.verify("told")
+    missing = world.lake.verify("notifying")
     assert (missing.differing_rows, sides(missing)) == (1, {(True, False): 1})
 
 

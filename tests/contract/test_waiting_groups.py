@@ -1,4 +1,4 @@
-"""A row far from the others stops its group only: that waits and is told of, and there is a way back."""
+"""A row far from the others stops its group only: that waits and is shown, and there is a way back."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ def check_waits(story: Story, name: str) -> None:
     """Group 1 waits by name, and VERIFY holds for the other one."""
     [status] = [status for status in story.lake.streams() if status.name == name]
     assert (status.status, status.last_error) == ("Running", None)
-    [told] = status.waiting_groups
-    assert told.startswith("g = 1: ")
+    [group] = status.waiting_groups
+    assert group.startswith("g = 1: ")
     found = story.lake.verify(name)
     assert (found.differing, found.left_out_reason) == ((), "of groups that wait")
 
@@ -182,8 +182,8 @@ def test_a_group_is_taken_up_with_late_rows_of_before_its_history(story: Story) 
     assert story.found("s", "n > 0") == [(1, START, 1), (2, START, 1)]
 
 
-def test_a_group_waits_that_would_be_told_of_too_often(story: Story, spark: SparkSession) -> None:
-    """Of windows with rows alone there are few; but all are looked at for what is told of them."""
+def test_a_group_waits_that_would_emit_too_often(story: Story, spark: SparkSession) -> None:
+    """Of windows with rows alone there are few; but all are looked at for their events."""
     story.lake = reopened(story, spark, Settings(notify_hosts=("localhost",)))
     story.begin([])
     notify = "NOTIFY('ws://localhost:1/x') ON (WINDOW_OPEN | WINDOW_CLOSE)"

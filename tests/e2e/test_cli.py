@@ -185,19 +185,19 @@ BAD_CALLS: list[tuple[list[str], dict[str, str | None], int, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("arguments", "changes", "status", "told"), BAD_CALLS)
+@pytest.mark.parametrize(("arguments", "changes", "status", "text"), BAD_CALLS)
 def test_a_bad_call_has_its_status_and_says_why(
-    lake: str, arguments: list[str], changes: dict[str, str | None], status: int, told: str
+    lake: str, arguments: list[str], changes: dict[str, str | None], status: int, text: str
 ) -> None:
     filled = [part.replace("{lake}", lake) for part in arguments]
     ran = lakestream(*filled, env={"JAVA_HOME": None, **changes})
     assert (ran.returncode, ran.stdout) == (status, ""), ran.stderr
-    assert told in ran.stderr
+    assert text in ran.stderr
     assert "Traceback" not in ran.stderr
-    if told.startswith("error["):
+    if text.startswith("error["):
         ran = lakestream("--output", "json", *filled, env={"JAVA_HOME": None, **changes})
         assert (ran.returncode, ran.stdout) == (status, "")
-        assert json.loads(ran.stderr)["code"].startswith(told.removeprefix("error[").rstrip("]"))
+        assert json.loads(ran.stderr)["code"].startswith(text.removeprefix("error[").rstrip("]"))
 
 
 def shell(command: str, lake: str, **changes: str | None) -> subprocess.CompletedProcess[str]:
@@ -230,13 +230,13 @@ STANDARD_STREAMS = [
 ]
 
 
-@pytest.mark.parametrize(("command", "changes", "status", "told"), STANDARD_STREAMS)
+@pytest.mark.parametrize(("command", "changes", "status", "text"), STANDARD_STREAMS)
 def test_standard_streams_and_terminals(
-    lake: str, command: str, changes: dict[str, str | None], status: int, told: str
+    lake: str, command: str, changes: dict[str, str | None], status: int, text: str
 ) -> None:
     ran = shell(command, lake, **changes)
     assert ran.returncode == status, ran.stderr
-    assert told in ran.stdout
+    assert text in ran.stdout
     assert "Traceback" not in ran.stderr
     assert "BrokenPipe" not in ran.stderr
     if status == 0:

@@ -55,10 +55,10 @@ def test_the_changes_are_shown_with_the_rows_that_they_change(demo: subprocess.C
 
 
 def test_the_clock_fires_four_times(demo: subprocess.CompletedProcess[str]) -> None:
-    told = re.findall(r"^2013-01-1[56] (\d\d:00) by the clock: (.*)$", demo.stdout, re.MULTILINE)
-    assert [at for at, _ in told] == ["06:00", "12:00", "18:00", "00:00"]
+    printed = re.findall(r"^2013-01-1[56] (\d\d:00) by the clock: (.*)$", demo.stdout, re.MULTILINE)
+    assert [at for at, _ in printed] == ["06:00", "12:00", "18:00", "00:00"]
     fired = "nyc.bulletin_stream wrote 3 rows, mean_temperature wrote 3 rows"
-    assert {what for _, what in told} == {fired}
+    assert {what for _, what in printed} == {fired}
 
 
 def test_rates_and_ticks_are_shown(demo: subprocess.CompletedProcess[str]) -> None:

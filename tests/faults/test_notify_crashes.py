@@ -25,7 +25,7 @@ TWICE = {"C8": 1}
 
 
 class Notified:
-    """A lake with a stream of windows of 10 s that is told of all its events."""
+    """A lake with a stream of windows of 10 s that emits all its events."""
 
     def __init__(self, root: Path, spark: SparkSession) -> None:
         self.root, self.spark, self.catcher, self.windows = root, spark, Catcher(), 0

@@ -102,12 +102,12 @@ def _written(table: Any, rows: Any, tag: Any, replace: str | None) -> tuple[str,
     return "commit", f"{table.path} {tag.app} {tag.tick} {form} replace={replace}"
 
 
-def _around(recorder: Recorder, owner: Any, name: str, told: Callable[..., tuple[str, str]]) -> None:
+def _around(recorder: Recorder, owner: Any, name: str, entry: Callable[..., tuple[str, str]]) -> None:
     original = getattr(owner, name)
 
     @wraps(original)
     def recorded(*args: Any, **kwargs: Any) -> Any:
-        recorder.take(*told(*args, **kwargs))
+        recorder.take(*entry(*args, **kwargs))
         return original(*args, **kwargs)
 
     setattr(owner, name, recorded)

@@ -60,7 +60,7 @@ def tried(
             yield f"{seed}:{number}", steps, World(spark, history, steps, verifies=verifies).run(streams)
 
 
-def told(name: str, steps: list[Step], verdicts: list[Verdict]) -> str:
+def reds_shown(name: str, steps: list[Step], verdicts: list[Verdict]) -> str:
     """Return the streams of a history that are red, as text; nothing where none is."""
     reds = [verdict for verdict in verdicts if verdict.outcome == "red"]
     parts = [f"{v.of}\n{sentence(v.of.of, 's', 'o')}\n{v.detail}" for v in reds]
@@ -76,7 +76,7 @@ def batch(seed: str, numbers: range) -> int:
     )
     for name, steps, verdicts in tried(spark, seed, numbers):
         counted = Counter(verdict.outcome for verdict in verdicts)
-        sys.stdout.write(told(name, steps, verdicts))
+        sys.stdout.write(reds_shown(name, steps, verdicts))
         sys.stdout.write(f"{name}: {', '.join(f'{outcome} {counted[outcome]}' for outcome in OUTCOMES)}\n")
         sys.stdout.flush()
     return 0

@@ -16,7 +16,7 @@ from yaml import safe_load
 from tests.properties.dimensions import Combination
 from tests.properties.drawn import Drawn
 from tests.properties.many_streams import World
-from tests.properties.matrix import HISTORIES, PAIRWISE, told, tried
+from tests.properties.matrix import HISTORIES, PAIRWISE, reds_shown, tried
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -33,7 +33,7 @@ def test_no_stream_is_red(spark: SparkSession, history: int) -> None:
     for name, steps, verdicts in tried(
         spark, PAIRWISE, range(history, history + 1), commits=SHORT, verifies=False
     ):
-        assert not told(name, steps, verdicts), told(name, steps, verdicts)
+        assert not reds_shown(name, steps, verdicts), reds_shown(name, steps, verdicts)
 
 
 @pytest.mark.long
@@ -43,4 +43,4 @@ def test_what_was_red_is_so_no_more(spark: SparkSession, case: dict[str, Any]) -
     history, of = case["history"], Combination({**case["history"], **case["stream"]})
     steps = Drawn(Random(case["steps"]), history).draw()
     verdicts = World(spark, history, steps).run([of])
-    assert not told(case["steps"], steps, verdicts), told(case["steps"], steps, verdicts)
+    assert not reds_shown(case["steps"], steps, verdicts), reds_shown(case["steps"], steps, verdicts)

@@ -31,8 +31,8 @@ def test_the_house_is_within_its_gates(gates: ModuleType, capsys: pytest.Capture
 def test_more_and_less_than_is_written_down_are_told(
     gates: ModuleType, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    told = {"files in nowhere/": 14, "files in storage/": 2, "files in cli/": 1}
-    monkeypatch.setattr(gates, "ALLOWED", {**gates.ALLOWED, **told})
+    allowed = {"files in nowhere/": 14, "files in storage/": 2, "files in cli/": 1}
+    monkeypatch.setattr(gates, "ALLOWED", {**gates.ALLOWED, **allowed})
     monkeypatch.setattr(gates, "MOST_FILES", 0)
     assert gates.main() == 1
     said = [line for line in capsys.readouterr().out.splitlines() if line.startswith("files in ")]

@@ -45,10 +45,10 @@ class TickProgress(_Drawn):
         self._rows: dict[str, int] = {}
         self._seconds: dict[str, float] = {}
         self._commits: dict[str, int] = {}
-        told = TextColumn("{task.fields[told]}", justify="right")
-        super().__init__(TextColumn("{task.description}"), BarColumn(bar_width=24), told)
+        figures = TextColumn("{task.fields[figures]}", justify="right")
+        super().__init__(TextColumn("{task.description}"), BarColumn(bar_width=24), figures)
         # Until the first tick there is only Spark to wait for.
-        self._waiting: TaskID | None = self._progress.add_task("starting", total=None, told="")
+        self._waiting: TaskID | None = self._progress.add_task("starting", total=None, figures="")
 
     def on_tick(self, report: TickReport) -> None:
         """Move the bar of the report's stream."""
@@ -57,7 +57,7 @@ class TickProgress(_Drawn):
             self._progress.remove_task(self._waiting)
             self._waiting = None
         if name not in self._bars:
-            self._bars[name] = self._progress.add_task(name, total=None, told="")
+            self._bars[name] = self._progress.add_task(name, total=None, figures="")
         self._rows[name] = self._rows.get(name, 0) + report.rows_in
         self._seconds[name] = self._seconds.get(name, 0.0) + report.seconds
         self._commits[name] = self._commits.get(name, 0) + report.commits
@@ -66,7 +66,7 @@ class TickProgress(_Drawn):
             self._bars[name],
             completed=done,
             total=max(1, done + report.lag),
-            told=describe(self._rows[name], self._seconds[name], report.lag),
+            figures=describe(self._rows[name], self._seconds[name], report.lag),
         )
 
 

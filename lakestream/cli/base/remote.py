@@ -102,7 +102,7 @@ class RemoteLake:
 
         answer = self._ask(f"{_path(stream)}/verify", {"from": start, "to": end})
         types = answer.pop("types")
-        answer["differing"] = tuple(_difference(types, told) for told in answer["differing"])
+        answer["differing"] = tuple(_difference(types, one) for one in answer["differing"])
         lists = {name: tuple(answer[name]) for name in ("columns", "left_out_columns")}
         return Verification(**{**answer, **lists})
 
@@ -164,7 +164,9 @@ def _path(stream: str) -> str:
 
 def _obstacle(stream: dict[str, Any], job: dict[str, Any], queued: Queued) -> str | None:
     """Return why a stream does not go on with a recalculation; a resynchronisation takes up a failed one."""
-    failed = [told["message"] for told in stream["errors"] if datetime.fromisoformat(told["at"]) > queued.at]
+    failed = [
+        error["message"] for error in stream["errors"] if datetime.fromisoformat(error["at"]) > queued.at
+    ]
     if failed:
         return str(failed[0])
     takes_up = queued.resync and job["status"] == "Waiting"
@@ -176,11 +178,11 @@ def _obstacle(stream: dict[str, Any], job: dict[str, Any], queued: Queued) -> st
 
 def _error(answer: HTTPError) -> LakestreamError:
     """Return the error that the daemon tells of."""
-    told = json.loads(answer.read())["error"]
-    place = told.get("place")
-    error = LakestreamError(told["code"], told["message"], hint=told.get("hint", ""))
+    document = json.loads(answer.read())["error"]
+    place = document.get("place")
+    error = LakestreamError(document["code"], document["message"], hint=document.get("hint", ""))
     error.place = Place(**place) if place else None
-    error.exit_status = told["exit_status"]
+    error.exit_status = document["exit_status"]
     return error
 
 
@@ -197,14 +199,14 @@ def _result(answer: dict[str, Any]) -> Result:
     return Result(answer["columns"], rows, message=answer["message"], truncated=answer["truncated"])
 
 
-def _difference(types: list[str], told: dict[str, Any]) -> Difference:
+def _difference(types: list[str], document: dict[str, Any]) -> Difference:
     from lakestream.observation.comparison import Difference
 
     sides = [
         None if side is None else tuple(map(_value, types, side))
-        for side in (told["expected"], told["found"])
+        for side in (document["expected"], document["found"])
     ]
-    return Difference(tuple(told["key"]), *sides)
+    return Difference(tuple(document["key"]), *sides)
 
 
 def _value(kind: str, value: Any) -> Any:  # noqa: ANN401 - any value of a row

@@ -72,11 +72,11 @@ def _time(micros: int) -> str:
 
 
 def _state(stream: StreamStatus) -> str:
-    told = [f"next try {_time(stream.retry_us)}"] if stream.retry_us else []
-    told += [f"held back by {stream.held_back}"] if stream.held_back else []
-    told += [f"recalculating: {stream.recalculating} done"] if stream.recalculating else []
-    told += [f"waiting: {'; '.join(stream.waiting_groups)}"] if stream.waiting_groups else []
-    return ", ".join([stream.status, *told])
+    remarks = [f"next try {_time(stream.retry_us)}"] if stream.retry_us else []
+    remarks += [f"held back by {stream.held_back}"] if stream.held_back else []
+    remarks += [f"recalculating: {stream.recalculating} done"] if stream.recalculating else []
+    remarks += [f"waiting: {'; '.join(stream.waiting_groups)}"] if stream.waiting_groups else []
+    return ", ".join([stream.status, *remarks])
 
 
 @command("show")

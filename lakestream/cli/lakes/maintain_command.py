@@ -38,6 +38,15 @@ def maintain(session: Session, dry_run: bool) -> None:
 
 def _row(done: Maintained) -> tuple[object, ...]:
     after = "" if done.files_after is None else done.files_after
-    told = done.error or done.left_out or ""
+    remark = done.error or done.left_out or ""
     freed, rows = done.bytes_freed, done.rows_deleted
-    return done.table, done.files_before, after, done.files_deleted, freed, rows, round(done.seconds, 2), told
+    return (
+        done.table,
+        done.files_before,
+        after,
+        done.files_deleted,
+        freed,
+        rows,
+        round(done.seconds, 2),
+        remark,
+    )

@@ -104,8 +104,8 @@ def _new_events(lake: Lake, stream: str | None, last: str) -> Iterator[list[Even
 
 
 def _event_line(event: Event) -> str:
-    told = ", ".join(f"{target}: {state}" for target, state in event.deliveries)
-    return f"{event.id}  {_time(event.at_us)}  {event.stream}  {event.type}  [{told}]  {event.event}"
+    deliveries = ", ".join(f"{target}: {state}" for target, state in event.deliveries)
+    return f"{event.id}  {_time(event.at_us)}  {event.stream}  {event.type}  [{deliveries}]  {event.event}"
 
 
 def _show(

@@ -144,8 +144,10 @@ def tick_line(report: TickReport) -> str:
 
     if report.error:
         return f"{report.stream} tick {report.tick}: {report.error}"
-    told = describe(report.rows_in, report.seconds, report.lag)
-    return f"{report.stream} tick {report.tick}: {told}  {report.rows_out:,} rows out  {report.seconds:.2f} s"
+    figures = describe(report.rows_in, report.seconds, report.lag)
+    return (
+        f"{report.stream} tick {report.tick}: {figures}  {report.rows_out:,} rows out  {report.seconds:.2f} s"
+    )
 
 
 def _show_totals(session: Session, totals: Totals) -> None:

@@ -58,9 +58,9 @@ def rewrite_histogram(select: exp.Select, node: exp.Anonymous, keys: Sequence[ex
     share = "IF(_ls_all = 0, 0D, coalesce(try_element_at(_ls_counts, b.bin), 0L) / CAST(_ls_all AS DOUBLE))"
     count = f"format_string('%f', {share})" if shares else "coalesce(try_element_at(_ls_counts, b.bin), 0L)"
     texts = f"transform(array({bins}), b -> concat(b.text, {count}, '}}')) AS _ls_texts"
-    told = _select([*names, texts], sliced)
+    with_texts = _select([*names, texts], sliced)
     put_results(select, [call])
-    select.set("from_", from_(_select([*names, f"explode(_ls_texts) AS _ls_r{call.number}"], told)))
+    select.set("from_", from_(_select([*names, f"explode(_ls_texts) AS _ls_r{call.number}"], with_texts)))
     select.set("group", None)
 
 

@@ -84,10 +84,10 @@ class Incremental:
         return {"_ls_gid": "gid", **{name: name for name in self.groups}, "_ls_slot": "k", **own}
 
     @property
-    def told_columns(self) -> tuple[str, ...]:
-        """The columns of a result that tell of a window, beside those of its group and the output's."""
+    def window_columns(self) -> tuple[str, ...]:
+        """The columns of a result that are of a window, beside those of its group and the output's."""
         kept = (name for name in self.kept_columns if name != "_ls_gid" and name not in self.groups)
-        return ("_ls_gid", *self.groups, "_ls_k", "_ls_low", "_ls_high", *_TOLD, *kept)
+        return ("_ls_gid", *self.groups, "_ls_k", "_ls_low", "_ls_high", *_FLAGS, *kept)
 
     @property
     def overlap(self) -> int:
@@ -120,13 +120,13 @@ class Incremental:
         slots = self._slots(rows, state, self.groups, opened=opened)
         marked = self._marked(self._windows(f"SELECT {self.group_id} AS gid, * FROM ({slots})", self.groups))
         marked = f"SELECT * FROM ({marked}) WHERE lowest IS NOT NULL AND slot IS NOT NULL"
-        told = (*self.told_columns, *GROUP_TOLD.values())
-        return self._told(self._filled(self._judged(marked)), selected, told, clock_us)
+        columns = (*self.window_columns, *GROUP_COLUMNS.values())
+        return self._evaluated(self._filled(self._judged(marked)), selected, columns, clock_us)
 
-    def _told(
-        self, windows: str, selected: str, told: Sequence[str], clock_us: int, carried: Sequence[str] = ()
+    def _evaluated(
+        self, windows: str, selected: str, columns: Sequence[str], clock_us: int, carried: Sequence[str] = ()
     ) -> str:
-        """Return SQL of the results of windows, and what the tick is told about each.
+        """Return SQL of the results of windows, with ``columns`` that say what becomes of each.
 
         ``carried`` are columns of the windows that ``selected`` needs.
         """
@@ -134,7 +134,7 @@ class Incremental:
             f"{self._result(projection).sql('spark')} AS c{number}"
             for number, projection in enumerate(self.calculation.query.selects, 1)
         )
-        listed = ", ".join(told)
+        listed = ", ".join(columns)
         return (
             f"SELECT {listed}, {selected} FROM (SELECT {', '.join([listed, *carried])}, {results} "
             f"FROM ({self._placeholders(windows, clock_us, carried)}) {ALIAS})"
@@ -212,7 +212,7 @@ class Incremental:
         slots = self._slots(rows, state, _BY_NUMBER, opened=opened)
         joined = self._with_groups(self._windows(slots, ()), groups, held)
         judged = f"SELECT *, {self._ignored()} AS ignored, k AS _ls_k, true AS has FROM ({joined})"
-        return self._told(judged, selected, self.told_columns, clock_us, held)
+        return self._evaluated(judged, selected, self.window_columns, clock_us, held)
 
     def slots_sql(self, rows: str, state: str | None, groups: str, *, opened: bool) -> str:
         """Return the SQL of what the state keeps of open windows, with judged groups."""
@@ -252,7 +252,7 @@ class Incremental:
             f"0L AS {_kept(ROW_COUNT)}{nothing} FROM ({empty}) g "
             f"LEFT ANTI JOIN {present} p ON p._ls_gid = g.gid AND p._ls_k = g._ls_k"
         )
-        return self._told(gaps, selected, self.told_columns, clock_us, held)
+        return self._evaluated(gaps, selected, self.window_columns, clock_us, held)
 
     # --- relations ---
 
@@ -374,7 +374,7 @@ class Incremental:
         return f"SELECT *, _ls_k <=> k AS has FROM (SELECT *, explode({numbers}) AS _ls_k FROM ({judged}))"
 
     def _placeholders(self, windows: str, clock_us: int, carried: Sequence[str]) -> str:
-        """Return SQL of the windows with their placeholders, and what the tick is told about each."""
+        """Return SQL of the windows with their placeholders, and what becomes of each."""
         listed = "".join(f", {name}" for name in (*self.groups, *carried))
         k = "_ls_k"
         times = self.grid.placeholders(k, "first")
@@ -392,7 +392,7 @@ class Incremental:
         counts = ", ".join(
             f"CASE WHEN has THEN {name} ELSE 0L END AS {name}" for name in (ROW_COUNT, _kept(ROW_COUNT))
         )
-        group = ", ".join(f"{name} AS {told}" for name, told in GROUP_TOLD.items())
+        group = ", ".join(f"{name} AS {column}" for name, column in GROUP_COLUMNS.items())
         fires = f"_ls_k > done AND _ls_k <= closed AND {self.grid.exists(k)}"
         if self.at_once:
             fires = f"({fires}) OR (_ls_k > closed AND has AND low IS NOT NULL AND {self.grid.exists(k)})"
@@ -433,7 +433,7 @@ _JUDGED = (
     "newest_before",
     "closed_before",
 )
-GROUP_TOLD = {
+GROUP_COLUMNS = {
     "first": "_ls_first",
     "newest": "_ls_newest",
     "closed": "_ls_closed",
@@ -445,7 +445,8 @@ GROUP_TOLD = {
 }
 """What a judged group says of itself, and the names that a result has for it."""
 
-_TOLD = ("_ls_fresh", RESULT, "_ls_open", "_ls_late", "_ls_ignored")
+_FLAGS = ("_ls_fresh", RESULT, "_ls_open", "_ls_late", "_ls_ignored")
+"""Of a window: its changed rows, and whether it is a result, open, late or ignored."""
 
 
 def _kept(name: str) -> str:

@@ -24,7 +24,7 @@ NOTIFY_POINTS = ("C5", "C8", "C9")
 MAINTENANCE_POINTS = ("M1",)
 MIGRATION_POINTS = ("G1", "G2", "G3")
 POINTS = TICK_POINTS + NOTIFY_POINTS + MAINTENANCE_POINTS + MIGRATION_POINTS
-"""Of every tick, and of those that are told of. After: C1 the source's version is known, C2 the plan, C3 the
+"""Of every tick, and of those that emit events. After: C1 the source's version is known, C2 the plan, C3 the
 computation, C4 the state checkpoint, C5 the events in the outbox, C6a just before and C6b just after the
 output commit, C7 the progress record, C8 a message that was sent, before it is recorded as delivered, and
 C9 after that. M1 is after the upkeep of a table. Of a migrated output, G1 is after both layouts are

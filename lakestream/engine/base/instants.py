@@ -76,7 +76,7 @@ def _extreme_time(table: Table, column: str, which: str, spark: Callable[[], Spa
     files = pa.table(table.handle.get_add_actions(flatten=True))
     if files.num_rows == 0:
         return None
-    values = _told(table, files, f"{which}.{table.statistic_of(column)}", column)
+    values = _from_statistics(table, files, f"{which}.{table.statistic_of(column)}", column)
     if values is None or values.null_count:
         values = _times(table, column, which, spark)
     found = pc.min_max(values)[which].cast(pa.timestamp("us", "UTC"))
@@ -91,8 +91,8 @@ def _times(table: Table, column: str, which: str, spark: Callable[[], SparkSessi
     return rows.selectExpr(f"{which}({quoted(column)}) AS at").toArrow()["at"]
 
 
-def _told(table: Table, files: pa.Table, name: str, column: str) -> pa.ChunkedArray | None:
-    """Return what the statistics of the files tell of the times at one end, NULL where they do not."""
+def _from_statistics(table: Table, files: pa.Table, name: str, column: str) -> pa.ChunkedArray | None:
+    """Return what the statistics of the files say of the times at one end, NULL where they do not."""
     if name not in files.column_names:
         return None
     time = table.time_of(column)

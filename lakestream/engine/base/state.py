@@ -169,7 +169,7 @@ def summary_sql(fired: str, groups: Sequence[str]) -> str:
     return (
         f"SELECT gid{listed}, min(first) AS first, max(newest) AS newest, "
         f"sum(rows) AS rows, sum(late) AS late, "
-        f"sum(windows) AS windows, sum(size(again)) AS again, sum(size(gone)) AS gone, "
+        f"sum(windows) AS windows, sum(size(refired)) AS refired, sum(size(retracted)) AS retracted, "
         f"min(low) AS low, max(high) AS high FROM {fired} GROUP BY gid"
     )
 
@@ -178,14 +178,14 @@ def summary_of(fired: pa.Table, groups: Sequence[str]) -> pa.Table:
     """Sum up a detection result that travelled as Arrow, as :func:`summary_sql` does in Spark."""
     import pyarrow.compute as pc
 
-    for name in ("again", "gone"):
+    for name in ("refired", "retracted"):
         count = pc.list_value_length(fired[name]).cast("int64")
         fired = fired.set_column(fired.schema.get_field_index(name), name, count)
     wanted = [
         *((name, "one") for name in groups),
         ("first", "min"),
         ("newest", "max"),
-        *((name, "sum") for name in ("rows", "late", "windows", "again", "gone")),
+        *((name, "sum") for name in ("rows", "late", "windows", "refired", "retracted")),
         ("low", "min"),
         ("high", "max"),
     ]
@@ -207,7 +207,7 @@ def _late_columns(updated: pa.Table) -> pa.Table:
     columns = {
         "gid": updated["_ls_gid"],
         "late": pc.fill_null(only_late("_ls_fresh"), 0),
-        "again": updated["_ls_late"].cast(pa.int8()),
+        "refired": updated["_ls_late"].cast(pa.int8()),
         "ignored": updated["_ls_ignored"].cast(pa.int8()),
         "low": only_late("_ls_low"),
         "high": only_late("_ls_high"),
@@ -228,7 +228,7 @@ def update_summary_of(updated: pa.Table, groups: Sequence[str]) -> pa.Table:
         *((name, "max") for name in _SAME),
         ("rows", "sum"),
         ("late", "sum"),
-        ("again", "max"),
+        ("refired", "max"),
         ("ignored", "max"),
         ("low", "min"),
         ("high", "max"),
@@ -236,20 +236,20 @@ def update_summary_of(updated: pa.Table, groups: Sequence[str]) -> pa.Table:
     return _summed(rows, "gid", wanted)
 
 
-def summary_in_steps(groups: pa.Table, told: pa.Table | None) -> pa.Table:
-    """Sum up by group what the judged groups and the windows that are told of say, as above."""
+def summary_in_steps(groups: pa.Table, flagged: pa.Table | None) -> pa.Table:
+    """Sum up by group what the judged groups and the flagged windows say, as above."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    if told is None:
+    if flagged is None:
         none = pa.array([0] * groups.num_rows, pa.int64())
         return groups.append_column("late", none).append_column("ignored", none)
-    wanted = [("late", "sum"), ("again", "max"), ("ignored", "max"), ("low", "min"), ("high", "max")]
-    own = _summed(_late_columns(told), "gid", wanted)
+    wanted = [("late", "sum"), ("refired", "max"), ("ignored", "max"), ("low", "min"), ("high", "max")]
+    own = _summed(_late_columns(flagged), "gid", wanted)
     for name, judged in {"base": "start", "base_before": "start_before"}.items():
         groups = groups.append_column(name, groups[judged])
     joined = groups.join(own, "gid", join_type="left outer")
-    for name in ("late", "again", "ignored"):
+    for name in ("late", "refired", "ignored"):
         filled = pc.fill_null(joined[name], 0)
         joined = joined.set_column(joined.schema.get_field_index(name), name, filled)
     return joined

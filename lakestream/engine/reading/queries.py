@@ -91,12 +91,12 @@ def changes_sql(stream: Stream, changed: str) -> str:
     ]
     taken = ", ".join(f"'{kind}'" for kind in ("insert", "update_postimage", *old))
     kept = "_change_type IN ('insert', 'update_postimage')"
-    again = [
+    refiring = [
         *(["insert", "update_postimage"] if stream.refires else []),
         *(["update_preimage", "update_postimage"] if stream.follows_updates else []),
         *(["delete"] if stream.deletes else []),
     ]
-    touches = f"_change_type IN ({', '.join(f'{kind!r}' for kind in again)})" if again else "false"
+    touches = f"_change_type IN ({', '.join(f'{kind!r}' for kind in refiring)})" if refiring else "false"
     return (
         f"SELECT {stream.group_id()} AS gid{stream.group_list()}, unix_micros({stream.source.time}) AS ts, "
         f"CAST(_commit_version AS BIGINT) AS v, {kept} AS kept, {touches} AS touches, "
@@ -186,7 +186,7 @@ def placed_rows_sql(stream: Stream, placed: str, excluded: str | None) -> str:
 def _watches_open(stream: Stream) -> bool:
     """Return whether what goes from windows that are open shows there at once, also where it is not followed.
 
-    It may cut a window that is cut by rows, or be the last row of one that is told of if it has rows.
+    It may cut a window that is cut by rows, or be the last row of one that emits events if it has rows.
     """
     tells = stream.definition.notification is not None and stream.definition.options.ignore_nodata
     return stream.emission.fires_open or stream.cut is not None or tells

@@ -15,12 +15,12 @@ from lakestream.storage.delta import (
     arrivals_arrow,
     arrivals_spark,
     capabilities,
+    changes_arrow_or_none,
     changes_spark,
     placed_rows_arrow,
     placed_rows_spark,
     read_arrow,
     read_spark,
-    told_arrow,
 )
 from lakestream.storage.rows.reading import arrow_frame
 
@@ -133,14 +133,14 @@ class ArrowTransport:
 
     def changes(self, path: str, after: int, upto: int, columns: Sequence[str]) -> DataFrame:
         """Read the change feed by delta-rs."""
-        rows = told_arrow(self._tables.open(path), after, upto, columns)
+        rows = changes_arrow_or_none(self._tables.open(path), after, upto, columns)
         if rows is None:
             return self._beside.changes(path, after, upto, columns)
         return self.frame(rows)
 
     def appended(self, path: str, after: int, upto: int, columns: Sequence[str], *, versions: bool) -> Rows:
         """Read the change feed by delta-rs, which costs no more."""
-        rows = told_arrow(self._tables.open(path), after, upto, columns)
+        rows = changes_arrow_or_none(self._tables.open(path), after, upto, columns)
         if rows is None:
             return self._beside.appended(path, after, upto, columns, versions=versions)
         return Rows(self._spark, rows, lambda: self.frame(rows))

@@ -121,7 +121,7 @@ def app_of(job: Recalculation) -> str:
     return f"lakestream:{job.uuid}:recalc:{job.id}"
 
 
-def part_of(job: Recalculation, number: int) -> EventRange:
+def range_of(job: Recalculation, number: int) -> EventRange:
     """Return the windows that a part of a recalculation covers; the cuts divide where they begin."""
     cuts = job.cuts or ()
     return EventRange(
@@ -166,7 +166,7 @@ class PartRun:
         plan = self.planner.recalculation(self.version, part, size)
         outcome = None
         if not self._is_committed(part + 1):
-            event_range, app = part_of(self.job, part), app_of(self.job)
+            event_range, app = range_of(self.job, part), app_of(self.job)
             outcome = run(plan, lambda tick: tick.recalculate(event_range, app))
         self._done(outcome.rows_out if outcome else 0)
         return plan, outcome

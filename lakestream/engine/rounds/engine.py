@@ -94,7 +94,7 @@ class Engine:
         try:
             reports = self._tick_all(planned)
         except Exception:
-            # What of it has landed, the lake knows; what is in memory may not.
+            # What of it is committed, the lake knows; what is in memory may not.
             self.forget()
             raise
         self._wait(look, {runtime.record.uuid for runtime, _ in planned}, now_us)
@@ -243,7 +243,7 @@ class Engine:
                 self.recording.save(runtime)
                 return reports
 
-    def held_back(self) -> float:
+    def wait_seconds(self) -> float:
         """Return the seconds until the rate limit of some waiting output allows its next commit."""
         now = self.services.system_clock.monotonic()
         waits = [

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from lakestream.engine.base.state import GroupState
 from lakestream.engine.reading.relations import history_of
 from lakestream.engine.reading.transport import SPARK
-from lakestream.engine.recalculation.recalculate import app_of, part_of
+from lakestream.engine.recalculation.recalculate import app_of, range_of
 from lakestream.engine.ticks.tick import Tick, output_app
 from lakestream.engine.windows.families import family_of
 from lakestream.engine.windows.family import CLOCK_KINDS, PERIOD
@@ -49,11 +49,11 @@ _LAST = 2**62
 
 @dataclass(frozen=True)
 class Replayed:
-    """The rows that should be there, the events that should be told, and what was left out of them.
+    """The rows that should be there, the events that should be emitted, and what was left out of them.
 
     ``late`` counts rows of the source that were left out by policy, ``taken_over`` rows of ticks of which no
     record is left: they are expected as they were written. ``unknown``: there were ticks of which no record
-    is left, so that a row that nothing explains may be theirs; ``untold``: so may an event.
+    is left, so that a row that nothing explains may be theirs; ``unrecorded``: so may an event.
     """
 
     rows: DataFrame
@@ -61,7 +61,7 @@ class Replayed:
     late: int
     taken_over: int
     unknown: bool
-    untold: bool
+    unrecorded: bool
 
 
 @dataclass(frozen=True)
@@ -121,10 +121,10 @@ class _Beginning:
 
 
 @dataclass(frozen=True)
-class _Again:
+class _Recalculated:
     """A part of a recalculation that was done when the stream stood at the source's version ``upto``."""
 
-    part: EventRange
+    event_range: EventRange
     upto: int
 
 
@@ -180,7 +180,7 @@ class Replay:
         if begin.anew and begin.tick <= self.recorded.tick:
             self._take(rebuild_plan(self.stream.uuid, begin.tick, begin.at or 0))
         for step in self._steps(begin, written):
-            if isinstance(step, _Again):
+            if isinstance(step, _Recalculated):
                 self._until(step.upto)
                 self._recalculate(step)
             else:
@@ -257,14 +257,16 @@ class Replay:
                 break  # cleared from the log
             for app, number in info.transactions:
                 if app.startswith(own):
-                    told = json.loads(info.user_metadata or "{}")
-                    found.append(_Commit(version, app, number, told.get("after", -1), told.get("upto", 0)))
+                    metadata = json.loads(info.user_metadata or "{}")
+                    found.append(
+                        _Commit(version, app, number, metadata.get("after", -1), metadata.get("upto", 0))
+                    )
         return found[::-1]
 
-    def _steps(self, begin: _Beginning, written: Sequence[_Commit]) -> Iterator[TickPlan | _Again]:
+    def _steps(self, begin: _Beginning, written: Sequence[_Commit]) -> Iterator[TickPlan | _Recalculated]:
         """Give the ticks of the clock and the parts of recalculations in the order in which they were."""
         places = {(c.app, c.number): c.version for c in written}
-        steps: list[tuple[int, int, int, TickPlan | _Again]] = []
+        steps: list[tuple[int, int, int, TickPlan | _Recalculated]] = []
         place, app = 0, output_app(self.stream.uuid)
         for plan in self._ticks(written):
             place = max(place, places.get((app, plan.tick), 0))
@@ -275,7 +277,7 @@ class Replay:
             for number in range(done.get(job.id, 0), job.part):
                 version, at = job.versions[number], places.get((app_of(job), number + 1), _LAST)
                 if version >= self.record.start_version and at > (begin.output or 0):
-                    steps.append((version, at, 1, _Again(part_of(job, number), version)))
+                    steps.append((version, at, 1, _Recalculated(range_of(job, number), version)))
         for *_, step in sorted(steps, key=lambda step: step[:3]):
             yield step
 
@@ -315,10 +317,10 @@ class Replay:
         if family_of(self.stream).leaves_out_late:
             self._late += outcome.late
 
-    def _recalculate(self, again: _Again) -> None:
-        plan = self.planner.recalculation_again(again.upto)
+    def _recalculate(self, recalculated: _Recalculated) -> None:
+        plan = self.planner.recalculation_again(recalculated.upto)
         self._tick(plan, self._state, output_committed=False).recalculate(
-            again.part, output_app(self.stream.uuid)
+            recalculated.event_range, output_app(self.stream.uuid)
         )
 
     def _tick(self, plan: TickPlan, state: GroupState, *, output_committed: bool) -> Tick:

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class EventRange:
-    """A part of event time: windows that begin in ``[from_us, to_us)`` and end after ``overlap_us``.
+    """A range of event time: windows that begin in ``[from_us, to_us)`` and end after ``overlap_us``.
 
     ``over_us``: and at or before that. Microseconds, None for no bound. ``groups``: of these groups only,
     those that begin from an instant on and before another one (group, both in µs). ``only``: of these groups

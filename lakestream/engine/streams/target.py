@@ -334,7 +334,7 @@ def check_existing(
     if info.read_time is not None:
         raise StatementError(
             "OUTPUT_MISMATCH",
-            f"{info.database}.{info.name} has {info.time_column} as {info.read_time.told}",
+            f"{info.database}.{info.name} has {info.time_column} as {info.read_time.description}",
         )
     converts, by_name = definition.options.converts, bool(definition.columns)
     known = [column for column in info.columns if column.name not in info.hidden]

@@ -51,51 +51,53 @@ def write_result(
     target: Target,
     rows: Rows,
     *,
-    again: pa.Table | None,
+    retracted: pa.Table | None,
     app: str,
     plan: TickPlan,
     epoch: int,
 ) -> Written:
-    """Write rows in one commit; ``again`` lists (gid, low µs) of windows whose old rows go.
+    """Write rows in one commit; ``retracted`` lists (gid, low µs) of windows whose old rows go.
 
     Arrow rows go through delta-rs, a DataFrame through Spark. No rows and nothing to replace write
     nothing.
     """
     tag = _tag(app, plan, epoch)
     if rows.here is not None:
-        return _write_arrow(table, target, rows.here, again, tag)
-    return _write_spark(spark, table, target, rows.frame, again, tag)
+        return _write_arrow(table, target, rows.here, retracted, tag)
+    return _write_spark(spark, table, target, rows.frame, retracted, tag)
 
 
-def write_part(
+def write_range(
     table: Table,
     target: Target,
     rows: Rows,
     *,
-    part: EventRange,
+    event_range: EventRange,
     app: str,
     plan: TickPlan,
     epoch: int,
 ) -> Written:
-    """Write the rows of a part of event time in one commit, in the place of all rows of its windows.
+    """Write the rows of a range of event time in one commit, in the place of all rows of its windows.
 
     A table without provenance, which the user made, keeps the rows of windows that are no more.
     """
     tag = _tag(app, plan, epoch)
     if target.appends:
-        return _replace_part(table, target, rows, part, tag)
+        return _replace_range(table, target, rows, event_range, tag)
     kept = rows.to_arrow()
-    again = _windows_there(table, target, part)
-    if kept.num_rows == 0 and again is None:
+    retracted = _windows_there(table, target, event_range)
+    if kept.num_rows == 0 and retracted is None:
         return Written(0, None)
-    return _write_arrow(table, target, kept, again, tag)
+    return _write_arrow(table, target, kept, retracted, tag)
 
 
-def _replace_part(table: Table, target: Target, rows: Rows, part: EventRange, tag: CommitTag) -> Written:
+def _replace_range(
+    table: Table, target: Target, rows: Rows, event_range: EventRange, tag: CommitTag
+) -> Written:
     by_arrow = rows.here is not None
     kept = rows if by_arrow else Rows.of(rows.frame.persist())
     literal = instant_literal if by_arrow else timestamp_literal  # Spark takes its own only
-    predicate = _part_predicate(target.shape.places, part, literal)
+    predicate = _range_predicate(target.shape.places, event_range, literal)
     try:
         count = kept.count()
         crash_point("C6a")
@@ -130,17 +132,17 @@ def rows_of_windows(table: Table, target: Target, windows: pa.Table) -> pa.Table
     return read_arrow(table, None, where=_windows_predicate(target.shape.places, listed))
 
 
-def rows_of_part(table: Table, target: Target, part: EventRange) -> pa.Table:
-    """Return the output's rows of the windows of a part of event time."""
+def rows_in_range(table: Table, target: Target, event_range: EventRange) -> pa.Table:
+    """Return the output's rows of the windows of a range of event time."""
     table.refresh()
-    return read_arrow(table, None, where=_part_predicate(target.shape.places, part))
+    return read_arrow(table, None, where=_range_predicate(target.shape.places, event_range))
 
 
-def windows_of_part(table: Table, target: Target, part: EventRange) -> set[tuple[int, int, int]]:
-    """Return group, first and last instant (µs) of the output's windows of a part of event time."""
+def windows_in_range(table: Table, target: Target, event_range: EventRange) -> set[tuple[int, int, int]]:
+    """Return group, first and last instant (µs) of the output's windows of a range of event time."""
     table.refresh()
     places = target.shape.places
-    rows = read_arrow(table, None, columns=[*places.types], where=_part_predicate(places, part))
+    rows = read_arrow(table, None, columns=[*places.types], where=_range_predicate(places, event_range))
     return {*places.extents(rows)}
 
 
@@ -166,75 +168,77 @@ def _tag(app: str, plan: TickPlan, epoch: int) -> CommitTag:
     return CommitTag(app, plan.tick, metadata)
 
 
-def _part_predicate(
-    places: Provenance, part: EventRange, literal: Callable[[int], str] = instant_literal
+def _range_predicate(
+    places: Provenance, event_range: EventRange, literal: Callable[[int], str] = instant_literal
 ) -> str:
-    """Return the predicate of the rows of a part's windows; ``literal`` writes an instant."""
+    """Return the predicate of the rows of a range's windows; ``literal`` writes an instant."""
     group, start, end = places.group, places.start, places.end
     parts = [f"{start} IS NOT NULL"]
-    if part.overlap_us is not None:
-        parts.append(f"{end} > {literal(part.overlap_us)}")
-    if part.from_us is not None:
-        parts.append(f"{start} >= {literal(part.from_us)}")
-    if part.to_us is not None:
-        parts.append(f"{start} < {literal(part.to_us)}")
-    if part.over_us is not None:
-        parts.append(f"{end} <= {literal(part.over_us)}")
+    if event_range.overlap_us is not None:
+        parts.append(f"{end} > {literal(event_range.overlap_us)}")
+    if event_range.from_us is not None:
+        parts.append(f"{start} >= {literal(event_range.from_us)}")
+    if event_range.to_us is not None:
+        parts.append(f"{start} < {literal(event_range.to_us)}")
+    if event_range.over_us is not None:
+        parts.append(f"{end} <= {literal(event_range.over_us)}")
     of_groups = " OR ".join(
         f"({group} = {gid} AND {start} >= {literal(low)} AND {start} < {literal(high)})"
-        for gid, low, high in part.groups
+        for gid, low, high in event_range.groups
     )
     if of_groups:
         parts.append(f"({of_groups})")
-    if part.only:
-        parts.append(f"{group} IN ({', '.join(map(str, part.only))})")
-    if part.without:
-        parts.append(f"{group} NOT IN ({', '.join(map(str, part.without))})")
+    if event_range.only:
+        parts.append(f"{group} IN ({', '.join(map(str, event_range.only))})")
+    if event_range.without:
+        parts.append(f"{group} NOT IN ({', '.join(map(str, event_range.without))})")
     return " AND ".join(parts)
 
 
-def _windows_there(table: Table, target: Target, part: EventRange) -> pa.Table | None:
-    """Return the windows of a part that the output has rows of; None where rows do not say."""
+def _windows_there(table: Table, target: Target, event_range: EventRange) -> pa.Table | None:
+    """Return the windows of a range that the output has rows of; None where rows do not say."""
     import pyarrow as pa
 
     provenance = target.shape.provenance
     if not provenance:
         return None
     table.refresh()
-    old = read_arrow(table, None, columns=[*provenance.types], where=_part_predicate(provenance, part))
+    old = read_arrow(
+        table, None, columns=[*provenance.types], where=_range_predicate(provenance, event_range)
+    )
     gids, lows = zip(*provenance.windows(old), strict=True) if old.num_rows else ((), ())
     return pa.table({"gid": pa.array(gids, pa.int64()), "low": pa.array(lows, pa.int64())})
 
 
 def _write_arrow(
-    table: Table, target: Target, rows: pa.Table, again: pa.Table | None, tag: CommitTag
+    table: Table, target: Target, rows: pa.Table, retracted: pa.Table | None, tag: CommitTag
 ) -> Written:
-    if rows.num_rows == 0 and again is None:
+    if rows.num_rows == 0 and retracted is None:
         return Written(0, None)
-    replaced = _replacement(table, target, rows, again)
+    replaced = _replacement(table, target, rows, retracted)
     count = rows.num_rows
     if replaced is not None:
-        rows = _with_survivors(table, target, rows, again, replaced)
+        rows = _with_survivors(table, target, rows, retracted, replaced)
     crash_point("C6a")
     result = commit(table, rows, tag, replace=replaced)
     crash_point("C6b")
     return Written(count, result.version)
 
 
-def _replacement(table: Table, target: Target, rows: pa.Table, again: pa.Table | None) -> str | None:
-    """Return the predicate of what goes: rows of refired windows, and of equal keys; None to append."""
+def _replacement(table: Table, target: Target, rows: pa.Table, retracted: pa.Table | None) -> str | None:
+    """Return the predicate of what goes: rows of retracted windows, and of equal keys; None to append."""
     parts = []
     provenance = target.shape.provenance
-    if again is not None and provenance:
-        windows = [*zip(again["gid"].to_pylist(), again["low"].to_pylist(), strict=True)]
+    if retracted is not None and provenance:
+        windows = [*zip(retracted["gid"].to_pylist(), retracted["low"].to_pylist(), strict=True)]
         parts.append(_windows_predicate(provenance, windows))
-    if not target.appends or (again is not None and not provenance):
+    if not target.appends or (retracted is not None and not provenance):
         if not parts and not _meets_keys(table, target, rows):
             return None
         parts.append(_keys_predicate(target, rows))
     elif provenance and parts:
         parts.append(_windows_predicate(provenance, provenance.windows(rows)))
-    return " OR ".join(f"({part})" for part in parts if part) or None
+    return " OR ".join(f"({one})" for one in parts if one) or None
 
 
 def _windows_predicate(places: Provenance, windows: Sequence[tuple[int, int]]) -> str:
@@ -312,7 +316,7 @@ def _keys(rows: pa.Table, target: Target) -> list[tuple[Any, ...]]:
 
 
 def _with_survivors(
-    table: Table, target: Target, rows: pa.Table, again: pa.Table | None, predicate: str
+    table: Table, target: Target, rows: pa.Table, retracted: pa.Table | None, predicate: str
 ) -> pa.Table:
     """Add the rows that the predicate covers though neither their window nor their key is written anew.
 
@@ -326,13 +330,15 @@ def _with_survivors(
         return rows
     keys = _keys(rows, target)
     written = dict(zip(keys, _extents(rows, target), strict=True))
-    gone = (
-        set() if again is None else set(zip(again["gid"].to_pylist(), again["low"].to_pylist(), strict=True))
+    goes = (
+        set()
+        if retracted is None
+        else set(zip(retracted["gid"].to_pylist(), retracted["low"].to_pylist(), strict=True))
     )
     held = [*zip(_keys(old, target), _extents(old, target), strict=True)]
     # Rows of a table that does not say where they come from give way to any of their key.
     stay = [
-        not (extent and extent.window in gone) and (key not in written or _outlasts(extent, written[key]))
+        not (extent and extent.window in goes) and (key not in written or _outlasts(extent, written[key]))
         for key, extent in held
     ]
     survivors = old.filter(pa.array(stay))
@@ -376,13 +382,18 @@ def _extents(rows: pa.Table, target: Target) -> list[_Extent | None]:
 
 
 def _write_spark(
-    spark: SparkSession, table: Table, target: Target, rows: DataFrame, again: pa.Table | None, tag: CommitTag
+    spark: SparkSession,
+    table: Table,
+    target: Target,
+    rows: DataFrame,
+    retracted: pa.Table | None,
+    tag: CommitTag,
 ) -> Written:
     replaced, kept, count = None, None, None
-    if again is not None or not target.appends:
+    if retracted is not None or not target.appends:
         kept = rows.persist()
         count = kept.count()
-        rows, replaced = _rewritten_by_spark(spark, table, target, kept, again)
+        rows, replaced = _rewritten_by_spark(spark, table, target, kept, retracted)
     try:
         crash_point("C6a")
         result = commit(table, rows, tag, replace=replaced)
@@ -396,10 +407,10 @@ def _write_spark(
 
 
 def _rewritten_by_spark(
-    spark: SparkSession, table: Table, target: Target, rows: DataFrame, again: pa.Table | None
+    spark: SparkSession, table: Table, target: Target, rows: DataFrame, retracted: pa.Table | None
 ) -> tuple[DataFrame, str | None]:
     """Return rows with the survivors of the ranges that they replace, and the ranges' predicate."""
-    ranges = _replaced_ranges(target, rows, again)
+    ranges = _replaced_ranges(target, rows, retracted)
     if not ranges:
         return rows, None
     predicate = " OR ".join(
@@ -408,8 +419,10 @@ def _rewritten_by_spark(
     )
     old = spark.read.format("delta").option("versionAsOf", table.refresh()).load(table.path).where(predicate)
     provenance = target.shape.provenance
-    if again is not None and provenance:
-        old = old.alias("o").join(arrow_frame(spark, again).alias("g"), _goes_sql(provenance), "left_anti")
+    if retracted is not None and provenance:
+        old = old.alias("o").join(
+            arrow_frame(spark, retracted).alias("g"), _goes_sql(provenance), "left_anti"
+        )
     key = [*target.shape.key]
     if provenance and not target.appends:
         written = rows.alias("n").join(old.alias("o"), _outlasts_sql(provenance, key), "left_anti")
@@ -445,7 +458,9 @@ def _outlasts_sql(places: Provenance, key: list[str]) -> Column:
     return expr(" AND ".join([_same_sql(key), other, order]))
 
 
-def _replaced_ranges(target: Target, rows: DataFrame, again: pa.Table | None) -> list[tuple[str, int, int]]:
+def _replaced_ranges(
+    target: Target, rows: DataFrame, retracted: pa.Table | None
+) -> list[tuple[str, int, int]]:
     """Return (SQL of a time, first µs, last µs) of where replaced rows lie: windows that go, keys anew."""
     provenance = target.shape.provenance
     time = provenance.start if target.appends and provenance else quoted(target.info.time_column)
@@ -454,7 +469,7 @@ def _replaced_ranges(target: Target, rows: DataFrame, again: pa.Table | None) ->
         None,
     )
     ranges = [] if low is None or high is None else [(time, low, high)]
-    if again is not None and again.num_rows and provenance:
-        starts = again["low"].to_pylist()
+    if retracted is not None and retracted.num_rows and provenance:
+        starts = retracted["low"].to_pylist()
         ranges.append((provenance.start, min(starts), max(starts)))
     return ranges

@@ -56,8 +56,8 @@ class Isolation:
         windows = self.spark.sql(f"SELECT _ls_gid, _ls_k, _ls_low, _ls_high FROM {WINDOWS}").toArrow()
         listed = windows.to_pylist()
         self._halve(listed, known=self.failure)
-        gone = [window for window, _ in self.failed]
-        self._register(_without(windows, gone))
+        failed = [window for window, _ in self.failed]
+        self._register(_without(windows, failed))
         return self.failed
 
     def _halve(self, windows: Sequence[dict[str, Any]], known: Exception | None = None) -> None:
@@ -92,8 +92,8 @@ class Isolation:
             view_of(self.spark.table(whole).join(chosen, ["_ls_gid", "_ls_k"], "left_semi"), view)
 
 
-def _without(windows: pa.Table, gone: Sequence[dict[str, Any]]) -> pa.Table:
+def _without(windows: pa.Table, failed: Sequence[dict[str, Any]]) -> pa.Table:
     import pyarrow as pa
 
-    stay = [window not in gone for window in windows.to_pylist()]
+    stay = [window not in failed for window in windows.to_pylist()]
     return windows.filter(pa.array(stay, pa.bool_()))

@@ -1,4 +1,4 @@
-"""What a tick tells of: the windows that opened, closed or went, with their results, into the outbox."""
+"""What a tick emits: the windows that opened, closed or went, with their results, into the outbox."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from lakestream.engine.base.faults import crash_point
-from lakestream.engine.streams.write import rows_of_part, rows_of_windows
+from lakestream.engine.streams.write import rows_in_range, rows_of_windows
 from lakestream.language.common.functions import Meaning
 from lakestream.language.expressions.meaning import in_spark
 from lakestream.language.expressions.parsing import parse_expression
@@ -35,7 +35,7 @@ RESULTS, WERE = "ls_results", "ls_were"
 
 
 def event_rules(stream: Stream, shape: OutputShape) -> EventRules:
-    """Return what a stream that notifies tells of."""
+    """Return the events that a stream that notifies emits."""
     definition, options = stream.definition, stream.definition.options
     notification = definition.notification
     assert notification is not None
@@ -102,20 +102,20 @@ class Notices:
     epoch: int
 
     def write(
-        self, output: Table, app: str, advance: Advance, *, results: View | None, again: pa.Table | None
+        self, output: Table, app: str, advance: Advance, *, results: View | None, retracted: pa.Table | None
     ) -> None:
         """Write the events under the number of the output's commit, before that; no events write nothing.
 
-        ``results`` are the output's rows that the tick computed, ``again`` lists (gid, low µs) of the windows
+        ``results`` are the output's rows that the tick computed, ``retracted`` lists (gid, low µs) of windows
         whose old rows go.
         """
         found = advance.closings
         if found is None and advance.events is not None:
-            found = self._found(output, advance.events, results, again, advance.part)
+            found = self._found(output, advance.events, results, retracted, advance.event_range)
         if found is None:
             return
-        plan, part = self.relations.plan, advance.part
-        job = plan.kind if part is None else app.rpartition(":")[2]
+        plan, event_range = self.relations.plan, advance.event_range
+        job = plan.kind if event_range is None else app.rpartition(":")[2]
         now_ms = plan.clock_us // 1_000
         events = outbox_rows(self.rules, found, now_ms=now_ms, tag=f"{job}:{plan.tick}")
         if events.num_rows:
@@ -127,23 +127,23 @@ class Notices:
         output: Table,
         events: View,
         results: View | None,
-        again: pa.Table | None,
-        part: EventRange | None,
+        retracted: pa.Table | None,
+        event_range: EventRange | None,
     ) -> pa.Table:
         """Return the events with the results of their windows, and what these were."""
         spark = self.relations.spark
         there = results or view_of_sql(spark, f"{self.target.shape.nothing} WHERE false", RESULTS)
-        were = self._were(output, again, part)
+        were = self._were(output, retracted, event_range)
         named = None if were is None else str(were)
-        sql = self.rules.sql(str(events), str(there), named, recalculates=part is not None)
+        sql = self.rules.sql(str(events), str(there), named, recalculates=event_range is not None)
         return spark.sql(sql).toArrow()
 
-    def _were(self, output: Table, again: pa.Table | None, part: EventRange | None) -> View | None:
-        """Register the output's rows of the windows that may have been told of before; None for no such."""
-        if part is not None:
-            rows = rows_of_part(output, self.target, part)
-        elif again is not None and again.num_rows:
-            rows = rows_of_windows(output, self.target, again)
+    def _were(self, output: Table, retracted: pa.Table | None, event_range: EventRange | None) -> View | None:
+        """Register the output's rows of the windows that may have emitted events before; None for none."""
+        if event_range is not None:
+            rows = rows_in_range(output, self.target, event_range)
+        elif retracted is not None and retracted.num_rows:
+            rows = rows_of_windows(output, self.target, retracted)
         else:
             return None
         rows = rows.select(list(self.target.shape.names))

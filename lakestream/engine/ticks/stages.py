@@ -83,7 +83,7 @@ class WriteErrors:
 
 @dataclass(frozen=True)
 class Write:
-    """Write the result rows in one idempotent commit; what is ``told`` goes into the outbox before that.
+    """Write the result rows in one idempotent commit; what is ``emitted`` goes into the outbox before that.
 
     ``rewrites``: windows that had fired before may be among them.
     """
@@ -91,12 +91,12 @@ class Write:
     table: str
     how: str
     rewrites: bool = False
-    told: str = ""
+    emitted: str = ""
     title: ClassVar[str] = "write"
 
     def __str__(self) -> str:
         late = ", late windows rewritten" if self.rewrites else ""
-        events = f"; before it {self.told}" if self.told else ""
+        events = f"; before it {self.emitted}" if self.emitted else ""
         return f"{self.how} in {self.table}{late}, one commit{events}"
 
 
@@ -105,22 +105,22 @@ Shared = ReadChanges | ReadRows | Compute | WriteErrors | Write
 
 
 def stages(
-    stream: Stream, target: Target, plan: TickPlan, part: EventRange | None = None
+    stream: Stream, target: Target, plan: TickPlan, event_range: EventRange | None = None
 ) -> tuple[Shared | Step, ...]:
     """Return what the tick does, in order; a pure function of stream, target and plan.
 
-    ``part`` is the part of event time of a recalculation. Read, advance, evaluate, commit.
+    ``event_range`` is the range of event time of a recalculation. Read, advance, evaluate, commit.
     """
     family = family_of(stream)
-    step = family.step(target, plan, part)
+    step = family.step(target, plan, event_range)
     reads: tuple[Shared, ...] = ()
-    if family.reads_changes(plan, part):
+    if family.reads_changes(plan, event_range):
         reads = (ReadChanges(versions_read(stream, plan), stream.changed_columns),)
     if not step.fires:
         return (*reads, step)
     errors = () if target.errors is None else (WriteErrors(named(target.errors)),)
     rows = _rows(family, step)
-    return (*reads, step, *rows, _compute(family, step), *errors, _write(family, target, plan, part))
+    return (*reads, step, *rows, _compute(family, step), *errors, _write(family, target, plan, event_range))
 
 
 def _rows(family: Family, step: Step) -> tuple[ReadRows, ...]:
@@ -142,12 +142,12 @@ def _compute(family: Family, step: Step) -> Compute:
     return Compute(stream.way.value, stream.evaluation().by_panes, fill, family.isolates, step.late_only)
 
 
-def _write(family: Family, target: Target, plan: TickPlan, part: EventRange | None) -> Write:
-    how, rewrites = family.writes(target, plan, part), family.rewrites(plan, part)
-    return Write(named(target.info), how, rewrites, _told(family.stream, plan))
+def _write(family: Family, target: Target, plan: TickPlan, event_range: EventRange | None) -> Write:
+    how, rewrites = family.writes(target, plan, event_range), family.rewrites(plan, event_range)
+    return Write(named(target.info), how, rewrites, _emitted(family.stream, plan))
 
 
-def _told(stream: Stream, plan: TickPlan) -> str:
+def _emitted(stream: Stream, plan: TickPlan) -> str:
     notification = stream.definition.notification
     if notification is None or (plan.kind == "history" and not notification.history):
         return ""

@@ -13,7 +13,7 @@ from lakestream.engine.planning.planner import table_size
 from lakestream.engine.reading.queries import shrunk_sql
 from lakestream.engine.reading.relations import CHANGED, Relations
 from lakestream.engine.reading.transport import ARROW, fits_here
-from lakestream.engine.streams.write import write_errors, write_part, write_result
+from lakestream.engine.streams.write import write_errors, write_range, write_result
 from lakestream.engine.ticks.evaluating import evaluated_sql
 from lakestream.engine.ticks.isolation import Isolation
 from lakestream.engine.ticks.notices import RESULTS, Notices, event_rules
@@ -79,7 +79,7 @@ class Tick:
     _advance: Advance = field(init=False)
     _results: list[Rows] = field(default_factory=list)
     _shown: View | None = None
-    """The results, where somebody is told of them."""
+    """The results, where events are emitted for them."""
     _failed: pa.Table | None = None
     _outcome: TickResult = field(init=False)
     _app: str = field(init=False)
@@ -92,7 +92,7 @@ class Tick:
 
     @cached_property
     def _notices(self) -> Notices | None:
-        """What takes the tick's events; None where nobody is told of them."""
+        """What takes the tick's events; None where none are emitted."""
         notification = self.stream.definition.notification
         if notification is None or self.output_committed or self.outbox is None:
             return None
@@ -110,17 +110,19 @@ class Tick:
         """Run the stages of the plan; raises StreamError with the named state of the stream."""
         return self._run(None)
 
-    def recalculate(self, part: EventRange, app: str) -> TickResult:
-        """Compute all windows of a part of event time from the source as it is, and put them in its place."""
+    def recalculate(self, event_range: EventRange, app: str) -> TickResult:
+        """Compute all windows of a range from the source as it is, and put them in its place."""
         self._app = app
-        return self._run(part)
+        return self._run(event_range)
 
     def rehearse(self) -> None:
         """Do what a tick does, but write nothing; raises what a tick raises."""
         self._run(None, writes=False)
 
-    def _run(self, part: EventRange | None, *, writes: bool = True) -> TickResult:
-        begins_anew = part is not None and part.overlap_us is None and part.from_us is None
+    def _run(self, event_range: EventRange | None, *, writes: bool = True) -> TickResult:
+        begins_anew = (
+            event_range is not None and event_range.overlap_us is None and event_range.from_us is None
+        )
         run: Mapping[type, Callable[[Any], None]] = {
             ReadChanges: self._read_changes,
             ReadRows: self._read_rows,
@@ -129,7 +131,7 @@ class Tick:
             Write: self._write,
         }
         try:
-            for stage in stages(self.stream, self.target, self.plan, part):
+            for stage in stages(self.stream, self.target, self.plan, event_range):
                 if not writes and isinstance(stage, WriteErrors | Write):
                     break
                 if not isinstance(stage, Step):
@@ -256,15 +258,21 @@ class Tick:
 
     def _write(self, _stage: Write) -> None:
         """Write the results, and take back the windows they replace, under a transaction id."""
-        rows, again = self._handed_over(), _joined([*self._advance.replaced])
+        rows, retracted = self._handed_over(), _joined([*self._advance.replaced])
         crash_point("C3")
         table = self.tables.open(self.target.info.path)
         if self._notices is not None:
-            self._notices.write(table, self._app, self._advance, results=self._shown, again=again)
-        part = self._advance.part
-        if part is not None:
-            written = write_part(
-                table, self.target, rows, part=part, app=self._app, plan=self.plan, epoch=self.epoch
+            self._notices.write(table, self._app, self._advance, results=self._shown, retracted=retracted)
+        event_range = self._advance.event_range
+        if event_range is not None:
+            written = write_range(
+                table,
+                self.target,
+                rows,
+                event_range=event_range,
+                app=self._app,
+                plan=self.plan,
+                epoch=self.epoch,
             )
         else:
             written = write_result(
@@ -272,7 +280,7 @@ class Tick:
                 table,
                 self.target,
                 rows,
-                again=again,
+                retracted=retracted,
                 app=self._app,
                 plan=self.plan,
                 epoch=self.epoch,

@@ -52,7 +52,7 @@ class TickInput:
     """What a tick starts from: what it reads, its output, and the state before it.
 
     ``max_windows`` is the most that may fire at once; ``output_committed``: the output is there already, only
-    the state is to follow (replay after a crash); ``rules``: what events are told, None for none;
+    the state is to follow (replay after a crash); ``rules``: what events are emitted, None for none;
     ``updated``: the result of the update query, where streams of one shape have shared it.
     """
 
@@ -116,9 +116,9 @@ class Advance:
 
     ``rows`` came, ``late`` of them were late; ``windows`` fire, of which ``results`` are computed already and
     ``fired`` are to be. The old rows of the windows ``replaced`` (gid, low BIGINT µs) go, or all of those of
-    the part of event time ``part``. ``errors`` are rows for the error table, ``missed`` instants of the clock
-    that were passed over. ``events`` are a relation of what happened to windows (gid, group columns, low,
-    high, kind, again, extra), ``closings`` such events with their results, as the outbox takes them.
+    ``event_range``. ``errors`` are rows for the error table, ``missed`` instants of the clock that were
+    passed over. ``events`` are a relation of what happened to windows (gid, group columns, low,
+    high, kind, refired, extra), ``closings`` such events with their results, as the outbox takes them.
     """
 
     state: GroupState
@@ -129,7 +129,7 @@ class Advance:
     results: Sequence[Rows] = ()
     fired: Fired | None = None
     replaced: Sequence[pa.Table] = ()
-    part: EventRange | None = None
+    event_range: EventRange | None = None
     errors: pa.Table | None = None
     events: View | None = None
     closings: pa.Table | None = None
@@ -137,7 +137,7 @@ class Advance:
     @property
     def writes_nothing(self) -> bool:
         """Whether no row of the output comes or goes; what a recalculation does not find goes."""
-        return not (self.results or self.replaced or self.fired or self.part)
+        return not (self.results or self.replaced or self.fired or self.event_range)
 
 
 class Step(ABC):
@@ -179,7 +179,7 @@ class Due:
 class Snapshot:
     """A version of the source from which a stream's state or results follow, and how it began.
 
-    ``recalculated`` are parts that were recalculated, each with the source's version then; ``begins``: it is
+    ``recalculated`` are ranges that were recalculated, each with the source's version then; ``begins``: it is
     the first one of another definition; ``known`` gives the state as ticks have left it.
     """
 
@@ -235,12 +235,12 @@ class Family(ABC):
     # --- what a tick does ---
 
     @abstractmethod
-    def step(self, target: Target, plan: TickPlan, part: EventRange | None) -> Step:
-        """Return the stage that finds out what fires; ``part`` is that of a recalculation."""
+    def step(self, target: Target, plan: TickPlan, event_range: EventRange | None) -> Step:
+        """Return the stage that finds out what fires; ``event_range`` is that of a recalculation."""
 
-    def reads_changes(self, plan: TickPlan, part: EventRange | None) -> bool:
+    def reads_changes(self, plan: TickPlan, event_range: EventRange | None) -> bool:
         """Return whether changed rows are read before that step."""
-        return part is None and plan.kind not in CLOCK_KINDS
+        return event_range is None and plan.kind not in CLOCK_KINDS
 
     @property
     def needs_rows(self) -> bool:
@@ -248,17 +248,17 @@ class Family(ABC):
         options, used = self.stream.definition.options, self.stream.calculation.used
         return self.stream.calculation.reads_rows or options.ignore_nodata or "_twrownum" in used
 
-    def writes(self, target: Target, plan: TickPlan, part: EventRange | None) -> str:  # noqa: ARG002 (one differs)
+    def writes(self, target: Target, plan: TickPlan, event_range: EventRange | None) -> str:  # noqa: ARG002 (one differs)
         """Say how results come into the output."""
-        if part is not None:
+        if event_range is not None:
             return WHOLE
         return "append" if target.appends else "replace rows of equal key"
 
-    def rewrites(self, plan: TickPlan, part: EventRange | None) -> bool:
+    def rewrites(self, plan: TickPlan, event_range: EventRange | None) -> bool:
         """Return whether windows that had fired before may be among the results of a tick."""
         stream = self.stream
-        again = stream.refires or stream.follows_updates or stream.deletes or stream.emission.fires_early
-        return again and self.reads_changes(plan, part)
+        rewrites = stream.refires or stream.follows_updates or stream.deletes or stream.emission.fires_early
+        return rewrites and self.reads_changes(plan, event_range)
 
     @property
     def leaves_out_late(self) -> bool:
@@ -313,7 +313,7 @@ class Family(ABC):
         ranges = "CAST(array() AS ARRAY<STRUCT<a: BIGINT, b: BIGINT>>)"
         fired = view_of_sql(
             spark,
-            f"SELECT 0L AS gid{groups}, 0L AS v, 0L AS first, {ranges} AS fires, {ranges} AS again, "
+            f"SELECT 0L AS gid{groups}, 0L AS v, 0L AS first, {ranges} AS fires, {ranges} AS refired, "
             f"0L AS newest, 0L AS k, 0L AS c, 0L AS low, 0L AS high, 0L AS after, false AS opening "
             f"WHERE false",
             FIRED,

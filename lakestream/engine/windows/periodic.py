@@ -40,7 +40,7 @@ class Periodic(Family):
     recalculates: ClassVar[bool] = False
     judges_commits: ClassVar[bool] = True
 
-    def step(self, target: Target, plan: TickPlan, part: EventRange | None) -> Step:  # noqa: ARG002
+    def step(self, target: Target, plan: TickPlan, event_range: EventRange | None) -> Step:  # noqa: ARG002
         """Return the stage that counts what was written, and lets an instant fire."""
         only_written = self.stream.definition.options.ignore_nodata
         return FireInstants(rule(self.stream), has_come=plan.kind == PERIOD, only_written=only_written)

@@ -34,9 +34,13 @@ def versions_read(stream: Stream, plan: TickPlan) -> str:
     return f"{what} of {named(stream.source.info)}: {', '.join(stream.changed_columns)}"
 
 
-def extent(part: EventRange) -> str:
-    """Say which windows a part of event time has."""
-    bounds = {"that end after": part.overlap_us, "from": part.from_us, "before": part.to_us}
+def extent(event_range: EventRange) -> str:
+    """Say which windows a range of event time has."""
+    bounds = {
+        "that end after": event_range.overlap_us,
+        "from": event_range.from_us,
+        "before": event_range.to_us,
+    }
     said = [f"{word} {from_micros(at).isoformat()}" for word, at in bounds.items() if at is not None]
     return " ".join(said) or "there are"
 

@@ -26,12 +26,12 @@ class DelayedStep(Step):
 
 
 @dataclass(frozen=True)
-class AgainStep(Step):
-    """Find the windows of a part of event time that have fired, in the source as it is."""
+class RecomputeStep(Step):
+    """Find the windows of a range of event time that have fired, in the source as it is."""
 
     rule: str
-    part: EventRange
+    event_range: EventRange
     title: ClassVar[str] = "fire again"
 
     def __str__(self) -> str:
-        return f"{self.rule}: all windows {extent(self.part)} again, in the source as it is"
+        return f"{self.rule}: all windows {extent(self.event_range)} again, in the source as it is"

@@ -79,7 +79,7 @@ class Taken:
     def _not_skipped(self) -> str:
         skipped = self.snapshot.history.skipped
         ranges = (f"_commit_version > {after} AND _commit_version <= {upto}" for after, upto in skipped)
-        return " AND ".join(f"NOT ({part})" for part in ranges) or "true"
+        return " AND ".join(f"NOT ({one})" for one in ranges) or "true"
 
 
 def _as_new(rows: DataFrame, version: int) -> DataFrame:

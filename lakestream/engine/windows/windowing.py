@@ -66,7 +66,7 @@ def windowing_of(definition: StreamDefinition, source: Source, zone: str) -> Win
     grid = SpanGrid(disjoint=not overlaps)
     if not isinstance(trigger, RowTrigger):
         return Windowing(grid)
-    return Windowing(grid, _cut(trigger, source, zone, tells=definition.notification is not None))
+    return Windowing(grid, _cut(trigger, source, zone, emits=definition.notification is not None))
 
 
 def placeholders_of(trigger: Trigger) -> frozenset[str]:
@@ -83,7 +83,7 @@ def _assigner(definition: StreamDefinition, source: Source, zone: str) -> Assign
     return assigner_of(trigger, zone, found, by_arrival=definition.options.late.by_arrival)
 
 
-def _cut(trigger: RowTrigger, source: Source, zone: str, *, tells: bool) -> Cut:
+def _cut(trigger: RowTrigger, source: Source, zone: str, *, emits: bool) -> Cut:
     """Return the cut of a trigger over a table.
 
     Raises StatementError SESSION_COLUMN (not the time), COLUMN_NOT_FOUND, COUNT_COLUMN (a tag).
@@ -109,10 +109,10 @@ def _cut(trigger: RowTrigger, source: Source, zone: str, *, tells: bool) -> Cut:
     if isinstance(trigger, CountTrigger) and found:
         found = [" OR ".join(f"({sql}) IS NOT NULL" for sql in found)]
     if isinstance(trigger, EventTrigger):
-        seen = [_columns_seen(fragment, source) for fragment in fragments_of(trigger)] if tells else []
+        seen = [_columns_seen(fragment, source) for fragment in fragments_of(trigger)] if emits else []
         found = [*(f"coalesce({sql}, false)" for sql in found), *seen]
     ties = [quoted(name) for name in source.info.key if name != source.info.time_column]
-    return cut_of(trigger, found, ties, tells=tells)
+    return cut_of(trigger, found, ties, emits=emits)
 
 
 def _columns_seen(fragment: Fragment, source: Source) -> str:

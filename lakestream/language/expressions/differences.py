@@ -49,6 +49,6 @@ def _said(value: object) -> str:
         return ", ".join(map(_said, value))
     if is_dataclass(value):
         own = {f.name: getattr(value, f.name) for f in fields(value) if f.compare}
-        told = [f"{name} {_said(part)}" for name, part in own.items() if part not in (None, False, ())]
-        return f"{type(value).__name__.removesuffix('Trigger')}({', '.join(told)})"
+        listed = [f"{name} {_said(part)}" for name, part in own.items() if part not in (None, False, ())]
+        return f"{type(value).__name__.removesuffix('Trigger')}({', '.join(listed)})"
     return str(value)

@@ -152,11 +152,11 @@ def _limited(receive: Receive) -> Receive:
 def _with_headers(send: Send) -> Send:
     async def sending(message: Message) -> None:
         if message["type"] == "http.response.start":
-            told = {name.lower() for name, _ in message["headers"]}
+            named = {name.lower() for name, _ in message["headers"]}
             message["headers"] += [
                 (name.lower().encode(), value.encode())
                 for name, value in _HEADERS.items()
-                if name.lower().encode() not in told
+                if name.lower().encode() not in named
             ]
         await send(message)
 

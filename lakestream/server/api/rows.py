@@ -32,5 +32,5 @@ def verification_document(found: Verification) -> VerificationDocument:
     """Return a verification as the API tells it."""
     sides = [side for item in found.differing for side in (item.expected, item.found) if side is not None]
     types = column_types(Result(found.columns, sides))
-    told = {field.name: plain(getattr(found, field.name)) for field in fields(found)}
-    return VerificationDocument.model_validate({**told, "types": types})
+    values = {field.name: plain(getattr(found, field.name)) for field in fields(found)}
+    return VerificationDocument.model_validate({**values, "types": types})

@@ -124,7 +124,7 @@ class Reader:
 
     def _stream(self, status: StreamStatus, outline: Outline) -> dict[str, Any]:
         return {
-            **_told(status, StreamDocument),
+            **_fields(status, StreamDocument),
             "rows_per_second": self._rates.of(_name(status)),
             "last_tick_at": _instant(status.last_tick_us),
             "retry_at": _instant(status.retry_us),
@@ -137,7 +137,7 @@ def _name(status: StreamStatus) -> str:
     return f"{status.database}.{status.name}"
 
 
-def _told(value: StreamStatus | TickReport | Run, document: type[BaseModel]) -> dict[str, Any]:
+def _fields(value: StreamStatus | TickReport | Run, document: type[BaseModel]) -> dict[str, Any]:
     """Return the fields of a value that a document has under the same name."""
     return {name: one for name, one in asdict(value).items() if name in document.model_fields}
 
@@ -165,7 +165,7 @@ def run_document(run: Run) -> RunDocument:
 
 def tick_document(tick: TickReport | Run, at: datetime) -> RunDocument:
     """Return a tick that ended at a time as the API tells it."""
-    return RunDocument(**_told(tick, RunDocument), at=at)
+    return RunDocument(**_fields(tick, RunDocument), at=at)
 
 
 def event_document(event: Event) -> EventDocument:

@@ -102,7 +102,7 @@ class ReadTime:
         return tuple(dict.fromkeys(part.path[0] for part in self.parts)) or (self.column,)
 
     @property
-    def told(self) -> str:
+    def description(self) -> str:
         """What the time is, in words."""
         return self.written or f"a {self.kind}"
 

@@ -142,9 +142,9 @@ def _facts(spark: SparkSession, written: str) -> dict[str, str]:
     return {row["col_name"]: row["data_type"] for row in rows[own:]}
 
 
-def _location(told: str) -> str:
+def _location(location: str) -> str:
     """Return the URI of a location that Spark tells, which does not encode the paths of files."""
-    return f"file:{quote(told.removeprefix('file:'))}" if told.startswith("file:") else told
+    return f"file:{quote(location.removeprefix('file:'))}" if location.startswith("file:") else location
 
 
 def _is_there(name: CatalogName) -> StatementError:

@@ -34,7 +34,7 @@ def changes_arrow(table: Table | str, after: int, upto: int, columns: Sequence[s
     return _changes(table, checked_commits(table, after, upto), after, upto, columns)
 
 
-def told_arrow(table: Table, after: int, upto: int, columns: Sequence[str]) -> pa.Table | None:
+def changes_arrow_or_none(table: Table, after: int, upto: int, columns: Sequence[str]) -> pa.Table | None:
     """Return what :func:`changes_arrow` does, None where delta-rs does not read the changes as they are.
 
     Of a file that was added or taken out with a deletion vector it gives other rows than those it holds.

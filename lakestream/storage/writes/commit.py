@@ -69,7 +69,7 @@ class CommitTag:
 class CommitResult:
     """The version that holds the tick; ``replayed`` when it was there before this call.
 
-    ``recovered`` marks a commit that landed although its writer was told that it failed. The version
+    ``recovered`` marks a commit that was made although its writer was told that it failed. The version
     of a replay whose commit is no longer in the log is the table's latest.
     """
 
@@ -166,13 +166,13 @@ def _checks(table: Table) -> list[str]:
 def _attempt(
     table: Table, rows: pa.Table | DataFrame | None, tag: CommitTag, replace: str | None, start: int
 ) -> CommitResult:
-    """Try once; after any failure look first whether the tick has landed all the same."""
+    """Try once; after any failure look first whether the tick is committed all the same."""
     try:
         _write(table, rows, tag, replace)
     except Exception as error:
         table.refresh()
         if _has(table, tag):
-            return dataclasses.replace(_landed(table, tag, start), recovered=True)
+            return dataclasses.replace(_committed(table, tag, start), recovered=True)
         if isinstance(error, LakestreamError):
             raise
         if _is_conflict(error):
@@ -184,7 +184,7 @@ def _attempt(
         raise StorageError(
             "COMMIT_FAILED", f"{table.path} does not hold tick {tag.tick} after it was written"
         )
-    return _landed(table, tag, start)
+    return _committed(table, tag, start)
 
 
 def _has(table: Table, tag: CommitTag) -> bool:
@@ -192,7 +192,7 @@ def _has(table: Table, tag: CommitTag) -> bool:
     return known is not None and known >= tag.tick
 
 
-def _landed(table: Table, tag: CommitTag, after: int) -> CommitResult:
+def _committed(table: Table, tag: CommitTag, after: int) -> CommitResult:
     """Return the version after ``after`` that holds our tick; FENCED when a rival went past it."""
     for info in reversed(read_commits(table.path, after, table.version)):
         if (tag.app, tag.tick) in info.transactions:

@@ -184,8 +184,8 @@ def test_a_file_says_which_statements_did_not_run(
     lake.errors = {f"{chr(10) * 3}{' ' * 17}USE c": StatementError("DATABASE_NOT_FOUND", "no c")}
     outcome = call("sql", "-f", str(tmp_path / "a.sql"))
     assert outcome.exit_code == 2
-    told = "line 2: done\nline 4: done\nran: lines 2, 4; failed: line 4; not run: lines 5, 6\nerror["
-    assert outcome.stderr.startswith(told)
+    said = "line 2: done\nline 4: done\nran: lines 2, 4; failed: line 4; not run: lines 5, 6\nerror["
+    assert outcome.stderr.startswith(said)
     outcome = call("--output", "json", "sql", "-f", str(tmp_path / "a.sql"))
     assert json.loads(outcome.stderr)["script"] == {"ran": [2, 4], "failed": [4], "not_run": [5, 6]}
 

@@ -152,11 +152,11 @@ def test_the_command(call: Callable[..., Outcome], lake: FakeLake, catalog: Cata
     assert "wrong    stream main.daily: failed: \\x1b[31mbad\n" in outcome.stdout
 
     outcome = call("--lake", catalog.layout.root, "doctor", "--output", "json", "--skip-keys")
-    told = json.loads(outcome.stdout)
+    said = json.loads(outcome.stdout)
     assert outcome.exit_code == 1
-    assert told["healthy"] is False
+    assert said["healthy"] is False
     assert {"name": "lake", "verdict": "ok"}.items() <= next(
-        c for c in told["checks"] if c["name"] == "lake"
+        c for c in said["checks"] if c["name"] == "lake"
     ).items()
 
 

@@ -48,8 +48,8 @@ def test_every_error_has_its_status(
     outcome = call("--output", "json", "sql", "SELECT")
     assert outcome.exit_code == status
     assert outcome.stdout == ""
-    told = json.loads(outcome.stderr)
-    assert (told["code"], told["exit_status"]) == (code, status)
+    document = json.loads(outcome.stderr)
+    assert (document["code"], document["exit_status"]) == (code, status)
 
 
 def test_only_debug_shows_a_traceback(call: Callable[..., Outcome], lake: FakeLake) -> None:
@@ -85,20 +85,20 @@ CALLS: list[tuple[list[str], str]] = [
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"), CALLS, ids=lambda value: value if isinstance(value, str) else " ".join(value)
+    ("arguments", "message"), CALLS, ids=lambda value: value if isinstance(value, str) else " ".join(value)
 )
-def test_usage_errors(call: Callable[..., Outcome], arguments: list[str], told: str) -> None:
+def test_usage_errors(call: Callable[..., Outcome], arguments: list[str], message: str) -> None:
     outcome = call(*arguments)
     assert outcome.exit_code == 2
     assert outcome.stdout == ""
-    assert told in outcome.stderr
+    assert message in outcome.stderr
 
     if "xml" not in arguments:
         outcome = call(*arguments, "--output=json")
         assert outcome.exit_code == 2
-        told_json = json.loads(outcome.stderr)
-        assert told_json["code"] == "USAGE"
-        assert told in told_json["message"]
+        document = json.loads(outcome.stderr)
+        assert document["code"] == "USAGE"
+        assert message in document["message"]
 
 
 def test_no_command_shows_the_help(call: Callable[..., Outcome]) -> None:
@@ -145,8 +145,8 @@ def test_a_store_that_gives_no_answer(
 
 
 def test_a_multi_line_internal_error_is_cut_to_its_first_line() -> None:
-    told = describe(RuntimeError("first\nsecond"))
-    assert told.message == "RuntimeError: first"
+    error = describe(RuntimeError("first\nsecond"))
+    assert error.message == "RuntimeError: first"
     assert describe(RuntimeError()).message == "RuntimeError: no message"
 
 

@@ -39,7 +39,7 @@ def put(content: Any, path: str, value: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("path", "value", "told"),
+    ("path", "value", "message"),
     [
         ("bundle/nmae", "x", "bundle.nmae: is not known here"),
         ("resources/jobs/catch_up/max_retries", 3, "max_retries: is not known here"),
@@ -61,7 +61,7 @@ def put(content: Any, path: str, value: Any) -> None:
     ],
 )
 def test_what_a_bundle_may_not_say(
-    content: dict[str, Any], tmp_path: Path, path: str, value: Any, told: str
+    content: dict[str, Any], tmp_path: Path, path: str, value: Any, message: str
 ) -> None:
     put(content, path, value)
     file = tmp_path / "bundle.yml"
@@ -69,7 +69,7 @@ def test_what_a_bundle_may_not_say(
     with pytest.raises(ConfigError) as raised:
         Bundle(file)
     assert raised.value.code == "BUNDLE_INVALID"
-    assert told in raised.value.message
+    assert message in raised.value.message
 
 
 @pytest.mark.parametrize("text", ["a: [", "- 1", "", "\x00"])
@@ -91,7 +91,7 @@ def test_a_target_gives_the_parameters() -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "code", "told"),
+    ("arguments", "code", "message"),
     [
         (["run", "catchup"], "JOB_NOT_FOUND", "did you mean catch_up?"),
         (["run", "catch_up", "--target", "prd"], "TARGET_NOT_FOUND", "did you mean prod?"),
@@ -102,12 +102,12 @@ def test_a_target_gives_the_parameters() -> None:
     ],
 )
 def test_wrong_names_are_refused(
-    call: Callable[..., Outcome], lake: FakeLake, arguments: list[str], code: str, told: str
+    call: Callable[..., Outcome], lake: FakeLake, arguments: list[str], code: str, message: str
 ) -> None:
     outcome = call("job", *arguments)
     assert outcome.exit_code == 78
     assert f"error[{code}]" in outcome.stderr
-    assert told in outcome.stderr
+    assert message in outcome.stderr
     assert lake.asked == []
 
 

@@ -71,7 +71,7 @@ def test_groups_that_are_known_have_their_number_and_their_ends() -> None:
             "high": 7 * SECOND,
             "gid": 11,
             "late": 0,
-            "high_gone": None,
+            "high_removed": None,
             "low_kept": 3 * SECOND,
         },
         {
@@ -82,7 +82,7 @@ def test_groups_that_are_known_have_their_number_and_their_ends() -> None:
             "high": 5 * SECOND,
             "gid": 12,
             "late": 0,
-            "high_gone": None,
+            "high_removed": None,
             "low_kept": 5 * SECOND,
         },
     ]

@@ -98,8 +98,8 @@ def test_a_detection_is_summed_up_by_group() -> None:
             "first": [10, 8, 50],
             "newest": [20, 40, 60],
             "fires": pa.array([[], [{"a": 1, "b": 2}], []], ranges),
-            "again": pa.array([[], [{"a": 0, "b": 0}], []], ranges),
-            "gone": pa.array([[], [], [{"a": 4, "b": 5}]], ranges),
+            "refired": pa.array([[], [{"a": 0, "b": 0}], []], ranges),
+            "retracted": pa.array([[], [], [{"a": 4, "b": 5}]], ranges),
             "rows": [1, 2, 3],
             "late": [0, 1, 0],
             "windows": [0, 3, 0],
@@ -107,7 +107,19 @@ def test_a_detection_is_summed_up_by_group() -> None:
             "high": pa.array([None, 30, None], pa.int64()),
         }
     )
-    columns = ("gid", "_ls_g1", "first", "newest", "rows", "late", "windows", "again", "gone", "low", "high")
+    columns = (
+        "gid",
+        "_ls_g1",
+        "first",
+        "newest",
+        "rows",
+        "late",
+        "windows",
+        "refired",
+        "retracted",
+        "low",
+        "high",
+    )
     assert sorted(summary_of(fired, ("_ls_g1",)).to_pylist(), key=lambda row: row["gid"]) == [
         dict(zip(columns, (1, "a", 8, 40, 3, 1, 3, 1, 0, 0, 30), strict=True)),
         dict(zip(columns, (2, None, 50, 60, 3, 0, 0, 0, 1, None, None), strict=True)),

@@ -1,4 +1,4 @@
-"""Which groups wait, how they are told of, and when the stream stops instead."""
+"""Which groups wait, how they are shown, and when the stream stops instead."""
 
 from __future__ import annotations
 

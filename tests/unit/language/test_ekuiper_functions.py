@@ -173,8 +173,8 @@ def test_functions_over_one_event_have_ekuipers_figures(spark: SparkSession) -> 
     ]
     found = spark.sql(f"SELECT {', '.join(f'{sql} AS c{n}' for n, sql in enumerate(listed))}").head()
     assert found is not None
-    told = {call: value for (call, _), value in zip(FIGURES, found, strict=True)}
-    assert told == dict(FIGURES)
+    values = {call: value for (call, _), value in zip(FIGURES, found, strict=True)}
+    assert values == dict(FIGURES)
 
 
 @pytest.mark.parametrize(

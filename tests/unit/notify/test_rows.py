@@ -63,13 +63,13 @@ def written(of: EventRules, **changes: Any) -> dict[str, Any]:
     return row
 
 
-def told(of: EventRules, **changes: Any) -> dict[str, Any]:
+def event_of(of: EventRules, **changes: Any) -> dict[str, Any]:
     event: dict[str, Any] = json.loads(written(of, **changes)["event"])
     return event
 
 
 def test_a_closing_has_its_window_and_result() -> None:
-    event = told(rules())
+    event = event_of(rules())
     trigger_id = event.pop("triggerId")
     assert len(trigger_id) == 32
     assert event == {
@@ -95,7 +95,7 @@ def test_a_closing_has_its_window_and_result() -> None:
 )
 def test_the_result_of_an_event(changes: dict[str, Any], result: dict[str, Any] | None) -> None:
     more = {"curOffset": 0, "finish": True} if result else {}
-    assert told(rules(), **changes).get("result") == (None if result is None else {**result, **more})
+    assert event_of(rules(), **changes).get("result") == (None if result is None else {**result, **more})
 
 
 @pytest.mark.parametrize(
@@ -107,7 +107,7 @@ def test_the_result_of_an_event(changes: dict[str, Any], result: dict[str, Any] 
     ],
 )
 def test_what_an_event_says_of_its_window(kind: str, bounds: dict[str, int]) -> None:
-    event = told(rules(), kind=kind, table_name=None)
+    event = event_of(rules(), kind=kind, table_name=None)
     assert {name: event[name] for name in event if name.startswith("window")} == bounds
     assert "tableName" not in event
 
@@ -121,7 +121,7 @@ def test_windows_of_rows_end_with_their_last_instant() -> None:
 
 
 def test_the_classic_syntax_names_the_window() -> None:
-    event = told(rules(classic=True))
+    event = event_of(rules(classic=True))
     assert (event["windowId"], event["windowType"]) == (event["triggerId"], "Time")
 
 

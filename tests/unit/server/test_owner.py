@@ -37,13 +37,13 @@ def test_a_second_daemon_waits_and_takes_over(tmp_path: Path) -> None:
     layout = Layout(str(tmp_path / "lake"))
     layout.initialise()
     assert find_owner(layout) is None
-    told: list[Owner | None] = []
-    first = Ownership.wait(layout, SystemClock(), told.append)
-    assert (find_owner(layout), told) == (None, [])
+    announcements: list[Owner | None] = []
+    first = Ownership.wait(layout, SystemClock(), announcements.append)
+    assert (find_owner(layout), announcements) == (None, [])
     announced = first.announce("http://127.0.0.1:8600", SystemClock())
     assert find_owner(Layout(layout.root)) == announced
-    with Ownership.wait(Layout(layout.root), TakingOver(first), told.append) as second:
-        assert told == [announced]
+    with Ownership.wait(Layout(layout.root), TakingOver(first), announcements.append) as second:
+        assert announcements == [announced]
         second.announce("http://127.0.0.1:8601", SystemClock())
         found = find_owner(layout)
         assert found is not None

@@ -72,5 +72,5 @@ def test_what_the_disk_refuses_is_named(path: Path) -> None:
 
 
 def test_the_causes_of_an_error_are_told() -> None:
-    told = OSError("Kernel error\n\x1b[31m  ↳\x1b[0m Unable to open f\n  ↳ No such file\n\n   0: address")
-    assert first_line(told) == "Kernel error: Unable to open f: No such file"
+    error = OSError("Kernel error\n\x1b[31m  ↳\x1b[0m Unable to open f\n  ↳ No such file\n\n   0: address")
+    assert first_line(error) == "Kernel error: Unable to open f: No such file"

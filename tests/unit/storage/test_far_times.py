@@ -17,9 +17,9 @@ from lakestream.errors import StorageError
 from lakestream.storage.delta import (
     Table,
     capabilities,
+    changes_arrow_or_none,
     delete_where,
     read_arrow,
-    told_arrow,
     update_where,
 )
 from lakestream.storage.writes.upkeep import compact
@@ -68,8 +68,8 @@ def test_what_delta_rs_would_falsify_is_left_to_spark(tmp_path: Path, *, as_spar
     assert able.arrow_reads
     assert (able.arrow_changes, able.arrow_writes) == (not as_spark_does, not as_spark_does)
     assert capabilities(Table.open(str(tmp_path))) == able
-    assert told_arrow(table, -1, first, ["at"]) is not None
-    assert told_arrow(table, first, table.version, ["at"]) is None
+    assert changes_arrow_or_none(table, -1, first, ["at"]) is not None
+    assert changes_arrow_or_none(table, first, table.version, ["at"]) is None
 
 
 def test_no_such_time_is_written_anew(tmp_path: Path) -> None:

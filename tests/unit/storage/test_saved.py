@@ -227,8 +227,8 @@ def test_every_field_is_saved(name: str) -> None:
     for field in fields(records[0]):
         made = field.default_factory
         default = field.default if made is MISSING else made()
-        told = any(getattr(record, field.name) != default for record in records)
-        assert told or field.name == "unknown", field.name
+        differs = any(getattr(record, field.name) != default for record in records)
+        assert differs or field.name == "unknown", field.name
 
 
 def test_keys_go_to_the_fields_that_they_are_of() -> None:

@@ -74,10 +74,10 @@ def new(trigger: str, options: str = "", *, notify: str = "", by: str = "tbname"
     time = {"PERIOD": "CAST(_tlocaltime / 1000000 AS TIMESTAMP)", "SLIDING": "_tcurrent_ts"}
     start = time.get(trigger.partition("(")[0], "_twstart")
     keys = f"PARTITION BY {by}" if by else ""
-    told = f"NOTIFY('ws://h:1/n') ON ({notify})" if notify else ""
+    clause = f"NOTIFY('ws://h:1/n') ON ({notify})" if notify else ""
     rows = "m WHERE ts >= _twstart" if "WINDOW_OPEN" in options else "%%trows"  # an opening has no rows
     query = f"SELECT {start} AS ws, count(*) AS n FROM {rows}"
-    return stream(f"CREATE STREAM s {trigger} FROM m {keys} {listed} {told} INTO o AS {query}")
+    return stream(f"CREATE STREAM s {trigger} FROM m {keys} {listed} {clause} INTO o AS {query}")
 
 
 def classic(window: str, options: str = "") -> Stream:
@@ -111,10 +111,10 @@ def plan(kind: str = "changes", after: int = 4, upto: int = 5, clock_us: int = 0
 
 
 def commit(
-    version: int, *seconds: int, appends: bool = True, changes: bool = True, told: bool = True
+    version: int, *seconds: int, appends: bool = True, changes: bool = True, statistics: bool = True
 ) -> CommitInfo:
-    """Return what the log says of a commit of rows at some seconds; ``told``: with statistics."""
-    ends = [_iso(second) for second in (min(seconds), max(seconds))] if seconds and told else []
+    """Return what the log says of a commit of rows at some seconds; ``statistics``: with statistics."""
+    ends = [_iso(second) for second in (min(seconds), max(seconds))] if seconds and statistics else []
     minimum, maximum = ({"ts": end} for end in ends) if ends else ({}, {})
     files = (AddedFile("f", 1, len(seconds), minimum, maximum),) if seconds else ()
     return CommitInfo(

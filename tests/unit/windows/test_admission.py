@@ -189,7 +189,7 @@ def test_a_row_is_released_by_the_commit_that_moved_the_mark_to_it(
 
 
 @pytest.mark.parametrize(
-    ("part", "bounds"),
+    ("event_range", "bounds"),
     [
         (EventRange(), []),
         (EventRange(overlap_us=5, to_us=9), ["high > 5L", "low < 9L"]),
@@ -200,8 +200,8 @@ def test_a_row_is_released_by_the_commit_that_moved_the_mark_to_it(
         ),
     ],
 )
-def test_windows_of_a_part_lie_within_its_bounds(part: EventRange, bounds: list[str]) -> None:
-    assert bounds_of(part, "low", "high") == bounds
+def test_windows_of_a_range_lie_within_its_bounds(event_range: EventRange, bounds: list[str]) -> None:
+    assert bounds_of(event_range, "low", "high") == bounds
 
 
 def test_windows_that_fail_are_told_of_with_their_reason() -> None:
@@ -223,7 +223,7 @@ def test_windows_that_fail_are_told_of_with_their_reason() -> None:
 
 # --- what is made anew under EXACT ---
 
-ADDED = _Changes(rows=2, missing=0, gone=0, oldest=66 * SECOND, newest=80 * SECOND, newest_gone=None)
+ADDED = _Changes(rows=2, missing=0, removed=0, oldest=66 * SECOND, newest=80 * SECOND, newest_removed=None)
 KNOWN = state(70 * SECOND)
 
 
@@ -237,7 +237,7 @@ def changed(**other: Any) -> _Changes:
         (ADDED, KNOWN, "changes", True),
         (changed(oldest=65 * SECOND), KNOWN, "changes", False),
         (changed(oldest=65 * SECOND + 1), KNOWN, "changes", True),
-        (changed(gone=1), KNOWN, "changes", False),
+        (changed(removed=1), KNOWN, "changes", False),
         (changed(oldest=3 * SECOND), GroupState(), "changes", True),
         (changed(oldest=None, newest=None), KNOWN, "changes", True),
         (ADDED, state(70 * SECOND, said=1), "changes", False),

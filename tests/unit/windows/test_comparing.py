@@ -1,4 +1,4 @@
-"""Windows of a new cut against those that fired before: which fire, which go, and what is told."""
+"""Windows of a new cut against those that fired before: which fire, which go, and what is emitted."""
 
 from __future__ import annotations
 
@@ -178,13 +178,13 @@ def test_what_a_delay_has_shown_goes_where_its_window_is_no_more() -> None:
     assert compared(CLOSING, of, [opened(0, 12)], there=[(0, 9)]) == ([], [])
 
 
-# --- what is told ---
+# --- what is emitted ---
 
 TELLING = new(SESSION, notify="WINDOW_OPEN | WINDOW_CLOSE")
 OPENED, CLOSED, GONE = "WINDOW_OPEN", "WINDOW_CLOSE", "WINDOW_INVALIDATION"
 
 
-def told(
+def events_of(
     cut: list[dict[str, Any]],
     *,
     there: Collection[Window] = (),
@@ -193,18 +193,18 @@ def told(
     of: CutGroup | None = None,
     stream: Stream = TELLING,
 ) -> list[tuple[str, int, int, bool]]:
-    found: list[Happening] = Comparing(stream, unique=True).told(
+    found: list[Happening] = Comparing(stream, unique=True).events(
         of or group(), cut, there, frozenset(was_open), moved
     )
-    return [(event.kind, event.low, event.high, event.again) for event in found]
+    return [(event.kind, event.low, event.high, event.refired) for event in found]
 
 
 def test_a_stream_without_notification_tells_nothing() -> None:
-    assert told(CUT, moved=[], stream=CLOSING) == []
+    assert events_of(CUT, moved=[], stream=CLOSING) == []
 
 
-def test_a_window_is_told_of_when_it_opens_and_when_it_closes_unless_it_is_too_short() -> None:
-    assert told([closed(0, 10), SHORT, opened(50, 60)], moved=[]) == [
+def test_events_are_emitted_of_a_window_when_it_opens_and_when_it_closes_unless_it_is_too_short() -> None:
+    assert events_of([closed(0, 10), SHORT, opened(50, 60)], moved=[]) == [
         (OPENED, 0, 10, False),
         (CLOSED, 0, 10, False),
         (OPENED, 50, 60, False),
@@ -212,19 +212,19 @@ def test_a_window_is_told_of_when_it_opens_and_when_it_closes_unless_it_is_too_s
 
 
 def test_a_window_that_was_open_opens_no_second_time() -> None:
-    assert told([closed(0, 10), opened(50, 60)], was_open=[0, 50], moved=[]) == [(CLOSED, 0, 10, False)]
+    assert events_of([closed(0, 10), opened(50, 60)], was_open=[0, 50], moved=[]) == [(CLOSED, 0, 10, False)]
 
 
 def test_an_open_window_that_is_no_more_has_gone() -> None:
-    assert told([opened(2, 60)], was_open=[0], moved=[1]) == [(GONE, 0, 1, True), (OPENED, 2, 60, False)]
+    assert events_of([opened(2, 60)], was_open=[0], moved=[1]) == [(GONE, 0, 1, True), (OPENED, 2, 60, False)]
 
 
 def test_an_open_window_that_a_delay_has_shown_is_no_other_one() -> None:
-    assert told([opened(0, 12)], there=[(0, 9)], was_open=[0], moved=[11]) == []
+    assert events_of([opened(0, 12)], there=[(0, 9)], was_open=[0], moved=[11]) == []
 
 
 def test_one_that_lies_before_the_cut_has_not() -> None:
-    assert told([opened(50, 60)], was_open=[0, 50], moved=[], of=group(from_us=20)) == []
+    assert events_of([opened(50, 60)], was_open=[0, 50], moved=[], of=group(from_us=20)) == []
 
 
 @pytest.mark.parametrize(
@@ -250,17 +250,20 @@ def test_windows_that_were_there_close_again_or_go(
     moved: list[int] | None,
     events: list[tuple[str, int, int, bool]],
 ) -> None:
-    assert told([closed(*window) for window in cut], there=there, moved=moved) == events
+    assert events_of([closed(*window) for window in cut], there=there, moved=moved) == events
 
 
 def test_a_recalculation_lets_open_windows_be() -> None:
-    assert told([], was_open=[50], moved=None) == []
+    assert events_of([], was_open=[50], moved=None) == []
 
 
 def test_a_window_that_is_open_again_has_gone_and_opens() -> None:
-    assert told([opened(0, 40)], there=[(0, 10)], moved=[15]) == [(GONE, 0, 10, True), (OPENED, 0, 40, False)]
+    assert events_of([opened(0, 40)], there=[(0, 10)], moved=[15]) == [
+        (GONE, 0, 10, True),
+        (OPENED, 0, 40, False),
+    ]
 
 
 def test_events_say_what_their_rows_say() -> None:
-    found = Comparing(TELLING, unique=True).told(group(), [closed(0, 10)], (), frozenset(), [])
+    found = Comparing(TELLING, unique=True).events(group(), [closed(0, 10)], (), frozenset(), [])
     assert [event.extra for event in found] == ["o0", "c0"]

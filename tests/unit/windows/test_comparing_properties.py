@@ -55,10 +55,10 @@ def test_late_rows_leave_the_windows_of_the_new_cut_and_those_alone(
     there: Windows, cut: list[dict[str, Any]], moved: list[int]
 ) -> None:
     late = group(late=True)
-    fired, gone = Comparing(CLOSING, unique=True).compared(
+    fired, retracted = Comparing(CLOSING, unique=True).compared(
         [late], {1: cut}, {1: [*there.items()]}, {1: moved}
     )
-    left = {low: high for low, high in there.items() if (1, low) not in gone}
+    left = {low: high for low, high in there.items() if (1, low) not in retracted}
     fires = dict(window for _, window in fired)
     assert {**left, **fires} == counting(cut)
     assert {*left} & {*fires} == set()
@@ -72,9 +72,9 @@ def test_what_was_shown_of_open_windows_is_what_they_are_now_or_goes(
     stream: Stream, shown: Windows, cut: list[dict[str, Any]]
 ) -> None:
     of = group(opened=shown)
-    fired, gone = Comparing(stream, unique=True).compared([of], {1: cut}, {1: [*shown.items()]}, {1: []})
+    fired, retracted = Comparing(stream, unique=True).compared([of], {1: cut}, {1: [*shown.items()]}, {1: []})
     fires = dict(window for _, window in fired)
-    left = {low for low in shown if (1, low) not in gone}
+    left = {low for low in shown if (1, low) not in retracted}
     assert left <= {*fires}  # what stays is written over
     assert {low: high for low, high in fires.items() if low in counting(cut)} == counting(cut)
 
@@ -84,7 +84,7 @@ def test_who_listens_knows_of_the_windows_of_the_new_cut(
     there: Windows, was_open: set[int], cut: list[dict[str, Any]], moved: list[int]
 ) -> None:
     known: dict[int, int | None] = {**there, **dict.fromkeys(was_open)}
-    events = Comparing(TELLING, unique=True).told(group(), cut, there.items(), frozenset(was_open), moved)
+    events = Comparing(TELLING, unique=True).events(group(), cut, there.items(), frozenset(was_open), moved)
     for event in events:
         if event.kind == "WINDOW_INVALIDATION":
             assert event.low in known
@@ -93,6 +93,6 @@ def test_who_listens_knows_of_the_windows_of_the_new_cut(
             assert event.low not in known
             known[event.low] = None
         else:
-            assert event.again is (event.low in there and event.low not in was_open)
+            assert event.refired is (event.low in there and event.low not in was_open)
             known[event.low] = event.high
     assert known == {row["low"]: row["high"] if row["closed"] else None for row in cut if row["counts"]}

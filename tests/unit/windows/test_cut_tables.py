@@ -16,7 +16,7 @@ from tests.unit.windows.streams import classic, new
 if TYPE_CHECKING:
     from lakestream.engine.streams.stream import Stream
     from lakestream.engine.windows.rows.groups import CutGroup
-    from lakestream.engine.windows.rows.tables import Found
+    from lakestream.engine.windows.rows.tables import CutResult
 
 SESSION, STATE = "SESSION(ts, 5s)", "STATE_WINDOW(v)"
 CLOSING = new(SESSION)
@@ -31,35 +31,40 @@ def tables(stream: Stream) -> CutTables:
 
 
 def next_state(stream: Stream, cut: list[dict[str, Any]], **of: Any) -> dict[str, Any]:
-    found = tables(stream).found([], [], states=[(group(**of), cut)])
+    found = tables(stream).result([], [], states=[(group(**of), cut)])
     (row,) = found.groups.to_pylist()
     assert isinstance(row, dict)
     return row
 
 
-# --- what fires, goes, is told ---
+# --- what fires, goes, is emitted ---
 
 
 def test_windows_that_fire_are_listed_with_their_group_and_version() -> None:
-    found = tables(CLOSING).found([(group(), (0, 10)), (OTHER, (20, 30))], [(1, 40)], rows=5, late=2)
+    found = tables(CLOSING).result([(group(), (0, 10)), (OTHER, (20, 30))], [(1, 40)], rows=5, late=2)
     assert found.fired.to_pylist() == [
         {"gid": 1, "_ls_g1": "a", "k": 0, "c": VERSION, "low": 0, "high": 10, "opening": False},
         {"gid": 2, "_ls_g1": None, "k": 20, "c": VERSION, "low": 20, "high": 30, "opening": False},
     ]
-    assert found.gone.to_pylist() == [{"gid": 1, "low": 40}]
+    assert found.retracted.to_pylist() == [{"gid": 1, "low": 40}]
     assert (found.rows, found.late) == (5, 2)
 
 
 def test_spans_cover_what_fires_once() -> None:
     fired = [(group(), (20, 30)), (OTHER, (20, 30)), (OTHER, (25, 40)), (group(), (0, 10))]
-    assert tables(CLOSING).found(fired, []).spans == [(0, 10), (20, 40)]
+    assert tables(CLOSING).result(fired, []).spans == [(0, 10), (20, 40)]
 
 
 def test_nothing_gives_tables_without_rows_of_the_same_columns() -> None:
-    empty, some = tables(CLOSING).found([], []), tables(CLOSING).found([(group(), (0, 10))], [(1, 4)])
-    assert (empty.fired.num_rows, empty.gone.num_rows, empty.events.num_rows, empty.spans) == (0, 0, 0, [])
+    empty, some = tables(CLOSING).result([], []), tables(CLOSING).result([(group(), (0, 10))], [(1, 4)])
+    assert (empty.fired.num_rows, empty.retracted.num_rows, empty.events.num_rows, empty.spans) == (
+        0,
+        0,
+        0,
+        [],
+    )
     assert empty.fired.schema == some.fired.schema
-    assert empty.gone.schema == some.gone.schema
+    assert empty.retracted.schema == some.retracted.schema
 
 
 @pytest.mark.parametrize(
@@ -77,17 +82,17 @@ def test_a_window_opens_that_is_open_or_whose_closing_computes_nothing(
 ) -> None:
     fired: list[tuple[CutGroup, tuple[int, int]]] = [(group(), (0, 10)), (group(), (20, 30))]
     states = [(group(), [closed(0, 10), opened(20, 30)])]
-    found = tables(stream).found(fired, [], states=states, opens=opens)
+    found = tables(stream).result(fired, [], states=states, opens=opens)
     assert found.fired["opening"].to_pylist() == opening
 
 
 def test_events_are_listed_as_they_happened() -> None:
-    told = [
-        Happening(OTHER, 0, 10, "WINDOW_INVALIDATION", again=True),
+    happenings = [
+        Happening(OTHER, 0, 10, "WINDOW_INVALIDATION", refired=True),
         Happening(group(), 5, 9, "WINDOW_CLOSE", extra="{}"),
     ]
-    events = tables(CLOSING).found([], [], told).events.to_pylist()
-    columns = ("gid", "_ls_g1", "low", "high", "kind", "again", "extra")
+    events = tables(CLOSING).result([], [], happenings).events.to_pylist()
+    columns = ("gid", "_ls_g1", "low", "high", "kind", "refired", "extra")
     assert events == [
         dict(zip(columns, (2, None, 0, 10, "WINDOW_INVALIDATION", True, None), strict=True)),
         dict(zip(columns, (1, "a", 5, 9, "WINDOW_CLOSE", False, "{}"), strict=True)),
@@ -168,6 +173,6 @@ def test_a_state_has_what_its_stream_keeps_and_no_more() -> None:
 
 def test_rows_of_the_next_state_that_are_known_stand_behind_those_of_groups_that_were_cut() -> None:
     known = next_state(CLOSING, [opened(5, 9)], gid=3)
-    found: Found = tables(CLOSING).found([], [], states=[(group(), [])], left=[known])
+    found: CutResult = tables(CLOSING).result([], [], states=[(group(), [])], left=[known])
     assert found.groups["gid"].to_pylist() == [1, 3]
     assert found.groups.to_pylist()[1] == known

@@ -34,7 +34,7 @@ def cutting(stream: Stream) -> Cutting:
 
 def changes(**sums: Any) -> dict[str, Any]:
     """Return a group's changes, summed up; nothing but what is said."""
-    ends = ("low", "low_kept", "high", "high_gone", "top", "top_gone")
+    ends = ("low", "low_kept", "high", "high_removed", "top", "top_removed")
     return {"gid": 1, "_ls_g1": "a", **dict.fromkeys(ends), **sums}
 
 
@@ -61,7 +61,7 @@ def test_a_new_group_is_cut_from_its_first_row() -> None:
 
 
 def test_what_went_from_a_group_that_was_never_known_counts_for_nothing() -> None:
-    assert touched(FOLLOWS, changes(low=20, top=20, high_gone=20, top_gone=20), None) is None
+    assert touched(FOLLOWS, changes(low=20, top=20, high_removed=20, top_removed=20), None) is None
 
 
 @pytest.mark.parametrize(
@@ -109,13 +109,13 @@ def test_an_earlier_row_is_the_groups_first() -> None:
 
 @pytest.mark.parametrize(("stream", "lost"), [(EXACT, True), (new(SESSION, "DELETE_RECALC"), False)])
 def test_only_exact_moves_the_mark_back_where_the_newest_row_went(stream: Stream, lost: bool) -> None:
-    found = touched(stream, changes(low=50, top=50, high_gone=50, top_gone=50), known(resume=30))
+    found = touched(stream, changes(low=50, top=50, high_removed=50, top_removed=50), known(resume=30))
     assert found is not None
     assert (found.late, found.lost_newest, found.from_us) == (True, lost, 30)
 
 
 def test_a_row_that_went_from_what_is_open_changes_it() -> None:
-    went = changes(low=None, top=40, top_gone=40)
+    went = changes(low=None, top=40, top_removed=40)
     found = touched(FOLLOWS, went, known(resume=30))
     assert found is not None
     assert (found.changed, found.late) == (True, False)

@@ -137,10 +137,10 @@ _GROUP = {
 
 def slot(gid: int, name: str, low: int, fresh: int, **flags: bool) -> dict[str, Any]:
     """Return a window of an update's result with how many rows came to it."""
-    told = {"_ls_late": flags.get("late", False), "_ls_ignored": flags.get("ignored", False)}
+    flags_of = {"_ls_late": flags.get("late", False), "_ls_ignored": flags.get("ignored", False)}
     own = {f"_ls_{key}": value for key, value in _GROUP.items()}
     place = {"_ls_gid": gid, "_ls_g1": name, "_ls_low": low, "_ls_high": low + 10, "_ls_fresh": fresh}
-    return {**place, **told, **own}
+    return {**place, **flags_of, **own}
 
 
 def test_an_update_is_summed_up_by_group_with_the_span_of_its_late_windows() -> None:
@@ -152,16 +152,16 @@ def test_an_update_is_summed_up_by_group_with_the_span_of_its_late_windows() -> 
         slot(2, "b", 90, 1, ignored=True),
     ]
     found = update_summary_of(pa.Table.from_pylist(rows), ("_ls_g1",)).sort_by("gid").to_pylist()
-    one = {"gid": 1, "_ls_g1": "a", "rows": 7, "late": 3, "again": 1, "ignored": 0, "low": 10, "high": 40}
-    other = {"gid": 2, "_ls_g1": "b", "rows": 4, "late": 0, "again": 0, "ignored": 1}
+    one = {"gid": 1, "_ls_g1": "a", "rows": 7, "late": 3, "refired": 1, "ignored": 0, "low": 10, "high": 40}
+    other = {"gid": 2, "_ls_g1": "b", "rows": 4, "late": 0, "refired": 0, "ignored": 1}
     assert found == [{**one, **_GROUP}, {**other, "low": None, "high": None, **_GROUP}]
 
 
-def test_judged_groups_are_summed_up_with_what_is_told_of_their_windows() -> None:
+def test_judged_groups_are_summed_up_with_their_flagged_windows() -> None:
     judged = pa.table({"gid": [1, 2], "rows": [7, 4], "start": [0, 1], "start_before": [0, 2]})
-    told = pa.Table.from_pylist([slot(1, "a", 10, 1, late=True), slot(1, "a", 30, 2, late=True)])
-    found = summary_in_steps(judged, told).sort_by("gid")
-    wanted = ("gid", "rows", "base", "base_before", "late", "again", "ignored", "low", "high")
+    flagged = pa.Table.from_pylist([slot(1, "a", 10, 1, late=True), slot(1, "a", 30, 2, late=True)])
+    found = summary_in_steps(judged, flagged).sort_by("gid")
+    wanted = ("gid", "rows", "base", "base_before", "late", "refired", "ignored", "low", "high")
     assert [tuple(row[name] for name in wanted) for row in found.to_pylist()] == [
         (1, 7, 0, 0, 3, 1, 0, 10, 40),
         (2, 4, 1, 2, 0, 0, 0, None, None),

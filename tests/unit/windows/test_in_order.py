@@ -11,7 +11,7 @@ import pytest
 from lakestream.engine.base.state import CLOSED, EXPIRED, GroupState
 from lakestream.engine.reading.relations import EVER
 from lakestream.engine.windows.family import TickInput
-from lakestream.engine.windows.rows.in_order import InOrder, _told_by_time
+from lakestream.engine.windows.rows.in_order import InOrder, _is_cut_by_time
 from lakestream.engine.windows.rows.tables import CutTables
 from tests.unit.windows.cuts import closed, group, opened
 from tests.unit.windows.streams import classic, new, plan, target
@@ -174,7 +174,7 @@ def windows(*rows: tuple[int, int, int], **flags: Any) -> pa.Table:
 
 
 @pytest.mark.parametrize(
-    ("found", "told"),
+    ("found", "by_time"),
     [
         (windows((1, 0, 10), (1, 10, 20), (2, 5, 15)), True),
         (windows((1, 10, 20), (1, 0, 11)), False),
@@ -185,9 +185,9 @@ def windows(*rows: tuple[int, int, int], **flags: Any) -> pa.Table:
     ],
 )
 def test_times_tell_windows_apart_unless_rows_of_one_time_are_in_two_or_in_none(
-    found: pa.Table, told: bool
+    found: pa.Table, by_time: bool
 ) -> None:
-    assert _told_by_time(found) is told
+    assert _is_cut_by_time(found) is by_time
 
 
 def after(stream: Stream, over: pa.Table, going_on: pa.Table, **known: Any) -> dict[str, Any]:
@@ -221,7 +221,7 @@ def test_nothing_is_open_behind_a_window_that_its_last_row_has_closed() -> None:
     assert (found["resume"], found["counted"], found["starts"], found["opened"]) == (None, 0, [], [])
 
 
-def test_a_window_that_is_too_short_yet_is_open_and_not_told_of() -> None:
+def test_a_window_that_is_too_short_yet_is_open_and_has_no_event() -> None:
     found = after(new("STATE_WINDOW(v) TRUE_FOR(5s)"), NONE, windows((1, 60, 71), lasts=False), **KNOWN)
     assert (found["resume"], found["opened"]) == (60, [])
 
@@ -266,7 +266,7 @@ def test_the_state_is_that_of_a_cut_step_by_step(
     ends = windows(*((1, *window) for window in over)) if over else NONE
     of = group(first=known.get("first", 60), newest=70, closed=known.get(CLOSED))
     schema = pa.schema({"_ls_g1": pa.string()})
-    by_steps = CutTables(stream, schema, 5).found([], [], states=[(of, cut)]).groups
+    by_steps = CutTables(stream, schema, 5).result([], [], states=[(of, cut)]).groups
     assert after(stream, ends, open_now, **known) == by_steps.to_pylist()[0]
 
 

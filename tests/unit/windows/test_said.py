@@ -90,7 +90,7 @@ def test_an_admission_by_keys_names_them() -> None:
 
 
 @pytest.mark.parametrize(
-    ("part", "said"),
+    ("event_range", "said"),
     [
         (EventRange(), "there are"),
         (EventRange(from_us=5 * SECOND), "from 1970-01-01T00:00:05+00:00"),
@@ -101,8 +101,8 @@ def test_an_admission_by_keys_names_them() -> None:
         ),
     ],
 )
-def test_a_part_is_said_by_its_bounds(part: EventRange, said: str) -> None:
-    assert extent(part) == said
+def test_a_range_is_said_by_its_bounds(event_range: EventRange, said: str) -> None:
+    assert extent(event_range) == said
 
 
 def test_changes_are_those_between_two_versions_and_history_is_that_at_one() -> None:

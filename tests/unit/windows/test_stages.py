@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 TENS, SESSION, TUMBLING = "INTERVAL(10s) SLIDING(10s)", "SESSION(ts, 5s)", "TUMBLINGWINDOW(ss, 10)"
 EVENT_TIME = "TIMESTAMP = 'ts'"
-PART = EventRange(overlap_us=10_000_000, to_us=20_000_000)
+RANGE = EventRange(overlap_us=10_000_000, to_us=20_000_000)
 EXTENT = "that end after 1970-01-01T00:00:10+00:00 before 1970-01-01T00:00:20+00:00"
 CHANGES = ("read changes", "changes of (4, 5] of db.m: ts, tbname")
 ROWS = ("read rows", "rows of db.m in the span of the windows")
@@ -32,8 +32,10 @@ SESSION_BY_TABLE = "SESSION(ts, 5s) by tbname, watermark 0s"
 TUMBLING_ONCE = "INTERVAL(10s) SLIDING(10s), by one timeline"
 
 
-def said(of: Stream, tick: TickPlan, part: EventRange | None = None, **written: Any) -> list[tuple[str, str]]:
-    return [(stage.title, str(stage)) for stage in stages(of, target(of, **written), tick, part)]
+def said(
+    of: Stream, tick: TickPlan, event_range: EventRange | None = None, **written: Any
+) -> list[tuple[str, str]]:
+    return [(stage.title, str(stage)) for stage in stages(of, target(of, **written), tick, event_range)]
 
 
 def test_a_tick_of_a_grid_by_partial_aggregates() -> None:
@@ -128,7 +130,7 @@ def test_windows_whose_delay_is_over_replace_what_was_written_of_them(trigger: s
 )
 def test_a_recalculation_reads_no_changes_and_replaces_all_there_was(of: Stream, rule: str) -> None:
     again = f"{rule}: all windows {EXTENT} again, in the source as it is"
-    assert said(of, plan("recalculation"), PART) == [("fire again", again), ROWS, COMPUTE, REPLACE]
+    assert said(of, plan("recalculation"), RANGE) == [("fire again", again), ROWS, COMPUTE, REPLACE]
 
 
 def test_a_recalculation_of_admitted_rows_takes_late_ones_too() -> None:
@@ -137,7 +139,7 @@ def test_a_recalculation_of_admitted_rows_takes_late_ones_too() -> None:
         "late rows included"
     )
     compute = ("compute", "by_row; windows that fail are left out")
-    found = said(ekuiper(TUMBLING), plan("recalculation"), PART)
+    found = said(ekuiper(TUMBLING), plan("recalculation"), RANGE)
     assert found == [("admit again", again), compute, ERRORS, REPLACE]
 
 
@@ -158,7 +160,7 @@ def test_history_is_read_at_its_version() -> None:
 
 
 @pytest.mark.parametrize(
-    ("of", "tick", "told"),
+    ("of", "tick", "emitted"),
     [
         (new(TENS, notify="WINDOW_CLOSE"), plan(), "WINDOW_CLOSE into the outbox, for ws://h:1/n"),
         (
@@ -170,9 +172,11 @@ def test_history_is_read_at_its_version() -> None:
         (new(TENS), plan(), ""),
     ],
 )
-def test_what_is_told_goes_into_the_outbox_before_the_commit(of: Stream, tick: TickPlan, told: str) -> None:
+def test_what_is_emitted_goes_into_the_outbox_before_the_commit(
+    of: Stream, tick: TickPlan, emitted: str
+) -> None:
     written = said(of, tick)[-1][1]
-    assert written.partition("; before it ")[2] == told
+    assert written.partition("; before it ")[2] == emitted
 
 
 def test_other_tables_are_read_at_the_version_of_the_plan() -> None:

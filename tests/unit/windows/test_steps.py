@@ -13,14 +13,14 @@ from lakestream.engine.windows.families import family_of
 from lakestream.engine.windows.family import Advance
 from lakestream.engine.windows.grid.steps import (
     DetectWindows,
-    FireAgain,
     FireByClock,
     FireDelayed,
+    RecomputeGrid,
     UpdateWindows,
 )
-from lakestream.engine.windows.once.steps import AdmitAgain, AdmitRows
+from lakestream.engine.windows.once.steps import AdmitRows, RecomputeAdmitted
 from lakestream.engine.windows.periodic import FireInstants
-from lakestream.engine.windows.rows.steps import CutAgain, CutDelayed, CutWindows
+from lakestream.engine.windows.rows.steps import CutDelayed, CutWindows, RecomputeCut
 from tests.unit.windows.streams import classic, ekuiper, new, plan, stream, target
 
 if TYPE_CHECKING:
@@ -30,13 +30,13 @@ if TYPE_CHECKING:
 
 TENS, SESSION, COUNTED = "INTERVAL(10s) SLIDING(10s)", "SESSION(ts, 5s)", "COUNT_WINDOW(3)"
 TUMBLING = "TUMBLINGWINDOW(ss, 10)"
-PART = EventRange(overlap_us=0, to_us=10_000_000)
+RANGE = EventRange(overlap_us=0, to_us=10_000_000)
 ONE, SEVERAL = plan(), plan(after=4, upto=8)
 REWRITTEN, HISTORY = plan(appends_only=False), plan("history")
 
 
-def step(of: Stream, tick: TickPlan, part: EventRange | None = None, **written: Any) -> Step:
-    return family_of(of).step(target(of, **written), tick, part)
+def step(of: Stream, tick: TickPlan, event_range: EventRange | None = None, **written: Any) -> Step:
+    return family_of(of).step(target(of, **written), tick, event_range)
 
 
 # --- windows of a grid ---
@@ -73,7 +73,7 @@ def test_added_rows_update_partial_aggregates(of: Stream, tick: TickPlan) -> Non
         (new("SLIDING(10s)"), SEVERAL, "late rows are ignored"),
         (new(TENS, "EVENT_TYPE(WINDOW_OPEN)"), ONE, "openings are computed"),
         (classic("INTERVAL(10s)", "TRIGGER FORCE_WINDOW_CLOSE"), ONE, "the clock closes windows"),
-        (new(TENS, notify="WINDOW_OPEN | WINDOW_CLOSE"), ONE, "openings are told of"),
+        (new(TENS, notify="WINDOW_OPEN | WINDOW_CLOSE"), ONE, "openings are emitted"),
         (new(TENS, notify="WINDOW_CLOSE"), plan(transport="spark"), "a large tick tells of closings"),
     ],
 )
@@ -83,10 +83,10 @@ def test_what_partial_aggregates_do_not_know_is_judged_row_by_row(
     assert type(step(of, tick)) is DetectWindows, why
 
 
-def test_history_that_is_told_of_is_judged_row_by_row() -> None:
-    told = "NOTIFY('ws://h:1/n') ON (WINDOW_CLOSE) NOTIFY_OPTIONS(NOTIFY_HISTORY)"
+def test_history_with_events_is_judged_row_by_row() -> None:
+    clause = "NOTIFY('ws://h:1/n') ON (WINDOW_CLOSE) NOTIFY_OPTIONS(NOTIFY_HISTORY)"
     query = "SELECT _twstart AS ws, count(*) AS n FROM %%trows"
-    of = stream(f"CREATE STREAM s {TENS} FROM m STREAM_OPTIONS(FILL_HISTORY) {told} INTO o AS {query}")
+    of = stream(f"CREATE STREAM s {TENS} FROM m STREAM_OPTIONS(FILL_HISTORY) {clause} INTO o AS {query}")
     assert type(step(of, HISTORY)) is DetectWindows
     assert type(step(of, ONE)) is UpdateWindows
 
@@ -212,23 +212,23 @@ def test_an_instant_fires_when_it_has_come(
 @pytest.mark.parametrize(
     ("of", "kind"),
     [
-        (new(TENS), FireAgain),
-        (new("SLIDING(10s)"), FireAgain),
-        (new(SESSION), CutAgain),
-        (new("COUNT_WINDOW(3, 1)"), CutAgain),
-        (ekuiper(TUMBLING), AdmitAgain),
-        (ekuiper(TUMBLING, "TIMESTAMP = 'ts', EXACT = 'true'"), AdmitAgain),
+        (new(TENS), RecomputeGrid),
+        (new("SLIDING(10s)"), RecomputeGrid),
+        (new(SESSION), RecomputeCut),
+        (new("COUNT_WINDOW(3, 1)"), RecomputeCut),
+        (ekuiper(TUMBLING), RecomputeAdmitted),
+        (ekuiper(TUMBLING, "TIMESTAMP = 'ts', EXACT = 'true'"), RecomputeAdmitted),
     ],
 )
 @pytest.mark.parametrize("tick", [plan("recalculation"), plan("recalculation", appends_only=False)])
 def test_a_part_of_event_time_is_made_again(
-    of: Stream, kind: type[FireAgain | CutAgain | AdmitAgain], tick: TickPlan
+    of: Stream, kind: type[RecomputeGrid | RecomputeCut | RecomputeAdmitted], tick: TickPlan
 ) -> None:
-    found = step(of, tick, PART)
+    found = step(of, tick, RANGE)
     assert isinstance(found, kind)
-    assert found.part == PART
+    assert found.event_range == RANGE
 
 
 def test_a_part_in_which_nothing_fires_takes_back_what_is_there() -> None:
     assert Advance(GroupState()).writes_nothing
-    assert not Advance(GroupState(), part=EventRange(overlap_us=5)).writes_nothing
+    assert not Advance(GroupState(), event_range=EventRange(overlap_us=5)).writes_nothing

@@ -21,11 +21,11 @@ IN_ORDER = (commit(1, 1, 5), commit(2, 6, 7), commit(3, 9))
 LATE_THIRD = (commit(1, 1, 5), commit(2, 6, 9), commit(3, 7), commit(4, 20))
 SAME_INSTANT = (commit(1, 1, 5), commit(2, 5, 9))
 DELETE_SECOND = (commit(1, 1), commit(2, 5, appends=False), commit(3, 9))
-WITHOUT_STATISTICS = (commit(1, 1), commit(2, 5), commit(3, 9, told=False), commit(4, 12))
+WITHOUT_STATISTICS = (commit(1, 1), commit(2, 5), commit(3, 9, statistics=False), commit(4, 12))
 NO_CHANGE = (commit(1, 1), commit(2, 1, changes=False, appends=False), commit(3, 9))
 LATE_AND_NO_CHANGE = (commit(1, 5), commit(2, 5, changes=False, appends=False), commit(3, 1))
 FIRST_IS_DELETE = (commit(1, 1, appends=False), commit(2, 5))
-FIRST_UNKNOWN = (commit(1, 5, told=False), commit(2, 9))
+FIRST_UNKNOWN = (commit(1, 5, statistics=False), commit(2, 9))
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from lakestream.engine.base.rows import Rows
 from lakestream.engine.windows.grid.updated import (
     Updated,
     are_in_order,
-    is_told,
+    is_flagged,
     late_spans,
     least,
     most_windows,
@@ -35,15 +35,15 @@ def table(*rows: dict[str, Any]) -> pa.Table:
 
 
 def slot(name: int, **flags: bool) -> dict[str, Any]:
-    told = {"_ls_open": False, "_ls_late": False, "_ls_ignored": False}
-    return {"_ls_gid": name, **told, **{f"_ls_{flag}": value for flag, value in flags.items()}}
+    unflagged = {"_ls_open": False, "_ls_late": False, "_ls_ignored": False}
+    return {"_ls_gid": name, **unflagged, **{f"_ls_{flag}": value for flag, value in flags.items()}}
 
 
 SLOTS = table(slot(1), slot(2, open=True), slot(3, late=True), slot(4, ignored=True), slot(5, open=True))
 
 
-def test_windows_are_told_of_that_go_on_or_had_fired() -> None:
-    assert SLOTS.filter(is_told(SLOTS))["_ls_gid"].to_pylist() == [2, 3, 4, 5]
+def test_windows_are_flagged_that_go_on_or_had_fired() -> None:
+    assert SLOTS.filter(is_flagged(SLOTS))["_ls_gid"].to_pylist() == [2, 3, 4, 5]
 
 
 def test_some_of_them_are_picked_under_other_names() -> None:
@@ -57,7 +57,7 @@ def test_windows_have_what_their_group_says() -> None:
 
 
 @pytest.mark.parametrize(
-    ("again", "base", "base_before", "closed_before", "is_late"),
+    ("refired", "base", "base_before", "closed_before", "is_late"),
     [
         (0, 3, 3, 9, False),
         (1, 3, 3, 9, True),
@@ -70,10 +70,16 @@ def test_windows_have_what_their_group_says() -> None:
     ],
 )
 def test_groups_are_late_that_have_windows_to_fire_again_or_earlier_ones(
-    again: int, base: int, base_before: int | None, closed_before: int | None, is_late: bool
+    refired: int, base: int, base_before: int | None, closed_before: int | None, is_late: bool
 ) -> None:
-    of = {"gid": 1, "again": again, "base": base, "base_before": base_before, "closed_before": closed_before}
-    updated = Updated((), 0, SLOTS, SLOTS, table(of, {**of, "gid": 2, "again": 1}))
+    of = {
+        "gid": 1,
+        "refired": refired,
+        "base": base,
+        "base_before": base_before,
+        "closed_before": closed_before,
+    }
+    updated = Updated((), 0, SLOTS, SLOTS, table(of, {**of, "gid": 2, "refired": 1}))
     assert updated.late["gid"].to_pylist() == ([1, 2] if is_late else [2])
     assert Updated((), 0, SLOTS, None, table(of)).late.num_rows == 0
 

@@ -50,9 +50,9 @@ class GridBatch:
             first_rows = self.snapshot.known().rows  # before anything is registered: it is found out by ticks
         late = 0
         if self.stream.exact:
-            fired, again = self._net(), None
+            fired, recalculated = self._net(), None
         else:
-            fired, again, late = self._by_commit()
+            fired, recalculated, late = self._by_commit()
         if self.stream.emission.at_once:
             state = Taken(self.stream, self.snapshot).nothing_before()
             sql = self._queries.early_sql(str(fired), str(state))
@@ -60,8 +60,8 @@ class GridBatch:
         if self.needs_rows:
             view_of_sql(self.snapshot.spark, rows_sql(self.stream, CHANGED, None, None), ROWS)
         windows = self._queries.windows_sql(str(fired), 0)
-        if first_rows is not None and again is not None:
-            windows = self._without_first(windows, first_rows, again)
+        if first_rows is not None and recalculated is not None:
+            windows = self._without_first(windows, first_rows, recalculated)
         return Batch(windows, late, settled=self.stream.exact)
 
     @property
@@ -84,7 +84,7 @@ class GridBatch:
         changes, state = taken.as_they_came(), taken.nothing_before()
         detected = spark.sql(self._queries.detection.sql(str(changes), str(state)))
         if self.snapshot.recalculated:
-            # Read once per part: without a checkpoint the whole detection would be planned as often.
+            # Read once per range: without a checkpoint the whole detection would be planned as often.
             # Where deletes count it is joined to itself below, which Spark cannot plan of a checkpoint.
             by_arrow = self.stream.deletes
             kept = arrow_frame(spark, detected.toArrow()) if by_arrow else None
@@ -92,36 +92,36 @@ class GridBatch:
         view_of(detected, _DETECTED)
         late = 0 if self.stream.refires else self._late()
         recalculated = self._recalculated(detected)
-        again = view_of(recalculated, _RECALCULATED)
-        return view_of(detected.unionByName(recalculated), FIRED), again, late
+        fired = view_of(detected.unionByName(recalculated), FIRED)
+        return fired, view_of(recalculated, _RECALCULATED), late
 
     def _late(self) -> int:
         row = self.snapshot.spark.sql(f"SELECT coalesce(sum(late), 0) FROM {_DETECTED}").head()
         return int(row[0]) if row else 0
 
     def _recalculated(self, detected: DataFrame) -> DataFrame:
-        """Return the windows that recalculations have let fire, each part over the state of its time."""
+        """Return the windows that recalculations have let fire, each range over the state of its time."""
         recalculated, spark = detected.limit(0), self.snapshot.spark
-        for part, at in self.snapshot.recalculated:
-            state = self._state_of_part(part, at)
-            again = spark.sql(self._queries.recalculated_sql(f"({state})", at, part))
-            recalculated = recalculated.unionByName(again)
+        for event_range, at in self.snapshot.recalculated:
+            state = self._state_of_range(event_range, at)
+            fired = spark.sql(self._queries.recalculated_sql(f"({state})", at, event_range))
+            recalculated = recalculated.unionByName(fired)
             if self._queries.begins_again:
                 recalculated = checkpointed(spark, recalculated)
                 view_of(detected.unionByName(recalculated), _DETECTED)
         return recalculated
 
-    def _state_of_part(self, part: EventRange, at: int) -> str:
-        """Return SQL of the state that a part was recalculated by: groups may have begun earlier."""
+    def _state_of_range(self, event_range: EventRange, at: int) -> str:
+        """Return SQL of the state that a range was recalculated by: groups may have begun earlier."""
         state = _state_at(self.stream, at)
         if not self._queries.begins_again:
             return state
 
         def begun(first: FirstWindow) -> str:
             fired = f"r -> {first.number - 1}L BETWEEN r.a AND r.b"
-            return f"SELECT gid FROM {_DETECTED} WHERE v <= {at} AND exists(concat(fires, again), {fired})"
+            return f"SELECT gid FROM {_DETECTED} WHERE v <= {at} AND exists(concat(fires, refired), {fired})"
 
-        return begun_sql(self._relations, at, f"({state})", part, begun)
+        return begun_sql(self._relations, at, f"({state})", event_range, begun)
 
     @property
     def _relations(self) -> Relations:
@@ -129,13 +129,13 @@ class GridBatch:
         plan = TickPlan(self.stream.uuid, 0, "recalculation", version, version, 0, {}, transport=SPARK)
         return Relations.of(snapshot.spark, snapshot.tables, self.stream, plan, snapshot.history)
 
-    def _without_first(self, windows: str, first_rows: pa.Table, again: View) -> str:
+    def _without_first(self, windows: str, first_rows: pa.Table, recalculated: View) -> str:
         """Return SQL of windows without those that deletes have left before their group's first row.
 
         Deletes may have moved it: windows before it are gone, unless recalculated.
         """
         groups = view_of_rows(self.snapshot.spark, first_rows, GROUPS)
-        listed = self._queries.detection.windows_sql(str(again), rows=self.stream.counting_rows)
+        listed = self._queries.detection.windows_sql(str(recalculated), rows=self.stream.counting_rows)
         return (
             f"SELECT w.* FROM ({windows}) w JOIN {groups} g ON g.gid = w._ls_gid "
             f"LEFT JOIN ({listed}) r ON r.gid = w._ls_gid AND r.k = w._ls_k "

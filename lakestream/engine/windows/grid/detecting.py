@@ -9,7 +9,7 @@ from lakestream.engine.base.state import summary_of, summary_sql
 from lakestream.engine.reading.queries import changes_sql
 from lakestream.engine.reading.relations import CHANGED, CHANGES, FIRED
 from lakestream.engine.streams.stream import EventRange
-from lakestream.engine.streams.write import read_windows, windows_of_part
+from lakestream.engine.streams.write import read_windows, windows_in_range
 from lakestream.engine.windows.family import Advance, Fired
 from lakestream.engine.windows.grid.events import GridEvents
 from lakestream.engine.windows.grid.extremes import Extremes
@@ -55,8 +55,8 @@ class Detected:
 def detected(given: TickInput, found: Rows) -> Detected:
     """Register a detection result, and sum it up; raises TooManyWindowsError.
 
-    Not where only windows with rows count, of which a row makes few, unless somebody is told of them. What
-    has landed is not computed again.
+    Not where only windows with rows count, of which a row makes few, unless events are emitted for them. What
+    is committed is not computed again.
     """
     view, groups = view_of(found.frame, FIRED), given.stream.group_columns
     if found.here is not None:
@@ -97,7 +97,7 @@ class Detecting:
 
     def _advance(self, found: Detected, events: View | None) -> Advance:
         given, stream = self.given, self.given.stream
-        counted = {name: total(found.summary, name) for name in ("rows", "late", "again", "gone")}
+        counted = {name: total(found.summary, name) for name in ("rows", "late", "refired", "retracted")}
         touched = found.summary.select(["gid", *stream.group_columns, "first", "newest"])
         state = given.state.updated(touched)
         if given.output_committed:
@@ -171,24 +171,27 @@ class Detecting:
         """Return group and start of the windows whose old rows go."""
         given, detection = self.given, self._queries.detection
         found = []
-        if counted["again"]:
-            found.append(given.spark.sql(detection.again_sql(str(fired))).toArrow())
-        if counted["gone"]:
-            gone = given.spark.sql(detection.gone_sql(str(fired))).toArrow()
-            found += [gone.filter(gone["high"].is_null()).drop_columns(["high"]), *self._widely_gone(gone)]
+        if counted["refired"]:
+            found.append(given.spark.sql(detection.refired_sql(str(fired))).toArrow())
+        if counted["retracted"]:
+            retracted = given.spark.sql(detection.retracted_sql(str(fired))).toArrow()
+            found += [
+                retracted.filter(retracted["high"].is_null()).drop_columns(["high"]),
+                *self._widely_retracted(retracted),
+            ]
         return found
 
-    def _widely_gone(self, gone: pa.Table) -> list[pa.Table]:
+    def _widely_retracted(self, retracted: pa.Table) -> list[pa.Table]:
         """Return the windows of wide ranges that are no more, as far as the output has them."""
         import pyarrow as pa
 
-        ranges, target = gone.filter(gone["high"].is_valid()).to_pylist(), self.given.target
+        ranges, target = retracted.filter(retracted["high"].is_valid()).to_pylist(), self.given.target
         if not ranges or not target.shape.provenance:
             return []
-        part = EventRange(groups=tuple((row["gid"], row["low"], row["high"] + 1) for row in ranges))
-        there = windows_of_part(self.given.tables.open(target.info.path), target, part)
+        event_range = EventRange(groups=tuple((row["gid"], row["low"], row["high"] + 1) for row in ranges))
+        there = windows_in_range(self.given.tables.open(target.info.path), target, event_range)
         windows = {"gid": [gid for gid, *_ in there], "low": [low for _, low, _ in there]}
-        return [pa.table(windows, schema=gone.schema.remove(gone.schema.get_field_index("high")))]
+        return [pa.table(windows, schema=retracted.schema.remove(retracted.schema.get_field_index("high")))]
 
 
 def fired_of(given: TickInput, found: Detected, *, settled: bool, opens: bool = True) -> Fired | None:

@@ -48,12 +48,12 @@ class GridEvents:
         if not self.stream.emission.by_clock:
             found.append(self._closings())
         if not isinstance(self.stream.definition.trigger, SlidingTrigger):
-            found += [self._gone(), *self._opened_and_left()]
+            found += [self._retracted(), *self._opened_and_left()]
         return view_of_sql(self.given.spark, " UNION ALL ".join(found), EVENTS) if found else None
 
-    def of_closing(self, *, again: bool = False) -> View:
-        """Return the windows that the clock (``again``: a recalculation) has let fire."""
-        return view_of_sql(self.given.spark, self._closings(closed_only=again), EVENTS)
+    def of_closing(self, *, recomputes: bool = False) -> View:
+        """Return the windows that the clock (``recomputes``: a recalculation) has let fire."""
+        return view_of_sql(self.given.spark, self._closings(closed_only=recomputes), EVENTS)
 
     def _groups(self) -> str:
         return "".join(f", {name}" for name in self.stream.group_columns)
@@ -68,17 +68,17 @@ class GridEvents:
             still = f" WHERE k <= {grid.closed(f'(newest - {self.stream.watermark_delay}L)', first)}"
         return (
             f"SELECT gid{self._groups()}, {grid.low(k, first)} AS low, {grid.high(k, first)} AS high, "
-            f"{kind_sql(kind, 'again')} FROM ({windows}){still}"
+            f"{kind_sql(kind, 'refired')} FROM ({windows}){still}"
         )
 
-    def _gone(self) -> str:
+    def _retracted(self) -> str:
         """Return SQL of the windows that are no more by a detection result."""
-        grid, k, first = self.stream.grid, "k", "first_gone"
-        gone = "explode(flatten(transform(gone, r -> sequence(r.a, r.b))))"
+        grid, k, first = self.stream.grid, "k", "first_retracted"
+        retracted = "explode(flatten(transform(retracted, r -> sequence(r.a, r.b))))"
         return (
             f"SELECT gid{self._groups()}, {grid.low(k, first)} AS low, {grid.high(k, first)} AS high, "
             f"{kind_sql(WINDOW_INVALIDATION, 'true')} "
-            f"FROM (SELECT gid{self._groups()}, first_gone, {gone} AS k FROM {self.fired})"
+            f"FROM (SELECT gid{self._groups()}, first_retracted, {retracted} AS k FROM {self.fired})"
         )
 
     def _opened_and_left(self) -> list[str]:
@@ -135,15 +135,15 @@ class GridEvents:
         before = plan.upto if plan.kind == "history" else plan.after
         self._keep_with_rows(_OPEN_BEFORE, self._ranged(were, "_before"), before)
         self._keep_with_rows(_BEGUN, self._ranged(begins), plan.upto)
-        late = f"SELECT * FROM ({self._closings()}) WHERE again"
+        late = f"SELECT * FROM ({self._closings()}) WHERE refired"
         return [
             self._happening(WINDOW_OPEN, _without(_BEGUN, _OPEN_BEFORE)),
             self._happening(WINDOW_OPEN, _without(f"({late})", _BEGUN), "true"),
             self._happening(WINDOW_INVALIDATION, _without(_OPEN_BEFORE, _BEGUN)),
         ]
 
-    def _happening(self, kind: str, windows: str, again: str = "false") -> str:
-        return f"SELECT gid{self._groups()}, low, high, {kind_sql(kind, again)} FROM ({windows})"
+    def _happening(self, kind: str, windows: str, refired: str = "false") -> str:
+        return f"SELECT gid{self._groups()}, low, high, {kind_sql(kind, refired)} FROM ({windows})"
 
     def _bounds(self) -> tuple[str, ...]:
         """Return SQL of window numbers, each now and before: before the first, last begun, last closed."""

@@ -12,9 +12,9 @@ from lakestream.engine.windows.grid.batch import GridBatch
 from lakestream.engine.windows.grid.queries import GridQueries
 from lakestream.engine.windows.grid.steps import (
     DetectWindows,
-    FireAgain,
     FireByClock,
     FireDelayed,
+    RecomputeGrid,
     UpdateWindows,
 )
 from lakestream.engine.windows.grid.updating import incremental_of
@@ -41,11 +41,11 @@ if TYPE_CHECKING:
 class Grid(Family):
     """Windows that follow from time alone; the state has the first and the newest row of each group."""
 
-    def step(self, target: Target, plan: TickPlan, part: EventRange | None) -> Step:
+    def step(self, target: Target, plan: TickPlan, event_range: EventRange | None) -> Step:
         """Return the stage that finds out what fires."""
         text = rule(self.stream)
-        if part is not None:
-            return FireAgain(text, part)
+        if event_range is not None:
+            return RecomputeGrid(text, event_range)
         if plan.kind == CLOCK:
             return FireByClock(text, plan.closed)
         if plan.kind == DELAY:
@@ -111,13 +111,13 @@ def by_update(stream: Stream, target: Target, plan: TickPlan) -> bool:
     if not plan.appends_only or not target.unique or incremental_of(stream, 1) is None:
         return False
     options = stream.definition.options
-    if options.emission.at_open or options.emission.by_clock or not _tells_by_update(stream, plan):
+    if options.emission.at_open or options.emission.by_clock or not _emits_by_update(stream, plan):
         return False
     return stream.follows_source or plan.kind == "history" or plan.upto - plan.after == 1
 
 
-def _tells_by_update(stream: Stream, plan: TickPlan) -> bool:
-    """Return whether partial aggregates know all that is told of: the windows that close, in a small tick."""
+def _emits_by_update(stream: Stream, plan: TickPlan) -> bool:
+    """Return whether partial aggregates know all that has events: the windows that close, in a small tick."""
     notification = stream.definition.notification
     if notification is None or (plan.kind == "history" and not notification.history):
         return True

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from lakestream.compute.windows.calculation import ROWS
 from lakestream.engine.reading.relations import CHANGES, EVER, STATE
 from lakestream.engine.streams.stream import EventRange
-from lakestream.engine.streams.write import windows_of_part
+from lakestream.engine.streams.write import windows_in_range
 from lakestream.engine.windows.family import Advance
 from lakestream.engine.windows.grid.detecting import detected, fired_of
 from lakestream.engine.windows.grid.events import GridEvents
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class FirstWindow(NamedTuple):
-    """The first window of a part: its number, its first instant, that of the window before it (µs)."""
+    """The first window of a range: its number, its first instant, that of the window before it (µs)."""
 
     number: int
     low_us: int
@@ -57,18 +57,18 @@ class Firing:
         ranges = f"SELECT * FROM VALUES {listed} AS t(gid, a, b)"
         return self._advance(self._fired(state, ranges), opens=False)
 
-    def again(self, part: EventRange) -> Advance:
-        """Let all windows of a part of event time fire that have fired."""
+    def recompute(self, event_range: EventRange) -> Advance:
+        """Let all windows of a range of event time fire that have fired."""
         given = self.given
-        replaced = replace(part, without=given.stream.waiting_groups)
+        replaced = replace(event_range, without=given.stream.waiting_groups)
         if not len(given.state):
-            return Advance(given.state, part=replaced)
+            return Advance(given.state, event_range=replaced)
         state = given.state_view(CHANGES)
         if self._queries.begins_again:
-            state = self._begun_earlier(state, part)
-        found = self._detected(self._queries.recalculated_sql(str(state), given.plan.upto, part))
-        events = self._closed(found, state, again=True)
-        return replace(self._advance(found), part=replaced, events=events)
+            state = self._begun_earlier(state, event_range)
+        found = self._detected(self._queries.recalculated_sql(str(state), given.plan.upto, event_range))
+        events = self._closed(found, state, recomputes=True)
+        return replace(self._advance(found), event_range=replaced, events=events)
 
     def _fired(self, state: View, ranges: str) -> Detected:
         return self._detected(self._queries.fired_sql(str(state), self.given.plan.upto, ranges))
@@ -81,45 +81,49 @@ class Firing:
         fired = fired_of(self.given, found, settled=True, opens=opens)
         return Advance(self.given.state, windows=found.windows, fired=fired)
 
-    def _closed(self, found: Detected, state: View, *, again: bool = False) -> View | None:
+    def _closed(self, found: Detected, state: View, *, recomputes: bool = False) -> View | None:
         if self.given.rules is None:
             return None
-        return GridEvents(self.given, found.view, state).of_closing(again=again)
+        return GridEvents(self.given, found.view, state).of_closing(recomputes=recomputes)
 
-    def _begun_earlier(self, state: View, part: EventRange) -> View:
-        """Have the groups begin with what the source or the output has first of a part, if it was left out.
+    def _begun_earlier(self, state: View, event_range: EventRange) -> View:
+        """Have the groups begin with what the source or the output has first of a range, if it was left out.
 
         Where the output has the window before it, they had begun: only that tells of what is left out there.
         """
         given = self.given
-        begun = begun_sql(given.relations, given.plan.upto, str(state), part, self._begun_before)
+        begun = begun_sql(given.relations, given.plan.upto, str(state), event_range, self._begun_before)
         return view_of_rows(given.spark, given.spark.sql(begun).toArrow(), STATE)
 
     def _begun_before(self, first: FirstWindow) -> str:
-        """Return SQL of the groups of which the output has the window before a part's first one."""
+        """Return SQL of the groups of which the output has the window before a range's first one."""
         groups: set[int] = set()
         if self.given.target.shape.provenance:
             table = self.given.tables.open(self.given.target.info.path)
-            part = EventRange(from_us=first.before_us, to_us=first.low_us)
-            groups = {gid for gid, _, _ in windows_of_part(table, self.given.target, part)}
+            event_range = EventRange(from_us=first.before_us, to_us=first.low_us)
+            groups = {gid for gid, _, _ in windows_in_range(table, self.given.target, event_range)}
         listed = ", ".join(f"({gid}L)" for gid in sorted(groups))
         return f"VALUES {listed}" if listed else "SELECT 0L WHERE false"
 
 
 def begun_sql(
-    relations: Relations, version: int, state: str, part: EventRange, begun: Callable[[FirstWindow], str]
+    relations: Relations,
+    version: int,
+    state: str,
+    event_range: EventRange,
+    begun: Callable[[FirstWindow], str],
 ) -> str:
-    """Register the rows of a part to be recalculated; return SQL of the state, begun as they say.
+    """Register the rows of a range to be recalculated; return SQL of the state, begun as they say.
 
     ``state`` is SQL of the groups' state, ``begun`` gives that of the groups (gid BIGINT) that had begun
-    before the part's first window: of what is left out in front of it no row tells.
+    before the range's first window: of what is left out in front of it no row tells.
     """
     queries = GridQueries(relations.stream)
-    sql = queries.first_of_part_sql(part)
+    sql = queries.first_in_range_sql(event_range)
     low, early = EVER[0], f"SELECT _ls_gid AS gid, _ls_ts AS early FROM {ROWS}"
     if sql is not None:
         first = FirstWindow(*(column[0].as_py() for column in relations.spark.sql(sql).toArrow()))
         low = first.low_us
         early = f"{early} UNION ALL SELECT gid, {low - 1}L FROM ({begun(first)}) AS begun(gid)"
-    relations.rows_at(version, [(low, EVER[1] if part.to_us is None else part.to_us)])
+    relations.rows_at(version, [(low, EVER[1] if event_range.to_us is None else event_range.to_us)])
     return queries.begun_sql(state, early)

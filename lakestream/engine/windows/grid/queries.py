@@ -104,10 +104,10 @@ class GridQueries:
         """
         groups, grid = "".join(f", {name}" for name in self.stream.group_columns), self.stream.grid
         none, ranges = "CAST(array() AS ARRAY<STRUCT<a: BIGINT, b: BIGINT>>)", "array(struct(a, b))"
-        fire, again = (ranges, none) if fires else (none, ranges)
+        fire, refired = (ranges, none) if fires else (none, ranges)
         return (
             f"SELECT gid{groups}, CAST({version} AS BIGINT) AS v, first, newest, {fire} AS fires, "
-            f"{again} AS again, {none} AS gone, first AS first_gone, 0L AS rows, 0L AS late, "
+            f"{refired} AS refired, {none} AS retracted, first AS first_retracted, 0L AS rows, 0L AS late, "
             f"b - a + 1 AS windows, {grid.low('a', 'first')} AS low, {grid.high('b', 'first')} AS high "
             f"FROM ({known}) WHERE a <= b"
         )
@@ -120,37 +120,37 @@ class GridQueries:
             f"AS a, {grid.ended(f'{to_us}L', 'first')} AS b FROM {state} WHERE first IS NOT NULL"
         )
 
-    def recalculated_sql(self, state: str, version: int, part: EventRange) -> str:
-        """Return SQL of a detection result with all windows of a part of event time that have fired."""
+    def recalculated_sql(self, state: str, version: int, event_range: EventRange) -> str:
+        """Return SQL of a detection result with all windows of a range of event time that have fired."""
         grid = self.stream.grid
-        lower = [f"{grid.ended('first', 'first')} + 1", *self._first_numbers(part, "first")]
+        lower = [f"{grid.ended('first', 'first')} + 1", *self._first_numbers(event_range, "first")]
         watermark, options = f"(newest - {self.stream.watermark_delay}L)", self.stream.definition.options
         upper = [grid.closed(watermark, "first")]
         if self.stream.emission.fires_early:
             upper = [grid.begun("newest" if options.emission.opens_ahead else watermark, "first")]
-        if part.to_us is not None:
-            upper.append(grid.begun(f"{part.to_us - 1}L", "first"))
+        if event_range.to_us is not None:
+            upper.append(grid.begun(f"{event_range.to_us - 1}L", "first"))
         a = f"greatest({', '.join(lower)})" if len(lower) > 1 else lower[0]
         b = f"least({', '.join(upper)})" if len(upper) > 1 else upper[0]
-        of = f" AND gid IN ({gids_sql(part.only)})" if part.only else ""
+        of = f" AND gid IN ({gids_sql(event_range.only)})" if event_range.only else ""
         known = f"SELECT *, {a} AS a, {b} AS b FROM {state} WHERE first IS NOT NULL{of}"
         return self._row_sql(version, known, fires=False)
 
-    def _first_numbers(self, part: EventRange, first: str) -> list[str]:
-        """Return SQL of the numbers that no window of a part goes below."""
+    def _first_numbers(self, event_range: EventRange, first: str) -> list[str]:
+        """Return SQL of the numbers that no window of a range goes below."""
         grid, numbers = self.stream.grid, []
-        if part.overlap_us is not None:
-            numbers.append(f"{grid.ended(f'{part.overlap_us}L', first)} + 1")
-        if part.from_us is not None:
-            numbers.append(f"{grid.begun(f'{part.from_us - 1}L', first)} + 1")
+        if event_range.overlap_us is not None:
+            numbers.append(f"{grid.ended(f'{event_range.overlap_us}L', first)} + 1")
+        if event_range.from_us is not None:
+            numbers.append(f"{grid.begun(f'{event_range.from_us - 1}L', first)} + 1")
         return numbers
 
-    def first_of_part_sql(self, part: EventRange) -> str | None:
-        """Return SQL of a part's first window: number, first instant, and that of the window before it (µs).
+    def first_in_range_sql(self, event_range: EventRange) -> str | None:
+        """Return SQL of a range's first window: number, first instant, and that of the window before it (µs).
 
-        None for a part without a beginning. Not for grids that depend on the first row.
+        None for a range without a beginning. Not for grids that depend on the first row.
         """
-        numbers = self._first_numbers(part, "0L")
+        numbers = self._first_numbers(event_range, "0L")
         if not numbers:
             return None
         first = f"greatest({', '.join(numbers)})" if len(numbers) > 1 else numbers[0]
@@ -178,7 +178,7 @@ class GridQueries:
         return (
             f"SELECT _ls_gid AS gid{groups}, CAST({upto} AS BIGINT) AS v, max(_ls_first) AS first, "
             f"filter(array({opened}), r -> r.a <= r.b) AS fires, "
-            f"collect_list(struct(_ls_k AS a, _ls_k AS b)) FILTER (WHERE _ls_late) AS again "
+            f"collect_list(struct(_ls_k AS a, _ls_k AS b)) FILTER (WHERE _ls_late) AS refired "
             f"FROM {updated} GROUP BY _ls_gid"
         )
 
@@ -200,7 +200,7 @@ class GridQueries:
             for name, other in before.items()
         )
         more: list[str] = []
-        gone, first_gone = "gone", "first_gone"
+        retracted, first_retracted = "retracted", "first_retracted"
         last = "v = max(v) OVER (PARTITION BY gid)"
         begins = f"greatest({grid.closed(watermark, first)}, {grid.ended(first, first)}) + 1"
         if options.emission.at_once:
@@ -208,20 +208,20 @@ class GridQueries:
         elif options.emission.at_open:
             more = self._opening_ranges()
             if self.stream.deletes and not options.ignore_nodata:
-                gone = f"concat(gone, {self.left_open_ranges()})"
+                retracted = f"concat(retracted, {self.left_open_ranges()})"
         fires = "fires" if options.emission.at_close else "slice(fires, 1, 0)"
         if more:
             fires = f"concat({fires}, filter(array({', '.join(more)}), r -> r.a <= r.b))"
         if anew or shown is not None:
-            first_gone = "coalesce(known_first, first_gone)"
+            first_retracted = "coalesce(known_first, first_retracted)"
             went = self._open_range("known_newest", "known_first")
             if shown is not None:
-                again = self._numbers_sql("lows", first)
-                still = f"filter({again}, r -> r.a >= {begins})"
+                numbers = self._numbers_sql("lows", first)
+                still = f"filter({numbers}, r -> r.a >= {begins})"
                 fires = f"concat({fires}, CASE WHEN {last} THEN {still} ELSE slice(fires, 1, 0) END)"
                 went = self._numbers_sql("lows", "known_first")
-            gone = f"CASE WHEN {last} THEN concat(gone, {went}) ELSE gone END"
-        ranges = "concat(fires, again)"
+            retracted = f"CASE WHEN {last} THEN concat(retracted, {went}) ELSE retracted END"
+        ranges = "concat(fires, refired)"
         own = "first_before, newest_before, known_first, known_newest, lows, lowest, highest"
         return (
             f"SELECT * EXCEPT ({own}), "
@@ -229,8 +229,8 @@ class GridQueries:
             f"{grid.low('lowest', first)} AS low, {grid.high('highest', first)} AS high FROM ("
             f"SELECT *, array_min(transform({ranges}, r -> r.a)) AS lowest, "
             f"array_max(transform({ranges}, r -> r.b)) AS highest FROM ("
-            f"SELECT * EXCEPT (fires, gone, first_gone, windows, low, high), {fires} AS fires, "
-            f"{gone} AS gone, {first_gone} AS first_gone FROM ("
+            f"SELECT * EXCEPT (fires, retracted, first_retracted, windows, low, high), {fires} AS fires, "
+            f"{retracted} AS retracted, {first_retracted} AS first_retracted FROM ("
             f"SELECT f.*{known}, s.first AS known_first, s.newest AS known_newest, {lows} AS lows "
             f"FROM {fired} f LEFT JOIN {state} s ON f.gid = s.gid{joined})))"
         )

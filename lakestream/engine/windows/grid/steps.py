@@ -9,7 +9,7 @@ from lakestream.engine.windows.family import Advance, Step
 from lakestream.engine.windows.grid.detecting import Detecting
 from lakestream.engine.windows.grid.firing import Firing
 from lakestream.engine.windows.grid.updating import Updating
-from lakestream.engine.windows.steps import AgainStep, DelayedStep
+from lakestream.engine.windows.steps import DelayedStep, RecomputeStep
 
 if TYPE_CHECKING:
     from lakestream.engine.windows.family import TickInput
@@ -81,9 +81,9 @@ class FireDelayed(DelayedStep):
 
 
 @dataclass(frozen=True)
-class FireAgain(AgainStep):
+class RecomputeGrid(RecomputeStep):
     """Fire windows of a grid again."""
 
     def advance(self, given: TickInput) -> Advance:
-        """Let all windows of the part fire that have fired."""
-        return Firing(given).again(self.part)
+        """Let all windows of the range fire that have fired."""
+        return Firing(given).recompute(self.event_range)

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from lakestream.engine.base.rows import Rows
 
-TOLD = "_ls_open OR _ls_late OR _ls_ignored"
+FLAGGED = "_ls_open OR _ls_late OR _ls_ignored"
 """What makes a window more than a result: it goes on, or had fired before."""
 
 
@@ -20,7 +20,7 @@ TOLD = "_ls_open OR _ls_late OR _ls_ignored"
 class Updated:
     """The output rows of the ``count`` windows that fire for the first time, in parts, and what else is.
 
-    ``kept`` is what the state keeps of open windows; ``told`` are the windows (slots) that go on or had
+    ``kept`` is what the state keeps of open windows; ``flagged`` are the windows (slots) that go on or had
     fired before, with what their groups say (None: none had fired); ``summary`` sums up by group;
     ``fired`` are all columns of the results (None: they are in Spark).
     """
@@ -28,7 +28,7 @@ class Updated:
     due: Sequence[Rows]
     count: int
     kept: pa.Table
-    told: pa.Table | None
+    flagged: pa.Table | None
     summary: pa.Table
     fired: pa.Table | None = None
 
@@ -38,22 +38,22 @@ class Updated:
         import pyarrow.compute as pc
 
         found = self.summary
-        if self.told is None:
+        if self.flagged is None:
             return found.slice(0, 0)
         opened = pc.less(found["base"], pc.min_element_wise(found["base_before"], found["closed_before"]))
-        return found.filter(pc.or_(pc.equal(found["again"], 1), pc.fill_null(opened, fill_value=False)))
+        return found.filter(pc.or_(pc.equal(found["refired"], 1), pc.fill_null(opened, fill_value=False)))
 
 
-def is_told(rows: pa.Table) -> pa.ChunkedArray:
-    """Return where ``TOLD`` holds."""
+def is_flagged(rows: pa.Table) -> pa.ChunkedArray:
+    """Return where ``FLAGGED`` holds."""
     import pyarrow.compute as pc
 
     return pc.or_(pc.or_(rows["_ls_open"], rows["_ls_late"]), rows["_ls_ignored"])
 
 
-def picked(told: pa.Table, flag: str, columns: Mapping[str, str]) -> pa.Table:
-    """Return some of the windows that are told of, with columns under other names."""
-    rows = told.filter(told[flag])
+def picked(windows: pa.Table, flag: str, columns: Mapping[str, str]) -> pa.Table:
+    """Return the windows with a flag, with columns under other names."""
+    rows = windows.filter(windows[flag])
     return rows.select(list(columns)).rename_columns(list(columns.values()))
 
 

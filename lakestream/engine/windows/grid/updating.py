@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from lakestream.compute.windows.incremental import GROUP_TOLD, RESULT, Incremental, can_be_incremental
+from lakestream.compute.windows.incremental import GROUP_COLUMNS, RESULT, Incremental, can_be_incremental
 from lakestream.engine.base.rows import Rows
 from lakestream.engine.base.state import GroupState, summary_in_steps, update_summary_of
 from lakestream.engine.reading.queries import fresh_sql, open_rows_sql
@@ -24,10 +24,10 @@ from lakestream.engine.streams.stream import group_sql
 from lakestream.engine.windows.family import Advance, Fired
 from lakestream.engine.windows.grid.queries import GridQueries
 from lakestream.engine.windows.grid.updated import (
-    TOLD,
+    FLAGGED,
     Updated,
     are_in_order,
-    is_told,
+    is_flagged,
     late_spans,
     least,
     most_windows,
@@ -65,7 +65,7 @@ class Updating:
     def run(self) -> Advance | None:
         """Let changes and open windows give the results and the next state.
 
-        None where which of the rows count depends on what each commit found, and what is told of windows
+        None where which of the rows count depends on what each commit found, and what is emitted for windows
         that had fired on what they were: the rows are to be judged one by one. Raises StreamError
         (TOO_MANY_WINDOWS).
         """
@@ -96,16 +96,16 @@ class Updating:
             closed = closings(given.rules, updated.fired)
         advance = replace(advance, results=updated.due if updated.count else (), closings=closed)
         late = updated.late
-        if updated.told is None or not late.num_rows:
+        if updated.flagged is None or not late.num_rows:
             return advance
-        return self._with_late(advance, updated.told, late)
+        return self._with_late(advance, updated.flagged, late)
 
-    def _with_late(self, advance: Advance, told: pa.Table, late: pa.Table) -> Advance:
+    def _with_late(self, advance: Advance, flagged: pa.Table, late: pa.Table) -> Advance:
         """Have the windows that changed after they had fired computed again, from the source as it is."""
         given = self.given
-        replaced = picked(told, "_ls_late", {"_ls_gid": "gid", "_ls_low": "low"})
+        replaced = picked(flagged, "_ls_late", {"_ls_gid": "gid", "_ls_low": "low"})
         windows = advance.windows + replaced.num_rows
-        queries, view = GridQueries(given.stream), view_of_rows(given.spark, told, UPDATED)
+        queries, view = GridQueries(given.stream), view_of_rows(given.spark, flagged, UPDATED)
         fired = view_of_sql(given.spark, queries.late_sql(str(view), given.plan.upto), FIRED)
         sql = queries.windows_sql(str(fired), given.plan.clock_us, wide=windows > WIDE)
         spans = Fired(merge_spans(late_spans(late)), sql)
@@ -168,15 +168,15 @@ class Updating:
         return self._in_steps(view, opened=opened) if in_steps else self._at_once(view, opened=opened)
 
     def _shared(self, rows: pa.Table) -> Updated:
-        """Return what a query gave that streams of one shape have shared, with what this stream tells of.
+        """Return what a query gave that streams of one shape have shared, with what the stream's events need.
 
         Raises StreamError (TOO_MANY_WINDOWS).
         """
         if self.given.rules is None:
-            return self._told_apart(rows)
+            return self._split(rows)
         view_of(arrow_frame(self.given.spark, rows), UPDATED)
         sql = self.given.rules.closings_sql(f"SELECT * FROM {UPDATED}")
-        return self._told_apart(self.given.spark.sql(sql).toArrow())
+        return self._split(self.given.spark.sql(sql).toArrow())
 
     def _at_once(self, state: str | None, *, opened: bool) -> Updated:
         """One query, for few rows: what Spark needs for a query counts."""
@@ -184,17 +184,17 @@ class Updating:
         sql = self._incremental.sql(fresh, state, selected, opened=opened, clock_us=self.given.plan.clock_us)
         if self.given.rules is not None:
             sql = self.given.rules.closings_sql(sql)
-        return self._told_apart(self.given.spark.sql(sql).toArrow())
+        return self._split(self.given.spark.sql(sql).toArrow())
 
-    def _told_apart(self, rows: pa.Table) -> Updated:
-        """Return the result of one update query as what is due, what is kept and what is told."""
+    def _split(self, rows: pa.Table) -> Updated:
+        """Return the result of one update query as what is due, what is kept and what is flagged."""
         summary = update_summary_of(rows, self.given.stream.group_columns)
         self._check_passed(summary, "base")
         fired = rows.filter(rows[RESULT])
         due = fired.select(list(self.given.target.shape.names))
-        told = rows.filter(is_told(rows))
-        kept = picked(told, "_ls_open", self._incremental.kept_columns)
-        return Updated((Rows(self.given.spark, due),), due.num_rows, kept, told, summary, fired)
+        flagged = rows.filter(is_flagged(rows))
+        kept = picked(flagged, "_ls_open", self._incremental.kept_columns)
+        return Updated((Rows(self.given.spark, due),), due.num_rows, kept, flagged, summary, fired)
 
     def _in_steps(self, state: str | None, *, opened: bool) -> Updated:
         """Several queries, for many rows: the groups are judged first, so that nothing is sorted."""
@@ -207,17 +207,17 @@ class Updating:
         windows = self.given.spark.sql(
             incremental.windows_sql(fresh, state, GROUPS, selected, [*held], opened=opened, clock_us=clock)
         )
-        told = None
+        flagged = None
         if are_in_order(groups):
             rest = fresh_sql(self.given.stream, CHANGED, least(groups["opens"]))
             kept = self.given.spark.sql(incremental.slots_sql(rest, state, GROUPS, opened=opened)).toArrow()
             due = self._collected(groups, windows)
         else:
-            due, told = self._due_and_told(groups, windows)
-            told = with_groups(told, groups, GROUP_TOLD)
-            kept = picked(told, "_ls_open", incremental.kept_columns)
+            due, flagged = self._due_and_flagged(groups, windows)
+            flagged = with_groups(flagged, groups, GROUP_COLUMNS)
+            kept = picked(flagged, "_ls_open", incremental.kept_columns)
         parts, count = self._with_gaps(groups, due)
-        return Updated(parts, count, kept, told, summary_in_steps(groups, told))
+        return Updated(parts, count, kept, flagged, summary_in_steps(groups, flagged))
 
     def _collected(self, groups: pa.Table, windows: DataFrame) -> Rows:
         """Return results as Arrow, or kept by Spark if they may be too many."""
@@ -231,15 +231,15 @@ class Updating:
         found = with_groups(rows, groups, held).select(["_ls_gid", "_ls_k", *shape.names])
         return Rows(self.given.spark, found)
 
-    def _due_and_told(self, groups: pa.Table, windows: DataFrame) -> tuple[Rows, pa.Table]:
-        """Return the results and what is told of, by one query if they are few enough."""
+    def _due_and_flagged(self, groups: pa.Table, windows: DataFrame) -> tuple[Rows, pa.Table]:
+        """Return the results and what is flagged, by one query if they are few enough."""
         names = list(self.given.target.shape.names)
         if not self._fit_here(groups, len(windows.columns)):
             kept = self.given.transport.materialize(windows).frame
-            return Rows.of(self._results_of(kept)), kept.where(TOLD).drop(*names).toArrow()
+            return Rows.of(self._results_of(kept)), kept.where(FLAGGED).drop(*names).toArrow()
         rows = windows.toArrow()
         due = rows.filter(rows[RESULT]).select(["_ls_gid", "_ls_k", *names])
-        return Rows(self.given.spark, due), rows.filter(is_told(rows)).drop_columns(names)
+        return Rows(self.given.spark, due), rows.filter(is_flagged(rows)).drop_columns(names)
 
     def _fit_here(self, groups: pa.Table, columns: int) -> bool:
         """Return whether the windows of changed rows are few enough to be read as Arrow."""

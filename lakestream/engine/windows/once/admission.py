@@ -1,4 +1,4 @@
-"""Rows that are admitted to a stream that leaves late ones out: its windows, and what is held for later.
+"""Rows that are admitted to a stream that leaves late ones out: its windows, and what is buffered for later.
 
 The state is the newest time seen and the rows that later windows need, so a window holds what was
 admitted, whatever has become of the source since. Each commit is judged against the commits before it.
@@ -46,7 +46,7 @@ STALE = "stale"
 _ORIGINS = {0: None, 1: FLUSH, 2: STALE}
 """What the number of that row (_ls_n) says: how the state came to be."""
 
-_HELD = ("_ls_ts", "_ls_v", "_ls_c", "_ls_n", "_ls_due", "_ls_p")
+_BUFFER = ("_ls_ts", "_ls_v", "_ls_c", "_ls_n", "_ls_due", "_ls_p")
 """What the state has of a row beside the source's columns (BIGINT)."""
 
 
@@ -64,7 +64,7 @@ class _Commit:
 
 @dataclass
 class Admission:
-    """One tick's rows of a stream: those held from earlier ticks, and those that its plan brings."""
+    """One tick's rows of a stream: those buffered by earlier ticks, and those that its plan brings."""
 
     given: TickInput
 
@@ -104,12 +104,12 @@ class Admission:
         rows: int,
         late: int = 0,
         errors: pa.Table | None = None,
-        part: EventRange | None = None,
+        event_range: EventRange | None = None,
     ) -> Advance:
         """Return what was admitted, with the registered windows as those that are to be computed."""
         if self.given.output_committed:
             return Advance(state, rows, late)
-        return Advance(state, rows, late, fired=Fired([EVER]), errors=errors, part=part)
+        return Advance(state, rows, late, fired=Fired([EVER]), errors=errors, event_range=event_range)
 
     # --- the watermark ---
 
@@ -175,7 +175,7 @@ class Admission:
 
         if newest is None:
             return self.given.state
-        columns = [*self.stream.changed_columns, *_HELD]
+        columns = [*self.stream.changed_columns, *_BUFFER]
         listed = ", ".join(map(quoted, columns))
         stay = self.given.spark.sql(f"SELECT {listed} FROM {MARKED} WHERE _ls_stays").toArrow()
         nullable = pa.schema([field.with_nullable(True) for field in stay.schema])
@@ -202,9 +202,9 @@ class Admission:
             return None
         watermarks = [(c.version, None if c.before is None else c.before - tolerance) for c in left_out]
         self.given.relations.events(self.stream.source.columns)
-        return self._told(watermarks)
+        return self._error_rows(watermarks)
 
-    def _told(self, watermarks: Sequence[tuple[int, int | None]]) -> pa.Table:
+    def _error_rows(self, watermarks: Sequence[tuple[int, int | None]]) -> pa.Table:
         """Return what the error table says of the changed rows, registered anew with all their columns."""
         columns = self.stream.source.columns
         view_of_sql(self.given.spark, classified_sql(self.stream, None, columns), CLASSIFIED)
@@ -265,7 +265,7 @@ def stale_state() -> GroupState:
     import pyarrow as pa
 
     values = {"_ls_ts": 0, "_ls_v": _MARKER, "_ls_n": 2}
-    return GroupState(pa.table({name: pa.array([values.get(name)], pa.int64()) for name in _HELD}))
+    return GroupState(pa.table({name: pa.array([values.get(name)], pa.int64()) for name in _BUFFER}))
 
 
 def due_of(state: GroupState) -> int | None:
@@ -285,14 +285,14 @@ def _marker_at(rows: pa.Table) -> int:
 
 
 def _buffered(rows: pa.Table) -> pa.Table:
-    """Return the rows of a state without its marker; those that an older lakestream held have no place."""
+    """Return the rows of a state without its marker; those of an older lakestream have no place."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    held = rows.filter(pc.not_equal(rows["_ls_v"], _MARKER))
-    if "_ls_p" in held.column_names:
-        return held
-    return held.append_column("_ls_p", pa.nulls(held.num_rows, pa.int64()))
+    buffered = rows.filter(pc.not_equal(rows["_ls_v"], _MARKER))
+    if "_ls_p" in buffered.column_names:
+        return buffered
+    return buffered.append_column("_ls_p", pa.nulls(buffered.num_rows, pa.int64()))
 
 
 # --- SQL over the relations of a tick ---
@@ -317,13 +317,13 @@ def classified_sql(
 
 
 def empty_buffer_sql(stream: Stream) -> str:
-    """Return SQL of no held rows."""
-    own = ", ".join(f"CAST(NULL AS BIGINT) AS {name}" for name in _HELD)
+    """Return SQL of no buffered rows."""
+    own = ", ".join(f"CAST(NULL AS BIGINT) AS {name}" for name in _BUFFER)
     return f"SELECT {_columns(stream)}, {own} FROM {CHANGED} WHERE false"
 
 
 def buffered_again_sql(stream: Stream, rows: str, before: int | None) -> str:
-    """Return SQL of rows of the source as if they had been held since the watermark was at ``before`` (µs).
+    """Return SQL of rows of the source as if buffered since the watermark was at ``before`` (µs).
 
     Where the order of rows does not count, it must not show in which commit a row came.
     """
@@ -347,7 +347,7 @@ def admitted_sql(stream: Stream, classification: Classification) -> str:
         f"WHERE _ls_ts IS NOT NULL AND (_ls_mark IS NULL OR _ls_ts >= _ls_mark){condition}"
     )
     moved = f"coalesce(_ls_c, {reached})"
-    held = f"SELECT {columns}, _ls_ts, _ls_v, _ls_p, {moved}, _ls_n, _ls_c IS NULL FROM {BUFFERED}"
+    buffered = f"SELECT {columns}, _ls_ts, _ls_v, _ls_p, {moved}, _ls_n, _ls_c IS NULL FROM {BUFFERED}"
     groups = "".join(
         f", {group} AS {name}" for group, name in zip(stream.groups, stream.group_columns, strict=True)
     )
@@ -356,7 +356,7 @@ def admitted_sql(stream: Stream, classification: Classification) -> str:
         for sql, name in zip(stream.assigner.expressions, stream.assigner.columns, strict=True)
     )
     hashed = ", ".join(quoted(name) for name in _hashed_columns(stream))
-    marked = f"SELECT *, xxhash64({hashed}) AS _ls_h FROM ({fresh} UNION ALL {held})"
+    marked = f"SELECT *, xxhash64({hashed}) AS _ls_h FROM ({fresh} UNION ALL {buffered})"
     order = f", struct({ORDER_OF_ROWS}) AS {ORDER}" if stream.calculation.orders_rows else ""
     return f"SELECT *, {stream.group_id()} AS _ls_gid{groups}{looked_at}{order} FROM ({marked})"
 
@@ -428,16 +428,16 @@ def _columns(stream: Stream, columns: Sequence[str] = ()) -> str:
 
 
 def register_windows(
-    spark: SparkSession, stream: Stream, move: Move, clock_us: int, part: EventRange | None = None
+    spark: SparkSession, stream: Stream, move: Move, clock_us: int, event_range: EventRange | None = None
 ) -> None:
-    """Register the rows of the windows that are over (of a part), and the windows with their placeholders."""
+    """Register the rows of the windows that are over (of a range), and these with their placeholders."""
     assert stream.assigner is not None
     local = f", {clock_us * 1000}L AS _tlocaltime" if "_tlocaltime" in stream.calculation.used else ""
     rows = view_of_sql(
         spark,
         f"SELECT *, timestamp_micros(_ls_low) AS _twstart, timestamp_micros(_ls_high) AS _twend, "
         f"(_ls_high - _ls_low) div 1000L AS _twduration{local}, _ls_gid AS _tgrpid "
-        f"FROM ({stream.assigner.members_sql(MARKED, move)}){_within(part)}",
+        f"FROM ({stream.assigner.members_sql(MARKED, move)}){_within(event_range)}",
         ROWS,
     )
     view_of_sql(spark, windows_of_rows_sql(stream, str(rows)), WINDOWS)
@@ -445,29 +445,30 @@ def register_windows(
 
 def windows_of_rows_sql(stream: Stream, rows: str) -> str:
     """Return SQL of the windows, with their placeholders, that rows are assigned to."""
-    told = ["_twstart", "_twend", "_twduration", "_tgrpid"]
-    told += ["_tlocaltime"] if "_tlocaltime" in stream.calculation.used else []
-    columns = ["_ls_gid", "_ls_k", *stream.group_columns, "_ls_low", "_ls_high", *told]
+    placeholders = ["_twstart", "_twend", "_twduration", "_tgrpid"]
+    placeholders += ["_tlocaltime"] if "_tlocaltime" in stream.calculation.used else []
+    columns = ["_ls_gid", "_ls_k", *stream.group_columns, "_ls_low", "_ls_high", *placeholders]
     return f"SELECT DISTINCT {', '.join(columns)}, 0L AS _ls_c FROM {rows}"
 
 
-def _within(part: EventRange | None) -> str:
-    """Return SQL that leaves out the rows of windows that are not of a part of event time."""
-    found = [] if part is None else bounds_of(part, "_ls_low", "_ls_high")
+def _within(event_range: EventRange | None) -> str:
+    """Return SQL that leaves out the rows of windows that are not of a range of event time."""
+    found = [] if event_range is None else bounds_of(event_range, "_ls_low", "_ls_high")
     return f" WHERE {' AND '.join(found)}" if found else ""
 
 
-def bounds_of(part: EventRange, low: str, high: str) -> list[str]:
-    """Return SQL conditions of the windows of a part of event time; low and high are SQL, in µs."""
+def bounds_of(event_range: EventRange, low: str, high: str) -> list[str]:
+    """Return SQL conditions of the windows of a range of event time; low and high are SQL, in µs."""
     bounds = {
-        f"{high} >": part.overlap_us,
-        f"{low} >=": part.from_us,
-        f"{low} <": part.to_us,
-        f"{high} <=": part.over_us,
+        f"{high} >": event_range.overlap_us,
+        f"{low} >=": event_range.from_us,
+        f"{low} <": event_range.to_us,
+        f"{high} <=": event_range.over_us,
     }
     found = [f"{bound} {at}L" for bound, at in bounds.items() if at is not None]
     of_groups = " OR ".join(
-        f"(_ls_gid = {gid}L AND {low} >= {first}L AND {low} < {last}L)" for gid, first, last in part.groups
+        f"(_ls_gid = {gid}L AND {low} >= {first}L AND {low} < {last}L)"
+        for gid, first, last in event_range.groups
     )
     return [*found, *([f"({of_groups})"] if of_groups else [])]
 

@@ -22,7 +22,7 @@ from lakestream.engine.windows.once.admission import (
     windows_of_rows_sql,
 )
 from lakestream.engine.windows.once.rebuilding import REBUILD, Rebuilding
-from lakestream.engine.windows.once.steps import AdmitAgain, AdmitRows
+from lakestream.engine.windows.once.steps import AdmitRows, RecomputeAdmitted
 from lakestream.engine.windows.said import admission, named, versions_read
 from lakestream.storage.records.registry import TickPlan
 
@@ -50,11 +50,11 @@ class FireOnce(Family):
     judges_commits: ClassVar[bool] = True
     follows_history: ClassVar[bool] = False
 
-    def step(self, target: Target, plan: TickPlan, part: EventRange | None) -> Step:  # noqa: ARG002
+    def step(self, target: Target, plan: TickPlan, event_range: EventRange | None) -> Step:  # noqa: ARG002
         """Return the stage that finds out what fires."""
         text = admission(self.stream)
-        if part is not None:
-            return AdmitAgain(text, part, named(self.stream.source.info))
+        if event_range is not None:
+            return RecomputeAdmitted(text, event_range, named(self.stream.source.info))
         return AdmitRows(text, self._taken(plan))
 
     def _taken(self, plan: TickPlan) -> str:
@@ -68,7 +68,7 @@ class FireOnce(Family):
             return "what time has closed, of the rows that were held"
         return f"{versions_read(self.stream, plan)}, and the rows that were held"
 
-    def reads_changes(self, plan: TickPlan, part: EventRange | None) -> bool:  # noqa: ARG002
+    def reads_changes(self, plan: TickPlan, event_range: EventRange | None) -> bool:  # noqa: ARG002
         """Return false: rows are read as they are admitted."""
         return False
 
@@ -79,12 +79,12 @@ class FireOnce(Family):
 
     @property
     def needs_rows(self) -> bool:
-        """Whether rows are read besides: no, they come with the changes, or were held back."""
+        """Whether rows are read besides: no, they come with the changes, or were buffered."""
         return False
 
-    def writes(self, target: Target, plan: TickPlan, part: EventRange | None) -> str:  # noqa: ARG002
+    def writes(self, target: Target, plan: TickPlan, event_range: EventRange | None) -> str:  # noqa: ARG002
         """Say how results come into the output."""
-        if part is not None or plan.kind == REBUILD:
+        if event_range is not None or plan.kind == REBUILD:
             return WHOLE
         return "rewrite from the first window that changed" if self.stream.exact else "append"
 

@@ -59,15 +59,15 @@ def rebuild_plan(uuid: str, tick: int, version: int) -> TickPlan:
 class _Changes:
     """How many rows came, how many of them without a time, how many went; and their times (µs).
 
-    ``oldest`` is of all of them, ``newest`` of those that came, ``newest_gone`` of those that went.
+    ``oldest`` is of all of them, ``newest`` of those that came, ``newest_removed`` of those that went.
     """
 
     rows: int
     missing: int
-    gone: int
+    removed: int
     oldest: int | None
     newest: int | None
-    newest_gone: int | None
+    newest_removed: int | None
 
 
 @dataclass
@@ -97,8 +97,8 @@ class Rebuilding(Admission):
     def _changes(self) -> _Changes:
         row = self.given.spark.sql(
             f"SELECT count_if(came) AS rows, count_if(came AND ts IS NULL) AS missing, "
-            f"count_if(NOT came) AS gone, min(ts) AS oldest, max(ts) FILTER (WHERE came) AS newest, "
-            f"max(ts) FILTER (WHERE NOT came) AS newest_gone "
+            f"count_if(NOT came) AS removed, min(ts) AS oldest, max(ts) FILTER (WHERE came) AS newest, "
+            f"max(ts) FILTER (WHERE NOT came) AS newest_removed "
             f"FROM (SELECT _ls_sign > 0 AS came, {self.stream.time_us} AS ts FROM {CHANGED} "
             f"WHERE true{of_subtable(self.stream)})"
         ).toArrow()
@@ -109,11 +109,11 @@ class Rebuilding(Admission):
             return None
         self.given.relations.changes(self.stream.source.columns)
         versions = f"SELECT DISTINCT CAST(_commit_version AS BIGINT) AS v FROM {CHANGED}"
-        return self._told([(row["v"], None) for row in self.given.spark.sql(versions).collect()])
+        return self._error_rows([(row["v"], None) for row in self.given.spark.sql(versions).collect()])
 
     def _is_in_order(self, changes: _Changes, known: int | None) -> bool:
         """Return whether all rows are new ones beyond the watermark: no window was written without them."""
-        if self.everything or changes.gone or origin_of_state(self.given.state) == STALE:
+        if self.everything or changes.removed or origin_of_state(self.given.state) == STALE:
             return False
         if self._rows_moved or (self.stream.keeps_order and not self.plan.appends_only):
             return False
@@ -139,17 +139,17 @@ class Rebuilding(Admission):
         )
         newest = latest(known, changes.newest)
         if whole or (
-            changes.newest_gone is not None and newest is not None and changes.newest_gone >= newest
+            changes.newest_removed is not None and newest is not None and changes.newest_removed >= newest
         ):
             whole, newest = True, self._newest_there()
         watermark = 0 if newest is None else newest - self.stream.watermark_delay
         before = self._hold(None if whole else self._before(changes, watermark))
         self._admit(Move(before, watermark, ends=self.plan.kind == FLUSH))
         state = GroupState() if newest is None else self._next(newest)
-        return self._advance(state, changes.rows, part=EventRange(overlap_us=before))
+        return self._advance(state, changes.rows, event_range=EventRange(overlap_us=before))
 
     def _hold(self, before: int | None) -> int | None:
-        """Register what windows that are over after ``before`` (µs) may hold as if it had been held since.
+        """Register what windows that are over after ``before`` (µs) may hold as if buffered since.
 
         Returns None where it takes all rows there are to find out.
         """
@@ -200,12 +200,12 @@ class Rebuilding(Admission):
 
 @dataclass
 class RangeRebuilding(Rebuilding):
-    """A recalculation: the windows of ``part`` that are over, from the source as it is; the state stays.
+    """A recalculation: windows of ``event_range`` that are over, from the source as it is; the state stays.
 
-    ``written`` gives group, first and last instant (µs) of the output's windows of a part of event time.
+    ``written`` gives group, first and last instant (µs) of the output's windows of a range of event time.
     """
 
-    part: EventRange = field(default_factory=EventRange)
+    event_range: EventRange = field(default_factory=EventRange)
     written: Callable[[EventRange], Iterable[tuple[int, int, int]]] = field(default=lambda _: ())
 
     def run(self) -> Advance:
@@ -214,29 +214,29 @@ class RangeRebuilding(Rebuilding):
         assert newest is not None and assigner is not None  # noqa: PT018 - by the tick
         ends = origin_of_state(self.given.state) == FLUSH
         watermark = newest - self.stream.watermark_delay
-        over = self.part = replace(self.part, over_us=None if ends else watermark)
+        over = self.event_range = replace(self.event_range, over_us=None if ends else watermark)
         if assigner.includes_end and over.overlap_us is not None and not assigner.is_cut_by_rows:
-            over = self.part = replace(over, overlap_us=over.overlap_us - 1)
+            over = self.event_range = replace(over, overlap_us=over.overlap_us - 1)
         self.given.relations.changes(self.stream.changed_columns)
         move = Move(self._hold(over.overlap_us), watermark, ends=ends)
         self._admit(move)
         if assigner.is_cut_by_rows:
             over = self._whole(over, 1 if assigner.includes_end else 0)
         register_windows(self.given.spark, self.stream, move, self.plan.clock_us, over)
-        return self._advance(self.given.state, 0, part=over)
+        return self._advance(self.given.state, 0, event_range=over)
 
     def _marked_sql(self, move: Move) -> str:
-        """Return the SQL; of windows around rows only those of the part are made."""
+        """Return the SQL; of windows around rows only those of the range are made."""
         assert self.stream.assigner is not None
         sql, reach = super()._marked_sql(move), self.stream.assigner.reach
         if reach is None:
             return sql
-        of_part = bounds_of(self.part, f"_ls_ts - {reach.length}L", f"_ls_ts + {reach.delay}L")
-        fires = " AND ".join(["_ls_fires", *of_part])
+        in_range = bounds_of(self.event_range, f"_ls_ts - {reach.length}L", f"_ls_ts + {reach.delay}L")
+        fires = " AND ".join(["_ls_fires", *in_range])
         return f"SELECT * EXCEPT (_ls_fires), {fires} AS _ls_fires FROM ({sql})"
 
-    def _whole(self, part: EventRange, end: int) -> EventRange:
-        """Return the part with all that the windows that overlap it were or have become.
+    def _whole(self, event_range: EventRange, end: int) -> EventRange:
+        """Return the range with all that the windows that overlap it were or have become.
 
         ``end``: microseconds by which a window reaches past its last instant.
         """
@@ -245,19 +245,19 @@ class RangeRebuilding(Rebuilding):
             tuple(column)
             for column in zip(*self.given.spark.sql(sql).toArrow().to_pydict().values(), strict=True)
         }
-        windows = {*are, *self.written(EventRange(over_us=part.over_us))}
-        start = EVER[0] if part.overlap_us is None else part.overlap_us
-        met = _met(windows, end, start, part.to_us)
+        windows = {*are, *self.written(EventRange(over_us=event_range.over_us))}
+        start = EVER[0] if event_range.overlap_us is None else event_range.overlap_us
+        met = _met(windows, end, start, event_range.to_us)
         if not met:
             return EventRange(from_us=start, to_us=start)
         if len(met) <= _MAX_GROUPS:
-            return EventRange(over_us=part.over_us, groups=tuple(met))
-        [(_, low, high)] = _met({(0, low, high) for _, low, high in windows}, end, start, part.to_us)
-        return EventRange(from_us=low, to_us=high, over_us=part.over_us)
+            return EventRange(over_us=event_range.over_us, groups=tuple(met))
+        [(_, low, high)] = _met({(0, low, high) for _, low, high in windows}, end, start, event_range.to_us)
+        return EventRange(from_us=low, to_us=high, over_us=event_range.over_us)
 
 
 _MAX_GROUPS = 300
-"""Groups that a part lists one by one; beyond that it reaches to where no group has a window."""
+"""Groups that a range lists one by one; beyond that it reaches to where no group has a window."""
 
 
 def _met(

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
-from lakestream.engine.streams.write import windows_of_part
+from lakestream.engine.streams.write import windows_in_range
 from lakestream.engine.windows.family import Advance, Step
 from lakestream.engine.windows.once.admission import Admission, newest_of
 from lakestream.engine.windows.once.rebuilding import REBUILD, RangeRebuilding, Rebuilding
@@ -37,16 +37,18 @@ class AdmitRows(Step):
 
 
 @dataclass(frozen=True)
-class AdmitAgain(Step):
-    """Find the windows of a part of event time that are over, of all rows that the source has."""
+class RecomputeAdmitted(Step):
+    """Find the windows of a range of event time that are over, of all rows that the source has."""
 
     rule: str
-    part: EventRange
+    event_range: EventRange
     table: str
     title: ClassVar[str] = "admit again"
 
     def __str__(self) -> str:
-        return f"{self.rule}: all windows {extent(self.part)} anew from {self.table}, late rows included"
+        return (
+            f"{self.rule}: all windows {extent(self.event_range)} anew from {self.table}, late rows included"
+        )
 
     def advance(self, given: TickInput) -> Advance:
         """Find the windows from the source as it is; the state stays."""
@@ -54,5 +56,5 @@ class AdmitAgain(Step):
             return Advance(given.state)
         output = given.tables.open(given.target.info.path)
         return RangeRebuilding(
-            given, part=self.part, written=partial(windows_of_part, output, given.target)
+            given, event_range=self.event_range, written=partial(windows_in_range, output, given.target)
         ).run()

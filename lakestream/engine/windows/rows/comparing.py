@@ -1,4 +1,4 @@
-"""Windows of a new cut held against those that fired before: which ones fire, which ones go, what is told.
+"""Windows of a new cut held against those that fired before: which ones fire, which ones go, what is emitted.
 
 All of it is over values: nothing is read.
 """
@@ -38,7 +38,7 @@ class Comparing:
     ) -> tuple[list[tuple[CutGroup, Window]], list[tuple[int, int]]]:
         """Return the windows that fire, and (group, low) of those whose rows go."""
         fired: list[tuple[CutGroup, Window]] = []
-        gone: list[tuple[int, int]] = []
+        retracted: list[tuple[int, int]] = []
         for group in touched:
             found = windows.get(group.gid, [])
             before = {window for window in there.get(group.gid, ()) if window[0] >= group.from_us}
@@ -46,12 +46,12 @@ class Comparing:
             if group.late:
                 same = {window for window in now & before if not holds(moved[group.gid], window)}
                 stay = self._opened_still(group, found) - {low for low, _ in now}
-                gone += [(group.gid, low) for low, _ in before - same if low not in stay]
+                retracted += [(group.gid, low) for low, _ in before - same if low not in stay]
                 now -= same
             elif self.stream.emission.fires_open:
-                gone += [(group.gid, low) for low in sorted(self._left(group, found, now, before))]
+                retracted += [(group.gid, low) for low in sorted(self._left(group, found, now, before))]
             fired += [(group, window) for window in sorted(now)]
-        return fired, gone
+        return fired, retracted
 
     def _left(
         self, group: CutGroup, found: list[dict[str, Any]], now: set[Window], shown: set[Window]
@@ -94,7 +94,7 @@ class Comparing:
         """Return whether a window that is open may be computed: in the classic syntax not without its end."""
         return bool(row["shows"] or not self.stream.emission.opens_ahead)
 
-    def told(
+    def events(
         self,
         group: CutGroup,
         found: Iterable[dict[str, Any]],
@@ -102,10 +102,10 @@ class Comparing:
         opened: frozenset[int],
         moved: list[int] | None,
     ) -> list[Happening]:
-        """Return what happened to a group's windows, against what was told of: the open ones and those there.
+        """Return what happened to a group's windows since the last events: of the open ones and those there.
 
         Windows go by their start: one that ends elsewhere now has not gone. One that is as it was and
-        holds no changed row (``moved``; None: any may have changed) is not told of again.
+        holds no changed row (``moved``; None: any may have changed) has no event again.
         """
         if self.stream.definition.notification is None:
             return []
@@ -116,13 +116,15 @@ class Comparing:
         left = opened - {row["low"] for row in counting} if moved is not None else frozenset()
         ends = [(low, high) for low, high in before.items() if low not in closed]
         ends += [(low, low + 1) for low in left if low >= group.from_us]
-        told = [Happening(group, low, high, WINDOW_INVALIDATION, again=True) for low, high in sorted(ends)]
+        events = [
+            Happening(group, low, high, WINDOW_INVALIDATION, refired=True) for low, high in sorted(ends)
+        ]
         opens_with, closes_with = DETAILS
         for row in counting:
             low, high = window = row["low"], row["high"]
             if low not in known:
-                told.append(Happening(group, *window, WINDOW_OPEN, extra=row[opens_with]))
+                events.append(Happening(group, *window, WINDOW_OPEN, extra=row[opens_with]))
             same = moved is not None and before.get(low) == high and not holds(moved, window)
             if row["closed"] and not same:
-                told.append(Happening(group, *window, WINDOW_CLOSE, low in before, row[closes_with]))
-        return told
+                events.append(Happening(group, *window, WINDOW_CLOSE, low in before, row[closes_with]))
+        return events

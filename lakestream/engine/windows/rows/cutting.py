@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from lakestream.engine.streams.stream import EventRange, Stream
     from lakestream.engine.windows.family import TickInput
     from lakestream.engine.windows.rows.extents import Window
-    from lakestream.engine.windows.rows.tables import Found
+    from lakestream.engine.windows.rows.tables import CutResult
     from lakestream.storage.rows.views import View
 
 CUTS = "ls_cuts"
@@ -77,29 +77,31 @@ class Cutting:
     def _tables(self) -> CutTables:
         return CutTables(self.stream, self.schema, self.given.plan.upto)
 
-    def run(self, sums: pa.Table, changes: View) -> Found:
+    def run(self, sums: pa.Table, changes: View) -> CutResult:
         """Cut the groups with changes, which are summed up by group."""
         summed = _rows(sums)
-        known = {row["gid"]: row for row in _rows(self.given.state.of(sums["gid"]))}
-        expired = self._with_expired(summed, known)
-        joined = self._joined(summed, known)
-        touched = [group for row in summed if (group := self._touched(row, known.get(row["gid"]), joined))]
+        known_groups = {row["gid"]: row for row in _rows(self.given.state.of(sums["gid"]))}
+        expired = self._with_expired(summed, known_groups)
+        joined = self._joined(summed, known_groups)
+        touched = [
+            group for row in summed if (group := self._touched(row, known_groups.get(row["gid"]), joined))
+        ]
         there = self._there([group for group in touched if group.late])
         there |= self._shown([group for group in touched if group.changed and not group.late])
         touched = [self._back(group, there) if group.late else group for group in touched]
         rows, late = sum(row["n"] for row in summed), sum(row["late"] for row in summed)
         left = [row for row in expired if row["gid"] not in {group.gid for group in touched}]
         if not touched:
-            return self._tables.found([], [], left=left, rows=rows, late=late)
+            return self._tables.result([], [], left=left, rows=rows, late=late)
         touched = self._registered(touched)
         windows = self._windows(touched)
         moved = self._moved(changes, [group.gid for group in touched if group.late])
-        fired, gone = self._comparing.compared(touched, windows, there, moved)
+        fired, retracted = self._comparing.compared(touched, windows, there, moved)
         states = [(group, windows.get(group.gid, [])) for group in touched]
-        told = [
+        events = [
             event
             for group in touched
-            for event in self._comparing.told(
+            for event in self._comparing.events(
                 group,
                 windows.get(group.gid, ()),
                 there.get(group.gid, ()),
@@ -107,22 +109,22 @@ class Cutting:
                 moved.get(group.gid, []),
             )
         ]
-        return self._tables.found(fired, gone, told, states=states, left=left, rows=rows, late=late)
+        return self._tables.result(fired, retracted, events, states=states, left=left, rows=rows, late=late)
 
-    def again(self, part: EventRange) -> Found:
-        """Cut all groups again where windows overlap a part of event time; its rows go and come anew.
+    def recompute(self, event_range: EventRange) -> CutResult:
+        """Cut all groups again where windows overlap a range of event time; its rows go and come anew.
 
-        Where windows are others now, the part goes on to the ends of those that go and come.
+        Where windows are others now, the range goes on to the ends of those that go and come.
 
-        Windows of a count are cut from the start of the part, of rows before its end (TDengine A7). A window
+        Windows of a count are cut from the start of the range, of rows before its end (TDengine A7). A window
         that is open belongs to the ticks and keeps its beginning: what it would reach back to stays.
         """
         assert self.stream.cut is not None and self.given.state.rows is not None  # noqa: PT018 - by recalculate
-        start = EVER[0] if part.overlap_us is None else part.overlap_us
-        end = EVER[1] if part.to_us is None else part.to_us
+        start = EVER[0] if event_range.overlap_us is None else event_range.overlap_us
+        end = EVER[1] if event_range.to_us is None else event_range.to_us
         counts = self.stream.cut.counts
-        known = {row["gid"]: row for row in _rows(self.given.state.rows)}
-        groups = [self._known(row, start, late=not counts) for row in known.values()]
+        known_groups = {row["gid"]: row for row in _rows(self.given.state.rows)}
+        groups = [self._group_of(row, start, late=not counts) for row in known_groups.values()]
         there = self._there(groups)
         touched = [self._back(group, there) if group.late else group for group in groups]
         self.given.relations.rows_at(
@@ -134,21 +136,23 @@ class Cutting:
             lambda group: min(self._upto(group), end - 1) if counts else self._upto(group),
         )
         windows = self._windows(touched)
-        fired, gone, told = [], [], []
+        fired, retracted, events = [], [], []
         for group in touched:
-            resume = known[group.gid]["resume"]
+            resume = known_groups[group.gid]["resume"]
             found, back = parted(windows.get(group.gid, []), None if counts else resume)
             old = [window for window in there.get(group.gid, []) if not overlaps(window, back)]
             now = self._comparing.firing(group, found, old)
             within = (start, end) if counts else widened((start, end), now.symmetric_difference(old))
             fired += [(group, window) for window in sorted(now) if overlap(window, within)]
             old = [window for window in old if overlap(window, within)]
-            gone += [(group.gid, low) for low, _ in old]
+            retracted += [(group.gid, low) for low, _ in old]
             found = [row for row in found if overlap((row["low"], row["high"]), within)]
-            told += self._comparing.told(group, found, old, frozenset(known[group.gid]["opened"]), None)
-        return self._tables.found(fired, gone, told)
+            events += self._comparing.events(
+                group, found, old, frozenset(known_groups[group.gid]["opened"]), None
+            )
+        return self._tables.result(fired, retracted, events)
 
-    def opened(self, windows: Collection[tuple[int, int]]) -> Found:
+    def opened(self, windows: Collection[tuple[int, int]]) -> CutResult:
         """Cut the windows (group, start) that are still open, as far as they have come."""
         import pyarrow as pa
 
@@ -157,11 +161,11 @@ class Cutting:
         for gid, low in windows:
             starts[gid] = min(low, starts.get(gid, low))
         touched = [
-            replace(self._known(row, starts[row["gid"]], late=False), expired=row.get(EXPIRED, ()))
+            replace(self._group_of(row, starts[row["gid"]], late=False), expired=row.get(EXPIRED, ()))
             for row in _rows(self.given.state.of(pa.array(starts, pa.int64())))
         ]
         if not touched:
-            return self._tables.found([], [])
+            return self._tables.result([], [])
         self._read(touched)
         # What is there counts, also what the watermark has not reached.
         self._register(touched, self._mark, lambda group: group.newest)
@@ -177,9 +181,9 @@ class Cutting:
                 )
             )
         ]
-        return self._tables.found(fired, [], opens=False)
+        return self._tables.result(fired, [], opens=False)
 
-    def _known(self, row: dict[str, Any], from_us: int, *, late: bool) -> CutGroup:
+    def _group_of(self, row: dict[str, Any], from_us: int, *, late: bool) -> CutGroup:
         names = tuple(row[name] for name in self.stream.group_columns)
         return CutGroup(
             row["gid"],
@@ -197,20 +201,20 @@ class Cutting:
     # --- what changed ---
 
     def _with_expired(
-        self, summed: list[dict[str, Any]], known: dict[int, dict[str, Any]]
+        self, summed: list[dict[str, Any]], known_groups: dict[int, dict[str, Any]]
     ) -> list[dict[str, Any]]:
         """Note in groups with an open window which rows had expired when they came; return those groups."""
         found = [
             (old, row)
             for row in summed
-            if row.get(EXPIRED) and (old := known[row["gid"]])["resume"] is not None
+            if row.get(EXPIRED) and (old := known_groups[row["gid"]])["resume"] is not None
         ]
         for old, row in found:
             old[EXPIRED] = sorted({*old.get(EXPIRED, ()), *row[EXPIRED]})
         return [old for old, _ in found]
 
     def _joined(
-        self, summed: list[dict[str, Any]], known: dict[int, dict[str, Any]]
+        self, summed: list[dict[str, Any]], known_groups: dict[int, dict[str, Any]]
     ) -> dict[int, tuple[int | None, int | None]]:
         """Return from where on groups are cut because late rows before the open window are in it with it.
 
@@ -221,13 +225,13 @@ class Cutting:
         found: dict[int, tuple[int | None, int | None]] = {}
         touched = []
         for row in summed:
-            low, old = row["joining"], known.get(row["gid"])
+            low, old = row["joining"], known_groups.get(row["gid"])
             if low is None or old is None or (old["resume"] is not None and low >= old["resume"]):
                 continue
             if self.stream.cut.counts:
                 found[row["gid"]] = low, old[CLOSED]
                 continue
-            group = replace(self._known(old, low, late=False), expired=old.get(EXPIRED, ()))
+            group = replace(self._group_of(old, low, late=False), expired=old.get(EXPIRED, ()))
             touched.append(replace(group, newest=old["safe"] + self.stream.watermark_delay))
         if not touched:
             return found
@@ -235,7 +239,7 @@ class Cutting:
         self._register(touched, self._mark, self._mark)
         windows = self._windows(touched)
         for group in touched:
-            old = known[group.gid]
+            old = known_groups[group.gid]
             resume = old["resume"]
             is_cut = resume is not None and resume <= old["safe"]
             start = start_of_open(windows.get(group.gid, []), resume if is_cut else None)
@@ -268,7 +272,7 @@ class Cutting:
         late = row["low"] is not None and row["low"] <= (
             resume if resume is not None and not self.stream.cut.counts else safe
         )
-        lost = row["high_gone"] is not None and row["high_gone"] >= newest
+        lost = row["high_removed"] is not None and row["high_removed"] >= newest
         # What is open may begin beyond the watermark, and rows before it that are not late come in between.
         goes_on = safe + 1 if goes_on_counting or resume is None else min(resume, safe + 1)
         start, closed = joined.get(row["gid"], (None, old.get(CLOSED)))
@@ -291,7 +295,7 @@ class Cutting:
             # What is computed again is so from all rows there are.
             expired=() if late or lost else old.get(EXPIRED, ()),
             closed=closed,
-            changed=start is not None or (row["top_gone"] is not None and row["top_gone"] >= goes_on),
+            changed=start is not None or (row["top_removed"] is not None and row["top_removed"] >= goes_on),
         )
 
     # --- what the output has ---
@@ -410,7 +414,7 @@ class Cutting:
 
     # --- what fires ---
 
-    # --- what is told of ---
+    # --- what is emitted ---
 
     def _moved(self, changes: View, gids: Iterable[int]) -> dict[int, list[int]]:
         """Return the instants of the changed rows of some groups, in order."""

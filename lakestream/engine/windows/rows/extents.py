@@ -35,17 +35,17 @@ def parted(found: list[dict[str, Any]], resume: int | None) -> tuple[list[dict[s
     return [row for row in found if row not in back], [(row["low"], row["high"]) for row in back]
 
 
-def widened(part: Window, moved: Collection[Window]) -> Window:
-    """Return a part of event time with the whole of the windows that go or come, where it is cut otherwise.
+def widened(span: Window, moved: Collection[Window]) -> Window:
+    """Return a span of event time with the whole of the windows that go or come, where it is cut otherwise.
 
     What goes is then replaced in full, and nothing that stays holds rows of what comes.
     """
     while True:
-        near = [window for window in moved if overlap(window, part)]
-        wider = min([part[0], *(low for low, _ in near)]), max([part[1], *(high for _, high in near)])
-        if wider == part:
-            return part
-        part = wider
+        near = [window for window in moved if overlap(window, span)]
+        wider = min([span[0], *(low for low, _ in near)]), max([span[1], *(high for _, high in near)])
+        if wider == span:
+            return span
+        span = wider
 
 
 def holds(instants: list[int], window: Window) -> bool:

@@ -15,7 +15,7 @@ from lakestream.engine.windows.rows.cutting import CUTS, Cutting
 from lakestream.engine.windows.rows.in_order import is_in_order
 from lakestream.engine.windows.rows.policy import keeps_closed, keeps_expired
 from lakestream.engine.windows.rows.queries import RowQueries
-from lakestream.engine.windows.rows.steps import CutAgain, CutDelayed, CutWindows
+from lakestream.engine.windows.rows.steps import CutDelayed, CutWindows, RecomputeCut
 from lakestream.engine.windows.rows.summing import summed
 from lakestream.engine.windows.said import rule
 from lakestream.engine.windows.taken import Taken
@@ -43,11 +43,11 @@ class RowWindows(Family):
 
     divides: ClassVar[bool] = False  # its windows are known only when they are cut
 
-    def step(self, target: Target, plan: TickPlan, part: EventRange | None) -> Step:
+    def step(self, target: Target, plan: TickPlan, event_range: EventRange | None) -> Step:
         """Return the stage that finds out what fires."""
         text = rule(self.stream)
-        if part is not None:
-            return CutAgain(text, part)
+        if event_range is not None:
+            return RecomputeCut(text, event_range)
         if plan.kind == DELAY:
             return CutDelayed(text, plan.windows)
         return CutWindows(text, is_in_order(self.stream, target, plan))

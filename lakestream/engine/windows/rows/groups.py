@@ -39,11 +39,11 @@ class CutGroup:
 
 @dataclass(frozen=True)
 class Happening:
-    """A window that opened, closed or went; ``again``: it may have been told of before."""
+    """A window that opened, closed or went; ``refired``: events for it may have been emitted before."""
 
     group: CutGroup
     low: int
     high: int
     kind: str
-    again: bool = False
+    refired: bool = False
     extra: str | None = None

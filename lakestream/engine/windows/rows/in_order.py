@@ -86,7 +86,7 @@ def _of_known(sums: pa.Table, stream: Stream) -> pa.Table | None:
         "late": pa.repeat(0, len(sums)),
         "low": sums["low"] if stream.refires else none,
         "low_kept": sums["low"],
-        "high_gone": none,
+        "high_removed": none,
     }
     if keeps_expired(stream):
         columns[EXPIRED] = none_listed(len(sums))
@@ -127,7 +127,7 @@ class InOrder:
         self._read(groups)
         view_of_rows(self.given.spark, groups, _GROUPS)
         windows = self.given.spark.sql(self._sql()).toArrow()
-        if not _told_by_time(windows):
+        if not _is_cut_by_time(windows):
             return None
         return self._sorted_out(groups, windows.filter(windows["_ls_is_window"]))
 
@@ -265,7 +265,7 @@ _STANDS = ("is_window", "closed", "lasts", "counted", "tied")
 _STANDING = ", ".join(["_ls_gid", "_ls_low", "_ls_high", *(f"{name} AS _ls_{name}" for name in _STANDS)])
 
 
-def _told_by_time(windows: pa.Table) -> bool:
+def _is_cut_by_time(windows: pa.Table) -> bool:
     """Return whether the times of rows alone tell what windows they are in: not where some are tied."""
     import pyarrow.compute as pc
 

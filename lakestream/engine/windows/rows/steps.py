@@ -14,7 +14,7 @@ from lakestream.engine.windows.rows.cutting import Cutting
 from lakestream.engine.windows.rows.in_order import InOrder, known_sums
 from lakestream.engine.windows.rows.queries import RowQueries
 from lakestream.engine.windows.rows.summing import summed
-from lakestream.engine.windows.steps import AgainStep, DelayedStep
+from lakestream.engine.windows.steps import DelayedStep, RecomputeStep
 from lakestream.engine.windows.totals import total
 from lakestream.engine.windows.waiting import check_windows
 from lakestream.storage.rows.reading import arrow_frame
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from lakestream.engine.windows.family import TickInput
-    from lakestream.engine.windows.rows.tables import Found
+    from lakestream.engine.windows.rows.tables import CutResult
 
 
 @dataclass(frozen=True)
@@ -53,9 +53,9 @@ class CutWindows(Step):
         advance = _in_order(given, sums) if self.is_in_order else None
         if advance is not None:
             return advance
-        found = Cutting(given, sums.schema).run(sums, changes)
-        check_windows(found.fired.num_rows, given.max_windows)
-        return _advance(given, found)
+        result = Cutting(given, sums.schema).run(sums, changes)
+        check_windows(result.fired.num_rows, given.max_windows)
+        return _advance(given, result)
 
 
 def _in_order(given: TickInput, changes: pa.Table) -> Advance | None:
@@ -77,21 +77,21 @@ def _in_order(given: TickInput, changes: pa.Table) -> Advance | None:
     )
 
 
-def _advance(given: TickInput, found: Found) -> Advance:
+def _advance(given: TickInput, result: CutResult) -> Advance:
     """Return what a cut gave."""
-    windows = found.fired.num_rows
-    advance = Advance(given.state.updated(found.groups), found.rows, found.late, windows=windows)
+    windows = result.fired.num_rows
+    advance = Advance(given.state.updated(result.groups), result.rows, result.late, windows=windows)
     if given.output_committed:
         return advance
     events, fired = None, None
     if given.rules is not None:
-        events = view_of(arrow_frame(given.spark, found.events), EVENTS)
-    if found.spans:
-        view = view_of(arrow_frame(given.spark, found.fired), FIRED)
+        events = view_of(arrow_frame(given.spark, result.events), EVENTS)
+    if result.spans:
+        view = view_of(arrow_frame(given.spark, result.fired), FIRED)
         sql = RowQueries(given.stream).cut_windows_sql(str(view), given.plan.clock_us)
-        fired = Fired(found.spans, sql)
-    gone = [found.gone] if found.gone.num_rows else []
-    return replace(advance, fired=fired, replaced=gone, events=events)
+        fired = Fired(result.spans, sql)
+    retracted = [result.retracted] if result.retracted.num_rows else []
+    return replace(advance, fired=fired, replaced=retracted, events=events)
 
 
 @dataclass(frozen=True)
@@ -99,19 +99,19 @@ class CutDelayed(DelayedStep):
     """Fire row windows that are open, cut as far as rows have come."""
 
     def advance(self, given: TickInput) -> Advance:
-        """Let the windows fire; nothing is told of them."""
+        """Let the windows fire; nothing is emitted for them."""
         if given.output_committed or given.state.rows is None:
             return Advance(given.state)
-        found = Cutting(given, given.state.rows.schema).opened({*self.windows})
-        return replace(_advance(given, found), events=None)
+        result = Cutting(given, given.state.rows.schema).opened({*self.windows})
+        return replace(_advance(given, result), events=None)
 
 
 @dataclass(frozen=True)
-class CutAgain(AgainStep):
-    """Cut the rows of a part again."""
+class RecomputeCut(RecomputeStep):
+    """Cut the rows of a range again."""
 
     def advance(self, given: TickInput) -> Advance:
-        """Let all windows of the part fire that have fired."""
+        """Let all windows of the range fire that have fired."""
         if given.state.rows is None or not len(given.state):
             return Advance(given.state)
-        return _advance(given, Cutting(given, given.state.rows.schema).again(self.part))
+        return _advance(given, Cutting(given, given.state.rows.schema).recompute(self.event_range))

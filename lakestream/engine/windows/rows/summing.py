@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from lakestream.storage.rows.views import View
 
 
-def summed(given: TickInput, changes: View, known: View) -> pa.Table:
+def summed(given: TickInput, changes: View, state: View) -> pa.Table:
     """Return the changes by group; rows that have expired change nothing, and are listed apart."""
     stream = given.stream
     expiry = stream.expiry
@@ -30,12 +30,12 @@ def summed(given: TickInput, changes: View, known: View) -> pa.Table:
     classified = (
         f"SELECT c.* EXCEPT (ts, kept), {safe} AS safe{behind}, IF({expired}, NULL, c.ts) AS ts, "
         f"c.kept AND NOT ({expired}) AS kept, c.ts AS at, c.kept AND ({expired}) AS came "
-        f"FROM {changes} c LEFT JOIN {known} s ON s.gid = c.gid"
+        f"FROM {changes} c LEFT JOIN {state} s ON s.gid = c.gid"
     )
     return given.spark.sql(
         f"SELECT gid{names}, count_if(kept) AS n, {late} AS late, min(ts) FILTER (WHERE touches) AS low, "
         f"min(ts) FILTER (WHERE kept) AS low_kept, max(ts) FILTER (WHERE kept) AS high, "
-        f"max(ts) FILTER (WHERE NOT kept AND touches) AS high_gone, max(ts) AS top, "
-        f"max(ts) FILTER (WHERE NOT kept) AS top_gone, {joining} AS joining{listed} "
+        f"max(ts) FILTER (WHERE NOT kept AND touches) AS high_removed, max(ts) AS top, "
+        f"max(ts) FILTER (WHERE NOT kept) AS top_removed, {joining} AS joining{listed} "
         f"FROM ({classified}) GROUP BY gid"
     ).toArrow()

@@ -1,4 +1,4 @@
-"""What a cut gave, as Arrow tables: windows that fire or go, what is told of them, the next state."""
+"""What a cut gave, as Arrow tables: windows that fire or go, what is emitted for them, the next state."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Found:
+class CutResult:
     """What a cut gave: windows that fire, (gid, low) of rows that go, and the groups' next state.
 
-    ``fired`` has gid, group columns, k, c, low, high, opening; ``gone`` gid and low; ``spans`` cover the
-    fired. ``events`` is what is told of: gid, group columns, low, high, kind, again, extra.
+    ``fired`` has gid, group columns, k, c, low, high, opening; ``retracted`` gid and low; ``spans`` cover the
+    fired. ``events`` is what is emitted: gid, group columns, low, high, kind, refired, extra.
     """
 
     fired: pa.Table
-    gone: pa.Table
+    retracted: pa.Table
     groups: pa.Table
     spans: list[Window]
     rows: int
@@ -45,46 +45,46 @@ class CutTables:
     schema: pa.Schema
     version: int
 
-    def _events(self, told: Sequence[Happening]) -> pa.Table:
+    def _events(self, events: Sequence[Happening]) -> pa.Table:
         import pyarrow as pa
 
         integer = pa.int64()
-        columns: dict[str, Any] = {"gid": pa.array([event.group.gid for event in told], integer)}
-        columns |= self._names([event.group for event in told])
+        columns: dict[str, Any] = {"gid": pa.array([event.group.gid for event in events], integer)}
+        columns |= self._names([event.group for event in events])
         columns |= {
-            "low": pa.array([event.low for event in told], integer),
-            "high": pa.array([event.high for event in told], integer),
-            "kind": pa.array([event.kind for event in told], pa.string()),
-            "again": pa.array([event.again for event in told], pa.bool_()),
-            "extra": pa.array([event.extra for event in told], pa.string()),
+            "low": pa.array([event.low for event in events], integer),
+            "high": pa.array([event.high for event in events], integer),
+            "kind": pa.array([event.kind for event in events], pa.string()),
+            "refired": pa.array([event.refired for event in events], pa.bool_()),
+            "extra": pa.array([event.extra for event in events], pa.string()),
         }
         return pa.table(columns)
 
-    def found(
+    def result(
         self,
         fired: list[tuple[CutGroup, Window]],
-        gone: list[tuple[int, int]],
-        told: Sequence[Happening] = (),
+        retracted: list[tuple[int, int]],
+        events: Sequence[Happening] = (),
         *,
         states: Sequence[tuple[CutGroup, list[dict[str, Any]]]] = (),
         left: Sequence[dict[str, Any]] = (),
         rows: int = 0,
         late: int = 0,
         opens: bool = True,
-    ) -> Found:
+    ) -> CutResult:
         """Return what a cut gave as tables.
 
         ``states`` are the groups that were cut with their windows, ``left`` rows of the next state that are
         known; ``opens``: windows that compute when they open do so now.
         """
         spans = merge_spans(sorted({window for _, window in fired}))
-        tables = self._tables(fired, gone, states, left, opens=opens)
-        return Found(*tables, spans, rows, late, self._events(told))
+        tables = self._tables(fired, retracted, states, left, opens=opens)
+        return CutResult(*tables, spans, rows, late, self._events(events))
 
     def _tables(
         self,
         fired: list[tuple[CutGroup, Window]],
-        gone: list[tuple[int, int]],
+        retracted: list[tuple[int, int]],
         states: Sequence[tuple[CutGroup, list[dict[str, Any]]]],
         left: Sequence[dict[str, Any]],
         *,
@@ -110,8 +110,8 @@ class CutTables:
         columns["high"] = pa.array([high for _, (_, high) in fired], integer)
         columns["opening"] = pa.array(opening, pa.bool_())
         went = {
-            "gid": pa.array([gid for gid, _ in gone], integer),
-            "low": pa.array([low for _, low in gone], integer),
+            "gid": pa.array([gid for gid, _ in retracted], integer),
+            "low": pa.array([low for _, low in retracted], integer),
         }
         next_states = self._states(states)
         if left:

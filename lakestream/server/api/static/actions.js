@@ -21,8 +21,8 @@ export function buttons(stream, done) {
   );
 }
 
-function action(title, told, path, fields = () => []) {
-  return { title, told, path, fields };
+function action(title, description, path, fields = () => []) {
+  return { title, description, path, fields };
 }
 
 function range() {
@@ -44,7 +44,7 @@ function ask(one, stream, done) {
       "form",
       { submit: (event) => send(event) },
       el("h2", { id: "question" }, `${one.title} ${nameOf(stream)}?`),
-      el("p", {}, one.told),
+      el("p", {}, one.description),
       ...one.fields(),
       problem,
       el("div", { class: "buttons" }, el("button", { type: "button", click: () => dialog.close() }, "Cancel"), confirm),

@@ -51,10 +51,10 @@ async function guarded(page, work) {
 }
 
 function showProblem(error) {
-  const told = problem(error);
+  const shown = problem(error);
   document.getElementById("problem")?.remove();
-  if (current?.main.isConnected) main.prepend(told);
-  else main.replaceChildren(told, el("p", {}, el("a", { href: "#/" }, "All streams")));
+  if (current?.main.isConnected) main.prepend(shown);
+  else main.replaceChildren(shown, el("p", {}, el("a", { href: "#/" }, "All streams")));
 }
 
 function problem(error) {
@@ -82,8 +82,8 @@ async function start() {
     useZone(lake.timezone);
     document.getElementById("lake").textContent = lake.root;
     const { owner } = lake;
-    const told = `lakestream ${lake.version} · process ${owner.pid} on ${owner.host} · times in ${lake.timezone}`;
-    document.getElementById("footer").textContent = told;
+    const footer = `lakestream ${lake.version} · process ${owner.pid} on ${owner.host} · times in ${lake.timezone}`;
+    document.getElementById("footer").textContent = footer;
   });
   addEventListener("hashchange", show);
   await show();

@@ -15,7 +15,7 @@ function colour(name) {
 // `whole` is for what is counted.
 export function plot(label, times, series, { unit = "", bands = [], bars = false, whole = false } = {}) {
   if (!times.length) return note("Nothing to show yet.");
-  const holder = el("div", { class: "plot", role: "img", "aria-label": told(label, times, series, unit) });
+  const holder = el("div", { class: "plot", role: "img", "aria-label": described(label, times, series, unit) });
   const draw = () => new uPlot(options(holder, series, { unit, bands, bars, whole }), [times, ...series.map((one) => one.values)], holder);
   const chart = { holder, draw, plotted: null };
   drawn.add(chart);
@@ -41,7 +41,7 @@ matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
   }
 });
 
-function told(label, times, series, unit) {
+function described(label, times, series, unit) {
   const last = series.map((one) => {
     const value = one.values.findLast((found) => found !== null && found !== undefined);
     return `${one.label} ${count(value)}${unit}`;

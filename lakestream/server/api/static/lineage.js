@@ -15,10 +15,10 @@ export function picture(lineage, statuses, highlight = null) {
   place(nodes);
   const width = Math.max(...[...nodes.values()].map((node) => node.x + node.width)) + 2;
   const height = Math.max(...[...nodes.values()].map((node) => node.y + HEIGHT)) + 2;
-  const told = `${lineage.tables.length} tables and ${lineage.streams.length} streams`;
+  const label = `${lineage.tables.length} tables and ${lineage.streams.length} streams`;
   const drawn = svg(
     "svg",
-    { class: "lineage", viewBox: `-1 -1 ${width} ${height}`, width, height, role: "group", "aria-label": told },
+    { class: "lineage", viewBox: `-1 -1 ${width} ${height}`, width, height, role: "group", "aria-label": label },
     arrowHead(),
   );
   for (const node of nodes.values()) for (const from of node.from) drawn.append(edge(nodes.get(from), node));
@@ -104,16 +104,16 @@ function box(node, statuses, highlight) {
   const kind = node.isStream ? `stream node-${status.toLowerCase()}` : node.kind.replace(" ", "-");
   const chosen = node.isStream && node.name === highlight ? " node-chosen" : "";
   const shape = { x: node.x, y: node.y, width: node.width, height: HEIGHT, rx: node.isStream ? HEIGHT / 2 : 5 };
-  const told = node.isStream ? `stream ${node.name}${status && `, ${status}`}` : `${node.kind} ${node.name}`;
+  const label = node.isStream ? `stream ${node.name}${status && `, ${status}`}` : `${node.kind} ${node.name}`;
   const drawn = svg(
     "g",
     { class: `node node-${kind}${chosen}` },
-    svg("title", {}, told),
+    svg("title", {}, label),
     svg("rect", shape),
     svg("text", { x: node.x + node.width / 2, y: node.y + HEIGHT / 2 + 4.5, "text-anchor": "middle" }, node.label),
   );
   if (!node.isStream) return drawn;
   const [database, ...rest] = node.name.split(".");
   const href = `#/streams/${encodeURIComponent(database)}/${encodeURIComponent(rest.join("."))}`;
-  return svg("a", { href, "aria-label": told }, drawn);
+  return svg("a", { href, "aria-label": label }, drawn);
 }

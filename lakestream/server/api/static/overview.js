@@ -25,12 +25,12 @@ export function state(stream) {
 
 // What else there is to say of a state, shortest first.
 export function remarks(stream) {
-  const told = [];
-  if (stream.recalculating) told.push(`recalculating: ${stream.recalculating}`);
-  if (stream.held_back) told.push(`held back by ${stream.held_back}`);
-  if (stream.waiting_groups.length) told.push(`too many windows, waiting: ${stream.waiting_groups.join("; ")}`);
-  if (stream.retry_at) told.push(`tries again at ${instant(stream.retry_at)}`);
-  return told;
+  const found = [];
+  if (stream.recalculating) found.push(`recalculating: ${stream.recalculating}`);
+  if (stream.held_back) found.push(`held back by ${stream.held_back}`);
+  if (stream.waiting_groups.length) found.push(`too many windows, waiting: ${stream.waiting_groups.join("; ")}`);
+  if (stream.retry_at) found.push(`tries again at ${instant(stream.retry_at)}`);
+  return found;
 }
 
 export function lag(stream) {
@@ -112,10 +112,10 @@ function label(body) {
 }
 
 function row(stream) {
-  const told = [...remarks(stream), ...(stream.last_error ? [stream.last_error] : [])];
+  const listed = [...remarks(stream), ...(stream.last_error ? [stream.last_error] : [])];
   return [
     el("a", { href: linkTo(stream), class: "name" }, nameOf(stream)),
-    el("span", {}, state(stream), ...told.map((text) => el("small", { class: stream.last_error === text ? "wrong" : "" }, text))),
+    el("span", {}, state(stream), ...listed.map((text) => el("small", { class: stream.last_error === text ? "wrong" : "" }, text))),
     stream.trigger,
     lag(stream),
     el("span", { title: instant(stream.last_tick_at) }, ago(stream.last_tick_at)),
@@ -130,8 +130,8 @@ function row(stream) {
 function summary(streams) {
   const counts = new Map();
   for (const stream of streams) counts.set(stream.status, (counts.get(stream.status) ?? 0) + 1);
-  const told = [...counts].map(([status, number]) => `${count(number)} ${status.toLowerCase()}`);
-  return `${plural(streams.length, "stream")}: ${told.join(", ")}`;
+  const states = [...counts].map(([status, number]) => `${count(number)} ${status.toLowerCase()}`);
+  return `${plural(streams.length, "stream")}: ${states.join(", ")}`;
 }
 
 function nothing() {

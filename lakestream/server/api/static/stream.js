@@ -215,7 +215,7 @@ function trouble(stream) {
 }
 
 function figures(stream) {
-  const told = [
+  const listed = [
     ["Lag", lag(stream)],
     ["Last tick", ago(stream.last_tick_at), instant(stream.last_tick_at)],
     ["It took", duration(stream.last_tick_seconds)],
@@ -225,7 +225,7 @@ function figures(stream) {
     ["Late rows", count(stream.late)],
     ["Next due", stream.next_due_at ? instant(stream.next_due_at) : "on commit"],
   ];
-  const items = told.map(([name, value, title]) => el("div", { title }, el("dt", {}, name), el("dd", {}, value)));
+  const items = listed.map(([name, value, title]) => el("div", { title }, el("dt", {}, name), el("dd", {}, value)));
   return el("dl", { class: "figures" }, ...items);
 }
 
@@ -242,14 +242,14 @@ function recalculations(jobs) {
 }
 
 function errors(stream) {
-  const told = stream.errors_table ? [note(`Windows that could not be computed stand in ${stream.errors_table}.`)] : [];
-  if (!stream.errors.length) return [...told, note("There were none.")];
+  const notes = stream.errors_table ? [note(`Windows that could not be computed stand in ${stream.errors_table}.`)] : [];
+  if (!stream.errors.length) return [...notes, note("There were none.")];
   const rows = stream.errors.map((error) => [
     instant(error.at),
     el("code", {}, error.code),
     el("span", { class: "message" }, error.message),
   ]);
-  return [...told, tall(table("Errors", ["When", "Code", "What was wrong, and where"], rows))];
+  return [...notes, tall(table("Errors", ["When", "Code", "What was wrong, and where"], rows))];
 }
 
 function events(found) {

@@ -1,4 +1,4 @@
-"""What is told of windows that are open when rows of them go, or come late."""
+"""What is emitted for windows that are open when rows of them go, or come late."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ STREAMS = {
     "emptied": f"{INTERVAL}(DELETE_RECALC) {NOTIFY} INTO emptied {OF_ROWS}",
     "notifying": f"{INTERVAL}(IGNORE_NODATA_TRIGGER | DELETE_RECALC | CALC_NOTIFY_ONLY) {NOTIFY} {OF_ROWS}",
 }
-Told = dict[str, list[tuple[str, int]]]
+Emitted = dict[str, list[tuple[str, int]]]
 
 
 class World:
@@ -45,27 +45,27 @@ class World:
         for name, text in STREAMS.items():
             self.lake.sql(f"CREATE STREAM {name} {text}")
 
-    def write(self, *readings: tuple[int, int]) -> Told:
+    def write(self, *readings: tuple[int, int]) -> Emitted:
         rows = [{"tbname": "a", "loc": 1, "ts": f"2025-01-01 00:00:{s:02}", "v": v} for s, v in readings]
         self.lake.insert("m", rows)
         return self.run()
 
-    def sql(self, text: str) -> Told:
+    def sql(self, text: str) -> Emitted:
         self.lake.sql(text)
         return self.run()
 
-    def run(self) -> Told:
+    def run(self) -> Emitted:
         """Run, and return the events of each stream with the second at which their windows start."""
         assert not self.lake.run().failed
         outbox = DeltaTable(str(self.path / "_lakestream" / "outbox")).to_pyarrow_table()
         rows = sorted(outbox.to_pylist(), key=lambda row: (int(row["tick"].split(":")[-1]), row["seq"]))
-        told: Told = {name: [] for name in STREAMS}
+        emitted: Emitted = {name: [] for name in STREAMS}
         for row in rows:
             if row["event_id"] not in self.seen:
                 start = (json.loads(row["event"])["windowStart"] - START) // 1_000
-                told[row["stream"]].append((row["event_type"].removeprefix("WINDOW_"), start))
+                emitted[row["stream"]].append((row["event_type"].removeprefix("WINDOW_"), start))
         self.seen = {row["event_id"] for row in rows}
-        return told
+        return emitted
 
 
 @pytest.fixture(scope="module")
@@ -75,46 +75,46 @@ def world(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Iter
     world.lake.close()
 
 
-def test_what_is_told_of_open_windows(world: World) -> None:
+def test_what_is_emitted_for_open_windows(world: World) -> None:
     """One history from the first row on; each step says what is new."""
-    told = world.write((1, 1), (3, 1), (5, 1))
-    assert set(map(tuple, told.values())) == {(("OPEN", 0),), (("OPEN", 1),)}
+    emitted = world.write((1, 1), (3, 1), (5, 1))
+    assert set(map(tuple, emitted.values())) == {(("OPEN", 0),), (("OPEN", 1),)}
 
-    told = world.sql("DELETE FROM m WHERE ts = '2025-01-01 00:00:03'")
-    assert told.pop("session") == [("CLOSE", 1), ("OPEN", 5)], "the delete has cut it, followed or not"
-    assert not any(told.values())
+    emitted = world.sql("DELETE FROM m WHERE ts = '2025-01-01 00:00:03'")
+    assert emitted.pop("session") == [("CLOSE", 1), ("OPEN", 5)], "the delete has cut it, followed or not"
+    assert not any(emitted.values())
 
-    told = world.write((18, 1))
-    assert told["followed"] == told["exact"] == told["emptied"] == [("CLOSE", 0), ("OPEN", 10)]
-    assert told["filtered"] == told["notifying"] == [("CLOSE", 0), ("OPEN", 10)]
-    assert told["behind"] == [("CLOSE", 0)], "no row of the next window has been evaluated"
-    assert told["session"] == [("CLOSE", 5), ("OPEN", 18)]
+    emitted = world.write((18, 1))
+    assert emitted["followed"] == emitted["exact"] == emitted["emptied"] == [("CLOSE", 0), ("OPEN", 10)]
+    assert emitted["filtered"] == emitted["notifying"] == [("CLOSE", 0), ("OPEN", 10)]
+    assert emitted["behind"] == [("CLOSE", 0)], "no row of the next window has been evaluated"
+    assert emitted["session"] == [("CLOSE", 5), ("OPEN", 18)]
 
-    told = world.sql("UPDATE m SET v = 0 WHERE ts = '2025-01-01 00:00:18'")
-    assert told.pop("filtered") == [("INVALIDATION", 10)], "the update took the only row of it away"
-    assert told.pop("state") == [("CLOSE", 1), ("OPEN", 18)]
-    assert not any(told.values())
+    emitted = world.sql("UPDATE m SET v = 0 WHERE ts = '2025-01-01 00:00:18'")
+    assert emitted.pop("filtered") == [("INVALIDATION", 10)], "the update took the only row of it away"
+    assert emitted.pop("state") == [("CLOSE", 1), ("OPEN", 18)]
+    assert not any(emitted.values())
 
-    told = world.write((22, 2))
-    assert told["behind"] == [("OPEN", 10)], "the mark has reached the row, of a window begun before"
-    assert told["filtered"] == [("OPEN", 20)]
-    assert told["followed"] == told["exact"] == told["notifying"] == [("CLOSE", 10), ("OPEN", 20)]
+    emitted = world.write((22, 2))
+    assert emitted["behind"] == [("OPEN", 10)], "the mark has reached the row, of a window begun before"
+    assert emitted["filtered"] == [("OPEN", 20)]
+    assert emitted["followed"] == emitted["exact"] == emitted["notifying"] == [("CLOSE", 10), ("OPEN", 20)]
 
-    told = world.sql("DELETE FROM m WHERE ts = '2025-01-01 00:00:22'")
-    assert told["followed"] == told["notifying"] == [("INVALIDATION", 20)]
-    assert told["exact"] == [("INVALIDATION", 10), ("INVALIDATION", 20), ("OPEN", 10)]
-    assert told["state"] == [("INVALIDATION", 22)]
-    assert told["session"] == [("INVALIDATION", 22)]
-    assert told["filtered"] == [("INVALIDATION", 20)], "the delete that triggers nothing is seen"
-    assert told["emptied"] == told["behind"] == []
+    emitted = world.sql("DELETE FROM m WHERE ts = '2025-01-01 00:00:22'")
+    assert emitted["followed"] == emitted["notifying"] == [("INVALIDATION", 20)]
+    assert emitted["exact"] == [("INVALIDATION", 10), ("INVALIDATION", 20), ("OPEN", 10)]
+    assert emitted["state"] == [("INVALIDATION", 22)]
+    assert emitted["session"] == [("INVALIDATION", 22)]
+    assert emitted["filtered"] == [("INVALIDATION", 20)], "the delete that triggers nothing is seen"
+    assert emitted["emptied"] == emitted["behind"] == []
 
-    told = world.write((33, 2))
-    assert told["followed"] == told["notifying"] == told["filtered"] == [("OPEN", 30)]
-    assert told["behind"] == [("CLOSE", 10)]
-    assert told["emptied"] == [("CLOSE", 20), ("OPEN", 30)]
+    emitted = world.write((33, 2))
+    assert emitted["followed"] == emitted["notifying"] == emitted["filtered"] == [("OPEN", 30)]
+    assert emitted["behind"] == [("CLOSE", 10)]
+    assert emitted["emptied"] == [("CLOSE", 20), ("OPEN", 30)]
 
-    told = world.sql("DELETE FROM m")
-    assert told["followed"][-1] == told["notifying"][-1] == ("INVALIDATION", 30)
-    assert ("INVALIDATION", 30) in told["emptied"], "nothing is left of its group"
-    assert told["state"] == [("INVALIDATION", 33)]
+    emitted = world.sql("DELETE FROM m")
+    assert emitted["followed"][-1] == emitted["notifying"][-1] == ("INVALIDATION", 30)
+    assert ("INVALIDATION", 30) in emitted["emptied"], "nothing is left of its group"
+    assert emitted["state"] == [("INVALIDATION", 33)]
     assert world.lake.verify("notifying").holds
