@@ -16,7 +16,7 @@ import pytest
 
 from lakestream.storage.rows.reading import arrow_frame
 from lakestream.storage.rows.views import view_of
-from lakestream.storage.small.dialect import NotExactError
+from lakestream.storage.small.exact import NotExactError
 from lakestream.storage.small.session import SmallSession
 
 if TYPE_CHECKING:

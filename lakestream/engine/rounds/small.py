@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar, cast
 
 from lakestream.engine.reading.transport import ARROW
-from lakestream.storage.small.dialect import NotExactError
+from lakestream.storage.small.exact import NotExactError
 from lakestream.storage.small.session import SmallSession
 
 if TYPE_CHECKING:

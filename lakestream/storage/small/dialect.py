@@ -16,17 +16,10 @@ from sqlglot import exp, parse_one
 from sqlglot.errors import SqlglotError
 
 from lakestream.language.quoting import delta_name
+from lakestream.storage.small.exact import NotExactError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-
-
-class NotExactError(Exception):
-    """DuckDB does not, or may not, answer as Spark does; ``always``: whatever the rows are."""
-
-    def __init__(self, why: str, *, always: bool = True) -> None:
-        super().__init__(why)
-        self.always = always
 
 
 _STRUCTURE: frozenset[type[exp.Expr]] = frozenset(

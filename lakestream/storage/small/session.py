@@ -8,7 +8,7 @@ from functools import cached_property
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
-from lakestream.storage.small.dialect import NotExactError, duckdb_sql
+from lakestream.storage.small.exact import NotExactError
 from lakestream.storage.small.macros import TYPES, define_macros
 from lakestream.storage.tables.table import first_line
 
@@ -81,6 +81,8 @@ class SmallSession:
 
     def sql(self, text: str) -> SmallFrame:
         """Return the rows of a query in Spark's SQL; raises NotExactError."""
+        from lakestream.storage.small.dialect import duckdb_sql
+
         names = {name: relation.name for name, relation in self._views.items()}
         return SmallFrame(self, self._answered(duckdb_sql(text).over(names)))
 

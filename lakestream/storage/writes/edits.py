@@ -13,10 +13,11 @@ from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_ra
 
 from lakestream.errors import StatementError, StorageError
 from lakestream.language.quoting import delta_name
-from lakestream.storage.rows.reading import align, opened, read_arrow, timestamp_literal
+from lakestream.storage.rows.reading import align, opened, timestamp_literal
 from lakestream.storage.tables.far_times import has_far_times
 from lakestream.storage.tables.log import TIME_CUT_US, CommitInfo, read_commits
 from lakestream.storage.tables.table import FAR_TIMES, Table, Tables, first_line
+from lakestream.storage.writes.keys import meets_keys, span_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -152,8 +153,8 @@ def insert_rows(
             return append(table, aligned) if aligned.num_rows else table.version
         _refuse_null_keys(info, aligned)
         unique = _last_of_each(aligned, info.key)
-        first, last = _span(unique, info.time_column)
-        if lies_behind(table, info, first) or not _meets_old_keys(table, info, unique, first, last):
+        first, last = span_of(unique, info.time_column)
+        if lies_behind(table, info, first) or not meets_keys(table, unique, info.key, info.time_column):
             return append(table, unique, commit_properties=_properties(written, rewrites=False))
         properties = _properties(written, rewrites=True)
         _merge(table, info, unique, (first, last), keep_old=keep_old, properties=properties)
@@ -188,24 +189,6 @@ def _last_of_each(rows: pa.Table, key: Sequence[str]) -> pa.Table:
     if len(last) == rows.num_rows:
         return rows
     return rows.take(pa.array(sorted(last.to_pylist()), pa.int64()))
-
-
-def _span(rows: pa.Table, column: str) -> tuple[int, int]:
-    """Return the first and last time of rows, in microseconds since 1970 UTC."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    bounds = pc.min_max(rows[column].cast(pa.int64()))
-    return bounds["min"].as_py(), bounds["max"].as_py()
-
-
-def _meets_old_keys(table: Table, info: TableInfo, rows: pa.Table, first: int, last: int) -> bool:
-    """Return whether any row's key is in the table; reads the keys of the rows' time range only."""
-    key = list(info.key)
-    old = read_arrow(table, columns=key, lower=first, upper=last + 1, time_column=info.time_column)
-    if not old.num_rows:
-        return False
-    return bool(rows.select(key).join(old, keys=key, join_type="left semi").num_rows)
 
 
 def _merge(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 
-from lakestream.storage.small.dialect import NotExactError
+from lakestream.storage.small.exact import NotExactError
 from lakestream.storage.small.session import SmallSession
 
 if TYPE_CHECKING:

@@ -1,0 +1,236 @@
+"""Rows of an output that give way to those of a tick: of windows that refire or are retracted, of equal keys.
+
+One rule, by two ways of moving bytes: Arrow rewrites the keys, or where they are many their span of time;
+Spark always a span. What lies there and does not give way is written again with the rows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from lakestream.language.quoting import delta_name, delta_text, quoted
+from lakestream.output.columns import micros
+from lakestream.storage.delta import align, read_arrow, timestamp_literal
+from lakestream.storage.rows.reading import among, arrow_frame, instant_literal
+from lakestream.storage.writes.keys import meets_keys
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import pyarrow as pa
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+    from lakestream.engine.streams.target import Target
+    from lakestream.output.columns import Provenance
+    from lakestream.storage.delta import Table
+
+MAX_LITERALS = 300
+"""Keys that a predicate lists one by one; beyond that a range of time is rewritten."""
+
+
+@dataclass(frozen=True, order=True)
+class _Extent:
+    """Where a row comes from, in the order in which rows of one key take each other's place."""
+
+    high: int
+    gid: int
+    low: int
+
+    @property
+    def window(self) -> tuple[int, int]:
+        """The group and the start, which name the window."""
+        return self.gid, self.low
+
+
+@dataclass(frozen=True)
+class Replacing:
+    """What gives way in an output; ``retracted`` lists (gid, low µs) of windows whose old rows go.
+
+    Of rows with one key that of the later window stays, then that of the greater group, whichever came first.
+    Rows of a table that does not say where they come from give way to any of their key.
+    """
+
+    table: Table
+    target: Target
+    retracted: pa.Table | None
+
+    @property
+    def _provenance(self) -> Provenance | None:
+        return self.target.shape.provenance
+
+    # --- few rows ---
+
+    def by_arrow(self, rows: pa.Table) -> tuple[pa.Table, str | None]:
+        """Return rows with what stays of what they replace, and the predicate of that; None to append."""
+        replaced = self._replaced(rows)
+        return (rows, None) if replaced is None else (self._with_survivors(rows, replaced), replaced)
+
+    def _replaced(self, rows: pa.Table) -> str | None:
+        """Return the predicate of what goes: rows of retracted windows, and of equal keys."""
+        parts = []
+        provenance = self._provenance
+        if self.retracted is not None and provenance:
+            parts.append(windows_predicate(provenance, [*self._retracted()]))
+        if not self.target.appends or (self.retracted is not None and not provenance):
+            self.table.refresh()
+            time, key = self.target.info.time_column, self.target.shape.key
+            if not parts and not meets_keys(self.table, rows, key, time):
+                return None
+            parts.append(self._keys_predicate(rows))
+        elif provenance and parts:
+            parts.append(windows_predicate(provenance, provenance.windows(rows)))
+        return " OR ".join(f"({one})" for one in parts if one) or None
+
+    def _retracted(self) -> set[tuple[int, int]]:
+        if self.retracted is None:
+            return set()
+        return {*zip(self.retracted["gid"].to_pylist(), self.retracted["low"].to_pylist(), strict=True)}
+
+    def _keys_predicate(self, rows: pa.Table) -> str:
+        """Return the predicate of the rows' keys, or of their span of time when there are many."""
+        if rows.num_rows == 0:
+            return ""
+        time = self.target.info.time_column
+        times = micros(rows[time])
+        name = delta_name(time)
+        if rows.num_rows > MAX_LITERALS:
+            return f"{name} >= {instant_literal(min(times))} AND {name} <= {instant_literal(max(times))}"
+        others = [column for column in self.target.shape.key if column != time]
+        by_rest: dict[tuple[Any, ...], set[int]] = {}
+        for at, instant in enumerate(times):
+            by_rest.setdefault(tuple(rows[column][at].as_py() for column in others), set()).add(instant)
+        return " OR ".join(
+            f"({' AND '.join([among(name, lows), *map(_equals, others, rest)])})"
+            for rest, lows in by_rest.items()
+        )
+
+    def _with_survivors(self, rows: pa.Table, predicate: str) -> pa.Table:
+        """Add the rows that the predicate covers of which neither window nor key is written anew."""
+        import pyarrow as pa
+
+        self.table.refresh()
+        old = read_arrow(self.table, None, where=predicate)
+        if old.num_rows == 0:
+            return rows
+        keys = self._keys(rows)
+        written = dict(zip(keys, self._extents(rows), strict=True))
+        retracted = self._retracted()
+        held = [*zip(self._keys(old), self._extents(old), strict=True)]
+        stay = [
+            not (extent and extent.window in retracted)
+            and (key not in written or _outlasts(extent, written[key]))
+            for key, extent in held
+        ]
+        survivors = old.filter(pa.array(stay))
+        if survivors.num_rows == 0:
+            return rows
+        lost = {key for (key, _), stays in zip(held, stay, strict=True) if stays}
+        rows = rows.filter(pa.array([key not in lost for key in keys], pa.bool_()))
+        # A table of the user's may have columns that the stream does not write.
+        whole = align(rows, self.table.schema)
+        return pa.concat_tables([whole, align(survivors, self.table.schema)])
+
+    def _keys(self, rows: pa.Table) -> list[tuple[Any, ...]]:
+        """Return the key of each row, times in microseconds."""
+        columns = [
+            micros(rows[name]) if name == self.target.info.time_column else rows[name].to_pylist()
+            for name in self.target.shape.key
+        ]
+        return [*zip(*columns, strict=True)]
+
+    def _extents(self, rows: pa.Table) -> list[_Extent | None]:
+        """Return the window of each row, None where the table's rows do not say."""
+        if not self._provenance:
+            return [None] * rows.num_rows
+        return [_Extent(high, gid, low) for gid, low, high in self._provenance.extents(rows)]
+
+    # --- many rows: the same by Spark, always by a range of time ---
+
+    def by_spark(self, spark: SparkSession, rows: DataFrame) -> tuple[DataFrame, str | None]:
+        """Return rows with what stays of the ranges that they replace, and the ranges' predicate."""
+        ranges = self._replaced_ranges(rows)
+        if not ranges:
+            return rows, None
+        predicate = " OR ".join(
+            f"({time} >= {timestamp_literal(low)} AND {time} <= {timestamp_literal(high)})"
+            for time, low, high in ranges
+        )
+        read = spark.read.format("delta").option("versionAsOf", self.table.refresh())
+        old = read.load(self.table.path).where(predicate)
+        provenance = self._provenance
+        if self.retracted is not None and provenance:
+            retracted = arrow_frame(spark, self.retracted).alias("g")
+            old = old.alias("o").join(retracted, _goes_sql(provenance), "left_anti")
+        key = [*self.target.shape.key]
+        if provenance and not self.target.appends:
+            rows = rows.alias("n").join(old.alias("o"), _outlasts_sql(provenance, key), "left_anti")
+        return rows.unionByName(_unwritten(old, rows, key), allowMissingColumns=True), predicate
+
+    def _replaced_ranges(self, rows: DataFrame) -> list[tuple[str, int, int]]:
+        """Return (SQL of a time, first µs, last µs) of where rows lie that may be replaced."""
+        provenance, appends = self._provenance, self.target.appends
+        time = provenance.start if appends and provenance else quoted(self.target.info.time_column)
+        ends = rows.selectExpr(*(f"unix_micros({end}({time}))" for end in ("min", "max"))).head()
+        low, high = ends or (None, None)
+        ranges = [] if low is None or high is None else [(time, low, high)]
+        if self.retracted is not None and self.retracted.num_rows and provenance:
+            starts = self.retracted["low"].to_pylist()
+            ranges.append((provenance.start, min(starts), max(starts)))
+        return ranges
+
+
+def windows_predicate(places: Provenance, windows: Sequence[tuple[int, int]]) -> str:
+    """Return the predicate, for delta-rs, of the rows of windows (gid, low µs); of many, of their span."""
+    if not windows:
+        return ""
+    group, start = places.group, places.start
+    if len(windows) > MAX_LITERALS:
+        starts = [low for _, low in windows]
+        return f"{start} >= {instant_literal(min(starts))} AND {start} <= {instant_literal(max(starts))}"
+    by_group: dict[int, set[int]] = {}
+    for gid, low in windows:
+        by_group.setdefault(gid, set()).add(low)
+    return " OR ".join(f"({group} = {gid} AND {among(start, lows)})" for gid, lows in by_group.items())
+
+
+def _equals(column: str, value: object) -> str:
+    name = delta_name(column)
+    if value is None:
+        return f"{name} IS NULL"
+    if isinstance(value, bool | int | float):
+        return f"{name} = {str(value).lower() if isinstance(value, bool) else value!r}"
+    return f"{name} = {delta_text(str(value))}"
+
+
+def _outlasts(old: _Extent | None, new: _Extent | None) -> bool:
+    """Return whether a row stays where another window writes its key: that of the later window does."""
+    return old is not None and new is not None and old.window != new.window and old > new
+
+
+def _unwritten(old: DataFrame, rows: DataFrame, key: list[str]) -> DataFrame:
+    from pyspark.sql.functions import expr
+
+    return old.alias("o").join(rows.select(*key).alias("n"), expr(_same_sql(key)), "left_anti")
+
+
+def _same_sql(key: list[str]) -> str:
+    """Return what holds for rows n and o of one key; a group may be NULL."""
+    return " AND ".join(f"n.{quoted(name)} <=> o.{quoted(name)}" for name in key)
+
+
+def _goes_sql(places: Provenance) -> Column:
+    """Return what holds for a row o of a window g that goes."""
+    from pyspark.sql.functions import expr
+
+    return expr(f"o.{places.group} = g.gid AND o.{places.start} = timestamp_micros(g.low)")
+
+
+def _outlasts_sql(places: Provenance, key: list[str]) -> Column:
+    """Return what :func:`_outlasts` says of a row n to be written and one o that is there."""
+    from pyspark.sql.functions import expr
+
+    group, start, end = places.group, places.start, places.end
+    order = f"struct(o.{end}, o.{group}, o.{start}) > struct(n.{end}, n.{group}, n.{start})"
+    other = f"NOT (o.{group} = n.{group} AND o.{start} = n.{start})"
+    return expr(" AND ".join([_same_sql(key), other, order]))
