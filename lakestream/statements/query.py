@@ -102,8 +102,6 @@ def computed(frame: DataFrame, fragment: Fragment) -> pa.Table:
     Raises StatementError QUERY_INVALID with what Spark says where a value cannot be computed, and
     NOT_SUPPORTED for a VARIANT among the columns.
     """
-    from py4j.protocol import Py4JJavaError
-
     for name, kind in types_of(frame).items():
         if holds_variant(kind):
             raise NotSupportedError(
@@ -113,7 +111,7 @@ def computed(frame: DataFrame, fragment: Fragment) -> pa.Table:
             )
     try:
         return frame.toArrow()
-    except (_spark_error(), Py4JJavaError) as error:
+    except _java_errors() as error:
         check_error(error)
         failure = failed("QUERY_INVALID", "the query", fragment, error)
         if failure is None:
@@ -138,6 +136,12 @@ def table_frame(
         transport = ArrowTransport(spark, catalog.handles)
         return transport.rows(info.path, version, columns, info.time_column, [(None, None)])
     return read_spark(spark, table, version, columns=columns)
+
+
+def _java_errors() -> tuple[type[Exception], ...]:
+    from py4j.protocol import Py4JJavaError
+
+    return _spark_error(), Py4JJavaError
 
 
 def _spark_error() -> type[Exception]:

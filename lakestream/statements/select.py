@@ -25,19 +25,29 @@ class SelectStatements:
 
     def query(self, statement: model.Query) -> Result:
         """SELECT, of at most the wanted rows and one more, which tells whether there are more."""
+        # One row more tells whether there are more.
+        return Result(arrow=self._rows(statement.query, None if self.limit is None else self.limit + 1))
+
+    def computed(self, fragment: model.Fragment) -> pa.Table:
+        """Return all rows of a query."""
+        return self._rows(fragment, None)
+
+    def _rows(self, fragment: model.Fragment, limit: int | None) -> pa.Table:
         from lakestream.statements.query import computed
 
-        frame = self._query_frame(statement.query)
-        # One row more tells whether there are more.
-        few = frame if self.limit is None else frame.limit(self.limit + 1)
-        return Result(arrow=computed(few, statement.query))
+        def ask(spark: SparkSession) -> pa.Table:
+            frame = self._query_frame(spark, fragment)
+            return computed(frame if limit is None else frame.limit(limit), fragment)
 
-    def _query_frame(self, fragment: model.Fragment) -> DataFrame:
+        self.at.check_spark()
+        return self.at.small.ask(ask)
+
+    def _query_frame(self, spark: SparkSession, fragment: model.Fragment) -> DataFrame:
         from lakestream.engine.base.instants import to_micros
         from lakestream.statements.query import Reader
 
         return Reader(
-            self.at.session,
+            spark,
             self.at.catalog,
             self.at.database,
             self.at.settings.small_bytes,
@@ -49,19 +59,13 @@ class SelectStatements:
     def _system_frame(self, spark: SparkSession, name: str) -> DataFrame:
         """Return a table of information_schema; the outbox may be large and stays where it is."""
         from lakestream.observation.information import EVENTS, Known, information
-        from lakestream.storage.sessions.session import frame_of
+        from lakestream.storage.rows.reading import arrow_frame
 
         if name.lower() == EVENTS:
             return self.at.outbox.frame(spark)
-        return frame_of(spark, information(Known(self.at.registry, self.at.deliveries, self._lags), name))
+        return arrow_frame(spark, information(Known(self.at.registry, self.at.deliveries, self._lags), name))
 
     def _lags(self) -> dict[str, int]:
         """Return how many commits of its source each stream has still to take."""
         ids = {(record.database, record.name): record.uuid for record in self.at.registry.streams()}
         return {ids[status.database, status.name]: status.lag for status in stream_statuses(self.at)}
-
-    def computed(self, fragment: model.Fragment) -> pa.Table:
-        """Return all rows of a query."""
-        from lakestream.statements.query import computed
-
-        return computed(self._query_frame(fragment), fragment)

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from lakestream.clock import Clock
     from lakestream.engine.rounds.engine import Engine
     from lakestream.engine.rounds.notifier import Notifier
+    from lakestream.engine.rounds.small import SmallPath
     from lakestream.language import model
     from lakestream.settings import Settings
     from lakestream.statements.changes import RowChanges
@@ -74,6 +75,7 @@ class Workspace:
         self._spark: SparkSession | None = None
         self._own: SparkSession | None = None
         self._sending: Notifier | None = None
+        self._small: SmallPath | None = None
         if create and not self.layout.exists():
             self.layout.initialise(self.settings.timezone)
             self.catalog.databases.create(DEFAULT_DATABASE, if_not_exists=True)
@@ -124,6 +126,15 @@ class Workspace:
             self._own = statement_session(shared)
         return self._own
 
+    @property
+    def small(self) -> SmallPath:
+        """What is asked about few rows before Spark is; made on first need."""
+        if self._small is None:
+            from lakestream.engine.rounds.small import SmallPath
+
+            self._small = SmallPath(lambda: self.session, self.settings.small_path == "auto")
+        return self._small
+
     def check_spark(self) -> None:
         """Raise SparkGoneError when Spark has ended since it was started or given."""
         spark = self.given or self._spark
@@ -165,6 +176,7 @@ class Workspace:
                 self.system_clock,
                 epoch=to_micros(self.system_clock.now()),
                 outbox=self.outbox,
+                small=self.small,
                 is_blocked=self.notifier.is_blocked,
                 is_ours=lambda uuid: self.leases is None or self.leases.has(uuid),
             )
@@ -203,6 +215,9 @@ class Workspace:
             with self.writing("close"):
                 self.running.checkpoint()
             self.running = None
+        if self._small is not None:
+            self._small.close()
+            self._small = None
         if self._own is not None:
             from lakestream.storage.sessions.session import end_session
 

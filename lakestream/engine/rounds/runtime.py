@@ -10,7 +10,6 @@ from lakestream.engine.base.instants import from_micros, to_micros
 from lakestream.engine.planning.planner import Limits, Planner, Position
 from lakestream.engine.reading.relations import history_of
 from lakestream.engine.reading.transport import Size
-from lakestream.engine.rounds.small import SmallPath
 from lakestream.engine.ticks.sharing import Member, shape_of
 from lakestream.engine.windows.families import family_of
 from lakestream.engine.windows.family import Standing
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
 
     from lakestream.clock import Clock
     from lakestream.engine.base.state import GroupState
+    from lakestream.engine.rounds.small import SmallPath
     from lakestream.engine.rounds.wakeups import Alarm, WaitCondition
     from lakestream.engine.streams.stream import Stream
     from lakestream.engine.streams.target import Target
@@ -134,10 +134,10 @@ class FinishedTick:
 class Services:
     """What the parts of an engine share: the lake, its clock and settings, and which streams are taken.
 
-    ``spark`` is called on first need; ``system_clock`` gives real seconds for durations and rate limits;
-    ``is_blocked`` tells which streams wait because their events cannot be sent, ``is_ours`` which ones are
-    still this process's to run where daemons share them; ``only`` are the streams that rounds take, by id
-    (None: all).
+    ``spark`` is called on first need, ``small`` is asked before it; ``system_clock`` gives real seconds for
+    durations and rate limits; ``is_blocked`` tells which streams wait because their events cannot be sent,
+    ``is_ours`` which ones are still this process's to run where daemons share them; ``only`` are the
+    streams that rounds take, by id (None: all).
     """
 
     catalog: Catalog
@@ -148,14 +148,10 @@ class Services:
     system_clock: Clock
     epoch: int
     outbox: Outbox
+    small: SmallPath
     is_blocked: Callable[[str], bool] = field(default=lambda _: False)
     is_ours: Callable[[str], bool] = field(default=lambda _: True)
     only: frozenset[str] | None = None
-    small: SmallPath = field(init=False)
-
-    def __post_init__(self) -> None:
-        """Open the way of what is small."""
-        self.small = SmallPath(self.spark, self.settings.small_path == "auto")
 
     def planner_of(self, record: StreamRecord, stream: Stream) -> Planner:
         """Return what plans the ticks of a stream."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar, cast
 
@@ -34,6 +35,7 @@ class SmallPath:
     session: SmallSession = field(default_factory=SmallSession)
     refused: dict[Hashable, str] = field(default_factory=dict)
     """What the session never answers, and why."""
+    _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def takes(self, plan: TickPlan) -> bool:
         """Return whether a tick is small: its changes travel as Arrow."""
@@ -47,13 +49,11 @@ class SmallPath:
         if not (self.is_on and small) or key in self.refused:
             return question(self.spark())
         try:
-            return question(cast("SparkSession", self.session))
+            return self._answered(question)
         except NotExactError as why:
             _log.debug("Spark is asked: %s", why)
             if key is not None and why.always:
                 self.refused[key] = str(why)
-        finally:
-            self.session.clear()
         return question(self.spark())
 
     def why_spark(self, question: Callable[[SparkSession], T], *, small: bool) -> str | None:
@@ -63,9 +63,19 @@ class SmallPath:
         if not small:
             return "its changes do not travel as Arrow"
         try:
-            question(cast("SparkSession", self.session))
+            self._answered(question)
         except NotExactError as why:
             return str(why)
-        finally:
-            self.session.clear()
         return None
+
+    def close(self) -> None:
+        """Give the session's memory back."""
+        with self._lock:
+            self.session.close()
+
+    def _answered(self, question: Callable[[SparkSession], T]) -> T:
+        with self._lock:
+            try:
+                return question(cast("SparkSession", self.session))
+            finally:
+                self.session.clear()

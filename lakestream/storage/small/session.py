@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import OrderedDict
 from dataclasses import dataclass
 from functools import cached_property
@@ -150,6 +151,17 @@ class SmallSession:
         raise NotExactError(f"SparkSession.{name}")
 
 
+@dataclass(frozen=True)
+class _Schema:
+    fields: pa.Schema
+
+    def jsonValue(self) -> Any:  # noqa: N802, ANN401 - Spark's name
+        """Return the columns as Spark's JSON, which is Delta's."""
+        from deltalake import Schema
+
+        return json.loads(Schema.from_arrow(self.fields).to_json())
+
+
 class SmallFrame:
     """Rows with as much of a DataFrame's face as ticks use; raises NotExactError for the rest."""
 
@@ -161,6 +173,11 @@ class SmallFrame:
     def columns(self) -> list[str]:
         """The names of the columns."""
         return list(self._rows.column_names)
+
+    @property
+    def schema(self) -> _Schema:
+        """The columns' types, as Spark has them."""
+        return _Schema(self._rows.schema)
 
     def toArrow(self) -> pa.Table:  # noqa: N802 - Spark's name
         """Return the rows."""
@@ -242,7 +259,11 @@ def _as_spark(kind: pa.DataType, *, is_wide: bool) -> pa.DataType:
     if pa.types.is_struct(kind):
         fields = (kind.field(at) for at in range(kind.num_fields))
         return pa.struct([(field.name, _as_spark(field.type, is_wide=is_wide)) for field in fields])
-    return pa.int64() if is_wide and kind.equals(pa.decimal128(38, 0)) else kind
+    if not pa.types.is_decimal(kind):
+        return kind
+    if is_wide and kind.equals(pa.decimal128(38, 0)):
+        return pa.int64()
+    raise NotExactError("a decimal, whose digits Spark counts otherwise")
 
 
 def _check_types(schema: pa.Schema) -> None:
