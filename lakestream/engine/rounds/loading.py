@@ -19,6 +19,7 @@ from lakestream.engine.ticks.tick import Tick
 from lakestream.engine.windows.delays import Delays
 from lakestream.engine.windows.once.admission import FLUSH
 from lakestream.engine.windows.once.rebuilding import rebuild_plan
+from lakestream.storage.delta import capabilities
 from lakestream.storage.records.registry import Corrected, Progress, Totals
 
 if TYPE_CHECKING:
@@ -166,8 +167,13 @@ class Loader:
                 self._tick(session, runtime, plan, state, output_committed=output_committed, updated=updated)
             ),
             key=kind,
-            small=small.takes(plan),
+            small=self._is_small(runtime, plan),
         )
+
+    def _is_small(self, runtime: StreamRuntime, plan: TickPlan) -> bool:
+        """Return whether a tick's bytes move as Arrow on both sides."""
+        output = self.services.catalog.handles.open(runtime.target.info.path)
+        return self.services.small.takes(plan) and capabilities(output).arrow_writes
 
     def computed_by(self, runtime: StreamRuntime, plan: TickPlan) -> str:
         """Return who computes a tick, which is rehearsed for that; with a reason where that is Spark."""
@@ -176,7 +182,7 @@ class Loader:
             lambda session: self._tick(
                 session, runtime, plan, runtime.state, output_committed=False, updated=None
             ).rehearse(),
-            small=small.takes(plan),
+            small=self._is_small(runtime, plan),
         )
         return "DuckDB, in this process" if why is None else f"Spark: {why}"
 

@@ -61,7 +61,7 @@ class SmallPath:
         if not self.is_on:
             return "small_path is spark"
         if not small:
-            return "its changes do not travel as Arrow"
+            return "its bytes do not move as Arrow"
         try:
             self._answered(question)
         except NotExactError as why:

@@ -9,3 +9,7 @@ class NotExactError(Exception):
     def __init__(self, why: str, *, always: bool = True) -> None:
         super().__init__(why)
         self.always = always
+
+
+class NotThereError(NotExactError, AttributeError):
+    """Spark's session or frame has something that the small one has not."""

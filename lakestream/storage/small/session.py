@@ -9,7 +9,7 @@ from functools import cached_property
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
-from lakestream.storage.small.exact import NotExactError
+from lakestream.storage.small.exact import NotExactError, NotThereError
 from lakestream.storage.small.macros import TYPES, define_macros
 from lakestream.storage.tables.table import first_line
 
@@ -148,7 +148,7 @@ class SmallSession:
         return prepared
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - what Spark has there
-        raise NotExactError(f"SparkSession.{name}")
+        raise NotThereError(f"SparkSession.{name}")
 
 
 @dataclass(frozen=True)
@@ -231,7 +231,7 @@ class SmallFrame:
         return self.sparkSession.sql(sql)
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - what Spark has there
-        raise NotExactError(f"DataFrame.{name}")
+        raise NotThereError(f"DataFrame.{name}")
 
 
 _SELF = "ls_self"
