@@ -41,9 +41,10 @@ def explain_stream(engine: Engine, record: StreamRecord) -> list[tuple[str, str]
         lines.append(("tick", name))
         if planned is plan:
             lines.append(("bytes move by", planned.transport))
-        if planned is coming[0][1]:
-            known = planned if planned is plan else replace(planned, upto=planned.after)
-            lines.append(("computed by", engine.computed_by(record, known)))
+            lines.append(("computed by", engine.computed_by(record, planned)))
+        elif planned is coming[0][1] and planned.kind == "changes":
+            nothing = replace(planned, upto=planned.after)
+            lines.append(("computed by", engine.computed_by(record, nothing)))
         lines += [(stage.title, str(stage)) for stage in stages(stream, target, planned, event_range)]
     return [*lines, ("calculation", stream.calculation.query.sql("spark"))]
 

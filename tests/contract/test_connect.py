@@ -100,7 +100,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from pyspark.sql import SparkSession
 from pyspark.sql.connect.session import SparkSession as Remote
-from lakestream import Lake
+from lakestream import Lake, Settings
 from lakestream.errors import LakestreamError
 
 spark = SparkSession.builder.remote(sys.argv[1]).getOrCreate()
@@ -111,9 +111,11 @@ def code(use):
     except LakestreamError as error:
         return error.code
 
-lake = Lake("lake", spark=spark)
+by_spark = Settings(small_path="spark")
+lake = Lake("lake", spark=spark, settings=by_spark)
 with ThreadPoolExecutor() as pool:  # a thread that has no active session
-    pool.submit(lambda: Lake("lake").sql("SELECT * FROM information_schema.ins_streams")).result()
+    other = Lake("lake", settings=by_spark)
+    pool.submit(lambda: other.sql("SELECT * FROM information_schema.ins_streams")).result()
 marker = lake._at.layout.marker
 lake._at.layout.marker = lambda: ("/nowhere/lake.json", marker()[1])
 print(code(lambda: lake.sql("SELECT * FROM information_schema.ins_streams")))

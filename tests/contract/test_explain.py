@@ -187,7 +187,7 @@ def test_a_tick_of_an_instant_is_said_before_it_is_due(lake: Lake, done: list[li
     lake.clock.advance(timedelta(seconds=10))
     done.clear()
     lake.run()
-    assert said == [stage for stage, _ in done[0]]
+    assert said == [stage for stage, _ in done[-1]]
 
 
 def test_admitted_rows_made_anew_are_said_too(lake: Lake, done: list[list[tuple[str, str]]]) -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from lakestream.engine.base.keyed import Keyed, among
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -21,26 +22,53 @@ CLOSED = "closed"
 DELAYS = "delays"
 """The column of a saved state with the delays of a group's open windows."""
 
+MANY_GROUPS = 2_000
+"""More groups than these are not all looked at: which ones a tick touches is found out first, by a query."""
+
 MAX_OPEN = 1_000_000
 """Open windows that are kept in memory; a stream with more reads its rows again when windows close."""
 
 
-@dataclass(frozen=True)
 class GroupState:
-    """The state of all groups as one Arrow table: gid, group columns, first and newest (µs).
+    """The state of all groups, a value: gid, group columns, first and newest (µs).
 
     It is a function of the history. ``opened`` has a row per open window of the streams that keep
     partial aggregates (gid, group columns, k, its rows, its aggregates); None where they must be
     computed anew from the source, whose rows they stand for. ``touched`` are the groups (gid) that the last
-    update came for: what follows the state looks at those alone.
+    update came for: what follows the state looks at those alone. What looks at ``rows`` or ``opened`` looks
+    at all groups; some are found, and replaced, at the cost of these.
     """
 
-    rows: pa.Table | None = None
-    opened: pa.Table | None = None
-    touched: pa.Array | None = None
+    def __init__(
+        self,
+        rows: pa.Table | Keyed | None = None,
+        opened: pa.Table | Keyed | None = None,
+        touched: pa.Array | None = None,
+    ) -> None:
+        self._rows, self._opened, self.touched = rows, opened, touched
+
+    @property
+    def rows(self) -> pa.Table | None:
+        """All groups as one Arrow table, None for none."""
+        return _table(self._rows)
+
+    @property
+    def opened(self) -> pa.Table | None:
+        """All open windows as one Arrow table, None where they are not known."""
+        return _table(self._opened)
+
+    @property
+    def knows_opened(self) -> bool:
+        """Whether the open windows are known, if there is none of them."""
+        return self._opened is not None
 
     def __len__(self) -> int:
-        return 0 if self.rows is None else self.rows.num_rows
+        return 0 if self._rows is None else len(self._rows)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, GroupState) and (self.rows, self.opened) == (other.rows, other.opened)
+
+    __hash__ = None  # type: ignore[assignment]
 
     def saved(self, version: int) -> pa.Table:
         """Return the state as a checkpoint keeps it: with the source's version that it stands for."""
@@ -81,21 +109,22 @@ class GroupState:
 
     def without(self, gids: Sequence[int]) -> GroupState:
         """Return the state of the other groups."""
-        return self._of(gids, others=True) if gids else self
-
-    def only(self, gids: Sequence[int]) -> GroupState:
-        """Return the state of some groups."""
-        return self._of(gids, others=False)
-
-    def _of(self, gids: Sequence[int], *, others: bool) -> GroupState:
         import pyarrow as pa
 
+        if not gids:
+            return self
         listed = pa.array(gids, pa.int64())
-        rows, opened = (
-            None if found is None else _among(found, listed, others=others)
-            for found in (self.rows, self.opened)
-        )
-        return GroupState(rows, opened) if rows is not None and rows.num_rows else GroupState()
+        tables = (self.rows, self.opened)
+        return _state(*(None if rows is None else among(rows, listed, others=True) for rows in tables))
+
+    def only(self, gids: Sequence[int] | pa.Array | pa.ChunkedArray) -> GroupState:
+        """Return the state of some groups."""
+        import pyarrow as pa
+
+        listed = gids if isinstance(gids, (pa.Array, pa.ChunkedArray)) else pa.array(gids, pa.int64())
+        self._index()
+        tables = (self._rows, self._opened)
+        return _state(*(None if rows is None else _keyed(rows).of(listed) for rows in tables))
 
     def updated(self, touched: pa.Table, opened: pa.Table | None = None) -> GroupState:
         """Return the state with the rows of the touched groups replaced; a group without newest row goes.
@@ -103,19 +132,39 @@ class GroupState:
         ``opened`` are the open windows of the touched groups; None: they are not known any more.
         """
         if touched.num_rows == 0:
-            return GroupState(self.rows, None if opened is None else self.opened)
+            return GroupState(self._rows, None if opened is None else self._opened)
         gids = touched["gid"].combine_chunks()
-        if opened is not None and self.opened is not None:
-            opened = _replaced(self.opened, opened, gids)
+        kept: pa.Table | Keyed | None = opened
+        self._index()
+        if opened is not None and self._opened is not None:
+            kept = _replaced(self._opened, opened, gids)
         elif len(self):
-            opened = None
-        if opened is not None and opened.num_rows > MAX_OPEN:
-            opened = None
-        return GroupState(_replaced(self.rows, touched.filter(_known(touched)), gids), opened, gids)
+            kept = None
+        if kept is not None and len(kept) > MAX_OPEN:
+            kept = None
+        return GroupState(_replaced(self._rows, touched.filter(_known(touched)), gids), kept, gids)
 
     def of(self, gids: pa.Array | pa.ChunkedArray) -> pa.Table | None:
         """Return the rows of some groups."""
-        return None if self.rows is None else _among(self.rows, gids)
+        self._index()
+        return None if self._rows is None else _keyed(self._rows).of(gids)
+
+    def _index(self) -> None:
+        """Have the rows found by group from now on: to bring them in order costs as much as there are."""
+        self._rows = None if self._rows is None else _keyed(self._rows)
+        self._opened = None if self._opened is None else _keyed(self._opened)
+
+
+def _table(rows: pa.Table | Keyed | None) -> pa.Table | None:
+    return rows.rows if isinstance(rows, Keyed) else rows
+
+
+def _keyed(rows: pa.Table | Keyed) -> Keyed:
+    return rows if isinstance(rows, Keyed) else Keyed.of_table(rows)
+
+
+def _state(rows: pa.Table | None, opened: pa.Table | None) -> GroupState:
+    return GroupState(rows, opened) if rows is not None and rows.num_rows else GroupState()
 
 
 def none_listed(rows: int) -> pa.Array:
@@ -143,24 +192,9 @@ def gids_sql(gids: Iterable[int]) -> str:
     return ", ".join(f"{gid}L" for gid in gids)
 
 
-def _among(rows: pa.Table, gids: pa.Array | pa.ChunkedArray, *, others: bool = False) -> pa.Table:
-    """Return the rows of some groups, or those of all others."""
-    import pyarrow.compute as pc
-
-    among = pc.is_in(rows["gid"], value_set=gids)
-    return rows.filter(pc.invert(among) if others else among)
-
-
-def _replaced(old: pa.Table | None, new: pa.Table, gids: pa.Array) -> pa.Table:
+def _replaced(old: pa.Table | Keyed | None, new: pa.Table, gids: pa.Array) -> pa.Table | Keyed:
     """Return the rows of other groups and the new ones."""
-    import pyarrow as pa
-
-    if old is None or old.num_rows == 0:
-        return new
-    others = _among(old, gids, others=True)
-    if new.num_rows == 0:
-        return others
-    return pa.concat_tables([others, new.select(old.column_names).cast(old.schema)]).combine_chunks()
+    return new if old is None or not len(old) else _keyed(old).replaced(new, gids)
 
 
 def summary_sql(fired: str, groups: Sequence[str]) -> str:

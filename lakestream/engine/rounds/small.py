@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar, cast
 
 from lakestream.engine.reading.transport import ARROW
+from lakestream.errors import LakestreamError
 from lakestream.storage.small.exact import NotExactError
 from lakestream.storage.small.session import SmallSession
 
@@ -66,6 +67,8 @@ class SmallPath:
             self._answered(question)
         except NotExactError as why:
             return str(why)
+        except LakestreamError:
+            pass  # an answer, which Spark would give too
         return None
 
     def close(self) -> None:

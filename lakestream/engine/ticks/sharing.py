@@ -12,7 +12,7 @@ from collections import defaultdict
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from lakestream.engine.base.state import nullable
+from lakestream.engine.base.state import MANY_GROUPS, nullable
 from lakestream.engine.reading.queries import fresh_columns
 from lakestream.engine.reading.relations import CHANGED, STATE
 from lakestream.engine.reading.transport import ARROW, transport_by
@@ -62,7 +62,8 @@ class Member:
             plan.kind == "changes"
             and plan.transport == ARROW
             and by_update(self.stream, self.target, plan)
-            and (state.opened is not None or not len(state))
+            and (state.knows_opened or not len(state))
+            and len(state) <= MANY_GROUPS
             and self.history.takes_all(plan)
             and "_tlocaltime" not in self.stream.calculation.used
         )

@@ -13,9 +13,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
 from lakestream.compute.windows.calculation import ROWS, WINDOWS
-from lakestream.engine.base.state import GroupState
+from lakestream.engine.base.state import MANY_GROUPS, GroupState
 from lakestream.engine.reading.queries import empty_state_sql, rows_sql
 from lakestream.engine.reading.relations import CHANGED, FIRED, STATE
+from lakestream.engine.reading.transport import ARROW
 from lakestream.storage.rows.views import view_of_rows, view_of_sql
 
 if TYPE_CHECKING:
@@ -91,8 +92,18 @@ class TickInput:
 
     def state_view(self, changes: str | View) -> View:
         """Register the groups before the tick; with the types of the changes where there are none yet."""
-        if self.state.rows is not None and len(self.state):
-            return view_of_rows(self.spark, self.state.rows, STATE)
+        return self._view_of(self.state, changes)
+
+    def touched_view(self, changes: View) -> View:
+        """Register the groups before the tick of which there are changes; all where they are not many."""
+        if len(self.state) <= MANY_GROUPS or self.transport.name != ARROW:
+            return self.state_view(changes)
+        touched = self.spark.sql(f"SELECT DISTINCT gid FROM {changes}").toArrow()
+        return self._view_of(self.state.only(touched["gid"]), changes)
+
+    def _view_of(self, state: GroupState, changes: str | View) -> View:
+        if len(state):
+            return view_of_rows(self.spark, state.rows, STATE)
         return view_of_sql(self.spark, empty_state_sql(self.stream, str(changes)), STATE)
 
 

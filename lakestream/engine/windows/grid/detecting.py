@@ -83,7 +83,7 @@ class Detecting:
         """Return what fires, what goes, and the state behind it."""
         given, stream = self.given, self.given.stream
         changes = view_of_sql(given.spark, changes_sql(stream, CHANGED), CHANGES)
-        state = given.state_view(changes)
+        state = given.touched_view(changes)
         fired = self._fired(changes, state)
         found, events = None, None
         if given.rules is not None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from lakestream.compute.windows.incremental import GROUP_COLUMNS, RESULT, Incremental, can_be_incremental
 from lakestream.engine.base.rows import Rows
-from lakestream.engine.base.state import GroupState, summary_in_steps, update_summary_of
+from lakestream.engine.base.state import MANY_GROUPS, GroupState, summary_in_steps, update_summary_of
 from lakestream.engine.reading.queries import fresh_sql, open_rows_sql
 from lakestream.engine.reading.relations import CHANGED, FIRED, GROUPS, PRESENT, STATE, UPDATED
 from lakestream.engine.reading.transport import (
@@ -82,7 +82,7 @@ class Updating:
     def _advance(self, state: GroupState, updated: Updated) -> Advance:
         given = self.given
         groups = updated.summary.select(["gid", *given.stream.group_columns, "first", "newest"])
-        opened = updated.kept if state.opened is not None or not len(state) else None
+        opened = updated.kept if state.knows_opened or not len(state) else None
         advance = Advance(
             state.updated(groups, opened),
             total(updated.summary, "rows"),
@@ -121,7 +121,7 @@ class Updating:
 
     def _with_open_windows(self, state: GroupState) -> GroupState:
         """Return a state with its open windows, computed from the source where they are not known."""
-        if state.rows is None or not len(state) or state.opened is not None:
+        if state.rows is None or not len(state) or state.knows_opened:
             return state
         return GroupState(state.rows, self._open_windows(state.rows))
 
@@ -159,6 +159,7 @@ class Updating:
 
         Raises StreamError (TOO_MANY_WINDOWS).
         """
+        state = self._touched(state)
         known = state.merged()
         if known is not None:
             view_of_rows(self.given.spark, known, STATE)
@@ -166,6 +167,15 @@ class Updating:
         opened = bool(state.opened is not None and state.opened.num_rows)
         in_steps = self.given.transport.name == SPARK
         return self._in_steps(view, opened=opened) if in_steps else self._at_once(view, opened=opened)
+
+    def _touched(self, state: GroupState) -> GroupState:
+        """Return the groups of which there are changed rows; all where they are not many, or much may be."""
+        if len(state) <= MANY_GROUPS or self.given.transport.name == SPARK:
+            return state
+        stream = self.given.stream
+        gid = group_sql(stream.group_columns)
+        sql = f"SELECT DISTINCT {gid} AS gid FROM ({fresh_sql(stream, CHANGED)})"
+        return state.only(self.given.spark.sql(sql).toArrow()["gid"])
 
     def _shared(self, rows: pa.Table) -> Updated:
         """Return what a query gave that streams of one shape have shared, with what the stream's events need.

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lakestream.compute.windows.evaluate import Way
-from lakestream.engine.base.state import CLOSED, EXPIRED, none_listed
+from lakestream.engine.base.state import CLOSED, EXPIRED, MANY_GROUPS, none_listed
 from lakestream.engine.reading.relations import EVER
 from lakestream.engine.reading.transport import merge_spans
 from lakestream.engine.windows.rows.policy import keeps_closed, keeps_expired
@@ -49,10 +49,11 @@ def is_in_order(stream: Stream, target: Target, plan: TickPlan) -> bool:
 def known_sums(stream: Stream, state: GroupState, added: pa.Table | None) -> pa.Table | None:
     """Return added rows summed up by group as ``Cutting.summed`` does it, without a query for it.
 
-    None where that takes one: groups that are new, or by more than columns; a PRE_FILTER; late rows.
+    None where that takes one: groups that are new, or by more than columns; a PRE_FILTER; late rows. Where
+    there are many groups, it costs more than a query.
     """
     names = _plain_groups(stream)
-    if added is None or state.rows is None or stream.cut is None or not names:
+    if len(state) > MANY_GROUPS or added is None or state.rows is None or stream.cut is None or not names:
         return None
     columns = dict(zip(stream.group_columns, names, strict=True))
     known = state.rows.select(["gid", *columns, "safe"])
@@ -180,11 +181,12 @@ class InOrder:
         names = ["first", "newest", "safe", "resume", "counted"]
         names += [CLOSED] if keeps_closed(self.stream) else []
         names += [EXPIRED] if keeps_expired(self.stream) else []
-        if self.given.state.rows is None or not len(self.given.state):
+        known = self.given.state.of(changes["gid"])
+        if known is None or not known.num_rows:
             none = pa.nulls(changes.num_rows, pa.int64())
             return pa.table({**dict.fromkeys(names, none), EXPIRED: none_listed(changes.num_rows)})
-        found = pc.index_in(changes["gid"], value_set=self.given.state.rows["gid"].combine_chunks())
-        return self.given.state.rows.select(names).take(found)
+        found = pc.index_in(changes["gid"], value_set=known["gid"].combine_chunks())
+        return known.select(names).take(found)
 
     def _read(self, groups: pa.Table) -> None:
         lows, highs = groups["from_us"].to_pylist(), groups["newest"].to_pylist()

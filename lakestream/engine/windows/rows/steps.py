@@ -49,7 +49,7 @@ class CutWindows(Step):
             if advance is not None:
                 return advance
         changes = view_of_sql(given.spark, changes_sql(given.stream, CHANGED), CHANGES)
-        sums = summed(given, changes, given.state_view(changes))
+        sums = summed(given, changes, given.touched_view(changes))
         advance = _in_order(given, sums) if self.is_in_order else None
         if advance is not None:
             return advance
