@@ -39,13 +39,14 @@ VALUES: dict[str, tuple[pa.DataType, list[Any]]] = {
     "h": (pa.int16(), [None, 0, 3, -3, 2**15 - 1]),
     "y": (pa.int8(), [None, 0, 1, -128, 127]),
     "d": (pa.float64(), [None, 0.0, -0.0, 1.5, -2.25, 0.1, 1e300, math.inf, -math.inf, math.nan]),
-    "s": (pa.string(), [None, "", "a", "A", "ä", "10", "1.5", " a", "true", "𝄞", "\uffff"]),
+    "s": (pa.string(), [None, "", "a", "A", "ä", "10", "1.5", " a", "true", "𝄞", "a\u0308", "\uffff"]),
     "k": (pa.bool_(), [None, True, False]),
     "t": (pa.timestamp("us", "UTC"), [None, *map(datetime.fromisoformat, INSTANTS)]),
     "e": (pa.date32(), [None, date(1, 1, 1), date(1970, 1, 1), date(1969, 12, 31), date(9999, 12, 31)]),
 }
 """By the first letter of a column's name: its type, and what is in it."""
 NUMBERS = "lihyd"
+UNITS = ("SECOND", "MINUTE", "HOUR", "DAY", "WEEK", "MONTH", "QUARTER", "YEAR")
 
 
 @pytest.fixture(scope="module")
@@ -95,6 +96,12 @@ class Drawer:
             lambda: f"CAST({one(depth - 1)} AS {pick(['BIGINT', 'INT', 'SMALLINT', 'DOUBLE'])})",
             lambda: f"CAST({self.truth(0)} AS INT)",
             lambda: f"unix_micros(t{pick('12')})",
+            lambda: f"unix_millis(t{pick('12')})",
+            lambda: f"{pick(['floor', 'ceil', 'sqrt'])}({one(depth - 1)})",
+            lambda: f"{pick(['year', 'month', 'day'])}({pick('te')}{pick('12')})",
+            lambda: f"{pick(['hour', 'minute', 'second'])}(t{pick('12')})",
+            lambda: f"unix_micros(date_trunc('{pick(UNITS)}', t{pick('12')}))",
+            lambda: f"length(s{pick('12')})",
         ]
         return pick(forms)()
 
@@ -114,6 +121,8 @@ class Drawer:
             lambda: f"({sides[0]} BETWEEN {sides[1]} AND {sides[0]})",
             lambda: f"({sides[0]} IN ({sides[1]}, {sides[0]}))",
             lambda: f"(s{pick('12')} = '{pick(['a', '10', '1.5', ''])}')",
+            lambda: f"(s1 {pick(['LIKE', 'NOT LIKE'])} '{pick(['a%', '%', '_', ''])}')",
+            lambda: f"{pick(['startswith', 'endswith', 'contains'])}(s1, '{pick(['a', '', '5'])}')",
             lambda: f"({pick(NUMBERS)}1 = '{pick(['a', '10', '1.5'])}')",
         ]
         return pick(forms)()
@@ -128,6 +137,8 @@ class Drawer:
                 f"coalesce(s{pick('12')}, 'none')",
                 f"CAST({pick('lihk')}{pick('12')} AS STRING)",
                 f"if({self.truth(1)}, s1, s2)",
+                f"substring(s1, {pick('12')}, {pick('12')})",
+                f"left(s{pick('12')}, 1)",
                 f"greatest(s1, s2, '{pick(['', 'b'])}')",
             ]
         )

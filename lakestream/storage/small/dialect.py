@@ -137,8 +137,23 @@ _NESTED: frozenset[type[exp.Expr]] = frozenset(
         exp.Concat,
     }
 )
-_TIMES: frozenset[type[exp.Expr]] = frozenset({exp.UnixMicros})
-_KNOWN = _STRUCTURE | _OPERATORS | _AGGREGATES | _WINDOWED | _NESTED | _TIMES
+_TEXTS: frozenset[type[exp.Expr]] = frozenset(
+    {exp.Contains, exp.EndsWith, exp.Left, exp.Length, exp.Like, exp.StartsWith, exp.Substring}
+)
+_NUMBERS: frozenset[type[exp.Expr]] = frozenset({exp.Ceil, exp.Floor, exp.Sqrt})
+_PARTS: dict[type[exp.Expr], str] = {
+    exp.Year: "year",
+    exp.Month: "month",
+    exp.Day: "day",
+    exp.Hour: "hour",
+    exp.Minute: "minute",
+    exp.Second: "second",
+}
+_UNITS = ("SECOND", "MINUTE", "HOUR", "DAY", "WEEK", "MONTH", "QUARTER", "YEAR")
+_TIMES: frozenset[type[exp.Expr]] = frozenset(
+    {exp.TimestampTrunc, exp.TsOrDsToDate, exp.UnixMicros, exp.UnixMillis, exp.Var, *_PARTS}
+)
+_KNOWN = _STRUCTURE | _OPERATORS | _AGGREGATES | _WINDOWED | _NESTED | _TEXTS | _NUMBERS | _TIMES
 _MACROS = {
     "pmod": "ls_pmod",
     "timestamp_micros": "make_timestamptz",
@@ -241,6 +256,33 @@ def _one_value(node: exp.Expr) -> None:
         raise NotExactError("an aggregate of several values")
 
 
+def _counted_from_one(node: exp.Expr) -> None:
+    """Refuse a part of a text that does not begin at a place, or end after a length, which are written."""
+    for name in ("start", "length") if isinstance(node, exp.Substring) else ("expression",):
+        value = node.args.get(name)
+        if value is not None and not (
+            isinstance(value, exp.Literal) and value.is_int and int(value.name) > 0
+        ):
+            raise NotExactError("a part of a text that is counted from elsewhere")
+
+
+def _plain_pattern(node: exp.Expr) -> None:
+    pattern = node.expression
+    if not (isinstance(pattern, exp.Literal) and pattern.is_string) or "\\" in pattern.name:
+        raise NotExactError("a pattern that is not written, or that escapes")
+
+
+def _known_unit(node: exp.Expr) -> None:
+    unit = node.args.get("unit")
+    if unit is None or unit.name.upper() not in _UNITS or node.args.get("zone") is not None:
+        raise NotExactError(f"a time cut to {unit and unit.name}")
+
+
+def _of_a_part(node: exp.Expr) -> None:
+    if type(node.parent) not in _PARTS:
+        raise NotExactError("a cast to DATE")
+
+
 def _plain_case(node: exp.Expr) -> None:
     if node.this is not None:
         _no_numeric_text(node)
@@ -253,6 +295,11 @@ _CHECKS: dict[type[exp.Expr], Callable[[exp.Expr], None]] = {
     exp.Avg: _no_decimals,
     exp.Count: _one_value,
     exp.Case: _plain_case,
+    exp.Substring: _counted_from_one,
+    exp.Left: _counted_from_one,
+    exp.Like: _plain_pattern,
+    exp.TimestampTrunc: _known_unit,
+    exp.TsOrDsToDate: _of_a_part,
     **dict.fromkeys((exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.NullSafeEQ), _no_numeric_text),
     **dict.fromkeys(
         (exp.In, exp.Between, exp.Coalesce, exp.Greatest, exp.Least, exp.Nullif), _no_numeric_text
@@ -336,7 +383,39 @@ def _by_order(node: exp.Expr) -> exp.Expr:
 
 
 def _micros(node: exp.Expr) -> exp.Expr:
-    return _macro("epoch_us", node.this)
+    return _macro("epoch_us", _macro("ls_instant", node.this))
+
+
+def _millis(node: exp.Expr) -> exp.Expr:
+    return _macro("ls_millis", _macro("ls_instant", node.this))
+
+
+def _part(node: exp.Expr) -> exp.Expr:
+    return exp.cast(_macro(_PARTS[type(node)], _macro("ls_naive", node.this)), "INT")
+
+
+def _day(node: exp.Expr) -> exp.Expr:
+    day: exp.Expr = node.this
+    return day
+
+
+def _cut(node: exp.Expr) -> exp.Expr:
+    unit = exp.Literal.string(node.args["unit"].name.lower())
+    return _macro("ls_cut", unit, node.this)
+
+
+def _rounded(node: exp.Expr) -> exp.Expr:
+    return _macro("ls_floor" if isinstance(node, exp.Floor) else "ls_ceil", node.this)
+
+
+def _root(node: exp.Expr) -> exp.Expr:
+    return _macro("sqrt", _macro("ls_double", node.this))
+
+
+def _of_text(node: exp.Expr) -> exp.Expr:
+    """Have a function of a text take nothing else."""
+    node.set("this", _macro("ls_string", node.this.copy()))
+    return node
 
 
 def _collected(node: exp.Expr) -> exp.Expr:
@@ -410,6 +489,14 @@ _REWRITES: dict[type[exp.Expr], Callable[[exp.Expr], exp.Expr]] = {
     exp.ArgMax: _by_order,
     exp.ArgMin: _by_order,
     exp.UnixMicros: _micros,
+    exp.UnixMillis: _millis,
+    exp.TsOrDsToDate: _day,
+    exp.TimestampTrunc: _cut,
+    exp.Floor: _rounded,
+    exp.Ceil: _rounded,
+    exp.Sqrt: _root,
+    **dict.fromkeys(_PARTS, _part),
+    **dict.fromkeys(_TEXTS, _of_text),
     exp.Concat: _concatenated,
     exp.ArrayConcat: _concatenated,
     exp.ArrayUniqueAgg: _collected,

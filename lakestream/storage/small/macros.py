@@ -45,6 +45,23 @@ _MACROS = {
     "ls_text(x)": _only(f"{_WHOLE[:-1]}, 'VARCHAR', 'BOOLEAN')", "CAST(x AS VARCHAR)", "STRING"),
     "ls_instant(x)": _only("('TIMESTAMP WITH TIME ZONE', '\"NULL\"')", "x", "TIMESTAMP"),
     "ls_date(x)": _only("('DATE', '\"NULL\"')", "x", "DATE"),
+    "ls_string(x)": _only("('VARCHAR', '\"NULL\"')", "x", "a text"),
+    "ls_floor(x)": _only(
+        _NUMBER,
+        f"CASE WHEN typeof(x) IN {_WHOLE} THEN CAST(x AS BIGINT) ELSE CAST(floor(x) AS BIGINT) END",
+        "a whole number",
+    ),
+    "ls_ceil(x)": _only(
+        _NUMBER,
+        f"CASE WHEN typeof(x) IN {_WHOLE} THEN CAST(x AS BIGINT) ELSE CAST(ceil(x) AS BIGINT) END",
+        "a whole number",
+    ),
+    # Without a zone, days are those of the proleptic calendar, which Spark's are; its zone is UTC.
+    "ls_naive(x)": _only(
+        "('DATE', 'TIMESTAMP WITH TIME ZONE')", "make_timestamp(epoch_us(x))", "a time without a zone"
+    ),
+    "ls_cut(unit, x)": "make_timestamptz(epoch_us(CAST(date_trunc(unit, ls_naive(x)) AS TIMESTAMP)))",
+    "ls_millis(x)": "(epoch_us(x) - ls_pmod(epoch_us(x), 1000)) // 1000",
     "ls_total(x)": (
         "CASE WHEN typeof(x) = 'HUGEINT' AND NOT x BETWEEN -9223372036854775808 AND 9223372036854775807 "
         "THEN error('a sum beyond BIGINT') ELSE x END"
