@@ -36,6 +36,9 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
+_RECORDED_SECONDS = 0.5
+"""Ticks of so many seconds may wait to be recorded."""
+
 
 @dataclass
 class Ticking:
@@ -58,7 +61,18 @@ class Ticking:
             done = [self._ticked(runtime, plan, updated[plan.uuid]) for runtime, plan in ticks]
             reports += self.recording.record(done)
             together |= {*updated}
-        return reports + [self.run(runtime, plan) for runtime, plan in planned if plan.uuid not in together]
+        return reports + self._run_apart([one for one in planned if one[1].uuid not in together])
+
+    def _run_apart(self, planned: Sequence[tuple[StreamRuntime, TickPlan]]) -> list[TickReport]:
+        """Run ticks one by one; those that are quick are recorded together, a commit for some of them."""
+        reports: list[TickReport] = []
+        done: list[FinishedTick] = []
+        for runtime, plan in planned:
+            done.append(self._ticked(runtime, plan))
+            if sum(one.seconds for one in done) >= _RECORDED_SECONDS:
+                reports += self.recording.record(done)
+                done = []
+        return reports + self.recording.record(done)
 
     def _updated(self, members: list[Member]) -> dict[str, pa.Table]:
         """Return what one query gave for streams of one shape; nothing where it fails: each is then run."""
