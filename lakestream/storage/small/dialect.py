@@ -283,6 +283,16 @@ def _of_a_part(node: exp.Expr) -> None:
         raise NotExactError("a cast to DATE")
 
 
+def _names_of_its_own(select: exp.Expr) -> None:
+    """Refuse what DuckDB takes and Spark does not: a condition on rows that names a result."""
+    where = select.args.get("where")
+    if where is None:
+        return
+    results = {item.alias.lower() for item in select.expressions if isinstance(item, exp.Alias)}
+    if any(not c.table and c.name.lower() in results for c in where.find_all(exp.Column)):
+        raise NotExactError("a name of a result in WHERE")
+
+
 def _plain_case(node: exp.Expr) -> None:
     if node.this is not None:
         _no_numeric_text(node)
@@ -295,6 +305,7 @@ _CHECKS: dict[type[exp.Expr], Callable[[exp.Expr], None]] = {
     exp.Avg: _no_decimals,
     exp.Count: _one_value,
     exp.Case: _plain_case,
+    exp.Select: _names_of_its_own,
     exp.Substring: _counted_from_one,
     exp.Left: _counted_from_one,
     exp.Like: _plain_pattern,
@@ -309,6 +320,27 @@ _CHECKS: dict[type[exp.Expr], Callable[[exp.Expr], None]] = {
 
 # --- rewriting ---
 
+_TRUTHS = (
+    exp.And,
+    exp.Or,
+    exp.Not,
+    exp.EQ,
+    exp.NEQ,
+    exp.LT,
+    exp.LTE,
+    exp.GT,
+    exp.GTE,
+    exp.NullSafeEQ,
+    exp.NullSafeNEQ,
+    exp.Is,
+    exp.In,
+    exp.Between,
+    exp.Like,
+    exp.Boolean,
+    exp.Paren,
+)
+"""What is a BOOLEAN, or has been looked into."""
+
 
 def _rewritten(query: exp.Expr) -> exp.Expr:
     """Rewrite a query from its leaves up, so that each rewriting finds its operands rewritten."""
@@ -320,6 +352,23 @@ def _rewritten(query: exp.Expr) -> exp.Expr:
         if new is not node and node.parent is not None:
             node.replace(new)
     return query
+
+
+def _named(select: exp.Expr) -> exp.Expr:
+    """Have columns named as they are written, which Spark does, not as their table has them."""
+    for item in select.expressions:
+        if isinstance(item, exp.Column) and not isinstance(item.this, exp.Star):
+            item.replace(exp.alias_(item.copy(), item.name, quoted=True))
+    return select
+
+
+def _conditioned(node: exp.Expr) -> exp.Expr:
+    """Have a condition be a BOOLEAN: DuckDB takes others for one, Spark does not."""
+    for name in ("this", "expression"):
+        condition = node.args.get(name)
+        if isinstance(condition, exp.Expr) and not isinstance(condition, _TRUTHS):
+            node.set(name, _macro("ls_boolean", condition.copy()))
+    return node
 
 
 def _macro(name: str, *arguments: exp.Expr) -> exp.Anonymous:
@@ -477,6 +526,15 @@ def _concatenated(node: exp.Expr) -> exp.Expr:
     return exp.paren(first) if others else first
 
 
+def _in_brackets(node: exp.Expr) -> exp.Expr:
+    """Have brackets around a condition not hide what is in them."""
+    inside = node.this
+    conditions = (exp.Where, exp.Having, exp.And, exp.Or, exp.Not, exp.Paren)
+    if isinstance(node.parent, conditions) and not isinstance(inside, _TRUTHS):
+        return exp.paren(_macro("ls_boolean", inside.copy()))
+    return node
+
+
 _REWRITES: dict[type[exp.Expr], Callable[[exp.Expr], exp.Expr]] = {
     exp.TryCast: _cast,
     exp.Cast: _cast,
@@ -484,6 +542,9 @@ _REWRITES: dict[type[exp.Expr], Callable[[exp.Expr], exp.Expr]] = {
     exp.Mod: _modulo,
     exp.Div: _division,
     exp.IntDiv: _whole_division,
+    exp.Select: _named,
+    exp.Paren: _in_brackets,
+    **dict.fromkeys((exp.Where, exp.Having, exp.And, exp.Or, exp.Not), _conditioned),
     exp.Max: _extreme,
     exp.Min: _extreme,
     exp.ArgMax: _by_order,

@@ -132,6 +132,8 @@ class SmallSession:
         self._prepared.move_to_end(sql)
         relation = self.connection.sql(f"EXECUTE {prepared.name}")
         rows = relation.to_arrow_table()
+        if any(f"{name}_1" in rows.column_names for name in rows.column_names):
+            raise NotExactError("columns of one name", always=False)
         if prepared.schema is None:
             prepared.schema = as_spark(rows.schema, [str(kind) for kind in relation.types])
         try:

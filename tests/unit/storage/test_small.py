@@ -92,6 +92,29 @@ def test_no_file_is_read(session: SmallSession, sql: str) -> None:
         session.sql(f"SELECT * FROM {sql}")
 
 
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT a FROM v WHERE a",
+        "SELECT a FROM v WHERE NOT a",
+        "SELECT a FROM v WHERE (a)",
+        "SELECT a FROM v WHERE a > 0 AND (a)",
+        "SELECT a AS b FROM v WHERE b > 0",
+        "SELECT max(a) AS m FROM v HAVING max(a)",
+    ],
+)
+def test_what_spark_refuses_is_not_answered(session: SmallSession, sql: str) -> None:
+    session.register("v", pa.table({"a": pa.array([1, 2], pa.int64())}))
+    with pytest.raises(NotExactError):
+        session.sql(sql)
+
+
+def test_columns_are_named_as_they_are_written(session: SmallSession) -> None:
+    session.register("v", pa.table({"Dev": ["x"], "n": [1]}))
+    assert session.sql("SELECT dev, N, v.n AS m FROM v").columns == ["dev", "N", "m"]
+    assert session.sql("SELECT * FROM v").columns == ["Dev", "n"]
+
+
 def test_a_query_reads_the_rows_of_now(session: SmallSession) -> None:
     for values in ([1, 2], [5], []):
         session.register("v", pa.table({"a": pa.array(values, pa.int64())}))
