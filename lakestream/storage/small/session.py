@@ -144,6 +144,10 @@ class SmallSession:
     def _planned(self, sql: str) -> _Prepared:
         while len(self._prepared) >= _MOST_PREPARED:
             self.connection.execute(f"DEALLOCATE {self._prepared.popitem(last=False)[1].name}")
+        # What a macro says of types that are on no list is folded away where they are, even without a row.
+        ((_, plan),) = self.connection.execute(f"EXPLAIN (FORMAT JSON) {sql}").fetchall()
+        if TYPES in plan:
+            raise NotExactError("types that are not on the list")
         prepared = _Prepared(f"q{next(self._number)}")
         self.connection.execute(f"PREPARE {prepared.name} AS {sql}")
         self._prepared[sql] = prepared

@@ -104,9 +104,10 @@ def test_no_file_is_read(session: SmallSession, sql: str) -> None:
     ],
 )
 def test_what_spark_refuses_is_not_answered(session: SmallSession, sql: str) -> None:
-    session.register("v", pa.table({"a": pa.array([1, 2], pa.int64())}))
-    with pytest.raises(NotExactError):
-        session.sql(sql)
+    for rows in ([1, 2], []):
+        session.register("v", pa.table({"a": pa.array(rows, pa.int64())}))
+        with pytest.raises(NotExactError):
+            session.sql(sql)
 
 
 def test_columns_are_named_as_they_are_written(session: SmallSession) -> None:
