@@ -283,16 +283,6 @@ def _of_a_part(node: exp.Expr) -> None:
         raise NotExactError("a cast to DATE")
 
 
-def _names_of_its_own(select: exp.Expr) -> None:
-    """Refuse what DuckDB takes and Spark does not: a condition on rows that names a result."""
-    where = select.args.get("where")
-    if where is None:
-        return
-    results = {item.alias.lower() for item in select.expressions if isinstance(item, exp.Alias)}
-    if any(not c.table and c.name.lower() in results for c in where.find_all(exp.Column)):
-        raise NotExactError("a name of a result in WHERE")
-
-
 def _plain_case(node: exp.Expr) -> None:
     if node.this is not None:
         _no_numeric_text(node)
@@ -305,7 +295,6 @@ _CHECKS: dict[type[exp.Expr], Callable[[exp.Expr], None]] = {
     exp.Avg: _no_decimals,
     exp.Count: _one_value,
     exp.Case: _plain_case,
-    exp.Select: _names_of_its_own,
     exp.Substring: _counted_from_one,
     exp.Left: _counted_from_one,
     exp.Like: _plain_pattern,
@@ -356,10 +345,31 @@ def _rewritten(query: exp.Expr) -> exp.Expr:
 
 def _named(select: exp.Expr) -> exp.Expr:
     """Have columns named as they are written, which Spark does, not as their table has them."""
+    _qualify_conditions(select)
     for item in select.expressions:
         if isinstance(item, exp.Column) and not isinstance(item.this, exp.Star):
             item.replace(exp.alias_(item.copy(), item.name, quoted=True))
     return select
+
+
+def _qualify_conditions(select: exp.Expr) -> None:
+    """Have WHERE mean columns of rows: DuckDB would take a name of a result too, Spark does not."""
+    where, source = select.args.get("where"), select.args.get("from_")
+    results = {item.alias.lower() for item in select.expressions if isinstance(item, exp.Alias)}
+    if where is None or not results:
+        return
+    for column in where.find_all(exp.Column):
+        if (
+            column.table
+            or column.name.lower() not in results
+            or column.find_ancestor(exp.Select) is not select
+        ):
+            continue
+        if source is None or select.args.get("joins") or select.args.get("laterals"):
+            raise NotExactError("a name of a result in WHERE")
+        if not source.this.alias:
+            source.this.set("alias", exp.TableAlias(this=exp.to_identifier("ls_from")))
+        column.set("table", exp.to_identifier(source.this.alias, quoted=True))
 
 
 def _conditioned(node: exp.Expr) -> exp.Expr:
