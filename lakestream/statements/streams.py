@@ -49,10 +49,11 @@ class StreamStatements:
                 place=_place(definition.name),
             )
         definition = definition.within(self.at.database)
+        self.at.check_spark()
         check_targets(definition.notification, self.at.settings.notify_hosts)
         try:
             record = create_stream(
-                self.at.session,
+                self.at.small,
                 self.at.catalog,
                 self.at.registry,
                 definition,
@@ -60,7 +61,7 @@ class StreamStatements:
                 to_micros(self.at.clock.now()),
                 current=self.at.database,
                 exact_by_default=self.at.settings.exact,
-                catalogs=self.at.catalogs,
+                catalogs=lambda: self.at.catalogs,
             )
         except LakestreamError as error:
             raise error.at(_place(definition.source)) from None
@@ -215,7 +216,7 @@ class StreamStatements:
             self.at.running.forget(record.uuid)
         exact = self.at.settings.exact
         replace_stream(
-            self.at.session,
+            self.at.small,
             self.at.catalog,
             self.at.registry,
             record,

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from lakestream.clock import Clock
+    from lakestream.engine.reading.small import SmallPath
     from lakestream.engine.rounds.engine import Engine
     from lakestream.engine.rounds.notifier import Notifier
-    from lakestream.engine.rounds.small import SmallPath
     from lakestream.language import model
     from lakestream.settings import Settings
     from lakestream.statements.changes import RowChanges
@@ -130,7 +130,7 @@ class Workspace:
     def small(self) -> SmallPath:
         """What is asked about few rows before Spark is; made on first need."""
         if self._small is None:
-            from lakestream.engine.rounds.small import SmallPath
+            from lakestream.engine.reading.small import SmallPath
 
             self._small = SmallPath(lambda: self.session, self.settings.small_path == "auto")
         return self._small

@@ -171,6 +171,7 @@ def check(spark: SparkSession, small: SmallSession, rows: pa.Table, queries: Seq
         expected = spark.sql(query).toArrow()
         assert found.column_names == expected.column_names
         for name in found.column_names:
+            assert found[name].type == expected[name].type, query
             pairs = zip(found[name].to_pylist(), expected[name].to_pylist(), strict=True)
             for at, (one, other) in enumerate(pairs):
                 assert same(one, other), f"{query}\nrow {at}: DuckDB {one!r}, Spark {other!r}"
@@ -191,13 +192,14 @@ def test_drawn_expressions_are_what_spark_makes_of_them(
         for row in range(rows.num_rows):
             small.register("edges", rows.slice(row, 1))
             try:
-                found = small.sql(f"SELECT ({expression}) AS x FROM edges").toArrow()["x"][0].as_py()
+                answer = small.sql(f"SELECT ({expression}) AS x FROM edges").toArrow()["x"]
             except NotExactError as why:
                 if why.always:
                     break
                 continue
             answered += 1
-            other = expected[f"x{number}"][row].as_py()
+            assert answer.type == expected[f"x{number}"].type, expression
+            found, other = answer[0].as_py(), expected[f"x{number}"][row].as_py()
             assert same(found, other), (
                 f"{expression}\n{rows.slice(row, 1).to_pylist()}\n{found!r}, Spark {other!r}"
             )

@@ -46,6 +46,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
+    from lakestream.engine.reading.small import SmallPath
     from lakestream.engine.streams.stream import Stream
     from lakestream.language.model import StreamDefinition
     from lakestream.output.columns import OutputShape
@@ -60,7 +61,7 @@ _COLLATIONS = "__COLLATIONS"
 
 
 def create_stream(  # noqa: PLR0913 (one session computes, another one has the names in catalogs)
-    spark: SparkSession,
+    small: SmallPath,
     catalog: Catalog,
     registry: Registry,
     definition: StreamDefinition,
@@ -69,7 +70,7 @@ def create_stream(  # noqa: PLR0913 (one session computes, another one has the n
     *,
     current: str,
     exact_by_default: bool,
-    catalogs: SparkSession,
+    catalogs: Callable[[], SparkSession],
 ) -> StreamRecord:
     """Check a stream, make its output table, and register it; it starts after the source's version now.
 
@@ -79,11 +80,11 @@ def create_stream(  # noqa: PLR0913 (one session computes, another one has the n
     Raises StatementError for whatever is wrong with it; nothing is left behind then.
     """
     uuid = str(uuid4())
-    checked = _checked(spark, catalog, registry, definition, zone, uuid, exact_by_default=exact_by_default)
+    checked = _checked(small, catalog, registry, definition, zone, uuid, exact_by_default=exact_by_default)
     stream = checked.stream
     find_errors(catalog, definition)
     table = catalog.handles.latest(stream.source.info.path)
-    until, compiled = _untaken_until(stream, catalog, spark), checked.found(catalog)
+    until, compiled = _untaken_until(stream, catalog, small.spark), checked.found(catalog)
     # Nothing was made up to here.
     output, shared = _output(catalogs, catalog, registry, definition, checked, uuid)
     errors_table(catalog, definition, uuid)
@@ -112,7 +113,7 @@ def create_stream(  # noqa: PLR0913 (one session computes, another one has the n
 
 
 def replace_stream(
-    spark: SparkSession,
+    small: SmallPath,
     catalog: Catalog,
     registry: Registry,
     record: StreamRecord,
@@ -130,7 +131,7 @@ def replace_stream(
     zone = record.zone
     others = _Others(registry, record.uuid)
     checked = _checked(
-        spark, catalog, others, definition, zone, record.uuid, exact_by_default=exact_by_default
+        small, catalog, others, definition, zone, record.uuid, exact_by_default=exact_by_default
     )
     database, name = record.output.split(".", 1)
     info = catalog.find_table(database, name)
@@ -145,9 +146,9 @@ def replace_stream(
             if record.shared_output or info.external:
                 raise
             catalog.drop_table(database, name)
-            create_output(catalog, definition, checked.shape, record.uuid, lambda: spark)
+            create_output(catalog, definition, checked.shape, record.uuid, small.spark)
     taken = definition.options.wants_history
-    until = _untaken_until(checked.stream, catalog, spark) if taken else record.until_us
+    until = _untaken_until(checked.stream, catalog, small.spark) if taken else record.until_us
     changes: StreamChanges = {
         "sql": definition.text,
         "status": "Running",
@@ -191,7 +192,7 @@ class _Checked:
 
 
 def _checked(
-    spark: SparkSession,
+    small: SmallPath,
     catalog: Catalog,
     registry: Registry | _Others,
     definition: StreamDefinition,
@@ -209,6 +210,11 @@ def _checked(
     _refuse_cycle(stream, registry)
     _refuse_without_feed(stream, catalog)
     _refuse_collations(stream, catalog)
+    return small.ask(lambda spark: _analysed(spark, stream, definition, exact=exact))
+
+
+def _analysed(spark: SparkSession, stream: Stream, definition: StreamDefinition, *, exact: bool) -> _Checked:
+    """Return a stream with the types of its results, once nothing is wrong with its expressions."""
     stream, result_types, group_types = analyse(spark, stream)
     shape = _at_calculation(
         definition,
@@ -369,7 +375,7 @@ def _at_calculation(definition: StreamDefinition, make: _MakeShape) -> OutputSha
 
 
 def _output(
-    spark: SparkSession,
+    spark: Callable[[], SparkSession],
     catalog: Catalog,
     registry: Registry,
     definition: StreamDefinition,
@@ -380,7 +386,7 @@ def _output(
     database = definition.output.database or definition.name.database or ""
     info = catalog.find_table(database, definition.output.name)
     if info is None:
-        return create_output(catalog, definition, checked.shape, uuid, lambda: spark), False
+        return create_output(catalog, definition, checked.shape, uuid, spark), False
     _refuse_layout_of_another(definition, info)
     for other in registry.streams():
         if other.output == f"{database}.{definition.output.name}":
@@ -513,7 +519,7 @@ def _way_to_feed(info: TableInfo) -> str:
     return f"CREATE TABLE IF NOT EXISTS {name} LOCATION {quoted_text(info.path)} switches it on, after asking"
 
 
-def _untaken_until(stream: Stream, catalog: Catalog, spark: SparkSession) -> int | None:
+def _untaken_until(stream: Stream, catalog: Catalog, spark: Callable[[], SparkSession]) -> int | None:
     """Return the instant before which the rows there already are not the stream's, None for no such."""
     options = stream.definition.options
     if options.late.by_arrival or not stream.source.info.time_column:
@@ -521,7 +527,7 @@ def _untaken_until(stream: Stream, catalog: Catalog, spark: SparkSession) -> int
     if options.wants_history:
         return parse_instant(options.history_start, stream.zone) if options.history_start else None
     info = stream.source.info
-    newest = newest_time(catalog.handles.latest(info.path), info.time_column, lambda: spark)
+    newest = newest_time(catalog.handles.latest(info.path), info.time_column, spark)
     return None if newest is None else newest + 1
 
 

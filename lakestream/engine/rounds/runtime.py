@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from lakestream.clock import Clock
     from lakestream.engine.base.state import GroupState
-    from lakestream.engine.rounds.small import SmallPath
+    from lakestream.engine.reading.small import SmallPath
     from lakestream.engine.rounds.wakeups import Alarm, WaitCondition
     from lakestream.engine.streams.stream import Stream
     from lakestream.engine.streams.target import Target

@@ -293,8 +293,12 @@ _CHECKS: dict[type[exp.Expr], Callable[[exp.Expr], None]] = {
     exp.Mod: _no_decimals,
     exp.IntDiv: _no_decimals,
     exp.Avg: _no_decimals,
+    exp.Floor: _no_decimals,
+    exp.Ceil: _no_decimals,
+    exp.Sqrt: _no_decimals,
     exp.Count: _one_value,
     exp.Case: _plain_case,
+    **dict.fromkeys((exp.Add, exp.Sub, exp.Mul), _no_numeric_text),
     exp.Substring: _counted_from_one,
     exp.Left: _counted_from_one,
     exp.Like: _plain_pattern,
@@ -474,7 +478,17 @@ def _root(node: exp.Expr) -> exp.Expr:
 def _of_text(node: exp.Expr) -> exp.Expr:
     """Have a function of a text take nothing else."""
     node.set("this", _macro("ls_string", node.this.copy()))
-    return node
+    return exp.cast(node.copy(), "INT") if isinstance(node, exp.Length) else node
+
+
+def _size(node: exp.Expr) -> exp.Expr:
+    return exp.cast(_macro("len", node.this), "INT")
+
+
+def _numbered(node: exp.Expr) -> exp.Expr:
+    """Have rows numbered by an INT, with all that belongs to the call."""
+    is_number = isinstance(node.this, exp.RowNumber)
+    return exp.cast(node.copy(), "INT") if is_number else _total(node)
 
 
 def _collected(node: exp.Expr) -> exp.Expr:
@@ -536,6 +550,17 @@ def _concatenated(node: exp.Expr) -> exp.Expr:
     return exp.paren(first) if others else first
 
 
+def _whole(node: exp.Expr) -> exp.Expr:
+    """Give a whole number that is written the type that Spark gives it, not the smallest one."""
+    if node.is_string or not node.is_int or isinstance(node.parent, (exp.Cast, exp.TryCast, *_PLACES)):
+        return node
+    return exp.cast(node.copy(), "INT" if int(node.name) < 2**31 else "BIGINT")
+
+
+_PLACES = (exp.Limit, exp.WindowSpec, exp.Lag, exp.Lead, exp.Kwarg, exp.Ordered, exp.Group, exp.DataTypeParam)
+"""Where a number is a place or a count, and none to compute with."""
+
+
 def _in_brackets(node: exp.Expr) -> exp.Expr:
     """Have brackets around a condition not hide what is in them."""
     inside = node.this
@@ -552,6 +577,7 @@ _REWRITES: dict[type[exp.Expr], Callable[[exp.Expr], exp.Expr]] = {
     exp.Mod: _modulo,
     exp.Div: _division,
     exp.IntDiv: _whole_division,
+    exp.Literal: _whole,
     exp.Select: _named,
     exp.Paren: _in_brackets,
     **dict.fromkeys((exp.Where, exp.Having, exp.And, exp.Or, exp.Not), _conditioned),
@@ -575,7 +601,8 @@ _REWRITES: dict[type[exp.Expr], Callable[[exp.Expr], exp.Expr]] = {
     exp.CountIf: _counted_if,
     exp.Filter: _filtered,
     exp.Sum: _total,
-    exp.Window: _total,
+    exp.Window: _numbered,
+    exp.ArraySize: _size,
     exp.GenerateSeries: _sequence,
     exp.Aliases: _inlined,
 }

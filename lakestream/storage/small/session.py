@@ -7,8 +7,9 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import count
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
+from lakestream.storage.columns.types import types_of
 from lakestream.storage.small.exact import NotExactError, NotThereError
 from lakestream.storage.small.macros import TYPES, define_macros
 from lakestream.storage.tables.table import first_line
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
     from duckdb import DuckDBPyConnection
+    from pyspark.sql import DataFrame
 
 
 _CONFIGURATION: dict[str, str | bool | int | float | list[str]] = {
@@ -136,6 +138,7 @@ class SmallSession:
             raise NotExactError("columns of one name", always=False)
         if prepared.schema is None:
             prepared.schema = as_spark(rows.schema, [str(kind) for kind in relation.types])
+            _check_types(prepared.schema)
         try:
             return rows if rows.schema.equals(prepared.schema) else rows.cast(prepared.schema)
         except ValueError as error:
@@ -165,6 +168,8 @@ class _Schema:
         """Return the columns as Spark's JSON, which is Delta's."""
         from deltalake import Schema
 
+        if any("null" in str(kind).replace("not null", "") for kind in self.fields.types):
+            raise NotExactError("a column without a type")
         return json.loads(Schema.from_arrow(self.fields).to_json())
 
 
@@ -184,6 +189,11 @@ class SmallFrame:
     def schema(self) -> _Schema:
         """The columns' types, as Spark has them."""
         return _Schema(self._rows.schema)
+
+    @property
+    def dtypes(self) -> list[tuple[str, str]]:
+        """The columns' names and types."""
+        return [*types_of(cast("DataFrame", self)).items()]
 
     def toArrow(self) -> pa.Table:  # noqa: N802 - Spark's name
         """Return the rows."""
@@ -265,11 +275,7 @@ def _as_spark(kind: pa.DataType, *, is_wide: bool) -> pa.DataType:
     if pa.types.is_struct(kind):
         fields = (kind.field(at) for at in range(kind.num_fields))
         return pa.struct([(field.name, _as_spark(field.type, is_wide=is_wide)) for field in fields])
-    if not pa.types.is_decimal(kind):
-        return kind
-    if is_wide and kind.equals(pa.decimal128(38, 0)):
-        return pa.int64()
-    raise NotExactError("a decimal, whose digits Spark counts otherwise")
+    return pa.int64() if is_wide and kind.equals(pa.decimal128(38, 0)) else kind
 
 
 def _check_types(schema: pa.Schema) -> None:
@@ -287,5 +293,12 @@ def _is_exact(kind: pa.DataType) -> bool:
         return all(_is_exact(kind.field(at).type) for at in range(kind.num_fields))
     if kinds.is_timestamp(kind):
         return bool(kind.unit == "us" and kind.tz == "UTC")
-    plain = (kinds.is_boolean, kinds.is_signed_integer, kinds.is_float64, kinds.is_string, kinds.is_date32)
+    plain = (
+        kinds.is_null,
+        kinds.is_boolean,
+        kinds.is_signed_integer,
+        kinds.is_float64,
+        kinds.is_string,
+        kinds.is_date32,
+    )
     return any(asked(kind) for asked in plain)
