@@ -173,7 +173,9 @@ _CASTS = {
     exp.DataType.Type.TIMESTAMP: "ls_instant",
     exp.DataType.Type.DATE: "ls_date",
 }
-_VIEW = "view "
+_VIEW = "view\x01"
+"""What no text of a user has in it."""
+_ISO = re.compile(r"\d{4}-\d\d-\d\d([ T]\d\d:\d\d:\d\d(\.\d{1,6})?Z?)?")
 _NUMERIC_TEXT = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*")
 
 
@@ -374,6 +376,21 @@ def _qualify_conditions(select: exp.Expr) -> None:
         if not source.this.alias:
             source.this.set("alias", exp.TableAlias(this=exp.to_identifier("ls_from")))
         column.set("table", exp.to_identifier(source.this.alias, quoted=True))
+
+
+def _compared(node: exp.Expr) -> exp.Expr:
+    """Have a text that is written be compared with texts, or with times where it is one in full."""
+    texts = [one for one in (node.this, node.args.get("expression"), *node.expressions) if _is_text(one)]
+    if texts:
+        for name in ("this", "expression"):
+            side = node.args.get(name)
+            if isinstance(side, exp.Expr) and not _is_text(side):
+                node.set(name, _macro("ls_string", side.copy()))
+    return node
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, exp.Literal) and value.is_string and not _ISO.fullmatch(value.name)
 
 
 def _conditioned(node: exp.Expr) -> exp.Expr:
@@ -578,6 +595,7 @@ _REWRITES: dict[type[exp.Expr], Callable[[exp.Expr], exp.Expr]] = {
     exp.Div: _division,
     exp.IntDiv: _whole_division,
     exp.Literal: _whole,
+    **dict.fromkeys((exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.NullSafeEQ, exp.In), _compared),
     exp.Select: _named,
     exp.Paren: _in_brackets,
     **dict.fromkeys((exp.Where, exp.Having, exp.And, exp.Or, exp.Not), _conditioned),

@@ -52,6 +52,9 @@ def one(session: SmallSession, sql: str) -> Any:
         ("concat('a', NULL)", None),
         ("NULL <=> NULL", True),
         ("greatest(1, NULL)", 1),
+        ("timestamp_micros(0L) < '2025-01-01 00:00:00'", True),
+        ("'a' IN ('b', 'a')", True),
+        ("'x \"view' = 'x \"view'", True),
         ("xxhash64(false, 'a')", 8801252947673251782),
         ("CAST(true AS INT)", 1),
     ],
@@ -101,6 +104,9 @@ def test_no_file_is_read(session: SmallSession, sql: str) -> None:
         "SELECT a FROM v WHERE a > 0 AND (a)",
         "SELECT a AS b FROM v WHERE b > 0",
         "SELECT max(a) AS m FROM v HAVING max(a)",
+        "SELECT a FROM v WHERE timestamp_micros(a) < 'infinity'",
+        "SELECT a FROM v WHERE timestamp_micros(a) IN ('epoch')",
+        "SELECT a FROM v WHERE (a > 0) = 'yes'",
     ],
 )
 def test_what_spark_refuses_is_not_answered(session: SmallSession, sql: str) -> None:
