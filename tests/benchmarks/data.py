@@ -43,6 +43,12 @@ def rows(first: int, count: int, devices: int) -> pa.Table:
     return table_of(START_US + (number // devices) * SECOND_US, number, devices)
 
 
+def first_devices(second: int, count: int, devices: int) -> pa.Table:
+    """Return a row of each of the first ``count`` of many devices, at a second from the start."""
+    number = np.arange(count)
+    return table_of(np.full(count, START_US + second * SECOND_US), number, devices)
+
+
 RUN_ROWS, RUN_SECONDS = 10, 70
 """A run of rows of a device, one a second, and the seconds from one run to the next: a minute's pause."""
 

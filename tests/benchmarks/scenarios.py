@@ -820,6 +820,34 @@ def _many_streams(statement: Callable[[int], str]) -> Run:
     return run
 
 
+# --- many groups, of which few change -------------------------------------------------------------
+
+TOUCHED_GROUPS, GROUP_TICKS = 100, 20
+
+
+def _known_groups(groups: int) -> Run:
+    """Measure ticks that touch a hundred groups where many more are known."""
+
+    def run(folder: Path, scale: float) -> Figures:
+        source, count = DeltaTable(_new_source(folder)), _scaled(groups, scale, TOUCHED_GROUPS)
+        warm = _scaled(WARM_ROUNDS, scale, 1)
+        ticks = warm + _scaled(GROUP_TICKS, scale, 2)
+        with _open(folder) as lake:
+            lake.sql(_stream(TUMBLING.clause()))
+            data.write_apart(
+                data.write_rows, path=str(_source(folder)), first=0, sizes=[count], devices=count
+            )
+            _run(lake)
+            seconds = []
+            for number in range(1, ticks + 1):
+                data.append(source, data.first_devices(number * TUMBLING.step, TOUCHED_GROUPS, count))
+                seconds.append(_run(lake))
+        require(DeltaTable(_target(folder)).count(), ticks * TOUCHED_GROUPS, "windows that the ticks closed")
+        return {"seconds": seconds[warm:], "peak_mib": [peak_mib(os.getpid())]}
+
+    return run
+
+
 # --- the command line ----------------------------------------------------------------------------
 
 CALLS, STREAMS = 5, 100
@@ -827,6 +855,20 @@ CALLS, STREAMS = 5, 100
 
 def _cli_help(folder: Path, scale: float) -> Figures:
     return _calls(folder, scale, "--help")
+
+
+def _cli_run(folder: Path, scale: float) -> Figures:
+    """Measure scheduled jobs: each call takes a thousand new rows in a process that begins with nothing."""
+    source = DeltaTable(_new_source(folder))
+    _called(folder, "sql", _stream(TUMBLING.clause()))
+    seconds = []
+    for number in range(1 + _scaled(CALLS, scale, 2)):
+        data.append(source, data.rows(number * TICK_ROWS, TICK_ROWS, data.LARGE_DEVICES))
+        seconds.append(_called(folder, "run"))
+    newest = (number + 1) * TICK_ROWS // data.LARGE_DEVICES - 1
+    windows = TUMBLING.closed(0, newest) * data.LARGE_DEVICES
+    require(DeltaTable(_target(folder)).count(), windows, "windows that the jobs closed")
+    return {"seconds": seconds[1:]}
 
 
 def _cli_status(folder: Path, scale: float) -> Figures:
@@ -944,6 +986,9 @@ SCENARIOS = {
     "notify_outage": Scenario({"lakestream": _notify_outage}),
     "many_streams": Scenario({"lakestream": _many_streams(_alike)}),
     "many_streams_apart": Scenario({"lakestream": _many_streams(_apart)}),
+    "known_groups_1k": Scenario({"lakestream": _known_groups(1_000)}),
+    "known_groups_1m": Scenario({"lakestream": _known_groups(1_000_000)}),
+    "cli_run": Scenario({"lakestream": _cli_run}),
     "cli_status": Scenario({"lakestream": _cli_status}),
     "cli_help": Scenario({"lakestream": _cli_help}),
 }
