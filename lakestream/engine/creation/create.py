@@ -210,7 +210,8 @@ def _checked(
     _refuse_cycle(stream, registry)
     _refuse_without_feed(stream, catalog)
     _refuse_collations(stream, catalog)
-    return small.ask(lambda spark: _analysed(spark, stream, definition, exact=exact))
+    # DuckDB evaluates at once what Spark can only window by window: which way a stream goes, Spark says.
+    return _analysed(small.spark(), stream, definition, exact=exact)
 
 
 def _analysed(spark: SparkSession, stream: Stream, definition: StreamDefinition, *, exact: bool) -> _Checked:

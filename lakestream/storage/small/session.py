@@ -7,9 +7,8 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import count
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
-from lakestream.storage.columns.types import types_of
 from lakestream.storage.small.exact import NotExactError, NotThereError
 from lakestream.storage.small.macros import TYPES, define_macros
 from lakestream.storage.tables.table import first_line
@@ -19,7 +18,6 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
     from duckdb import DuckDBPyConnection
-    from pyspark.sql import DataFrame
 
 
 _CONFIGURATION: dict[str, str | bool | int | float | list[str]] = {
@@ -189,11 +187,6 @@ class SmallFrame:
     def schema(self) -> _Schema:
         """The columns' types, as Spark has them."""
         return _Schema(self._rows.schema)
-
-    @property
-    def dtypes(self) -> list[tuple[str, str]]:
-        """The columns' names and types."""
-        return [*types_of(cast("DataFrame", self)).items()]
 
     def toArrow(self) -> pa.Table:  # noqa: N802 - Spark's name
         """Return the rows."""
