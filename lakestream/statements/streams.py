@@ -49,11 +49,10 @@ class StreamStatements:
                 place=_place(definition.name),
             )
         definition = definition.within(self.at.database)
-        self.at.check_spark()
         check_targets(definition.notification, self.at.settings.notify_hosts)
         try:
             record = create_stream(
-                self.at.small,
+                lambda: self.at.session,
                 self.at.catalog,
                 self.at.registry,
                 definition,
@@ -216,7 +215,7 @@ class StreamStatements:
             self.at.running.forget(record.uuid)
         exact = self.at.settings.exact
         replace_stream(
-            self.at.small,
+            lambda: self.at.session,
             self.at.catalog,
             self.at.registry,
             record,

@@ -46,7 +46,6 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from lakestream.engine.reading.small import SmallPath
     from lakestream.engine.streams.stream import Stream
     from lakestream.language.model import StreamDefinition
     from lakestream.output.columns import OutputShape
@@ -61,7 +60,7 @@ _COLLATIONS = "__COLLATIONS"
 
 
 def create_stream(  # noqa: PLR0913 (one session computes, another one has the names in catalogs)
-    small: SmallPath,
+    spark: Callable[[], SparkSession],
     catalog: Catalog,
     registry: Registry,
     definition: StreamDefinition,
@@ -80,11 +79,11 @@ def create_stream(  # noqa: PLR0913 (one session computes, another one has the n
     Raises StatementError for whatever is wrong with it; nothing is left behind then.
     """
     uuid = str(uuid4())
-    checked = _checked(small, catalog, registry, definition, zone, uuid, exact_by_default=exact_by_default)
+    checked = _checked(spark, catalog, registry, definition, zone, uuid, exact_by_default=exact_by_default)
     stream = checked.stream
     find_errors(catalog, definition)
     table = catalog.handles.latest(stream.source.info.path)
-    until, compiled = _untaken_until(stream, catalog, small.spark), checked.found(catalog)
+    until, compiled = _untaken_until(stream, catalog, spark), checked.found(catalog)
     # Nothing was made up to here.
     output, shared = _output(catalogs, catalog, registry, definition, checked, uuid)
     errors_table(catalog, definition, uuid)
@@ -113,7 +112,7 @@ def create_stream(  # noqa: PLR0913 (one session computes, another one has the n
 
 
 def replace_stream(
-    small: SmallPath,
+    spark: Callable[[], SparkSession],
     catalog: Catalog,
     registry: Registry,
     record: StreamRecord,
@@ -131,7 +130,7 @@ def replace_stream(
     zone = record.zone
     others = _Others(registry, record.uuid)
     checked = _checked(
-        small, catalog, others, definition, zone, record.uuid, exact_by_default=exact_by_default
+        spark, catalog, others, definition, zone, record.uuid, exact_by_default=exact_by_default
     )
     database, name = record.output.split(".", 1)
     info = catalog.find_table(database, name)
@@ -146,9 +145,9 @@ def replace_stream(
             if record.shared_output or info.external:
                 raise
             catalog.drop_table(database, name)
-            create_output(catalog, definition, checked.shape, record.uuid, small.spark)
+            create_output(catalog, definition, checked.shape, record.uuid, spark)
     taken = definition.options.wants_history
-    until = _untaken_until(checked.stream, catalog, small.spark) if taken else record.until_us
+    until = _untaken_until(checked.stream, catalog, spark) if taken else record.until_us
     changes: StreamChanges = {
         "sql": definition.text,
         "status": "Running",
@@ -192,7 +191,7 @@ class _Checked:
 
 
 def _checked(
-    small: SmallPath,
+    spark: Callable[[], SparkSession],
     catalog: Catalog,
     registry: Registry | _Others,
     definition: StreamDefinition,
@@ -211,19 +210,14 @@ def _checked(
     _refuse_without_feed(stream, catalog)
     _refuse_collations(stream, catalog)
     # DuckDB evaluates at once what Spark can only window by window: which way a stream goes, Spark says.
-    return _analysed(small.spark(), stream, definition, exact=exact)
-
-
-def _analysed(spark: SparkSession, stream: Stream, definition: StreamDefinition, *, exact: bool) -> _Checked:
-    """Return a stream with the types of its results, once nothing is wrong with its expressions."""
-    stream, result_types, group_types = analyse(spark, stream)
+    stream, result_types, group_types = analyse(spark(), stream)
     shape = _at_calculation(
         definition,
         lambda: output_shape(definition, stream.calculation.names, result_types, group_types, stream.zone),
     )
     if exact and definition.stores and stream.assigner is None:
         _refuse_inexact(stream)
-    _check_notified(spark, stream, shape)
+    _check_notified(spark(), stream, shape)
     return _Checked(stream, shape, list(result_types), list(group_types))
 
 

@@ -161,6 +161,7 @@ _MACROS = {
     "get": "ls_get",
 }
 """Functions that sqlglot does not know, and what DuckDB has for them."""
+_DIVISIONS: dict[type[exp.Expr], str] = {exp.Mod: "ls_mod", exp.Div: "ls_div", exp.IntDiv: "ls_int_div"}
 _CASTS = {
     exp.DataType.Type.BIGINT: "ls_bigint",
     exp.DataType.Type.INT: "ls_int",
@@ -433,16 +434,8 @@ def _hash(values: list[exp.Expr]) -> exp.Expr:
     return hashed
 
 
-def _modulo(node: exp.Expr) -> exp.Expr:
-    return _macro("ls_mod", node.this, node.expression)
-
-
-def _division(node: exp.Expr) -> exp.Expr:
-    return _macro("ls_div", node.this, node.expression)
-
-
-def _whole_division(node: exp.Expr) -> exp.Expr:
-    return _macro("ls_int_div", node.this, node.expression)
+def _divided(node: exp.Expr) -> exp.Expr:
+    return _macro(_DIVISIONS[type(node)], node.this, node.expression)
 
 
 def _extreme(node: exp.Expr) -> exp.Expr:
@@ -453,10 +446,9 @@ def _extreme(node: exp.Expr) -> exp.Expr:
 def _by_order(node: exp.Expr) -> exp.Expr:
     """Return max_by() or min_by() as the last or first in an order in which NULL comes first."""
     by = node.expression
-    fields = [*by.expressions] if isinstance(by, exp.Struct) else [by]
-    keys = [field.expression if isinstance(field, exp.PropertyEQ) else field.unalias() for field in fields]
     if not isinstance(by, exp.Struct):
         raise NotExactError("an extreme by something that may be NULL")
+    keys = [one.expression if isinstance(one, exp.PropertyEQ) else one.unalias() for one in by.expressions]
     function = "last" if isinstance(node, exp.ArgMax) else "first"
     ordered = [exp.Ordered(this=key.copy(), desc=False, nulls_first=True) for key in keys]
     return _macro(function, exp.Order(this=node.this, expressions=ordered))
@@ -591,9 +583,7 @@ _REWRITES: dict[type[exp.Expr], Callable[[exp.Expr], exp.Expr]] = {
     exp.TryCast: _cast,
     exp.Cast: _cast,
     exp.Anonymous: _anonymous,
-    exp.Mod: _modulo,
-    exp.Div: _division,
-    exp.IntDiv: _whole_division,
+    **dict.fromkeys(_DIVISIONS, _divided),
     exp.Literal: _whole,
     **dict.fromkeys((exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.NullSafeEQ, exp.In), _compared),
     exp.Select: _named,

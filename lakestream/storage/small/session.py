@@ -220,20 +220,12 @@ class SmallFrame:
         """Return the first rows."""
         return SmallFrame(self.sparkSession, self._rows.slice(0, count))
 
-    def drop(self, *names: str) -> SmallFrame:
-        """Return the rows without some columns."""
-        return SmallFrame(self.sparkSession, self._rows.drop_columns(list(names)))
-
     def unionByName(self, other: SmallFrame) -> SmallFrame:  # noqa: N802 - Spark's name
         """Return the rows of both."""
         import pyarrow as pa
 
         theirs = other.toArrow().select(self.columns).cast(self._rows.schema)
         return SmallFrame(self.sparkSession, pa.concat_tables([self._rows, theirs]))
-
-    def collect(self) -> list[Any]:
-        """Refuse: rows as Python values go by Spark."""
-        raise NotExactError("rows as Python values")
 
     def _asked(self, sql: str) -> SmallFrame:
         self.sparkSession.register(_SELF, self._rows)

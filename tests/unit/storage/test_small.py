@@ -178,6 +178,6 @@ def test_types_off_the_list_are_left_to_spark(session: SmallSession, kind: pa.Da
 
 def test_nothing_of_a_frame_but_what_ticks_use_is_there(session: SmallSession) -> None:
     frame = session.sql("SELECT 1 AS a")
-    for ask in (lambda: frame.write, frame.collect, lambda: session.read):
+    for owner, name in ((frame, "write"), (frame, "collect"), (session, "read")):
         with pytest.raises(NotExactError):
-            ask()
+            getattr(owner, name)
