@@ -17,6 +17,18 @@ from sqlglot.errors import SqlglotError
 
 from lakestream.language.quoting import delta_name
 from lakestream.storage.small.exact import NotExactError
+from lakestream.storage.small.kinds import (
+    DAY,
+    DOUBLE,
+    INSTANT,
+    TEXT,
+    TRUTH,
+    WHOLE,
+    checked,
+    kind_of,
+    refuse_growth,
+)
+from lakestream.storage.small.macros import USES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -155,25 +167,30 @@ _TIMES: frozenset[type[exp.Expr]] = frozenset(
 )
 _KNOWN = _STRUCTURE | _OPERATORS | _AGGREGATES | _WINDOWED | _NESTED | _TEXTS | _NUMBERS | _TIMES
 _MACROS = {
-    "pmod": "ls_pmod",
     "timestamp_micros": "make_timestamptz",
     "array_repeat": "ls_repeat",
     "get": "ls_get",
 }
 """Functions that sqlglot does not know, and what DuckDB has for them."""
-_DIVISIONS: dict[type[exp.Expr], str] = {exp.Mod: "ls_mod", exp.Div: "ls_div", exp.IntDiv: "ls_int_div"}
+_INTEGRAL = (frozenset({WHOLE, TRUTH}), "ls_integral")
 _CASTS = {
-    exp.DataType.Type.BIGINT: "ls_bigint",
-    exp.DataType.Type.INT: "ls_int",
-    exp.DataType.Type.SMALLINT: "ls_smallint",
-    exp.DataType.Type.TINYINT: "ls_tinyint",
-    exp.DataType.Type.DOUBLE: "ls_double",
-    exp.DataType.Type.BOOLEAN: "ls_boolean",
-    exp.DataType.Type.TEXT: "ls_text",
-    exp.DataType.Type.TIMESTAMPTZ: "ls_instant",
-    exp.DataType.Type.TIMESTAMP: "ls_instant",
-    exp.DataType.Type.DATE: "ls_date",
+    **dict.fromkeys(
+        (
+            exp.DataType.Type.BIGINT,
+            exp.DataType.Type.INT,
+            exp.DataType.Type.SMALLINT,
+            exp.DataType.Type.TINYINT,
+        ),
+        _INTEGRAL,
+    ),
+    exp.DataType.Type.DOUBLE: (frozenset({WHOLE, DOUBLE}), "ls_number"),
+    exp.DataType.Type.BOOLEAN: (frozenset({TRUTH}), "ls_truth"),
+    exp.DataType.Type.TEXT: (frozenset({WHOLE, TRUTH, TEXT}), "ls_plain"),
+    exp.DataType.Type.TIMESTAMPTZ: (frozenset({INSTANT}), "ls_instant"),
+    exp.DataType.Type.TIMESTAMP: (frozenset({INSTANT}), "ls_instant"),
+    exp.DataType.Type.DATE: (frozenset({DAY}), "ls_date"),
 }
+"""What may be cast to a type, and what makes sure of that."""
 _VIEW = "view\x01"
 """What no text of a user has in it."""
 _ISO = re.compile(r"\d{4}-\d\d-\d\d([ T]\d\d:\d\d:\d\d(\.\d{1,6})?Z?)?")
@@ -211,7 +228,9 @@ def duckdb_sql(text: str) -> DuckQuery:
     for node in query.walk():
         _check(node)
     views = _mark_views(query)
-    return DuckQuery(_rewritten(query).sql(dialect="duckdb"), views)
+    rewritten = _rewritten(query)
+    refuse_growth(rewritten, USES)
+    return DuckQuery(rewritten.sql(dialect="duckdb"), views)
 
 
 def _mark_views(query: exp.Expr) -> tuple[str, ...]:
@@ -227,7 +246,7 @@ def _mark_views(query: exp.Expr) -> tuple[str, ...]:
 
 def _check(node: exp.Expr) -> None:
     if isinstance(node, exp.Anonymous):
-        if node.name.lower() not in {*_MACROS, "xxhash64"}:
+        if node.name.lower() not in {*_MACROS, "xxhash64", "pmod"}:
             raise NotExactError(f"{node.name}() is not on the list")
         return
     if type(node) not in _KNOWN:
@@ -316,27 +335,6 @@ _CHECKS: dict[type[exp.Expr], Callable[[exp.Expr], None]] = {
 
 # --- rewriting ---
 
-_TRUTHS = (
-    exp.And,
-    exp.Or,
-    exp.Not,
-    exp.EQ,
-    exp.NEQ,
-    exp.LT,
-    exp.LTE,
-    exp.GT,
-    exp.GTE,
-    exp.NullSafeEQ,
-    exp.NullSafeNEQ,
-    exp.Is,
-    exp.In,
-    exp.Between,
-    exp.Like,
-    exp.Boolean,
-    exp.Paren,
-)
-"""What is a BOOLEAN, or has been looked into."""
-
 
 def _rewritten(query: exp.Expr) -> exp.Expr:
     """Rewrite a query from its leaves up, so that each rewriting finds its operands rewritten."""
@@ -386,8 +384,12 @@ def _compared(node: exp.Expr) -> exp.Expr:
         for name in ("this", "expression"):
             side = node.args.get(name)
             if isinstance(side, exp.Expr) and not _is_text(side):
-                node.set(name, _macro("ls_string", side.copy()))
+                node.set(name, _text(side))
     return node
+
+
+def _text(value: exp.Expr) -> exp.Expr:
+    return checked(value, frozenset({TEXT}), "ls_string")
 
 
 def _is_text(value: object) -> bool:
@@ -398,8 +400,8 @@ def _conditioned(node: exp.Expr) -> exp.Expr:
     """Have a condition be a BOOLEAN: DuckDB takes others for one, Spark does not."""
     for name in ("this", "expression"):
         condition = node.args.get(name)
-        if isinstance(condition, exp.Expr) and not isinstance(condition, _TRUTHS):
-            node.set(name, _macro("ls_boolean", condition.copy()))
+        if isinstance(condition, exp.Expr):
+            node.set(name, checked(condition, frozenset({TRUTH}), "ls_truth"))
     return node
 
 
@@ -413,16 +415,19 @@ def _cast(node: exp.Expr) -> exp.Expr:
         return exp.Cast(this=value, to=kind)
     if isinstance(value, exp.Literal) and not value.is_string and value.is_int:
         return exp.Cast(this=value, to=kind)
-    macro = _CASTS.get(kind.this)
-    if macro is None or kind.expressions:
+    if kind.this not in _CASTS or kind.expressions:
         raise NotExactError(f"a cast to {kind.sql('spark')}")
-    return _macro(macro, value)
+    kinds, macro = _CASTS[kind.this]
+    value = checked(value, kinds, macro)
+    return value if len(kinds) == 1 else exp.Cast(this=value, to=kind)
 
 
 def _anonymous(node: exp.Expr) -> exp.Expr:
     name = node.name.lower()
     if name == "xxhash64":
         return _hash(node.expressions)
+    if name == "pmod":
+        return _cycle(*node.expressions)
     return _macro(_MACROS[name], *node.expressions)
 
 
@@ -430,12 +435,32 @@ def _hash(values: list[exp.Expr]) -> exp.Expr:
     """Return Spark's hash of values, each of which goes on from the hash of those before it."""
     hashed: exp.Expr = exp.cast(exp.Literal.number(42), "BIGINT")
     for value in values:
-        hashed = _macro("ls_hash", hashed, value)
+        hashed = _macro("ls_hash", hashed, _macro("ls_hashed", value))
     return hashed
 
 
-def _divided(node: exp.Expr) -> exp.Expr:
-    return _macro(_DIVISIONS[type(node)], node.this, node.expression)
+def _cycle(value: exp.Expr, length: exp.Expr) -> exp.Expr:
+    is_plain = kind_of(value) == WHOLE and _is_above_zero(length)
+    return _macro("ls_cycle" if is_plain else "ls_pmod", value, length)
+
+
+def _is_above_zero(value: exp.Expr) -> bool:
+    number = value.this if isinstance(value, exp.Cast) else value
+    return isinstance(number, exp.Literal) and number.is_int and int(number.name) > 0
+
+
+def _remainder(node: exp.Expr) -> exp.Expr:
+    return _macro("ls_mod", node.this, node.expression)
+
+
+def _quotient(node: exp.Expr) -> exp.Expr:
+    numbers = (checked(one, frozenset({WHOLE, DOUBLE}), "ls_number") for one in (node.this, node.expression))
+    return _macro("ls_div", *numbers)
+
+
+def _whole_quotient(node: exp.Expr) -> exp.Expr:
+    numbers = (checked(one, frozenset({WHOLE}), "ls_whole") for one in (node.this, node.expression))
+    return _macro("ls_int_div", *numbers)
 
 
 def _extreme(node: exp.Expr) -> exp.Expr:
@@ -454,16 +479,24 @@ def _by_order(node: exp.Expr) -> exp.Expr:
     return _macro(function, exp.Order(this=node.this, expressions=ordered))
 
 
+def _instant(value: exp.Expr) -> exp.Expr:
+    return checked(value, frozenset({INSTANT}), "ls_instant")
+
+
+def _naive(value: exp.Expr) -> exp.Expr:
+    return _macro("ls_naive", checked(value, frozenset({INSTANT, DAY}), "ls_time"))
+
+
 def _micros(node: exp.Expr) -> exp.Expr:
-    return _macro("epoch_us", _macro("ls_instant", node.this))
+    return _macro("epoch_us", _instant(node.this))
 
 
 def _millis(node: exp.Expr) -> exp.Expr:
-    return _macro("ls_millis", _macro("ls_instant", node.this))
+    return _macro("ls_millis", _instant(node.this))
 
 
 def _part(node: exp.Expr) -> exp.Expr:
-    return exp.cast(_macro(_PARTS[type(node)], _macro("ls_naive", node.this)), "INT")
+    return exp.cast(_macro(_PARTS[type(node)], _naive(node.this)), "INT")
 
 
 def _day(node: exp.Expr) -> exp.Expr:
@@ -473,20 +506,26 @@ def _day(node: exp.Expr) -> exp.Expr:
 
 def _cut(node: exp.Expr) -> exp.Expr:
     unit = exp.Literal.string(node.args["unit"].name.lower())
-    return _macro("ls_cut", unit, node.this)
+    return _macro("ls_cut", unit, checked(node.this, frozenset({INSTANT, DAY}), "ls_time"))
 
 
 def _rounded(node: exp.Expr) -> exp.Expr:
-    return _macro("ls_floor" if isinstance(node, exp.Floor) else "ls_ceil", node.this)
+    kind = kind_of(node.this)
+    if kind == WHOLE:
+        return exp.cast(node.this, "BIGINT")
+    function = "floor" if isinstance(node, exp.Floor) else "ceil"
+    if kind == DOUBLE:
+        return exp.cast(_macro(function, node.this), "BIGINT")
+    return _macro(f"ls_{function}", node.this)
 
 
 def _root(node: exp.Expr) -> exp.Expr:
-    return _macro("sqrt", _macro("ls_double", node.this))
+    return _macro("sqrt", exp.cast(checked(node.this, frozenset({WHOLE, DOUBLE}), "ls_number"), "DOUBLE"))
 
 
 def _of_text(node: exp.Expr) -> exp.Expr:
     """Have a function of a text take nothing else."""
-    node.set("this", _macro("ls_string", node.this.copy()))
+    node.set("this", _text(node.this))
     return exp.cast(node.copy(), "INT") if isinstance(node, exp.Length) else node
 
 
@@ -570,24 +609,16 @@ _PLACES = (exp.Limit, exp.WindowSpec, exp.Lag, exp.Lead, exp.Kwarg, exp.Ordered,
 """Where a number is a place or a count, and none to compute with."""
 
 
-def _in_brackets(node: exp.Expr) -> exp.Expr:
-    """Have brackets around a condition not hide what is in them."""
-    inside = node.this
-    conditions = (exp.Where, exp.Having, exp.And, exp.Or, exp.Not, exp.Paren)
-    if isinstance(node.parent, conditions) and not isinstance(inside, _TRUTHS):
-        return exp.paren(_macro("ls_boolean", inside.copy()))
-    return node
-
-
 _REWRITES: dict[type[exp.Expr], Callable[[exp.Expr], exp.Expr]] = {
     exp.TryCast: _cast,
     exp.Cast: _cast,
     exp.Anonymous: _anonymous,
-    **dict.fromkeys(_DIVISIONS, _divided),
+    exp.Mod: _remainder,
+    exp.Div: _quotient,
+    exp.IntDiv: _whole_quotient,
     exp.Literal: _whole,
     **dict.fromkeys((exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.NullSafeEQ, exp.In), _compared),
     exp.Select: _named,
-    exp.Paren: _in_brackets,
     **dict.fromkeys((exp.Where, exp.Having, exp.And, exp.Or, exp.Not), _conditioned),
     exp.Max: _extreme,
     exp.Min: _extreme,

@@ -5,6 +5,7 @@ Types are known when a query is planned, so that their checks cost nothing for a
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -13,55 +14,47 @@ if TYPE_CHECKING:
 
 TYPES = "types: "
 """What errors begin with that follow from the types of a query, whatever the rows are."""
-_WHOLE = "('TINYINT', 'SMALLINT', 'INTEGER', 'BIGINT', 'HUGEINT', '\"NULL\"')"
-_NUMBER = "('TINYINT', 'SMALLINT', 'INTEGER', 'BIGINT', 'HUGEINT', 'DOUBLE', '\"NULL\"')"
+_WHOLE = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT")
+_HASHED = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "BOOLEAN", "VARCHAR", "DATE")
 
 
-def _only(kinds: str, result: str, what: str) -> str:
-    refused = f"error('{TYPES}a cast to {what} of ' || typeof(x))"
-    return f"CASE WHEN typeof(x) NOT IN {kinds} THEN {refused} ELSE {result} END"
+def _only(*kinds: str) -> str:
+    listed = ", ".join(f"'{kind}'" for kind in (*kinds, '"NULL"'))
+    return f"CASE WHEN typeof(x) NOT IN ({listed}) THEN error('{TYPES}another kind of value') ELSE x END"
+
+
+def _rounded(function: str) -> str:
+    return (
+        f"CASE WHEN typeof(x) = 'DOUBLE' THEN CAST({function}(x) AS BIGINT) "
+        f"ELSE CAST(({_only(*_WHOLE)}) AS BIGINT) END"
+    )
 
 
 _MACROS = {
+    # What makes sure of a kind, where the text does not tell it.
+    "ls_whole(x)": _only(*_WHOLE),
+    "ls_number(x)": _only(*_WHOLE, "DOUBLE"),
+    "ls_integral(x)": _only(*_WHOLE, "BOOLEAN"),
+    "ls_plain(x)": _only(*_WHOLE, "BOOLEAN", "VARCHAR"),
+    "ls_truth(x)": _only("BOOLEAN"),
+    "ls_string(x)": _only("VARCHAR"),
+    "ls_instant(x)": _only("TIMESTAMP WITH TIME ZONE"),
+    "ls_date(x)": _only("DATE"),
+    "ls_time(x)": _only("DATE", "TIMESTAMP WITH TIME ZONE"),
+    "ls_hashed(x)": _only(*_HASHED),
     # Remainders and quotients by zero are NULL in Spark; remainders have the sign of the dividend in both.
     "ls_mod(a, b)": "a % CASE WHEN b = 0 THEN NULL ELSE b END",
-    "ls_pmod(a, b)": ("CASE WHEN b = 0 THEN NULL WHEN a % b < 0 THEN (a % b + b) % b ELSE a % b END"),
-    "ls_div(a, b)": (
-        f"CASE WHEN typeof(a) NOT IN {_NUMBER} OR typeof(b) NOT IN {_NUMBER} "
-        f"THEN error('{TYPES}a quotient of ' || typeof(a) || ' and ' || typeof(b)) "
-        "WHEN b = 0 THEN NULL ELSE CAST(a AS DOUBLE) / CAST(b AS DOUBLE) END"
-    ),
-    "ls_int_div(a, b)": (
-        f"CASE WHEN typeof(a) NOT IN {_WHOLE} OR typeof(b) NOT IN {_WHOLE} "
-        f"THEN error('{TYPES}a whole quotient of ' || typeof(a) || ' and ' || typeof(b)) "
-        "WHEN b = 0 THEN NULL ELSE CAST(a AS BIGINT) // CAST(b AS BIGINT) END"
-    ),
-    "ls_bigint(x)": _only(f"{_WHOLE[:-1]}, 'BOOLEAN')", "CAST(x AS BIGINT)", "BIGINT"),
-    "ls_int(x)": _only(f"{_WHOLE[:-1]}, 'BOOLEAN')", "CAST(x AS INTEGER)", "INT"),
-    "ls_smallint(x)": _only(f"{_WHOLE[:-1]}, 'BOOLEAN')", "CAST(x AS SMALLINT)", "SMALLINT"),
-    "ls_tinyint(x)": _only(f"{_WHOLE[:-1]}, 'BOOLEAN')", "CAST(x AS TINYINT)", "TINYINT"),
-    "ls_double(x)": _only(_NUMBER, "CAST(x AS DOUBLE)", "DOUBLE"),
-    "ls_boolean(x)": _only("('BOOLEAN', '\"NULL\"')", "x", "BOOLEAN"),
-    "ls_text(x)": _only(f"{_WHOLE[:-1]}, 'VARCHAR', 'BOOLEAN')", "CAST(x AS VARCHAR)", "STRING"),
-    "ls_instant(x)": _only("('TIMESTAMP WITH TIME ZONE', '\"NULL\"')", "x", "TIMESTAMP"),
-    "ls_date(x)": _only("('DATE', '\"NULL\"')", "x", "DATE"),
-    "ls_string(x)": _only("('VARCHAR', '\"NULL\"')", "x", "a text"),
-    "ls_floor(x)": _only(
-        _NUMBER,
-        f"CASE WHEN typeof(x) IN {_WHOLE} THEN CAST(x AS BIGINT) ELSE CAST(floor(x) AS BIGINT) END",
-        "a whole number",
-    ),
-    "ls_ceil(x)": _only(
-        _NUMBER,
-        f"CASE WHEN typeof(x) IN {_WHOLE} THEN CAST(x AS BIGINT) ELSE CAST(ceil(x) AS BIGINT) END",
-        "a whole number",
-    ),
+    "ls_pmod(a, b)": "CASE WHEN b = 0 THEN NULL WHEN a % b < 0 THEN (a % b + b) % b ELSE a % b END",
+    # Of whole numbers, by one above zero.
+    "ls_cycle(a, b)": "(a % b + b) % b",
+    "ls_div(a, b)": "CAST(a AS DOUBLE) / CASE WHEN b = 0 THEN NULL ELSE CAST(b AS DOUBLE) END",
+    "ls_int_div(a, b)": "CAST(a AS BIGINT) // CAST(b AS BIGINT)",
+    "ls_floor(x)": _rounded("floor"),
+    "ls_ceil(x)": _rounded("ceil"),
     # Without a zone, days are those of the proleptic calendar, which Spark's are; its zone is UTC.
-    "ls_naive(x)": _only(
-        "('DATE', 'TIMESTAMP WITH TIME ZONE')", "make_timestamp(epoch_us(x))", "a time without a zone"
-    ),
+    "ls_naive(x)": "make_timestamp(epoch_us(x))",
     "ls_cut(unit, x)": "make_timestamptz(epoch_us(CAST(date_trunc(unit, ls_naive(x)) AS TIMESTAMP)))",
-    "ls_millis(x)": "(epoch_us(x) - ls_pmod(epoch_us(x), 1000)) // 1000",
+    "ls_millis(x)": "epoch_us(x) // 1000 - CASE WHEN epoch_us(x) % 1000 < 0 THEN 1 ELSE 0 END",
     "ls_total(x)": (
         "CASE WHEN typeof(x) = 'HUGEINT' AND NOT x BETWEEN -9223372036854775808 AND 9223372036854775807 "
         "THEN error('a sum beyond BIGINT') ELSE x END"
@@ -76,13 +69,18 @@ _MACROS = {
         "CASE WHEN typeof(x) LIKE 'STRUCT%' AND contains(CAST(x AS VARCHAR), 'NULL') "
         "THEN error('an order of structs with NULL') ELSE x END"
     ),
-    "ls_hash(h, x)": (
-        "CASE WHEN typeof(x) NOT IN "
-        "('TINYINT', 'SMALLINT', 'INTEGER', 'BIGINT', 'BOOLEAN', 'VARCHAR', 'DATE', '\"NULL\"') "
-        f"THEN error('{TYPES}a hash of ' || typeof(x)) WHEN x IS NULL THEN h "
-        "ELSE ls_hash_of(h, CAST(x AS VARCHAR), typeof(x)) END"
-    ),
+    "ls_hash(h, x)": "ls_hash_of(h, CAST(x AS VARCHAR), typeof(x))",
 }
+
+
+def _uses(head: str, body: str) -> int:
+    """Return how often a macro names its arguments, at most: what each is planned."""
+    arguments = head.partition("(")[2].rstrip(")").split(", ")
+    return max(len(re.findall(rf"\b{name}\b", body)) for name in arguments)
+
+
+USES = {head.partition("(")[0]: _uses(head, body) for head, body in _MACROS.items()}
+"""How often each macro has an argument planned."""
 
 
 def define_macros(connection: DuckDBPyConnection) -> None:
@@ -104,14 +102,14 @@ def define_macros(connection: DuckDBPyConnection) -> None:
 
 
 def hashes(seeds: pa.ChunkedArray, texts: pa.ChunkedArray, kinds: pa.ChunkedArray) -> pa.Array:
-    """Return Spark's xxhash64 of values by their texts, from seeds; NULL where a text is NULL."""
+    """Return Spark's xxhash64 of values by their texts, from seeds; the seed where a text is NULL."""
     import pyarrow as pa
 
     known: dict[tuple[int, str, str], int] = {}
-    found: list[int | None] = []
+    found: list[int] = []
     for key in zip(seeds.to_pylist(), texts.to_pylist(), kinds.to_pylist(), strict=True):
         if key[1] is None:
-            found.append(None)
+            found.append(key[0])
             continue
         if key not in known:
             known[key] = _hash(*key)

@@ -26,6 +26,7 @@ _CONFIGURATION: dict[str, str | bool | int | float | list[str]] = {
     "autoinstall_known_extensions": False,
     "autoload_known_extensions": False,
     "python_enable_replacements": False,
+    "error_on_division_by_zero": False,
 }
 _MOST_PREPARED = 1_000
 
@@ -145,12 +146,13 @@ class SmallSession:
     def _planned(self, sql: str) -> _Prepared:
         while len(self._prepared) >= _MOST_PREPARED:
             self.connection.execute(f"DEALLOCATE {self._prepared.popitem(last=False)[1].name}")
-        # What a macro says of types that are on no list is folded away where they are, even without a row.
-        ((_, plan),) = self.connection.execute(f"EXPLAIN (FORMAT JSON) {sql}").fetchall()
-        if TYPES in plan:
-            raise NotExactError("types that are not on the list")
         prepared = _Prepared(f"q{next(self._number)}")
         self.connection.execute(f"PREPARE {prepared.name} AS {sql}")
+        # What a macro says of types that are on no list is folded away where they are, even without a row.
+        explained = self.connection.execute(f"EXPLAIN (FORMAT JSON) EXECUTE {prepared.name}")
+        if any(TYPES in plan for _, plan in explained.fetchall()):
+            self.connection.execute(f"DEALLOCATE {prepared.name}")
+            raise NotExactError("types that are not on the list")
         self._prepared[sql] = prepared
         return prepared
 

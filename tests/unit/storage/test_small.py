@@ -176,6 +176,28 @@ def test_types_off_the_list_are_left_to_spark(session: SmallSession, kind: pa.Da
         session.frame(pa.table({"a": pa.nulls(1, kind)}))
 
 
+def test_expressions_in_one_another_do_not_multiply(session: SmallSession) -> None:
+    session.register("deep", pa.table({"n": pa.array([86_399_999_999], pa.int64())}))
+    sql, value = "n", 86_399_999_999
+    for _ in range(8):
+        sql, value = f"(({sql}) - pmod(({sql}), 3L)) div 2L", (value - value % 3) // 2
+    assert session.sql(f"SELECT {sql} AS x FROM deep").toArrow()["x"].to_pylist() == [value]
+
+
+def test_what_would_multiply_is_left_to_spark(session: SmallSession) -> None:
+    sql = "n"
+    for _ in range(12):
+        sql = f"pmod({sql}, m)"
+    with pytest.raises(NotExactError, match="grow too large"):
+        session.sql(f"SELECT {sql} AS x FROM deep")
+
+
+def test_brackets_make_no_condition_of_a_number(session: SmallSession) -> None:
+    assert one(session, "((1L + 2L)) * ((3L))") == 9
+    with pytest.raises(NotExactError):
+        one(session, "NOT ((1L))")
+
+
 def test_nothing_of_a_frame_but_what_ticks_use_is_there(session: SmallSession) -> None:
     frame = session.sql("SELECT 1 AS a")
     for owner, name in ((frame, "write"), (frame, "collect"), (session, "read")):
