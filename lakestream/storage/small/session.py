@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import OrderedDict
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +29,16 @@ _CONFIGURATION: dict[str, str | bool | int | float | list[str]] = {
     "error_on_division_by_zero": False,
 }
 _MOST_PREPARED = 1_000
+
+
+@cache
+def _database() -> DuckDBPyConnection:
+    """Return the database: in memory, on one thread, which reads no file and loads nothing."""
+    import duckdb
+
+    connection = duckdb.connect(config=_CONFIGURATION)
+    define_macros(connection)
+    return connection
 
 
 class _Relation:
@@ -73,12 +83,9 @@ class SmallSession:
 
     @cached_property
     def connection(self) -> DuckDBPyConnection:
-        """The database: in memory, on one thread, which reads no file and loads nothing."""
-        import duckdb
-
-        connection = duckdb.connect(config=_CONFIGURATION)
+        """A connection to the process's database: views and prepared queries are its own."""
+        connection = _database().cursor()
         connection.execute("SET TimeZone = 'UTC'")
-        define_macros(connection)
         return connection
 
     def sql(self, text: str) -> SmallFrame:
