@@ -286,8 +286,9 @@ class CountCut(Cut):
         )
         starts = (
             f"SELECT gid, rank, ts AS low FROM ({ranked}) WHERE rank % {self.step} = 0 UNION ALL "
-            f"SELECT gid, {self.step}L * at, low FROM "
-            f"(SELECT gid, posexplode(starts) AS (at, low) FROM ({seeds}))"
+            f"SELECT gid, {self.step}L * at, get(starts, at) FROM "
+            f"(SELECT gid, starts, explode(sequence(0, size(starts) - 1)) AS at FROM ({seeds}) "
+            f"WHERE size(starts) > 0)"
         )
         totals = (
             f"SELECT gid, max(rank) + 1 AS total, max(ts) AS newest, max(mark) AS mark "

@@ -263,7 +263,18 @@ def test_calls_over_windows_are_what_spark_makes_of_them(spark: SparkSession, sm
     assert check(spark, small, rows_of(5), queries) > 30
 
 
-@pytest.mark.parametrize("letter", "lihyske")
+@pytest.mark.parametrize("letter", VALUES)
 def test_groups_have_sparks_numbers(spark: SparkSession, small: SmallSession, letter: str) -> None:
     hashed = f"xxhash64(({letter}1) IS NULL, {letter}1, (s2) IS NULL, s2)"
     assert check(spark, small, rows_of(3), [f"SELECT n, {hashed} AS x FROM edges ORDER BY n"]) == 1
+
+
+@pytest.mark.parametrize("letter", VALUES)
+def test_lists_are_sorted_as_spark_does(spark: SparkSession, small: SmallSession, letter: str) -> None:
+    forms = ((f"{letter}1", ""), (f"struct({letter}1, n)", ".n"), (f"struct({letter}1 AS o, n AS x)", ".x"))
+    there = (f"{letter}1 IS NOT NULL AND s2 IS NOT NULL", "n < 0", "n > 0")
+    queries = []
+    for (form, field), condition, place in product(forms, there, (0, 1, 5)):
+        listed = f"array_sort(collect_list({form}) FILTER (WHERE {condition}))"
+        queries.append(f"SELECT g, get({listed}, {place}){field} AS x FROM edges GROUP BY g ORDER BY g")
+    assert check(spark, small, rows_of(7), queries) >= 18

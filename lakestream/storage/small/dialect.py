@@ -137,6 +137,7 @@ _NESTED: frozenset[type[exp.Expr]] = frozenset(
         exp.ArrayFilter,
         exp.ArrayMax,
         exp.ArrayMin,
+        exp.ArraySort,
         exp.ArraySize,
         exp.Explode,
         exp.GenerateSeries,
@@ -548,6 +549,12 @@ def _collected(node: exp.Expr) -> exp.Expr:
     return exp.Coalesce(this=listed, expressions=[exp.Array()])
 
 
+def _sorted(node: exp.Expr) -> exp.Expr:
+    if node.expression:
+        raise NotExactError("an order that is a function")
+    return _macro("ls_sorted", node.this)
+
+
 def _sequence(node: exp.Expr) -> exp.Expr:
     if node.args.get("step") is not None:
         raise NotExactError("a sequence by steps")
@@ -642,6 +649,7 @@ _REWRITES: dict[type[exp.Expr], Callable[[exp.Expr], exp.Expr]] = {
     exp.Sum: _total,
     exp.Window: _numbered,
     exp.ArraySize: _size,
+    exp.ArraySort: _sorted,
     exp.GenerateSeries: _sequence,
     exp.Aliases: _inlined,
 }

@@ -5,7 +5,10 @@ Types are known when a query is planned, so that their checks cost nothing for a
 
 from __future__ import annotations
 
+import math
 import re
+import struct
+from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -15,12 +18,14 @@ if TYPE_CHECKING:
 TYPES = "types: "
 """What errors begin with that follow from the types of a query, whatever the rows are."""
 _WHOLE = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT")
-_HASHED = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "BOOLEAN", "VARCHAR", "DATE")
+_INSTANT = "TIMESTAMP WITH TIME ZONE"
+_HASHED = (*_WHOLE[:4], "BOOLEAN", "VARCHAR", "DATE", "DOUBLE", _INSTANT)
 
 
 def _only(*kinds: str) -> str:
     listed = ", ".join(f"'{kind}'" for kind in (*kinds, '"NULL"'))
-    return f"CASE WHEN typeof(x) NOT IN ({listed}) THEN error('{TYPES}another kind of value') ELSE x END"
+    refused = f"error('{TYPES}a value that is none of {', '.join(kinds)}')"
+    return f"CASE WHEN typeof(x) NOT IN ({listed}) THEN {refused} ELSE x END"
 
 
 def _rounded(function: str) -> str:
@@ -38,9 +43,9 @@ _MACROS = {
     "ls_plain(x)": _only(*_WHOLE, "BOOLEAN", "VARCHAR"),
     "ls_truth(x)": _only("BOOLEAN"),
     "ls_string(x)": _only("VARCHAR"),
-    "ls_instant(x)": _only("TIMESTAMP WITH TIME ZONE"),
+    "ls_instant(x)": _only(_INSTANT),
     "ls_date(x)": _only("DATE"),
-    "ls_time(x)": _only("DATE", "TIMESTAMP WITH TIME ZONE"),
+    "ls_time(x)": _only("DATE", _INSTANT),
     "ls_hashed(x)": _only(*_HASHED),
     # Remainders and quotients by zero are NULL in Spark; remainders have the sign of the dividend in both.
     "ls_mod(a, b)": "a % CASE WHEN b = 0 THEN NULL ELSE b END",
@@ -68,6 +73,10 @@ _MACROS = {
     "ls_ordered(x)": (
         "CASE WHEN typeof(x) LIKE 'STRUCT%' AND contains(CAST(x AS VARCHAR), 'NULL') "
         "THEN error('an order of structs with NULL') ELSE x END"
+    ),
+    "ls_sorted(x)": (
+        "CASE WHEN contains(CAST(x AS VARCHAR), 'NULL') "
+        "THEN error('an order of structs with NULL') ELSE list_sort(x, 'ASC', 'NULLS LAST') END"
     ),
     "ls_hash(h, x)": "ls_hash_of(h, CAST(x AS VARCHAR), typeof(x))",
 }
@@ -128,10 +137,20 @@ def _hash(seed: int, text: str, kind: str) -> int:
 def _bytes(text: str, kind: str) -> bytes:
     if kind == "VARCHAR":
         return text.encode()
-    if kind == "BOOLEAN":
-        return int(text == "true").to_bytes(4, "little")
-    if kind == "DATE":
-        from datetime import date
+    if kind == "DOUBLE":
+        # Spark takes the zeros for one value, and so all that is not a number.
+        value = float(text)
+        return struct.pack("<d", abs(value) if value == 0 or math.isnan(value) else value)
+    width = 8 if kind in ("BIGINT", _INSTANT) else 4
+    return _number(text, kind).to_bytes(width, "little", signed=True)
 
-        return (date.fromisoformat(text) - date(1970, 1, 1)).days.to_bytes(4, "little", signed=True)
-    return int(text).to_bytes(8 if kind == "BIGINT" else 4, "little", signed=True)
+
+def _number(text: str, kind: str) -> int:
+    """Return the number by which Spark holds a value that is no fraction and no text."""
+    if kind == "BOOLEAN":
+        return int(text == "true")
+    if kind == "DATE":
+        return (date.fromisoformat(text) - date(1970, 1, 1)).days
+    if kind == _INSTANT:
+        return (datetime.fromisoformat(text) - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
+    return int(text)
