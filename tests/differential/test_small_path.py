@@ -140,6 +140,7 @@ class Drawer:
                 f"substring(s1, {pick('12')}, {pick('12')})",
                 f"left(s{pick('12')}, 1)",
                 f"greatest(s1, s2, '{pick(['', 'b'])}')",
+                f"md5(s{pick('12')})",
             ]
         )
 

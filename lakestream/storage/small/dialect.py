@@ -151,7 +151,7 @@ _NESTED: frozenset[type[exp.Expr]] = frozenset(
     }
 )
 _TEXTS: frozenset[type[exp.Expr]] = frozenset(
-    {exp.Contains, exp.EndsWith, exp.Left, exp.Length, exp.Like, exp.StartsWith, exp.Substring}
+    {exp.Contains, exp.EndsWith, exp.Left, exp.Length, exp.Like, exp.MD5, exp.StartsWith, exp.Substring}
 )
 _NUMBERS: frozenset[type[exp.Expr]] = frozenset({exp.Ceil, exp.Floor, exp.Sqrt})
 _PARTS: dict[type[exp.Expr], str] = {

@@ -55,6 +55,7 @@ _NODES: dict[type[exp.Expr], str] = {
     exp.Count: WHOLE,
     exp.RowNumber: WHOLE,
     exp.DPipe: TEXT,
+    exp.MD5: TEXT,
     **dict.fromkeys(
         (
             exp.And,

@@ -56,6 +56,7 @@ def one(session: SmallSession, sql: str) -> Any:
         ("'a' IN ('b', 'a')", True),
         ("'x \"view' = 'x \"view'", True),
         ("xxhash64(false, 'a')", 8801252947673251782),
+        ("md5('ä')", "8419b71c87a225a2c70b50486fbee545"),
         ("CAST(true AS INT)", 1),
     ],
 )
