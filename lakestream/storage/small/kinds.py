@@ -24,7 +24,7 @@ DAY = "a day"
 NULL = "no value"
 
 LARGEST = 20_000
-"""To plan an expression of so many nodes takes DuckDB about a tenth of a second."""
+"""To plan an expression of so many nodes takes DuckDB less than a tenth of a second."""
 
 _TYPES: dict[exp.DType, str] = {
     exp.DataType.Type.TINYINT: WHOLE,
