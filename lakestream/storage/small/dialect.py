@@ -17,17 +17,7 @@ from sqlglot.errors import SqlglotError
 
 from lakestream.language.quoting import delta_name
 from lakestream.storage.small.exact import NotExactError
-from lakestream.storage.small.kinds import (
-    DAY,
-    DOUBLE,
-    INSTANT,
-    TEXT,
-    TRUTH,
-    WHOLE,
-    checked,
-    kind_of,
-    refuse_growth,
-)
+from lakestream.storage.small.kinds import CHECKS, DOUBLE, WHOLE, checked, kind_of, refuse_growth
 from lakestream.storage.small.macros import USES
 
 if TYPE_CHECKING:
@@ -173,7 +163,6 @@ _MACROS = {
     "get": "ls_get",
 }
 """Functions that sqlglot does not know, and what DuckDB has for them."""
-_INTEGRAL = (frozenset({WHOLE, TRUTH}), "ls_integral")
 _CASTS = {
     **dict.fromkeys(
         (
@@ -182,16 +171,16 @@ _CASTS = {
             exp.DataType.Type.SMALLINT,
             exp.DataType.Type.TINYINT,
         ),
-        _INTEGRAL,
+        "ls_integral",
     ),
-    exp.DataType.Type.DOUBLE: (frozenset({WHOLE, DOUBLE}), "ls_number"),
-    exp.DataType.Type.BOOLEAN: (frozenset({TRUTH}), "ls_truth"),
-    exp.DataType.Type.TEXT: (frozenset({WHOLE, TRUTH, TEXT}), "ls_plain"),
-    exp.DataType.Type.TIMESTAMPTZ: (frozenset({INSTANT}), "ls_instant"),
-    exp.DataType.Type.TIMESTAMP: (frozenset({INSTANT}), "ls_instant"),
-    exp.DataType.Type.DATE: (frozenset({DAY}), "ls_date"),
+    exp.DataType.Type.DOUBLE: "ls_number",
+    exp.DataType.Type.BOOLEAN: "ls_truth",
+    exp.DataType.Type.TEXT: "ls_plain",
+    exp.DataType.Type.TIMESTAMPTZ: "ls_instant",
+    exp.DataType.Type.TIMESTAMP: "ls_instant",
+    exp.DataType.Type.DATE: "ls_date",
 }
-"""What may be cast to a type, and what makes sure of that."""
+"""What makes sure that a value is one that may be cast to a type."""
 _VIEW = "view\x01"
 """What no text of a user has in it."""
 _ISO = re.compile(r"\d{4}-\d\d-\d\d([ T]\d\d:\d\d:\d\d(\.\d{1,6})?Z?)?")
@@ -390,7 +379,7 @@ def _compared(node: exp.Expr) -> exp.Expr:
 
 
 def _text(value: exp.Expr) -> exp.Expr:
-    return checked(value, frozenset({TEXT}), "ls_string")
+    return checked(value, "ls_string")
 
 
 def _is_text(value: object) -> bool:
@@ -402,7 +391,7 @@ def _conditioned(node: exp.Expr) -> exp.Expr:
     for name in ("this", "expression"):
         condition = node.args.get(name)
         if isinstance(condition, exp.Expr):
-            node.set(name, checked(condition, frozenset({TRUTH}), "ls_truth"))
+            node.set(name, checked(condition, "ls_truth"))
     return node
 
 
@@ -418,9 +407,9 @@ def _cast(node: exp.Expr) -> exp.Expr:
         return exp.Cast(this=value, to=kind)
     if kind.this not in _CASTS or kind.expressions:
         raise NotExactError(f"a cast to {kind.sql('spark')}")
-    kinds, macro = _CASTS[kind.this]
-    value = checked(value, kinds, macro)
-    return value if len(kinds) == 1 else exp.Cast(this=value, to=kind)
+    macro = _CASTS[kind.this]
+    value = checked(value, macro)
+    return value if len(CHECKS[macro]) == 1 else exp.Cast(this=value, to=kind)
 
 
 def _anonymous(node: exp.Expr) -> exp.Expr:
@@ -455,12 +444,12 @@ def _remainder(node: exp.Expr) -> exp.Expr:
 
 
 def _quotient(node: exp.Expr) -> exp.Expr:
-    numbers = (checked(one, frozenset({WHOLE, DOUBLE}), "ls_number") for one in (node.this, node.expression))
+    numbers = (checked(one, "ls_number") for one in (node.this, node.expression))
     return _macro("ls_div", *numbers)
 
 
 def _whole_quotient(node: exp.Expr) -> exp.Expr:
-    numbers = (checked(one, frozenset({WHOLE}), "ls_whole") for one in (node.this, node.expression))
+    numbers = (checked(one, "ls_whole") for one in (node.this, node.expression))
     return _macro("ls_int_div", *numbers)
 
 
@@ -481,11 +470,11 @@ def _by_order(node: exp.Expr) -> exp.Expr:
 
 
 def _instant(value: exp.Expr) -> exp.Expr:
-    return checked(value, frozenset({INSTANT}), "ls_instant")
+    return checked(value, "ls_instant")
 
 
 def _naive(value: exp.Expr) -> exp.Expr:
-    return _macro("ls_naive", checked(value, frozenset({INSTANT, DAY}), "ls_time"))
+    return _macro("ls_naive", checked(value, "ls_time"))
 
 
 def _micros(node: exp.Expr) -> exp.Expr:
@@ -507,7 +496,7 @@ def _day(node: exp.Expr) -> exp.Expr:
 
 def _cut(node: exp.Expr) -> exp.Expr:
     unit = exp.Literal.string(node.args["unit"].name.lower())
-    return _macro("ls_cut", unit, checked(node.this, frozenset({INSTANT, DAY}), "ls_time"))
+    return _macro("ls_cut", unit, checked(node.this, "ls_time"))
 
 
 def _rounded(node: exp.Expr) -> exp.Expr:
@@ -521,7 +510,7 @@ def _rounded(node: exp.Expr) -> exp.Expr:
 
 
 def _root(node: exp.Expr) -> exp.Expr:
-    return _macro("sqrt", exp.cast(checked(node.this, frozenset({WHOLE, DOUBLE}), "ls_number"), "DOUBLE"))
+    return _macro("sqrt", exp.cast(checked(node.this, "ls_number"), "DOUBLE"))
 
 
 def _of_text(node: exp.Expr) -> exp.Expr:

@@ -48,6 +48,18 @@ _CALLS = {
     **dict.fromkeys(("ls_instant", "ls_cut", "make_timestamptz"), INSTANT),
     "ls_date": DAY,
 }
+CHECKS: dict[str, frozenset[str]] = {
+    "ls_whole": frozenset({WHOLE}),
+    "ls_number": frozenset({WHOLE, DOUBLE}),
+    "ls_integral": frozenset({WHOLE, TRUTH}),
+    "ls_plain": frozenset({WHOLE, TRUTH, TEXT}),
+    "ls_truth": frozenset({TRUTH}),
+    "ls_string": frozenset({TEXT}),
+    "ls_instant": frozenset({INSTANT}),
+    "ls_date": frozenset({DAY}),
+    "ls_time": frozenset({INSTANT, DAY}),
+}
+"""The macros that make sure of a kind, and of which."""
 _REMAINDERS = ("ls_mod", "ls_pmod")
 _NODES: dict[type[exp.Expr], str] = {
     exp.Null: NULL,
@@ -102,13 +114,13 @@ def kind_of(node: exp.Expr) -> str | None:
     return _NODES.get(type(node))
 
 
-def checked(node: exp.Expr, kinds: frozenset[str], macro: str) -> exp.Expr:
-    """Return an expression that is of some kinds, as far as the text tells, or as a macro makes sure of.
+def checked(node: exp.Expr, macro: str) -> exp.Expr:
+    """Return an expression of the kinds of a macro of CHECKS, as the text tells, or as the macro makes sure.
 
     What is computed of numbers is a number because they are: they are looked at, not what comes of them.
     Raises NotExactError where the text tells that it is of another kind.
     """
-    kind = kind_of(node)
+    kind, kinds = kind_of(node), CHECKS[macro]
     if kind in kinds or kind == NULL:
         return node
     if kind is not None:
@@ -116,7 +128,7 @@ def checked(node: exp.Expr, kinds: frozenset[str], macro: str) -> exp.Expr:
     numbers = kinds <= {WHOLE, DOUBLE}
     if isinstance(node, _CHOSEN) or (numbers and _is_computed(node)):
         for operand in operands(node):
-            new = checked(operand, kinds, macro)
+            new = checked(operand, macro)
             if new is not operand:
                 operand.replace(new)
         return node
