@@ -141,6 +141,8 @@ class Drawer:
                 f"left(s{pick('12')}, 1)",
                 f"greatest(s1, s2, '{pick(['', 'b'])}')",
                 f"md5(s{pick('12')})",
+                f"to_json(struct({pick([*VALUES])}1, {self.truth(0)} AS b))",
+                f"to_json(named_struct('a \"', {self.number(1)}, 'b', s1), map('ignoreNullFields', 'false'))",
             ]
         )
 
@@ -279,3 +281,32 @@ def test_lists_are_sorted_as_spark_does(spark: SparkSession, small: SmallSession
         listed = f"array_sort(collect_list({form}) FILTER (WHERE {condition}))"
         queries.append(f"SELECT g, get({listed}, {place}){field} AS x FROM edges GROUP BY g ORDER BY g")
     assert check(spark, small, rows_of(7), queries) >= 18
+
+
+def test_json_is_what_spark_writes(spark: SparkSession, small: SmallSession) -> None:
+    chance, count = random.Random(11), 3_000
+    signs = [chr(n) for n in range(1, count + 1)]
+    micros = [chance.randrange(-12_000_000_000_000_000, 250_000_000_000_000_000) for _ in range(count)]
+    numbers = [round(chance.uniform(-1, 1) * 10 ** chance.randint(1, 7), 8) for _ in range(count)]
+    rows = pa.table(
+        {
+            "n": pa.array(range(count), pa.int64()),
+            "s": [f"\\u00e{sign}\\{sign}u001f" for sign in signs],
+            "d": numbers,
+            "t": pa.array(micros, pa.int64()).cast(pa.timestamp("us", "UTC")),
+            "e": pa.array([n // 86_400_000_000 for n in micros], pa.int32()).cast(pa.date32()),
+        }
+    )
+    kept = [abs(d) >= 1e-3 and len(repr(abs(d)).replace(".", "").strip("0")) <= 15 for d in numbers]
+    rows = rows.filter(pa.array(kept))
+    all_fields = "map('ignoreNullFields', 'false')"
+    forms = [
+        "to_json(struct(n, s, d, t, e))",
+        "to_json(struct(struct(if(n % 2 = 0, n, NULL) AS a, s) AS b, n > 1 AS c))",
+        f"to_json(named_struct('a\\n', named_struct('ü', if(n % 2 = 0, n, NULL)), 'c', s), {all_fields})",
+        f"to_json(named_struct('c', if(n % 3 = 0, s, NULL), 'g', n), {all_fields})",
+    ]
+    queries = [f"SELECT {form} AS x FROM edges ORDER BY n" for form in forms]
+    totals = f"to_json(named_struct('s', sum(n), 'a', max(n) / 4, 'c', count(*)), {all_fields})"
+    queries += [f"SELECT {totals} AS x FROM edges WHERE n < {limit}" for limit in (0, 500)]
+    assert check(spark, small, rows, queries) == len(queries)

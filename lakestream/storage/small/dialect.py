@@ -17,6 +17,7 @@ from sqlglot.errors import SqlglotError
 
 from lakestream.language.quoting import delta_name
 from lakestream.storage.small.exact import NotExactError
+from lakestream.storage.small.jsons import json_object
 from lakestream.storage.small.kinds import CHECKS, DOUBLE, WHOLE, checked, kind_of, refuse_growth
 from lakestream.storage.small.macros import USES
 
@@ -133,8 +134,10 @@ _NESTED: frozenset[type[exp.Expr]] = frozenset(
         exp.GenerateSeries,
         exp.Flatten,
         exp.Inline,
+        exp.JSONFormat,
         exp.Reduce,
         exp.Struct,
+        exp.VarMap,
         exp.Transform,
         exp.ArrayConcat,
         exp.Concat,
@@ -295,6 +298,11 @@ def _of_a_part(node: exp.Expr) -> None:
         raise NotExactError("a cast to DATE")
 
 
+def _of_json(node: exp.Expr) -> None:
+    if not isinstance(node.parent, exp.JSONFormat):
+        raise NotExactError("a map")
+
+
 def _plain_case(node: exp.Expr) -> None:
     if node.this is not None:
         _no_numeric_text(node)
@@ -316,6 +324,7 @@ _CHECKS: dict[type[exp.Expr], Callable[[exp.Expr], None]] = {
     exp.Like: _plain_pattern,
     exp.TimestampTrunc: _known_unit,
     exp.TsOrDsToDate: _of_a_part,
+    exp.VarMap: _of_json,
     **dict.fromkeys((exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.NullSafeEQ), _no_numeric_text),
     **dict.fromkeys(
         (exp.In, exp.Between, exp.Coalesce, exp.Greatest, exp.Least, exp.Nullif), _no_numeric_text
@@ -629,6 +638,7 @@ _REWRITES: dict[type[exp.Expr], Callable[[exp.Expr], exp.Expr]] = {
     exp.Sqrt: _root,
     **dict.fromkeys(_PARTS, _part),
     **dict.fromkeys(_TEXTS, _of_text),
+    exp.JSONFormat: json_object,
     exp.Concat: _concatenated,
     exp.ArrayConcat: _concatenated,
     exp.ArrayUniqueAgg: _collected,

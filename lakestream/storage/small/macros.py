@@ -11,6 +11,8 @@ import struct
 from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING
 
+from lakestream.storage.small.jsons import json_values
+
 if TYPE_CHECKING:
     import pyarrow as pa
     from duckdb import DuckDBPyConnection
@@ -19,6 +21,7 @@ TYPES = "types: "
 """What errors begin with that follow from the types of a query, whatever the rows are."""
 _WHOLE = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT")
 _INSTANT = "TIMESTAMP WITH TIME ZONE"
+_SHOWN = (*_WHOLE, "BOOLEAN", "VARCHAR", "DATE", "DOUBLE", _INSTANT)
 _HASHED = (*_WHOLE[:4], "BOOLEAN", "VARCHAR", "DATE", "DOUBLE", _INSTANT)
 
 
@@ -79,6 +82,7 @@ _MACROS = {
         "THEN error('an order of structs with NULL') ELSE list_sort(x, 'ASC', 'NULLS LAST') END"
     ),
     "ls_hash(h, x)": "ls_hash_of(h, CAST(x AS VARCHAR), typeof(x))",
+    "ls_json(x)": f"ls_json_of(CAST(({_only(*_SHOWN)}) AS VARCHAR), typeof(x))",
 }
 
 
@@ -93,7 +97,7 @@ USES = {head.partition("(")[0]: _uses(head, body) for head, body in _MACROS.item
 
 
 def define_macros(connection: DuckDBPyConnection) -> None:
-    """Define the macros, and the hash, on a connection."""
+    """Define the macros, the hash and JSON on a connection."""
     from duckdb.func import FunctionNullHandling, PythonUDFType
     from duckdb.sqltypes import BIGINT, VARCHAR
 
@@ -103,6 +107,14 @@ def define_macros(connection: DuckDBPyConnection) -> None:
         lambda seeds, texts, kinds: hashes(seeds, texts, kinds),  # noqa: PLW0108
         [BIGINT, VARCHAR, VARCHAR],
         BIGINT,
+        type=PythonUDFType.ARROW,
+        null_handling=FunctionNullHandling.SPECIAL,
+    )
+    connection.create_function(
+        "ls_json_of",
+        lambda texts, kinds: json_values(texts, kinds),  # noqa: PLW0108
+        [VARCHAR, VARCHAR],
+        VARCHAR,
         type=PythonUDFType.ARROW,
         null_handling=FunctionNullHandling.SPECIAL,
     )

@@ -58,6 +58,14 @@ def one(session: SmallSession, sql: str) -> Any:
         ("xxhash64(false, 'a')", 8801252947673251782),
         ("md5('ä')", "8419b71c87a225a2c70b50486fbee545"),
         ("CAST(true AS INT)", 1),
+        (
+            "to_json(named_struct('a', 7 / 2, 'b', NULL), map('ignoreNullFields', 'false'))",
+            '{"a":3.5,"b":null}',
+        ),
+        (
+            "to_json(struct(timestamp_micros(1500L) AS a, CAST(NULL AS INT) AS b))",
+            '{"a":"1970-01-01T00:00:00.001Z"}',
+        ),
     ],
 )
 def test_an_expression_is_what_spark_makes_of_it(session: SmallSession, sql: str, value: Any) -> None:
@@ -79,6 +87,10 @@ def test_an_expression_is_what_spark_makes_of_it(session: SmallSession, sql: str
         "substring('abc', 0, 1)",
         "'a' LIKE concat('a', '%')",
         "length(1)",
+        "to_json(array(1))",
+        "to_json(struct(array(1) AS a))",
+        "to_json(struct(1 AS a), map('timestampFormat', 'yyyy'))",
+        "map('a', 1)",
         "approx_count_distinct(1)",
         "(SELECT a FROM nowhere)",
         "java_method('java.lang.System', 'exit', 0)",
