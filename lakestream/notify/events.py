@@ -129,10 +129,14 @@ class EventRules:
         )
         group, start, end = self.places.group, self.places.start, self.places.end
         name = "any_value(tbname)" if self.subtables else "CAST(NULL AS STRING)"
+        placed = (
+            f"SELECT *, {group} AS _ls_gid, unix_micros({start}) AS _ls_low, unix_micros({end}) AS _ls_high "
+            f"FROM {view}"
+        )
         return (
-            f"SELECT {group} AS gid, unix_micros({start}) AS low, max(unix_micros({end})) AS high, "
+            f"SELECT _ls_gid AS gid, _ls_low AS low, max(_ls_high) AS high, "
             f"{name} AS table_name, array_sort(collect_list({row})) AS rows{passing} "
-            f"FROM {view} GROUP BY {group}, {start}"
+            f"FROM ({placed}) GROUP BY _ls_gid, _ls_low"
         )
 
     def _judged(self, *, known: bool) -> str:
@@ -191,8 +195,8 @@ class EventRules:
         ends = f"CASE WHEN kind = '{ON_TIME}' THEN high ELSE {last} END"
         at = f"CASE WHEN kind = '{WINDOW_OPEN}' THEN low ELSE {ends} END"
         rank = f"CASE WHEN kind = '{WINDOW_OPEN}' THEN 1 WHEN low < at THEN 0 ELSE 2 END"
-        order = f"kind <> '{WINDOW_INVALIDATION}', at, rank, gid, low"
+        is_there = f"kind <> '{WINDOW_INVALIDATION}'"
         return (
-            f"SELECT *, row_number() OVER (ORDER BY {order}) - 1 AS seq FROM (SELECT *, {rank} AS rank "
-            f"FROM (SELECT *, {at} AS at FROM sent))"
+            f"SELECT *, row_number() OVER (ORDER BY is_there, at, rank, gid, low) - 1 AS seq "
+            f"FROM (SELECT *, {is_there} AS is_there, {rank} AS rank FROM (SELECT *, {at} AS at FROM sent))"
         )

@@ -212,7 +212,7 @@ class EventCut(Cut):
 
     looks_inside = True
     ends_by_row = True
-    looked_at = "min_by(_ls_x3, _ls_n) AS opens, any_value(_ls_x4) FILTER (WHERE _ls_ends) AS closes"
+    looked_at = "min_by(_ls_x3, struct(_ls_n)) AS opens, any_value(_ls_x4) FILTER (WHERE _ls_ends) AS closes"
 
     def details(self) -> str:
         """Return the values that met the conditions."""

@@ -272,6 +272,19 @@ def test_groups_have_sparks_numbers(spark: SparkSession, small: SmallSession, le
     assert check(spark, small, rows_of(3), [f"SELECT n, {hashed} AS x FROM edges ORDER BY n"]) == 1
 
 
+def test_fields_and_rows_are_what_spark_takes_for_them(spark: SparkSession, small: SmallSession) -> None:
+    structs = ", ".join(f"struct({letter}1 AS x, n) AS {letter}" for letter in VALUES)
+    found = [
+        *(
+            f"SELECT n, q.{letter}['x'] AS x FROM (SELECT n, {structs} FROM edges) q ORDER BY n"
+            for letter in VALUES
+        ),
+        "SELECT held.* FROM (SELECT struct(_ls_r.*) AS held FROM edges _ls_r) ORDER BY held.n",
+        "SELECT get(array_sort(collect_list(concat(s1, 'NULL'))), 1) AS x FROM edges GROUP BY g ORDER BY g",
+    ]
+    assert check(spark, small, rows_of(9), found) == len(found)
+
+
 @pytest.mark.parametrize("letter", VALUES)
 def test_lists_are_sorted_as_spark_does(spark: SparkSession, small: SmallSession, letter: str) -> None:
     forms = ((f"{letter}1", ""), (f"struct({letter}1, n)", ".n"), (f"struct({letter}1 AS o, n AS x)", ".x"))

@@ -62,7 +62,8 @@ class WindowRows:
             "ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)"
         )
         rows = (
-            f"SELECT _ls_gid, _ls_ts AS at, true AS is_row, struct(r.*) AS held, NULL AS opened FROM {ROWS} r"
+            f"SELECT _ls_gid, _ls_ts AS at, true AS is_row, struct(_ls_r.*) AS held, NULL AS opened "
+            f"FROM {ROWS} _ls_r"
         )
         before = "lag(struct(_ls_k AS k, _ls_high AS high)) OVER (PARTITION BY _ls_gid ORDER BY _ls_low)"
         window = f"struct(_ls_k AS k, _ls_low AS low, _ls_high AS high, {before} AS before)"

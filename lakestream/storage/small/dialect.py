@@ -130,6 +130,7 @@ _NESTED: frozenset[type[exp.Expr]] = frozenset(
         exp.ArrayMin,
         exp.ArraySort,
         exp.ArraySize,
+        exp.Bracket,
         exp.Explode,
         exp.GenerateSeries,
         exp.Flatten,
@@ -184,6 +185,8 @@ _CASTS = {
     exp.DataType.Type.DATE: "ls_date",
 }
 """What makes sure that a value is one that may be cast to a type."""
+_OWN = "_ls_"
+"""What no column of a user's begins with."""
 _VIEW = "view\x01"
 """What no text of a user has in it."""
 _ISO = re.compile(r"\d{4}-\d\d-\d\d([ T]\d\d:\d\d:\d\d(\.\d{1,6})?Z?)?")
@@ -223,7 +226,7 @@ def duckdb_sql(text: str) -> DuckQuery:
     views = _mark_views(query)
     rewritten = _rewritten(query)
     refuse_growth(rewritten, USES)
-    return DuckQuery(rewritten.sql(dialect="duckdb"), views)
+    return DuckQuery(rewritten.sql(dialect="duckdb", identify=True), views)
 
 
 def _mark_views(query: exp.Expr) -> tuple[str, ...]:
@@ -550,7 +553,19 @@ def _collected(node: exp.Expr) -> exp.Expr:
 def _sorted(node: exp.Expr) -> exp.Expr:
     if node.expression:
         raise NotExactError("an order that is a function")
+    if _is_list_of_plain(node.this):
+        return _macro("list_sort", node.this, exp.Literal.string("ASC"), exp.Literal.string("NULLS LAST"))
     return _macro("ls_sorted", node.this)
+
+
+def _is_list_of_plain(node: exp.Expr) -> bool:
+    """Return whether a rewritten expression lists values, without NULL, of a kind that the text tells."""
+    listed = node.this.this if isinstance(node, exp.Coalesce) and isinstance(node.this, exp.Filter) else None
+    return (
+        isinstance(listed, exp.Anonymous)
+        and listed.name == "list"
+        and kind_of(*listed.expressions) is not None
+    )
 
 
 def _sequence(node: exp.Expr) -> exp.Expr:
@@ -565,6 +580,25 @@ def _inlined(node: exp.Expr) -> exp.Expr:
         raise NotExactError("several names of one column")
     depth = exp.Kwarg(this=exp.var("max_depth"), expression=exp.Literal.number(2))
     return _macro("unnest", node.this.this, depth)
+
+
+def _field(node: exp.Expr) -> exp.Expr:
+    [key] = node.expressions
+    if not (isinstance(key, exp.Literal) and key.is_string):
+        raise NotExactError("brackets round something that is no name of a field")
+    return _macro("struct_extract", node.this, key)
+
+
+def _whole_row(node: exp.Expr) -> exp.Expr:
+    """Return struct(r.*) as DuckDB has it, by the row's own name, which no column of a user's has."""
+    stars = [
+        one for one in node.expressions if isinstance(one, exp.Column) and isinstance(one.this, exp.Star)
+    ]
+    if not stars:
+        return node
+    if len(node.expressions) > 1 or not stars[0].table.startswith(_OWN):
+        raise NotExactError("a struct of all columns and others")
+    return exp.column(stars[0].table)
 
 
 def _counted_if(node: exp.Expr) -> exp.Expr:
@@ -639,6 +673,8 @@ _REWRITES: dict[type[exp.Expr], Callable[[exp.Expr], exp.Expr]] = {
     **dict.fromkeys(_PARTS, _part),
     **dict.fromkeys(_TEXTS, _of_text),
     exp.JSONFormat: json_object,
+    exp.Bracket: _field,
+    exp.Struct: _whole_row,
     exp.Concat: _concatenated,
     exp.ArrayConcat: _concatenated,
     exp.ArrayUniqueAgg: _collected,

@@ -46,6 +46,7 @@ def one(session: SmallSession, sql: str) -> Any:
         ("size(filter(array(1, 2, 3), r -> r > 1))", 2),
         ("flatten(array(array(1), array(2, 3)))", [1, 2, 3]),
         ("get(array(1, 2), 1)", 2),
+        ("named_struct('a', 1L)['A']", 1),
         ("get(array(1, 2), -1)", None),
         ("array_repeat(1, 2)", [1, 1]),
         ("named_struct('a', 1L)", {"a": 1}),
@@ -91,6 +92,8 @@ def test_an_expression_is_what_spark_makes_of_it(session: SmallSession, sql: str
         "to_json(struct(array(1) AS a))",
         "to_json(struct(1 AS a), map('timestampFormat', 'yyyy'))",
         "map('a', 1)",
+        "array(1)[0]",
+        "array(struct(1 AS a))['a']",
         "approx_count_distinct(1)",
         "(SELECT a FROM nowhere)",
         "java_method('java.lang.System', 'exit', 0)",
@@ -152,6 +155,20 @@ def test_a_name_of_a_query_hides_a_view(session: SmallSession) -> None:
     session.register("v", pa.table({"a": [1]}))
     found = session.sql("WITH v AS (SELECT 2 AS a) SELECT v.a FROM v").toArrow()
     assert found["a"].to_pylist() == [2]
+
+
+def test_a_row_is_a_struct(session: SmallSession) -> None:
+    session.register("v", pa.table({"a": [1], "_ls_r": ["x"]}))
+    held = session.sql("SELECT held.*, 2 AS b FROM (SELECT struct(_ls_row.*) AS held FROM v _ls_row)")
+    assert held.toArrow().to_pylist() == [{"a": 1, "_ls_r": "x", "b": 2}]
+    with pytest.raises(NotExactError):
+        session.sql("SELECT struct(a.*) AS held FROM v a")
+
+
+def test_lists_of_texts_are_sorted_whatever_is_in_them(session: SmallSession) -> None:
+    session.register("v", pa.table({"a": ["NULL", "b", None, "B"]}))
+    sorted_ = session.sql("SELECT array_sort(collect_list(concat(a, ''))) AS x FROM v").toArrow()["x"]
+    assert sorted_[0].as_py() == ["B", "NULL", "b"]
 
 
 def test_what_is_cleared_is_gone(session: SmallSession) -> None:
