@@ -135,7 +135,7 @@ class Drawer:
                 f"concat(s{pick('12')}, s{pick('12')})",
                 f"(s{pick('12')} || 'x')",
                 f"coalesce(s{pick('12')}, 'none')",
-                f"CAST({pick('lihk')}{pick('12')} AS STRING)",
+                f"CAST({pick('lihkte')}{pick('12')} AS STRING)",
                 f"if({self.truth(1)}, s1, s2)",
                 f"substring(s1, {pick('12')}, {pick('12')})",
                 f"left(s{pick('12')}, 1)",
@@ -296,7 +296,7 @@ def test_lists_are_sorted_as_spark_does(spark: SparkSession, small: SmallSession
     assert check(spark, small, rows_of(7), queries) >= 18
 
 
-def test_json_is_what_spark_writes(spark: SparkSession, small: SmallSession) -> None:
+def test_texts_and_json_are_what_spark_writes(spark: SparkSession, small: SmallSession) -> None:
     chance, count = random.Random(11), 3_000
     signs = [chr(n) for n in range(1, count + 1)]
     micros = [chance.randrange(-12_000_000_000_000_000, 250_000_000_000_000_000) for _ in range(count)]
@@ -314,6 +314,7 @@ def test_json_is_what_spark_writes(spark: SparkSession, small: SmallSession) -> 
     rows = rows.filter(pa.array(kept))
     all_fields = "map('ignoreNullFields', 'false')"
     forms = [
+        "concat(CAST(t AS STRING), CAST(e AS STRING))",
         "to_json(struct(n, s, d, t, e))",
         "to_json(struct(struct(if(n % 2 = 0, n, NULL) AS a, s) AS b, n > 1 AS c))",
         f"to_json(named_struct('a\\n', named_struct('ü', if(n % 2 = 0, n, NULL)), 'c', s), {all_fields})",

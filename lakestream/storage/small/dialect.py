@@ -179,7 +179,6 @@ _CASTS = {
     ),
     exp.DataType.Type.DOUBLE: "ls_number",
     exp.DataType.Type.BOOLEAN: "ls_truth",
-    exp.DataType.Type.TEXT: "ls_plain",
     exp.DataType.Type.TIMESTAMPTZ: "ls_instant",
     exp.DataType.Type.TIMESTAMP: "ls_instant",
     exp.DataType.Type.DATE: "ls_date",
@@ -417,6 +416,8 @@ def _cast(node: exp.Expr) -> exp.Expr:
         return exp.Cast(this=value, to=kind)
     if isinstance(value, exp.Literal) and not value.is_string and value.is_int:
         return exp.Cast(this=value, to=kind)
+    if kind.this is exp.DataType.Type.TEXT and not kind.expressions:
+        return _macro("ls_text", value)
     if kind.this not in _CASTS or kind.expressions:
         raise NotExactError(f"a cast to {kind.sql('spark')}")
     macro = _CASTS[kind.this]

@@ -44,7 +44,7 @@ _CALLS = {
     **dict.fromkeys(("epoch_us", "len", "ls_cycle"), WHOLE),
     **dict.fromkeys(("ls_div", "sqrt"), DOUBLE),
     "ls_truth": TRUTH,
-    "ls_string": TEXT,
+    **dict.fromkeys(("ls_string", "ls_text"), TEXT),
     **dict.fromkeys(("ls_instant", "ls_cut", "make_timestamptz"), INSTANT),
     "ls_date": DAY,
 }
@@ -52,7 +52,6 @@ CHECKS: dict[str, frozenset[str]] = {
     "ls_whole": frozenset({WHOLE}),
     "ls_number": frozenset({WHOLE, DOUBLE}),
     "ls_integral": frozenset({WHOLE, TRUTH}),
-    "ls_plain": frozenset({WHOLE, TRUTH, TEXT}),
     "ls_truth": frozenset({TRUTH}),
     "ls_string": frozenset({TEXT}),
     "ls_instant": frozenset({INSTANT}),

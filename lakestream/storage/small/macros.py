@@ -9,13 +9,16 @@ import math
 import re
 import struct
 from datetime import UTC, date, datetime, timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from lakestream.storage.small.jsons import json_values
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import pyarrow as pa
     from duckdb import DuckDBPyConnection
+    from duckdb.sqltypes import DuckDBPyType
 
 TYPES = "types: "
 """What errors begin with that follow from the types of a query, whatever the rows are."""
@@ -27,7 +30,7 @@ _HASHED = (*_WHOLE[:4], "BOOLEAN", "VARCHAR", "DATE", "DOUBLE", _INSTANT)
 
 def _only(*kinds: str) -> str:
     listed = ", ".join(f"'{kind}'" for kind in (*kinds, '"NULL"'))
-    refused = f"error('{TYPES}a value that is none of {', '.join(kinds)}')"
+    refused = f"ls_fail('{TYPES}a value that is none of {', '.join(kinds)}')"
     return f"CASE WHEN typeof(x) NOT IN ({listed}) THEN {refused} ELSE x END"
 
 
@@ -43,7 +46,6 @@ _MACROS = {
     "ls_whole(x)": _only(*_WHOLE),
     "ls_number(x)": _only(*_WHOLE, "DOUBLE"),
     "ls_integral(x)": _only(*_WHOLE, "BOOLEAN"),
-    "ls_plain(x)": _only(*_WHOLE, "BOOLEAN", "VARCHAR"),
     "ls_truth(x)": _only("BOOLEAN"),
     "ls_string(x)": _only("VARCHAR"),
     "ls_instant(x)": _only(_INSTANT),
@@ -65,7 +67,7 @@ _MACROS = {
     "ls_millis(x)": "epoch_us(x) // 1000 - CASE WHEN epoch_us(x) % 1000 < 0 THEN 1 ELSE 0 END",
     "ls_total(x)": (
         "CASE WHEN typeof(x) = 'HUGEINT' AND NOT x BETWEEN -9223372036854775808 AND 9223372036854775807 "
-        "THEN error('a sum beyond BIGINT') ELSE x END"
+        "THEN ls_fail('a sum beyond BIGINT') ELSE x END"
     ),
     "ls_sequence(a, b)": (
         "CASE WHEN a <= b THEN generate_series(a, b) ELSE list_reverse(generate_series(b, a)) END"
@@ -75,11 +77,20 @@ _MACROS = {
     # Both order structs by their fields; NULL is the least of a field in Spark and the greatest in DuckDB.
     "ls_ordered(x)": (
         "CASE WHEN typeof(x) LIKE 'STRUCT%' AND contains(CAST(x AS VARCHAR), 'NULL') "
-        "THEN error('an order of structs with NULL') ELSE x END"
+        "THEN ls_fail('an order of structs with NULL') ELSE x END"
     ),
     "ls_sorted(x)": (
         "CASE WHEN contains(CAST(x AS VARCHAR), 'NULL') "
-        "THEN error('an order of structs with NULL') ELSE list_sort(x, 'ASC', 'NULLS LAST') END"
+        "THEN ls_fail('an order of structs with NULL') ELSE list_sort(x, 'ASC', 'NULLS LAST') END"
+    ),
+    # Both write days as Spark does from the first year of their calendar on, to the last of four digits.
+    "ls_time_text(x)": (
+        r"CASE WHEN regexp_matches(x, '^(158[3-9]|159\d|1[6-9]\d\d|[2-9]\d\d\d)-') "
+        r"THEN regexp_replace(x, '\+00$', '') WHEN x IS NOT NULL THEN ls_fail('another calendar') END"
+    ),
+    "ls_text(x)": (
+        f"CASE WHEN typeof(x) IN ('DATE', '{_INSTANT}') THEN ls_time_text(CAST(x AS VARCHAR)) "
+        f"ELSE CAST(({_only(*_WHOLE, 'BOOLEAN', 'VARCHAR', 'DATE', _INSTANT)}) AS VARCHAR) END"
     ),
     "ls_hash(h, x)": "ls_hash_of(h, CAST(x AS VARCHAR), typeof(x))",
     "ls_json(x)": f"ls_json_of(CAST(({_only(*_SHOWN)}) AS VARCHAR), typeof(x))",
@@ -97,29 +108,32 @@ USES = {head.partition("(")[0]: _uses(head, body) for head, body in _MACROS.item
 
 
 def define_macros(connection: DuckDBPyConnection) -> None:
-    """Define the macros, the hash and JSON on a connection."""
+    """Define the macros, and the functions that they call, on a connection."""
     from duckdb.func import FunctionNullHandling, PythonUDFType
-    from duckdb.sqltypes import BIGINT, VARCHAR
+    from duckdb.sqltypes import BIGINT, SQLNULL, VARCHAR
 
-    # DuckDB evaluates the annotations of what it is given, for which Arrow would have to be imported now.
-    connection.create_function(
-        "ls_hash_of",
-        lambda seeds, texts, kinds: hashes(seeds, texts, kinds),  # noqa: PLW0108
-        [BIGINT, VARCHAR, VARCHAR],
-        BIGINT,
-        type=PythonUDFType.ARROW,
-        null_handling=FunctionNullHandling.SPECIAL,
-    )
-    connection.create_function(
-        "ls_json_of",
-        lambda texts, kinds: json_values(texts, kinds),  # noqa: PLW0108
-        [VARCHAR, VARCHAR],
-        VARCHAR,
-        type=PythonUDFType.ARROW,
-        null_handling=FunctionNullHandling.SPECIAL,
-    )
+    # DuckDB evaluates the annotations of a function, for which Arrow would be imported now: these have none.
+    functions: list[tuple[str, Callable[..., object], list[Any], DuckDBPyType]] = [
+        ("ls_hash_of", lambda h, x, kind: hashes(h, x, kind), [BIGINT, VARCHAR, VARCHAR], BIGINT),  # noqa: PLW0108
+        ("ls_json_of", lambda x, kind: json_values(x, kind), [VARCHAR, VARCHAR], VARCHAR),  # noqa: PLW0108
+        ("ls_fail", lambda reasons: _fail(reasons), [VARCHAR], SQLNULL),  # noqa: PLW0108
+    ]
+    for name, function, takes, gives in functions:
+        connection.create_function(
+            name,
+            function,
+            takes,
+            gives,
+            type=PythonUDFType.ARROW,
+            null_handling=FunctionNullHandling.SPECIAL,
+        )
     for head, body in _MACROS.items():
         connection.execute(f"CREATE MACRO {head} AS ({body})")
+
+
+def _fail(reasons: pa.ChunkedArray) -> None:
+    """Raise an error for a reason: DuckDB's own ``error`` may not stand where rows are ordered or parted."""
+    raise ValueError(reasons[0].as_py())
 
 
 def hashes(seeds: pa.ChunkedArray, texts: pa.ChunkedArray, kinds: pa.ChunkedArray) -> pa.Array:
