@@ -1,21 +1,54 @@
-"""Programs that are measured from outside, and how much memory processes took."""
+"""Programs that are measured from outside, and what processes took of time, processors and memory."""
 
 from __future__ import annotations
 
 import os
 import signal
 import subprocess
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from lakestream.clock import SystemClock
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from types import TracebackType
 
 CLOCK = SystemClock()
 _GRACE_SECONDS = 60.0
+
+
+@dataclass(frozen=True)
+class Spent:
+    """What a piece of work took, of the wall's and the processors' seconds, and the peak of its memory."""
+
+    seconds: float
+    cpu_seconds: float
+    peak_mib: float
+
+
+def spent(work: Callable[[], object]) -> Spent:
+    """Do work in this process, and in those that it has started, and return what that took."""
+    before, started = cpu_seconds(os.getpid()), CLOCK.monotonic()
+    work()
+    seconds = CLOCK.monotonic() - started
+    return Spent(seconds, cpu_seconds(os.getpid()) - before, peak_mib(os.getpid()))
+
+
+def called(command: Sequence[str]) -> Spent:
+    """Run a command to its end and return what it took; its memory is that of its largest process.
+
+    Raises RuntimeError when it fails.
+    """
+    started = CLOCK.monotonic()
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+    _, status, usage = os.wait4(process.pid, 0)
+    seconds = CLOCK.monotonic() - started
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        raise RuntimeError(f"{command} ended with status {process.returncode}")
+    return Spent(seconds, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024)
 
 
 def peak_mib(pid: int) -> float:
@@ -95,6 +128,10 @@ class Program:
     def peak_mib(self) -> float:
         """Return the peak memory of the program and of those it started."""
         return peak_mib(self._process.pid)
+
+    def cpu_seconds(self) -> float:
+        """Return the processor time so far of the program and of those it started."""
+        return cpu_seconds(self._process.pid)
 
     def check(self) -> None:
         """Raise RuntimeError with its last words when the program has ended."""

@@ -1,0 +1,188 @@
+"""Catching up with rows that arrived while nothing ran."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from deltalake import DeltaTable
+from pyarrow import parquet
+
+from tests.benchmarks import data, streaming
+from tests.benchmarks.data import SECOND_US, START_US
+from tests.benchmarks.output import counted, require
+from tests.benchmarks.scenarios.lakes import new_runs, new_source, open_lake, run_all, stream, target_of
+from tests.benchmarks.scenarios.model import WARM_ROUNDS, processed
+from tests.benchmarks.scenarios.windows import GAP_SECONDS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from tests.benchmarks.scenarios.model import Figures, Run
+    from tests.benchmarks.scenarios.windows import Cut, Window
+
+CATCH_UP_DEVICES, CATCH_UP_COMMITS, COMMIT_ROWS = 1_000, 20, 250_000
+
+
+def commit_rows(scale: float, whole: int) -> int:
+    """Return the rows of a large commit, a multiple of ``whole``."""
+    return max(whole, round(COMMIT_ROWS * scale) // whole * whole)
+
+
+@dataclass(frozen=True)
+class CatchUp:
+    """Rows that arrive while nothing runs, in rounds: those of the warm-up, then those that are measured."""
+
+    source: Path
+    size: int
+    writer: Callable[..., None] = data.write_rows
+
+    @property
+    def rows(self) -> int:
+        return self.size * CATCH_UP_COMMITS
+
+    @property
+    def runs(self) -> int:
+        """Runs of each device in all."""
+        return self.rows * (WARM_ROUNDS + 1) // CATCH_UP_DEVICES // data.RUN_ROWS
+
+    @property
+    def warm_seconds(self) -> int:
+        """Seconds of event time in the warm-up."""
+        return self.rows * WARM_ROUNDS // CATCH_UP_DEVICES
+
+    @property
+    def seconds(self) -> int:
+        """Seconds of event time in all."""
+        return self.warm_seconds + self.rows // CATCH_UP_DEVICES
+
+    def measured(self, process: Callable[[], object]) -> Figures:
+        """Write and process round after round and return the figures of the last one."""
+        for number in range(WARM_ROUNDS):
+            self.write(number)
+            process()
+        self.write(WARM_ROUNDS)
+        return processed(self.rows, process)
+
+    def write(self, number: int) -> None:
+        """Write the rows of a round."""
+        self._write(self.rows * number, CATCH_UP_COMMITS)
+
+    def _write(self, first: int, commits: int) -> None:
+        data.write_apart(
+            self.writer,
+            path=str(self.source),
+            first=first,
+            sizes=[self.size] * commits,
+            devices=CATCH_UP_DEVICES,
+        )
+
+    def check_runs(self, closed: int, target: Path) -> None:
+        found, rows = counted(target, START_US, data.run_us(self.runs))
+        windows = closed * CATCH_UP_DEVICES
+        require((found, rows), (windows, windows * data.RUN_ROWS), "windows in the output and their rows")
+
+    def check(self, window: Window, target: Path) -> None:
+        windows = window.closed(0, self.seconds - 1) * CATCH_UP_DEVICES
+        found, _ = counted(target, START_US - window.length * SECOND_US, START_US + self.seconds * SECOND_US)
+        require(found, windows, "windows in the output")
+
+
+def catch_up_lakestream(window: Window) -> Run:
+    def run(folder: Path, scale: float) -> Figures:
+        arriving = CatchUp(new_source(folder), commit_rows(scale, CATCH_UP_DEVICES))
+        with open_lake(folder) as lake:
+            lake.sql(stream(window.clause()))
+            figures = arriving.measured(lambda: run_all(lake))
+        arriving.check(window, target_of(folder))
+        return figures
+
+    return run
+
+
+def catch_up_cut(cut: Cut) -> Run:
+    def run(folder: Path, scale: float) -> Figures:
+        size = commit_rows(scale, CATCH_UP_DEVICES * data.RUN_ROWS)
+        arriving = CatchUp(new_runs(folder), size, data.write_runs)
+        with open_lake(folder) as lake:
+            lake.sql(stream(cut.clause))
+            figures = arriving.measured(lambda: run_all(lake))
+        arriving.check_runs(cut.closed(arriving.runs), target_of(folder))
+        return figures
+
+    return run
+
+
+def catch_up_sessions_streaming(folder: Path, scale: float) -> Figures:
+    size = commit_rows(scale, CATCH_UP_DEVICES * data.RUN_ROWS)
+    arriving = CatchUp(new_runs(folder), size, data.write_runs)
+    spark = streaming.session()
+
+    def process() -> None:
+        what_is_there, gap = {"availableNow": True}, (f"{GAP_SECONDS} seconds",)
+        query = streaming.start_query(spark, arriving.source, folder, gap, what_is_there, sessions=True)
+        query.awaitTermination()
+
+    figures = arriving.measured(process)
+    arriving.check_runs(arriving.runs - 1, folder / "target")
+    return figures
+
+
+def catch_up_streaming(window: Window) -> Run:
+    def run(folder: Path, scale: float) -> Figures:
+        arriving = CatchUp(new_source(folder), commit_rows(scale, CATCH_UP_DEVICES))
+        spark = streaming.session()
+
+        def process() -> None:
+            what_is_there = {"availableNow": True}
+            query = streaming.start_query(spark, arriving.source, folder, window.durations(), what_is_there)
+            query.awaitTermination()
+
+        figures = arriving.measured(process)
+        arriving.check(window, folder / "target")
+        return figures
+
+    return run
+
+
+def catch_up_duckdb(window: Window) -> Run:
+    """One query over the same files, its result written as a Parquet file: no stream, but the floor."""
+
+    def run(folder: Path, scale: float) -> Figures:
+        arriving = CatchUp(new_source(folder), commit_rows(scale, CATCH_UP_DEVICES))
+        for number in range(WARM_ROUNDS):
+            arriving.write(number)
+        warm = DeltaTable(arriving.source).file_uris()
+        _batch(window, warm, folder / "warm.parquet")
+        arriving.write(WARM_ROUNDS)
+        measured = [file for file in DeltaTable(arriving.source).file_uris() if file not in warm]
+        target = folder / "target.parquet"
+        figures = processed(arriving.rows, lambda: _batch(window, measured, target))
+        closed = window.closed(arriving.warm_seconds, arriving.seconds - 1)
+        written = parquet.read_metadata(target).num_rows
+        require(written, closed * CATCH_UP_DEVICES, "windows in the output")
+        return figures
+
+    return run
+
+
+def _batch(window: Window, files: Sequence[str], target: Path) -> None:
+    """Write the closed windows of the files' rows."""
+    import duckdb
+
+    duckdb.execute("SET threads = 2")
+    duckdb.execute("SET TimeZone = 'UTC'")
+    duckdb.execute(
+        "COPY (SELECT make_timestamptz(start) AS start, tbname, mean, top, n FROM ("
+        "  SELECT (epoch_us(ts) // $step - pane) * $step AS start, tbname, avg(v) AS mean, max(v) AS top,"
+        "    count(*) AS n FROM read_parquet($files), range($panes) panes(pane) GROUP BY ALL)"
+        " WHERE start + $length <= (SELECT epoch_us(max(ts)) FROM read_parquet($files))"
+        f") TO '{target}' (FORMAT parquet)",
+        {
+            "step": window.step * SECOND_US,
+            "length": window.length * SECOND_US,
+            "panes": window.length // window.step,
+            "files": list(files),
+        },
+    )
