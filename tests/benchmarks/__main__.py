@@ -1,6 +1,6 @@
 """Run benchmarks: every run in a process of its own, systems and scenarios interleaved, medians at the end.
 
-Usage: ``python -m tests.benchmarks [--scenario NAME]… [--repeat N] [--scale F]``, and
+Usage: ``python -m tests.benchmarks [--scenario NAME]… [--system NAME]… [--repeat N] [--scale F]``, and
 ``python -m tests.benchmarks --report [PAGE]`` for a table in Markdown of the figures measured last.
 """
 
@@ -35,7 +35,7 @@ def main() -> int:
         with tempfile.TemporaryDirectory(prefix="lakestream-bench-") as root:
             repetition = Repetition(Path(root), options.scale)
             for scenario in options.scenario or list(SCENARIOS):
-                for system in SCENARIOS[scenario].systems:
+                for system in _chosen(scenario, options.system):
                     measured = repetition.run(scenario, system)
                     failed |= measured is None
                     for metric, values in (measured or {}).items():
@@ -49,6 +49,7 @@ def main() -> int:
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks")
     parser.add_argument("--scenario", action="append", choices=list(SCENARIOS), metavar="NAME")
+    parser.add_argument("--system", action="append", metavar="NAME", help="only this one; may be repeated")
     parser.add_argument("--repeat", type=int, default=3)
     parser.add_argument("--scale", type=float, default=1.0, help="share of the rows, for a quick look")
     parser.add_argument(
@@ -59,6 +60,10 @@ def _options() -> argparse.Namespace:
         help=f"run nothing; render {RESULTS} as Markdown, into the page's block of figures when one is given",
     )
     return parser.parse_args()
+
+
+def _chosen(scenario: str, systems: list[str] | None) -> list[str]:
+    return [name for name in SCENARIOS[scenario].systems if systems is None or name in systems]
 
 
 def _report(page: str) -> None:

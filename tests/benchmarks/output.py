@@ -47,6 +47,10 @@ class Output:
                 raise TimeoutError(f"no rows of window {start_us} in {self._table} after {seconds:.0f} s")
             CLOCK.sleep(_LOOK_EVERY_SECONDS)
 
+    def counted(self, first_us: int, until_us: int) -> tuple[int, int]:
+        """Return how many windows start in the span, and how many rows they counted."""
+        return counted(self._table, first_us, until_us)
+
     def _new_files(self) -> Iterator[dict[str, Any]]:
         """Yield the files of each new commit with their statistics."""
         while (commit := self._table / "_delta_log" / f"{self._version:020}.json").exists():

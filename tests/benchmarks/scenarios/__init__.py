@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tests.benchmarks.scenarios import floors, jobs
 from tests.benchmarks.scenarios.around import around_rows
 from tests.benchmarks.scenarios.bursts import late_burst, same_rows
 from tests.benchmarks.scenarios.catching_up import (
     catch_up_cut,
-    catch_up_duckdb,
     catch_up_lakestream,
     catch_up_sessions_streaming,
     catch_up_streaming,
@@ -27,12 +27,13 @@ from tests.benchmarks.scenarios.serving import (
     serve_notify_streaming,
 )
 from tests.benchmarks.scenarios.ticks import (
+    LAKESTREAM,
+    STREAMING,
     large_source_lakestream,
     large_source_streaming,
     late_row,
+    small_tick,
     small_tick_cut,
-    small_tick_lakestream,
-    small_tick_streaming,
 )
 from tests.benchmarks.scenarios.waiting import due_instant, idle_poll, idle_scheduler, make_scheduled
 from tests.benchmarks.scenarios.windows import CUTS, HOPPING, TUMBLING
@@ -46,7 +47,8 @@ def _cut_systems(kind: str, cut: Cut) -> dict[str, Run]:
     systems: dict[str, Run] = {"lakestream": catch_up_cut(cut)}
     if kind == "session":
         systems["structured_streaming"] = catch_up_sessions_streaming
-    return systems
+        systems["duckdb_job"] = jobs.catch_up_sessions
+    return systems | {name: floors.catch_up_cut(kind, cut, query) for name, query in floors.CUTS.items()}
 
 
 PREPARATIONS = {
@@ -60,23 +62,38 @@ SCENARIOS = {
         {
             "lakestream": catch_up_lakestream(TUMBLING),
             "structured_streaming": catch_up_streaming(TUMBLING),
-            "duckdb": catch_up_duckdb(TUMBLING),
+            "merge_job": jobs.catch_up_by_merge,
+            "duckdb_job": jobs.catch_up(TUMBLING),
+            "duckdb": floors.catch_up(TUMBLING),
         }
     ),
     "small_tick": Scenario(
-        {"lakestream": small_tick_lakestream, "structured_streaming": small_tick_streaming}
+        {
+            "lakestream": small_tick(LAKESTREAM),
+            "structured_streaming": small_tick(STREAMING),
+            "duckdb_job": small_tick(jobs.DUCKDB_JOB),
+            "merge_job": small_tick(jobs.MERGE_JOB),
+        }
     ),
     "catchup_hopping": Scenario(
         {
             "lakestream": catch_up_lakestream(HOPPING),
             "structured_streaming": catch_up_streaming(HOPPING),
-            "duckdb": catch_up_duckdb(HOPPING),
+            "duckdb_job": jobs.catch_up(HOPPING),
+            "duckdb": floors.catch_up(HOPPING),
         }
     ),
     "small_tick_large_source": Scenario(
         {"lakestream": large_source_lakestream, "structured_streaming": large_source_streaming}, "caught_up"
     ),
-    "late_row": Scenario({"lakestream": late_row}, "caught_up"),
+    "late_row": Scenario(
+        {
+            "lakestream": late_row(LAKESTREAM, caught_up=True),
+            "duckdb_job": late_row(jobs.DUCKDB_JOB),
+            "merge_job": late_row(jobs.MERGE_JOB_LATE),
+        },
+        "caught_up",
+    ),
     "late_burst": Scenario({"lakestream": late_burst}, "caught_up"),
     "catchup_same_rows": Scenario({"lakestream": same_rows}, "caught_up"),
     **{f"catchup_{kind}": Scenario(_cut_systems(kind, cut)) for kind, cut in CUTS.items()},
@@ -91,10 +108,10 @@ SCENARIOS = {
     "notify_throughput": Scenario({"lakestream": notify_throughput}),
     "notify_outage": Scenario({"lakestream": notify_outage}),
     "many_streams": Scenario({"lakestream": many_streams(alike)}),
-    "many_streams_apart": Scenario({"lakestream": many_streams(apart)}),
+    "many_streams_apart": Scenario({"lakestream": many_streams(apart), "duckdb_job": jobs.many_streams}),
     "known_groups_1k": Scenario({"lakestream": known_groups(1_000)}),
     "known_groups_1m": Scenario({"lakestream": known_groups(1_000_000)}),
-    "cli_run": Scenario({"lakestream": cli_run}),
+    "cli_run": Scenario({"lakestream": cli_run, "duckdb_job": jobs.scheduled}),
     "cli_status": Scenario({"lakestream": cli_status}),
     "cli_help": Scenario({"lakestream": cli_help}),
 }

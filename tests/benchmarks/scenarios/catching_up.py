@@ -5,9 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from deltalake import DeltaTable
-from pyarrow import parquet
-
 from tests.benchmarks import data, streaming
 from tests.benchmarks.data import SECOND_US, START_US
 from tests.benchmarks.output import counted, require
@@ -16,7 +13,7 @@ from tests.benchmarks.scenarios.model import WARM_ROUNDS, processed
 from tests.benchmarks.scenarios.windows import GAP_SECONDS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
     from pathlib import Path
 
     from tests.benchmarks.scenarios.model import Figures, Run
@@ -79,19 +76,35 @@ class CatchUp:
         )
 
     def check_runs(self, closed: int, target: Path) -> None:
+        """Hold an output against the windows of runs that have closed."""
         found, rows = counted(target, START_US, data.run_us(self.runs))
         windows = closed * CATCH_UP_DEVICES
         require((found, rows), (windows, windows * data.RUN_ROWS), "windows in the output and their rows")
 
-    def check(self, window: Window, target: Path) -> None:
+    def check(self, window: Window, target: Path, *, shows_open: bool = False) -> None:
+        """Hold an output against the windows of a grid that have closed.
+
+        ``shows_open``: it has those that have not, too, which are not counted.
+        """
         windows = window.closed(0, self.seconds - 1) * CATCH_UP_DEVICES
-        found, _ = counted(target, START_US - window.length * SECOND_US, START_US + self.seconds * SECOND_US)
+        until = self.seconds - (window.length if shows_open else 0)
+        found, _ = counted(target, START_US - window.length * SECOND_US, START_US + until * SECOND_US)
         require(found, windows, "windows in the output")
+
+
+def rows_arriving(folder: Path, scale: float) -> CatchUp:
+    """Return rows for windows of a time grid, of a new source."""
+    return CatchUp(new_source(folder), commit_rows(scale, CATCH_UP_DEVICES))
+
+
+def runs_arriving(folder: Path, scale: float) -> CatchUp:
+    """Return rows for windows that rows cut, of a new source."""
+    return CatchUp(new_runs(folder), commit_rows(scale, CATCH_UP_DEVICES * data.RUN_ROWS), data.write_runs)
 
 
 def catch_up_lakestream(window: Window) -> Run:
     def run(folder: Path, scale: float) -> Figures:
-        arriving = CatchUp(new_source(folder), commit_rows(scale, CATCH_UP_DEVICES))
+        arriving = rows_arriving(folder, scale)
         with open_lake(folder) as lake:
             lake.sql(stream(window.clause()))
             figures = arriving.measured(lambda: run_all(lake))
@@ -103,8 +116,7 @@ def catch_up_lakestream(window: Window) -> Run:
 
 def catch_up_cut(cut: Cut) -> Run:
     def run(folder: Path, scale: float) -> Figures:
-        size = commit_rows(scale, CATCH_UP_DEVICES * data.RUN_ROWS)
-        arriving = CatchUp(new_runs(folder), size, data.write_runs)
+        arriving = runs_arriving(folder, scale)
         with open_lake(folder) as lake:
             lake.sql(stream(cut.clause))
             figures = arriving.measured(lambda: run_all(lake))
@@ -115,8 +127,7 @@ def catch_up_cut(cut: Cut) -> Run:
 
 
 def catch_up_sessions_streaming(folder: Path, scale: float) -> Figures:
-    size = commit_rows(scale, CATCH_UP_DEVICES * data.RUN_ROWS)
-    arriving = CatchUp(new_runs(folder), size, data.write_runs)
+    arriving = runs_arriving(folder, scale)
     spark = streaming.session()
 
     def process() -> None:
@@ -131,7 +142,7 @@ def catch_up_sessions_streaming(folder: Path, scale: float) -> Figures:
 
 def catch_up_streaming(window: Window) -> Run:
     def run(folder: Path, scale: float) -> Figures:
-        arriving = CatchUp(new_source(folder), commit_rows(scale, CATCH_UP_DEVICES))
+        arriving = rows_arriving(folder, scale)
         spark = streaming.session()
 
         def process() -> None:
@@ -144,45 +155,3 @@ def catch_up_streaming(window: Window) -> Run:
         return figures
 
     return run
-
-
-def catch_up_duckdb(window: Window) -> Run:
-    """One query over the same files, its result written as a Parquet file: no stream, but the floor."""
-
-    def run(folder: Path, scale: float) -> Figures:
-        arriving = CatchUp(new_source(folder), commit_rows(scale, CATCH_UP_DEVICES))
-        for number in range(WARM_ROUNDS):
-            arriving.write(number)
-        warm = DeltaTable(arriving.source).file_uris()
-        _batch(window, warm, folder / "warm.parquet")
-        arriving.write(WARM_ROUNDS)
-        measured = [file for file in DeltaTable(arriving.source).file_uris() if file not in warm]
-        target = folder / "target.parquet"
-        figures = processed(arriving.rows, lambda: _batch(window, measured, target))
-        closed = window.closed(arriving.warm_seconds, arriving.seconds - 1)
-        written = parquet.read_metadata(target).num_rows
-        require(written, closed * CATCH_UP_DEVICES, "windows in the output")
-        return figures
-
-    return run
-
-
-def _batch(window: Window, files: Sequence[str], target: Path) -> None:
-    """Write the closed windows of the files' rows."""
-    import duckdb
-
-    duckdb.execute("SET threads = 2")
-    duckdb.execute("SET TimeZone = 'UTC'")
-    duckdb.execute(
-        "COPY (SELECT make_timestamptz(start) AS start, tbname, mean, top, n FROM ("
-        "  SELECT (epoch_us(ts) // $step - pane) * $step AS start, tbname, avg(v) AS mean, max(v) AS top,"
-        "    count(*) AS n FROM read_parquet($files), range($panes) panes(pane) GROUP BY ALL)"
-        " WHERE start + $length <= (SELECT epoch_us(max(ts)) FROM read_parquet($files))"
-        f") TO '{target}' (FORMAT parquet)",
-        {
-            "step": window.step * SECOND_US,
-            "length": window.length * SECOND_US,
-            "panes": window.length // window.step,
-            "files": list(files),
-        },
-    )

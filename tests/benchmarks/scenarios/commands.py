@@ -32,10 +32,10 @@ def cli_run(folder: Path, scale: float) -> Figures:
     """Measure scheduled jobs: each call takes a thousand new rows in a process that begins with nothing."""
     source = DeltaTable(new_source(folder))
     called(folder, "sql", stream(TUMBLING.clause()))
-    return _jobs(source, scale, lambda: called(folder, "run"), target_of(folder))
+    return scheduled_jobs(source, scale, lambda: called(folder, "run"), target_of(folder))
 
 
-def _jobs(source: DeltaTable, scale: float, job: Callable[[], Spent], target: Path) -> Figures:
+def scheduled_jobs(source: DeltaTable, scale: float, job: Callable[[], Spent], target: Path) -> Figures:
     """Bring a thousand rows and run the job, again and again; the first time is left out."""
     took = []
     for number in range(1 + scaled(CALLS, scale, 2)):

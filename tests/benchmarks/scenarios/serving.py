@@ -44,7 +44,7 @@ def serve_notify_lakestream(folder: Path, scale: float) -> Figures:
         with Program(command(folder, *allowed, *_FREE_PORTS, "serve"), folder / "serve.log") as program:
             Output(target_of(folder)).wait_for(last_closed(before), program)
             figures = ticks(program, source, hearing, commits, warm)
-    check_ticks(target_of(folder), commits)
+    check_ticks(Output(target_of(folder)), commits)
     return figures
 
 
@@ -56,7 +56,7 @@ def serve_notify_streaming(folder: Path, scale: float) -> Figures:
     with Hearing() as hearing, streaming_query(folder, hearing.url) as program:
         hearing.wait_for(last_closed(before), program)
         figures = ticks(program, source, hearing, commits, warm)
-    check_ticks(folder / "target", commits)
+    check_ticks(Output(folder / "target"), commits)
     return figures
 
 

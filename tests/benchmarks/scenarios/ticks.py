@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from deltalake import DeltaTable
 
 from tests.benchmarks import data
 from tests.benchmarks.data import SECOND_US, START_US
-from tests.benchmarks.output import Output, counted, require
+from tests.benchmarks.output import Output, require
 from tests.benchmarks.process import CLOCK, Program
 from tests.benchmarks.scenarios.lakes import (
     called,
@@ -24,7 +25,7 @@ from tests.benchmarks.scenarios.model import scaled
 from tests.benchmarks.scenarios.windows import TUMBLING
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     import pyarrow as pa
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
 BASE_ROWS, TICK_ROWS = 100_000, 1_000
 TICKS, WARM_TICKS = 30, 20
 STREAMING_SHARE = 0.2
-"""Of the ticks: Structured Streaming takes seconds for each."""
 PAUSE_SECONDS = 0.3
 """Between two ticks: what a system still does after its rows are there is not part of the next one."""
 
@@ -48,6 +48,25 @@ class Seen(Protocol):
 
     def wait_for(self, start_us: int, program: Program) -> None:
         """Wait until the window that starts then appears."""
+
+
+class Shown(Seen, Protocol):
+    """An output that can be counted."""
+
+    def counted(self, first_us: int, until_us: int) -> tuple[int, int]:
+        """Return how many windows start in the span, and how many rows they counted."""
+
+
+@dataclass(frozen=True)
+class Watcher:
+    """A system that keeps an output current, as a program of its own."""
+
+    program: Callable[[Path], Program]
+    output: Callable[[Path], Shown]
+    prepare: Callable[[Path], object] = lambda _: None
+    """What is done before there are rows."""
+    share: float = 1.0
+    """Of the ticks: some systems take seconds for each."""
 
 
 def ticks(
@@ -89,11 +108,11 @@ def new_rows(rows_before: int, scale: float) -> tuple[list[tuple[pa.Table, int]]
     return commits, warm
 
 
-def check_ticks(target: Path, commits: Sequence[tuple[pa.Table, int]]) -> None:
+def check_ticks(output: Shown, commits: Sequence[tuple[pa.Table, int]]) -> None:
     """Hold an output against what the ticks brought; the first window may have begun before the query."""
     closed = [start for _, start in commits][1:]
     expected = (len(closed) * data.LARGE_DEVICES, len(closed) * TICK_ROWS)
-    require(counted(target, closed[0], closed[-1] + 1), expected, "windows and rows of the ticks")
+    require(output.counted(closed[0], closed[-1] + 1), expected, "windows and rows of the ticks")
 
 
 def base(folder: Path, scale: float) -> int:
@@ -104,17 +123,22 @@ def base(folder: Path, scale: float) -> int:
     return count
 
 
-def small_tick_lakestream(folder: Path, scale: float) -> Figures:
-    source = new_source(folder)
-    called(folder, "sql", stream(TUMBLING.clause()))
-    before = base(folder, scale)
-    commits, warm = new_rows(before, scale)
-    output = Output(target_of(folder))
-    with watching(folder) as program:
-        output.wait_for(last_closed(before), program)
-        figures = ticks(program, source, output, commits, warm)
-    check_ticks(target_of(folder), commits)
-    return figures
+def small_tick(watcher: Watcher) -> Run:
+    """Each commit brings a window of rows, which closes the one before."""
+
+    def run(folder: Path, scale: float) -> Figures:
+        source = new_source(folder)
+        watcher.prepare(folder)
+        before = base(folder, scale)
+        commits, warm = new_rows(before, scale * watcher.share)
+        output = watcher.output(folder)
+        with watcher.program(folder) as program:
+            output.wait_for(last_closed(before), program)
+            figures = ticks(program, source, output, commits, warm)
+        check_ticks(output, commits)
+        return figures
+
+    return run
 
 
 def small_tick_cut(cut: Cut) -> Run:
@@ -139,18 +163,6 @@ def small_tick_cut(cut: Cut) -> Run:
     return run
 
 
-def small_tick_streaming(folder: Path, scale: float) -> Figures:
-    source = new_source(folder)
-    before = base(folder, scale)
-    commits, warm = new_rows(before, scale * STREAMING_SHARE)
-    output = Output(folder / "target")
-    with streaming_query(folder) as program:
-        output.wait_for(last_closed(before), program)
-        figures = ticks(program, source, output, commits, warm)
-    check_ticks(folder / "target", commits)
-    return figures
-
-
 def streaming_query(folder: Path, *version: str) -> Program:
     """Run the streaming query as a program of its own, as it would be deployed."""
     module = [sys.executable, "-m", "tests.benchmarks.streaming"]
@@ -161,7 +173,7 @@ def large_source_lakestream(folder: Path, scale: float) -> Figures:
     commits, warm = new_rows(data.large_shape(scale)[0], scale)
     with watching(folder) as program:
         figures = ticks(program, source_of(folder), Output(target_of(folder)), commits, warm)
-    check_ticks(target_of(folder), commits)
+    check_ticks(Output(target_of(folder)), commits)
     return figures
 
 
@@ -171,18 +183,33 @@ def large_source_streaming(folder: Path, scale: float) -> Figures:
     newest = DeltaTable(source_of(folder)).version()
     with streaming_query(folder, str(newest)) as program:
         figures = ticks(program, source_of(folder), Output(folder / "target"), commits, warm)
-    check_ticks(folder / "target", commits)
+    check_ticks(Output(folder / "target"), commits)
     return figures
 
 
-def late_row(folder: Path, scale: float) -> Figures:
+def late_row(watcher: Watcher, *, caught_up: bool = False) -> Run:
     """Each tick brings a row of another device for its first window."""
-    warm = scaled(WARM_TICKS, scale, 2)
-    late = warm + scaled(TICKS, scale, 3)
-    commits = [(data.burst(START_US, 0, number, 1), START_US) for number in range(late)]
-    with watching(folder) as program:
-        figures = ticks(program, source_of(folder), Output(target_of(folder)), commits, warm)
-    windows = data.LARGE_DEVICES
-    expected = (windows, windows * TUMBLING.length + late)
-    require(counted(target_of(folder), START_US, START_US + 1), expected, "the oldest windows and their rows")
-    return figures
+
+    def run(folder: Path, scale: float) -> Figures:
+        warm = scaled(WARM_TICKS, scale, 2)
+        late = warm + scaled(TICKS, scale, 3)
+        commits = [(data.burst(START_US, 0, number, 1), START_US) for number in range(late)]
+        output = watcher.output(folder)
+        with watcher.program(folder) as program:
+            if not caught_up:
+                output.wait_for(last_closed(data.large_shape(scale)[0]), program)
+            figures = ticks(program, source_of(folder), output, commits, warm)
+        windows = data.LARGE_DEVICES
+        expected = (windows, windows * TUMBLING.length + late)
+        require(output.counted(START_US, START_US + 1), expected, "the oldest windows and their rows")
+        return figures
+
+    return run
+
+
+LAKESTREAM = Watcher(
+    watching,
+    lambda folder: Output(target_of(folder)),
+    prepare=lambda folder: called(folder, "sql", stream(TUMBLING.clause())),
+)
+STREAMING = Watcher(streaming_query, lambda folder: Output(folder / "target"), share=STREAMING_SHARE)
