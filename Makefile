@@ -5,7 +5,7 @@ PYTHON ?= python3
 RUN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-long lint format lock conformance faults properties matrix clean bench
+.PHONY: help setup demo test test-long lint format lock conformance faults properties matrix clean bench bench-short
 
 help: ## say what there is
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -38,6 +38,9 @@ format: setup ## let ruff lay out the code
 
 bench: setup ## benchmarks side by side (ARGS="--scenario small_tick --repeat 5"), into build/bench.json
 	@$(RUN)/python -m tests.benchmarks $(ARGS)
+
+bench-short: setup ## some of them in five minutes; fails when lakestream takes more times as long than may be
+	@$(RUN)/python -m tests.benchmarks --short
 
 faults: setup ## kill and check, again and again (ARGS="--cycles 200 --seed 3", or --matrix)
 	@$(RUN)/python -m tests.faults $(ARGS)

@@ -1,6 +1,7 @@
 """Run benchmarks: every run in a process of its own, systems and scenarios interleaved, medians at the end.
 
-Usage: ``python -m tests.benchmarks [--scenario NAME]… [--system NAME]… [--repeat N] [--scale F]``, and
+Usage: ``python -m tests.benchmarks [--scenario NAME]… [--system NAME]… [--repeat N] [--scale F]``;
+``python -m tests.benchmarks --short`` for what ``ratios.toml`` bounds; and
 ``python -m tests.benchmarks --report [PAGE]`` for a table in Markdown of the figures measured last.
 """
 
@@ -13,14 +14,46 @@ import sys
 import tempfile
 from collections import defaultdict
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 
-from tests.benchmarks import report
+from tests.benchmarks import ratios, report
 from tests.benchmarks.repetition import Repetition
 from tests.benchmarks.scenarios import SCENARIOS
 
-RESULTS = Path("build/bench.json")
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+RESULTS, SHORT_RESULTS = Path("build/bench.json"), Path("build/bench-short.json")
+
+
+class Measured:
+    """The figures of runs so far, and whether one of them failed."""
+
+    def __init__(self) -> None:
+        self.failed = False
+        self._figures: dict[tuple[str, str, str], list[float]] = defaultdict(list)
+
+    def repeat(self, scenarios: Iterable[str], systems: Sequence[str] | None, scale: float) -> None:
+        """Run scenarios by systems, or by all that they have, once."""
+        with tempfile.TemporaryDirectory(prefix="lakestream-bench-") as root:
+            repetition = Repetition(Path(root), scale)
+            for scenario in scenarios:
+                for system in SCENARIOS[scenario].systems:
+                    if systems is None or system in systems:
+                        self._add(scenario, system, repetition.run(scenario, system))
+
+    def rows(self) -> list[dict[str, object]]:
+        """Return the medians."""
+        return report.summary(self._figures)
+
+    def _add(self, scenario: str, system: str, measured: dict[str, list[float]] | None) -> None:
+        self.failed |= measured is None
+        for metric, values in (measured or {}).items():
+            self._figures[scenario, system, metric] += values
+        medians = {metric: round(statistics.median(values), 4) for metric, values in (measured or {}).items()}
+        sys.stderr.write(f"{scenario:24} {system:22} {medians or 'failed'}\n")
 
 
 def main() -> int:
@@ -29,21 +62,28 @@ def main() -> int:
     if options.report is not None:
         _report(options.report)
         return 0
-    figures: dict[tuple[str, str, str], list[float]] = defaultdict(list)
-    failed = False
+    return _short() if options.short else _long(options)
+
+
+def _long(options: argparse.Namespace) -> int:
+    measured = Measured()
     for _ in range(options.repeat):
-        with tempfile.TemporaryDirectory(prefix="lakestream-bench-") as root:
-            repetition = Repetition(Path(root), options.scale)
-            for scenario in options.scenario or list(SCENARIOS):
-                for system in _chosen(scenario, options.system):
-                    measured = repetition.run(scenario, system)
-                    failed |= measured is None
-                    for metric, values in (measured or {}).items():
-                        figures[scenario, system, metric] += values
-                    _say(scenario, system, measured)
-        report.write(report.summary(figures), RESULTS)
-    Console(width=140).print(report.terminal_table(report.summary(figures)))
-    return 1 if failed else 0
+        measured.repeat(options.scenario or list(SCENARIOS), options.system, options.scale)
+        report.write(measured.rows(), RESULTS)
+    Console(width=140).print(report.terminal_table(measured.rows()))
+    return 1 if measured.failed else 0
+
+
+def _short() -> int:
+    """Hold lakestream's seconds against the bounds; exit status 1 when one does not hold."""
+    measured, bounds = Measured(), ratios.read()
+    for bounded in bounds:
+        measured.repeat([bounded.scenario], bounded.systems, bounded.scale)
+    report.write(measured.rows(), SHORT_RESULTS)
+    compared = ratios.compared(bounds, measured.rows())
+    for line, holds in compared:
+        sys.stdout.write(f"{'ok    ' if holds else 'beyond'} {line}\n")
+    return 0 if all(holds for _, holds in compared) else 1
 
 
 def _options() -> argparse.Namespace:
@@ -52,6 +92,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--system", action="append", metavar="NAME", help="only this one; may be repeated")
     parser.add_argument("--repeat", type=int, default=3)
     parser.add_argument("--scale", type=float, default=1.0, help="share of the rows, for a quick look")
+    parser.add_argument("--short", action="store_true", help="hold the ratios of ratios.toml, in minutes")
     parser.add_argument(
         "--report",
         nargs="?",
@@ -62,21 +103,12 @@ def _options() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def _chosen(scenario: str, systems: list[str] | None) -> list[str]:
-    return [name for name in SCENARIOS[scenario].systems if systems is None or name in systems]
-
-
 def _report(page: str) -> None:
     rows = json.loads(RESULTS.read_text(encoding="utf-8"))
     if page == "-":
         sys.stdout.write(report.markdown(rows))
     else:
         report.fill(Path(page), rows)
-
-
-def _say(scenario: str, system: str, measured: dict[str, list[float]] | None) -> None:
-    medians = {metric: round(statistics.median(values), 4) for metric, values in (measured or {}).items()}
-    sys.stderr.write(f"{scenario:24} {system:22} {medians or 'failed'}\n")
 
 
 if __name__ == "__main__":

@@ -15,7 +15,13 @@ if TYPE_CHECKING:
 
     Rows = Sequence[Mapping[str, Any]]
 
-UNITS = {"seconds": "s", "rows_per_second": "rows/s", "cpu_seconds": "s", "peak_mib": "MiB"}
+UNITS = {
+    "seconds": "s",
+    "rows_per_second": "rows/s",
+    "cpu_seconds": "s",
+    "peak_mib": "MiB",
+    "growth": "times",
+}
 
 _BLOCK = re.compile(r"(?<=<!-- figures -->\n).*?(?=<!-- end of figures -->)", re.DOTALL)
 

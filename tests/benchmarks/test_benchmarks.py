@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, QueryBuilder, write_deltalake
 
-from tests.benchmarks import data, report
+from tests.benchmarks import data, ratios, report
 from tests.benchmarks.output import counted, require
 from tests.benchmarks.repetition import Repetition
 from tests.benchmarks.scenarios import PREPARATIONS, SCENARIOS
@@ -123,6 +123,27 @@ def test_figures_are_summed_up() -> None:
 
 def test_figures_become_a_table() -> None:
     assert report.markdown(report.summary(FIGURES)) == TABLE
+
+
+BOUNDS = [ratios.Bounded("catchup", 0.2, {"other": 2.0})]
+
+
+@pytest.mark.parametrize(("theirs", "line"), [(5.5, "2 times"), (5.0, "2.2 times")])
+def test_a_ratio_is_held_against_its_bound(theirs: float, line: str) -> None:
+    rows = report.summary(FIGURES | {("catchup", "other", "seconds"): [theirs]})
+    [(found, holds)] = ratios.compared(BOUNDS, rows)
+    assert found == f"catchup: {line} other, at most 2"
+    assert holds == (theirs == 5.5)
+
+
+def test_what_was_not_measured_holds_no_bound() -> None:
+    [(found, holds)] = ratios.compared(BOUNDS, report.summary(FIGURES))
+    assert (found, holds) == ("catchup: nothing to hold against other", False)
+
+
+def test_bounds_are_of_scenarios_and_their_systems() -> None:
+    for bounded in ratios.read():
+        assert set(bounded.systems) <= set(SCENARIOS[bounded.scenario].systems)
 
 
 def test_only_the_block_of_a_page_is_replaced(tmp_path: Path) -> None:

@@ -34,6 +34,7 @@ from tests.benchmarks.scenarios.ticks import (
     late_row,
     small_tick,
     small_tick_cut,
+    small_tick_thousandth,
 )
 from tests.benchmarks.scenarios.waiting import due_instant, idle_poll, idle_scheduler, make_scheduled
 from tests.benchmarks.scenarios.windows import CUTS, HOPPING, TUMBLING
@@ -73,6 +74,12 @@ SCENARIOS = {
             "structured_streaming": small_tick(STREAMING),
             "duckdb_job": small_tick(jobs.DUCKDB_JOB),
             "merge_job": small_tick(jobs.MERGE_JOB),
+        }
+    ),
+    "small_tick_thousandth": Scenario(
+        {
+            "lakestream": small_tick_thousandth(LAKESTREAM),
+            "duckdb_job": small_tick_thousandth(jobs.DUCKDB_JOB),
         }
     ),
     "catchup_hopping": Scenario(

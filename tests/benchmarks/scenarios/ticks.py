@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
+from statistics import median
 from typing import TYPE_CHECKING, Protocol
 
 from deltalake import DeltaTable
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
 
 BASE_ROWS, TICK_ROWS = 100_000, 1_000
 TICKS, WARM_TICKS = 30, 20
+THOUSAND = 1_000
+"""Ticks between the first ones and the last ones that are measured of a process."""
 STREAMING_SHARE = 0.2
 PAUSE_SECONDS = 0.3
 """Between two ticks: what a system still does after its rows are there is not part of the next one."""
@@ -70,14 +73,19 @@ class Watcher:
 
 
 def ticks(
-    program: Program, source: Path, seen: Seen, commits: Sequence[tuple[pa.Table, int]], warm: int
+    program: Program,
+    source: Path,
+    seen: Seen,
+    commits: Sequence[tuple[pa.Table, int]],
+    warm: int = 0,
+    pause: float = PAUSE_SECONDS,
 ) -> Figures:
     """Measure from a commit being visible to the rows of the window that it closes or changes."""
     table, seconds, before = DeltaTable(source), [], 0.0
     for number, (rows, start_us) in enumerate(commits):
         if number == warm:
             before = program.cpu_seconds()
-        CLOCK.sleep(PAUSE_SECONDS)
+        CLOCK.sleep(pause)
         seen.skip()
         data.append(table, rows)
         started = CLOCK.monotonic()
@@ -97,11 +105,14 @@ def last_closed(rows: int) -> int:
     return START_US + (newest // TUMBLING.length - 1) * TUMBLING.length * SECOND_US
 
 
-def new_rows(rows_before: int, scale: float) -> tuple[list[tuple[pa.Table, int]], int]:
-    """Return commits of a window each, with the window that each of them closes; how many are warm-up."""
+def new_rows(rows_before: int, scale: float, more: int = 0) -> tuple[list[tuple[pa.Table, int]], int]:
+    """Return commits of a window each, with the window that each of them closes; how many are warm-up.
+
+    There are as many as are measured, and ``more``.
+    """
     warm = scaled(WARM_TICKS, scale, 2)
     commits = []
-    for number in range(warm + scaled(TICKS, scale, 3)):
+    for number in range(warm + scaled(TICKS, scale, 3) + more):
         first = rows_before + number * TICK_ROWS
         rows = data.rows(first, TICK_ROWS, data.LARGE_DEVICES)
         commits.append((rows, last_closed(first + TICK_ROWS)))
@@ -137,6 +148,26 @@ def small_tick(watcher: Watcher) -> Run:
             figures = ticks(program, source, output, commits, warm)
         check_ticks(output, commits)
         return figures
+
+    return run
+
+
+def small_tick_thousandth(watcher: Watcher) -> Run:
+    """Measure the last of a thousand ticks of a process; growth is how many times the first ones'."""
+
+    def run(folder: Path, scale: float) -> Figures:
+        source = new_source(folder)
+        watcher.prepare(folder)
+        before = base(folder, scale)
+        commits, warm = new_rows(before, scale, more=scaled(THOUSAND, scale, 10))
+        measured, output = scaled(TICKS, scale, 3), watcher.output(folder)
+        with watcher.program(folder) as program:
+            output.wait_for(last_closed(before), program)
+            early = ticks(program, source, output, commits[: warm + measured], warm)
+            ticks(program, source, output, commits[warm + measured : -measured], pause=0.0)
+            late = ticks(program, source, output, commits[-measured:])
+        check_ticks(output, commits)
+        return late | {"growth": [median(late["seconds"]) / median(early["seconds"])]}
 
     return run
 
