@@ -20,6 +20,7 @@ from rich.console import Console
 
 from tests.benchmarks import ratios, report
 from tests.benchmarks.repetition import Repetition
+from tests.benchmarks.rivals import environment
 from tests.benchmarks.scenarios import SCENARIOS
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ class Measured:
 
     def __init__(self) -> None:
         self.failed = False
+        self._apart: bool | None = None
         self._figures: dict[tuple[str, str, str], list[float]] = defaultdict(list)
 
     def repeat(self, scenarios: Iterable[str], systems: Sequence[str] | None, scale: float) -> None:
@@ -41,12 +43,22 @@ class Measured:
             repetition = Repetition(Path(root), scale)
             for scenario in scenarios:
                 for system in SCENARIOS[scenario].systems:
-                    if systems is None or system in systems:
+                    if (systems is None or system in systems) and self._is_there(scenario, system):
                         self._add(scenario, system, repetition.run(scenario, system))
 
     def rows(self) -> list[dict[str, object]]:
         """Return the medians."""
         return report.summary(self._figures)
+
+    def _is_there(self, scenario: str, system: str) -> bool:
+        """Return whether a system can run at all: those apart need an environment, which is made once."""
+        if system not in environment.APART:
+            return True
+        if self._apart is None:
+            self._apart = environment.make()
+        if not self._apart:
+            sys.stderr.write(f"{scenario:24} {system:22} not there\n")
+        return self._apart
 
     def _add(self, scenario: str, system: str, measured: dict[str, list[float]] | None) -> None:
         self.failed |= measured is None

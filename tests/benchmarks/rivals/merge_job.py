@@ -40,6 +40,7 @@ class Job:
     def __post_init__(self) -> None:
         """Go on where the output's log says that the last run ended."""
         self._log = Log(self.source)
+        self.spark.conf.set("spark.databricks.delta.snapshotPartitions", 2)  # by default there are 50
         self.spark.sql(f"CREATE TABLE IF NOT EXISTS delta.`{self.target}` ({_OUTPUT}) USING delta")
         self.spark.conf.set(f"{_TRANSACTION}AppId", _APPLICATION)
         self._next = self._taken() + 1

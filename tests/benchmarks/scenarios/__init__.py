@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tests.benchmarks.scenarios import floors, jobs
+from tests.benchmarks.nexmark.queries import QUERIES
+from tests.benchmarks.scenarios import engines, floors, jobs, nexmark
 from tests.benchmarks.scenarios.around import around_rows
 from tests.benchmarks.scenarios.bursts import late_burst, same_rows
 from tests.benchmarks.scenarios.catching_up import (
@@ -49,6 +50,7 @@ def _cut_systems(kind: str, cut: Cut) -> dict[str, Run]:
     if kind == "session":
         systems["structured_streaming"] = catch_up_sessions_streaming
         systems["duckdb_job"] = jobs.catch_up_sessions
+        systems["flink"] = engines.flink_sessions
     return systems | {name: floors.catch_up_cut(kind, cut, query) for name, query in floors.CUTS.items()}
 
 
@@ -64,6 +66,9 @@ SCENARIOS = {
             "lakestream": catch_up_lakestream(TUMBLING),
             "structured_streaming": catch_up_streaming(TUMBLING),
             "merge_job": jobs.catch_up_by_merge,
+            "flink": engines.flink_catch_up("streaming"),
+            "flink_batch": engines.flink_catch_up("batch"),
+            "pathway": engines.pathway_catch_up,
             "duckdb_job": jobs.catch_up(TUMBLING),
             "duckdb": floors.catch_up(TUMBLING),
         }
@@ -74,6 +79,8 @@ SCENARIOS = {
             "structured_streaming": small_tick(STREAMING),
             "duckdb_job": small_tick(jobs.DUCKDB_JOB),
             "merge_job": small_tick(jobs.MERGE_JOB),
+            "flink": small_tick(engines.FLINK),
+            "pathway": small_tick(engines.PATHWAY),
         }
     ),
     "small_tick_thousandth": Scenario(
@@ -118,6 +125,10 @@ SCENARIOS = {
     "many_streams_apart": Scenario({"lakestream": many_streams(apart), "duckdb_job": jobs.many_streams}),
     "known_groups_1k": Scenario({"lakestream": known_groups(1_000)}),
     "known_groups_1m": Scenario({"lakestream": known_groups(1_000_000)}),
+    **{
+        f"nexmark_{name}": Scenario({"lakestream": nexmark.lakestream(name), "duckdb": nexmark.duck(name)})
+        for name in QUERIES
+    },
     "cli_run": Scenario({"lakestream": cli_run, "duckdb_job": jobs.scheduled}),
     "cli_status": Scenario({"lakestream": cli_status}),
     "cli_help": Scenario({"lakestream": cli_help}),

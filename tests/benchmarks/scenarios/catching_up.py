@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from tests.benchmarks.process import Worker
     from tests.benchmarks.scenarios.model import Figures, Run
     from tests.benchmarks.scenarios.windows import Cut, Window
 
@@ -61,6 +63,23 @@ class CatchUp:
             process()
         self.write(WARM_ROUNDS)
         return processed(self.rows, process)
+
+    def measured_apart(self, worker: Worker, folder: Path, warm: int = WARM_ROUNDS) -> Figures:
+        """Have a worker take the files of each round and return the figures of the last one."""
+        for number in range(warm):
+            worker.ask(self._linked(number, folder))
+        order = self._linked(warm, folder)
+        return processed(self.rows, lambda: worker.ask(order), worker.pid)
+
+    def _linked(self, number: int, folder: Path) -> str:
+        """Write a round and return the folders of its files, and for its windows."""
+        before = set(self.source.glob("*.parquet"))
+        self.write(number)
+        files, windows = folder / f"files_{number}", folder / f"windows_{number}"
+        files.mkdir()
+        for file in set(self.source.glob("*.parquet")) - before:
+            os.link(file, files / file.name)
+        return f"{files} {windows}"
 
     def write(self, number: int) -> None:
         """Write the rows of a round."""

@@ -38,9 +38,9 @@ def scaled(count: int, scale: float, least: int) -> int:
     return max(least, round(count * scale))
 
 
-def processed(count: int, work: Callable[[], object]) -> Figures:
-    """Do the work of so many rows in this process and return its figures."""
-    took = spent(work)
+def processed(count: int, work: Callable[[], object], pid: int | None = None) -> Figures:
+    """Have the work of so many rows done by this process, or by another, and return its figures."""
+    took = spent(work, pid)
     return {
         "seconds": [took.seconds],
         "rows_per_second": [count / took.seconds],
