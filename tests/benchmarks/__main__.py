@@ -1,7 +1,8 @@
 """Run benchmarks: every run in a process of its own, systems and scenarios interleaved, medians at the end.
 
 Usage: ``python -m tests.benchmarks [--scenario NAME]… [--system NAME]… [--repeat N] [--scale F]``;
-``python -m tests.benchmarks --short`` for what ``ratios.toml`` bounds; and
+``python -m tests.benchmarks --short`` for what ``ratios.toml`` bounds; ``--growth`` for scenarios at several
+sizes, and ``--plots`` for the page of plots of the growth measured last; and
 ``python -m tests.benchmarks --report [PAGE]`` for a table in Markdown of the figures measured last.
 """
 
@@ -9,7 +10,9 @@ from __future__ import annotations
 
 import argparse
 import json
+import shutil
 import statistics
+import subprocess
 import sys
 import tempfile
 from collections import defaultdict
@@ -18,7 +21,7 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 
-from tests.benchmarks import ratios, report
+from tests.benchmarks import growth, ratios, report
 from tests.benchmarks.repetition import Repetition
 from tests.benchmarks.rivals import environment
 from tests.benchmarks.scenarios import SCENARIOS
@@ -27,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 RESULTS, SHORT_RESULTS = Path("build/bench.json"), Path("build/bench-short.json")
+GROWTH, PLOTS = Path("build/growth.json"), Path("docs/benchmarks")
 
 
 class Measured:
@@ -74,6 +78,10 @@ def main() -> int:
     if options.report is not None:
         _report(options.report)
         return 0
+    if options.plots:
+        return _plots()
+    if options.growth:
+        return _growth(options.scale)
     return _short() if options.short else _long(options)
 
 
@@ -98,6 +106,33 @@ def _short() -> int:
     return 0 if all(holds for _, holds in compared) else 1
 
 
+def _growth(scale: float) -> int:
+    """Measure each axis at its sizes, once."""
+    found: list[dict[str, object]] = []
+    failed = False
+    for axis in growth.AXES:
+        for share in axis.scales:
+            measured = Measured()
+            measured.repeat([axis.scenario], axis.systems, share * scale)
+            found += growth.points(measured.rows(), axis, share * scale)
+            failed |= measured.failed
+            report.write(found, GROWTH)
+    return 1 if failed else 0
+
+
+def _plots() -> int:
+    """Write the plots of the growth measured last, and its numbers beside them."""
+    if not environment.make():
+        return 1
+    numbers = PLOTS / GROWTH.name
+    shutil.copy(GROWTH, numbers)
+    command = [environment.python(), "-m", "tests.benchmarks.plots", str(numbers), str(PLOTS)]
+    subprocess.run(command, check=True)
+    found = json.loads(numbers.read_text(encoding="utf-8"))
+    report.fill(PLOTS / "growth.md", growth.markdown(found))
+    return 0
+
+
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks")
     parser.add_argument("--scenario", action="append", choices=list(SCENARIOS), metavar="NAME")
@@ -105,6 +140,8 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--repeat", type=int, default=3)
     parser.add_argument("--scale", type=float, default=1.0, help="share of the rows, for a quick look")
     parser.add_argument("--short", action="store_true", help="hold the ratios of ratios.toml, in minutes")
+    parser.add_argument("--growth", action="store_true", help=f"scenarios at several sizes, into {GROWTH}")
+    parser.add_argument("--plots", action="store_true", help=f"run nothing; draw {GROWTH} into {PLOTS}")
     parser.add_argument(
         "--report",
         nargs="?",
@@ -120,7 +157,7 @@ def _report(page: str) -> None:
     if page == "-":
         sys.stdout.write(report.markdown(rows))
     else:
-        report.fill(Path(page), rows)
+        report.fill(Path(page), report.markdown(rows))
 
 
 if __name__ == "__main__":

@@ -97,9 +97,9 @@ def _seconds(value: float) -> str:
     return f"{value:.3g}" if value < 100 else f"{value:.0f}"
 
 
-def fill(page: Path, rows: Rows) -> None:
-    """Replace the table between the page's two marks. Raises ValueError when the page lacks them."""
-    text, found = _BLOCK.subn(lambda _: markdown(rows), page.read_text(encoding="utf-8"))
+def fill(page: Path, text: str) -> None:
+    """Replace what is between the page's two marks. Raises ValueError when the page lacks them."""
+    text, found = _BLOCK.subn(lambda _: text, page.read_text(encoding="utf-8"))
     if found != 1:
         raise ValueError(f"{page} has no block between <!-- figures --> and <!-- end of figures -->")
     page.write_text(text, encoding="utf-8")

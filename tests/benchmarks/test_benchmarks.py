@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, QueryBuilder, write_deltalake
 
-from tests.benchmarks import data, ratios, report
+from tests.benchmarks import data, growth, ratios, report
 from tests.benchmarks.output import counted, require
 from tests.benchmarks.repetition import Repetition
 from tests.benchmarks.scenarios import PREPARATIONS, SCENARIOS
@@ -146,10 +146,25 @@ def test_bounds_are_of_scenarios_and_their_systems() -> None:
         assert set(bounded.systems) <= set(SCENARIOS[bounded.scenario].systems)
 
 
+def test_axes_are_of_scenarios_and_their_systems() -> None:
+    for axis in growth.AXES:
+        assert set(axis.systems) <= set(SCENARIOS[axis.scenario].systems)
+
+
+def test_growth_becomes_a_table() -> None:
+    axis = growth.AXES[2]
+    rows = report.summary(
+        {("many", "lakestream", "seconds"): [1.0, 2.0, 3.0], ("many", "x", "peak_mib"): [1.0]}
+    )
+    found = [*growth.points(rows, axis, 0.1), *growth.points(rows, axis, 1.0)]
+    assert found[0] == {"axis": "streams", "size": 10, "system": "lakestream", "seconds": 2.0}
+    assert "| 10 | 2 |  |\n| 100 | 2 |  |\n" in growth.markdown(found)
+
+
 def test_only_the_block_of_a_page_is_replaced(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text("before\n<!-- figures -->\nold\n<!-- end of figures -->\nafter\n")
-    report.fill(page, report.summary(FIGURES))
+    report.fill(page, TABLE)
     assert page.read_text() == f"before\n<!-- figures -->\n{TABLE}<!-- end of figures -->\nafter\n"
 
 
@@ -157,4 +172,4 @@ def test_a_page_without_a_block_is_refused(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text("no block\n")
     with pytest.raises(ValueError, match="no block between"):
-        report.fill(page, [])
+        report.fill(page, TABLE)

@@ -12,6 +12,9 @@ from pyarrow import parquet
 
 from tests.benchmarks import data
 from tests.benchmarks.data import SECOND_US, START_US
+from tests.benchmarks.nexmark.events import TABLES, events
+from tests.benchmarks.nexmark.queries import QUERIES
+from tests.benchmarks.output import Files
 from tests.benchmarks.rivals import floors
 from tests.benchmarks.rivals.deltalog import Log
 from tests.benchmarks.rivals.duckdb_job import Grid, Job, Sessions
@@ -93,6 +96,32 @@ def test_floors_cut_the_windows_of_runs(tmp_path: Path, kind: str, query: Any) -
     assert set(found["n"].to_pylist()) == {data.RUN_ROWS}
     runs = {data.run_us(number) for number in range(CUTS[kind].closed(5))}
     assert set(found["start"].cast(pa.timestamp("us")).cast(pa.int64()).to_pylist()) == runs
+
+
+def test_events_of_auctions_are_the_same_each_time_and_in_order() -> None:
+    made, again = events(5_000), events(5_000)
+    assert made == again
+    assert [getattr(made, name).num_rows for name in TABLES] == [100, 300, 4_600]
+    for name in TABLES:
+        times = getattr(made, name)["ts"].to_pylist()
+        assert times == sorted(times)
+
+
+@pytest.mark.parametrize("name", QUERIES)
+def test_each_query_over_auctions_has_an_answer(name: str) -> None:
+    made, connection = events(60_000), duckdb.connect()
+    for table in TABLES:
+        connection.register(table, getattr(made, table))
+    found = connection.execute(f"SELECT count(*), min(n) FROM ({QUERIES[name].duckdb})").fetchall()
+    assert found[0][0] > 0
+    assert found[0][1] > 0
+
+
+def test_files_of_a_folder_are_an_output(tmp_path: Path) -> None:
+    starts = pa.array([0, 10, 20], pa.timestamp("us", "UTC"))
+    parquet.write_table(pa.table({"start": starts, "n": [1, 2, 4]}), tmp_path / "part-0")
+    parquet.write_table(pa.table({"start": starts, "n": [9, 9, 9]}), tmp_path / ".part-1.inprogress")
+    assert Files(tmp_path).counted(0, 20) == (2, 3)
 
 
 def _rows(target: Path) -> list[Any]:

@@ -123,8 +123,12 @@ SCENARIOS = {
     "notify_outage": Scenario({"lakestream": notify_outage}),
     "many_streams": Scenario({"lakestream": many_streams(alike)}),
     "many_streams_apart": Scenario({"lakestream": many_streams(apart), "duckdb_job": jobs.many_streams}),
-    "known_groups_1k": Scenario({"lakestream": known_groups(1_000)}),
-    "known_groups_1m": Scenario({"lakestream": known_groups(1_000_000)}),
+    **{
+        f"known_groups_{name}": Scenario(
+            {"lakestream": known_groups(groups), "duckdb_job": jobs.known_groups(groups)}
+        )
+        for name, groups in (("1k", 1_000), ("1m", 1_000_000))
+    },
     **{
         f"nexmark_{name}": Scenario({"lakestream": nexmark.lakestream(name), "duckdb": nexmark.duck(name)})
         for name in QUERIES

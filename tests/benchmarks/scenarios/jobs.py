@@ -17,7 +17,7 @@ from tests.benchmarks.rivals.duckdb_job import Grid, Job, Sessions
 from tests.benchmarks.scenarios.catching_up import rows_arriving, runs_arriving
 from tests.benchmarks.scenarios.commands import scheduled_jobs
 from tests.benchmarks.scenarios.lakes import new_source, source_of
-from tests.benchmarks.scenarios.many import MANY, many_rounds, many_shape
+from tests.benchmarks.scenarios.many import MANY, TOUCHED_GROUPS, group_ticks, many_rounds, many_shape
 from tests.benchmarks.scenarios.model import scaled
 from tests.benchmarks.scenarios.ticks import STREAMING_SHARE, TICK_ROWS, Watcher
 from tests.benchmarks.scenarios.windows import GAP_SECONDS, TUMBLING
@@ -78,6 +78,20 @@ def many_streams(folder: Path, scale: float) -> Figures:
     written = [DeltaTable(job.target).count() for job in jobs]
     require(written, [windows] * count, "windows that the jobs closed")
     return figures
+
+
+def known_groups(groups: int) -> Run:
+    """Measure the DuckDB job in ticks that touch a hundred groups; its watermark closes those of all."""
+
+    def run(folder: Path, scale: float) -> Figures:
+        job = Job(new_source(folder), _beside(folder), _grid(TUMBLING))
+        figures, ticks = group_ticks(folder, groups, scale, job.run)
+        others = scaled(groups, scale, TOUCHED_GROUPS) - TOUCHED_GROUPS
+        written = DeltaTable(job.target).count()
+        require(written, others + ticks * TOUCHED_GROUPS, "windows that the ticks closed")
+        return figures
+
+    return run
 
 
 def _beside(folder: Path) -> Path:

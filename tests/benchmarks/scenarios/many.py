@@ -75,22 +75,26 @@ def known_groups(groups: int) -> Run:
     """Measure ticks that touch a hundred groups where many more are known."""
 
     def run(folder: Path, scale: float) -> Figures:
-        source, count = DeltaTable(new_source(folder)), scaled(groups, scale, TOUCHED_GROUPS)
-        warm = scaled(WARM_ROUNDS, scale, 1)
-        ticks = warm + scaled(GROUP_TICKS, scale, 2)
+        new_source(folder)
         with open_lake(folder) as lake:
             lake.sql(stream(TUMBLING.clause()))
-            data.write_apart(
-                data.write_rows, path=str(source_of(folder)), first=0, sizes=[count], devices=count
-            )
-            run_all(lake)
-            took = []
-            for number in range(1, ticks + 1):
-                data.append(source, data.first_devices(number * TUMBLING.step, TOUCHED_GROUPS, count))
-                took.append(spent(lambda: run_all(lake)))
-        require(
-            DeltaTable(target_of(folder)).count(), ticks * TOUCHED_GROUPS, "windows that the ticks closed"
-        )
-        return repeated(took[warm:])
+            figures, ticks = group_ticks(folder, groups, scale, lambda: run_all(lake))
+        written = DeltaTable(target_of(folder)).count()
+        require(written, ticks * TOUCHED_GROUPS, "windows that the ticks closed")
+        return figures
 
     return run
+
+
+def group_ticks(folder: Path, groups: int, scale: float, work: Callable[[], object]) -> tuple[Figures, int]:
+    """Have groups known and then touch some, again and again; return the figures, and how many ticks."""
+    count, path = scaled(groups, scale, TOUCHED_GROUPS), source_of(folder)
+    warm = scaled(WARM_ROUNDS, scale, 1)
+    ticks = warm + scaled(GROUP_TICKS, scale, 2)
+    data.write_apart(data.write_rows, path=str(path), first=0, sizes=[count], devices=count)
+    work()
+    source, took = DeltaTable(path), []
+    for number in range(1, ticks + 1):
+        data.append(source, data.first_devices(number * TUMBLING.step, TOUCHED_GROUPS, count))
+        took.append(spent(work))
+    return repeated(took[warm:]), ticks
