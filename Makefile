@@ -54,10 +54,12 @@ properties: setup ## random histories against the reference (ARGS="--count 1000 
 matrix: setup ## streams by all pairs of kinds, modes and changes (ARGS="--count 1000 --seed 7")
 	@$(RUN)/python -m tests.properties.matrix $(ARGS)
 
-lock: setup ## compile requirements.in into requirements.lock, with hashes
+lock: setup ## compile requirements.in into requirements.lock, with hashes, and that of the benchmark's rivals
 	@UV=$$(command -v uv || echo $(RUN)/uv); \
-	$$UV pip compile requirements.in --output-file requirements.lock --universal --python-version 3.11 \
-	  --generate-hashes --no-header --no-annotate --quiet --upgrade
+	for folder in . tests/benchmarks/rivals; do \
+	  $$UV pip compile $$folder/requirements.in --output-file $$folder/requirements.lock --universal \
+	    --python-version 3.11 --generate-hashes --no-header --no-annotate --quiet --upgrade || exit 1; \
+	done
 
 clean: ## remove what the set-up and the runs made
 	rm -rf .venv .jars .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache demo-lake

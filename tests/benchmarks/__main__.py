@@ -81,7 +81,7 @@ def main() -> int:
     if options.plots:
         return _plots()
     if options.growth:
-        return _growth(options.scale)
+        return _growth(options.system, options.scale)
     return _short() if options.short else _long(options)
 
 
@@ -106,14 +106,15 @@ def _short() -> int:
     return 0 if all(holds for _, holds in compared) else 1
 
 
-def _growth(scale: float) -> int:
-    """Measure each axis at its sizes, once."""
+def _growth(systems: Sequence[str] | None, scale: float) -> int:
+    """Measure each axis at its sizes, once, by its systems or some of them."""
     found: list[dict[str, object]] = []
     failed = False
     for axis in growth.AXES:
         for share in axis.scales:
             measured = Measured()
-            measured.repeat([axis.scenario], axis.systems, share * scale)
+            chosen = [name for name in axis.systems if systems is None or name in systems]
+            measured.repeat([axis.scenario], chosen, share * scale)
             found += growth.points(measured.rows(), axis, share * scale)
             failed |= measured.failed
             report.write(found, GROWTH)

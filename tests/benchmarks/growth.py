@@ -74,11 +74,17 @@ def points(rows: Sequence[Mapping[str, Any]], axis: Axis, scale: float) -> Itera
 
 
 def markdown(found: Sequence[Mapping[str, Any]]) -> str:
-    """Return the numbers as tables, a line for each size and a column for each system."""
-    return "\n".join(_table(axis, [one for one in found if one["axis"] == axis.name]) for axis in AXES)
+    """Return the plot and the numbers of each axis that was measured."""
+    measured = ((axis, [one for one in found if one["axis"] == axis.name]) for axis in AXES)
+    return "\n".join(_section(axis, numbers) for axis, numbers in measured if numbers)
+
+
+def _section(axis: Axis, found: Sequence[Mapping[str, Any]]) -> str:
+    return f"## {axis.title}\n\n![seconds by {axis.name}](growth-{axis.name}.svg)\n\n{_table(axis, found)}"
 
 
 def _table(axis: Axis, found: Sequence[Mapping[str, Any]]) -> str:
+    """Return a line for each size and a column for each system."""
     seconds = {(one["size"], one["system"]): one["seconds"] for one in found}
     lines = [
         f"| {axis.name} | {' | '.join(f'`{system}`' for system in axis.systems)} |",

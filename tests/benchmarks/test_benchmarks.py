@@ -158,7 +158,10 @@ def test_growth_becomes_a_table() -> None:
     )
     found = [*growth.points(rows, axis, 0.1), *growth.points(rows, axis, 1.0)]
     assert found[0] == {"axis": "streams", "size": 10, "system": "lakestream", "seconds": 2.0}
-    assert "| 10 | 2 |  |\n| 100 | 2 |  |\n" in growth.markdown(found)
+    page = growth.markdown(found)
+    assert page.endswith("| 10 | 2 |  |\n| 100 | 2 |  |\n")
+    assert "(growth-streams.svg)" in page
+    assert "growth-rows" not in page
 
 
 def test_only_the_block_of_a_page_is_replaced(tmp_path: Path) -> None:
