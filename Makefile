@@ -5,7 +5,7 @@ PYTHON ?= python3
 RUN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-long lint format lock conformance faults properties matrix clean bench
+.PHONY: help setup demo test test-long lint format lock conformance faults properties matrix clean bench bench-short
 
 help: ## say what there is
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -39,6 +39,9 @@ format: setup ## let ruff lay out the code
 bench: setup ## benchmarks side by side (ARGS="--scenario small_tick --repeat 5"), into build/bench.json
 	@$(RUN)/python -m tests.benchmarks $(ARGS)
 
+bench-short: setup ## some of them in five minutes; fails when lakestream takes more times as long than may be
+	@$(RUN)/python -m tests.benchmarks --short
+
 faults: setup ## kill and check, again and again (ARGS="--cycles 200 --seed 3", or --matrix)
 	@$(RUN)/python -m tests.faults $(ARGS)
 
@@ -51,10 +54,12 @@ properties: setup ## random histories against the reference (ARGS="--count 1000 
 matrix: setup ## streams by all pairs of kinds, modes and changes (ARGS="--count 1000 --seed 7")
 	@$(RUN)/python -m tests.properties.matrix $(ARGS)
 
-lock: setup ## compile requirements.in into requirements.lock, with hashes
+lock: setup ## compile requirements.in into requirements.lock, with hashes, and that of the benchmark's rivals
 	@UV=$$(command -v uv || echo $(RUN)/uv); \
-	$$UV pip compile requirements.in --output-file requirements.lock --universal --python-version 3.11 \
-	  --generate-hashes --no-header --no-annotate --quiet --upgrade
+	for folder in . tests/benchmarks/rivals; do \
+	  $$UV pip compile $$folder/requirements.in --output-file $$folder/requirements.lock --universal \
+	    --python-version 3.11 --generate-hashes --no-header --no-annotate --quiet --upgrade || exit 1; \
+	done
 
 clean: ## remove what the set-up and the runs made
 	rm -rf .venv .jars .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache demo-lake

@@ -106,6 +106,11 @@ class Hearing:
         self._server.shutdown()
         self._thread.join()
 
+    def skip(self) -> None:
+        """Pass over the messages that are there."""
+        while not self._starts.empty():
+            self._starts.get()
+
     def wait_for(self, start_us: int, program: Program, seconds: float = 600.0) -> None:
         """Wait until a message names the window that starts then.
 
@@ -169,14 +174,15 @@ class Notified:
         found = json.loads(file.read_text("utf-8"))
         require((found["taken"], found["early"]), (self._events, 0), "events in order, and out of it")
 
-    def send(self) -> float:
-        """Send all there is, and return the seconds since the target could be reached again."""
+    def reach(self) -> None:
+        """Wait until the target can be reached again."""
         self.follow()
         while self._dispatcher.is_blocked(STREAM):
             CLOCK.sleep(0.001)
-        started = CLOCK.monotonic()
+
+    def send(self) -> None:
+        """Send all there is."""
         self._dispatcher.drain()
-        return CLOCK.monotonic() - started
 
     def close(self) -> None:
         """Stop sending."""

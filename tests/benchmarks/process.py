@@ -1,21 +1,55 @@
-"""Programs that are measured from outside, and how much memory processes took."""
+"""Programs that are measured from outside, and what processes took of time, processors and memory."""
 
 from __future__ import annotations
 
 import os
 import signal
 import subprocess
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, BinaryIO, Self
 
 from lakestream.clock import SystemClock
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from types import TracebackType
 
 CLOCK = SystemClock()
 _GRACE_SECONDS = 60.0
+
+
+@dataclass(frozen=True)
+class Spent:
+    """What a piece of work took, of the wall's and the processors' seconds, and the peak of its memory."""
+
+    seconds: float
+    cpu_seconds: float
+    peak_mib: float
+
+
+def spent(work: Callable[[], object], pid: int | None = None) -> Spent:
+    """Have a process do work, this one or another, and return what it and those it started took."""
+    pid = os.getpid() if pid is None else pid
+    before, started = cpu_seconds(pid), CLOCK.monotonic()
+    work()
+    seconds = CLOCK.monotonic() - started
+    return Spent(seconds, cpu_seconds(pid) - before, peak_mib(pid))
+
+
+def called(command: Sequence[str]) -> Spent:
+    """Run a command to its end and return what it took; its memory is that of its largest process.
+
+    Raises RuntimeError when it fails.
+    """
+    started = CLOCK.monotonic()
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+    _, status, usage = os.wait4(process.pid, 0)
+    seconds = CLOCK.monotonic() - started
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        raise RuntimeError(f"{command} ended with status {process.returncode}")
+    return Spent(seconds, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024)
 
 
 def peak_mib(pid: int) -> float:
@@ -67,8 +101,11 @@ class Program:
 
     def __enter__(self) -> Self:
         with self._said.open("wb") as sink:
-            self._process = subprocess.Popen(self._command, stdout=sink, stderr=sink)
+            self._process = self._start(sink)
         return self
+
+    def _start(self, sink: BinaryIO) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(self._command, stdout=sink, stderr=sink)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -92,12 +129,41 @@ class Program:
             if _status(member).get("State", "Z")[0] != "Z":
                 yield member
 
+    @property
+    def pid(self) -> int:
+        """Return the number of its process."""
+        return self._process.pid
+
     def peak_mib(self) -> float:
         """Return the peak memory of the program and of those it started."""
         return peak_mib(self._process.pid)
+
+    def cpu_seconds(self) -> float:
+        """Return the processor time so far of the program and of those it started."""
+        return cpu_seconds(self._process.pid)
 
     def check(self) -> None:
         """Raise RuntimeError with its last words when the program has ended."""
         if self._process.poll() is not None:
             words = self._said.read_text("utf-8", errors="replace")[-2_000:]
             raise RuntimeError(f"{self._command} ended with status {self._process.returncode}:\n{words}")
+
+
+class Worker(Program):
+    """A program that is told what to do line by line, and says ``done`` for each."""
+
+    def ask(self, line: str) -> None:
+        """Have it do something. Raises RuntimeError when it ends instead."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(f"{line}\n".encode())
+        self._process.stdin.flush()
+        for answer in self._process.stdout:
+            if answer == b"done\n":
+                return
+        self._process.wait()
+        self.check()
+
+    def _start(self, sink: BinaryIO) -> subprocess.Popen[bytes]:
+        pipe = subprocess.PIPE
+        return subprocess.Popen(self._command, stdin=pipe, stdout=pipe, stderr=sink)

@@ -17,8 +17,12 @@ if TYPE_CHECKING:
 
 Figures = dict[str, list[float]]
 
-ENVIRONMENT = {"LAKESTREAM_MASTER": "local[2]", "LAKESTREAM_DRIVER_MEMORY": "2g"}
-"""Settings of lakestream, and of the Spark session that Structured Streaming runs in."""
+ENVIRONMENT = {
+    "LAKESTREAM_MASTER": "local[2]",
+    "LAKESTREAM_DRIVER_MEMORY": "2g",
+    "POLARS_MAX_THREADS": "2",
+}
+"""Settings of lakestream, of the Spark session that Structured Streaming runs in, and of Polars."""
 
 
 @dataclass

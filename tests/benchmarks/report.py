@@ -10,12 +10,18 @@ from typing import TYPE_CHECKING, Any
 from rich.table import Table
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from pathlib import Path
 
     Rows = Sequence[Mapping[str, Any]]
 
-UNITS = {"seconds": "s", "rows_per_second": "rows/s", "peak_mib": "MiB"}
+UNITS = {
+    "seconds": "s",
+    "rows_per_second": "rows/s",
+    "cpu_seconds": "s",
+    "peak_mib": "MiB",
+    "growth": "times",
+}
 
 _BLOCK = re.compile(r"(?<=<!-- figures -->\n).*?(?=<!-- end of figures -->)", re.DOTALL)
 
@@ -54,8 +60,8 @@ def terminal_table(rows: Rows) -> Table:
 def markdown(rows: Rows) -> str:
     """Return a table in Markdown, a line per scenario and system."""
     lines = [
-        "| scenario | system | seconds | least to greatest | rows a second | peak MiB |",
-        "| --- | --- | ---: | ---: | ---: | ---: |",
+        "| scenario | system | seconds | least to greatest | rows a second | CPU seconds | peak MiB |",
+        "| --- | --- | ---: | ---: | ---: | ---: | ---: |",
     ]
     by_run: dict[tuple[str, str], dict[str, Mapping[str, Any]]] = {}
     for row in rows:
@@ -70,9 +76,16 @@ def _line(names: Iterable[str], metrics: Mapping[str, Mapping[str, Any]]) -> str
         *(f"`{name}`" for name in names),
         _seconds(seconds["median"]),
         f"{_seconds(seconds['min'])}–{_seconds(seconds['max'])}",
-        *(f"{metrics[m]['median']:,.0f}" if m in metrics else "" for m in ("rows_per_second", "peak_mib")),
+        _cell(metrics, "rows_per_second", "{:,.0f}".format),
+        _cell(metrics, "cpu_seconds", _seconds),
+        _cell(metrics, "peak_mib", "{:,.0f}".format),
     ]
     return f"| {' | '.join(cells)} |"
+
+
+def _cell(metrics: Mapping[str, Mapping[str, Any]], metric: str, shown: Callable[[float], str]) -> str:
+    """Return a median as it is shown, nothing when it was not measured."""
+    return shown(metrics[metric]["median"]) if metric in metrics else ""
 
 
 def _seconds(value: float) -> str:
@@ -84,9 +97,9 @@ def _seconds(value: float) -> str:
     return f"{value:.3g}" if value < 100 else f"{value:.0f}"
 
 
-def fill(page: Path, rows: Rows) -> None:
-    """Replace the table between the page's two marks. Raises ValueError when the page lacks them."""
-    text, found = _BLOCK.subn(lambda _: markdown(rows), page.read_text(encoding="utf-8"))
+def fill(page: Path, text: str) -> None:
+    """Replace what is between the page's two marks. Raises ValueError when the page lacks them."""
+    text, found = _BLOCK.subn(lambda _: text, page.read_text(encoding="utf-8"))
     if found != 1:
         raise ValueError(f"{page} has no block between <!-- figures --> and <!-- end of figures -->")
     page.write_text(text, encoding="utf-8")

@@ -9,10 +9,11 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, QueryBuilder, write_deltalake
 
-from tests.benchmarks import data, report
+from tests.benchmarks import data, growth, ratios, report
 from tests.benchmarks.output import counted, require
 from tests.benchmarks.repetition import Repetition
-from tests.benchmarks.scenarios import HOPPING, PREPARATIONS, SCENARIOS, TUMBLING, Window
+from tests.benchmarks.scenarios import PREPARATIONS, SCENARIOS
+from tests.benchmarks.scenarios.windows import HOPPING, TUMBLING, Window
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -20,13 +21,14 @@ if TYPE_CHECKING:
 FIGURES = {
     ("catchup", "lakestream", "seconds"): [12.0, 10.0, 11.0],
     ("catchup", "lakestream", "rows_per_second"): [400_000.0, 500_000.0, 450_000.0],
+    ("catchup", "lakestream", "cpu_seconds"): [20.0, 21.0, 20.5],
     ("poll", "lakestream", "seconds"): [0.001234],
 }
 TABLE = """\
-| scenario | system | seconds | least to greatest | rows a second | peak MiB |
-| --- | --- | ---: | ---: | ---: | ---: |
-| `catchup` | `lakestream` | 11 | 10–12 | 450,000 |  |
-| `poll` | `lakestream` | 0.00123 | 0.00123–0.00123 |  |  |
+| scenario | system | seconds | least to greatest | rows a second | CPU seconds | peak MiB |
+| --- | --- | ---: | ---: | ---: | ---: | ---: |
+| `catchup` | `lakestream` | 11 | 10–12 | 450,000 | 20.5 |  |
+| `poll` | `lakestream` | 0.00123 | 0.00123–0.00123 |  |  |  |
 """
 
 
@@ -123,10 +125,49 @@ def test_figures_become_a_table() -> None:
     assert report.markdown(report.summary(FIGURES)) == TABLE
 
 
+BOUNDS = [ratios.Bounded("catchup", 0.2, {"other": 2.0})]
+
+
+@pytest.mark.parametrize(("theirs", "line"), [(5.5, "2 times"), (5.0, "2.2 times")])
+def test_a_ratio_is_held_against_its_bound(theirs: float, line: str) -> None:
+    rows = report.summary(FIGURES | {("catchup", "other", "seconds"): [theirs]})
+    [(found, holds)] = ratios.compared(BOUNDS, rows)
+    assert found == f"catchup: {line} other, at most 2"
+    assert holds == (theirs == 5.5)
+
+
+def test_what_was_not_measured_holds_no_bound() -> None:
+    [(found, holds)] = ratios.compared(BOUNDS, report.summary(FIGURES))
+    assert (found, holds) == ("catchup: nothing to hold against other", False)
+
+
+def test_bounds_are_of_scenarios_and_their_systems() -> None:
+    for bounded in ratios.read():
+        assert set(bounded.systems) <= set(SCENARIOS[bounded.scenario].systems)
+
+
+def test_axes_are_of_scenarios_and_their_systems() -> None:
+    for axis in growth.AXES:
+        assert set(axis.systems) <= set(SCENARIOS[axis.scenario].systems)
+
+
+def test_growth_becomes_a_table() -> None:
+    axis = growth.AXES[2]
+    rows = report.summary(
+        {("many", "lakestream", "seconds"): [1.0, 2.0, 3.0], ("many", "x", "peak_mib"): [1.0]}
+    )
+    found = [*growth.points(rows, axis, 0.1), *growth.points(rows, axis, 1.0)]
+    assert found[0] == {"axis": "streams", "size": 10, "system": "lakestream", "seconds": 2.0}
+    page = growth.markdown(found)
+    assert page.endswith("| 10 | 2 |  |\n| 100 | 2 |  |\n")
+    assert "(growth-streams.svg)" in page
+    assert "growth-rows" not in page
+
+
 def test_only_the_block_of_a_page_is_replaced(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text("before\n<!-- figures -->\nold\n<!-- end of figures -->\nafter\n")
-    report.fill(page, report.summary(FIGURES))
+    report.fill(page, TABLE)
     assert page.read_text() == f"before\n<!-- figures -->\n{TABLE}<!-- end of figures -->\nafter\n"
 
 
@@ -134,4 +175,4 @@ def test_a_page_without_a_block_is_refused(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text("no block\n")
     with pytest.raises(ValueError, match="no block between"):
-        report.fill(page, [])
+        report.fill(page, TABLE)

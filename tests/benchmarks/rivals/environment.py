@@ -1,0 +1,90 @@
+"""An environment of their own for the rivals that lakestream does not depend on: Flink and Pathway.
+
+It is made on first use under ``build/``, from a lock with hashes; where that fails they are not there.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from importlib.util import find_spec
+from pathlib import Path
+
+APART = ("flink", "flink_batch", "pathway")
+"""The systems that run in it."""
+
+FOLDER = Path("build/rivals").absolute()
+_LOCK = Path(__file__).with_name("requirements.lock")
+_STAMP = FOLDER / ".made"
+_PARQUET = "org.apache.flink:flink-sql-parquet:2.3.0"
+_PARQUET_SHA256 = "f30617f4a5a6d437750f155ff72178ab34439aec91df64d96621c260559ba5fd"
+_JAR = FOLDER / "flink-sql-parquet.jar"
+
+
+def python() -> str:
+    """Return its interpreter."""
+    return str(FOLDER / "bin" / "python")
+
+
+def make() -> bool:
+    """Make the environment unless it is there; False when that fails (what failed has said why)."""
+    try:
+        if not _STAMP.exists() or _STAMP.read_text("utf-8") != _digest():
+            _install()
+            _fetch_jar()
+            _STAMP.write_text(_digest(), "utf-8")
+    except (OSError, subprocess.CalledProcessError, ValueError) as error:
+        sys.stderr.write(f"the rivals' environment could not be made: {error}\n")
+        return False
+    return True
+
+
+def flink_jars() -> list[Path]:
+    """Return what Flink needs to read and write Parquet: its own jar, and Hadoop's of Spark."""
+    return [_JAR, *sorted((_spark_home() / "jars").glob("hadoop-client-*.jar"))]
+
+
+def _digest() -> str:
+    content = f"{sys.version} {FOLDER} {_PARQUET}".encode() + _LOCK.read_bytes()
+    return hashlib.sha256(content).hexdigest()
+
+
+def _install() -> None:
+    own = Path(sys.executable).with_name("uv")
+    uv = shutil.which("uv") or str(own)
+    sys.stderr.write(f"making an environment for the rivals, once, in {FOLDER}\n")
+    subprocess.run([uv, "venv", "--quiet", "--clear", "--python", sys.executable, str(FOLDER)], check=True)
+    install = [uv, "pip", "install", "--quiet", "--python", python(), "--require-hashes", "-r", str(_LOCK)]
+    subprocess.run(install, check=True)
+
+
+def _fetch_jar() -> None:
+    """Have Spark's launcher resolve the jar, as the set-up has it resolve Delta's; hold it to its hash."""
+    with tempfile.TemporaryDirectory() as scratch:
+        nothing = Path(scratch, "nothing.py")
+        nothing.touch()
+        subprocess.run(
+            [
+                str(_spark_home() / "bin" / "spark-submit"),
+                *("--packages", _PARQUET, "--conf", f"spark.jars.ivy={scratch}/ivy"),
+                *("--master", "local[1]", str(nothing)),
+            ],
+            env={"SPARK_LOCAL_IP": "127.0.0.1", **os.environ, "PYSPARK_PYTHON": sys.executable},
+            check=True,
+            capture_output=True,
+        )
+        [fetched] = Path(scratch, "ivy", "jars").glob("*flink-sql-parquet*.jar")
+        if hashlib.sha256(fetched.read_bytes()).hexdigest() != _PARQUET_SHA256:
+            raise ValueError(f"{_PARQUET} is not the file that it was")
+        shutil.copy2(fetched, _JAR)
+
+
+def _spark_home() -> Path:
+    found = find_spec("pyspark")
+    assert found is not None
+    assert found.origin is not None
+    return Path(found.origin).parent
