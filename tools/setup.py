@@ -99,13 +99,19 @@ def install() -> None:
         "the virtual environment could not be made",
         "Debian and Ubuntu keep that apart: apt-get install python3-venv",
     )
-    uv_install = [uv(), "pip", "install", "--quiet", "--python", str(PYTHON)]
+    # Compiled now: a start would compile what it imports, every time where it may not write there.
+    uv_install = [uv(), "pip", "install", "--quiet", "--compile-bytecode", "--python", str(PYTHON)]
     print("installing the locked packages", flush=True)
     run([*uv_install, "--require-hashes", "-r", str(LOCK)], "the packages could not be installed", NO_NETWORK)
     # setuptools is among them, so the project itself needs no network.
     run(
         [*uv_install, "--no-deps", "--no-build-isolation", "--editable", str(ROOT)],
         "lakestream itself could not be installed",
+        "see the lines above",
+    )
+    run(
+        [str(PYTHON), "-m", "compileall", "-q", "lakestream", "scheduler"],
+        "lakestream could not be compiled",
         "see the lines above",
     )
     STAMP.write_text(digest())

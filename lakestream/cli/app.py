@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -9,6 +10,7 @@ import click
 
 from lakestream import __version__
 from lakestream.cli.base.failures import status_of, wants_json
+from lakestream.cli.base.pandas import leave_pandas_for_later
 from lakestream.cli.base.session import PROGRAM, Session, global_options
 from lakestream.cli.jobs.job_commands import job
 from lakestream.cli.lakes.attach_command import attach
@@ -26,6 +28,9 @@ from lakestream.cli.streams.stream_commands import drop, explain, start, stop, v
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+_LOOKED_AT = 100_000
+"""New objects after which garbage is looked for: of a start's, which stay, Python would look at every 700."""
 
 
 class RootGroup(click.Group):
@@ -106,4 +111,6 @@ for _command in (
 
 def main() -> NoReturn:
     """Run the command line on the arguments of the process."""
+    leave_pandas_for_later()
+    gc.set_threshold(_LOOKED_AT)
     cli.main()

@@ -9,8 +9,6 @@ from lakestream.engine.base.faults import crash_point
 from lakestream.engine.creation.compile import definition_of
 from lakestream.errors import Place, StatementError
 from lakestream.language.expressions.targets import redacted
-from lakestream.notify.connection import Connection
-from lakestream.notify.dispatcher import Dispatcher, Rules
 from lakestream.notify.policy import HostPolicy, first_refusal
 from lakestream.storage.places.lock import try_lock
 
@@ -21,6 +19,7 @@ if TYPE_CHECKING:
     from lakestream.engine.rounds.engine import Engine
     from lakestream.language.model import Notification
     from lakestream.notify.deliveries import Deliveries
+    from lakestream.notify.dispatcher import Dispatcher, Rules
     from lakestream.notify.outbox import Batch, Outbox
     from lakestream.settings import Settings
     from lakestream.storage.places.layout import Layout
@@ -96,6 +95,8 @@ class Notifier:
         if notified and self._dispatcher is None:
             self._lock = sending_lock(self.layout)
             if self._lock is not None:
+                from lakestream.notify.dispatcher import Dispatcher
+
                 self._dispatcher = Dispatcher(self.outbox, self.deliveries, self._rules())
         if self._dispatcher is not None:
 
@@ -134,6 +135,9 @@ class Notifier:
         return known[1]
 
     def _rules(self) -> Rules:
+        from lakestream.notify.connection import Connection
+        from lakestream.notify.dispatcher import Rules
+
         policy = HostPolicy(self.settings.notify_hosts)
         return Rules(
             connect=lambda url: Connection(url, policy, self.system_clock),

@@ -4,20 +4,67 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from typing import TYPE_CHECKING
 
 import pytest
 
+from lakestream.lake import Lake
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
 HEAVY = ("pyspark", "pyarrow", "pandas", "sqlglot", "pydantic", "deltalake", "apscheduler", "rich")
+NOT_FOR_FEW_ROWS = ("pandas", "pyspark", "py4j", "apscheduler", "fastapi", "uvicorn", "websockets")
+
+
+def run_python(script: str) -> subprocess.CompletedProcess[str]:
+    """Run a script in an interpreter of its own."""
+    return subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
 
 
 @pytest.mark.parametrize(
     "arguments", [["--help"], ["status", "--help"], ["--version"], ["completion", "zsh"]]
 )
 def test_a_call_without_a_lake_imports_nothing_heavy(arguments: list[str]) -> None:
-    script = (
+    ran = run_python(
         "import sys\nfrom lakestream.cli import cli\n"
         f"try:\n    cli.main({arguments!r})\nexcept SystemExit:\n    pass\n"
         f"print([name for name in {HEAVY!r} if name in sys.modules], file=sys.stderr)"
     )
-    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert ran.stderr.strip() == "[]"
+
+
+def test_calls_over_few_rows_import_nothing_that_they_need_not(tmp_path: Path, spark: SparkSession) -> None:
+    with Lake(tmp_path, spark=spark) as lake:
+        lake.sql("CREATE STABLE source (ts TIMESTAMP, v DOUBLE) TAGS (g INT)")
+        lake.sql(
+            "CREATE STREAM s INTERVAL(10s) SLIDING(10s) FROM source PARTITION BY tbname INTO target "
+            "AS SELECT _twstart AS start, avg(v) AS mean, count(*) AS n FROM %%trows"
+        )
+    inserted = (
+        "INSERT INTO d1 USING source TAGS (1) VALUES ('2025-01-01 00:00:00', 7.5) ('2025-01-01 00:01:00', 2)"
+    )
+    calls = [["sql", inserted], ["run"], ["sql", "SELECT mean, n FROM target"], ["status"]]
+    ran = run_python(
+        f"import sys\nfrom lakestream.cli import main\nfor call in {calls!r}:\n"
+        f"    sys.argv = ['lakestream', '--lake', {str(tmp_path)!r}, *call]\n"
+        "    try:\n        main()\n    except SystemExit as ended:\n        assert not ended.code, call\n"
+        f"print([name for name in {NOT_FOR_FEW_ROWS!r} if name in sys.modules], file=sys.stderr)"
+    )
+    assert "7.5" in ran.stdout
+    assert ran.stderr.splitlines()[-1] == "[]"
+
+
+@pytest.mark.parametrize(
+    "before", ["", "import pyarrow as pa; pa.array([1])", "import pyarrow as pa; pa.array([1]).to_pandas()"]
+)
+def test_arrow_knows_what_is_of_pandas_whenever_that_is_imported(before: str) -> None:
+    ran = run_python(
+        "from lakestream.cli.base.pandas import leave_pandas_for_later\n"
+        f"leave_pandas_for_later()\n{before}\nimport pandas as pd\nimport pyarrow as pa\n"
+        "values = pd.Series([1.0, float('nan')])\n"
+        "print(pa.array(values).null_count, pa.table(pd.DataFrame({'v': values}))['v'].null_count)"
+    )
+    assert ran.stdout.split() == ["1", "1"]
