@@ -17,9 +17,9 @@ from sqlglot.errors import SqlglotError
 
 from lakestream.language.quoting import delta_name
 from lakestream.storage.small.exact import NotExactError
-from lakestream.storage.small.jsons import json_object
 from lakestream.storage.small.kinds import CHECKS, DOUBLE, WHOLE, checked, kind_of, refuse_growth
 from lakestream.storage.small.macros import USES
+from lakestream.storage.small.objects import json_object
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -7,10 +7,6 @@ import math
 import re
 from typing import TYPE_CHECKING
 
-from sqlglot import exp
-
-from lakestream.storage.small.exact import NotExactError
-
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -77,43 +73,3 @@ _WRITERS: dict[str, Callable[[str], str]] = {
     "TIMESTAMP WITH TIME ZONE": _instant,
     "DATE": _day,
 }
-
-
-def json_object(node: exp.Expr) -> exp.Expr:
-    """Return to_json() of fields that are written as the text that joins theirs; raises NotExactError."""
-    options = node.args.get("options")
-    value = node.this
-    if not isinstance(value, exp.Struct):
-        raise NotExactError("JSON of a value that is not written field by field")
-    if options is None:
-        return _object(value, nulls=False)
-    written = [one.name for side in ("keys", "values") for one in options.args[side].expressions]
-    if written != ["ignoreNullFields", "false"]:
-        raise NotExactError(f"to_json() with {written}")
-    return _object(value, nulls=True)
-
-
-def _object(struct: exp.Expr, *, nulls: bool) -> exp.Expr:
-    fields = [_field(one, nulls=nulls) for one in struct.expressions]
-    joined = exp.Anonymous(this="concat_ws", expressions=[exp.Literal.string(","), *fields])
-    return _joined(exp.Literal.string("{"), joined, exp.Literal.string("}"))
-
-
-def _field(field: exp.Expr, *, nulls: bool) -> exp.Expr:
-    """Return a field with its name; NULL, which is left out, for a NULL without ``nulls``."""
-    if not isinstance(field, exp.PropertyEQ):
-        raise NotExactError("JSON of a field without a name")
-    name, value = exp.Literal.string(f"{json_text(field.name)}:"), field.expression
-    if isinstance(value, exp.Struct):
-        return _joined(name, _object(value, nulls=nulls))
-    shown = exp.Anonymous(this="ls_json", expressions=[value.copy()])
-    if nulls:
-        return _joined(name, shown)
-    there = exp.Not(this=exp.Is(this=value.copy(), expression=exp.Null()))
-    return exp.Case(ifs=[exp.If(this=there, true=_joined(name, shown))])
-
-
-def _joined(first: exp.Expr, *others: exp.Expr) -> exp.Expr:
-    for other in others:
-        first = exp.DPipe(this=first, expression=other, safe=False)
-    return exp.paren(first)
