@@ -19,7 +19,7 @@ from lakestream.language.quoting import delta_name
 from lakestream.storage.small.exact import NotExactError
 from lakestream.storage.small.kinds import CHECKS, DOUBLE, WHOLE, checked, kind_of, refuse_growth
 from lakestream.storage.small.macros import USES
-from lakestream.storage.small.objects import json_object
+from lakestream.storage.small.objects import joined, json_object
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -633,9 +633,7 @@ def _total(node: exp.Expr) -> exp.Expr:
 def _concatenated(node: exp.Expr) -> exp.Expr:
     values = [*node.expressions] if isinstance(node, exp.Concat) else [node.this, *node.expressions]
     first, *others = values
-    for other in others:
-        first = exp.DPipe(this=first, expression=other, safe=False)
-    return exp.paren(first) if others else first
+    return joined(first, *others) if others else first
 
 
 def _whole(node: exp.Expr) -> exp.Expr:

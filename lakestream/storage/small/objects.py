@@ -24,8 +24,8 @@ def json_object(node: exp.Expr) -> exp.Expr:
 
 def _object(struct: exp.Expr, *, nulls: bool) -> exp.Expr:
     fields = [_field(one, nulls=nulls) for one in struct.expressions]
-    joined = exp.Anonymous(this="concat_ws", expressions=[exp.Literal.string(","), *fields])
-    return _joined(exp.Literal.string("{"), joined, exp.Literal.string("}"))
+    listed = exp.Anonymous(this="concat_ws", expressions=[exp.Literal.string(","), *fields])
+    return joined(exp.Literal.string("{"), listed, exp.Literal.string("}"))
 
 
 def _field(field: exp.Expr, *, nulls: bool) -> exp.Expr:
@@ -34,15 +34,16 @@ def _field(field: exp.Expr, *, nulls: bool) -> exp.Expr:
         raise NotExactError("JSON of a field without a name")
     name, value = exp.Literal.string(f"{json_text(field.name)}:"), field.expression
     if isinstance(value, exp.Struct):
-        return _joined(name, _object(value, nulls=nulls))
+        return joined(name, _object(value, nulls=nulls))
     shown = exp.Anonymous(this="ls_json", expressions=[value.copy()])
     if nulls:
-        return _joined(name, shown)
+        return joined(name, shown)
     there = exp.Not(this=exp.Is(this=value.copy(), expression=exp.Null()))
-    return exp.Case(ifs=[exp.If(this=there, true=_joined(name, shown))])
+    return exp.Case(ifs=[exp.If(this=there, true=joined(name, shown))])
 
 
-def _joined(first: exp.Expr, *others: exp.Expr) -> exp.Expr:
+def joined(first: exp.Expr, *others: exp.Expr) -> exp.Expr:
+    """Return texts, or lists, one behind the other: NULL where one of them is NULL."""
     for other in others:
         first = exp.DPipe(this=first, expression=other, safe=False)
     return exp.paren(first)

@@ -45,6 +45,26 @@ class Log:
         return self.table / "_delta_log" / f"{version:020}.json"
 
 
+class Following:
+    """A job on what is new in a source; its output stands in its folder."""
+
+    source: Path
+    folder: Path
+
+    @property
+    def target(self) -> Path:
+        """Return where the output is."""
+        return self.folder / "target"
+
+    def run(self) -> int:
+        """Take the commits that are there and return which one is needed next."""
+        raise NotImplementedError
+
+    def watch(self) -> None:
+        """Take commits as they come, without end."""
+        follow(Log(self.source), self.run(), self.run)
+
+
 def follow(log: Log, version: int, run: Callable[[], int]) -> None:
     """Run a job whenever there is a commit that it has not taken; it returns which one it needs next."""
     from lakestream.clock import SystemClock

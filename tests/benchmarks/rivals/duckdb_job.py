@@ -22,7 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
-from tests.benchmarks.rivals.deltalog import Log, follow
+from tests.benchmarks.rivals.deltalog import Following, Log
 
 SECOND_US = 1_000_000
 OUTPUT = pa.schema(
@@ -153,7 +153,7 @@ class Sessions:
 
 
 @dataclass
-class Job:
+class Job(Following):
     """Keeps the windows of a source in an output. ``plus``: what its mean adds, to tell jobs apart."""
 
     source: Path
@@ -177,21 +177,12 @@ class Job:
             self._duckdb.execute(f"INSERT INTO open FROM '{self._state(self._next)}'")
             self._watermark = self._newest()
 
-    @property
-    def target(self) -> Path:
-        """Return where the output is."""
-        return self.folder / "target"
-
     def run(self) -> int:
         """Take the commits that are there and return which one is needed next."""
         files, following = self._log.added(self._next)
         if files:
             self._take(files, following)
         return self._next
-
-    def watch(self) -> None:
-        """Take commits as they come, without end."""
-        follow(self._log, self.run(), self.run)
 
     def _take(self, files: list[str], following: int) -> None:
         """Add the rows of files to the open windows, and write those that closed or changed."""

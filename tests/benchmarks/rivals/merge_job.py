@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tests.benchmarks.rivals.deltalog import Log, follow
+from tests.benchmarks.rivals.deltalog import Following, Log
 from tests.benchmarks.streaming import session
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ _OUTPUT = "start TIMESTAMP, tbname STRING, mean DOUBLE, top DOUBLE, n BIGINT, to
 
 
 @dataclass
-class Job:
+class Job(Following):
     """Keeps windows of a source, in seconds, in an output."""
 
     spark: SparkSession
@@ -45,11 +45,6 @@ class Job:
         self.spark.conf.set(f"{_TRANSACTION}AppId", _APPLICATION)
         self._next = self._taken() + 1
 
-    @property
-    def target(self) -> Path:
-        """Return where the output is."""
-        return self.folder / "target"
-
     def run(self) -> int:
         """Take the commits that are there and return which one is needed next."""
         files, following = self._log.added(self._next)
@@ -58,10 +53,6 @@ class Job:
             self._merge(self._windows(files))
         self._next = following
         return following
-
-    def watch(self) -> None:
-        """Take commits as they come, without end."""
-        follow(self._log, self.run(), self.run)
 
     def _taken(self) -> int:
         from deltalake import DeltaTable
