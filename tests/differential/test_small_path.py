@@ -102,6 +102,8 @@ class Drawer:
             lambda: f"{pick(['hour', 'minute', 'second'])}(t{pick('12')})",
             lambda: f"unix_micros(date_trunc('{pick(UNITS)}', t{pick('12')}))",
             lambda: f"length(s{pick('12')})",
+            lambda: f"unix_date(e{pick('12')})",
+            lambda: f"unix_date(add_months(DATE '1970-01-01', CAST({pick('lihy')}1 % 23000 AS INT)))",
         ]
         return pick(forms)()
 

@@ -158,7 +158,16 @@ _PARTS: dict[type[exp.Expr], str] = {
 }
 _UNITS = ("SECOND", "MINUTE", "HOUR", "DAY", "WEEK", "MONTH", "QUARTER", "YEAR")
 _TIMES: frozenset[type[exp.Expr]] = frozenset(
-    {exp.TimestampTrunc, exp.TsOrDsToDate, exp.UnixMicros, exp.UnixMillis, exp.Var, *_PARTS}
+    {
+        exp.AddMonths,
+        exp.TimestampTrunc,
+        exp.TsOrDsToDate,
+        exp.UnixDate,
+        exp.UnixMicros,
+        exp.UnixMillis,
+        exp.Var,
+        *_PARTS,
+    }
 )
 _KNOWN = _STRUCTURE | _OPERATORS | _AGGREGATES | _WINDOWED | _NESTED | _TEXTS | _NUMBERS | _TIMES
 _MACROS = {
@@ -300,6 +309,12 @@ def _of_a_part(node: exp.Expr) -> None:
         raise NotExactError("a cast to DATE")
 
 
+def _after_1970(node: exp.Expr) -> None:
+    """Refuse months after another day than the one that grids of months count from."""
+    if node.this != parse_one("DATE '1970-01-01'", dialect="spark"):
+        raise NotExactError("months after a day")
+
+
 def _of_json(node: exp.Expr) -> None:
     if not isinstance(node.parent, exp.JSONFormat):
         raise NotExactError("a map")
@@ -326,6 +341,7 @@ _CHECKS: dict[type[exp.Expr], Callable[[exp.Expr], None]] = {
     exp.Like: _plain_pattern,
     exp.TimestampTrunc: _known_unit,
     exp.TsOrDsToDate: _of_a_part,
+    exp.AddMonths: _after_1970,
     exp.VarMap: _of_json,
     **dict.fromkeys((exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.NullSafeEQ), _no_numeric_text),
     **dict.fromkeys(
@@ -498,6 +514,14 @@ def _millis(node: exp.Expr) -> exp.Expr:
     return _macro("ls_millis", _instant(node.this))
 
 
+def _days(node: exp.Expr) -> exp.Expr:
+    return exp.cast(_macro("ls_days", checked(node.this, "ls_date")), "INT")
+
+
+def _month(node: exp.Expr) -> exp.Expr:
+    return _macro("ls_month", checked(node.expression, "ls_whole"))
+
+
 def _part(node: exp.Expr) -> exp.Expr:
     return exp.cast(_macro(_PARTS[type(node)], _naive(node.this)), "INT")
 
@@ -662,6 +686,8 @@ _REWRITES: dict[type[exp.Expr], Callable[[exp.Expr], exp.Expr]] = {
     exp.Min: _extreme,
     exp.ArgMax: _by_order,
     exp.ArgMin: _by_order,
+    exp.AddMonths: _month,
+    exp.UnixDate: _days,
     exp.UnixMicros: _micros,
     exp.UnixMillis: _millis,
     exp.TsOrDsToDate: _day,

@@ -64,6 +64,8 @@ _MACROS = {
     # Without a zone, days are those of the proleptic calendar, which Spark's are; its zone is UTC.
     "ls_naive(x)": "make_timestamp(epoch_us(x))",
     "ls_cut(unit, x)": "make_timestamptz(epoch_us(CAST(date_trunc(unit, ls_naive(x)) AS TIMESTAMP)))",
+    "ls_month(n)": "CAST(DATE '1970-01-01' + to_months(CAST(n AS INTEGER)) AS DATE)",
+    "ls_days(x)": "x - DATE '1970-01-01'",
     "ls_millis(x)": "epoch_us(x) // 1000 - CASE WHEN epoch_us(x) % 1000 < 0 THEN 1 ELSE 0 END",
     "ls_total(x)": (
         "CASE WHEN typeof(x) = 'HUGEINT' AND NOT x BETWEEN -9223372036854775808 AND 9223372036854775807 "

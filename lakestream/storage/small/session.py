@@ -9,6 +9,7 @@ from functools import cache, cached_property
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
+from lakestream.errors import StatementError
 from lakestream.storage.small.exact import NotExactError, NotThereError
 from lakestream.storage.small.macros import TYPES, define_macros
 from lakestream.storage.tables.table import first_line
@@ -27,6 +28,9 @@ _CONFIGURATION: dict[str, str | bool | int | float | list[str]] = {
     "autoload_known_extensions": False,
     "python_enable_replacements": False,
     "error_on_division_by_zero": False,
+    # What takes more is for Spark, which spills; this one writes no file.
+    "memory_limit": "1GB",
+    "temp_directory": "",
 }
 _MOST_PREPARED = 1_000
 
@@ -115,6 +119,11 @@ class SmallSession:
         while self._views:
             self._views.popitem()[1].empty()
 
+    def interrupt(self) -> None:
+        """Have the query fail that another thread waits for."""
+        if "connection" in self.__dict__:
+            self.connection.interrupt()
+
     def close(self) -> None:
         """Give the database's memory back."""
         self.clear()
@@ -128,6 +137,8 @@ class SmallSession:
 
         try:
             return self._run(sql)
+        except duckdb.InterruptException:
+            raise StatementError("INTERRUPTED", "the statement was interrupted") from None
         except (duckdb.BinderException, duckdb.ParserException, duckdb.CatalogException) as error:
             raise NotExactError(first_line(error)) from error
         except duckdb.Error as error:
