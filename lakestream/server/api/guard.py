@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import hmac
 from dataclasses import dataclass
-from http.cookies import SimpleCookie
 from ipaddress import ip_address
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers, QueryParams
 from starlette.exceptions import HTTPException
+from starlette.requests import cookie_parser
 from starlette.responses import JSONResponse, RedirectResponse, Response
 
 from lakestream.server.shown.documents import ErrorDocument, Problem
@@ -72,7 +72,7 @@ class Guard:
             await _refuse(refusal, scope, receive, send)
 
     def _check_host(self, headers: Headers) -> None:
-        host = urlsplit(f"//{headers.get('host', '')}").hostname or ""
+        host = _host_of(f"//{headers.get('host', '')}")
         if not (_is_address(host) or host in self.names):
             raise RequestRefused(
                 400,
@@ -91,8 +91,8 @@ class Guard:
             answer.set_cookie(COOKIE, self._pass, httponly=True, samesite="strict")
             return answer
         bearer = headers.get("authorization", "").removeprefix("Bearer ")
-        cookie = SimpleCookie(headers.get("cookie", "")).get(COOKIE)
-        if _same(bearer, self.token) or (cookie is not None and _same(cookie.value, self._pass)):
+        cookie = cookie_parser(headers.get("cookie", "")).get(COOKIE, "")
+        if _same(bearer, self.token) or _same(cookie, self._pass):
             return None
         raise RequestRefused(
             401, "TOKEN_NEEDED", "the request carries no valid token", "Authorization: Bearer …, or /?token=…"
@@ -108,6 +108,14 @@ def _same(given: str, known: str) -> bool:
     return hmac.compare_digest(given.encode(), known.encode())
 
 
+def _host_of(url: str) -> str:
+    """Return the host that a URL names, nothing for one that is none."""
+    try:
+        return urlsplit(url).hostname or ""
+    except ValueError:
+        return ""
+
+
 def _is_address(host: str) -> bool:
     """Return whether a host is an address: no other name can be made to point to it."""
     try:
@@ -120,7 +128,7 @@ def _is_address(host: str) -> bool:
 def _check_origin(scope: Scope, headers: Headers) -> None:
     changes = scope["type"] == "websocket" or scope["method"] not in _SAFE
     origin = headers.get("origin")
-    if changes and origin is not None and urlsplit(origin).netloc != headers.get("host"):
+    if changes and origin is not None and origin.partition("://")[2] != headers.get("host"):
         raise RequestRefused(403, "BAD_ORIGIN", f"a page of {origin} may not do this")
 
 

@@ -52,6 +52,23 @@ def test_a_name_of_the_server_is_listed_and_an_address_needs_no_listing(serve: S
             assert client.get("/healthz", headers={"Host": host}).status_code == status
 
 
+@pytest.mark.parametrize("host", ["[", "]", "[::1", "a[b]", "[v1.x]", "[lake]:80", "a:b:c", "", "@", "a@["])
+def test_a_host_or_an_origin_that_is_no_address_is_refused(serve: Serve, host: str) -> None:
+    with serve(token=TOKEN) as client:
+        answer = client.get("/api/lake", headers={"Host": host})
+        assert (answer.status_code, answer.json()["error"]["code"]) == (400, "BAD_HOST")
+        for origin in (f"http://{host}", host):
+            answer = client.post("/api/statements", headers={"Origin": origin})
+            assert (answer.status_code, answer.json()["error"]["code"]) == (403, "BAD_ORIGIN")
+
+
+@pytest.mark.parametrize("cookie", ["", ";", "=", f"{COOKIE}", f"{COOKIE}=;a[b]=c", 'a b="; @=,', "ä=ö"])
+def test_a_cookie_that_is_none_is_no_token(serve: Serve, cookie: str) -> None:
+    with serve(token=TOKEN) as client:
+        headers = {b"Cookie": cookie.encode("latin-1")}
+        assert client.get("/api/lake", headers=headers).status_code == 401
+
+
 @pytest.mark.parametrize(
     ("token", "headers"), [(None, {"Origin": "http://evil.example"}), (TOKEN, {}), (None, {"Host": "evil"})]
 )
