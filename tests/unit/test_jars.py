@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import hashlib
 from contextlib import contextmanager
 from importlib.metadata import PackageNotFoundError
 from typing import TYPE_CHECKING
@@ -59,6 +60,40 @@ def test_without_a_network_the_message_says_so(tmp_path: Path, monkeypatch: pyte
     assert not list(tmp_path.glob(".jars-*"))
 
 
+@pytest.fixture
+def known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The list of what the jars are, which knows one of five bytes."""
+    listed = tmp_path / "jars.sha256"
+    listed.write_text(f"{hashlib.sha256(b'12345').hexdigest()}  {DELTA}\n", "ascii")
+    monkeypatch.setattr(jars, "_HASHES", listed)
+    return listed
+
+
+@pytest.mark.parametrize(
+    "fetched", [{DELTA: b"12346"}, {DELTA: b"12345", "org.evil_more-1.0.jar": b""}, {DELTA: b""}]
+)
+@pytest.mark.usefixtures("known")
+def test_a_jar_that_is_another_than_what_was_published_is_not_kept(
+    fetched: dict[str, bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fetch(ivy: Path) -> list[Path]:
+        ivy.mkdir()
+        for name, content in fetched.items():
+            (ivy / name).write_bytes(content)
+        return [ivy / name for name in fetched]
+
+    monkeypatch.setattr(jars, "_fetch", fetch)
+    with pytest.raises(PrerequisiteError) as caught:
+        jars.resolve_jars(tmp_path / "jars")
+    assert caught.value.code == "JARS_DIFFER"
+    assert not (tmp_path / "jars").exists()
+
+
+def test_the_jars_that_are_there_are_those_that_are_listed() -> None:
+    jars._check_hashes(jars.find_jars(None))
+
+
+@pytest.mark.usefixtures("known")
 def test_fetching_is_told_of_with_the_bytes_so_far(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -9,6 +9,7 @@ the JVM loads of them (this is what ``make`` runs).
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import shutil
@@ -26,6 +27,8 @@ from lakestream.java import check_java
 from lakestream.storage.sessions.archive import archive_beside, make_archive
 
 _SCALA = "2.13"
+_HASHES = Path(__file__).with_name("jars.sha256")
+"""What `sha256sum` prints of the jars of the Delta that lakestream is made with."""
 _CHECKOUT = Path(__file__).resolve().parents[3]
 _HOW = (
     "connect to the network once, or name a folder that has them by LAKESTREAM_JARS; "
@@ -83,7 +86,11 @@ def cache_folder() -> Path:
 
 
 def resolve_jars(folder: Path, watch: Watch = say_so) -> list[Path]:
-    """Fetch the Delta jars with what they need beside Spark's own into ``folder``, all or nothing."""
+    """Fetch the Delta jars with what they need beside Spark's own into ``folder``, all or nothing.
+
+    Raises PrerequisiteError JARS_DIFFER for others than those that lakestream is made with, and what
+    find_jars raises.
+    """
     check_java()
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
@@ -93,7 +100,9 @@ def resolve_jars(folder: Path, watch: Watch = say_so) -> list[Path]:
                 fetched = _fetch(ivy)
             kept = Path(scratch) / "jars"
             kept.mkdir()
-            for jar in _beside_spark(fetched):
+            needed = _beside_spark(fetched)
+            _check_hashes(needed)
+            for jar in needed:
                 shutil.copy2(jar, kept / jar.name)
             shutil.rmtree(folder, ignore_errors=True)
             kept.rename(folder)
@@ -104,6 +113,22 @@ def resolve_jars(folder: Path, watch: Watch = say_so) -> list[Path]:
             hint="make room (300 MB) and see that the folder can be written",
         ) from error
     return jars_in(folder)
+
+
+def _check_hashes(jars: list[Path]) -> None:
+    """Refuse jars that are not what was published; of another Delta than the locked one nothing is known."""
+    known = {name: digest for digest, name in map(str.split, _HASHES.read_text("ascii").splitlines())}
+    if not any(name.endswith(_delta_jar()) for name in known):
+        return
+    for jar in jars:
+        with jar.open("rb") as content:
+            found = hashlib.file_digest(content, "sha256").hexdigest()
+        if found != known.get(jar.name):
+            raise PrerequisiteError(
+                "JARS_DIFFER",
+                f"{jar.name} came with the SHA-256 {found}, not {known.get(jar.name, 'expected at all')}",
+                hint="something between here and the repository changed it: none of the jars was kept",
+            )
 
 
 def _size_of(folder: Path) -> int:
