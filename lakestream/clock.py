@@ -7,6 +7,8 @@ import time
 from datetime import UTC, datetime, timedelta
 from typing import Protocol
 
+from lakestream.errors import StatementError
+
 
 class Clock(Protocol):
     """What lakestream asks of a clock."""
@@ -38,6 +40,26 @@ class SystemClock:
     def sleep(self, seconds: float) -> None:
         """Block the calling thread."""
         time.sleep(seconds)
+
+
+class InterruptibleClock(SystemClock):
+    """The machine's clock, whose sleep another thread can end with an error."""
+
+    def __init__(self) -> None:
+        self._interrupted = threading.Event()
+
+    def interrupt(self) -> None:
+        """Have the sleep that goes on, or the next one, raise StatementError INTERRUPTED."""
+        self._interrupted.set()
+
+    def forget(self) -> None:
+        """Let what was interrupted before be over."""
+        self._interrupted.clear()
+
+    def sleep(self, seconds: float) -> None:
+        """Block the calling thread; raises StatementError INTERRUPTED when another one says so."""
+        if self._interrupted.wait(seconds):
+            raise StatementError("INTERRUPTED", "the statement was interrupted")
 
 
 class ManualClock:

@@ -63,7 +63,8 @@ class Lake:
 
     ``clock`` is the wall clock (the machine's by default); ``spark`` a session to use instead of one of
     its own; ``create`` makes the lake when there is none; ``confirm`` is asked before a table outside
-    the lake is changed; ``watch`` shows that Spark's jars are being fetched. One process at a time writes
+    the lake is changed; ``watch`` shows that Spark's jars are being fetched; ``beside`` is a lake whose Spark
+    this one has too, whichever of them starts it. One process at a time writes
     to a local lake: statements and rounds of ticks wait for one another across processes, by a lock. In an
     object store conditional writes do instead.
 
@@ -84,8 +85,9 @@ class Lake:
         settings: Settings | None = None,
         confirm: Callable[[str], bool] | None = None,
         watch: Watch | None = None,
+        beside: Lake | None = None,
     ) -> None:
-        self._at = Workspace(
+        self._at: Workspace = Workspace(
             str(root),
             clock=clock or SystemClock(),
             spark=spark,
@@ -93,6 +95,7 @@ class Lake:
             settings=settings,
             confirm=confirm,
             watch=watch,
+            beside=None if beside is None else beside._at,  # noqa: SLF001 - of its kind
         )
         self._statements = Statements(self._at)
         self._rounds = Rounds(self._at, self._statements.streams)
@@ -143,11 +146,20 @@ class Lake:
         publish(self._at.shared, self._at.catalog.paths())
         return self._at.shared
 
-    def another(self, confirm: Callable[[str], bool] | None = None) -> Lake:
-        """Open the lake once more, with a Spark session of its own, for another thread."""
-        return Lake(
-            self.root, settings=self._at.settings, create=False, spark=self._at.shared, confirm=confirm
-        )
+    def another(self, confirm: Callable[[str], bool] | None = None, **settings: object) -> Lake:
+        """Open the lake once more, for another thread, with a session of its own of the same Spark.
+
+        What it computes can be interrupted; ``settings`` are those that it has otherwise.
+        """
+        own = self._at.settings.model_copy(update=settings)
+        return Lake(self.root, settings=own, create=False, confirm=confirm, beside=self)
+
+    def interrupt(self) -> None:
+        """Have the computation that runs for this lake, one beside another, fail; called in another thread.
+
+        What begins afterwards is not stopped.
+        """
+        self._at.interrupt()
 
     def close(self) -> None:
         """Save the state of streams and stop sending events; Spark goes on for other lakes here."""

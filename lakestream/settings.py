@@ -14,7 +14,7 @@ import sys
 import tomllib
 from ipaddress import ip_network
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import ByteSize, Field, PrivateAttr, SecretStr, ValidationError, field_validator
@@ -27,6 +27,9 @@ from pydantic_settings import (
 )
 
 from lakestream.errors import ConfigError, did_you_mean
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 PREFIX = "LAKESTREAM_"
 
@@ -188,7 +191,13 @@ class Settings(BaseSettings):
         description="further host names that `serve` is reached by, separated by commas",
     )
     connect_port: int = Field(
-        default=15_002, ge=0, le=65_535, description="port of Spark Connect under `serve`; 0 for none"
+        default=0, ge=0, le=65_535, description="port of Spark Connect under `serve`, such as 15002; 0: none"
+    )
+    statement_seconds: float = Field(
+        default=600.0,
+        ge=0,
+        description="how long a statement that `serve` runs for a client may take before it is interrupted; "
+        "0: as long as it does",
     )
 
     _sources: dict[str, str] = PrivateAttr(default_factory=dict)
@@ -271,6 +280,10 @@ class Settings(BaseSettings):
         if not reads and "DATABRICKS_RUNTIME_VERSION" not in os.environ:
             update |= {"transport": "arrow", "small_bytes": sys.maxsize, "small_rows": sys.maxsize}
         return self.model_copy(update=update)
+
+    def with_spark_conf(self, conf: Mapping[str, str]) -> Settings:
+        """Return the settings with some of Spark's, before which those go that ``spark_conf`` has."""
+        return self.model_copy(update={"spark_conf": {**conf, **self.spark_conf}})
 
     def sources(self) -> dict[str, str]:
         """Return for each setting where its value comes from.

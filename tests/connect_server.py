@@ -41,7 +41,7 @@ def connect_server() -> Iterator[str]:
 
 
 def _serve() -> None:
-    from lakestream.server.process.connect import with_connect
+    from lakestream.server.process.connect import connect_conf
     from lakestream.settings import Settings
     from lakestream.storage.sessions.session import spark_session
 
@@ -50,7 +50,7 @@ def _serve() -> None:
         port = found.getsockname()[1]
     conf = {**INTERPRETED, **{key: f"{value} {LONG_LIVED}" for key, value in FEW_TABLES.items()}}
     settings = Settings(master="local[2]", driver_memory="2g", connect_port=port, spark_conf=conf)
-    spark = spark_session(with_connect(settings))
+    spark = spark_session(settings.with_spark_conf(connect_conf(settings)))
     sys.stdout.write(f"sc://127.0.0.1:{port}\n")
     sys.stdout.flush()
     sys.stdin.read()

@@ -9,6 +9,7 @@ import socket
 import sys
 import threading
 from contextlib import ExitStack, closing, contextmanager
+from functools import partial
 from typing import TYPE_CHECKING
 
 import uvicorn
@@ -21,12 +22,13 @@ from lakestream.server.news.feed import Feed
 from lakestream.server.news.listener import Listener
 from lakestream.server.news.live import Live, Rates
 from lakestream.server.news.metrics import Metrics
-from lakestream.server.process.connect import naming, with_connect
+from lakestream.server.process.connect import connect_conf, naming
 from lakestream.server.process.owner import Ownership
 from lakestream.server.process.sharing import sharing
 from lakestream.server.process.statements import Statements
 from lakestream.server.shown.reader import Reader
 from lakestream.storage.places.leases import MAINTENANCE
+from lakestream.storage.sessions.jobs import FAIR, hand_over_slots
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -42,6 +44,8 @@ MESSAGE_LIMIT = 64 * 1024
 """Most bytes of a message that a websocket's client sends."""
 
 _DRAIN_SECONDS = 2
+_SLOT_SECONDS = 1
+"""How often a look shows whether a tick waits for a statement's slots."""
 
 
 def serve(layout: Layout, settings: Settings, say: Callable[[str], None]) -> None:
@@ -124,22 +128,32 @@ def _run(
     ownership: Ownership | None,
     listening: socket.socket,
 ) -> None:
-    """Start Spark and the server, then run rounds until told to stop; without ownership, a part of them."""
+    """Start the server, then run rounds until told to stop; without ownership, a part of them.
+
+    Spark starts when something needs it, and for its clients at once.
+    """
     from scheduler.daily import daily
+    from scheduler.regular import regularly
     from scheduler.watch import watch
 
     clock, live = SystemClock(), Live()
     rates, url = Rates(clock.monotonic), _url(listening)
-    with Lake(layout.root, settings=with_connect(settings), create=False) as lake:
+    settings = settings.with_spark_conf(FAIR | connect_conf(settings))
+    with Lake(layout.root, settings=settings, create=False) as lake:
         reader, feed = Reader(lake.another(), rates, lambda: lake.alarms), Feed(lake.another(), live)
         metrics = Metrics(reader.statuses, reader.waiting, lambda: clock.now().timestamp())
         listener = Listener(f"serving {layout.root} at {url}", say, clock, live, rates, metrics, feed)
-        with closing(Statements(lake.another)) as statements:
+        with (
+            closing(_statements(lake)) as statements,
+            regularly(_SLOT_SECONDS, lambda: hand_over_slots(clock)),
+        ):
             service = Service(reader, statements, live, metrics.text, listener.is_well)
             with ExitStack() as held:
                 held.enter_context(_answering(service, settings, listening, feed))
                 if settings.connect_port:
-                    held.enter_context(naming(lake.another(), lake.settings.poll_seconds))
+                    beside = lake.another()
+                    beside.spark  # noqa: B018 - to ask for it starts it
+                    held.enter_context(naming(beside, lake.settings.poll_seconds))
                 leases = None
                 if ownership is not None:
                     ownership.announce(url, clock)
@@ -150,6 +164,13 @@ def _run(
                     daily(settings.maintenance_at, lake.timezone, lambda: maintain(lake.another, leases, say))
                 )
                 watch(lake, listener, poll_seconds=lake.settings.poll_seconds)
+
+
+def _statements(lake: Lake) -> Statements:
+    """Return what runs statements; one that writes waits for a long tick as long as it may take."""
+    seconds = lake.settings.statement_seconds
+    patience = max(lake.settings.lock_wait_seconds, seconds or threading.TIMEOUT_MAX)
+    return Statements(partial(lake.another, lock_wait_seconds=patience), seconds)
 
 
 def maintain(open_lake: Callable[[], Lake], leases: Leases | None, say: Callable[[str], None]) -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import threading
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
-from lakestream.clock import SystemClock
+from lakestream.clock import InterruptibleClock, SystemClock
 from lakestream.notify.deliveries import Deliveries
 from lakestream.notify.outbox import Outbox
 from lakestream.storage.names.catalog import Catalog
@@ -36,6 +38,37 @@ if TYPE_CHECKING:
 DEFAULT_DATABASE = "main"
 
 
+class _Spark:
+    """The Spark of a lake, which other lakes beside it have too: given, or started on first need."""
+
+    def __init__(self, given: SparkSession | None, watch: Watch | None) -> None:
+        self.given = given
+        self._watch = watch
+        self._session: SparkSession | None = None
+        self._starting = threading.Lock()
+
+    def session(self, settings: Settings) -> SparkSession:
+        """Return the session that users have."""
+        from lakestream.storage.sessions.jars import say_so
+        from lakestream.storage.sessions.session import adopt_session, spark_session
+
+        self.check()
+        with self._starting:
+            if self._session is None and self.given is not None:
+                self._session = adopt_session(self.given)
+            elif self._session is None:
+                self._session = spark_session(settings, self._watch or say_so)
+        return self._session
+
+    def check(self) -> None:
+        """Raise SparkGoneError when Spark has ended since it was started or given."""
+        spark = self.given or self._session
+        if spark is not None:
+            from lakestream.storage.sessions.session import check_given
+
+            check_given(spark)
+
+
 class Workspace:
     """The parts of an open lake. ``database`` is the one that names without one mean.
 
@@ -54,15 +87,16 @@ class Workspace:
         settings: Settings | None,
         confirm: Callable[[str], bool] | None,
         watch: Watch | None,
+        beside: Workspace | None = None,
     ) -> None:
-        if spark is not None:
-            from lakestream.storage.sessions.session import check_given
-
-            check_given(spark)
+        self._spark: _Spark = _Spark(spark, watch) if beside is None else beside._spark  # noqa: SLF001 - of its kind
+        self._spark.check()
+        self._tag = None if beside is None else f"lakestream-{uuid4()}"
         self.clock = clock
         self.system_clock = SystemClock()
+        self._lock_clock = InterruptibleClock()
         self.database = DEFAULT_DATABASE
-        self.given, self.confirm = spark, confirm
+        self.given, self.confirm = self._spark.given, confirm
         self.layout = Layout(root)
         tables = Tables()
         self.catalog = Catalog(self.layout, clock, tables)
@@ -71,8 +105,7 @@ class Workspace:
         self.deliveries = Deliveries(self.layout.system_path("deliveries"))
         self.running: Engine | None = None
         self.leases: Leases | None = None
-        self._given_settings, self._watch = settings, watch
-        self._spark: SparkSession | None = None
+        self._given_settings = settings
         self._own: SparkSession | None = None
         self._sending: Notifier | None = None
         self._small: SmallPath | None = None
@@ -99,16 +132,7 @@ class Workspace:
     @property
     def shared(self) -> SparkSession:
         """The session that users have: frames that leave the lake are of it."""
-        self.check_spark()
-        if self._spark is None:
-            from lakestream.storage.sessions.jars import say_so
-            from lakestream.storage.sessions.session import adopt_session, spark_session
-
-            if self.given is not None:
-                self._spark = adopt_session(self.given)
-            else:
-                self._spark = spark_session(self.settings, self._watch or say_so)
-        return self._spark
+        return self._spark.session(self.settings)
 
     @property
     def catalogs(self) -> SparkSession:
@@ -124,6 +148,10 @@ class Workspace:
 
             check_reach(shared, self.layout)
             self._own = statement_session(shared)
+            if self._tag is not None:
+                from lakestream.storage.sessions.jobs import mark_thread
+
+                mark_thread(self._own, self._tag)
         return self._own
 
     @property
@@ -135,13 +163,19 @@ class Workspace:
             self._small = SmallPath(lambda: self.session, self.settings.small_path == "auto")
         return self._small
 
+    def interrupt(self) -> None:
+        """Have what another thread computes, or waits for, for a lake beside another one fail."""
+        self._lock_clock.interrupt()
+        if self._small is not None:
+            self._small.interrupt()
+        if self._own is not None and self._tag is not None:
+            from lakestream.storage.sessions.jobs import cancel_jobs
+
+            cancel_jobs(self._own, self._tag)
+
     def check_spark(self) -> None:
         """Raise SparkGoneError when Spark has ended since it was started or given."""
-        spark = self.given or self._spark
-        if spark is not None:
-            from lakestream.storage.sessions.session import check_given
-
-            check_given(spark)
+        self._spark.check()
 
     @property
     def notifier(self) -> Notifier:
@@ -157,7 +191,8 @@ class Workspace:
     def writing(self, purpose: str) -> Any:  # noqa: ANN401 - a context manager
         """Keep other writers of the lake from writing meanwhile; ``purpose`` is what they are told."""
         wait = self.settings.lock_wait_seconds
-        return writer_lock(self.layout, wait_seconds=wait, clock=self.system_clock, purpose=purpose)
+        self._lock_clock.forget()
+        return writer_lock(self.layout, wait_seconds=wait, clock=self._lock_clock, purpose=purpose)
 
     @property
     def engine(self) -> Engine:

@@ -16,6 +16,7 @@ import pytest
 from websockets.sync.client import connect
 
 from lakestream.clock import SystemClock
+from lakestream.lake import Lake
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -177,6 +178,37 @@ def test_a_daemon_whose_spark_dies_says_so_and_ends(
     os.kill(serving.jvm(), signal.SIGKILL)
     assert serving.process.wait(30) == 70
     assert "SPARK_DIED" in serving.log.read_text()
+
+
+ENDLESS = """
+SELECT sum(a.watts * b.watts * c.watts) AS x FROM many a JOIN many b ON a.watts <> b.watts
+JOIN many c ON c.watts <> b.watts
+"""
+
+
+def test_a_statement_without_end_keeps_no_stream_from_ticking(
+    root: str, serve: Callable[..., Serving]
+) -> None:
+    """Everything is asked of a Spark of one slot, which the statement has."""
+    serving = serve(SMALL_PATH="spark")
+    url = serving.url()
+    assert lakestream(root, "sql", TABLES.replace("power", "load").replace("hourly", "mean")).returncode == 0
+    with Lake(root) as lake:
+        lake.sql("CREATE TABLE many (ts TIMESTAMP, watts DOUBLE)")
+        lake.insert("many", [{"ts": n, "watts": n} for n in range(20_000)])
+    client = subprocess.Popen([*COMMAND, "--lake", root, "sql", ENDLESS], env=environment())
+    with connect(url.replace("http", "ws") + "/api/live?stream=main.mean") as live:
+        SystemClock().sleep(8)  # by then the statement computes
+        with Lake(root) as lake:
+            lake.insert("load", [{"ts": "2025-01-01 08:10:00", "watts": 1}, {"ts": "2025-01-01 09:00:00"}])
+        assert json.loads(live.recv(timeout=60))["rows_out"] == 1
+        assert client.poll() is None
+    asked = SystemClock().monotonic()
+    assert lakestream(root, "sql", "SELECT count(*) AS n FROM load").stdout.split()[-1] == "2"
+    assert client.poll() is None
+    client.send_signal(signal.SIGINT)
+    client.wait(20)
+    assert SystemClock().monotonic() - asked < 60
 
 
 def free_port() -> int:

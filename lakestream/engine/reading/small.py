@@ -71,6 +71,10 @@ class SmallPath:
             pass  # an answer, which Spark would give too
         return None
 
+    def interrupt(self) -> None:
+        """Have the question that another thread waits for fail."""
+        self.session.interrupt()
+
     def close(self) -> None:
         """Give the session's memory back."""
         with self._lock:

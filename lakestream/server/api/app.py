@@ -41,7 +41,7 @@ from lakestream.server.shown.documents import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
 
     from lakestream.lake import Lake
     from lakestream.server.news.live import Live
@@ -186,10 +186,10 @@ def _add_stream_looks(app: FastAPI, service: Service) -> None:
         return reader.runs(f"{database}.{name}", limit)
 
     @app.get("/api/streams/{database}/{name}/output")
-    async def output(database: Name, name: Name, limit: Limit = 500) -> RowsDocument:
+    async def output(request: Request, database: Name, name: Name, limit: Limit = 500) -> RowsDocument:
         """Return the newest rows of a stream's output, newest first."""
         stream = f"{database}.{name}"
-        rows = await service.statements.run(lambda lake: lake.newest_results(stream, limit))
+        rows = await service.statements.run(lambda lake: lake.newest_results(stream, limit), _gone(request))
         result = Result(arrow=rows)
         columns = [
             ColumnDocument(name=column, type=kind)
@@ -205,12 +205,12 @@ def _add_statements(app: FastAPI, service: Service) -> None:
     statements = service.statements
 
     @app.post("/api/statements")
-    async def run(request: StatementRequest) -> StatementDocument:
+    async def run(request: Request, asked: StatementRequest) -> StatementDocument:
         """Run statements, and return the result of the last one."""
 
         def work(lake: Lake) -> StatementDocument:
-            lake.database = request.database
-            result = lake.sql(request.sql, request.dialect, limit=ROW_LIMIT)
+            lake.database = asked.database
+            result = lake.sql(asked.sql, asked.dialect, limit=ROW_LIMIT)
             return StatementDocument(
                 columns=list(result.columns),
                 types=column_types(result),
@@ -220,38 +220,55 @@ def _add_statements(app: FastAPI, service: Service) -> None:
                 database=lake.database,
             )
 
-        return await statements.run(work, yes=request.yes)
+        return await statements.run(work, _gone(request), yes=asked.yes)
 
-    async def message(sql: str) -> MessageDocument:
-        result = await statements.run(lambda lake: lake.sql(sql))
+    async def message(request: Request, sql: str) -> MessageDocument:
+        result = await statements.run(lambda lake: lake.sql(sql), _gone(request))
         return MessageDocument(message=result.message)
 
     @app.post("/api/streams/{database}/{name}/start")
-    async def start(database: Name, name: Name) -> MessageDocument:
+    async def start(request: Request, database: Name, name: Name) -> MessageDocument:
         """Start a stream that was stopped or has failed."""
-        return await message(f"START STREAM {quoted(database)}.{quoted(name)}")
+        return await message(request, f"START STREAM {quoted(database)}.{quoted(name)}")
 
     @app.post("/api/streams/{database}/{name}/stop")
-    async def stop(database: Name, name: Name) -> MessageDocument:
+    async def stop(request: Request, database: Name, name: Name) -> MessageDocument:
         """Stop a stream until it is started again."""
-        return await message(f"STOP STREAM {quoted(database)}.{quoted(name)}")
+        return await message(request, f"STOP STREAM {quoted(database)}.{quoted(name)}")
 
     @app.post("/api/streams/{database}/{name}/recalculate")
-    async def recalculate(database: Name, name: Name, asked: RecalculateRequest) -> QueuedDocument:
+    async def recalculate(
+        request: Request, database: Name, name: Name, asked: RecalculateRequest
+    ) -> QueuedDocument:
         """Queue a recalculation of a range of event time, or of everything from the source as it is."""
         stream = f"{database}.{name}"
         job = await statements.run(
-            lambda lake: lake.recalculate(stream, asked.start, asked.end, resync=asked.resync)
+            lambda lake: lake.recalculate(stream, asked.start, asked.end, resync=asked.resync),
+            _gone(request),
         )
         message = f"queued: the next round recalculates {stream}"
         return QueuedDocument(message=message, id=job.id, at=from_micros(job.requested_us))
 
     @app.post("/api/streams/{database}/{name}/verify")
-    async def verify(database: Name, name: Name, asked: RangeRequest) -> VerificationDocument:
-        """Compare a stream's output with the batch evaluation of its definition."""
+    async def verify(
+        request: Request, database: Name, name: Name, asked: RangeRequest
+    ) -> VerificationDocument:
+        """Compare a stream's output with the batch evaluation of its definition, however long it takes."""
         stream = f"{database}.{name}"
-        found = await statements.run(lambda lake: lake.verify(stream, asked.start, asked.end))
+        found = await statements.run(
+            lambda lake: lake.verify(stream, asked.start, asked.end), _gone(request), limited=False
+        )
         return verification_document(found)
+
+
+def _gone(request: Request) -> Callable[[], Awaitable[None]]:
+    """Return what waits until the client of a request hangs up."""
+
+    async def gone() -> None:
+        while (await request.receive())["type"] != "http.disconnect":
+            pass
+
+    return gone
 
 
 # --- live ---

@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 _PLUGIN = "org.apache.spark.sql.connect.SparkConnectPlugin"
 
 
-def with_connect(settings: Settings) -> Settings:
-    """Return the settings with Spark Connect on the machine's own address; unchanged for port 0.
+def connect_conf(settings: Settings) -> dict[str, str]:
+    """Return Spark's settings for Spark Connect on the machine's own address; none for port 0.
 
     A client carries the server's token where there is one.
     """
     if not settings.connect_port:
-        return settings
+        return {}
     conf = {
         "spark.plugins": _PLUGIN,
         "spark.connect.grpc.binding.address": "127.0.0.1",
@@ -31,7 +31,7 @@ def with_connect(settings: Settings) -> Settings:
     }
     if settings.server_token is not None:
         conf["spark.connect.authenticate.token"] = settings.server_token.get_secret_value()
-    return settings.model_copy(update={"spark_conf": {**conf, **settings.spark_conf}})
+    return conf
 
 
 @contextmanager

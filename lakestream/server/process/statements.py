@@ -1,48 +1,113 @@
-"""Statements beside the rounds: each worker has a lake and a Spark session of its own, as a process would."""
+"""Statements beside the rounds: each worker has a lake and a session of its own, as a process would."""
 
 from __future__ import annotations
 
 import asyncio
 import threading
-from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, TypeVar
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from lakestream.errors import BusyError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
 
     from lakestream.lake import Lake
 
 WORKERS = 4
 """Statements that run at a time; further ones wait for their turn."""
 
+_INTERRUPT_SECONDS = 0.5
+
 _T = TypeVar("_T")
 
 
-class Statements:
-    """Runs what needs Spark or changes the lake, on lakes that ``open_lake`` makes, one for each worker.
+@dataclass
+class _Turn:
+    """A statement's turn: the lake it runs on, once it does."""
 
-    ``open_lake`` takes who answers the questions of statements.
+    lake: Lake | None = None
+
+
+class Statements:
+    """Runs what computes or changes the lake, on lakes that ``open_lake`` makes, one for each worker.
+
+    ``open_lake`` takes who answers the questions of statements; ``seconds`` is how long one may take, with
+    the time that it waits for its turn, 0: as long as it does.
     """
 
-    def __init__(self, open_lake: Callable[[Callable[[str], bool]], Lake]) -> None:
-        self._open = open_lake
+    def __init__(self, open_lake: Callable[[Callable[[str], bool]], Lake], seconds: float) -> None:
+        self._open, self._seconds = open_lake, seconds
         self._own = threading.local()
         self._lakes: list[Lake] = []
         self._pool = ThreadPoolExecutor(WORKERS, thread_name_prefix="statement")
+        self._interrupting: set[asyncio.Task[None]] = set()
 
-    async def run(self, work: Callable[[Lake], _T], *, yes: bool = False) -> _T:
-        """Return what ``work`` makes of a lake.
+    async def run(
+        self,
+        work: Callable[[Lake], _T],
+        gone: Callable[[], Awaitable[None]],
+        *,
+        yes: bool = False,
+        limited: bool = True,
+    ) -> _T:
+        """Return what ``work`` makes of a lake, unless whoever asked is ``gone`` before.
 
-        ``yes`` answers the questions of statements.
+        ``yes`` answers the questions of statements; ``limited``: only so many seconds may be taken. What does
+        not come to its end is interrupted. Raises BusyError STATEMENT_TIMEOUT, SERVER_BUSY.
         """
-        return await asyncio.wrap_future(self._pool.submit(self._work, work, yes=yes))
+        turn = _Turn()
+        running = self._pool.submit(self._work, turn, work, yes=yes)
+        answer, leaving = asyncio.wrap_future(running), asyncio.ensure_future(gone())
+        try:
+            seconds = self._seconds if limited and self._seconds else None
+            both: set[asyncio.Future[Any]] = {answer, leaving}
+            await asyncio.wait(both, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+            if answer.done():
+                return answer.result()
+        finally:
+            leaving.cancel()
+            if not answer.done():
+                self._interrupt(running, turn)
+        raise self._not_done(leaving, turn)
 
-    def _work(self, work: Callable[[Lake], _T], *, yes: bool) -> _T:
+    def _work(self, turn: _Turn, work: Callable[[Lake], _T], *, yes: bool) -> _T:
         if not hasattr(self._own, "lake"):
             self._own.lake = self._open(lambda _: bool(self._own.yes))
             self._lakes.append(self._own.lake)
         self._own.yes = yes
+        turn.lake = self._own.lake
         return work(self._own.lake)
+
+    def _interrupt(self, running: Future[Any], turn: _Turn) -> None:
+        """Have a statement end: take it out of the queue, or fail what it computes, again and again."""
+
+        async def interrupt() -> None:
+            while not running.done():
+                if turn.lake is not None:
+                    await asyncio.to_thread(turn.lake.interrupt)
+                await asyncio.sleep(_INTERRUPT_SECONDS)
+
+        if not running.cancel():
+            task = asyncio.ensure_future(interrupt())
+            self._interrupting.add(task)
+            task.add_done_callback(self._interrupting.discard)
+
+    def _not_done(self, leaving: asyncio.Future[None], turn: _Turn) -> BusyError:
+        if leaving.done():
+            return BusyError("STATEMENT_INTERRUPTED", "whoever sent the statement has gone")
+        if turn.lake is None:
+            return BusyError(
+                "SERVER_BUSY",
+                f"other statements have not left room for this one in {self._seconds:g} s",
+                hint="try again",
+            )
+        return BusyError(
+            "STATEMENT_TIMEOUT",
+            f"the statement has not ended in {self._seconds:g} s and was interrupted",
+            hint="the setting statement_seconds gives it longer; --no-daemon runs it beside the daemon",
+        )
 
     def close(self) -> None:
         """Let the running statements end, and take no more."""

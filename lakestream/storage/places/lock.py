@@ -117,12 +117,20 @@ def _acquire(layout: Layout, wait_seconds: float, clock: Clock, purpose: str) ->
 def _wait_for(layout: Layout, name: str, deadline: float, clock: Clock) -> int:
     """Lock a file and return it; BusyError LAKE_LOCKED at the deadline."""
     descriptor = os.open(Path(layout.system_root, name), os.O_RDWR | os.O_CREAT, 0o644)
-    while not _try_lock(descriptor):
-        if clock.monotonic() >= deadline:
+    is_ours = False
+    try:
+        while not (is_ours := _try_lock(descriptor)):
+            _pause(layout, deadline, clock)
+    finally:
+        if not is_ours:
             os.close(descriptor)
-            raise _busy(layout)
-        clock.sleep(_POLL_SECONDS)
     return descriptor
+
+
+def _pause(layout: Layout, deadline: float, clock: Clock) -> None:
+    if clock.monotonic() >= deadline:
+        raise _busy(layout)
+    clock.sleep(_POLL_SECONDS)
 
 
 def _try_lock(descriptor: int) -> bool:

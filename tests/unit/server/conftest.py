@@ -83,7 +83,9 @@ def serve(root: str) -> Callable[..., AbstractContextManager[TestClient]]:
     """Serve the lake to a client."""
 
     @contextmanager
-    def serving(token: str | None = None, names: tuple[str, ...] = ("localhost",)) -> Iterator[TestClient]:
+    def serving(
+        token: str | None = None, names: tuple[str, ...] = ("localhost",), seconds: float = 0
+    ) -> Iterator[TestClient]:
         def opened(confirm: Callable[[str], bool] | None = None) -> Lake:
             return Lake(root, settings=Settings(), create=False, confirm=confirm)
 
@@ -91,7 +93,7 @@ def serve(root: str) -> Callable[..., AbstractContextManager[TestClient]]:
         period = Period(PeriodTrigger(Duration(1, "h"), Duration(0, "s")), "UTC", NOON_US)
         reader = Reader(opened(), Rates(clock.monotonic), lambda: {"u1": period})
         metrics = Metrics(reader.statuses, reader.waiting, lambda: clock.now().timestamp())
-        statements = Statements(opened)
+        statements = Statements(opened, seconds)
         service = Service(reader, statements, Live(), metrics.text, lambda: True)
         app = create_app(service, names=frozenset(names), token=token)
         yield TestClient(app, base_url="http://127.0.0.1:8600", follow_redirects=False)

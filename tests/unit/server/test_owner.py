@@ -11,7 +11,7 @@ import pytest
 from lakestream.clock import SystemClock
 from lakestream.errors import ConfigError
 from lakestream.server.daemon import check_token
-from lakestream.server.process.connect import with_connect
+from lakestream.server.process.connect import connect_conf
 from lakestream.server.process.owner import Owner, Ownership, find_owner
 from lakestream.settings import Settings
 from lakestream.storage.places import files
@@ -86,9 +86,13 @@ def test_a_short_token_is_refused_and_not_shown() -> None:
 
 
 def test_spark_connect_listens_on_this_machine_and_asks_for_the_token() -> None:
-    settings = Settings(server_token="a-secret-of-the-test", spark_conf={"spark.x": "1"})
-    conf = with_connect(settings).spark_conf
-    assert conf["spark.x"] == "1"
+    settings = Settings(server_token="a-secret-of-the-test", connect_port=15_002)
+    conf = connect_conf(settings)
     assert conf["spark.connect.grpc.binding.address"] == "127.0.0.1"
     assert conf["spark.connect.authenticate.token"] == "a-secret-of-the-test"
-    assert with_connect(Settings(connect_port=0)).spark_conf == {}
+    assert connect_conf(Settings()) == {}
+
+
+def test_what_a_user_sets_of_spark_goes_before_what_a_daemon_sets() -> None:
+    settings = Settings(spark_conf={"spark.x": "1"}).with_spark_conf({"spark.x": "2", "spark.y": "2"})
+    assert settings.spark_conf == {"spark.x": "1", "spark.y": "2"}

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lakestream.clock import SystemClock
+from lakestream.clock import InterruptibleClock, SystemClock
 from lakestream.errors import BusyError, LakeError, StatementError, StorageError
 from lakestream.storage.places.layout import Layout, safe_segment, segment_name
 from lakestream.storage.places.lock import try_lock, writer_lock
@@ -70,6 +70,17 @@ def test_the_lock_nests_and_is_given_back(layout: Layout, clock: ManualClock) ->
         assert caught.value.code == "LAKE_LOCKED"
         assert str(os.getpid()) in caught.value.message
     with writer_lock(other, wait_seconds=0, clock=clock):
+        pass
+
+
+def test_who_waits_for_the_lock_can_be_interrupted(layout: Layout, clock: ManualClock) -> None:
+    other, waiting = Layout(layout.root), InterruptibleClock()
+    with writer_lock(other, wait_seconds=0, clock=clock):
+        waiting.interrupt()
+        with pytest.raises(StatementError) as caught, writer_lock(layout, wait_seconds=60, clock=waiting):
+            pass
+    assert caught.value.code == "INTERRUPTED"
+    with writer_lock(layout, wait_seconds=0, clock=waiting):
         pass
 
 

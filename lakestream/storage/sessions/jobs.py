@@ -1,0 +1,97 @@
+"""Whose jobs Spark runs: those of each thread that runs statements beside ticks have a pool and a tag."""
+
+from __future__ import annotations
+
+from math import inf
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
+    from lakestream.clock import Clock
+
+FAIR = {"spark.scheduler.mode": "FAIR"}
+"""Settings of a Spark whose pools get free slots in turn."""
+
+_STATEMENTS = "statements:"
+_FOR_TICKS_SECONDS, _FOR_STATEMENTS_SECONDS = 1, 10
+"""How long a statement's task runs before it is ended for a tick, and for another statement at first."""
+
+
+def mark_thread(spark: SparkSession, tag: str) -> None:
+    """Have the jobs that this thread begins from now on be those of statements, with a tag."""
+    context = spark.sparkContext
+    context.setLocalProperty("spark.scheduler.pool", _STATEMENTS + tag)
+    context.setInterruptOnCancel(True)
+    context.addJobTag(tag)
+
+
+def cancel_jobs(spark: SparkSession, tag: str) -> None:
+    """Have the running jobs of a tag fail; what their thread begins afterwards is not stopped."""
+    spark.sparkContext.cancelJobsWithTag(tag)
+
+
+def hand_over_slots(clock: Clock) -> int:
+    """End tasks of statements where a tick, or another statement, has no slot; return how many.
+
+    Spark begins them anew once there are free slots. What has just begun, by the clock, goes on; what was
+    ended for statements goes on for twice as long the next time. Nothing is done where no Spark runs.
+    """
+    from py4j.protocol import Py4JError
+    from pyspark import SparkContext
+
+    context = SparkContext._active_spark_context  # noqa: SLF001 - nothing public tells whether there is one
+    if context is None or context._jsc is None:  # noqa: SLF001 - as above
+        return 0
+    try:
+        return _handed_over(context, clock)
+    except (Py4JError, OSError):
+        return 0  # Spark has ended, which is for the rounds to say
+
+
+def _handed_over(context: SparkContext, clock: Clock) -> int:
+    now, stages = clock.now().timestamp(), [*_each(_scala(context).statusStore().activeStages())]
+    waiting = {str(stage.schedulingPool()) for stage in stages if _waits(stage)}
+    return sum(
+        _end(context, task)
+        for stage in stages
+        if _is_statement(stage.schedulingPool())
+        for task in _running(context, stage)
+        if now - task.launchTime().getTime() / 1000 > _patience(task, waiting - {stage.schedulingPool()})
+    )
+
+
+def _is_statement(pool: str) -> bool:
+    return pool.startswith(_STATEMENTS)
+
+
+def _waits(stage: Any) -> bool:  # noqa: ANN401 - Spark's StageData
+    return bool(stage.numActiveTasks() == 0 and stage.numCompleteTasks() < stage.numTasks())
+
+
+def _patience(task: Any, waiting: set[str]) -> float:  # noqa: ANN401 - Spark's TaskData
+    """Return for how many seconds a task may run while some pools wait for a slot."""
+    if not all(map(_is_statement, waiting)):
+        return _FOR_TICKS_SECONDS
+    return float(_FOR_STATEMENTS_SECONDS * 2 ** task.attempt()) if waiting else inf
+
+
+def _running(context: SparkContext, stage: Any) -> Iterator[Any]:  # noqa: ANN401 - Spark's StageData
+    tasks = _scala(context).statusStore().taskList(stage.stageId(), stage.attemptId(), stage.numTasks())
+    return (task for task in _each(tasks) if task.status() == "RUNNING")
+
+
+def _end(context: SparkContext, task: Any) -> bool:  # noqa: ANN401 - Spark's TaskData
+    return bool(_scala(context).killTaskAttempt(task.taskId(), True, "another query has no slot"))
+
+
+def _scala(context: SparkContext) -> Any:  # noqa: ANN401 - Spark's SparkContext
+    return context._jsc.sc()  # noqa: SLF001 - Python's knows no tasks
+
+
+def _each(sequence: Any) -> Iterator[Any]:  # noqa: ANN401 - Scala's Seq
+    for at in range(sequence.size()):
+        yield sequence.apply(at)
