@@ -38,7 +38,7 @@ from lakestream.storage.records.tick import (
     Totals,
 )
 from lakestream.storage.rows.reading import plain
-from lakestream.storage.tables.table import Table, Tables
+from lakestream.storage.tables.table import LOG_KEPT, Table, Tables
 from lakestream.storage.writes.edits import create
 
 if TYPE_CHECKING:
@@ -316,7 +316,7 @@ class _TickLog(Generic[_Tick]):
                 table.refresh()
             rows = pa.Table.from_pylist([self._form.row(record) for record in records], schema=table.schema)
             before = table.version
-            write_deltalake(table.handle, rows, mode="append")
+            write_deltalake(table.handle, rows, mode="append", post_commithook_properties=LOG_KEPT)
             self._last.update({record.uuid: record for record in records})
             self._files += 1
             # What another daemon appended in between is read with the next look.
