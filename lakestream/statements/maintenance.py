@@ -175,7 +175,7 @@ class Maintenance:
         """Return the version of its source that a stream's saved state stands for."""
         if progress is None:
             return record.start_version
-        saved = self.registry.read_state(record.uuid, progress.tick)
+        saved = self.registry.states.read(record.uuid, progress.tick)
         if saved is None:
             return record.start_version
         return min(GroupState.loaded(saved[1])[0], progress.version)
