@@ -143,8 +143,8 @@ class Settings(BaseSettings):
     compact_commits: int = Field(
         default=100,
         ge=0,
-        description="after so many commits of ticks a table's small files are put together; 0 leaves that to "
-        "maintenance",
+        description="after so many commits of ticks a table's small files are put together, and a source "
+        "that its writers give no checkpoints gets one; 0 leaves that to maintenance",
     )
 
     maintenance_at: str = Field(

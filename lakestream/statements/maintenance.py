@@ -115,11 +115,12 @@ class Maintenance:
         info = self.catalog.table(database, name)
         if info.external:
             return Maintained(name, left_out="it lies outside the lake: whoever owns it maintains it")
-        return self._keep_up(self.catalog.handles.latest(info.path))
+        rewritten = any(record.output == f"{database}.{name}" for record in self.registry.streams())
+        return self._keep_up(self.catalog.handles.latest(info.path), rewritten=rewritten)
 
-    def _keep_up(self, table: Table) -> Maintained:
+    def _keep_up(self, table: Table, *, rewritten: bool = False) -> Maintained:
         waits = self._who_waits(table)
-        rules = Rules(self.settings.compact_files, waits is None, self.dry_run, self.spark)
+        rules = Rules(self.settings.compact_files, waits is None, self.dry_run, rewritten, self.spark)
         done = _maintained(keep_up(table, rules))
         crash_point("M1")
         return replace(done, left_out=waits)
@@ -174,7 +175,7 @@ class Maintenance:
         """Return the version of its source that a stream's saved state stands for."""
         if progress is None:
             return record.start_version
-        saved = self.registry.read_state(record.uuid, progress.tick)
+        saved = self.registry.states.read(record.uuid, progress.tick)
         if saved is None:
             return record.start_version
         return min(GroupState.loaded(saved[1])[0], progress.version)

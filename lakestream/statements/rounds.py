@@ -73,7 +73,7 @@ class Rounds:
             reports = work()
             if reports:
                 self.at.notifier.follow(self.at.engine, at_once=True)
-                self.at.engine.compact()
+                self.at.engine.keep_up()
         self.alarms = {**self.at.engine.alarms, **(self.at.tree.queries.alarms if self._has_tree else {})}
         return reports
 

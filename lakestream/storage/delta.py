@@ -25,7 +25,7 @@ from lakestream.storage.writes.edits import (
     lies_behind,
     update_where,
 )
-from lakestream.storage.writes.upkeep import Rules, Upkeep, compact, keep_up, retention
+from lakestream.storage.writes.upkeep import Rules, Upkeep, compact, keep_up, retention, shorten_log
 from lakestream.storage.writes.written import Written, written_of
 
 __all__ = [
@@ -65,6 +65,7 @@ __all__ = [
     "rewrite",
     "rows_between",
     "rows_of",
+    "shorten_log",
     "time_range",
     "timestamp_literal",
     "update_where",

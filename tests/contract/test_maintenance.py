@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pytest
-from deltalake import DeltaTable
+from deltalake import DeltaTable, PostCommitHookProperties, write_deltalake
 
 from lakestream import Lake, ManualClock, Settings
 from lakestream.engine.base.faults import SimulatedCrash, crash_at
 from lakestream.notify.outbox import COLUMNS, Outbox
 from lakestream.storage.delta import compact
+from lakestream.storage.tables.log import last_checkpoint
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 
 START = datetime(2025, 1, 1, 12, tzinfo=UTC)
+NO_UPKEEP = PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False)
 SETTINGS = Settings(history_ticks=2, compact_files=4)
 CALCULATION = "AS SELECT _twstart AS w, sum(v) AS n FROM %%trows"
 STREAM = f"CREATE STREAM s INTERVAL(10s) SLIDING(10s) FROM m INTO o {CALCULATION}"
@@ -183,6 +185,22 @@ def test_ticks_put_small_files_together(tmp_path: Path, spark: SparkSession) -> 
         events = lake.events("t", limit=1_000)
         assert len(DeltaTable(f"{lake.root}/_lakestream/outbox").file_uris()) < 9
     assert len({event.id for event in events}) == len(events) > 40
+
+
+def test_ticks_write_the_checkpoints_of_a_source_that_its_writer_leaves_out(tmp_path: Path) -> None:
+    settings = Settings(compact_commits=3)
+    with Lake(tmp_path / "lake", clock=ManualClock(START), settings=settings) as lake:
+        lake.sql("CREATE TABLE m (ts TIMESTAMP, v INT)")
+        lake.sql(STREAM)
+        source = f"{lake.root}/main/m"
+        found = []
+        for minute in range(7):
+            rows = pa.table({"ts": [START + timedelta(minutes=minute)], "v": pa.array([minute], pa.int32())})
+            write_deltalake(source, rows, mode="append", post_commithook_properties=NO_UPKEEP)
+            assert not lake.run().failed
+            found.append(last_checkpoint(source))
+        assert lake.verify("s").holds
+    assert found == [-1, 2, 2, 2, 5, 5, 5]
 
 
 def test_events_are_read_after_their_files_were_put_together(tmp_path: Path) -> None:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lakestream.engine.base.keyed import Keyed, among
+from lakestream.storage.records.states import StateChanges
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    import numpy as np
     import pyarrow as pa
 
 NEWEST = "newest"
@@ -29,13 +32,28 @@ MAX_OPEN = 1_000_000
 """Open windows that are kept in memory; a stream with more reads its rows again when windows close."""
 
 
+@dataclass(frozen=True)
+class Unsaved:
+    """The groups (gid) that have changed since the state was saved, which was as of a tick."""
+
+    tick: int
+    gids: np.ndarray
+
+    def and_of(self, gids: pa.Array) -> Unsaved:
+        """Return them with those that have changed now."""
+        import numpy as np
+
+        return Unsaved(self.tick, np.union1d(self.gids, gids.to_numpy()))
+
+
 class GroupState:
     """The state of all groups, a value: gid, group columns, first and newest (µs).
 
     It is a function of the history. ``opened`` has a row per open window of the streams that keep
     partial aggregates (gid, group columns, k, its rows, its aggregates); None where they must be
     computed anew from the source, whose rows they stand for. ``touched`` are the groups (gid) that the last
-    update came for: what follows the state looks at those alone. What looks at ``rows`` or ``opened`` looks
+    update came for: what follows the state looks at those alone. ``unsaved`` says what is to be saved of it,
+    None for all. What looks at ``rows`` or ``opened`` looks
     at all groups; some are found, and replaced, at the cost of these.
     """
 
@@ -44,8 +62,9 @@ class GroupState:
         rows: pa.Table | Keyed | None = None,
         opened: pa.Table | Keyed | None = None,
         touched: pa.Array | None = None,
+        unsaved: Unsaved | None = None,
     ) -> None:
-        self._rows, self._opened, self.touched = rows, opened, touched
+        self._rows, self._opened, self.touched, self.unsaved = rows, opened, touched, unsaved
 
     @property
     def rows(self) -> pa.Table | None:
@@ -132,7 +151,7 @@ class GroupState:
         ``opened`` are the open windows of the touched groups; None: they are not known any more.
         """
         if touched.num_rows == 0:
-            return GroupState(self._rows, None if opened is None else self._opened)
+            return GroupState(self._rows, None if opened is None else self._opened, unsaved=self.unsaved)
         gids = touched["gid"].combine_chunks()
         kept: pa.Table | Keyed | None = opened
         self._index()
@@ -142,7 +161,34 @@ class GroupState:
             kept = None
         if kept is not None and len(kept) > MAX_OPEN:
             kept = None
-        return GroupState(_replaced(self._rows, touched.filter(_known(touched)), gids), kept, gids)
+        rows = _replaced(self._rows, touched.filter(_known(touched)), gids)
+        return GroupState(rows, kept, gids, None if self.unsaved is None else self.unsaved.and_of(gids))
+
+    def with_opened(self, opened: pa.Table | None) -> GroupState:
+        """Return the state with its open windows."""
+        return GroupState(self._rows, opened, unsaved=self.unsaved)
+
+    def as_saved(self, tick: int) -> GroupState:
+        """Return the state as one that is saved as of a tick; what is not by group is always saved whole."""
+        import numpy as np
+
+        by_group = isinstance(self._rows, Keyed) or (
+            self._rows is not None and "gid" in self._rows.column_names
+        )
+        unsaved = Unsaved(tick, np.empty(0, np.int64)) if by_group else None
+        return GroupState(self._rows, self._opened, self.touched, unsaved)
+
+    def changes(self, version: int) -> StateChanges | None:
+        """Return what is not saved, as of the source's version; None where all of it is to be."""
+        import numpy as np
+        import pyarrow as pa
+
+        if self.unsaved is None:
+            return None
+        rows = self.of(pa.array(self.unsaved.gids))
+        assert rows is not None  # by as_saved()
+        gone = np.setdiff1d(self.unsaved.gids, rows["gid"].to_numpy())
+        return StateChanges(self.unsaved.tick, version, rows, pa.array(gone), len(self))
 
     def of(self, gids: pa.Array | pa.ChunkedArray) -> pa.Table | None:
         """Return the rows of some groups."""

@@ -162,7 +162,7 @@ def replace_stream(
         changes |= {"is_replaced": True, "begun": None}
     else:
         changes |= {"resynced": None}
-    registry.remove_state(record.uuid)
+    registry.states.remove(record.uuid)
     registry.update(record.uuid, **changes)
 
 

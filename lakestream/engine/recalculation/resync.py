@@ -49,9 +49,9 @@ class Resync:
         tick = max(plan.tick if plan else 0, progress.tick if progress else 0) + 1
         state = self._state(version)
         if len(state):
-            self.registry.write_state(self.record.uuid, tick, state.saved(version))
+            self.registry.states.write(self.record.uuid, tick, state.saved(version))
         else:
-            self.registry.remove_state(self.record.uuid)
+            self.registry.states.remove(self.record.uuid)
         self.registry.update(self.record.uuid, **self._begun(tick, version, source.table_id))
         totals = progress.totals if progress else None
         self.registry.write_progress(
@@ -100,5 +100,5 @@ class Resync:
         return state
 
     def _saved(self) -> GroupState:
-        saved = self.registry.read_state(self.record.uuid)
+        saved = self.registry.states.read(self.record.uuid)
         return GroupState.loaded(saved[1])[1] if saved else GroupState()

@@ -26,16 +26,18 @@ from lakestream.engine.streams.write import delete_output
 from lakestream.engine.ticks.tick import output_app
 from lakestream.engine.windows.once.admission import FLUSH
 from lakestream.errors import StatementError, StreamError
-from lakestream.storage.delta import compact
+from lakestream.storage.delta import compact, shorten_log
 from lakestream.storage.records.registry import OutputPosition, Progress
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from lakestream.engine.rounds.runtime import Services, StreamRuntime, TickReport
     from lakestream.engine.rounds.wakeups import Alarm
     from lakestream.engine.streams.stream import Stream
     from lakestream.engine.streams.target import Target
+    from lakestream.storage.delta import Table
+    from lakestream.storage.names.table_info import TableInfo
     from lakestream.storage.records.registry import StreamRecord, TickPlan
 
 
@@ -270,18 +272,30 @@ class Engine:
         period = self.loader.load(record, *self.services.registry.last(record.uuid)).period
         return None if period is None else period.following(to_micros(self.services.clock.now()))
 
-    def compact(self) -> None:
-        """Put the small files of a table that ticks write together, once it has grown by enough commits.
+    def keep_up(self) -> None:
+        """Have tables that ticks read and write cost no more as they grow by commits.
 
-        One table at a time, the one that has grown most, so that no tick waits for long.
+        The small files of one that they write are put together: of that which has grown most, so that no
+        tick waits for long.
         """
-        outputs = [runtime.target.info for runtime in self.loader.known.values()]
-        tables = [self.services.catalog.handles.known(info.path) for info in outputs if not info.external]
+        commits = self.services.settings.compact_commits
+        if not commits:
+            return
+        runtimes = self.loader.known.values()
+        for source in self._within_lake(runtime.stream.source.info for runtime in runtimes):
+            shorten_log(source, commits)
+        outputs = self._within_lake(runtime.target.info for runtime in runtimes)
         grown = max(
-            filter(None, [*tables, self.services.outbox.table]), key=lambda table: table.grown, default=None
+            filter(None, [*outputs, self.services.outbox.table]), key=lambda table: table.grown, default=None
         )
-        if grown is not None and grown.grown >= self.services.settings.compact_commits > 0:
+        if grown is not None and grown.grown >= commits:
             compact(grown)
+
+    def _within_lake(self, infos: Iterable[TableInfo]) -> list[Table]:
+        """Return the kept handles of tables that the lake owns."""
+        handles = self.services.catalog.handles
+        known = (handles.known(path) for path in dict.fromkeys(one.path for one in infos if not one.external))
+        return [table for table in known if table is not None]
 
     def checkpoint(self) -> None:
         """Save the state of every stream that ticked since its last checkpoint."""

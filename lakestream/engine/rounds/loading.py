@@ -69,7 +69,7 @@ class Loader:
         mark = progress.output if progress else None
         runtime = StreamRuntime(record, stream, target, position, GroupState(), pending, mark, totals)
         delay = stream.emission.max_delay
-        saved = self.services.registry.read_state(record.uuid, position.tick) if position.tick else None
+        saved = self.services.registry.states.read(record.uuid, position.tick) if position.tick else None
         if delay is not None:
             runtime.delays = Delays.restored(delay.micros, saved[1] if saved else None)
         runtime.state = self._restored(runtime, saved, plan)
@@ -128,6 +128,8 @@ class Loader:
             return GroupState()
         loaded = runtime.family.loaded(saved[1]) if saved else None
         version, state = loaded or (None, GroupState())
+        if saved is not None:
+            state = state.as_saved(saved[0])
         state = state.without(runtime.stream.waiting_groups)
         plans = self.services.planner(runtime).replay(position, version)
         if saved is not None and saved[0] < position.tick and runtime.family.is_stale(state):

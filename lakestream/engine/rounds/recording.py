@@ -111,11 +111,16 @@ class Recording:
         runtime.saved_tick, runtime.saved_at = runtime.position.tick, self.services.system_clock.monotonic()
 
     def write_state(self, runtime: StreamRuntime, tick: int, version: int) -> None:
-        """Save the state of a stream as that of a tick and a version of its source."""
-        state = runtime.state.saved(version)
-        self.services.registry.write_state(
-            runtime.record.uuid, tick, runtime.delays.saved(state) if runtime.delays is not None else state
-        )
+        """Save the state of a stream as that of a tick and a version of its source: what changed, or all."""
+        states, state = self.services.registry.states, runtime.state
+        # The clock alone changes delays, of whichever groups.
+        changes = state.changes(version) if runtime.delays is None else None
+        if changes is None or not states.write_changes(runtime.record.uuid, tick, changes):
+            whole = state.saved(version)
+            states.write(
+                runtime.record.uuid, tick, whole if runtime.delays is None else runtime.delays.saved(whole)
+            )
+        runtime.state = state.as_saved(tick)
 
     def report(
         self,

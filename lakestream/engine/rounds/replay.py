@@ -95,7 +95,7 @@ class Recorded:
         kept = None
         since = known[0].tick - 1 if known else tick
         if since and _goes_by_state(record, stream):
-            saved = registry.oldest_state(record.uuid, since, tick)
+            saved = registry.states.oldest(record.uuid, since, tick)
             kept = None if saved is None else (saved[0], *GroupState.loaded(saved[1]))
         jobs = tuple(registry.recalculations(record.uuid))
         return cls(tick, position, known, jobs, kept, output_version)

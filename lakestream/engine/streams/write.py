@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from lakestream.engine.base.faults import crash_point
 from lakestream.engine.base.rows import Rows
 from lakestream.engine.streams.replacing import Replacing, windows_predicate
+from lakestream.language.quoting import quoted
 from lakestream.storage.delta import (
     CommitTag,
     commit,
@@ -18,6 +19,7 @@ from lakestream.storage.delta import (
     timestamp_literal,
 )
 from lakestream.storage.rows.reading import instant_literal
+from lakestream.storage.writes.upkeep import FILE_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -97,7 +99,8 @@ def _replace_range(
     try:
         count = kept.count()
         crash_point("C6a")
-        result = commit(table, kept.here if by_arrow else kept.frame, tag, replace=predicate)
+        ordered = _in_order(target, kept.here if by_arrow else kept.frame)
+        result = commit(table, ordered, tag, replace=predicate)
         crash_point("C6b")
     finally:
         if not by_arrow:
@@ -213,7 +216,7 @@ def _write_arrow(
         return Written(0, None)
     written, replaced = Replacing(table, target, retracted).by_arrow(rows)
     crash_point("C6a")
-    result = commit(table, written, tag, replace=replaced)
+    result = commit(table, _in_order(target, written), tag, replace=replaced)
     crash_point("C6b")
     return Written(rows.num_rows, result.version)
 
@@ -233,7 +236,7 @@ def _write_spark(
         rows, replaced = Replacing(table, target, retracted).by_spark(spark, kept)
     try:
         crash_point("C6a")
-        result = commit(table, rows, tag, replace=replaced)
+        result = commit(table, _in_order(target, rows), tag, replace=replaced)
         crash_point("C6b")
     finally:
         if kept is not None:
@@ -241,3 +244,18 @@ def _write_spark(
     if count is None:
         count = read_commits(table.path, result.version - 1, result.version)[0].add_rows or 0
     return Written(count, result.version)
+
+
+def _in_order(target: Target, rows: pa.Table | DataFrame) -> pa.Table | DataFrame:
+    """Return rows that fill more than one file in the order of time, so that those of a window lie in one.
+
+    Spark writes each of its parts apart.
+    """
+    import pyarrow as pa
+
+    time = target.info.time_column
+    if not time:
+        return rows
+    if isinstance(rows, pa.Table):
+        return rows.sort_by(time) if rows.nbytes > FILE_BYTES else rows
+    return rows.sortWithinPartitions(quoted(time))

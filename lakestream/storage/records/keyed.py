@@ -8,6 +8,7 @@ and read again only when the table's version has moved.
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from deltalake import DeltaTable, write_deltalake
@@ -16,7 +17,7 @@ from lakestream.errors import StorageError
 from lakestream.language.quoting import delta_name, delta_text
 from lakestream.storage.columns.types import delta_field
 from lakestream.storage.places import files
-from lakestream.storage.tables.table import Table
+from lakestream.storage.tables.table import LOG_KEPT, Table
 from lakestream.storage.writes.edits import create, retried
 
 if TYPE_CHECKING:
@@ -183,10 +184,11 @@ class KeyedTable:
         table = self._writable()
         before = table.version
         data = pa.Table.from_pylist(rows, schema=table.schema)
+        write = partial(write_deltalake, table.handle, data, post_commithook_properties=LOG_KEPT)
         if replaced is None:
-            write_deltalake(table.handle, data, mode="append")
+            write(mode="append")
         else:
-            write_deltalake(table.handle, data, mode="overwrite", predicate=replaced)
+            write(mode="overwrite", predicate=replaced)
         if table.version == before + 1:
             self._rows, self._version = then, table.version
         compact(table, _COMPACT_AFTER)

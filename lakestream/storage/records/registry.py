@@ -1,8 +1,7 @@
 """Streams and their ticks: Delta tables under ``_lakestream``, one small delta-rs commit per change.
 
 ``streams`` holds one row per stream. ``plans`` and ``progress`` hold a row per tick and are rewritten
-with the last ticks of each stream when they have grown; ``state/<uuid>`` holds the newest state of one
-stream, its tick being the transaction version of the commit that wrote it.
+with the last ticks of each stream when they have grown; ``state/<uuid>`` holds the state of one stream.
 """
 
 from __future__ import annotations
@@ -10,15 +9,15 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, Unpack
 
-from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
+from deltalake import write_deltalake
 from deltalake.exceptions import CommitFailedError
 
-from lakestream.errors import StatementError, StorageError, did_you_mean
+from lakestream.errors import StatementError, did_you_mean
 from lakestream.language.quoting import delta_text
-from lakestream.storage.places import files
 from lakestream.storage.records import saved
 from lakestream.storage.records.job import Failure, Recalculation, RecalculationStatus
 from lakestream.storage.records.keyed import KeyedTable, Known, open_system, rows_of, was_written
+from lakestream.storage.records.states import SavedStates
 from lakestream.storage.records.stream import (
     Begun,
     Compiled,
@@ -37,14 +36,10 @@ from lakestream.storage.records.tick import (
     TickPlan,
     Totals,
 )
-from lakestream.storage.rows.reading import plain
-from lakestream.storage.tables.table import Table, Tables
-from lakestream.storage.writes.edits import create
+from lakestream.storage.tables.table import LOG_KEPT, Table, Tables
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
-
-    import pyarrow as pa
 
     from lakestream.storage.places.layout import Layout
 
@@ -71,8 +66,6 @@ __all__ = [
 
 _KEPT_FAILURES = 50
 _MAX_FILES = 64
-_STATE_APP = "lakestream:state"
-_STATE_LOOKED_BACK = 20
 _REFRESHED_EVERY = 16
 
 
@@ -88,8 +81,7 @@ class Registry:
     def __init__(
         self, layout: Layout, tables: Tables | None = None, kept_ticks: Callable[[], int] = lambda: 100
     ) -> None:
-        self._layout = layout
-        self._tables = tables or Tables()
+        self.states = SavedStates(layout, tables or Tables())
         self._streams = KeyedTable(layout.system_path("streams"), saved.STREAMS.columns, "uuid")
         self._known = Known(saved.STREAMS.record, lambda record: (record.database, record.name))
         path = layout.system_path("recalculations")
@@ -157,14 +149,7 @@ class Registry:
         self._streams.remove([uuid])
         self._recalculations.remove([job.id for job in self.recalculations(uuid)])
         self._failures.remove([failure.id for failure in self.failures(uuid)])
-        self.remove_state(uuid)
-
-    def remove_state(self, uuid: str) -> None:
-        """Remove what is saved of a stream's state."""
-        path = self._state_path(uuid)
-        self._tables.forget(path)
-        if DeltaTable.is_deltatable(path):
-            files.remove_folder(path, self._layout.system_path("dropped"))
+        self.states.remove(uuid)
 
     # --- recalculations --------------------------------------------------------------------------
 
@@ -224,64 +209,6 @@ class Registry:
         self._plans.clear()
         return self._progress.clear()
 
-    # --- state ----------------------------------------------------------------------------------
-
-    def write_state(self, uuid: str, tick: int, state: pa.Table) -> None:
-        """Replace a stream's state by that of a tick, in one commit; the one before stays readable."""
-        path = self._state_path(uuid)
-        properties = CommitProperties(app_transactions=[Transaction(_STATE_APP, tick)])
-        table = self._state_table(path, state)
-        with table.guard:
-            table.refresh()
-            write_deltalake(
-                table.handle, state, mode="overwrite", schema_mode="overwrite", commit_properties=properties
-            )
-            if table.version % _MAX_FILES == 0:
-                table.handle.vacuum(retention_hours=1, enforce_retention_duration=False, dry_run=False)
-
-    def read_state(self, uuid: str, upto: int | None = None) -> tuple[int, pa.Table] | None:
-        """Return the newest state, of a tick not after ``upto``, with its tick; None when there is none."""
-        import pyarrow as pa
-
-        path = self._state_path(uuid)
-        if not DeltaTable.is_deltatable(path):
-            return None
-        table = self._tables.latest(path)
-        for version in range(table.version, max(0, table.version - _STATE_LOOKED_BACK), -1):
-            try:
-                handle = table.at(version)
-            except StorageError:
-                return None
-            tick = handle.transaction_version(_STATE_APP)
-            if tick is not None and (upto is None or tick <= upto):
-                return tick, plain(pa.table(handle.scan()))
-        return None
-
-    def oldest_state(self, uuid: str, since: int, upto: int) -> tuple[int, pa.Table] | None:
-        """Return the oldest state there still is of a tick from ``since`` to ``upto``, with its tick."""
-        newest = self.read_state(uuid, upto)
-        if newest is None or newest[0] < since:
-            return None
-        for tick in range(since, newest[0], _STATE_LOOKED_BACK):
-            found = self.read_state(uuid, tick)
-            if found is not None and found[0] >= since:
-                return found
-        return newest
-
-    def _state_path(self, uuid: str) -> str:
-        return self._layout.system_path(f"state/{uuid}")
-
-    def _state_table(self, path: str, state: pa.Table) -> Table:
-        if not DeltaTable.is_deltatable(path):
-            from deltalake import Schema
-
-            properties = {
-                "delta.enableChangeDataFeed": "false",
-                "delta.logRetentionDuration": "interval 1 days",
-            }
-            create(path, Schema.from_arrow(state.schema).fields, properties=properties)
-        return self._tables.open(path)
-
 
 class _TickLog(Generic[_Tick]):
     """A table of one row per tick, of which the last ticks of each stream are kept."""
@@ -316,7 +243,7 @@ class _TickLog(Generic[_Tick]):
                 table.refresh()
             rows = pa.Table.from_pylist([self._form.row(record) for record in records], schema=table.schema)
             before = table.version
-            write_deltalake(table.handle, rows, mode="append")
+            write_deltalake(table.handle, rows, mode="append", post_commithook_properties=LOG_KEPT)
             self._last.update({record.uuid: record for record in records})
             self._files += 1
             # What another daemon appended in between is read with the next look.

@@ -138,6 +138,31 @@ def read_commits(path: str, after: int, upto: int) -> list[CommitInfo]:
     return [_parse(version, _read_actions(path, version)) for version in range(after + 1, upto + 1)]
 
 
+class Checkpoints:
+    """The checkpoints of a table's log, as far as was looked for them; ``last`` is the version of one."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self.last = -1
+
+    def lack(self, version: int, commits: int) -> bool:
+        """Return whether there was none for so many commits at a version; looks for one where that may be."""
+        if not 0 <= version - self.last < commits:
+            self.last = last_checkpoint(self._path)
+        return version - self.last >= commits
+
+
+def last_checkpoint(path: str) -> int:
+    """Return the version of a table's last checkpoint, -1 where its log names none.
+
+    Delta PROTOCOL.md, "Last Checkpoint File".
+    """
+    try:
+        return int(json.loads(files.read_bytes(path, "_delta_log/_last_checkpoint"))["version"])
+    except (FileNotFoundError, ValueError, KeyError):
+        return -1
+
+
 class Rewrites:
     """The commits of a table that took rows away or wrote them anew, as far as it was looked through.
 

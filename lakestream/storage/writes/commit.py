@@ -12,6 +12,7 @@ import dataclasses
 import json
 import re
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
 
 from deltalake import CommitProperties, Transaction, write_deltalake
@@ -21,7 +22,8 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait
 from lakestream.errors import LakestreamError, StorageError, StreamError
 from lakestream.storage.rows.reading import align
 from lakestream.storage.tables.log import SAME_ROWS, CommitInfo, read_commits
-from lakestream.storage.tables.table import first_line
+from lakestream.storage.tables.table import LOG_KEPT, first_line
+from lakestream.storage.writes.upkeep import FILE_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -31,6 +33,8 @@ if TYPE_CHECKING:
 
     from lakestream.storage.tables.table import Table
 
+_FILE_CELLS = 300_000
+"""Values in a file of about ``FILE_BYTES``, as Spark counts rows only."""
 _ATTEMPTS = 5
 _MAX_JITTER_SECONDS = 0.2
 _SEARCHED = 1_000
@@ -180,10 +184,6 @@ def _attempt(
         _refuse_violation(table, error)
         raise StorageError("COMMIT_FAILED", f"{table.path} was not written: {first_line(error)}") from error
     table.refresh()
-    if not _has(table, tag):
-        raise StorageError(
-            "COMMIT_FAILED", f"{table.path} does not hold tick {tag.tick} after it was written"
-        )
     return _committed(table, tag, start)
 
 
@@ -193,13 +193,18 @@ def _has(table: Table, tag: CommitTag) -> bool:
 
 
 def _committed(table: Table, tag: CommitTag, after: int) -> CommitResult:
-    """Return the version after ``after`` that holds our tick; FENCED when a rival went past it."""
+    """Return the version after ``after`` that holds our tick.
+
+    Raises StreamError FENCED when a rival went past it, StorageError COMMIT_FAILED when no version has it.
+    """
     for info in reversed(read_commits(table.path, after, table.version)):
         if (tag.app, tag.tick) in info.transactions:
             _refuse_rival(table, tag, info)
             theirs = _metadata(info).get("epoch")
             return CommitResult(info.version, replayed=theirs != tag.metadata.get("epoch"))
-    raise _fenced(table, tag, None)
+    if _has(table, tag):
+        raise _fenced(table, tag, None)
+    raise StorageError("COMMIT_FAILED", f"{table.path} does not hold tick {tag.tick} after it was written")
 
 
 def _replayed(table: Table, tag: CommitTag) -> CommitResult:
@@ -260,13 +265,18 @@ def _write_arrow(table: Table, rows: pa.Table | None, tag: CommitTag, replace: s
         app_transactions=[Transaction(tag.app, tag.tick)],
         custom_metadata={"userMetadata": json.dumps(tag.metadata, sort_keys=True)},
     )
-    aligned = table.schema.empty_table() if rows is None else align(rows, table.schema)
+    write = partial(
+        write_deltalake,
+        table.handle,
+        table.schema.empty_table() if rows is None else align(rows, table.schema),
+        target_file_size=FILE_BYTES,
+        commit_properties=properties,
+        post_commithook_properties=LOG_KEPT,
+    )
     if replace is None:
-        write_deltalake(table.handle, aligned, mode="append", commit_properties=properties)
+        write(mode="append")
     else:
-        write_deltalake(
-            table.handle, aligned, mode="overwrite", predicate=replace, commit_properties=properties
-        )
+        write(mode="overwrite", predicate=replace)
 
 
 def _write_spark(path: str, rows: DataFrame, tag: CommitTag, replace: str | None) -> None:
@@ -276,6 +286,7 @@ def _write_spark(path: str, rows: DataFrame, tag: CommitTag, replace: str | None
         .option("txnAppId", tag.app)
         .option("txnVersion", tag.tick)
         .option("userMetadata", json.dumps(tag.metadata, sort_keys=True))
+        .option("maxRecordsPerFile", max(1, _FILE_CELLS // len(rows.columns)))
     )
     if replace is not None:
         writer = writer.option("replaceWhere", replace)

@@ -25,8 +25,9 @@ if TYPE_CHECKING:
 
     from lakestream.storage.tables.table import Table
 
-_SMALL_BYTES = 16 * 1024 * 1024
-"""Files of that size are left alone between ticks: nobody is to wait for long."""
+FILE_BYTES = 2 * 1024 * 1024
+"""About the size of the files that ticks write, and of those that are put together of them: a row that takes
+the place of another one costs its whole file."""
 
 _log = logging.getLogger(__name__)
 _FILES_KEPT = ("delta.deletedFileRetentionDuration", "7 days")
@@ -52,12 +53,14 @@ class Upkeep:
 class Rules:
     """How a table is kept: compacted from ``least_files`` on; ``deletes``: old files and log entries go.
 
+    ``rewritten``: ticks write rows of it anew, so that its files stay as small as they write them.
     ``spark`` is called for tables that delta-rs cannot rewrite.
     """
 
     least_files: int
     deletes: bool
     dry_run: bool
+    rewritten: bool
     spark: Callable[[], SparkSession]
 
 
@@ -103,18 +106,36 @@ def keep_up(table: Table, rules: Rules) -> Upkeep:
 
 
 def compact(table: Table) -> None:
-    """Put the small files of a table together between two ticks, where delta-rs can.
+    """Put the small files of a table together between two ticks, and clear its log, where delta-rs can.
 
-    A commit to a table costs more with each file that it has. What fails is left to the next time, or to
-    :func:`keep_up`.
+    A commit to a table costs more with each file that it has, and with each entry of its log. What fails is
+    left to the next time, or to :func:`keep_up`.
     """
     with table.guard:
         try:
             if not _needs_spark(table):
-                _compact(table, _SMALL_BYTES)
+                _compact(table, FILE_BYTES)
+                table.handle.cleanup_metadata()
         except DeltaError:
             _log.warning("the files of %s were not put together", table.path, exc_info=True)
         table.was_compacted()
+
+
+def shorten_log(table: Table, commits: int) -> None:
+    """Write a checkpoint between two ticks where there was none for so many commits, and delta-rs can.
+
+    A table's writers may leave that out; to go to its next version costs more with each commit behind the
+    last one. What fails is left to the next time, or to :func:`keep_up`.
+    """
+    with table.guard:
+        if not table.checkpoints.lack(table.version, commits):
+            return
+        try:
+            if not _needs_spark(table):
+                _checkpoint(table)
+        except DeltaError:
+            _log.warning("no checkpoint of %s was written", table.path, exc_info=True)
+        table.checkpoints.last = table.reopen()
 
 
 def _needs_spark(table: Table) -> bool:
@@ -125,7 +146,7 @@ def _by_arrow(table: Table, rules: Rules) -> Upkeep:
     before = _count(table)
     if not rules.dry_run:
         if before >= rules.least_files:
-            _compact(table)
+            _compact(table, FILE_BYTES if rules.rewritten else None)
         _checkpoint(table)
     old = _vacuum(table, dry_run=True) if rules.deletes else []
     freed = files.size(table.path, old)
@@ -143,7 +164,7 @@ def _count(table: Table) -> int:
 
 
 @retried
-def _compact(table: Table, target_bytes: int | None = None) -> None:
+def _compact(table: Table, target_bytes: int | None) -> None:
     table.refresh()
     table.handle.optimize.compact(target_size=target_bytes)
 

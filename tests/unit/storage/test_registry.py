@@ -96,19 +96,19 @@ def test_ticks_do_not_pile_up(layout: Layout) -> None:
 
 def test_state_is_kept_by_tick(layout: Layout) -> None:
     registry = Registry(layout)
-    assert registry.read_state("u1") is None
+    assert registry.states.read("u1") is None
     first, second = pa.table({"a": [1, 2]}), pa.table({"b": ["x"]})
-    registry.write_state("u1", 3, first)
-    registry.write_state("u1", 5, second)
-    registry.write_state("u1", 6, second.slice(0, 0))
+    registry.states.write("u1", 3, first)
+    registry.states.write("u1", 5, second)
+    registry.states.write("u1", 6, second.slice(0, 0))
     again = Registry(layout)
-    assert again.read_state("u1") == (6, second.slice(0, 0))
-    assert again.read_state("u1", 5) == (5, second)
-    assert again.read_state("u1", 4) == (3, first)
-    assert again.read_state("u1", 2) is None
+    assert again.states.read("u1") == (6, second.slice(0, 0))
+    assert again.states.read("u1", 5) == (5, second)
+    assert again.states.read("u1", 4) == (3, first)
+    assert again.states.read("u1", 2) is None
     again.add(record())
     again.remove("u1")
-    assert again.read_state("u1") is None
+    assert again.states.read("u1") is None
     assert not Path(layout.system_path("state/u1")).exists()
 
 

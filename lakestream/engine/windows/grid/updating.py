@@ -123,7 +123,7 @@ class Updating:
         """Return a state with its open windows, computed from the source where they are not known."""
         if state.rows is None or not len(state) or state.knows_opened:
             return state
-        return GroupState(state.rows, self._open_windows(state.rows))
+        return state.with_opened(self._open_windows(state.rows))
 
     def _open_windows(self, groups: pa.Table) -> pa.Table | None:
         """Compute the open windows of groups from the source as it was before the tick."""
