@@ -7,7 +7,7 @@ import time
 from datetime import UTC, datetime, timedelta
 from typing import Protocol
 
-from lakestream.errors import StatementError
+from lakestream.errors import BusyError
 
 
 class Clock(Protocol):
@@ -49,7 +49,7 @@ class InterruptibleClock(SystemClock):
         self._interrupted = threading.Event()
 
     def interrupt(self) -> None:
-        """Have the sleep that goes on, or the next one, raise StatementError INTERRUPTED."""
+        """Have the sleep that goes on, or the next one, raise BusyError INTERRUPTED."""
         self._interrupted.set()
 
     def forget(self) -> None:
@@ -57,9 +57,9 @@ class InterruptibleClock(SystemClock):
         self._interrupted.clear()
 
     def sleep(self, seconds: float) -> None:
-        """Block the calling thread; raises StatementError INTERRUPTED when another one says so."""
+        """Block the calling thread; raises BusyError INTERRUPTED when another one says so."""
         if self._interrupted.wait(seconds):
-            raise StatementError("INTERRUPTED", "the statement was interrupted")
+            raise BusyError("INTERRUPTED", "the statement was interrupted")
 
 
 class ManualClock:

@@ -9,7 +9,7 @@ from functools import cache, cached_property
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
-from lakestream.errors import StatementError
+from lakestream.errors import BusyError
 from lakestream.storage.small.exact import NotExactError, NotThereError
 from lakestream.storage.small.macros import TYPES, define_macros
 from lakestream.storage.tables.table import first_line
@@ -138,7 +138,7 @@ class SmallSession:
         try:
             return self._run(sql)
         except duckdb.InterruptException:
-            raise StatementError("INTERRUPTED", "the statement was interrupted") from None
+            raise BusyError("INTERRUPTED", "the statement was interrupted") from None
         except (duckdb.BinderException, duckdb.ParserException, duckdb.CatalogException) as error:
             raise NotExactError(first_line(error)) from error
         except duckdb.Error as error:

@@ -77,7 +77,7 @@ def test_who_waits_for_the_lock_can_be_interrupted(layout: Layout, clock: Manual
     other, waiting = Layout(layout.root), InterruptibleClock()
     with writer_lock(other, wait_seconds=0, clock=clock):
         waiting.interrupt()
-        with pytest.raises(StatementError) as caught, writer_lock(layout, wait_seconds=60, clock=waiting):
+        with pytest.raises(BusyError) as caught, writer_lock(layout, wait_seconds=60, clock=waiting):
             pass
     assert caught.value.code == "INTERRUPTED"
     with writer_lock(layout, wait_seconds=0, clock=waiting):
