@@ -13,7 +13,7 @@ from lakestream.storage.rows.arrivals import (
 from lakestream.storage.rows.changes import changes_arrow, changes_arrow_or_none, changes_spark
 from lakestream.storage.rows.reading import align, read_arrow, read_spark, time_range, timestamp_literal
 from lakestream.storage.tables.datafiles import rows_between, rows_of
-from lakestream.storage.tables.log import CommitInfo, read_commits
+from lakestream.storage.tables.log import CommitInfo, commit_digest, read_commits
 from lakestream.storage.tables.table import Capabilities, Table, Tables, capabilities
 from lakestream.storage.writes.alike import create_alike
 from lakestream.storage.writes.commit import CommitResult, CommitTag, commit, rewrite
@@ -49,6 +49,7 @@ __all__ = [
     "changes_arrow_or_none",
     "changes_spark",
     "commit",
+    "commit_digest",
     "compact",
     "create",
     "create_alike",

@@ -161,8 +161,10 @@ class ShownLake:
 
     # --- what the lakes of statements do ---
 
-    async def run(self, work: Callable[[ShownLake], Any], *, yes: bool = False) -> Any:
-        del yes
+    async def run(
+        self, work: Callable[[ShownLake], Any], gone: object, *, yes: bool = False, limited: bool = True
+    ) -> Any:
+        del gone, yes, limited
         return work(self)
 
     def newest_results(self, stream: str, limit: int) -> pa.Table:

@@ -13,7 +13,7 @@ from lakestream.engine.base.names import TBNAME, names_used
 from lakestream.errors import StatementError, StorageError, StreamError
 from lakestream.output.columns import FLAT
 from lakestream.storage.columns.types import ddl, is_widened, spark_type_of
-from lakestream.storage.delta import read_commits
+from lakestream.storage.delta import commit_digest, read_commits
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -30,10 +30,11 @@ _COLUMN_ID = "delta.columnMapping.id"
 # --- the source ---
 
 
-def check_source(record: StreamRecord, version: int | None, source: Table) -> None:
+def check_source(record: StreamRecord, version: int | None, source: Table, commit: str | None = None) -> None:
     """Hold the source against the one that the stream was created on, and ``version``, taken of it.
 
-    Raises StreamError SOURCE_REPLACED or SOURCE_REWOUND.
+    ``commit`` is the digest of that commit, as it was taken. Raises StreamError SOURCE_REPLACED,
+    SOURCE_REWOUND or SOURCE_HISTORY_REWRITTEN; the source is then opened anew, as it is now.
     """
     if source.table_id != record.source_id:
         raise StreamError(
@@ -45,6 +46,19 @@ def check_source(record: StreamRecord, version: int | None, source: Table) -> No
             "SOURCE_REWOUND",
             f"{source.path} is at version {source.version}, before version {version} that was taken",
         )
+    if version is not None and commit is not None:
+        _check_commit(version, source, commit)
+
+
+def _check_commit(version: int, source: Table, commit: str) -> None:
+    """Raise StreamError SOURCE_HISTORY_REWRITTEN for another commit; one that the log has no more may be."""
+    if commit_digest(source.path, version) in (None, commit):
+        return
+    source.reopen()
+    raise StreamError(
+        "SOURCE_HISTORY_REWRITTEN",
+        f"the commit of version {version} of {source.path} is another one than that which was taken",
+    )
 
 
 def check_columns(stream: Stream, source: Table, after: int, commits: Sequence[CommitInfo]) -> None:
@@ -218,6 +232,7 @@ def way_out(stream: str, code: str) -> str:
     return {
         "SOURCE_REPLACED": resync,
         "SOURCE_REWOUND": resync,
+        "SOURCE_HISTORY_REWRITTEN": f"{resync}; or put the commit back as it was, then START STREAM {stream}",
         "CHANGES_LOST": resync,
         "CHANGE_FEED_OFF": f"switch delta.enableChangeDataFeed on, then {resync}",
         "SOURCE_SCHEMA_CHANGED": f"{resync}, once the column is back, or where the results keep their types "

@@ -11,7 +11,7 @@ from lakestream.engine.planning.checks import check_columns, check_source, wider
 from lakestream.engine.reading.relations import history_of
 from lakestream.engine.reading.transport import SPARK, Size, choose_transport
 from lakestream.engine.windows.families import family_of
-from lakestream.storage.delta import read_commits, rows_of
+from lakestream.storage.delta import commit_digest, read_commits, rows_of
 from lakestream.storage.records.registry import HistorySlice, TickPlan
 from lakestream.storage.rows.changes import checked_commits
 
@@ -29,11 +29,15 @@ if TYPE_CHECKING:
 
 
 class Taking(NamedTuple):
-    """What a plan says of the commits that it takes; ``oldest_us`` None: not known."""
+    """What a plan says of the commits that it takes; ``oldest_us`` None: not known.
+
+    ``commit`` is the digest of the last one, None where none is taken.
+    """
 
     transport: str
     appends_only: bool = True
     oldest_us: int | None = None
+    commit: str | None = None
 
 
 @dataclass(frozen=True)
@@ -52,13 +56,15 @@ class Position:
     """Where a stream stands: its last tick, and the source's version that it has taken whole.
 
     While history is under way ``version`` is None, ``slice`` the number of the next part and ``cuts``
-    the instants between the parts, decided once (None: not yet).
+    the instants between the parts, decided once (None: not yet). ``commit`` is the digest of the commit of
+    ``version``, None where it is not known.
     """
 
     tick: int
     version: int | None
     slice: int = 0
     cuts: tuple[int, ...] | None = None
+    commit: str | None = None
 
 
 @dataclass(frozen=True)
@@ -103,7 +109,7 @@ class Planner:
         """
         if position.version is None:
             return None
-        source = self.tables.open(self.stream.source.info.path)
+        source = self.tables.open(self._source_path)
         taking = Taking(self._transport(source, Size(0, 0)))
         plan = self._plan(position, kind, (position.version, position.version), taking)
         return replace(plan, windows=tuple(windows), closed=closed)
@@ -128,7 +134,8 @@ class Planner:
         appends_only = all(commit.append_only for commit in changing)
         known = [ends[0] for ends in times if ends is not None]
         oldest = min(known) if appends_only and known and len(known) == len(times) else None
-        return Taking(self._transport(source, size_of(commits)), appends_only, oldest)
+        commit = commits[-1].digest if commits else None
+        return Taking(self._transport(source, size_of(commits)), appends_only, oldest, commit)
 
     def _at_once(self, commits: Sequence[CommitInfo]) -> Sequence[CommitInfo]:
         """Return the first commits that one tick gives the same for as one for each would."""
@@ -148,8 +155,9 @@ class Planner:
 
     def check(self, position: Position, source: Table) -> Sequence[CommitInfo]:
         """Return the commits ahead of the position; raises the stream's named state as ``following`` does."""
-        check_source(self.record, position.version, source)
-        if position.version is None or source.version == position.version:
+        is_new = position.version is not None and source.version > position.version
+        check_source(self.record, position.version, source, position.commit if is_new else None)
+        if position.version is None or not is_new:
             return ()
         ahead = checked_commits(source, position.version, source.version)
         check_columns(self.stream, source, position.version, ahead)
@@ -162,7 +170,7 @@ class Planner:
         """
         plans = []
         start = self.record.start_version
-        source = self.tables.latest(self.stream.source.info.path)
+        source = self.tables.latest(self._source_path)
         if saved is None and self.stream.definition.options.wants_history:
             upper = position.cuts[position.slice - 1] if position.version is None and position.cuts else None
             transport = self._transport(source, table_size(source, start))
@@ -181,7 +189,7 @@ class Planner:
         where each one's rows are newer than all rows before, or, of rows that are admitted, always, since
         these are judged commit by commit. The plans are never written.
         """
-        source = self.tables.latest(self.stream.source.info.path)
+        source = self.tables.latest(self._source_path)
         plans: list[TickPlan] = []
         newest: int | None = None
         start = self.record.start_version
@@ -201,13 +209,13 @@ class Planner:
 
     def changes_again(self, after: int, upto: int) -> TickPlan:
         """Return the plan of a tick that took the commits of ``(after, upto]``."""
-        source = self.tables.latest(self.stream.source.info.path)
+        source = self.tables.latest(self._source_path)
         taking = self._taking(source, read_commits(source.path, after, upto))
         return self._replan("changes", (after, upto), taking)
 
     def recalculation_again(self, version: int) -> TickPlan:
         """Return the plan of a part of a recalculation that was done at a version of the source."""
-        source = self.tables.open(self.stream.source.info.path)
+        source = self.tables.open(self._source_path)
         return self.recalculation(version, 0, table_size(source, version))
 
     def _taken_again(self, commits: Sequence[CommitInfo], newest: int | None) -> tuple[int, int | None]:
@@ -245,7 +253,7 @@ class Planner:
 
     def recalculation(self, version: int, part: int, size: Size) -> TickPlan:
         """Return the plan of a part of a recalculation at a version of the source, for ``size`` of rows."""
-        source = self.tables.open(self.stream.source.info.path)
+        source = self.tables.open(self._source_path)
         taking = Taking(self._transport(source, size))
         return self._plan(Position(part, version), "recalculation", (version, version), taking)
 
@@ -257,7 +265,7 @@ class Planner:
 
     def _history(self, position: Position) -> TickPlan:
         """Take the rows there were at creation, in parts of event time when they are many."""
-        source = self.tables.open(self.stream.source.info.path)
+        source = self.tables.open(self._source_path)
         size = table_size(source, self.record.start_version)
         time = self.stream.source.info.time_column
         cuts = self._cuts(source, time, size) if position.cuts is None else position.cuts
@@ -295,7 +303,7 @@ class Planner:
         wider: dict[str, TableInfo] = {}
         for read in self.stream.calculation.reads:
             info = self.stream.tables[read.relation.key]
-            if info.path == self.stream.source.info.path:
+            if info.path == self._source_path:
                 frozen[info.path] = versions[1]
             elif info.path not in frozen:
                 table = self.tables.latest(info.path)
@@ -323,7 +331,12 @@ class Planner:
             wider_tables=bool(wider),
             large_tables=large,
             spark_only=self.limits.transport == SPARK,
+            commit=taking.commit or position.commit or commit_digest(self._source_path, versions[1]),
         )
+
+    @property
+    def _source_path(self) -> str:
+        return self.stream.source.info.path
 
 
 def _retyped(info: TableInfo, kinds: Mapping[str, str]) -> TableInfo:

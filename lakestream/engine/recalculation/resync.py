@@ -10,6 +10,7 @@ from lakestream.engine.creation.create import open_target
 from lakestream.engine.reading.relations import History
 from lakestream.engine.windows.families import family_of
 from lakestream.engine.windows.family import Snapshot
+from lakestream.storage.delta import commit_digest
 from lakestream.storage.records.registry import Begun, Progress, Resynced
 
 if TYPE_CHECKING:
@@ -54,8 +55,9 @@ class Resync:
             self.registry.states.remove(self.record.uuid)
         self.registry.update(self.record.uuid, **self._begun(tick, version, source.table_id))
         totals = progress.totals if progress else None
+        commit = commit_digest(source.path, version)
         self.registry.write_progress(
-            [Progress(self.record.uuid, tick, version, finished_us=now_us, totals=totals)]
+            [Progress(self.record.uuid, tick, version, finished_us=now_us, totals=totals, commit=commit)]
         )
         return version
 

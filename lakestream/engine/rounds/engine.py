@@ -26,7 +26,7 @@ from lakestream.engine.streams.write import delete_output
 from lakestream.engine.ticks.tick import output_app
 from lakestream.engine.windows.once.admission import FLUSH
 from lakestream.errors import StatementError, StreamError
-from lakestream.storage.delta import compact, shorten_log
+from lakestream.storage.delta import commit_digest, compact, shorten_log
 from lakestream.storage.records.registry import OutputPosition, Progress
 
 if TYPE_CHECKING:
@@ -179,7 +179,8 @@ class Engine:
         if runtime.stream.exact or position.version is None:
             why = "follows every change" if runtime.stream.exact else "is still taking its history"
             raise StatementError("UNTREATED_NOT_IGNORED", f"{record.database}.{record.name} {why}")
-        latest = self.services.catalog.handles.latest(runtime.stream.source.info.path).version
+        source = runtime.stream.source.info.path
+        latest = self.services.catalog.handles.latest(source).version
         if latest == position.version:
             return
         # First what is passed over, then the place behind it: a crash between the two is mended by
@@ -196,6 +197,7 @@ class Engine:
             totals=runtime.totals,
             output=mark,
             corrected=runtime.corrected,
+            commit=commit_digest(source, latest),
         )
         by_tick = runtime.family.saves_each_tick(runtime.standing) or not runtime.family.follows_history
         if by_tick and len(runtime.state):

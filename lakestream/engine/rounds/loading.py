@@ -60,8 +60,11 @@ class Loader:
         target = open_target(stream, record, self.services.catalog, self.services.spark)
         position = position_of(record, stream, progress)
         pending = plan if plan is not None and plan.tick > position.tick else None
-        taken = pending.upto if pending is not None else position.version
-        check_source(record, taken, self.services.catalog.handles.latest(stream.source.info.path))
+        taken, commit = position.version, position.commit
+        if pending is not None:
+            taken, commit = pending.upto, pending.commit
+        source = self.services.catalog.handles.latest(stream.source.info.path)
+        check_source(record, taken, source, commit)
         done = plan.table_versions if plan is not None and pending is None else {}
         if check_tables(stream, self.services.catalog.handles, done):
             refuse_other_results(self.services.spark(), record, stream)

@@ -61,6 +61,7 @@ class Recording:
             closed_us=_closed_us(runtime, plan),
             corrected=runtime.corrected,
             next_slice=_next_slice(plan),
+            commit=plan.commit,
         )
 
     def _advance(

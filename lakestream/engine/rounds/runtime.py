@@ -186,4 +186,4 @@ def position_of(record: StreamRecord, stream: Stream, progress: Progress | None)
     following = progress.next_slice
     if following is not None:
         return Position(progress.tick, None, following.number, following.cuts)
-    return Position(progress.tick, progress.version)
+    return Position(progress.tick, progress.version, commit=progress.commit)

@@ -168,6 +168,7 @@ def _keys_of_plan(plan: TickPlan) -> Keys:
             wider_tables=plan.wider_tables or None,
             large_tables=plan.large_tables or None,
             spark_only=plan.spark_only or None,
+            commit=plan.commit,
         ),
     }
 
@@ -185,6 +186,7 @@ def _facts_of_plan(saved: Keys) -> dict[str, Any]:
         "wider_tables": saved.pop("wider_tables", False),
         "large_tables": saved.pop("large_tables", {}),
         "spark_only": saved.pop("spark_only", False),
+        "commit": saved.pop("commit", None),
         "unknown": saved,
     }
 
@@ -212,6 +214,7 @@ def _keys_of_progress(progress: Progress) -> Keys:
             output=None if mark is None else astuple(mark),
             closed_us=progress.closed_us,
             corrected=None if corrected is None else astuple(corrected),
+            commit=progress.commit,
         ),
     }
 
@@ -229,6 +232,7 @@ def _facts_of_progress(saved: Keys) -> dict[str, Any]:
         "output": OutputPosition(*mark) if mark else None,
         "closed_us": saved.pop("closed_us", None),
         "corrected": Corrected(*corrected) if corrected else None,
+        "commit": saved.pop("commit", None),
         "unknown": saved,
     }
 

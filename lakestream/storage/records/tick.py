@@ -39,7 +39,8 @@ class TickPlan:
     due, ``closed`` the instants (µs) between which the clock has closed windows, ``instant`` what surrounds
     the instant of PERIOD, ``slice`` the part of history. ``wider_tables``: a table beside the source has
     columns of wider types than the stream knew; ``large_tables``: which tables by path are too large for
-    Arrow; ``spark_only``: bytes move by Spark whatever their size. ``unknown`` is what else is saved of it.
+    Arrow; ``spark_only``: bytes move by Spark whatever their size. ``commit`` is the digest of the source's
+    commit ``upto``. ``unknown`` is what else is saved of it.
     """
 
     uuid: str
@@ -61,6 +62,7 @@ class TickPlan:
     wider_tables: bool = False
     large_tables: dict[str, bool] = field(default_factory=dict)
     spark_only: bool = False
+    commit: str | None = None
     unknown: dict[str, Any] = field(default_factory=dict)
 
 
@@ -112,7 +114,8 @@ class Progress:
     known). The output's limits hold the next tick up until ``held_until`` (seconds since 1970 UTC).
     ``closed_us`` is up to where the clock has closed windows, ``corrected`` up to where late changes were
     corrected, None for streams that do neither. ``next_slice`` is the part of history to come, None when it
-    is taken. ``unknown`` is what else is saved of it.
+    is taken. ``commit`` is the digest of the source's commit ``version``, None where it is not known.
+    ``unknown`` is what else is saved of it.
     """
 
     uuid: str
@@ -132,4 +135,5 @@ class Progress:
     closed_us: int | None = None
     corrected: Corrected | None = None
     next_slice: HistorySlice | None = None
+    commit: str | None = None
     unknown: dict[str, Any] = field(default_factory=dict)

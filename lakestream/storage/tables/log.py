@@ -8,6 +8,7 @@ range that is read.
 
 from __future__ import annotations
 
+import hashlib
 import json
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -77,7 +78,7 @@ class CommitInfo:
     files of which a deletion vector hides some, ``misread`` that delta-rs's change feed does not show them as
     they are: of such files, of times beyond ``FAR_US``, and of folders with an encoded name. ``same_rows``
     marks a commit that wrote all rows anew and says that it changed none: it has no data change, whatever its
-    feed shows.
+    feed shows. ``digest`` is that of its file: another one is another commit.
     """
 
     version: int
@@ -102,6 +103,7 @@ class CommitInfo:
     masked: bool = False
     misread: bool = False
     same_rows: bool = False
+    digest: str = ""
 
     @property
     def moves_rows(self) -> bool:
@@ -135,7 +137,16 @@ def read_commits(path: str, after: int, upto: int) -> list[CommitInfo]:
     CHANGES_LOST with the missing version when a commit's file is gone, StorageError TABLE_UNREADABLE
     when it is damaged.
     """
-    return [_parse(version, _read_actions(path, version)) for version in range(after + 1, upto + 1)]
+    return [_read_commit(path, version) for version in range(after + 1, upto + 1)]
+
+
+def commit_digest(path: str, version: int) -> str | None:
+    """Return the digest of a commit's file; None where the log has it no more.
+
+    Raises StorageError TABLE_UNREADABLE.
+    """
+    content = _content(path, version)
+    return None if content is None else _digest(content)
 
 
 class Checkpoints:
@@ -187,7 +198,7 @@ class Rewrites:
         found: list[int] = []
         for version in range(upto, after, -1):
             try:
-                commit = _parse(version, _read_actions(self._path, version))
+                commit = _read_commit(self._path, version)
             except StreamError:
                 break  # it and those before it are gone
             if commit.data_change and not commit.append_only:
@@ -195,17 +206,31 @@ class Rewrites:
         return found[::-1]
 
 
-def _read_actions(path: str, version: int) -> list[Action]:
-    try:
-        content = files.read_bytes(path, commit_name(version))
-    except FileNotFoundError:
+def _read_commit(path: str, version: int) -> CommitInfo:
+    content = _content(path, version)
+    if content is None:
         raise StreamError(
             "CHANGES_LOST",
             f"the changes of version {version} of {path} are gone: its commit is no longer in the log",
             hint="logs are kept for delta.logRetentionDuration; what was missed must be computed anew",
-        ) from None
+        )
+    return _parse(version, _actions(path, version, content), _digest(content))
+
+
+def _content(path: str, version: int) -> bytes | None:
+    try:
+        return files.read_bytes(path, commit_name(version))
+    except FileNotFoundError:
+        return None
     except OSError as error:
         raise StorageError("TABLE_UNREADABLE", f"a commit of {path} cannot be read: {error}") from error
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.blake2b(content, digest_size=16).hexdigest()
+
+
+def _actions(path: str, version: int, content: bytes) -> list[Action]:
     try:
         actions = [json.loads(line) for line in content.splitlines() if line.strip()]
     except ValueError:
@@ -217,7 +242,7 @@ def _read_actions(path: str, version: int) -> list[Action]:
     return actions
 
 
-def _parse(version: int, actions: list[Action]) -> CommitInfo:
+def _parse(version: int, actions: list[Action], digest: str) -> CommitInfo:
     """Sum up the actions of one commit."""
     info: Action = next((a["commitInfo"] for a in actions if "commitInfo" in a), {})
     same_rows = info.get("userMetadata") == SAME_ROWS
@@ -258,6 +283,7 @@ def _parse(version: int, actions: list[Action]) -> CommitInfo:
         or any(file.is_far for file in (*added, *map(_added_file, removes)))
         or any("%" in file["path"] for file in [*adds, *removes, *changed]),
         same_rows=same_rows,
+        digest=digest,
     )
 
 

@@ -11,7 +11,7 @@ from deltalake import CommitProperties, DeltaTable, Schema, write_deltalake
 from deltalake.exceptions import CommitFailedError, DeltaError
 from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_random
 
-from lakestream.errors import StatementError, StorageError
+from lakestream.errors import StatementError, StorageError, StreamError
 from lakestream.language.quoting import delta_name
 from lakestream.storage.rows.reading import align, opened, timestamp_literal
 from lakestream.storage.tables.far_times import has_far_times
@@ -249,12 +249,23 @@ def _newest(table: Table, column: str) -> int:
     """
     known = _newest_known.setdefault(table, {})
     bound = known.get(column)
-    if bound is None or bound.table_id != table.table_id or bound.version > table.version:
+    new = None if bound is None else _commits_since(table, bound)
+    if bound is None or new is None:
         bound = known[column] = _Newest(table.table_id, table.version, _newest_of_all(table, column))
-    for info in read_commits(table.path, bound.version, table.version):
+    for info in new or ():
         bound.micros = _later(bound.micros, info, column)
         bound.version = info.version
     return _ALWAYS if bound.micros is None else bound.micros
+
+
+def _commits_since(table: Table, bound: _Newest) -> list[CommitInfo] | None:
+    """Return the commits that a bound lacks, None where the table is another one or its log lacks them."""
+    if bound.table_id != table.table_id or bound.version > table.version:
+        return None
+    try:
+        return read_commits(table.path, bound.version, table.version)
+    except StreamError:
+        return None
 
 
 def _newest_of_all(table: Table, column: str) -> int | None:
