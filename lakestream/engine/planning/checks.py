@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from lakestream.engine.streams.stream import Stream
     from lakestream.errors import LakestreamError
     from lakestream.storage.delta import CommitInfo, Table, Tables
-    from lakestream.storage.records.registry import OutputPosition, StreamRecord
+    from lakestream.storage.records.registry import OutputPosition, StreamRecord, TickPlan
 
 _RESTORE = "RESTORE"
 _COLUMN_ID = "delta.columnMapping.id"
@@ -189,14 +189,18 @@ def _difference(before: dict[str, Any] | None, now: dict[str, Any] | None) -> st
 
 
 def check_output(mark: OutputPosition | None, output: Table) -> None:
-    """Raise StreamError OUTPUT_REWOUND when rows that the stream wrote were taken back by a restore.
+    """Raise StreamError OUTPUT_REWOUND when rows that the stream wrote were taken back.
 
-    Other edits of rows are passed over (VERIFY shows them), and so is an output that was made again.
+    A restore does that, and a log that was set back and written anew. Other edits of rows are passed over
+    (VERIFY shows them), and so is an output that was made again.
     """
     if mark is None or output.table_id != mark.table_id:
         return
     if output.version < mark.version:
         raise _rewound(output, f"is at version {output.version}, before version {mark.version}, written last")
+    if mark.commit is not None and commit_digest(output.path, mark.version) not in (None, mark.commit):
+        output.reopen()
+        raise _rewound(output, f"has another version {mark.version} than that which was written last")
     try:
         commits = read_commits(output.path, mark.version, output.version)
     except StreamError:
@@ -209,6 +213,30 @@ def check_output(mark: OutputPosition | None, output: Table) -> None:
 
 def _rewound(output: Table, what: str) -> StreamError:
     return StreamError("OUTPUT_REWOUND", f"the output {output.path} {what}")
+
+
+def check_tick(app: str, tick: int, output: Table) -> None:
+    """Raise StreamError REGISTRY_REWOUND when the output has ticks behind ``tick``, the last one recorded.
+
+    A tick's plan is recorded before its output is written.
+    """
+    committed = output.transaction_version(app) or 0
+    if committed > tick:
+        raise StreamError(
+            "REGISTRY_REWOUND",
+            f"the output {output.path} has tick {committed} of the stream, and tick {tick} is the last one "
+            "recorded: the lake's records were put back from an older copy",
+        )
+
+
+def check_plan(plan: TickPlan, version: int | None) -> None:
+    """Raise StreamError REGISTRY_REWOUND where a plan does not go on from the version recorded last."""
+    if plan.kind != "history" and plan.after != version:
+        raise StreamError(
+            "REGISTRY_REWOUND",
+            f"tick {plan.tick} was planned from version {plan.after} of the source on, and version "
+            f"{version} is the last one recorded: the lake's records were put back from an older copy",
+        )
 
 
 # --- named states ---
@@ -241,6 +269,8 @@ def way_out(stream: str, code: str) -> str:
         "or drop and create it",
         "OUTPUT_CHANGED": f"put the columns back, then START STREAM {stream}",
         "OUTPUT_REWOUND": resync,
+        "REGISTRY_REWOUND": resync,
+        "STATE_DAMAGED": resync,
         "OUTPUT_CONSTRAINT": f"drop the constraint or repair the data, then START STREAM {stream}",
         "FENCED": f"START STREAM {stream}, once a single process runs it",
         "CALCULATION_FAILED": f"START STREAM {stream} tries again",

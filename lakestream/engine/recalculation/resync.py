@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING
 from lakestream.engine.base.state import GroupState
 from lakestream.engine.creation.create import open_target
 from lakestream.engine.reading.relations import History
+from lakestream.engine.ticks.tick import output_app
 from lakestream.engine.windows.families import family_of
 from lakestream.engine.windows.family import Snapshot
+from lakestream.errors import StorageError
 from lakestream.storage.delta import commit_digest
 from lakestream.storage.records.registry import Begun, Progress, Resynced
 
@@ -47,7 +49,7 @@ class Resync:
         source = self.catalog.handles.latest(self.stream.source.info.path)
         version = source.version
         plan, progress = self.registry.last(self.record.uuid)
-        tick = max(plan.tick if plan else 0, progress.tick if progress else 0) + 1
+        tick = max(plan.tick if plan else 0, progress.tick if progress else 0, self._committed) + 1
         state = self._state(version)
         if len(state):
             self.registry.states.write(self.record.uuid, tick, state.saved(version))
@@ -60,6 +62,14 @@ class Resync:
             [Progress(self.record.uuid, tick, version, finished_us=now_us, totals=totals, commit=commit)]
         )
         return version
+
+    @property
+    def _committed(self) -> int:
+        """The last tick that the output has, which a registry put back from an older copy lacks."""
+        output = self.catalog.find_table(*self.record.output.split(".", 1))
+        if output is None:
+            return 0
+        return self.catalog.handles.latest(output.path).transaction_version(output_app(self.record.uuid)) or 0
 
     def _begun(self, tick: int, version: int, source_id: str) -> StreamChanges:
         """Return what the registration says from now on: it runs, and where its rows begin."""
@@ -102,5 +112,8 @@ class Resync:
         return state
 
     def _saved(self) -> GroupState:
-        saved = self.registry.states.read(self.record.uuid)
+        try:
+            saved = self.registry.states.read(self.record.uuid)
+        except StorageError:
+            saved = None  # it is damaged, and made anew
         return GroupState.loaded(saved[1])[1] if saved else GroupState()

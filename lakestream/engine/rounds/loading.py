@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -10,6 +11,7 @@ from lakestream.engine.creation.compile import compile_record
 from lakestream.engine.creation.create import open_target
 from lakestream.engine.planning.analysis import refuse_other_results
 from lakestream.engine.planning.checks import (
+    check_plan,
     check_source,
     check_tables,
 )
@@ -19,6 +21,7 @@ from lakestream.engine.ticks.tick import Tick
 from lakestream.engine.windows.delays import Delays
 from lakestream.engine.windows.once.admission import FLUSH
 from lakestream.engine.windows.once.rebuilding import rebuild_plan
+from lakestream.errors import StorageError, StreamError
 from lakestream.storage.delta import capabilities
 from lakestream.storage.records.registry import Corrected, Progress, Totals
 
@@ -31,6 +34,9 @@ if TYPE_CHECKING:
     from lakestream.engine.ticks.tick import TickResult
     from lakestream.engine.windows.delays import OpenWindow
     from lakestream.storage.records.registry import StreamRecord, TickPlan
+
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass
@@ -62,6 +68,7 @@ class Loader:
         pending = plan if plan is not None and plan.tick > position.tick else None
         taken, commit = position.version, position.commit
         if pending is not None:
+            check_plan(pending, position.version)
             taken, commit = pending.upto, pending.commit
         source = self.services.catalog.handles.latest(stream.source.info.path)
         check_source(record, taken, source, commit)
@@ -72,7 +79,7 @@ class Loader:
         mark = progress.output if progress else None
         runtime = StreamRuntime(record, stream, target, position, GroupState(), pending, mark, totals)
         delay = stream.emission.max_delay
-        saved = self.services.registry.states.read(record.uuid, position.tick) if position.tick else None
+        saved = self._saved(runtime)
         if delay is not None:
             runtime.delays = Delays.restored(delay.micros, saved[1] if saved else None)
         runtime.state = self._restored(runtime, saved, plan)
@@ -87,6 +94,24 @@ class Loader:
             self._restore_delays(runtime, plan)
         self.known[record.uuid] = runtime
         return runtime
+
+    def _saved(self, runtime: StreamRuntime) -> tuple[int, pa.Table] | None:
+        """Return the saved state; None for none, or where one that is damaged follows from the source.
+
+        Raises StreamError STATE_DAMAGED for one that only the ticks themselves could tell.
+        """
+        if not runtime.position.tick:
+            return None
+        try:
+            return self.services.registry.states.read(runtime.record.uuid, runtime.position.tick)
+        except StorageError as error:
+            if error.code != "STATE_DAMAGED":
+                raise
+            delayed = runtime.stream.emission.max_delay is not None
+            if delayed or runtime.family.saves_each_tick(runtime.standing):
+                raise StreamError(error.code, error.message) from error
+            _log.warning("the state is computed anew from the source: %s", error.message)
+            return None
 
     def _restore_delays(self, runtime: StreamRuntime, last: TickPlan) -> None:
         """Follow the last tick, which the saved delays may lack: saying it again changes nothing."""

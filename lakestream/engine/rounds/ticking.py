@@ -8,9 +8,7 @@ from typing import TYPE_CHECKING
 
 from lakestream.engine.base.instants import to_micros
 from lakestream.engine.creation.create import open_target
-from lakestream.engine.planning.checks import (
-    check_output,
-)
+from lakestream.engine.planning.checks import check_output, check_tick
 from lakestream.engine.rounds.failing import Failing, as_failure
 from lakestream.engine.rounds.runtime import FinishedTick, Services, StreamRuntime, TickReport
 from lakestream.engine.ticks.sharing import Member, Sharing, of_one_shape
@@ -160,7 +158,15 @@ class Ticking:
             )
             table = self.services.catalog.handles.latest(runtime.target.info.path)
         check_output(runtime.mark, table)
+        known = (runtime.pending or runtime.position).tick
+        if (table.transaction_version(output_app(runtime.record.uuid)) or 0) > known:
+            check_tick(output_app(runtime.record.uuid), self._recorded(runtime), table)
         return table
+
+    def _recorded(self, runtime: StreamRuntime) -> int:
+        """Return the last tick of a stream that the registry knows of."""
+        last = self.services.registry.last(runtime.record.uuid)
+        return max((one.tick for one in last if one is not None), default=0)
 
     def _is_committed(self, runtime: StreamRuntime, plan: TickPlan, output: Table) -> bool:
         """Return whether an earlier run of this plan committed its output (only asked after a crash)."""

@@ -8,20 +8,21 @@ and read again only when the table's version has moved.
 from __future__ import annotations
 
 import json
+from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from deltalake import DeltaTable, write_deltalake
 
-from lakestream.errors import StorageError
+from lakestream.errors import LakestreamError, StorageError
 from lakestream.language.quoting import delta_name, delta_text
 from lakestream.storage.columns.types import delta_field
 from lakestream.storage.places import files
-from lakestream.storage.tables.table import LOG_KEPT, Table
+from lakestream.storage.tables.table import LOG_KEPT, Table, first_line
 from lakestream.storage.writes.edits import create, retried
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     import arro3.core as arro
 
@@ -53,6 +54,28 @@ class Known(Generic[_Record]):
 def key_of(database: str, name: str) -> str:
     """Return the key of a row that is of a name in a database."""
     return json.dumps([database, name])
+
+
+@contextmanager
+def damage_named(path: str) -> Iterator[None]:
+    """Raise StorageError REGISTRY_DAMAGED for what cannot be read of a system table."""
+    try:
+        yield
+    except LakestreamError as error:
+        if error.code != "TABLE_UNREADABLE":
+            raise
+        raise _damaged(path, error.message) from error
+    except Exception as error:
+        # delta-rs raises DeltaError, Arrow its own, and both a bare Exception for a file that is damaged.
+        raise _damaged(path, first_line(error)) from error
+
+
+def _damaged(path: str, why: str) -> StorageError:
+    return StorageError(
+        "REGISTRY_DAMAGED",
+        f"{path}, a table of lakestream's own, cannot be read: {why}",
+        hint="`lakestream repair` says what can be done; a backup of the whole lake is the other way",
+    )
 
 
 def rows_of(batches: arro.RecordBatchReader) -> list[Row]:
@@ -112,8 +135,10 @@ class KeyedTable:
         if self._table is None:
             if not was_written(self.path):
                 return -1
-            self._table = Table.open(self.path)
-        return self._table.refresh()
+            with damage_named(self.path):
+                self._table = Table.open(self.path)
+        with damage_named(self.path):
+            return self._table.refresh()
 
     def rows(self) -> dict[str, Row]:
         """Return all rows by key, as of the latest version."""
@@ -121,7 +146,8 @@ class KeyedTable:
         if self._table is None:
             return self._rows
         if version != self._version:
-            found = rows_of(self._table.handle.scan())
+            with damage_named(self.path):
+                found = rows_of(self._table.handle.scan())
             self._rows = {row[self._key]: {**self._lacking, **row} for row in found}
             self._version = version
         return self._rows

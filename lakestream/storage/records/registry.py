@@ -16,7 +16,14 @@ from lakestream.errors import StatementError, did_you_mean
 from lakestream.language.quoting import delta_text
 from lakestream.storage.records import saved
 from lakestream.storage.records.job import Failure, Recalculation, RecalculationStatus
-from lakestream.storage.records.keyed import KeyedTable, Known, open_system, rows_of, was_written
+from lakestream.storage.records.keyed import (
+    KeyedTable,
+    Known,
+    damage_named,
+    open_system,
+    rows_of,
+    was_written,
+)
 from lakestream.storage.records.states import SavedStates
 from lakestream.storage.records.stream import (
     Begun,
@@ -276,18 +283,20 @@ class _TickLog(Generic[_Tick]):
     def mark(self) -> int:
         """Return the latest version, -1 for a table that was never written."""
         table = self._opened()
-        return -1 if table is None else table.refresh()
+        with damage_named(self._path):
+            return -1 if table is None else table.refresh()
 
     def _opened(self) -> Table | None:
         if self._table is None and was_written(self._path):
-            self._table = Table.open(self._path)
+            with damage_named(self._path):
+                self._table = Table.open(self._path)
         return self._table
 
     def _load(self) -> None:
         """Read the newest records when another process has written since."""
-        table = self._opened()
-        if table is None or (self._read_at >= 0 and table.refresh() == self._read_at):
+        if self.mark() == self._read_at or self._table is None:
             return
+        table = self._table
         self._last = {record.uuid: record for record in self._read(None)}
         self._files = len(table.handle.file_uris())
         self._read_at = table.version
@@ -297,8 +306,9 @@ class _TickLog(Generic[_Tick]):
         table = self._opened()
         if table is None:
             return []
-        found = [self._form.record(row) for row in rows_of(table.handle.scan(predicate=predicate))]
-        return sorted(found, key=lambda record: record.tick)
+        with damage_named(self._path):
+            found = rows_of(table.handle.scan(predicate=predicate))
+        return sorted(map(self._form.record, found), key=lambda record: record.tick)
 
     def _kept(self, records: Sequence[_Tick]) -> list[_Tick]:
         """Return the last ticks of the streams that are there, of all in order."""

@@ -211,7 +211,7 @@ def _keys_of_progress(progress: Progress) -> Keys:
             lag=progress.lag,
             windows=progress.windows,
             held_until=progress.held_until or None,
-            output=None if mark is None else astuple(mark),
+            output=None if mark is None else [value for value in astuple(mark) if value is not None],
             closed_us=progress.closed_us,
             corrected=None if corrected is None else astuple(corrected),
             commit=progress.commit,

@@ -8,6 +8,7 @@ lakestream has no ticks in it: each of its commits is a whole state.
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,7 @@ from deltalake import CommitProperties, DeltaTable, Schema, Transaction, write_d
 
 from lakestream.errors import StorageError, StreamError
 from lakestream.storage.places import files
+from lakestream.storage.records.keyed import damage_named
 from lakestream.storage.rows.reading import align, plain
 from lakestream.storage.tables.log import read_commits
 from lakestream.storage.tables.table import LOG_KEPT
@@ -22,6 +24,8 @@ from lakestream.storage.writes.edits import create
 from lakestream.storage.writes.upkeep import FILE_BYTES
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     import pyarrow as pa
 
     from lakestream.storage.places.layout import Layout
@@ -61,7 +65,10 @@ class SavedStates:
         self._layout, self._tables = layout, tables
 
     def write(self, uuid: str, tick: int, state: pa.Table) -> None:
-        """Save a whole state as of a tick in one commit; those before stay readable for a while."""
+        """Save a whole state as of a tick in one commit; those before stay readable for a while.
+
+        A table that is damaged is put aside for a new one.
+        """
         import pyarrow as pa
 
         rows = state.append_column(_TICK, pa.array([tick] * state.num_rows, pa.int64()))
@@ -88,9 +95,11 @@ class SavedStates:
         path = self._path(uuid)
         if not DeltaTable.is_deltatable(path):
             return False
-        table = self._tables.open(path)
+        try:
+            table = self._opened_whole(path)
+        except StorageError:
+            return False
         with table.guard:
-            table.refresh()
             if not _goes_on(table, tick, changes):
                 return False
             write_deltalake(
@@ -104,20 +113,29 @@ class SavedStates:
         return True
 
     def read(self, uuid: str, upto: int | None = None) -> tuple[int, pa.Table] | None:
-        """Return the newest state, of a tick not after ``upto``, with its tick; None when there is none."""
+        """Return the newest state, of a tick not after ``upto``, with its tick; None when there is none.
+
+        Raises StorageError STATE_DAMAGED for one that cannot be read.
+        """
         path = self._path(uuid)
         if not DeltaTable.is_deltatable(path):
             return None
-        table = self._tables.latest(path)
+        table = self._opened_whole(path)
         version, left = table.version, _LOOKED_BACK
         while version >= 0 and left:
             try:
-                found = _as_of(table.at(version), upto)
-                if found is not None:
-                    return found
-                version, left = _before_whole(table.path, version), left - 1
-            except (StorageError, StreamError):
+                handle = table.at(version)
+                with _damage_named(path):
+                    found = _as_of(handle, upto)
+                    if found is not None:
+                        return found
+                    version, left = _before_whole(table.path, version), left - 1
+            except StreamError:
                 break  # the log tells no more
+            except StorageError as error:
+                if error.code != "VERSION_NOT_FOUND":
+                    raise
+                break
         return None
 
     def oldest(self, uuid: str, since: int, upto: int) -> tuple[int, pa.Table] | None:
@@ -138,18 +156,38 @@ class SavedStates:
         if DeltaTable.is_deltatable(path):
             files.remove_folder(path, self._layout.system_path("dropped"))
 
+    def _opened_whole(self, path: str) -> Table:
+        with _damage_named(path):
+            return self._tables.latest(path)
+
     def _path(self, uuid: str) -> str:
         return self._layout.system_path(f"state/{uuid}")
 
     def _opened(self, uuid: str, rows: pa.Table) -> Table:
         path = self._path(uuid)
-        if not DeltaTable.is_deltatable(path):
-            properties = {
-                "delta.enableChangeDataFeed": "false",
-                "delta.logRetentionDuration": "interval 1 days",
-            }
-            create(path, Schema.from_arrow(rows.schema).fields, properties=properties)
+        if DeltaTable.is_deltatable(path):
+            try:
+                return self._opened_whole(path)
+            except StorageError:
+                self.remove(uuid)
+        properties = {
+            "delta.enableChangeDataFeed": "false",
+            "delta.logRetentionDuration": "interval 1 days",
+        }
+        create(path, Schema.from_arrow(rows.schema).fields, properties=properties)
         return self._tables.open(path)
+
+
+@contextmanager
+def _damage_named(path: str) -> Iterator[None]:
+    """Raise StorageError STATE_DAMAGED for what cannot be read of a saved state."""
+    try:
+        with damage_named(path):
+            yield
+    except StorageError as error:
+        if error.code != "REGISTRY_DAMAGED":
+            raise
+        raise StorageError("STATE_DAMAGED", error.message) from error
 
 
 def _of(tick: int) -> CommitProperties:

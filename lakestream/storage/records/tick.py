@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from lakestream.storage.tables.log import commit_digest
+
 if TYPE_CHECKING:
     from lakestream.storage.tables.table import Table
 
@@ -78,15 +80,19 @@ class Totals:
 
 @dataclass(frozen=True)
 class OutputPosition:
-    """What a stream remembers of its output: the table, and its version after the stream's last commit."""
+    """What a stream remembers of its output: the table, and its version after the stream's last commit.
+
+    ``commit`` is the digest of that commit, None where it is not known.
+    """
 
     table_id: str
     version: int
+    commit: str | None = None
 
     @classmethod
     def of(cls, output: Table) -> OutputPosition:
         """Return the mark of an output at the version seen last."""
-        return cls(output.table_id, output.version)
+        return cls(output.table_id, output.version, commit_digest(output.path, output.version))
 
 
 @dataclass(frozen=True)

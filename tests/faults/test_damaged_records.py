@@ -1,0 +1,130 @@
+"""The lake's own records, damaged or put back from an older copy: seen, named, and led out of."""
+
+from __future__ import annotations
+
+import shutil
+from typing import TYPE_CHECKING
+
+import pytest
+
+from lakestream.errors import StorageError
+from lakestream.lake import Lake
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+TABLES = """
+CREATE TABLE a (ts TIMESTAMP, v INT);
+CREATE STREAM s INTERVAL(1m) SLIDING(1m) FROM a INTO o AS SELECT _twstart AS w, sum(v) AS s FROM %%trows;
+CREATE STREAM c COUNT_WINDOW(2) FROM a INTO oc AS SELECT _twstart AS w, sum(v) AS s FROM %%trows;
+"""
+
+
+class Story:
+    """A lake whose source gets a row a minute."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.lake = Lake(root)
+        self.lake.sql(TABLES)
+        for minute in range(3):
+            self.come(minute)
+        self.lake.close()
+
+    def come(self, minute: int) -> None:
+        self.lake.insert("a", [{"ts": f"2026-01-01 00:{minute:02}:00", "v": 1}])
+        self.lake.run()
+
+    def reopen(self) -> None:
+        self.lake = Lake(self.root)
+
+    def of(self, *names: str) -> Path:
+        return self.root.joinpath("_lakestream", *names)
+
+    def states(self) -> dict[str, str]:
+        return {
+            one.name: f"{one.status} {(one.last_error or '').partition(':')[0]}"
+            for one in self.lake.streams()
+        }
+
+    def minutes(self, table: str) -> list[int]:
+        return sorted(row[0].minute for row in self.lake.sql(f"SELECT w FROM {table}").fetchall())
+
+
+@pytest.fixture
+def story(tmp_path: Path) -> Iterator[Story]:
+    told = Story(tmp_path / "lake")
+    yield told
+    told.lake.close()
+
+
+def cut(file: Path) -> None:
+    content = file.read_bytes()
+    file.write_bytes(content[: len(content) // 2])
+
+
+def cut_rows(table: Path) -> None:
+    for file in table.glob("*.parquet"):
+        cut(file)
+
+
+def cut_log(table: Path) -> None:
+    cut(max(table.glob("_delta_log/*.json")))
+
+
+DAMAGES: list[Callable[[Path], None]] = [cut_rows, cut_log]
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+@pytest.mark.parametrize("table", ["streams", "plans", "progress"])
+def test_a_damaged_table_of_ours_is_named(story: Story, table: str, damage: Callable[[Path], None]) -> None:
+    damage(story.of(table))
+    story.reopen()
+    for look in (story.lake.streams, story.lake.run, lambda: story.lake.sql("SHOW STREAMS")):
+        with pytest.raises(StorageError) as caught:
+            look()
+        assert caught.value.code == "REGISTRY_DAMAGED"
+        assert f"_lakestream/{table}" in caught.value.message
+        assert "repair" in caught.value.hint
+    assert story.minutes("o") == [0, 1]  # what was written is there all the same
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_state_is_computed_anew_or_named(story: Story, damage: Callable[[Path], None]) -> None:
+    for state in story.of("state").iterdir():
+        damage(state)
+    story.reopen()
+    story.come(3)
+    assert story.states() == {"s": "Running ", "c": "Failed STATE_DAMAGED"}
+    assert story.minutes("o") == [0, 1, 2]
+    story.lake.sql("RECALCULATE STREAM c RESYNC")
+    story.come(4)
+    story.come(5)
+    assert story.states() == {"s": "Running ", "c": "Running "}
+    assert (story.minutes("o"), story.minutes("oc")) == ([0, 1, 2, 3, 4], [0, 2, 4])
+    story.lake.close()
+    story.reopen()
+    story.come(6)
+    assert (story.minutes("o"), story.minutes("oc")) == ([0, 1, 2, 3, 4, 5], [0, 2, 4])
+
+
+@pytest.mark.parametrize("tables", [("plans", "progress"), ("plans", "progress", "state"), ("progress",)])
+def test_records_of_an_older_copy_are_seen(story: Story, tmp_path: Path, tables: tuple[str, ...]) -> None:
+    for table in tables:
+        shutil.copytree(story.of(table), tmp_path / table)
+    story.reopen()
+    for minute in (3, 4, 5):
+        story.come(minute)
+    story.lake.close()
+    for table in tables:
+        shutil.rmtree(story.of(table))
+        shutil.copytree(tmp_path / table, story.of(table))
+    story.reopen()
+    story.come(6)
+    assert story.states() == {"s": "Failed REGISTRY_REWOUND", "c": "Failed REGISTRY_REWOUND"}
+    for name in "sc":
+        story.lake.sql(f"RECALCULATE STREAM {name} RESYNC")
+    story.come(7)
+    assert story.states() == {"s": "Running ", "c": "Running "}
+    assert (story.minutes("o"), story.minutes("oc")) == ([*range(7)], [0, 2, 4, 6])
