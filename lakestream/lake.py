@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from lakestream.settings import Settings
     from lakestream.statements.maintenance import Maintained
     from lakestream.statements.migration import Migrated
+    from lakestream.statements.repair import Repair
     from lakestream.statements.rounds import RunSummary
     from lakestream.statements.status import StreamStatus
     from lakestream.storage.places.leases import Leases
@@ -407,6 +408,13 @@ class Lake:
             if on_table is not None:
                 on_table(table)
         return done
+
+    @property
+    def repair(self) -> Repair:
+        """What checks the lake and repairs what it finds: ``repair.check()``, ``repair.repair(finding)``."""
+        from lakestream.statements.repair import Repair
+
+        return Repair(self._at, self._statements.streams, self.verify)
 
     def migrate(self, *streams: str, dry_run: bool = False) -> list[Migrated]:
         """Write outputs that earlier versions made anew in the layout of new ones: of streams, or of all.

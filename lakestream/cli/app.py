@@ -14,6 +14,7 @@ from lakestream.cli.base.pandas import leave_pandas_for_later
 from lakestream.cli.base.session import PROGRAM, Session, global_options
 from lakestream.cli.jobs.job_commands import job
 from lakestream.cli.lakes.attach_command import attach
+from lakestream.cli.lakes.check_command import check, repair
 from lakestream.cli.lakes.doctor_command import doctor
 from lakestream.cli.lakes.lake_commands import init, show, status
 from lakestream.cli.lakes.maintain_command import maintain
@@ -103,6 +104,8 @@ for _command in (
     migrate,
     job,
     doctor,
+    check,
+    repair,
     config,
     completion,
 ):

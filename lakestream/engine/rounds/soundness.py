@@ -1,0 +1,42 @@
+"""Whether what is recorded of a stream fits its source, its output and its state; no Spark is asked."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lakestream.engine.creation.compile import compile_record
+from lakestream.engine.planning.checks import check_output, check_plan, check_source, check_tick
+from lakestream.engine.rounds.runtime import position_of
+from lakestream.engine.ticks.tick import output_app
+
+if TYPE_CHECKING:
+    from lakestream.engine.rounds.runtime import Services
+    from lakestream.storage.records.registry import Progress, StreamRecord, TickPlan
+
+
+def refuse_unsound(services: Services, record: StreamRecord) -> None:
+    """Raise the named state (StreamError) that a stream's next tick would find it in, or StorageError."""
+    plan, progress = services.registry.last(record.uuid)
+    stream = compile_record(record, services.catalog)
+    position = position_of(record, stream, progress)
+    pending = plan if plan is not None and plan.tick > position.tick else None
+    taken, commit = position.version, position.commit
+    if pending is not None:
+        check_plan(pending, position.version)
+        taken, commit = pending.upto, pending.commit
+    check_source(record, taken, services.catalog.handles.latest(stream.source.info.path), commit)
+    _check_output(services, record, plan, progress)
+    services.registry.states.read(record.uuid, position.tick)
+
+
+def _check_output(
+    services: Services, record: StreamRecord, plan: TickPlan | None, progress: Progress | None
+) -> None:
+    """Check the output, if it was written already."""
+    info = services.catalog.find_table(*record.output.split(".", 1))
+    if info is None:
+        return
+    output = services.catalog.handles.latest(info.path)
+    check_output(progress.output if progress else None, output)
+    last = max((one.tick for one in (plan, progress) if one is not None), default=0)
+    check_tick(output_app(record.uuid), last, output)

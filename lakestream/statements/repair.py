@@ -1,0 +1,168 @@
+"""What is wrong with a lake, and its remedies: lakestream's own tables, those of users, and the streams."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from lakestream.engine.planning.checks import named_state
+from lakestream.engine.rounds.soundness import refuse_unsound
+from lakestream.errors import LakestreamError, NotSupportedError, StreamError
+from lakestream.storage.places.layout import SYSTEM_FOLDER
+from lakestream.storage.writes.mending import damage_of, mend
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from lakestream.observation.verify import Verification
+    from lakestream.statements.streams import StreamStatements
+    from lakestream.statements.workspace import Workspace
+    from lakestream.storage.records.registry import StreamRecord
+
+Remedy = Literal["mend", "rewind", "resync", ""]
+
+_ASIDE = "set_aside"
+_TICK_LOGS = ("plans", "progress")
+_OF_TABLES = ("REGISTRY_DAMAGED", "TABLE_UNREADABLE", "READ_FAILED")
+"""What a stream may be found in because of a table that was found damaged."""
+_REMEDIES: dict[Remedy, str] = {
+    "mend": "put aside what is damaged; rows in it are given up",
+    "rewind": "go back to the newest version that is whole",
+    "resync": "RECALCULATE STREAM … RESYNC: everything from the source as it is",
+    "": "",
+}
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something that is wrong: where, by which code, and what :meth:`Repair.repair` would do about it.
+
+    ``remedy`` is empty where there is nothing that it could do; ``hint`` then says what can be done.
+    """
+
+    where: str
+    code: str
+    found: str
+    remedy: Remedy
+    hint: str
+
+    @property
+    def does(self) -> str:
+        """What the remedy does."""
+        return _REMEDIES[self.remedy] or self.hint
+
+
+@dataclass(frozen=True)
+class Repair:
+    """Checks one lake, and repairs what it finds; between the ticks of other processes."""
+
+    at: Workspace
+    streams: StreamStatements
+    verify: Callable[[str], Verification]
+
+    def check(self, *, deep: bool = False) -> Iterator[Finding]:
+        """Yield what is wrong: with lakestream's own tables, those of the databases, then the streams.
+
+        Reads logs and records, and looks at the sizes of data files. ``deep`` reads these too, and compares
+        every output with the batch evaluation of its stream (which needs Spark).
+        """
+        damaged = [*self._own_tables()]
+        yield from damaged
+        if damaged:
+            return  # what follows is read from them
+        for name, path in self._paths():
+            found = [*_damage_of(name, path, "mend", deep=deep)]
+            damaged += found
+            yield from found
+        for record in self.at.registry.streams():
+            for one in self._stream(record, deep=deep):
+                if not (damaged and one.code in _OF_TABLES):
+                    yield one
+
+    def repair(self, finding: Finding) -> list[str]:
+        """Do the remedy of a finding, and return what was done.
+
+        Raises StorageError NOT_REPAIRABLE; NotSupportedError in an object store, whose versions do instead.
+        """
+        if not finding.remedy:
+            return []
+        with self.at.writing("repair"):
+            if finding.remedy == "resync":
+                record = self.streams.named(finding.where)
+                self.streams.request(record, None)
+                return [f"queued: the next round computes {finding.where} anew"]
+            if not self.at.layout.is_local:
+                raise NotSupportedError(
+                    "to repair tables of a lake in an object store", hint="restore the objects"
+                )
+            return [*self._mend(finding), *self._write_anew(finding.where)]
+
+    def _mend(self, finding: Finding) -> list[str]:
+        aside = self.at.layout.system_path(f"{_ASIDE}/{finding.where}")
+        path = self._path(finding.where)
+        self.at.catalog.handles.forget(path)
+        return mend(path, aside, rewinds=finding.remedy == "rewind")
+
+    def _write_anew(self, table: str) -> list[str]:
+        """Have the streams compute a table anew whose output it is, and return what was done."""
+        done = []
+        for record in self.at.registry.streams():
+            if record.output == table:
+                self.streams.request(record, None)
+                done.append(f"queued: the next round computes {table} anew")
+        return done
+
+    def _path(self, where: str) -> str:
+        name = where.removeprefix(f"{SYSTEM_FOLDER}/")
+        if name != where:
+            return self.at.layout.system_path(name)
+        return self.at.layout.table_path(*where.split(".", 1))
+
+    def _own_tables(self) -> Iterator[Finding]:
+        for log in sorted(Path(self.at.layout.system_root).glob("*/_delta_log")):
+            name = log.parent.name
+            remedy: Remedy = "mend" if name in _TICK_LOGS else "rewind"
+            yield from _damage_of(f"{SYSTEM_FOLDER}/{name}", str(log.parent), remedy, deep=True)
+
+    def _paths(self) -> list[tuple[str, str]]:
+        """Return the tables in the lake, by name and path; those outside are for their owners to check."""
+        names = [
+            (base, name)
+            for base in self.at.catalog.databases.names()
+            for name in self.at.catalog.table_names(base)
+        ]
+        paths = [(f"{base}.{name}", self.at.layout.table_path(base, name)) for base, name in names]
+        return [(name, path) for name, path in paths if Path(path, "_delta_log").is_dir()]
+
+    def _stream(self, record: StreamRecord, *, deep: bool) -> Iterator[Finding]:
+        name = f"{record.database}.{record.name}"
+        if any(job.resync and job.status != "Done" for job in self.at.registry.recalculations(record.uuid)):
+            return  # the next round computes it anew
+        try:
+            refuse_unsound(self.at.engine.services, record)
+        except LakestreamError as error:
+            yield _named(name, named_state(record, error))
+            return
+        if record.status == "Failed":
+            code, _, why = (record.last_error or "").partition(": ")
+            yield _named(name, named_state(record, StreamError(code, why)))
+            return
+        if not deep:
+            return
+        found = self.verify(name)
+        if not found.holds:
+            rows = f"{found.differing_rows:,} rows of the output differ from {found.compared_with}"
+            yield Finding(name, "OUTPUT_DIFFERS", rows, "resync", f"VERIFY STREAM {name} lists them")
+
+
+def _named(stream: str, error: LakestreamError) -> Finding:
+    remedy: Remedy = "resync" if "RESYNC" in error.hint else ""
+    return Finding(stream, error.code, error.message, remedy, error.hint)
+
+
+def _damage_of(where: str, path: str, remedy: Remedy, *, deep: bool) -> Iterator[Finding]:
+    why = damage_of(path, deep=deep)
+    if why is not None:
+        code = "REGISTRY_DAMAGED" if where.startswith(SYSTEM_FOLDER) else "TABLE_DAMAGED"
+        yield Finding(where, code, why, remedy, "")

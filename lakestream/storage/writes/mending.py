@@ -1,0 +1,160 @@
+"""A table that is damaged: what is wrong with it, and how it is made readable again.
+
+Nothing is deleted: what is damaged is put aside, into a folder that keeps its name. Local disks only.
+"""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+from itertools import count
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import unquote
+
+from deltalake import DeltaTable
+
+from lakestream.errors import LakestreamError, StorageError
+from lakestream.storage.tables.table import Table, first_line
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_LOG, _LAST_CHECKPOINT = "_delta_log", "_last_checkpoint"
+_LOOKED_BACK = 50
+
+
+def damage_of(path: str, *, deep: bool) -> str | None:
+    """Return what is wrong with a table, None for nothing.
+
+    Its log is read, and its data files are held against it by their sizes; ``deep`` reads them too, with the
+    checksums of their pages where they have some.
+    """
+    try:
+        handle = Table.open(path).handle
+    except LakestreamError as error:
+        return error.message
+    return next((f"{name} {why}" for name, why in _damaged_files(path, handle, deep=deep)), None)
+
+
+def mend(path: str, aside: str, *, rewinds: bool) -> list[str]:
+    """Make a table readable again, and return what was done, in order.
+
+    A damaged end of the log is put into the folder ``aside``, with ``rewinds`` also what follows on damage in
+    the middle of it. Of damaged data files the rows are given up; with ``rewinds`` the newest version that
+    needs none of them takes the table's place, where there is one. Raises StorageError NOT_REPAIRABLE.
+    """
+    done = [*_mend_log(Path(path), Path(aside), rewinds=rewinds)]
+    handle = DeltaTable(path)
+    damaged = [name for name, _ in _damaged_files(path, handle, deep=True)]
+    if not damaged:
+        return done
+    whole = _newest_whole(path, handle.version()) if rewinds else None
+    if whole is not None:
+        handle.restore(whole)
+        return [*done, f"version {whole} took the place of version {handle.version()}"]
+    done += [_put_aside(Path(path, name), Path(aside)) for name in damaged]
+    DeltaTable(path).repair()
+    return done
+
+
+# --- the log ---
+
+
+def _mend_log(table: Path, aside: Path, *, rewinds: bool) -> Iterator[str]:
+    """Put damaged files of a log aside until it can be read; yield what was done."""
+    while (why := damage_of_log(str(table))) is not None:
+        damaged = _damaged_log(table / _LOG, rewinds=rewinds)
+        if not damaged:
+            raise StorageError(
+                "NOT_REPAIRABLE",
+                f"{table} cannot be made readable: {why}",
+                hint="put its log back from a backup",
+            )
+        for file in damaged:
+            yield _put_aside(file, aside)
+
+
+def damage_of_log(path: str) -> str | None:
+    """Return why a table cannot be opened, None where it can."""
+    try:
+        Table.open(path)
+    except LakestreamError as error:
+        return error.message
+    return None
+
+
+def _damaged_log(log: Path, *, rewinds: bool) -> list[Path]:
+    """Return the files of a log that stand in the way, the newest first; none where that leads nowhere."""
+    commits = sorted(log.glob("*[0-9].json"), reverse=True)
+    broken = [number for number, commit in enumerate(commits) if not _is_commit(commit)]
+    if broken and (rewinds or broken == [*range(len(broken))]):
+        return commits[: broken[-1] + 1]
+    last = log / _LAST_CHECKPOINT
+    checkpoints = [file for file in sorted(log.glob("*.checkpoint*.parquet"), reverse=True) if _damage(file)]
+    return [file for file in (last, *checkpoints) if file.exists()] if not broken else []
+
+
+def _is_commit(file: Path) -> bool:
+    try:
+        lines = [json.loads(line) for line in file.read_bytes().splitlines() if line.strip()]
+    except (OSError, ValueError):
+        return False
+    return bool(lines)
+
+
+# --- the data ---
+
+
+def _damaged_files(path: str, handle: DeltaTable, *, deep: bool) -> Iterator[tuple[str, str]]:
+    """Yield the data files of a version that are not what the log says, and why."""
+    import pyarrow as pa
+
+    actions = pa.table(handle.get_add_actions(flatten=True)).select(["path", "size_bytes"])
+    for name, size in zip(actions["path"].to_pylist(), actions["size_bytes"].to_pylist(), strict=True):
+        file = Path(path, unquote(name))
+        try:
+            there = file.stat().st_size
+        except OSError as error:
+            yield unquote(name), f"cannot be read: {error.strerror}"
+            continue
+        why = f"has {there:,} bytes instead of {size:,}" if there != size else None
+        if why is None and deep:
+            why = _damage(file)
+        if why is not None:
+            yield unquote(name), why
+
+
+def _damage(file: Path) -> str | None:
+    """Return what is wrong with a Parquet file, None for nothing; reads it whole, batch by batch."""
+    import pyarrow.parquet as pq
+
+    try:
+        with pq.ParquetFile(file, page_checksum_verification=True) as parquet:
+            for _ in parquet.iter_batches():
+                pass
+    except (OSError, ValueError) as error:
+        return f"is damaged: {first_line(error)}"
+    return None
+
+
+def _newest_whole(path: str, version: int) -> int | None:
+    """Return the newest version before one whose files are all there and whole, None where none is known."""
+    for older in range(version - 1, max(-1, version - _LOOKED_BACK), -1):
+        with suppress(Exception):  # the log may be gone there: delta-rs says so in several ways
+            if not any(_damaged_files(path, DeltaTable(path, version=older), deep=True)):
+                return older
+    return None
+
+
+def _put_aside(file: Path, aside: Path) -> str:
+    """Move a file into a folder, under its name or the next one that is free."""
+    aside.mkdir(parents=True, exist_ok=True)
+    free = next(name for number in count() if not (aside / (name := _numbered(file.name, number))).exists())
+    if file.exists():
+        file.replace(aside / free)
+    return f"{file} was put aside as {aside / free}"
+
+
+def _numbered(name: str, number: int) -> str:
+    return f"{name}.{number}" if number else name
