@@ -29,6 +29,7 @@ from lakestream.language.quoting import quoted
 from lakestream.observation.comparison import Comparison, Difference
 from lakestream.observation.standing import EVENT_KEY, EVENT_TYPES, standing_events
 from lakestream.storage.delta import read_commits, read_spark
+from lakestream.storage.places.scratch import scratch_folder
 from lakestream.storage.rows.views import view_of, view_of_sql
 
 if TYPE_CHECKING:
@@ -193,7 +194,7 @@ class Verifier:
         if not self._by_replay:
             expected, late = self._evaluated()
             return self._compare(expected, self._found(), span, late=late)
-        with TemporaryDirectory(prefix="lakestream-verify-", ignore_cleanup_errors=True) as folder:
+        with TemporaryDirectory(prefix="verify-", dir=scratch_folder(), ignore_cleanup_errors=True) as folder:
             replayed = self.replay(folder).run()
             if not self.stream.definition.stores:
                 return self._compare_events(replayed, lower_us, upper_us)

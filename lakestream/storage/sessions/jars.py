@@ -79,10 +79,14 @@ def jars_in(folder: Path) -> list[Path]:
     return found if any(jar.name.endswith(_delta_jar()) for jar in found) else []
 
 
+def user_folder() -> Path:
+    """Return the per-user folder of lakestream."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "lakestream"
+
+
 def cache_folder() -> Path:
     """Return the per-user folder for the jars of the installed versions."""
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    return cache / "lakestream" / "jars" / f"delta-{_version('delta-spark')}-spark-{_version('pyspark')}"
+    return user_folder() / "jars" / f"delta-{_version('delta-spark')}-spark-{_version('pyspark')}"
 
 
 def resolve_jars(folder: Path, watch: Watch = say_so) -> list[Path]:

@@ -6,7 +6,6 @@ one that the caller gives, a cluster's); those that only make a small machine fa
 
 from __future__ import annotations
 
-import atexit
 import contextlib
 import logging
 import os
@@ -20,8 +19,9 @@ from weakref import WeakSet
 
 from lakestream.errors import ConfigError, LakeError, PrerequisiteError, SparkGoneError
 from lakestream.java import check_java
+from lakestream.storage.places.scratch import scratch_folder
 from lakestream.storage.sessions.archive import archive_beside
-from lakestream.storage.sessions.jars import check_spark, find_jars, say_so
+from lakestream.storage.sessions.jars import check_spark, find_jars, say_so, user_folder
 from lakestream.storage.tables.table import first_line
 
 if TYPE_CHECKING:
@@ -356,7 +356,7 @@ def _start(settings: Settings, watch: Watch) -> SparkSession:
     # PySpark prints a failed statement with its whole stack; the exception says it all.
     for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
         PySparkLogger.getLogger(name).setLevel(logging.CRITICAL)
-    scratch = Path(tempfile.mkdtemp(prefix="lakestream-"))
+    scratch = Path(tempfile.mkdtemp(prefix="spark-", dir=scratch_folder()))
     log = scratch / "spark.log"
     if settings.master.startswith("local"):
         # Spark looks its own host up by name before it reads its settings; not every container has one.
@@ -370,9 +370,8 @@ def _start(settings: Settings, watch: Watch) -> SparkSession:
         spark = SparkSession.builder.config(conf=conf).getOrCreate()
     except (PySparkException, Py4JError, OSError) as error:
         raise PrerequisiteError(
-            "SPARK_NOT_STARTED", f"Spark did not start: {_reason(error, log)}", hint=f"its log is {log}"
+            "SPARK_NOT_STARTED", f"Spark did not start: {_reason(error, log)}", hint=_kept(log)
         ) from error
-    atexit.register(shutil.rmtree, scratch, ignore_errors=True)
     if found:  # a JVM that somebody else has started takes no more jars
         _check_delta(spark)
     return spark
@@ -392,6 +391,17 @@ def _launch(conf: SparkConf, log: Path) -> None:
                 conf, popen_kwargs={"stdout": sink, "stderr": sink}
             )
         SparkContext(conf=conf, gateway=gateway)
+
+
+def _kept(log: Path) -> str:
+    """Keep the log beyond this process, in the place of the one kept last, and say where it is."""
+    kept = user_folder() / "spark.log"
+    try:
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(log, kept)
+    except OSError:
+        return ""
+    return f"its log is {kept}"
 
 
 def _reason(error: Exception, log: Path) -> str:
@@ -424,6 +434,7 @@ def _configuration(settings: Settings, scratch: Path, jars: Sequence[Path]) -> d
         "spark.executor.extraJavaOptions": "-Duser.timezone=UTC",
         "spark.sql.shuffle.partitions": str(max(2, cores)),
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),
+        "spark.local.dir": str(scratch / "local"),
         **_OWN,
         **_MEANING,
     }
