@@ -190,6 +190,12 @@ class Settings(BaseSettings):
         default=(),
         description="further host names that `serve` is reached by, separated by commas",
     )
+    server_tls_cert: Path | None = Field(
+        default=None, description="file with the certificate, and its chain, by which `serve` answers https"
+    )
+    server_tls_key: Path | None = Field(
+        default=None, description="file with the key of the certificate, not encrypted"
+    )
     connect_port: int = Field(
         default=0, ge=0, le=65_535, description="port of Spark Connect under `serve`, such as 15002; 0: none"
     )

@@ -6,6 +6,7 @@ import asyncio
 import errno
 import signal
 import socket
+import ssl
 import sys
 import threading
 from contextlib import ExitStack, closing, contextmanager
@@ -52,9 +53,11 @@ def serve(layout: Layout, settings: Settings, say: Callable[[str], None]) -> Non
     """Serve a lake until SIGTERM or SIGINT; ``say`` hears what happens. Called in the main thread.
 
     Waits for a daemon that serves the lake already; in an object store it shares the streams with others.
-    Raises ConfigError TOKEN_NEEDED, BusyError PORT_IN_USE, and what ends the rounds (SPARK_DIED).
+    Raises ConfigError TOKEN_NEEDED or TLS_UNUSABLE, BusyError PORT_IN_USE, and what ends the rounds
+    (SPARK_DIED).
     """
     check_token(settings)
+    check_tls(settings)
     clock = SystemClock()
     with _ended_by_signals(), ExitStack() as held:
         ownership = None
@@ -74,6 +77,23 @@ def check_token(settings: Settings) -> None:
             f"server_host is {settings.server_host}: whoever reaches it could change the lake",
             hint="set LAKESTREAM_SERVER_TOKEN to a secret of at least 16 characters, or listen on 127.0.0.1",
         )
+
+
+def check_tls(settings: Settings) -> None:
+    """Raise ConfigError TLS_UNUSABLE for a certificate without its key, or files that are not these."""
+    cert, key = settings.server_tls_cert, settings.server_tls_key
+    if cert is None and key is None:
+        return
+    if cert is None or key is None:
+        raise ConfigError("TLS_UNUSABLE", "of server_tls_cert and server_tls_key there is only one")
+    try:
+        # With no password to give, an encrypted key is refused instead of asked about on the terminal.
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(cert, key, password="")
+    except OSError as error:
+        why = getattr(error, "reason", None) or error.strerror or error
+        raise ConfigError(
+            "TLS_UNUSABLE", f"{cert} with {key} is no certificate with its key: {why}"
+        ) from None
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -137,7 +157,7 @@ def _run(
     from scheduler.watch import watch
 
     clock, live = SystemClock(), Live()
-    rates, url = Rates(clock.monotonic), _url(listening)
+    rates, url = Rates(clock.monotonic), _url(listening, settings)
     settings = settings.with_spark_conf(FAIR | connect_conf(settings))
     with Lake(layout.root, settings=settings, create=False) as lake:
         reader, feed = Reader(lake.another(), rates, lambda: lake.alarms), Feed(lake.another(), live)
@@ -208,6 +228,8 @@ def _answering(service: Service, settings: Settings, listening: socket.socket, f
             access_log=False,
             server_header=False,
             timeout_graceful_shutdown=_DRAIN_SECONDS,
+            ssl_certfile=settings.server_tls_cert,
+            ssl_keyfile=settings.server_tls_key,
         )
     )
 
@@ -225,6 +247,7 @@ def _answering(service: Service, settings: Settings, listening: socket.socket, f
         thread.join(_DRAIN_SECONDS * 2)
 
 
-def _url(listening: socket.socket) -> str:
+def _url(listening: socket.socket, settings: Settings) -> str:
     host, port = listening.getsockname()[:2]
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    scheme = "http" if settings.server_tls_cert is None else "https"
+    return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"

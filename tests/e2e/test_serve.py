@@ -17,6 +17,7 @@ from websockets.sync.client import connect
 
 from lakestream.clock import SystemClock
 from lakestream.lake import Lake
+from tests.certificates import certificate
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -47,7 +48,7 @@ class Serving:
 
     def url(self) -> str:
         """Return where it listens, once it does."""
-        self.until(lambda: " at http://" in self.log.read_text())
+        self.until(lambda: " at http" in self.log.read_text())
         return self.log.read_text().partition(" at ")[2].partition(";")[0]
 
     def until(self, holds: Any) -> None:
@@ -178,6 +179,22 @@ def test_a_daemon_whose_spark_dies_says_so_and_ends(
     os.kill(serving.jvm(), signal.SIGKILL)
     assert serving.process.wait(30) == 70
     assert "SPARK_DIED" in serving.log.read_text()
+
+
+def test_a_daemon_with_a_certificate_answers_https_alone(
+    root: str, serve: Callable[..., Serving], tmp_path: Path
+) -> None:
+    cert, key = certificate(tmp_path)
+    serving = serve(SERVER_TLS_CERT=str(cert), SERVER_TLS_KEY=str(key))
+    url = serving.url()
+    assert url.startswith("https://127.0.0.1:")
+    asked = lakestream(root, "sql", "SHOW DATABASES", SERVER_TLS_CERT=str(cert))
+    assert (asked.returncode, "main" in asked.stdout) == (0, True), asked.stderr
+    for trusted in ({}, {"SERVER_TLS_CERT": str(certificate(tmp_path, name="other")[0])}):
+        refused = lakestream(root, "sql", "SHOW DATABASES", **trusted)
+        assert (refused.returncode, "DAEMON_UNREACHABLE" in refused.stderr) == (75, True), refused.stderr
+    with pytest.raises(OSError, match=r"closed|reset|refused|timed out"):
+        get(url.replace("https", "http"))
 
 
 ENDLESS = """

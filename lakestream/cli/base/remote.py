@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 from urllib.error import HTTPError, URLError
 from urllib.parse import quote
-from urllib.request import ProxyHandler, Request, build_opener
+from urllib.request import HTTPSHandler, ProxyHandler, Request, build_opener
 
 from lakestream.cli.base.session import quoted_stream
 from lakestream.engine.base.result import Result
@@ -17,6 +17,7 @@ from lakestream.language.model import TableName
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from pydantic import SecretStr
 
@@ -55,10 +56,16 @@ class RemoteLake:
     """What has the daemon at ``url`` do the work; the current database is kept between statements.
 
     ``token`` is asked for the server's token once it is needed, ``confirm`` answers questions.
+    ``certificate`` is a file with that of the daemon, where it answers https: it is believed whatever name it
+    is for, since the daemon is found by the lake's own files.
     """
 
     def __init__(
-        self, url: str, token: Callable[[], SecretStr | None], confirm: Callable[[str], bool]
+        self,
+        url: str,
+        token: Callable[[], SecretStr | None],
+        confirm: Callable[[str], bool],
+        certificate: Path | None = None,
     ) -> None:
         self._url = url
         self._token = token
@@ -67,7 +74,8 @@ class RemoteLake:
         self._headers = {"Content-Type": "application/json"}
         # The standard library's client: another one would take longer to load than the answer takes.
         # A proxy of the environment is not asked: the daemon is on this machine.
-        self._open = build_opener(ProxyHandler({})).open
+        handlers = [] if certificate is None else [_believing(certificate)]
+        self._open = build_opener(ProxyHandler({}), *handlers).open
 
     def sql(self, text: str, dialect: str = "tdengine") -> Result:
         """Run the statements of a text and return the result of the last one, as ``Lake.sql`` does.
@@ -154,6 +162,15 @@ class RemoteLake:
                 hint="--no-daemon does without it",
             ) from None
         return found
+
+
+def _believing(certificate: Path) -> HTTPSHandler:
+    import ssl
+
+    context = ssl.create_default_context(cafile=certificate)
+    context.check_hostname = False
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+    return HTTPSHandler(context=context)
 
 
 def _path(stream: str) -> str:

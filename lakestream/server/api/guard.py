@@ -88,7 +88,8 @@ class Guard:
         given = QueryParams(scope["query_string"]).get("token", "")
         if scope["type"] == "http" and scope["path"] == "/" and _same(given, self.token):
             answer = RedirectResponse("/", status_code=303)
-            answer.set_cookie(COOKIE, self._pass, httponly=True, samesite="strict")
+            is_encrypted = scope["scheme"] == "https"
+            answer.set_cookie(COOKIE, self._pass, httponly=True, samesite="strict", secure=is_encrypted)
             return answer
         bearer = headers.get("authorization", "").removeprefix("Bearer ")
         cookie = cookie_parser(headers.get("cookie", "")).get(COOKIE, "")

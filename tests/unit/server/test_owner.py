@@ -10,13 +10,14 @@ import pytest
 
 from lakestream.clock import SystemClock
 from lakestream.errors import ConfigError
-from lakestream.server.daemon import check_token
+from lakestream.server.daemon import check_tls, check_token
 from lakestream.server.process.connect import connect_conf
 from lakestream.server.process.owner import Owner, Ownership, find_owner
 from lakestream.settings import Settings
 from lakestream.storage.places import files
 from lakestream.storage.places.layout import Layout
 from lakestream.storage.places.leases import Leases, Member
+from tests.certificates import certificate
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -83,6 +84,18 @@ def test_a_short_token_is_refused_and_not_shown() -> None:
         Settings(server_token="hunter2")
     assert (caught.value.code, "hunter2" in str(caught.value)) == ("SETTING_INVALID", False)
     assert "hunter" not in str(Settings(server_token="hunter2" * 3).model_dump(mode="json"))
+
+
+def test_a_certificate_needs_its_key(tmp_path: Path) -> None:
+    cert, key = certificate(tmp_path)
+    other = certificate(tmp_path, name="other")[1]
+    locked = certificate(tmp_path, name="locked", password=b"secret")
+    check_tls(Settings())
+    check_tls(Settings(server_tls_cert=cert, server_tls_key=key))
+    for wrong in ((cert, None), (None, key), (cert, other), (key, cert), (cert, tmp_path / "gone"), locked):
+        with pytest.raises(ConfigError) as caught:
+            check_tls(Settings(server_tls_cert=wrong[0], server_tls_key=wrong[1]))
+        assert caught.value.code == "TLS_UNUSABLE"
 
 
 def test_spark_connect_listens_on_this_machine_and_asks_for_the_token() -> None:
