@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from lakestream.storage.places.leases import TREE
+from lakestream.storage.tables.table import storage_refusal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -41,11 +42,16 @@ class Rounds:
         """Run one round; see :meth:`lakestream.lake.Lake.tick_once`."""
         self.at.check_spark()
         self._take_part()
-        if self._is_idle():
-            return []
-        return self._ticked(
-            lambda: [*self.at.engine.round(), *(self.at.tree.round() if self._has_tree else [])]
-        )
+        try:
+            if self._is_idle():
+                return []
+            return self._ticked(
+                lambda: [*self.at.engine.round(), *(self.at.tree.round() if self._has_tree else [])]
+            )
+        except Exception as error:
+            if (of_storage := storage_refusal(error)) is not None:
+                raise of_storage from error
+            raise
 
     def _take_part(self) -> None:
         """Follow the leases: what another daemon ran before is read from the lake."""

@@ -15,6 +15,7 @@ from lakestream.engine.planning.checks import (
 from lakestream.errors import LakestreamError, SparkGoneError, StorageError, StreamError
 from lakestream.storage.records.registry import Failure
 from lakestream.storage.sessions.session import check_error, check_spark_lives
+from lakestream.storage.tables.table import storage_refusal
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -136,8 +137,8 @@ def as_failure(error: Exception) -> LakestreamError:
         return error
     if isinstance(error, ConnectionError | Py4JNetworkError):
         check_spark_lives(wait_seconds=_ENDING_SECONDS)
-    if isinstance(error, OSError):
-        return StorageError("IO_ERROR", str(error))
+    if (of_storage := storage_refusal(error)) is not None:
+        return of_storage
     if isinstance(error, PySparkException | Py4JError):
         check_spark_lives()
         check_error(error)

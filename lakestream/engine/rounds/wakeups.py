@@ -56,7 +56,7 @@ class WakeUpIndex:
             return Look()
         try:
             seen = {path: tables.latest(path).mark for path in self.sources}
-        except StorageError:
+        except (StorageError, OSError):
             return Look()  # a round finds out what that means for each stream
         return Look(self._busy | self._moved(seen) | self._due(now_us), seen)
 

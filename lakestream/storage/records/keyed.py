@@ -18,7 +18,7 @@ from lakestream.errors import LakestreamError, StorageError
 from lakestream.language.quoting import delta_name, delta_text
 from lakestream.storage.columns.types import delta_field
 from lakestream.storage.places import files
-from lakestream.storage.tables.table import LOG_KEPT, Table, first_line
+from lakestream.storage.tables.table import LOG_KEPT, Table, first_line, is_refusal
 from lakestream.storage.writes.edits import create, retried
 
 if TYPE_CHECKING:
@@ -62,11 +62,13 @@ def damage_named(path: str) -> Iterator[None]:
     try:
         yield
     except LakestreamError as error:
-        if error.code != "TABLE_UNREADABLE":
+        if error.code != "TABLE_UNREADABLE" or (error.__cause__ and is_refusal(error.__cause__)):
             raise
         raise _damaged(path, error.message) from error
     except Exception as error:
         # delta-rs raises DeltaError, Arrow its own, and both a bare Exception for a file that is damaged.
+        if is_refusal(error):
+            raise StorageError("IO_ERROR", f"{path} cannot be read: {first_line(error)}") from error
         raise _damaged(path, first_line(error)) from error
 
 

@@ -10,7 +10,7 @@ from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from deltalake import DeltaTable, PostCommitHookProperties
-from deltalake.exceptions import DeltaError, TableNotFoundError
+from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 
 from lakestream.errors import StorageError
 from lakestream.storage.columns.types import spark_type_of
@@ -39,6 +39,9 @@ that there is, so that upkeep does it now and then."""
 
 _PINNED = 4
 """How many older versions of a table are kept open."""
+
+_REFUSAL = re.compile(r"\bGeneric \w+ error: (?!Requested range)|\(os error (?!2\))")
+"""What delta-rs says where the storage refused: no file that is not there, or that is too short."""
 
 FAR_TIMES = "times before 1678 or after 2261"
 """What stands in the way like a feature: see :mod:`lakestream.storage.tables.far_times`."""
@@ -134,7 +137,9 @@ class _OlderVersions:
     def _opened(self, version: int, latest: int) -> DeltaTable:
         try:
             return DeltaTable(self._path, version=version)
-        except DeltaError as error:
+        except (DeltaError, OSError) as error:
+            if is_refusal(error):
+                raise _unreadable(self._path, first_line(error)) from error
             raise StorageError(
                 "VERSION_NOT_FOUND",
                 f"{self._path} has no version {version} that can be read: {first_line(error)}",
@@ -215,8 +220,9 @@ class Table:
                 self._stand()
             version, stamp = self._stamp
             # Commits are numbered without gaps: without the next one there is no later one.
-            if stamp is not None and not files.exists(self.path, commit_name(version + 1)):
-                return version
+            with _named_errors(self.path):
+                if stamp is not None and not files.exists(self.path, commit_name(version + 1)):
+                    return version
             self._commits.refuse_empty(version + 1)
             with _named_errors(self.path):
                 self._handle.update_incremental()
@@ -435,6 +441,21 @@ def first_line(error: BaseException) -> str:
         return more[0].removeprefix(": ")
     causes = takewhile(lambda line: line.startswith("↳"), map(str.strip, more))
     return ": ".join([first, *(cause.removeprefix("↳").strip() for cause in causes)])
+
+
+def is_refusal(error: BaseException) -> bool:
+    """Return whether the storage refused to read or write, which may pass; what is damaged stays so."""
+    return isinstance(error, OSError) or _REFUSAL.search(str(error)) is not None
+
+
+def storage_refusal(error: Exception) -> StorageError | None:
+    """Return what the storage refused as IO_ERROR, None for an error that is none of the storage's."""
+    if isinstance(error, OSError):
+        return StorageError("IO_ERROR", str(error))
+    # Its other errors, of a kind of their own, are of what was asked for.
+    if type(error) in (DeltaError, CommitFailedError):
+        return StorageError("IO_ERROR", first_line(error))
+    return None
 
 
 def _open(path: str) -> DeltaTable:
