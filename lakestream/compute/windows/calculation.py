@@ -308,6 +308,8 @@ class _Rewriter:
         return None if time is None else Relation("", column_names(select.selects), time)
 
     def _relation(self, table: exp.Table) -> Relation | None:
+        if isinstance(table.this, exp.Func):
+            return None  # Spark knows what rows a function gives
         version = as_of(table, partial(place_in, self.fragment))
         if not table.db and (table.name.startswith("%%") or table.name.lower() in self._common):
             return self._without_version(table, version)

@@ -139,3 +139,13 @@ def test_slices_of_several_groupings_are_refused(group: str) -> None:
     ):
         with pytest.raises(StatementError, match="CUBE"):
             compile_query(Fragment(query, statement=query), resolve, "UTC", now_us=0, views="q_")
+
+
+@pytest.mark.parametrize(
+    "function", ["range(10)", "explode(array(1, 2))", "json_tuple('a', 'b')", "range(1, 9) r"]
+)
+def test_what_a_function_gives_as_a_table_is_no_table_of_the_lake(function: str) -> None:
+    query = f"SELECT * FROM {function} JOIN meters ON true"
+    compiled_query = compile_query(Fragment(query, statement=query), resolve, "UTC", now_us=0, views="q_")
+    assert function.partition("(")[0] in compiled_query.query.sql("spark").lower()
+    assert [read.relation.key for read in compiled_query.reads] == [resolve(None, "meters", None).key]
