@@ -99,6 +99,12 @@ def append(table: DeltaTable, content: pa.Table) -> None:
     write_deltalake(table, content, mode="append", post_commithook_properties=_NO_UPKEEP)
 
 
+def seconds_since_commit(table: DeltaTable, path: Path) -> float:
+    """Return for how long the last commit of a handle has been there: its writer reads the log after it."""
+    written = (path / "_delta_log" / f"{table.version():020}.json").stat().st_mtime
+    return max(0.0, SystemClock().now().timestamp() - written)
+
+
 def large_shape(scale: float) -> tuple[int, int, int]:
     """Return the large source's rows, its big commits and its small ones, which come after them."""
     commits = max(20, round(LARGE_COMMITS * scale))

@@ -88,7 +88,7 @@ def ticks(
         CLOCK.sleep(pause)
         seen.skip()
         data.append(table, rows)
-        started = CLOCK.monotonic()
+        started = CLOCK.monotonic() - data.seconds_since_commit(table, source)
         seen.wait_for(start_us, program)
         seconds.append(CLOCK.monotonic() - started)
     measured = seconds[warm:]
