@@ -162,7 +162,13 @@ def _named(stream: str, error: LakestreamError) -> Finding:
 
 
 def _damage_of(where: str, path: str, remedy: Remedy, *, deep: bool) -> Iterator[Finding]:
-    why = damage_of(path, deep=deep)
+    try:
+        why = damage_of(path, deep=deep)
+    except (LakestreamError, OSError) as error:
+        yield Finding(
+            where, "IO_ERROR", str(error), "", "the storage refuses: nothing is known to be damaged"
+        )
+        return
     if why is not None:
         code = "REGISTRY_DAMAGED" if where.startswith(SYSTEM_FOLDER) else "TABLE_DAMAGED"
         yield Finding(where, code, why, remedy, "")

@@ -187,3 +187,21 @@ def test_records_of_an_older_copy_are_seen(story: Story, tmp_path: Path, tables:
     story.come(7)
     assert story.states() == {"s": "Running ", "c": "Running "}
     assert (story.minutes("o"), story.minutes("oc")) == ([*range(7)], [0, 2, 4, 6])
+
+
+@pytest.mark.parametrize("refused", ["open", "stat"])
+def test_what_the_storage_refuses_is_no_damage(
+    story: Story, monkeypatch: pytest.MonkeyPatch, refused: str
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    story.reopen()
+    with monkeypatch.context() as patch:
+        if refused == "open":
+            patch.setattr("lakestream.storage.tables.table.DeltaTable", refuse)
+        else:
+            patch.setattr("lakestream.storage.writes.mending._damaged_files", refuse)
+        found = [*story.lake.repair.check()]
+    assert {(one.code, one.remedy) for one in found} == {("IO_ERROR", "")}
+    assert [*story.lake.repair.check()] == []

@@ -119,8 +119,12 @@ class Session:
         if owner is None:
             return None
         certificate = self.settings().server_tls_cert if owner.url.startswith("https:") else None
-        token = lambda: self.settings().server_token  # noqa: E731 - settings are slow to load
-        return RemoteLake(owner.url, token=token, confirm=self.confirm, certificate=certificate)
+        return RemoteLake(
+            owner.url,
+            token=lambda: self.settings().server_token,
+            confirm=self.confirm,
+            certificate=certificate,
+        )
 
     def say(self, message: str) -> None:
         """Write talk to stderr, except in JSON mode, where that is for errors only."""

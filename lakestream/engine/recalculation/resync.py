@@ -114,6 +114,8 @@ class Resync:
     def _saved(self) -> GroupState:
         try:
             saved = self.registry.states.read(self.record.uuid)
-        except StorageError:
-            saved = None  # it is damaged, and made anew
+        except StorageError as error:
+            if error.code != "STATE_DAMAGED":
+                raise
+            saved = None  # it is made anew
         return GroupState.loaded(saved[1])[1] if saved else GroupState()

@@ -10,13 +10,10 @@ from lakestream.engine.base.state import GroupState
 from lakestream.engine.creation.compile import compile_record
 from lakestream.engine.creation.create import open_target
 from lakestream.engine.planning.analysis import refuse_other_results
-from lakestream.engine.planning.checks import (
-    check_plan,
-    check_source,
-    check_tables,
-)
+from lakestream.engine.planning.checks import check_tables
 from lakestream.engine.reading.relations import history_of
-from lakestream.engine.rounds.runtime import Services, StreamRuntime, position_of
+from lakestream.engine.rounds.runtime import Services, StreamRuntime
+from lakestream.engine.rounds.soundness import standing
 from lakestream.engine.ticks.tick import Tick
 from lakestream.engine.windows.delays import Delays
 from lakestream.engine.windows.once.admission import FLUSH
@@ -64,14 +61,7 @@ class Loader:
             return known
         stream = compile_record(record, self.services.catalog)
         target = open_target(stream, record, self.services.catalog, self.services.spark)
-        position = position_of(record, stream, progress)
-        pending = plan if plan is not None and plan.tick > position.tick else None
-        taken, commit = position.version, position.commit
-        if pending is not None:
-            check_plan(pending, position.version)
-            taken, commit = pending.upto, pending.commit
-        source = self.services.catalog.handles.latest(stream.source.info.path)
-        check_source(record, taken, source, commit)
+        position, pending = standing(self.services, record, stream, plan, progress)
         done = plan.table_versions if plan is not None and pending is None else {}
         if check_tables(stream, self.services.catalog.handles, done):
             refuse_other_results(self.services.spark(), record, stream)

@@ -10,14 +10,27 @@ from lakestream.engine.rounds.runtime import position_of
 from lakestream.engine.ticks.tick import output_app
 
 if TYPE_CHECKING:
+    from lakestream.engine.planning.planner import Position
     from lakestream.engine.rounds.runtime import Services
+    from lakestream.engine.streams.stream import Stream
     from lakestream.storage.records.registry import Progress, StreamRecord, TickPlan
 
 
 def refuse_unsound(services: Services, record: StreamRecord) -> None:
     """Raise the named state (StreamError) that a stream's next tick would find it in, or StorageError."""
     plan, progress = services.registry.last(record.uuid)
-    stream = compile_record(record, services.catalog)
+    position, _ = standing(services, record, compile_record(record, services.catalog), plan, progress)
+    _check_output(services, record, plan, progress)
+    services.registry.states.read(record.uuid, position.tick)
+
+
+def standing(
+    services: Services, record: StreamRecord, stream: Stream, plan: TickPlan | None, progress: Progress | None
+) -> tuple[Position, TickPlan | None]:
+    """Return where a stream stands, and its plan that is not done yet; both held against its source.
+
+    Raises StreamError REGISTRY_REWOUND, and what check_source raises.
+    """
     position = position_of(record, stream, progress)
     pending = plan if plan is not None and plan.tick > position.tick else None
     taken, commit = position.version, position.commit
@@ -25,8 +38,7 @@ def refuse_unsound(services: Services, record: StreamRecord) -> None:
         check_plan(pending, position.version)
         taken, commit = pending.upto, pending.commit
     check_source(record, taken, services.catalog.handles.latest(stream.source.info.path), commit)
-    _check_output(services, record, plan, progress)
-    services.registry.states.read(record.uuid, position.tick)
+    return position, pending
 
 
 def _check_output(

@@ -134,12 +134,11 @@ class KeyedTable:
 
     def mark(self) -> int:
         """Return the latest version, -1 for a table that was never written."""
-        if self._table is None:
-            if not was_written(self.path):
-                return -1
-            with damage_named(self.path):
-                self._table = Table.open(self.path)
+        if self._table is None and not was_written(self.path):
+            return -1
         with damage_named(self.path):
+            if self._table is None:
+                self._table = Table.open(self.path)
             return self._table.refresh()
 
     def rows(self) -> dict[str, Row]:

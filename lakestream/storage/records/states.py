@@ -97,7 +97,9 @@ class SavedStates:
             return False
         try:
             table = self._opened_whole(path)
-        except StorageError:
+        except StorageError as error:
+            if error.code != "STATE_DAMAGED":
+                raise
             return False
         with table.guard:
             if not _goes_on(table, tick, changes):
@@ -168,7 +170,9 @@ class SavedStates:
         if DeltaTable.is_deltatable(path):
             try:
                 return self._opened_whole(path)
-            except StorageError:
+            except StorageError as error:
+                if error.code != "STATE_DAMAGED":
+                    raise
                 self.remove(uuid)
         properties = {
             "delta.enableChangeDataFeed": "false",

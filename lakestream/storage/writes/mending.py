@@ -15,7 +15,7 @@ from urllib.parse import unquote
 from deltalake import DeltaTable
 
 from lakestream.errors import LakestreamError, StorageError
-from lakestream.storage.tables.table import Table, first_line
+from lakestream.storage.tables.table import Table, first_line, is_refusal
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,12 +28,12 @@ def damage_of(path: str, *, deep: bool) -> str | None:
     """Return what is wrong with a table, None for nothing.
 
     Its log is read, and its data files are held against it by their sizes; ``deep`` reads them too, with the
-    checksums of their pages where they have some.
+    checksums of their pages where they have some. Raises what the storage refused: that is no damage.
     """
-    try:
-        handle = Table.open(path).handle
-    except LakestreamError as error:
-        return error.message
+    why = _why_closed(Path(path))
+    if why is not None:
+        return why
+    handle = DeltaTable(path)
     return next((f"{name} {why}" for name, why in _damaged_files(path, handle, deep=deep)), None)
 
 
@@ -63,7 +63,7 @@ def mend(path: str, aside: str, *, rewinds: bool) -> list[str]:
 
 def _mend_log(table: Path, aside: Path, *, rewinds: bool) -> Iterator[str]:
     """Put damaged files of a log aside until it can be read; yield what was done."""
-    while (why := damage_of_log(str(table))) is not None:
+    while (why := _why_closed(table)) is not None:
         damaged = _damaged_log(table / _LOG, rewinds=rewinds)
         if not damaged:
             raise StorageError(
@@ -75,11 +75,13 @@ def _mend_log(table: Path, aside: Path, *, rewinds: bool) -> Iterator[str]:
             yield _put_aside(file, aside)
 
 
-def damage_of_log(path: str) -> str | None:
-    """Return why a table cannot be opened, None where it can."""
+def _why_closed(table: Path) -> str | None:
+    """Return why a table cannot be opened, None where it can; raises what the storage refused."""
     try:
-        Table.open(path)
+        Table.open(str(table))
     except LakestreamError as error:
+        if error.__cause__ is not None and is_refusal(error.__cause__):
+            raise
         return error.message
     return None
 
@@ -98,7 +100,7 @@ def _damaged_log(log: Path, *, rewinds: bool) -> list[Path]:
 def _is_commit(file: Path) -> bool:
     try:
         lines = [json.loads(line) for line in file.read_bytes().splitlines() if line.strip()]
-    except (OSError, ValueError):
+    except ValueError:
         return False
     return bool(lines)
 
@@ -115,7 +117,7 @@ def _damaged_files(path: str, handle: DeltaTable, *, deep: bool) -> Iterator[tup
         file = Path(path, unquote(name))
         try:
             there = file.stat().st_size
-        except OSError as error:
+        except FileNotFoundError as error:
             yield unquote(name), f"cannot be read: {error.strerror}"
             continue
         why = f"has {there:,} bytes instead of {size:,}" if there != size else None
@@ -134,6 +136,8 @@ def _damage(file: Path) -> str | None:
             for _ in parquet.iter_batches():
                 pass
     except (OSError, ValueError) as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise  # of the system; Arrow's own say what is wrong in the file
         return f"is damaged: {first_line(error)}"
     return None
 
