@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import contextmanager
 from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING, Protocol
@@ -26,7 +27,7 @@ from tests.benchmarks.scenarios.model import scaled
 from tests.benchmarks.scenarios.windows import TUMBLING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
     import pyarrow as pa
@@ -134,17 +135,29 @@ def base(folder: Path, scale: float) -> int:
     return count
 
 
+def _begun(watcher: Watcher, folder: Path, scale: float) -> tuple[Path, int]:
+    """Return a source with the rows that are there before the first tick, and their number."""
+    source = new_source(folder)
+    watcher.prepare(folder)
+    return source, base(folder, scale)
+
+
+@contextmanager
+def _caught_up(watcher: Watcher, folder: Path, output: Shown, before: int) -> Iterator[Program]:
+    """Give the running program of a system that has taken these rows."""
+    with watcher.program(folder) as program:
+        output.wait_for(last_closed(before), program)
+        yield program
+
+
 def small_tick(watcher: Watcher) -> Run:
     """Each commit brings a window of rows, which closes the one before."""
 
     def run(folder: Path, scale: float) -> Figures:
-        source = new_source(folder)
-        watcher.prepare(folder)
-        before = base(folder, scale)
+        source, before = _begun(watcher, folder, scale)
         commits, warm = new_rows(before, scale * watcher.share)
         output = watcher.output(folder)
-        with watcher.program(folder) as program:
-            output.wait_for(last_closed(before), program)
+        with _caught_up(watcher, folder, output, before) as program:
             figures = ticks(program, source, output, commits, warm)
         check_ticks(output, commits)
         return figures
@@ -156,13 +169,10 @@ def small_tick_thousandth(watcher: Watcher) -> Run:
     """Measure the last of a thousand ticks of a process; growth is how many times the first ones'."""
 
     def run(folder: Path, scale: float) -> Figures:
-        source = new_source(folder)
-        watcher.prepare(folder)
-        before = base(folder, scale)
+        source, before = _begun(watcher, folder, scale)
         commits, warm = new_rows(before, scale, more=scaled(THOUSAND, scale, 10))
         measured, output = scaled(TICKS, scale, 3), watcher.output(folder)
-        with watcher.program(folder) as program:
-            output.wait_for(last_closed(before), program)
+        with _caught_up(watcher, folder, output, before) as program:
             early = ticks(program, source, output, commits[: warm + measured], warm)
             ticks(program, source, output, commits[warm + measured : -measured], pause=0.0)
             late = ticks(program, source, output, commits[-measured:])
