@@ -52,7 +52,7 @@ class StreamStatements:
         check_targets(definition.notification, self.at.settings.notify_hosts)
         try:
             record = create_stream(
-                lambda: self.at.session,
+                self.at.small,
                 self.at.catalog,
                 self.at.registry,
                 definition,
@@ -215,7 +215,7 @@ class StreamStatements:
             self.at.running.forget(record.uuid)
         exact = self.at.settings.exact
         replace_stream(
-            lambda: self.at.session,
+            self.at.small,
             self.at.catalog,
             self.at.registry,
             record,
@@ -251,7 +251,7 @@ class StreamStatements:
         from lakestream.engine.planning.checks import named_state
 
         try:
-            refuse_unfit(self.at.session, self.at.catalog, record, compile_record(record, self.at.catalog))
+            refuse_unfit(self.at.small, self.at.catalog, record, compile_record(record, self.at.catalog))
         except LakestreamError as error:
             raise named_state(record, error) from error
 

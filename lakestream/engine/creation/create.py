@@ -46,6 +46,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
+    from lakestream.engine.reading.small import SmallPath
     from lakestream.engine.streams.stream import Stream
     from lakestream.language.model import StreamDefinition
     from lakestream.output.columns import OutputShape
@@ -60,7 +61,7 @@ _COLLATIONS = "__COLLATIONS"
 
 
 def create_stream(  # noqa: PLR0913 (one session computes, another one has the names in catalogs)
-    spark: Callable[[], SparkSession],
+    small: SmallPath,
     catalog: Catalog,
     registry: Registry,
     definition: StreamDefinition,
@@ -79,11 +80,11 @@ def create_stream(  # noqa: PLR0913 (one session computes, another one has the n
     Raises StatementError for whatever is wrong with it; nothing is left behind then.
     """
     uuid = str(uuid4())
-    checked = _checked(spark, catalog, registry, definition, zone, uuid, exact_by_default=exact_by_default)
+    checked = _checked(small, catalog, registry, definition, zone, uuid, exact_by_default=exact_by_default)
     stream = checked.stream
     find_errors(catalog, definition)
     table = catalog.handles.latest(stream.source.info.path)
-    until, compiled = _untaken_until(stream, catalog, spark), checked.found(catalog)
+    until, compiled = _untaken_until(stream, catalog, small.spark), checked.found(catalog)
     # Nothing was made up to here.
     output, shared = _output(catalogs, catalog, registry, definition, checked, uuid)
     errors_table(catalog, definition, uuid)
@@ -112,7 +113,7 @@ def create_stream(  # noqa: PLR0913 (one session computes, another one has the n
 
 
 def replace_stream(
-    spark: Callable[[], SparkSession],
+    small: SmallPath,
     catalog: Catalog,
     registry: Registry,
     record: StreamRecord,
@@ -130,7 +131,7 @@ def replace_stream(
     zone = record.zone
     others = _Others(registry, record.uuid)
     checked = _checked(
-        spark, catalog, others, definition, zone, record.uuid, exact_by_default=exact_by_default
+        small, catalog, others, definition, zone, record.uuid, exact_by_default=exact_by_default
     )
     database, name = record.output.split(".", 1)
     info = catalog.find_table(database, name)
@@ -145,9 +146,9 @@ def replace_stream(
             if record.shared_output or info.external:
                 raise
             catalog.drop_table(database, name)
-            create_output(catalog, definition, checked.shape, record.uuid, spark)
+            create_output(catalog, definition, checked.shape, record.uuid, small.spark)
     taken = definition.options.wants_history
-    until = _untaken_until(checked.stream, catalog, spark) if taken else record.until_us
+    until = _untaken_until(checked.stream, catalog, small.spark) if taken else record.until_us
     changes: StreamChanges = {
         "sql": definition.text,
         "status": "Running",
@@ -191,7 +192,7 @@ class _Checked:
 
 
 def _checked(
-    spark: Callable[[], SparkSession],
+    small: SmallPath,
     catalog: Catalog,
     registry: Registry | _Others,
     definition: StreamDefinition,
@@ -209,15 +210,14 @@ def _checked(
     _refuse_cycle(stream, registry)
     _refuse_without_feed(stream, catalog)
     _refuse_collations(stream, catalog)
-    # DuckDB evaluates at once what Spark can only window by window: which way a stream goes, Spark says.
-    stream, result_types, group_types = analyse(spark(), stream)
+    stream, result_types, group_types = analyse(small, stream)
     shape = _at_calculation(
         definition,
         lambda: output_shape(definition, stream.calculation.names, result_types, group_types, stream.zone),
     )
     if exact and definition.stores and stream.assigner is None:
         _refuse_inexact(stream)
-    _check_notified(spark(), stream, shape)
+    _check_notified(small.spark, stream, shape)
     return _Checked(stream, shape, list(result_types), list(group_types))
 
 
@@ -271,7 +271,7 @@ def _named_in_full(definition: StreamDefinition, record: StreamRecord) -> Stream
     return replace(definition, layout=replace(definition.layout, catalog_name=name))
 
 
-def _check_notified(spark: SparkSession, stream: Stream, shape: OutputShape) -> None:
+def _check_notified(spark: Callable[[], SparkSession], stream: Stream, shape: OutputShape) -> None:
     """Let Spark check the condition of NOTIFY. Raises StatementError EXPRESSION_INVALID, NOT_SUPPORTED."""
     notification, options = stream.definition.notification, stream.definition.options
     if notification is None:
@@ -285,7 +285,7 @@ def _check_notified(spark: SparkSession, stream: Stream, shape: OutputShape) -> 
     if notification.where is None:
         return
     try:
-        spark.sql(f"SELECT {event_rules(stream, shape).where} FROM ({shape.nothing})").schema  # noqa: B018
+        spark().sql(f"SELECT {event_rules(stream, shape).where} FROM ({shape.nothing})").schema  # noqa: B018
     except analysis_error() as error:
         raise refused("EXPRESSION_INVALID", "NOTIFY … WHERE", notification.where, error) from None
 
@@ -497,13 +497,13 @@ def _refuse_collations(stream: Stream, catalog: Catalog) -> None:
             )
 
 
-def refuse_unfit(spark: SparkSession, catalog: Catalog, record: StreamRecord, stream: Stream) -> None:
+def refuse_unfit(small: SmallPath, catalog: Catalog, record: StreamRecord, stream: Stream) -> None:
     """Refuse a registered stream whose source, as it is now, has no feed or gives other results.
 
     Raises StatementError CHANGE_FEED_OFF, StreamError SOURCE_SCHEMA_CHANGED.
     """
     _refuse_without_feed(stream, catalog)
-    if said := other_results(spark, record, stream):
+    if said := other_results(small, record, stream):
         raise StreamError("SOURCE_SCHEMA_CHANGED", f"{stream.source.info.path} {said}")
 
 

@@ -1,4 +1,8 @@
-"""A stream, checked by Spark over empty tables: what is refused of it, and the types of its results."""
+"""A stream, checked over empty tables: what is refused of it, and the types of its results.
+
+The small session checks it where it answers just as Spark would. Whatever it refuses, Spark is asked,
+and what is wrong is said in Spark's words.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +11,13 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from lakestream.compute.expressions.functions import aggregates
+from lakestream.compute.expressions.plain import TEXT, TRUTH, is_plain, kind_of, kinds_of
 from lakestream.compute.windows.calculation import ROWS, WINDOWS
 from lakestream.compute.windows.evaluate import Way, distinct_aggregates
 from lakestream.compute.windows.gaps import constants_of, fits_sql, without_constants
 from lakestream.compute.windows.panes import averaged, partials
 from lakestream.compute.windows.ranges import MARKED
-from lakestream.engine.base.names import visible_columns
+from lakestream.engine.base.names import TBNAME, visible_columns
 from lakestream.engine.base.refused import refused
 from lakestream.engine.reading.relations import CHANGED, EMPTY_CHANGES, empty_view
 from lakestream.engine.streams.source import row_expression
@@ -34,6 +39,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from sqlglot import exp
 
+    from lakestream.engine.reading.small import SmallPath
     from lakestream.engine.streams.stream import Stream
     from lakestream.language.model import Fragment
     from lakestream.storage.records.registry import StreamRecord
@@ -42,12 +48,38 @@ if TYPE_CHECKING:
 _STATES = ("tinyint", "smallint", "int", "bigint", "boolean", "string")
 
 
-def analyse(spark: SparkSession, stream: Stream) -> tuple[Stream, list[str], list[str]]:
-    """Let Spark check the stream over empty tables: the way, and the types of results and groups.
+_SURE = (Way.GROUPED, Way.RANGED, Way.BY_ROW)
+"""The ways that Spark goes with all it understands: of the others it goes some only window by window."""
+
+
+def analyse(small: SmallPath, stream: Stream) -> tuple[Stream, list[str], list[str]]:
+    """Check the stream over empty tables: the way, and the types of results and groups.
 
     Raises StatementError CALCULATION_INVALID, at the calculation or the clause that Spark refuses, and
     NOT_SUPPORTED for a VARIANT among the columns that the stream uses of its source.
     """
+    return small.ask(lambda spark: _analyse(spark, stream), small=stream.way in _SURE and _is_plain(stream))
+
+
+def _is_plain(stream: Stream) -> bool:
+    """Return whether Spark accepts all expressions of a stream for certain."""
+    columns = kinds_of({column.name: column.type for column in stream.source.info.columns})
+    columns |= {TBNAME: TEXT}
+    groups = [kind_of(group, columns) for group in stream.groups]
+    options, trigger = stream.definition.options, stream.definition.trigger
+    conditions = [fragment for fragment in (options.pre_filter,) if fragment is not None]
+    conditions += fragments_of(trigger) if type(trigger) in _CONDITIONS else []
+    written = [row_expression(fragment, stream.source, stream.zone) for fragment in conditions]
+    looked_at = [kind_of(sql, columns) for sql in (stream.cut.expressions if stream.cut else ())]
+    named = zip(stream.group_columns, groups, strict=True)
+    return (
+        None not in [*groups, *looked_at]
+        and all(kind_of(sql, columns) == TRUTH for sql in written)
+        and is_plain(stream.calculation.query, columns | {name: kind for name, kind in named if kind})
+    )
+
+
+def _analyse(spark: SparkSession, stream: Stream) -> tuple[Stream, list[str], list[str]]:
     _refuse_variants(stream)
     _register_empty(spark, stream)
     _check_conditions(spark, stream)
@@ -84,7 +116,7 @@ def analyse(spark: SparkSession, stream: Stream) -> tuple[Stream, list[str], lis
 def _analyse_admitted(
     spark: SparkSession, stream: Stream, group_types: list[str]
 ) -> tuple[Stream, list[str], list[str]]:
-    """As :func:`analyse`, for a stream that leaves late rows out."""
+    """As :func:`_analyse`, for a stream that leaves late rows out."""
     stream = _without_combining(spark, stream)
     try:
         kinds = _types(spark, stream.evaluation().sql())
@@ -123,9 +155,9 @@ def _check_conditions(spark: SparkSession, stream: Stream) -> None:
 
 def _check_condition(spark: SparkSession, stream: Stream, fragment: Fragment, clause: str) -> None:
     try:
-        kind = spark.sql(
-            f"SELECT ({row_expression(fragment, stream.source, stream.zone)}) AS c FROM {CHANGED}"
-        ).dtypes[0][1]
+        kind = _types(
+            spark, f"SELECT ({row_expression(fragment, stream.source, stream.zone)}) AS c FROM {CHANGED}"
+        )["c"]
     except analysis_error() as error:
         raise refused("EXPRESSION_INVALID", clause, fragment, error) from None
     if kind not in ("boolean", "void"):
@@ -144,9 +176,9 @@ def _check_constants(
     if not constants:
         return
     listed = [fits_sql(constant, kinds[f"c{number}"]) for number, constant in constants.items()]
-    fit = spark.sql(f"SELECT {', '.join(listed)}").collect()[0]
-    for (number, constant), fits in zip(constants.items(), fit, strict=True):
-        if not fits:
+    fit = spark.sql(f"SELECT {', '.join(listed)}").toArrow()
+    for (number, constant), fits in zip(constants.items(), fit.columns, strict=True):
+        if not fits[0].as_py():
             raise StatementError(
                 "FILL_VALUE",
                 f"FILL(VALUE, …): {constant.sql} is no {kinds[f'c{number}']}, which result {number} is",
@@ -167,13 +199,13 @@ def _check_trigger(spark: SparkSession, stream: Stream) -> None:
         f"({sql}) AS {n}" for sql, n in zip(stream.cut.expressions, stream.cut.columns, strict=True)
     )
     try:
-        kinds = spark.sql(f"SELECT {listed} FROM {ROWS}").dtypes
+        kinds = [*_types(spark, f"SELECT {listed} FROM {ROWS}").values()]
     except analysis_error() as error:
         raise refused("EXPRESSION_INVALID", "the trigger", fragments[0], error) from None
-    if is_of_states(stream.definition.trigger) and kinds[0][1] not in _STATES:
+    if is_of_states(stream.definition.trigger) and kinds[0] not in _STATES:
         raise StatementError(
             "STATE_TYPE",
-            f"STATE_WINDOW({fragments[0].sql}) is of type {kinds[0][1]}",
+            f"STATE_WINDOW({fragments[0].sql}) is of type {kinds[0]}",
             hint="a state is an integer, a boolean or a text",
             place=place_of(fragments[0]),
         )
@@ -193,15 +225,15 @@ def _combined_types(spark: SparkSession, found: Sequence[exp.Expr], rows: str) -
     """
     means = averaged(found)
     if means:
-        kinds = spark.sql(f"SELECT {', '.join(means)} FROM {rows}").dtypes
-        if any(kind.startswith("decimal") for _, kind in kinds):
+        kinds = spark.sql(f"SELECT {', '.join(means)} FROM {rows}").schema.jsonValue()["fields"]
+        if any(str(field["type"]).startswith("decimal") for field in kinds):
             return None
     columns = [column for part in partials(found) or [] for column in part.columns]
     if not columns:
         return {}
     listed = ", ".join(f"{column.over_rows} AS {column.name}" for column in columns)
     try:
-        return types_of(spark.sql(f"SELECT {listed} FROM {rows}"))
+        return _types(spark, f"SELECT {listed} FROM {rows}")
     except analysis_error():
         return None
 
@@ -277,7 +309,7 @@ def _group_types(spark: SparkSession, stream: Stream) -> list[str]:
         f"{group} AS {name}" for name, group in zip(stream.group_columns, stream.groups, strict=True)
     )
     try:
-        kinds = types_of(spark.sql(f"SELECT {listed} FROM {CHANGED}"))
+        kinds = _types(spark, f"SELECT {listed} FROM {CHANGED}")
     except analysis_error() as error:
         raise refused("EXPRESSION_INVALID", "PARTITION BY", keys[0].expression, error) from None
     for key, kind in zip(keys, kinds.values(), strict=True):
@@ -296,10 +328,10 @@ def _refuse_group_type(key: GroupKey, kind: str) -> None:
     )
 
 
-def other_results(spark: SparkSession, record: StreamRecord, stream: Stream) -> str:
+def other_results(small: SmallPath, record: StreamRecord, stream: Stream) -> str:
     """Say what is other than registered in the types of results and groups, empty for nothing."""
     try:
-        _, *found = analyse(spark, stream)
+        _, *found = analyse(small, stream)
     except StatementError as error:
         return f"does not go with the stream: {error.message}"
     known = [record.compiled.result_types, record.compiled.group_types]
@@ -308,10 +340,10 @@ def other_results(spark: SparkSession, record: StreamRecord, stream: Stream) -> 
     return next(others, "")
 
 
-def refuse_other_results(spark: SparkSession, record: StreamRecord, stream: Stream) -> None:
+def refuse_other_results(small: SmallPath, record: StreamRecord, stream: Stream) -> None:
     """Refuse a registered stream to which the tables beside its source, as they are now, give other results.
 
     Raises StreamError TABLE_SCHEMA_CHANGED.
     """
-    if said := other_results(spark, record, stream):
+    if said := other_results(small, record, stream):
         raise StreamError("TABLE_SCHEMA_CHANGED", f"a table that the stream reads beside its source {said}")

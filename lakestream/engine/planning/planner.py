@@ -16,10 +16,9 @@ from lakestream.storage.records.registry import HistorySlice, TickPlan
 from lakestream.storage.rows.changes import checked_commits
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
-    from pyspark.sql import SparkSession
-
+    from lakestream.engine.reading.small import SmallPath
     from lakestream.engine.streams.stream import Stream
     from lakestream.storage.delta import CommitInfo, Table, Tables
     from lakestream.storage.names.table_info import TableInfo
@@ -71,7 +70,7 @@ class Position:
 class Planner:
     """Plans the ticks of one stream; ``clock_us`` is the wall clock that the plans are made at.
 
-    ``spark`` is asked for the ends of a history that is taken in parts, where only Spark can read its times.
+    ``small`` leads to Spark for the ends of a history that is taken in parts, where only it can read times.
     """
 
     record: StreamRecord
@@ -79,7 +78,7 @@ class Planner:
     tables: Tables
     limits: Limits
     clock_us: int
-    spark: Callable[[], SparkSession]
+    small: SmallPath
 
     def following(self, position: Position, source: Table) -> TickPlan | None:
         """Return the plan of the next tick, None when there is nothing new; ``source`` at its latest.
@@ -281,7 +280,7 @@ class Planner:
         parts = max(-(-size.rows // self.limits.rows), -(-size.bytes // self.limits.bytes), 1)
         if parts == 1:
             return ()
-        low, high = oldest_time(source, time, self.spark), newest_time(source, time, self.spark)
+        low, high = oldest_time(source, time, self.small.spark), newest_time(source, time, self.small.spark)
         if low is None or high is None:
             return ()
         return tuple(sorted({low + (high - low) * number // parts for number in range(1, parts)}))
@@ -316,7 +315,7 @@ class Planner:
                 large[info.path] = not table_size(table, frozen[info.path]).fits(self.limits.small)
         if wider:
             stream = replace(self.stream, tables={**self.stream.tables, **wider})
-            refuse_other_results(self.spark(), self.record, stream)
+            refuse_other_results(self.small, self.record, stream)
         return TickPlan(
             self.record.uuid,
             position.tick + 1,

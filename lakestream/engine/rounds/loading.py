@@ -64,7 +64,7 @@ class Loader:
         position, pending = standing(self.services, record, stream, plan, progress)
         done = plan.table_versions if plan is not None and pending is None else {}
         if check_tables(stream, self.services.catalog.handles, done):
-            refuse_other_results(self.services.spark(), record, stream)
+            refuse_other_results(self.services.small, record, stream)
         totals = (progress.totals or Totals()) if progress else None
         mark = progress.output if progress else None
         runtime = StreamRuntime(record, stream, target, position, GroupState(), pending, mark, totals)

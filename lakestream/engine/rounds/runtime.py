@@ -156,7 +156,7 @@ class Services:
     def planner_of(self, record: StreamRecord, stream: Stream) -> Planner:
         """Return what plans the ticks of a stream."""
         now = to_micros(self.clock.now())
-        return Planner(record, stream, self.catalog.handles, self.limits(), now, self.spark)
+        return Planner(record, stream, self.catalog.handles, self.limits(), now, self.small)
 
     def limits(self) -> Limits:
         """Return how much one tick takes."""

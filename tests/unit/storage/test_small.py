@@ -105,6 +105,12 @@ def test_what_may_mean_something_else_is_left_to_spark(session: SmallSession, sq
     assert refused.value.always
 
 
+def test_a_type_that_is_not_on_the_list_is_refused_each_time(session: SmallSession) -> None:
+    for _ in range(2):
+        with pytest.raises(NotExactError, match="a column of decimal"):
+            one(session, "1.5")
+
+
 @pytest.mark.parametrize("sql", ["read_csv('/etc/passwd')", "`/etc/passwd`", "parquet.`/etc/passwd`"])
 def test_no_file_is_read(session: SmallSession, sql: str) -> None:
     with pytest.raises(NotExactError):

@@ -1,0 +1,289 @@
+"""Expressions that Spark accepts for certain: of known kinds, put together as Spark's types ask.
+
+DuckDB takes much that Spark refuses, a number for a condition among it. So what is to be found in order
+without Spark is looked at here: by a list, kind by kind. What is not on it may be right too: Spark is asked.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sqlglot import exp, parse_one
+from sqlglot.errors import SqlglotError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+WHOLE, DOUBLE, DECIMAL = "a whole number", "a double", "a decimal that is written"
+TRUTH, TEXT, INSTANT, DAY, NULL = "a truth", "a text", "an instant", "a day", "no value"
+
+_NUMBERS = frozenset({WHOLE, DOUBLE})
+_COMPARABLE = (
+    frozenset({WHOLE, DOUBLE, DECIMAL}),
+    *(frozenset({kind}) for kind in (TRUTH, TEXT, INSTANT, DAY)),
+)
+_TYPES = {
+    **dict.fromkeys(("tinyint", "smallint", "int", "bigint"), WHOLE),
+    "double": DOUBLE,
+    "boolean": TRUTH,
+    "string": TEXT,
+    "timestamp": INSTANT,
+    "date": DAY,
+}
+_WINDOW = {
+    **dict.fromkeys(("_twstart", "_twend", "_tprev_ts", "_tcurrent_ts", "_tnext_ts"), INSTANT),
+    **dict.fromkeys(("_twduration", "_twrownum", "_tgrpid"), WHOLE),
+}
+"""What every relation of windows has, where it has it."""
+
+
+class _NotPlainError(Exception):
+    """Something that is not on the list."""
+
+
+def kinds_of(types: Mapping[str, str]) -> dict[str, str]:
+    """Return the kinds of columns by their names in small letters; those of other types are left out."""
+    return {name.lower(): _TYPES[kind] for name, kind in types.items() if kind in _TYPES}
+
+
+def kind_of(sql: str, columns: Mapping[str, str]) -> str | None:
+    """Return the kind of an expression of Spark's SQL over columns of known kinds; None: Spark has to say."""
+    try:
+        return _kind(parse_one(sql, dialect="spark"), columns)
+    except (_NotPlainError, SqlglotError, RecursionError):
+        return None
+
+
+def is_plain(query: exp.Expr, columns: Mapping[str, str]) -> bool:
+    """Return whether Spark accepts a query over one relation of these columns for certain, names but for."""
+    allowed = {"kind", "expressions", "from_", "where", "group", "having"}
+    if not isinstance(query, exp.Select) or {name for name, value in query.args.items() if value} - allowed:
+        return False
+    known = {**_WINDOW, **columns}
+    # A name that is a column's and a result's too means one or the other, by the clause.
+    if _WINDOW.keys() & columns.keys() or any(
+        isinstance(one, exp.Alias) and one.alias.lower() in columns for one in query.selects
+    ):
+        return False
+    clauses = [query.args[name].this for name in ("where", "having") if query.args.get(name)]
+    group = query.args.get("group")
+    keys = group.expressions if group else []
+    given = [kind_of(item.sql("spark"), known) for item in (*query.selects, *keys)]
+    met = all(kind_of(clause.sql("spark"), known) == TRUTH for clause in clauses)
+    return (
+        met and not {None, DECIMAL, NULL} & {*given} and not any(isinstance(key, exp.Literal) for key in keys)
+    )
+
+
+def _kind(node: exp.Expr, columns: Mapping[str, str]) -> str:
+    """Return the kind of an expression; raises _NotPlainError."""
+    rule = _RULES.get(type(node))
+    if rule is None:
+        raise _NotPlainError
+    return rule(node, columns)
+
+
+def _all(nodes: Sequence[object], columns: Mapping[str, str]) -> set[str]:
+    return {_kind(node, columns) for node in nodes if isinstance(node, exp.Expr)}
+
+
+def _checked(*, that: bool, gives: str) -> str:
+    if not that:
+        raise _NotPlainError
+    return gives
+
+
+def _column(node: exp.Expr, columns: Mapping[str, str]) -> str:
+    found = columns.get(node.name.lower())
+    if found is None or isinstance(node.this, exp.Star):
+        raise _NotPlainError
+    return found
+
+
+def _literal(node: exp.Expr, _columns: Mapping[str, str]) -> str:
+    if node.is_string:
+        return TEXT
+    if node.is_int:
+        return _checked(that=int(node.name) < 2**63, gives=WHOLE)
+    return _checked(that="e" not in node.name.lower(), gives=DECIMAL)
+
+
+def _same(node: exp.Expr, columns: Mapping[str, str]) -> str:
+    return _kind(node.this, columns)
+
+
+def _operands(node: exp.Expr) -> list[object]:
+    names = ("this", "expression", "low", "high")
+    return [*(node.args.get(name) for name in names), *node.expressions]
+
+
+def _compared(node: exp.Expr, columns: Mapping[str, str]) -> str:
+    kinds = _all(_operands(node), columns)
+    unlisted = isinstance(node, exp.In) and set(node.args) - {"this", "expressions"}
+    return _checked(that=not unlisted and any(kinds <= family for family in _COMPARABLE), gives=TRUTH)
+
+
+def _combined(node: exp.Expr, columns: Mapping[str, str]) -> str:
+    return _checked(that=_all(_operands(node), columns) == {TRUTH}, gives=TRUTH)
+
+
+def _is_null(node: exp.Expr, columns: Mapping[str, str]) -> str:
+    _kind(node.this, columns)
+    return _checked(that=isinstance(node.expression, exp.Null), gives=TRUTH)
+
+
+def _computed(node: exp.Expr, columns: Mapping[str, str]) -> str:
+    kinds = _all(_operands(node), columns)
+    if DECIMAL in kinds and isinstance(node, exp.Neg):
+        return DECIMAL
+    if DECIMAL in kinds:
+        return _checked(that=kinds == {DECIMAL, DOUBLE}, gives=DOUBLE)
+    return _checked(that=kinds <= _NUMBERS, gives=DOUBLE if DOUBLE in kinds else WHOLE)
+
+
+def _quotient(node: exp.Expr, columns: Mapping[str, str]) -> str:
+    return _checked(that=_all(_operands(node), columns) <= _NUMBERS, gives=DOUBLE)
+
+
+def _whole_quotient(node: exp.Expr, columns: Mapping[str, str]) -> str:
+    return _checked(that=_all(_operands(node), columns) == {WHOLE}, gives=WHOLE)
+
+
+def _chosen(node: exp.Expr, columns: Mapping[str, str]) -> str:
+    """Return the kind of the values, one of which is taken: they are all of one, or NULL."""
+    if isinstance(node, exp.Case):
+        if node.this is not None:
+            raise _NotPlainError
+        branches = node.args["ifs"]
+        values = [*(one.args["true"] for one in branches), node.args.get("default")]
+    elif isinstance(node, exp.If):
+        branches, values = [node], [node.args["true"], node.args.get("false")]
+    else:
+        branches, values = [], _operands(node)
+    if branches and _all([one.this for one in branches], columns) != {TRUTH}:
+        raise _NotPlainError
+    kinds = _all(values, columns) - {NULL}
+    return _checked(that=len(kinds) == 1 and DECIMAL not in kinds, gives=next(iter(kinds), NULL))
+
+
+def _cast(node: exp.Expr, columns: Mapping[str, str]) -> str:
+    kind, given = _TYPES.get(node.args["to"].sql("spark").lower()), _kind(node.this, columns)
+    if kind is None or type(node) is not exp.Cast:
+        raise _NotPlainError
+    numbers = kind in _NUMBERS and given in {*_NUMBERS, DECIMAL, TRUTH}
+    return _checked(that=numbers or given in (kind, NULL) or (kind == TEXT and given != DECIMAL), gives=kind)
+
+
+def _of(gives: str, *takes: str) -> Callable[[exp.Expr, Mapping[str, str]], str]:
+    """Return the rule of a function of one value that is of one of the kinds."""
+
+    def rule(node: exp.Expr, columns: Mapping[str, str]) -> str:
+        return _checked(that=_kind(node.this, columns) in takes, gives=gives)
+
+    return rule
+
+
+def _of_texts(gives: str) -> Callable[[exp.Expr, Mapping[str, str]], str]:
+    def rule(node: exp.Expr, columns: Mapping[str, str]) -> str:
+        return _checked(that=_all(_operands(node), columns) == {TEXT}, gives=gives)
+
+    return rule
+
+
+def _part_of_text(node: exp.Expr, columns: Mapping[str, str]) -> str:
+    places = [node.args.get(name) for name in ("start", "length", "expression")]
+    return _checked(that=_kind(node.this, columns) == TEXT and _all(places, columns) <= {WHOLE}, gives=TEXT)
+
+
+def _inner(node: exp.Expr, columns: Mapping[str, str]) -> str:
+    """Return the kind of what an aggregate is of; there is no aggregate in another one."""
+    inner = node.this
+    if node.expressions or not isinstance(inner, exp.Expr) or inner.find(exp.AggFunc):
+        raise _NotPlainError
+    return _kind(inner, columns)
+
+
+def _count(node: exp.Expr, columns: Mapping[str, str]) -> str:
+    inner = node.this
+    if isinstance(inner, exp.Distinct):
+        [inner, *others] = inner.expressions
+        if others or inner.find(exp.AggFunc):
+            raise _NotPlainError
+        _kind(inner, columns)
+    elif not isinstance(inner, exp.Star):
+        _inner(node, columns)
+    return _checked(that=not node.expressions, gives=WHOLE)
+
+
+def _sum(node: exp.Expr, columns: Mapping[str, str]) -> str:
+    kind = _inner(node, columns)
+    return _checked(that=kind in _NUMBERS, gives=DOUBLE if isinstance(node, exp.Avg) else kind)
+
+
+def _extreme(node: exp.Expr, columns: Mapping[str, str]) -> str:
+    return _checked(that=(kind := _inner(node, columns)) not in (NULL, DECIMAL), gives=kind)
+
+
+def _by_order(node: exp.Expr, columns: Mapping[str, str]) -> str:
+    by = node.expression
+    if not isinstance(by, exp.Struct) or by.find(exp.AggFunc):
+        raise _NotPlainError
+    keys = [one.expression if isinstance(one, exp.PropertyEQ) else one.unalias() for one in by.expressions]
+    return _checked(that=not _all(keys, columns) & {NULL, DECIMAL}, gives=_extreme(node, columns))
+
+
+def _true_if(gives: str) -> Callable[[exp.Expr, Mapping[str, str]], str]:
+    def rule(node: exp.Expr, columns: Mapping[str, str]) -> str:
+        return _checked(that=_inner(node, columns) == TRUTH, gives=gives)
+
+    return rule
+
+
+def _filtered(node: exp.Expr, columns: Mapping[str, str]) -> str:
+    where = node.expression.this
+    right = (
+        isinstance(node.this, exp.AggFunc) and not where.find(exp.AggFunc) and _kind(where, columns) == TRUTH
+    )
+    return _checked(that=right, gives=_kind(node.this, columns))
+
+
+def _fixed(kind: str) -> Callable[[exp.Expr, Mapping[str, str]], str]:
+    return lambda _node, _columns: kind
+
+
+_COMPARISONS = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.NullSafeEQ, exp.Between, exp.In)
+_RULES: dict[type[exp.Expr], Callable[[exp.Expr, Mapping[str, str]], str]] = {
+    exp.Column: _column,
+    exp.Literal: _literal,
+    exp.Boolean: _fixed(TRUTH),
+    exp.Null: _fixed(NULL),
+    **dict.fromkeys((exp.Alias, exp.Paren), _same),
+    **dict.fromkeys(_COMPARISONS, _compared),
+    **dict.fromkeys((exp.And, exp.Or, exp.Not), _combined),
+    exp.Is: _is_null,
+    **dict.fromkeys((exp.Add, exp.Sub, exp.Mul, exp.Mod, exp.Neg, exp.Abs), _computed),
+    exp.Div: _quotient,
+    exp.IntDiv: _whole_quotient,
+    **dict.fromkeys((exp.If, exp.Case, exp.Coalesce, exp.Greatest, exp.Least, exp.Nullif), _chosen),
+    exp.Cast: _cast,
+    **dict.fromkeys((exp.Floor, exp.Ceil), _of(WHOLE, WHOLE, DOUBLE)),
+    exp.Sqrt: _of(DOUBLE, WHOLE, DOUBLE),
+    **dict.fromkeys((exp.Year, exp.Month, exp.Day), _of(WHOLE, INSTANT, DAY)),
+    **dict.fromkeys((exp.Hour, exp.Minute, exp.Second), _of(WHOLE, INSTANT)),
+    exp.TsOrDsToDate: _same,
+    **dict.fromkeys((exp.UnixMicros, exp.UnixMillis), _of(WHOLE, INSTANT)),
+    exp.UnixDate: _of(WHOLE, DAY),
+    exp.TimestampTrunc: _of(INSTANT, INSTANT),
+    exp.Length: _of(WHOLE, TEXT),
+    exp.MD5: _of(TEXT, TEXT),
+    **dict.fromkeys((exp.Like, exp.StartsWith, exp.EndsWith, exp.Contains), _of_texts(TRUTH)),
+    **dict.fromkeys((exp.Concat, exp.DPipe), _of_texts(TEXT)),
+    **dict.fromkeys((exp.Left, exp.Substring), _part_of_text),
+    exp.Count: _count,
+    **dict.fromkeys((exp.Sum, exp.Avg), _sum),
+    **dict.fromkeys((exp.Max, exp.Min, exp.AnyValue), _extreme),
+    **dict.fromkeys((exp.ArgMax, exp.ArgMin), _by_order),
+    exp.CountIf: _true_if(WHOLE),
+    **dict.fromkeys((exp.LogicalAnd, exp.LogicalOr), _true_if(TRUTH)),
+    exp.Filter: _filtered,
+}
