@@ -63,6 +63,8 @@ OF_ONE = [
     "second",
     "length",
     "md5",
+    "timestamp_micros",
+    "timestamp_millis",
 ]
 OF_TWO = [
     "coalesce",

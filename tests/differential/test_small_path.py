@@ -97,6 +97,7 @@ class Drawer:
             lambda: f"CAST({self.truth(0)} AS INT)",
             lambda: f"unix_micros(t{pick('12')})",
             lambda: f"unix_millis(t{pick('12')})",
+            lambda: f"unix_micros(timestamp_{pick(['millis', 'micros'])}({pick('ihy')}{pick('12')}))",
             lambda: f"{pick(['floor', 'ceil', 'sqrt'])}({one(depth - 1)})",
             lambda: f"{pick(['year', 'month', 'day'])}({pick('te')}{pick('12')})",
             lambda: f"{pick(['hour', 'minute', 'second'])}(t{pick('12')})",

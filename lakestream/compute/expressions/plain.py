@@ -190,6 +190,12 @@ def _of_texts(gives: str) -> Callable[[exp.Expr, Mapping[str, str]], str]:
     return rule
 
 
+def _called(node: exp.Expr, columns: Mapping[str, str]) -> str:
+    """Return the kind of what a function gives that sqlglot does not know."""
+    of_times = node.name.lower() in ("timestamp_micros", "timestamp_millis")
+    return _checked(that=of_times and _all(node.expressions, columns) == {WHOLE}, gives=INSTANT)
+
+
 def _part_of_text(node: exp.Expr, columns: Mapping[str, str]) -> str:
     places = [node.args.get(name) for name in ("start", "length", "expression")]
     return _checked(that=_kind(node.this, columns) == TEXT and _all(places, columns) <= {WHOLE}, gives=TEXT)
@@ -273,6 +279,7 @@ _RULES: dict[type[exp.Expr], Callable[[exp.Expr, Mapping[str, str]], str]] = {
     exp.TsOrDsToDate: _same,
     **dict.fromkeys((exp.UnixMicros, exp.UnixMillis), _of(WHOLE, INSTANT)),
     exp.UnixDate: _of(WHOLE, DAY),
+    exp.Anonymous: _called,
     exp.TimestampTrunc: _of(INSTANT, INSTANT),
     exp.Length: _of(WHOLE, TEXT),
     exp.MD5: _of(TEXT, TEXT),

@@ -250,7 +250,7 @@ def _mark_views(query: exp.Expr) -> tuple[str, ...]:
 
 def _check(node: exp.Expr) -> None:
     if isinstance(node, exp.Anonymous):
-        if node.name.lower() not in {*_MACROS, "xxhash64", "pmod"}:
+        if node.name.lower() not in {*_MACROS, "xxhash64", "pmod", "timestamp_millis"}:
             raise NotExactError(f"{node.name}() is not on the list")
         return
     if type(node) not in _KNOWN:
@@ -447,6 +447,8 @@ def _anonymous(node: exp.Expr) -> exp.Expr:
         return _hash(node.expressions)
     if name == "pmod":
         return _cycle(*node.expressions)
+    if name == "timestamp_millis":
+        return _macro("ls_of_millis", *(checked(one, "ls_whole") for one in node.expressions))
     return _macro(_MACROS[name], *node.expressions)
 
 

@@ -45,7 +45,7 @@ _CALLS = {
     **dict.fromkeys(("ls_div", "sqrt"), DOUBLE),
     "ls_truth": TRUTH,
     **dict.fromkeys(("ls_string", "ls_text"), TEXT),
-    **dict.fromkeys(("ls_instant", "ls_cut", "make_timestamptz"), INSTANT),
+    **dict.fromkeys(("ls_instant", "ls_cut", "ls_of_millis", "make_timestamptz"), INSTANT),
     "ls_date": DAY,
 }
 CHECKS: dict[str, frozenset[str]] = {

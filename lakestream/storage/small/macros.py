@@ -66,6 +66,7 @@ _MACROS = {
     "ls_cut(unit, x)": "make_timestamptz(epoch_us(CAST(date_trunc(unit, ls_naive(x)) AS TIMESTAMP)))",
     "ls_month(n)": "CAST(DATE '1970-01-01' + to_months(CAST(n AS INTEGER)) AS DATE)",
     "ls_days(x)": "x - DATE '1970-01-01'",
+    "ls_of_millis(n)": "make_timestamptz(CAST(n AS BIGINT) * 1000)",
     "ls_millis(x)": "epoch_us(x) // 1000 - CASE WHEN epoch_us(x) % 1000 < 0 THEN 1 ELSE 0 END",
     "ls_total(x)": (
         "CASE WHEN typeof(x) = 'HUGEINT' AND NOT x BETWEEN -9223372036854775808 AND 9223372036854775807 "
