@@ -83,6 +83,12 @@ class Settings(BaseSettings):
         "Spark, or Spark always",
     )
 
+    durability: Literal["full", "process"] = Field(
+        default="full",
+        description="what a commit outlasts on a local disk: a power cut, being forced to the disk before "
+        "anything builds on it, or the end of the process only",
+    )
+
     max_commits_per_tick: int = Field(default=1_000, ge=1, description="source commits taken by one tick")
     max_rows_per_tick: int = Field(default=5_000_000, ge=1, description="changed rows taken by one tick")
     max_bytes_per_tick: ByteSize = Field(

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import logging
+import os
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -10,7 +13,9 @@ from lakestream.engine.planning.checks import named_state
 from lakestream.engine.rounds.soundness import refuse_unsound
 from lakestream.errors import LakestreamError, NotSupportedError, StreamError
 from lakestream.storage.places.layout import SYSTEM_FOLDER
+from lakestream.storage.places.lock import booted_since, note_boot, try_lock
 from lakestream.storage.writes.mending import damage_of, mend
+from lakestream.storage.writes.mending import recover as recover_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -19,6 +24,8 @@ if TYPE_CHECKING:
     from lakestream.statements.streams import StreamStatements
     from lakestream.statements.workspace import Workspace
     from lakestream.storage.records.registry import StreamRecord
+
+_log = logging.getLogger(__name__)
 
 Remedy = Literal["mend", "rewind", "resync", ""]
 
@@ -154,6 +161,49 @@ class Repair:
         if not found.holds:
             rows = f"{found.differing_rows:,} rows of the output differ from {found.compared_with}"
             yield Finding(name, "OUTPUT_DIFFERS", rows, "resync", f"VERIFY STREAM {name} lists them")
+
+
+def recover(at: Workspace) -> None:
+    """Put aside the commits that a power cut tore, if the machine was started anew since the last look.
+
+    They are those that nobody was told of: what is recorded as done was forced to the disk before. Where
+    another process writes to the lake, that one has looked.
+    """
+    if not booted_since(at.layout) or (lock := try_lock(at.layout)) is None:
+        return
+    with lock:
+        own = [log.parent for log in Path(at.layout.system_root).rglob("_delta_log")]
+        torn = [line for path in sorted(own) for line in _recovered(at, path, known=-1)]
+        with suppress(LakestreamError):  # what is damaged is named when it is read
+            for path, known in _known_versions(at).items():
+                torn += _recovered(at, Path(path), known)
+        note_boot(at.layout)
+    for line in torn:
+        _log.warning("the power was cut while %s", line)
+
+
+def _recovered(at: Workspace, path: Path, known: int) -> list[str]:
+    name = str(path.relative_to(at.layout.root)).replace(os.sep, ".")
+    return recover_table(str(path), at.layout.system_path(f"{_ASIDE}/{name}"), known)
+
+
+def _known_versions(at: Workspace) -> dict[str, int]:
+    """Return the tables of the lake's own folders by path, each with the last version that streams know."""
+    known = {
+        at.layout.table_path(base, name): -1
+        for base in at.catalog.databases.names()
+        for name in at.catalog.table_names(base)
+    }
+    for record in at.registry.streams():
+        plan, progress = at.registry.last(record.uuid)
+        taken = [record.start_version, *(one.upto for one in (plan,) if one)]
+        taken += [progress.version] if progress else []
+        wrote = [progress.output.version] if progress and progress.output else []
+        for name, versions in ((record.source, taken), (record.output, wrote)):
+            path = at.layout.table_path(*name.split(".", 1))
+            if path in known:
+                known[path] = max([known[path], *versions])
+    return known
 
 
 def _named(stream: str, error: LakestreamError) -> Finding:

@@ -12,8 +12,9 @@ from lakestream.notify.deliveries import Deliveries
 from lakestream.notify.outbox import Outbox
 from lakestream.storage.names.catalog import Catalog
 from lakestream.storage.places.layout import Layout
-from lakestream.storage.places.lock import writer_lock
+from lakestream.storage.places.lock import booted_since, writer_lock
 from lakestream.storage.records.registry import Registry
+from lakestream.storage.tables.durable import leave_to_the_kernel
 from lakestream.storage.tables.table import Tables
 
 if TYPE_CHECKING:
@@ -109,10 +110,19 @@ class Workspace:
         self._own: SparkSession | None = None
         self._sending: Notifier | None = None
         self._small: SmallPath | None = None
+        self._recover()
         if create and not self.layout.exists():
-            self.layout.initialise(self.settings.timezone)
+            self.layout.make_folders()
             self.catalog.databases.create(DEFAULT_DATABASE, if_not_exists=True)
+            self.layout.initialise(self.settings.timezone)
         self.layout.check()
+
+    def _recover(self) -> None:
+        """Put aside what a power cut tore, before anything is read."""
+        if booted_since(self.layout):
+            from lakestream.statements.repair import recover
+
+            recover(self)
 
     @cached_property
     def timezone(self) -> str:
@@ -127,6 +137,7 @@ class Workspace:
             from lakestream.settings import Settings
 
             settings = Settings()
+        leave_to_the_kernel(self.layout.root, leave=settings.durability == "process")
         return settings if self.given is not None else settings.for_lake(self.layout.root)
 
     @property

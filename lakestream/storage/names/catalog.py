@@ -27,6 +27,7 @@ from lakestream.storage.names.table_info import (
 from lakestream.storage.places import files
 from lakestream.storage.places.layout import SYSTEM_FOLDER, absolute, segment_name
 from lakestream.storage.records.keyed import KeyedTable, key_of
+from lakestream.storage.tables.durable import committing
 from lakestream.storage.tables.table import Table, Tables
 from lakestream.storage.writes import edits
 
@@ -329,7 +330,7 @@ class Catalog:
         info = self.table(database, name)
         check_columns([*info.columns, column])
         handle = self.handle(info)
-        with handle.guard:
+        with committing(handle):
             # The description first: a tag that is not a column yet is passed over by readers.
             if not info.external:
                 text = description(replace(info, columns=(*info.columns, column)))
@@ -346,7 +347,7 @@ class Catalog:
         if following is not None:
             text = json.dumps({**json.loads(text), "following": json.loads(description(following))})
         handle = self.handles.latest(info.path)
-        with handle.guard:
+        with committing(handle):
             handle.handle.alter.set_table_properties({PROPERTY: text}, raise_if_not_exists=False)
 
 

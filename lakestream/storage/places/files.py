@@ -93,7 +93,10 @@ def write_bytes(folder: str, name: str, content: bytes) -> None:
     target = Path(folder, name)
     target.parent.mkdir(parents=True, exist_ok=True)
     draft = target.with_name(f".{target.name}.{uuid4().hex}")
-    draft.write_bytes(content)
+    with draft.open("wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
     draft.replace(target)
 
 

@@ -132,13 +132,17 @@ class Layout:
         """Return whether a lake was made here."""
         return files.exists(self.system_root, _MARKER)
 
-    def initialise(self, timezone: str = "UTC") -> None:
-        """Make the lake's folders and keep its time zone; does nothing to a lake that is there already."""
+    def make_folders(self) -> None:
+        """Make the lake's own folders where they are not there. Raises LakeError LAKE_NOT_WRITABLE."""
         if self.is_local:
             try:
                 Path(self.system_root).mkdir(parents=True, exist_ok=True)
             except OSError as error:
                 raise LakeError("LAKE_NOT_WRITABLE", f"cannot make {self.root}: {error}") from error
+
+    def initialise(self, timezone: str = "UTC") -> None:
+        """Make a folder a lake, with its time zone; does nothing to a lake that is there already."""
+        self.make_folders()
         if not self.exists():
             files.write_bytes(self.system_root, _MARKER, _marker(timezone))
 

@@ -19,6 +19,7 @@ from typing import IO, TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
 from lakestream.errors import BusyError
+from lakestream.storage.places.files import write_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 
 _LOCK = "lock"
 _POLL_SECONDS = 0.05
+_BOOT = Path("/proc/sys/kernel/random/boot_id")
+_BOOT_NOTE = "boot"
 
 
 @dataclass
@@ -86,9 +89,35 @@ def _among_threads(layout: Layout, wait_seconds: float) -> Iterator[None]:
         lock.release()
 
 
-def try_lock(layout: Layout, name: str) -> IO[bytes] | None:
-    """Take another lock of a lake without waiting; return the file to close, None when it is held.
+def booted_since(layout: Layout) -> bool:
+    """Return whether the machine has started anew since :func:`note_boot`, or may have; local disks only."""
+    if not layout.is_local or not Path(layout.system_root).is_dir():
+        return False
+    now = _boot()
+    try:
+        return now is None or Path(layout.system_root, _BOOT_NOTE).read_text() != now
+    except OSError:
+        return True
 
+
+def note_boot(layout: Layout) -> None:
+    """Note that the lake is whole since this start of the machine."""
+    if (now := _boot()) is not None:
+        write_bytes(layout.system_root, _BOOT_NOTE, now.encode())
+
+
+def _boot() -> str | None:
+    """Return the id of the machine's start, None where it has none (it is Linux's)."""
+    try:
+        return _BOOT.read_text()
+    except OSError:
+        return None
+
+
+def try_lock(layout: Layout, name: str = _LOCK) -> IO[bytes] | None:
+    """Take a lock of a lake, its writer's or another one, without waiting.
+
+    Return the file to close, None when it is held.
     A lake in an object store has none: there whoever asks has it.
     """
     if not layout.is_local:

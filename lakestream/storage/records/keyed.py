@@ -18,6 +18,7 @@ from lakestream.errors import LakestreamError, StorageError
 from lakestream.language.quoting import delta_name, delta_text
 from lakestream.storage.columns.types import delta_field
 from lakestream.storage.places import files
+from lakestream.storage.tables.durable import committing
 from lakestream.storage.tables.table import LOG_KEPT, Table, first_line, is_refusal
 from lakestream.storage.writes.edits import create, retried
 
@@ -111,7 +112,8 @@ def _with_columns(table: Table, columns: Mapping[str, str]) -> Table:
     known = {field.name for field in table.fields}
     lacking = [delta_field(name, kind) for name, kind in columns.items() if name not in known]
     if lacking:
-        table.handle.alter.add_columns(lacking)
+        with committing(table):
+            table.handle.alter.add_columns(lacking)
         table.reopen()
     return table
 
@@ -212,10 +214,11 @@ class KeyedTable:
         before = table.version
         data = pa.Table.from_pylist(rows, schema=table.schema)
         write = partial(write_deltalake, table.handle, data, post_commithook_properties=LOG_KEPT)
-        if replaced is None:
-            write(mode="append")
-        else:
-            write(mode="overwrite", predicate=replaced)
+        with committing(table):
+            if replaced is None:
+                write(mode="append")
+            else:
+                write(mode="overwrite", predicate=replaced)
         if table.version == before + 1:
             self._rows, self._version = then, table.version
         compact(table, _COMPACT_AFTER)
@@ -225,5 +228,6 @@ def compact(table: Table, files: int) -> None:
     """Put a system table's files into one when it has more than ``files``, and drop the old ones."""
     if len(table.handle.file_uris()) <= files:
         return
-    table.handle.optimize.compact()
+    with committing(table):
+        table.handle.optimize.compact()
     table.handle.vacuum(retention_hours=1, enforce_retention_duration=False, dry_run=False)

@@ -43,6 +43,7 @@ from lakestream.storage.records.tick import (
     TickPlan,
     Totals,
 )
+from lakestream.storage.tables.durable import committing
 from lakestream.storage.tables.table import LOG_KEPT, Table, Tables
 
 if TYPE_CHECKING:
@@ -245,7 +246,7 @@ class _TickLog(Generic[_Tick]):
         self._load()
         table = self._table or open_system(self._path, self._form.columns)
         self._table = table
-        with table.guard:
+        with committing(table):
             if table.version % _REFRESHED_EVERY == 0:
                 table.refresh()
             rows = pa.Table.from_pylist([self._form.row(record) for record in records], schema=table.schema)
@@ -263,7 +264,7 @@ class _TickLog(Generic[_Tick]):
         self._load()
         if self._table is None:
             return 0
-        with self._table.guard:
+        with committing(self._table):
             return self._shorten(self._table)
 
     def last(self, uuid: str) -> _Tick | None:

@@ -18,6 +18,7 @@ from lakestream.errors import StorageError, StreamError
 from lakestream.storage.places import files
 from lakestream.storage.records.keyed import damage_named
 from lakestream.storage.rows.reading import align, plain
+from lakestream.storage.tables.durable import committing
 from lakestream.storage.tables.log import read_commits
 from lakestream.storage.tables.table import LOG_KEPT
 from lakestream.storage.writes.edits import create
@@ -74,7 +75,7 @@ class SavedStates:
         rows = state.append_column(_TICK, pa.array([tick] * state.num_rows, pa.int64()))
         rows = rows.cast(pa.schema([field.with_nullable(True) for field in rows.schema]))
         table = self._opened(uuid, rows)
-        with table.guard:
+        with committing(table):
             table.refresh()
             write_deltalake(
                 table.handle,
@@ -101,7 +102,7 @@ class SavedStates:
             if error.code != "STATE_DAMAGED":
                 raise
             return False
-        with table.guard:
+        with committing(table):
             if not _goes_on(table, tick, changes):
                 return False
             write_deltalake(

@@ -21,6 +21,7 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait
 
 from lakestream.errors import LakestreamError, StorageError, StreamError
 from lakestream.storage.rows.reading import align
+from lakestream.storage.tables.durable import committing
 from lakestream.storage.tables.log import SAME_ROWS, CommitInfo, read_commits
 from lakestream.storage.tables.table import LOG_KEPT, first_line
 from lakestream.storage.writes.upkeep import FILE_BYTES
@@ -101,7 +102,7 @@ def commit(
     OUTPUT_CONSTRAINT for rows that do not meet a constraint of the table,
     StorageError COMMIT_CONFLICT after the last attempt, COMMIT_FAILED for anything else.
     """
-    with table.guard:
+    with committing(table):
         start = table.refresh()
         known = table.transaction_version(tag.app)
         if known is not None and known >= tag.tick:
@@ -115,7 +116,7 @@ def rewrite(table: Table, rows: DataFrame) -> int:
     The commit says that they are those that there were: readers of changes pass it over. Raises StorageError
     COMMIT_FAILED.
     """
-    with table.guard:
+    with committing(table):
         writer = rows.write.format("delta").mode("overwrite").option("overwriteSchema", "true")
         writer = writer.option("userMetadata", SAME_ROWS).partitionBy(*table.partition_columns)
         try:

@@ -14,6 +14,7 @@ from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_ra
 from lakestream.errors import StatementError, StorageError, StreamError
 from lakestream.language.quoting import delta_name
 from lakestream.storage.rows.reading import align, opened, timestamp_literal
+from lakestream.storage.tables.durable import committing, force_commits
 from lakestream.storage.tables.far_times import has_far_times
 from lakestream.storage.tables.log import TIME_CUT_US, CommitInfo, read_commits
 from lakestream.storage.tables.table import FAR_TIMES, Table, Tables, first_line
@@ -70,13 +71,14 @@ def create(
     except (DeltaError, OSError) as error:
         code = "TABLE_EXISTS" if "already exists" in str(error) else "CREATE_FAILED"
         raise StorageError(code, f"no table was made at {path}: {first_line(error)}") from error
+    force_commits(path, -1, 0)
     return Table(path, handle)
 
 
 def append(table: Table | str, rows: pa.Table, *, commit_properties: CommitProperties | None = None) -> int:
     """Append rows in one commit and return its version; columns that ``rows`` lack are NULL."""
     table = opened(table)
-    with table.guard:
+    with committing(table):
         table.refresh()
         aligned = align(rows, table.schema)
         write_deltalake(table.handle, aligned, mode="append", commit_properties=commit_properties)
@@ -86,7 +88,7 @@ def append(table: Table | str, rows: pa.Table, *, commit_properties: CommitPrope
 def delete_where(table: Table | str, predicate: str | None) -> int:
     """Delete the rows that match a predicate of delta-rs's SQL (None: all), and return their number."""
     table = opened(table)
-    with table.guard:
+    with committing(table):
         metrics = _delete(table, predicate)
     return int(metrics.get("num_deleted_rows") or 0)
 
@@ -100,7 +102,7 @@ def _delete(table: Table, predicate: str | None) -> dict[str, int]:
 def update_where(table: Table | str, assignments: Mapping[str, str], predicate: str | None) -> int:
     """Set columns to expressions of delta-rs's SQL where the predicate holds; return the number of rows."""
     table = opened(table)
-    with table.guard:
+    with committing(table):
         metrics = _update(table, assignments, predicate)
     return int(metrics.get("num_updated_rows") or 0)
 
@@ -147,7 +149,7 @@ def insert_rows(
     Raises StatementError BAD_VALUE for a NULL in a key column.
     """
     table = tables.latest(info.path)
-    with table.guard:
+    with committing(table):
         aligned = align(rows, table.schema)
         if not info.key or not aligned.num_rows:
             return append(table, aligned) if aligned.num_rows else table.version

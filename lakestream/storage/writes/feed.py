@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from lakestream.errors import StorageError
 from lakestream.storage.sessions.altering import alter
+from lakestream.storage.tables.durable import committing
 from lakestream.storage.tables.table import capabilities, first_line
 from lakestream.storage.writes.edits import retried
 
@@ -25,7 +26,7 @@ def switch_feed_on(table: Table, spark: Callable[[], SparkSession]) -> None:
     Raises StorageError FEED_NOT_SWITCHED, which names the features that stood in the way.
     """
     able = capabilities(table)
-    with table.guard:
+    with committing(table):
         try:
             if able.arrow_writes:
                 _by_arrow(table)

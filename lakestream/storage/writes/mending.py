@@ -6,6 +6,7 @@ Nothing is deleted: what is damaged is put aside, into a folder that keeps its n
 from __future__ import annotations
 
 import json
+import os
 from contextlib import suppress
 from itertools import count
 from pathlib import Path
@@ -15,6 +16,7 @@ from urllib.parse import unquote
 from deltalake import DeltaTable
 
 from lakestream.errors import LakestreamError, StorageError
+from lakestream.storage.tables.durable import data_files
 from lakestream.storage.tables.table import Table, first_line, is_refusal
 
 if TYPE_CHECKING:
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
 
 _LOG, _LAST_CHECKPOINT = "_delta_log", "_last_checkpoint"
 _LOOKED_BACK = 50
+_PARQUET = b"PAR1"
+"""What a file of Parquet begins and ends with."""
 
 
 def damage_of(path: str, *, deep: bool) -> str | None:
@@ -56,6 +60,59 @@ def mend(path: str, aside: str, *, rewinds: bool) -> list[str]:
     done += [_put_aside(Path(path, name), Path(aside)) for name in damaged]
     DeltaTable(path).repair()
     return done
+
+
+def recover(path: str, aside: str, known: int) -> list[str]:
+    """Put aside the last commits of a table that a power cut has torn, and return what was done.
+
+    Commits up to the version ``known`` were forced to the disk: what is wrong with those is damage, and
+    stays. So does a table of which nothing can be said.
+    """
+    log, done = Path(path, _LOG), []
+    if _is_torn_checkpoint(log):
+        done += [_put_aside(file, Path(aside)) for file in _last_checkpoint(log)]
+    for entry in sorted(log.glob("*[0-9].json"), reverse=True):
+        if int(entry.stem) <= known or not _is_torn(entry):
+            break
+        done.append(_put_aside(entry, Path(aside)))
+    if log.is_dir() and not any(log.glob("*.json")):
+        done.append(_put_aside(log.parent, Path(aside)))  # it was being made
+    return done
+
+
+def _is_torn(entry: Path) -> bool:
+    """Return whether a commit, or a file that it put in, did not come whole to the disk."""
+    if not _is_commit(entry):
+        return True
+    return not all(_is_whole(entry.parent.parent / name) for name in data_files(entry))
+
+
+def _is_whole(file: Path) -> bool:
+    """Return whether a data file is there from its beginning to its end; others than Parquet if not empty."""
+    try:
+        with file.open("rb") as opened:
+            head = opened.read(4)
+            opened.seek(-min(4, file.stat().st_size), os.SEEK_END)
+            return head == opened.read() == _PARQUET if file.suffix == ".parquet" else bool(head)
+    except FileNotFoundError:
+        return False
+
+
+def _last_checkpoint(log: Path) -> list[Path]:
+    """Return the file that names the last checkpoint, and those of that one; none where none is named."""
+    named = log / _LAST_CHECKPOINT
+    try:
+        version = int(json.loads(named.read_bytes())["version"])
+    except FileNotFoundError:
+        return []
+    except (ValueError, KeyError, TypeError):
+        return [named]
+    return [named, *log.glob(f"{version:020}.checkpoint*.parquet")]
+
+
+def _is_torn_checkpoint(log: Path) -> bool:
+    found = _last_checkpoint(log)
+    return len(found) == 1 or not all(_is_whole(file) for file in found[1:])
 
 
 # --- the log ---

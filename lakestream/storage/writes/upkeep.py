@@ -14,6 +14,7 @@ from deltalake.exceptions import DeltaError
 from lakestream.errors import StorageError
 from lakestream.storage.places import files
 from lakestream.storage.sessions.altering import run_on
+from lakestream.storage.tables.durable import committing
 from lakestream.storage.tables.table import capabilities, first_line
 from lakestream.storage.writes.edits import retried
 
@@ -94,7 +95,7 @@ def keep_up(table: Table, rules: Rules) -> Upkeep:
     Each step leaves a table that is whole: one that did not come is made up for the next time. Raises
     StorageError UPKEEP_FAILED.
     """
-    with table.guard:
+    with committing(table):
         table.refresh()
         try:
             return _by_spark(table, rules) if _needs_spark(table) else _by_arrow(table, rules)
@@ -111,7 +112,7 @@ def compact(table: Table) -> None:
     A commit to a table costs more with each file that it has, and with each entry of its log. What fails is
     left to the next time, or to :func:`keep_up`.
     """
-    with table.guard:
+    with committing(table):
         try:
             if not _needs_spark(table):
                 _compact(table, FILE_BYTES)
@@ -127,7 +128,7 @@ def shorten_log(table: Table, commits: int) -> None:
     A table's writers may leave that out; to go to its next version costs more with each commit behind the
     last one. What fails is left to the next time, or to :func:`keep_up`.
     """
-    with table.guard:
+    with committing(table):
         if not table.checkpoints.lack(table.version, commits):
             return
         try:

@@ -1,0 +1,111 @@
+"""Commits that are still there when the power comes back: their files are forced to the disk, in their order.
+
+Neither delta-rs nor Hadoop's local file system does that: what they have written stays with the kernel for
+some seconds. Each commit of lakestream's is forced before anything is done that builds on it, so that of a
+table only the last commit can be torn, and nobody was told that it was made.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import unquote
+
+from lakestream.errors import StorageError
+from lakestream.storage.places.files import is_uri
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from lakestream.storage.tables.table import Table
+
+_LOG = "_delta_log"
+_MOST = 4
+"""As many commits as one write of ours makes, with what puts files together behind it."""
+
+_left_to_the_kernel: set[str] = set()
+"""The lakes of ``durability = "process"``, by their root."""
+
+
+def leave_to_the_kernel(root: str, *, leave: bool) -> None:
+    """Say whether commits below a folder are left to the kernel, which writes them within seconds."""
+    if leave:
+        _left_to_the_kernel.add(root)
+    else:
+        _left_to_the_kernel.discard(root)
+
+
+@contextmanager
+def committing(table: Table) -> Iterator[None]:
+    """Hold a table's guard, and force to the disk what is committed meanwhile; StorageError IO_ERROR."""
+    with table.guard:
+        before = table.version
+        yield
+        force_commits(table.path, before, table.version)
+
+
+def force_commits(table: str, after: int, upto: int) -> None:
+    """Force the last commits of a table in ``(after, upto]``, and a checkpoint of them; local disks only.
+
+    Raises StorageError IO_ERROR for what the disk does not take: the commit is made, and may not last.
+    """
+    if is_uri(table) or any(Path(table).is_relative_to(root) for root in _left_to_the_kernel):
+        return
+    try:
+        for version in range(max(after, upto - _MOST) + 1, upto + 1):
+            _force_commit(Path(table), version)
+    except OSError as error:
+        raise StorageError(
+            "IO_ERROR", f"a commit to {table} was not forced to the disk: {error.strerror or error}"
+        ) from error
+
+
+def _force_commit(table: Path, version: int) -> None:
+    log = table / _LOG
+    entry = log / f"{version:020}.json"
+    written = [table / name for name in data_files(entry)]
+    for file in (*written, *_folders(table, written)):
+        force(file)
+    checkpoints = log.glob(f"{version:020}.checkpoint*") if _checkpointed(log, version) else ()
+    for file in (entry, *checkpoints, log / "_last_checkpoint", log):
+        force(file)
+    if version == 0:
+        force(table)
+        force(table.parent)
+
+
+def data_files(entry: Path) -> Iterator[str]:
+    """Yield the files that a commit put in, change data too, by their paths within the table."""
+    with suppress(FileNotFoundError):  # cleared away since: it is in a checkpoint
+        for line in entry.read_bytes().splitlines():
+            action = json.loads(line)
+            found = action.get("add") or action.get("cdc") or {}
+            if "path" in found:
+                yield unquote(found["path"])
+            if (found.get("deletionVector") or {}).get("storageType") == "u":
+                yield from (file.name for file in entry.parent.parent.glob("deletion_vector_*.bin"))
+
+
+def _folders(table: Path, written: Iterable[Path]) -> list[Path]:
+    """Return the folders that files are in, those inside others first, up to the table's."""
+    parents = {folder for file in written for folder in file.parents if folder.is_relative_to(table)}
+    return sorted(parents, reverse=True)
+
+
+def _checkpointed(log: Path, version: int) -> bool:
+    return (log / f"{version:020}.checkpoint.parquet").exists()
+
+
+def force(file: Path) -> None:
+    """Force a file, or a folder's names, to the disk; one that is gone is passed over."""
+    try:
+        descriptor = os.open(file, os.O_RDONLY)
+    except FileNotFoundError:
+        return
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
