@@ -12,7 +12,7 @@ from lakestream.notify.deliveries import Deliveries
 from lakestream.notify.outbox import Outbox
 from lakestream.storage.names.catalog import Catalog
 from lakestream.storage.places.layout import Layout
-from lakestream.storage.places.lock import booted_since, writer_lock
+from lakestream.storage.places.lock import booted_since, note_boot, writer_lock
 from lakestream.storage.records.registry import Registry
 from lakestream.storage.tables.durable import leave_to_the_kernel
 from lakestream.storage.tables.table import Tables
@@ -115,6 +115,7 @@ class Workspace:
             self.layout.make_folders()
             self.catalog.databases.create(DEFAULT_DATABASE, if_not_exists=True)
             self.layout.initialise(self.settings.timezone)
+            note_boot(self.layout)
         self.layout.check()
 
     def _recover(self) -> None:

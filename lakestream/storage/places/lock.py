@@ -101,8 +101,8 @@ def booted_since(layout: Layout) -> bool:
 
 
 def note_boot(layout: Layout) -> None:
-    """Note that the lake is whole since this start of the machine."""
-    if (now := _boot()) is not None:
+    """Note that the lake is whole since this start of the machine; local disks only."""
+    if layout.is_local and (now := _boot()) is not None:
         write_bytes(layout.system_root, _BOOT_NOTE, now.encode())
 
 

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import json
 import os
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
@@ -18,11 +20,12 @@ from lakestream.errors import StorageError
 from lakestream.storage.places.files import is_uri
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from lakestream.storage.tables.table import Table
 
 _LOG = "_delta_log"
+_AT_A_TIME = 8
 _MOST = 4
 """As many commits as one write of ours makes, with what puts files together behind it."""
 
@@ -67,14 +70,34 @@ def _force_commit(table: Path, version: int) -> None:
     log = table / _LOG
     entry = log / f"{version:020}.json"
     written = [table / name for name in data_files(entry)]
-    for file in (*written, *_folders(table, written)):
+    _force_together([*written, *_folders(table, written)])
+    checkpoints = [*log.glob(f"{version:020}.checkpoint*")] if _checkpointed(log, version) else []
+    named = [log / "_last_checkpoint"] if checkpoints else []
+    made = [table, table.parent] if version == 0 else []
+    _force_together([entry, log, *checkpoints, *named, *made])
+
+
+def _force_together(files: Sequence[Path]) -> None:
+    """Force files at a time: a journal takes what waits for it together."""
+    try:
+        waiting = [_threads().submit(force, file) for file in files[1:]]
+    except RuntimeError:  # the interpreter ends, and starts no threads
+        waiting = []
+        for file in files[1:]:
+            force(file)
+    for file in files[:1]:
         force(file)
-    checkpoints = log.glob(f"{version:020}.checkpoint*") if _checkpointed(log, version) else ()
-    for file in (entry, *checkpoints, log / "_last_checkpoint", log):
-        force(file)
-    if version == 0:
-        force(table)
-        force(table.parent)
+    for one in waiting:
+        one.result()
+
+
+@cache
+def _threads() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(_AT_A_TIME, "force")
+
+
+# The threads of a pool are not in a process that was forked.
+os.register_at_fork(after_in_child=_threads.cache_clear)
 
 
 def data_files(entry: Path) -> Iterator[str]:
