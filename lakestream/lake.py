@@ -411,7 +411,7 @@ class Lake:
 
     @property
     def repair(self) -> Repair:
-        """What checks the lake and repairs what it finds: ``repair.check()``, ``repair.repair(finding)``."""
+        """The ways back from damage: ``repair.check()``, ``.repair(finding)`` and ``.back_up(to)``."""
         from lakestream.statements.repair import Repair
 
         return Repair(self._at, self._statements.streams, self.verify)

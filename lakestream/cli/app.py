@@ -14,6 +14,7 @@ from lakestream.cli.base.pandas import leave_pandas_for_later
 from lakestream.cli.base.session import PROGRAM, Session, global_options
 from lakestream.cli.jobs.job_commands import job
 from lakestream.cli.lakes.attach_command import attach
+from lakestream.cli.lakes.backup_command import backup, restore
 from lakestream.cli.lakes.check_command import check, repair
 from lakestream.cli.lakes.doctor_command import doctor
 from lakestream.cli.lakes.lake_commands import init, show, status
@@ -106,6 +107,8 @@ for _command in (
     doctor,
     check,
     repair,
+    backup,
+    restore,
     config,
     completion,
 ):

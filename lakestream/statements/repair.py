@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Literal
 from lakestream.engine.planning.checks import named_state
 from lakestream.engine.rounds.soundness import refuse_unsound
 from lakestream.errors import LakestreamError, NotSupportedError, StreamError
+from lakestream.storage.places.backup import back_up
 from lakestream.storage.places.layout import SYSTEM_FOLDER
 from lakestream.storage.places.lock import booted_since, note_boot, try_lock
 from lakestream.storage.writes.mending import damage_of, mend
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from lakestream.observation.verify import Verification
     from lakestream.statements.streams import StreamStatements
     from lakestream.statements.workspace import Workspace
+    from lakestream.storage.places.backup import Backup
     from lakestream.storage.records.registry import StreamRecord
 
 _log = logging.getLogger(__name__)
@@ -104,6 +106,20 @@ class Repair:
                     "to repair tables of a lake in an object store", hint="restore the objects"
                 )
             return [*self._mend(finding), *self._write_anew(finding.where)]
+
+    def back_up(self, to: str) -> Backup:
+        """Copy the lake as it is at one moment to a folder or a URI, while other processes go on.
+
+        Only the list of its files is made between two ticks; ``restore`` makes a lake of the copy. Raises
+        what :func:`lakestream.storage.places.backup.back_up` does.
+        """
+        root = Path(self.at.layout.root)
+        outside = {
+            f"{database}.{name}": path
+            for (database, name), path in self.at.catalog.paths().items()
+            if not Path(path).is_relative_to(root)
+        }
+        return back_up(self.at.layout, to, lambda: self.at.writing("backup"), outside)
 
     def _mend(self, finding: Finding) -> list[str]:
         aside = self.at.layout.system_path(f"{_ASIDE}/{finding.where}")

@@ -15,7 +15,7 @@ FORMAT_VERSION = 1
 """Version of the layout and of the tables under ``_lakestream``, written into ``lake.json``."""
 
 SYSTEM_FOLDER = "_lakestream"
-_MARKER = "lake.json"
+MARKER = "lake.json"
 _MAX_NAME = 128
 _MAX_SEGMENT = 240
 _DEVICES = {"con", "prn", "aux", "nul", *(f"{d}{n}" for d in ("com", "lpt") for n in range(1, 10))}
@@ -130,7 +130,7 @@ class Layout:
 
     def exists(self) -> bool:
         """Return whether a lake was made here."""
-        return files.exists(self.system_root, _MARKER)
+        return files.exists(self.system_root, MARKER)
 
     def make_folders(self) -> None:
         """Make the lake's own folders where they are not there. Raises LakeError LAKE_NOT_WRITABLE."""
@@ -144,15 +144,15 @@ class Layout:
         """Make a folder a lake, with its time zone; does nothing to a lake that is there already."""
         self.make_folders()
         if not self.exists():
-            files.write_bytes(self.system_root, _MARKER, _marker(timezone))
+            files.write_bytes(self.system_root, MARKER, _marker(timezone))
 
     def marker(self) -> tuple[str, str]:
         """Return the path and the text of the file that says that a lake is here."""
-        return files.join(self.system_root, _MARKER), files.read_bytes(self.system_root, _MARKER).decode()
+        return files.join(self.system_root, MARKER), files.read_bytes(self.system_root, MARKER).decode()
 
     def timezone(self) -> str:
         """Return the time zone that the lake was made with: days and longer windows follow it."""
-        return str(json.loads(files.read_bytes(self.system_root, _MARKER)).get("timezone", "UTC"))
+        return str(json.loads(files.read_bytes(self.system_root, MARKER)).get("timezone", "UTC"))
 
     def check(self) -> None:
         """Raise LakeError LAKE_NOT_FOUND when there is none, LAKE_TOO_NEW when its format is a later one."""
@@ -160,7 +160,7 @@ class Layout:
             raise LakeError(
                 "LAKE_NOT_FOUND", f"there is no lake at {self.root}", hint="make one with: lakestream init"
             )
-        found = json.loads(files.read_bytes(self.system_root, _MARKER)).get("format", 0)
+        found = json.loads(files.read_bytes(self.system_root, MARKER)).get("format", 0)
         if found > FORMAT_VERSION:
             raise LakeError(
                 "LAKE_TOO_NEW",
