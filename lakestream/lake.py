@@ -12,7 +12,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 
 from lakestream.clock import SystemClock
@@ -43,7 +42,7 @@ if TYPE_CHECKING:
     from lakestream.engine.rounds.runtime import TickReport
     from lakestream.engine.rounds.wakeups import Alarm
     from lakestream.observation.inspection import Inspection
-    from lakestream.observation.observe import Event, Lineage, Outline, Outlines, Run
+    from lakestream.observation.observe import Event, Lineage, Outline, Run
     from lakestream.observation.verify import Verification
     from lakestream.settings import Settings
     from lakestream.statements.maintenance import Maintained
@@ -129,6 +128,10 @@ class Lake:
     @database.setter
     def database(self, name: str) -> None:
         self._at.database = name
+
+    def restrict(self, databases: Sequence[str]) -> None:
+        """Have statements reach tables of these databases only (none: of all), StatementError FORBIDDEN."""
+        self._at.catalog.reach = frozenset(one.lower() for one in databases) or None
 
     @property
     def alarms(self) -> Mapping[str, Alarm]:
@@ -319,14 +322,8 @@ class Lake:
         from lakestream.engine.base.instants import to_micros
 
         now_us = to_micros(self._at.clock.now())
-        records = self._at.registry.streams()
-        return {f"{r.database}.{r.name}": self._outlines.of(r, alarms.get(r.uuid), now_us) for r in records}
-
-    @cached_property
-    def _outlines(self) -> Outlines:
-        from lakestream.observation.observe import Outlines
-
-        return Outlines()
+        records, outline = self._at.registry.streams(), self._at.outlines.of
+        return {f"{r.database}.{r.name}": outline(r, alarms.get(r.uuid), now_us) for r in records}
 
     def lineage(self) -> Lineage:
         """Return the tables that streams read and write; starts no Spark."""

@@ -21,6 +21,7 @@ from lakestream.cli.lakes.lake_commands import init, show, status
 from lakestream.cli.lakes.maintain_command import maintain
 from lakestream.cli.lakes.migrate_command import migrate
 from lakestream.cli.lakes.settings_commands import completion, config
+from lakestream.cli.lakes.token_command import token
 from lakestream.cli.sql.sql_command import sql
 from lakestream.cli.streams.log_commands import events, logs
 from lakestream.cli.streams.recalculate_command import recalculate
@@ -109,6 +110,7 @@ for _command in (
     repair,
     backup,
     restore,
+    token,
     config,
     completion,
 ):

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from lakestream.notify.deliveries import Deliveries
+    from lakestream.storage.records.audit import Audit
     from lakestream.storage.records.registry import Progress, Recalculation, Registry, StreamRecord
 
 INFORMATION_SCHEMA = "information_schema"
@@ -33,6 +34,7 @@ class Known:
     registry: Registry
     deliveries: Deliveries
     lags: Callable[[], Mapping[str, int]]
+    audit: Audit
 
 
 def information(known: Known, name: str) -> pa.Table:
@@ -40,7 +42,8 @@ def information(known: Known, name: str) -> pa.Table:
 
     ``ins_streams`` has a row per stream; ``ins_stream_tasks`` one per tick that is kept (at least the
     last 100 of each stream); ``ins_stream_recalculates`` one per recalculation; ``ins_stream_targets`` one
-    per stream and url that it notifies. Times are TIMESTAMP. ``ins_stream_events`` is the outbox itself.
+    per stream and url that it notifies; ``ins_audit`` one per request to the server that changed something,
+    or was not let. Times are TIMESTAMP. ``ins_stream_events`` is the outbox itself.
     Raises StatementError TABLE_NOT_FOUND.
     """
     registry = known.registry
@@ -49,6 +52,7 @@ def information(known: Known, name: str) -> pa.Table:
         "ins_stream_tasks": lambda: _tasks(registry),
         "ins_stream_recalculates": lambda: _recalculates(registry),
         "ins_stream_targets": lambda: _targets(registry, known.deliveries),
+        "ins_audit": known.audit.rows,
     }
     found = tables.get(name.lower())
     if found is None:

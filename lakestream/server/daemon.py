@@ -29,6 +29,8 @@ from lakestream.server.process.sharing import sharing
 from lakestream.server.process.statements import Statements
 from lakestream.server.shown.reader import Reader
 from lakestream.storage.places.leases import MAINTENANCE
+from lakestream.storage.records.audit import Audit
+from lakestream.storage.records.tokens import Tokens
 from lakestream.storage.sessions.jobs import FAIR, hand_over_slots
 
 if TYPE_CHECKING:
@@ -56,7 +58,7 @@ def serve(layout: Layout, settings: Settings, say: Callable[[str], None]) -> Non
     Raises ConfigError TOKEN_NEEDED or TLS_UNUSABLE, BusyError PORT_IN_USE, and what ends the rounds
     (SPARK_DIED).
     """
-    check_token(settings)
+    check_token(settings, layout)
     check_tls(settings)
     clock = SystemClock()
     with _ended_by_signals(), ExitStack() as held:
@@ -69,13 +71,16 @@ def serve(layout: Layout, settings: Settings, say: Callable[[str], None]) -> Non
         _run(layout, settings, say, ownership, listening)
 
 
-def check_token(settings: Settings) -> None:
+def check_token(settings: Settings, layout: Layout) -> None:
     """Raise ConfigError TOKEN_NEEDED for a server that others than this machine reach, without a token."""
-    if settings.server_host not in LOOPBACK and settings.server_token is None:
+    if settings.server_host in LOOPBACK or settings.server_token is not None:
+        return
+    if not Tokens(layout).every():
         raise ConfigError(
             "TOKEN_NEEDED",
             f"server_host is {settings.server_host}: whoever reaches it could change the lake",
-            hint="set LAKESTREAM_SERVER_TOKEN to a secret of at least 16 characters, or listen on 127.0.0.1",
+            hint="`lakestream token create` makes one, LAKESTREAM_SERVER_TOKEN gives one of at least 16 "
+            "characters; or listen on 127.0.0.1",
         )
 
 
@@ -167,9 +172,11 @@ def _run(
             closing(_statements(lake)) as statements,
             regularly(_SLOT_SECONDS, lambda: hand_over_slots(clock)),
         ):
-            service = Service(reader, statements, live, metrics.text, listener.is_well)
+            audit = Audit(layout, clock)
+            service = Service(reader, statements, live, audit, metrics.text, listener.is_well)
             with ExitStack() as held:
-                held.enter_context(_answering(service, settings, listening, feed))
+                tokens = Tokens(layout)
+                held.enter_context(_answering(service, settings, tokens, listening, feed))
                 if settings.connect_port:
                     beside = lake.another()
                     beside.spark  # noqa: B018 - to ask for it starts it
@@ -213,11 +220,14 @@ def maintain(open_lake: Callable[[], Lake], leases: Leases | None, say: Callable
 
 
 @contextmanager
-def _answering(service: Service, settings: Settings, listening: socket.socket, feed: Feed) -> Iterator[None]:
+def _answering(
+    service: Service, settings: Settings, tokens: Tokens, listening: socket.socket, feed: Feed
+) -> Iterator[None]:
     """Answer requests in a thread of its own."""
     token = settings.server_token
     names = frozenset({"localhost", settings.server_host, *settings.server_names})
-    app = create_app(service, names=names, token=token.get_secret_value() if token else None)
+    text = token.get_secret_value() if token else None
+    app = create_app(service, names=names, token=text, tokens=tokens)
     server = uvicorn.Server(
         uvicorn.Config(
             app,

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lakestream.engine.base.result import Result
+from lakestream.errors import StatementError
 from lakestream.statements.status import stream_statuses
 
 if TYPE_CHECKING:
@@ -59,11 +60,18 @@ class SelectStatements:
     def _system_frame(self, spark: SparkSession, name: str) -> DataFrame:
         """Return a table of information_schema; the outbox may be large and stays where it is."""
         from lakestream.observation.information import EVENTS, Known, information
+        from lakestream.storage.records.audit import Audit
         from lakestream.storage.rows.reading import arrow_frame
 
+        if self.at.catalog.reach is not None:
+            raise StatementError(
+                "FORBIDDEN", "information_schema tells of all databases, and some are out of reach"
+            )
         if name.lower() == EVENTS:
             return self.at.outbox.frame(spark)
-        return arrow_frame(spark, information(Known(self.at.registry, self.at.deliveries, self._lags), name))
+        audit = Audit(self.at.layout, self.at.system_clock)
+        known = Known(self.at.registry, self.at.deliveries, self._lags, audit)
+        return arrow_frame(spark, information(known, name))
 
     def _lags(self) -> dict[str, int]:
         """Return how many commits of its source each stream has still to take."""

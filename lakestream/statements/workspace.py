@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from lakestream.engine.rounds.engine import Engine
     from lakestream.engine.rounds.notifier import Notifier
     from lakestream.language import model
+    from lakestream.observation.observe import Outlines
     from lakestream.settings import Settings
     from lakestream.statements.changes import RowChanges
     from lakestream.statements.edits import Editor
@@ -245,6 +246,13 @@ class Workspace:
             zone,
             current=lambda: self.database,
         )
+
+    @cached_property
+    def outlines(self) -> Outlines:
+        """What triggers streams, as it is shown; kept, since it is asked for again and again."""
+        from lakestream.observation.observe import Outlines
+
+        return Outlines()
 
     def refuse_gone(self, error: Exception) -> None:
         """Raise SparkGoneError where an error says that the session has ended on its server."""

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path as FilePath
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 from fastapi import FastAPI, Path, Query, Request, WebSocket, WebSocketDisconnect
 from fastapi.exceptions import RequestValidationError
@@ -19,6 +20,7 @@ from lakestream.engine.base.result import Result
 from lakestream.errors import BusyError, LakestreamError, PrerequisiteError, StatementError
 from lakestream.language.quoting import quoted
 from lakestream.server.api.guard import Guard, RequestRefused, error_answer
+from lakestream.server.api.permits import require, require_statements, who_asks
 from lakestream.server.api.rows import column_types, json_rows, verification_document
 from lakestream.server.shown.documents import (
     ColumnDocument,
@@ -39,14 +41,18 @@ from lakestream.server.shown.documents import (
     StreamDocument,
     VerificationDocument,
 )
+from lakestream.storage.records.tokens import Scope
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Iterator
+    from contextlib import AbstractContextManager
 
     from lakestream.lake import Lake
     from lakestream.server.news.live import Live
     from lakestream.server.process.statements import Statements
     from lakestream.server.shown.reader import Reader
+    from lakestream.storage.records.audit import Audit
+    from lakestream.storage.records.tokens import Principal, Tokens
 
 ROW_LIMIT = 10_000
 """Most rows of a result."""
@@ -55,6 +61,8 @@ STATIC = FilePath(__file__).parent / "static"
 
 _CODES = {404: "NOT_FOUND", 405: "METHOD_NOT_ALLOWED"}
 _NOT_FOUND = ("STREAM_NOT_FOUND", "TABLE_NOT_FOUND", "DATABASE_NOT_FOUND")
+
+_T = TypeVar("_T")
 
 Name = Annotated[str, Path(max_length=128)]
 Limit = Annotated[int, Query(ge=1, le=ROW_LIMIT)]
@@ -67,12 +75,18 @@ class Service:
     reader: Reader
     statements: Statements
     live: Live
+    audit: Audit
     metrics: Callable[[], bytes]
     is_well: Callable[[], bool]
 
 
-def create_app(service: Service, *, names: frozenset[str], token: str | None) -> Guard:
-    """Return the application; ``names`` are the host names that it is reached by beside addresses."""
+def create_app(
+    service: Service, *, names: frozenset[str], token: str | None, tokens: Tokens | None = None
+) -> Guard:
+    """Return the application; ``names`` are the host names that it is reached by beside addresses.
+
+    ``token`` is the one of the settings, which may do everything, ``tokens`` are those of the lake.
+    """
     app = FastAPI(
         title="lakestream",
         version=__version__,
@@ -86,7 +100,7 @@ def create_app(service: Service, *, names: frozenset[str], token: str | None) ->
     _add_statements(app, service)
     _add_live(app, service.live)
     _add_page(app)
-    return Guard(app, names, token)
+    return Guard(app, names, token, tokens)
 
 
 # --- errors ---
@@ -121,6 +135,8 @@ def status_of(error: LakestreamError) -> int:
     """Return the HTTP status of an error."""
     if error.code in _NOT_FOUND:
         return 404
+    if error.code == "FORBIDDEN":
+        return 403
     if isinstance(error, BusyError | PrerequisiteError):
         return 503
     return 400 if isinstance(error, StatementError) else 409
@@ -145,8 +161,9 @@ def _add_looks(app: FastAPI, service: Service) -> None:
         return Response(f'{{"status":"{status}"}}', 200 if well else 503, media_type="application/json")
 
     @app.get("/metrics", response_class=PlainTextResponse)
-    def metrics() -> Response:
+    def metrics(request: Request) -> Response:
         """Return metrics for Prometheus."""
+        require(who_asks(request), Scope.READ)
         return Response(service.metrics(), media_type="text/plain; version=0.0.4; charset=utf-8")
 
     @app.get("/api/lake")
@@ -155,20 +172,22 @@ def _add_looks(app: FastAPI, service: Service) -> None:
         return reader.lake()
 
     @app.get("/api/streams")
-    def streams() -> list[StreamDocument]:
-        """Return every stream and its state."""
-        return reader.streams()
+    def streams(request: Request) -> list[StreamDocument]:
+        """Return every stream and its state, of the databases that the token is for."""
+        return [one for one in reader.streams() if who_asks(request).reaches(one.database)]
 
     @app.get("/api/lineage")
-    def lineage() -> LineageDocument:
+    def lineage(request: Request) -> LineageDocument:
         """Return tables and the streams between them."""
+        require(who_asks(request), Scope.READ)
         return reader.lineage()
 
     @app.get("/api/events")
     def events(
-        stream: str | None = None, after: str | None = None, limit: Limit = 100
+        request: Request, stream: str | None = None, after: str | None = None, limit: Limit = 100
     ) -> list[EventDocument]:
         """Return events of the outbox behind the id `after` (else the newest ones), oldest first."""
+        require(who_asks(request), Scope.READ, stream.rpartition(".")[0] or "main" if stream else None)
         return reader.events(stream, after, limit)
 
 
@@ -176,18 +195,21 @@ def _add_stream_looks(app: FastAPI, service: Service) -> None:
     reader = service.reader
 
     @app.get("/api/streams/{database}/{name}")
-    def stream(database: Name, name: Name) -> StreamDetails:
+    def stream(request: Request, database: Name, name: Name) -> StreamDetails:
         """Return a stream, its definition, recalculations and failures."""
+        require(who_asks(request), Scope.READ, database)
         return reader.stream(f"{database}.{name}")
 
     @app.get("/api/streams/{database}/{name}/runs")
-    def runs(database: Name, name: Name, limit: Limit = 200) -> list[RunDocument]:
+    def runs(request: Request, database: Name, name: Name, limit: Limit = 200) -> list[RunDocument]:
         """Return the last ticks and failures of a stream, newest first."""
+        require(who_asks(request), Scope.READ, database)
         return reader.runs(f"{database}.{name}", limit)
 
     @app.get("/api/streams/{database}/{name}/output")
     async def output(request: Request, database: Name, name: Name, limit: Limit = 500) -> RowsDocument:
         """Return the newest rows of a stream's output, newest first."""
+        require(who_asks(request), Scope.READ, database)
         stream = f"{database}.{name}"
         rows = await service.statements.run(lambda lake: lake.newest_results(stream, limit), _gone(request))
         result = Result(arrow=rows)
@@ -207,34 +229,51 @@ def _add_statements(app: FastAPI, service: Service) -> None:
     @app.post("/api/statements")
     async def run(request: Request, asked: StatementRequest) -> StatementDocument:
         """Run statements, and return the result of the last one."""
+        principal = who_asks(request)
+        did = asked.sql
 
         def work(lake: Lake) -> StatementDocument:
-            lake.database = asked.database
-            result = lake.sql(asked.sql, asked.dialect, limit=ROW_LIMIT)
-            return StatementDocument(
-                columns=list(result.columns),
-                types=column_types(result),
-                rows=json_rows(result),
-                message=result.message,
-                truncated=result.truncated,
-                database=lake.database,
-            )
+            with _permitted(service, request, did, principal, asked) as noted, noted:
+                lake.database = asked.database
+                lake.restrict(principal.databases)
+                result = lake.sql(asked.sql, asked.dialect, limit=ROW_LIMIT)
+                return StatementDocument(
+                    columns=list(result.columns),
+                    types=column_types(result),
+                    rows=json_rows(result),
+                    message=result.message,
+                    truncated=result.truncated,
+                    database=lake.database,
+                )
 
         return await statements.run(work, _gone(request), yes=asked.yes)
 
-    async def message(request: Request, sql: str) -> MessageDocument:
-        result = await statements.run(lambda lake: lake.sql(sql), _gone(request))
-        return MessageDocument(message=result.message)
+    async def change(request: Request, database: str, did: str, work: Callable[[Lake], _T]) -> _T:
+        """Do something that changes a stream of a database, and note it."""
+        principal = who_asks(request)
+        with _noting_refusal(service, request, did):
+            require(principal, Scope.WRITE, database)
+
+        def noted(lake: Lake) -> _T:
+            lake.restrict(principal.databases)
+            with service.audit.noting(principal.name, _client(request), did):
+                return work(lake)
+
+        return await statements.run(noted, _gone(request))
 
     @app.post("/api/streams/{database}/{name}/start")
     async def start(request: Request, database: Name, name: Name) -> MessageDocument:
         """Start a stream that was stopped or has failed."""
-        return await message(request, f"START STREAM {quoted(database)}.{quoted(name)}")
+        sql = f"START STREAM {quoted(database)}.{quoted(name)}"
+        result = await change(request, database, sql, lambda lake: lake.sql(sql))
+        return MessageDocument(message=result.message)
 
     @app.post("/api/streams/{database}/{name}/stop")
     async def stop(request: Request, database: Name, name: Name) -> MessageDocument:
         """Stop a stream until it is started again."""
-        return await message(request, f"STOP STREAM {quoted(database)}.{quoted(name)}")
+        sql = f"STOP STREAM {quoted(database)}.{quoted(name)}"
+        result = await change(request, database, sql, lambda lake: lake.sql(sql))
+        return MessageDocument(message=result.message)
 
     @app.post("/api/streams/{database}/{name}/recalculate")
     async def recalculate(
@@ -242,9 +281,11 @@ def _add_statements(app: FastAPI, service: Service) -> None:
     ) -> QueuedDocument:
         """Queue a recalculation of a range of event time, or of everything from the source as it is."""
         stream = f"{database}.{name}"
-        job = await statements.run(
+        job = await change(
+            request,
+            database,
+            f"RECALCULATE STREAM {quoted(database)}.{quoted(name)}",
             lambda lake: lake.recalculate(stream, asked.start, asked.end, resync=asked.resync),
-            _gone(request),
         )
         message = f"queued: the next round recalculates {stream}"
         return QueuedDocument(message=message, id=job.id, at=from_micros(job.requested_us))
@@ -254,11 +295,37 @@ def _add_statements(app: FastAPI, service: Service) -> None:
         request: Request, database: Name, name: Name, asked: RangeRequest
     ) -> VerificationDocument:
         """Compare a stream's output with the batch evaluation of its definition, however long it takes."""
+        require(who_asks(request), Scope.READ, database)
         stream = f"{database}.{name}"
         found = await statements.run(
             lambda lake: lake.verify(stream, asked.start, asked.end), _gone(request), limited=False
         )
         return verification_document(found)
+
+
+@contextmanager
+def _noting_refusal(service: Service, request: Request, did: str) -> Iterator[None]:
+    """Note what somebody with a token was not let do."""
+    try:
+        yield
+    except RequestRefused as refusal:
+        service.audit.note(who_asks(request).name, _client(request), did, refusal.problem.code)
+        raise
+
+
+@contextmanager
+def _permitted(
+    service: Service, request: Request, did: str, principal: Principal, asked: StatementRequest
+) -> Iterator[AbstractContextManager[None]]:
+    """Refuse statements that whoever asks may not run; give what notes those that change something."""
+    with _noting_refusal(service, request, did):
+        scope = require_statements(principal, asked.sql, asked.dialect, asked.database)
+    changes = scope is not Scope.READ
+    yield service.audit.noting(principal.name, _client(request), did) if changes else nullcontext()
+
+
+def _client(request: Request) -> str:
+    return request.client.host if request.client else ""
 
 
 def _gone(request: Request) -> Callable[[], Awaitable[None]]:
@@ -277,6 +344,12 @@ def _gone(request: Request) -> Callable[[], Awaitable[None]]:
 def _add_live(app: FastAPI, live: Live) -> None:
     @app.websocket("/api/live")
     async def listen(websocket: WebSocket, stream: str | None = None) -> None:
+        principal = who_asks(websocket)
+        try:
+            require(principal, Scope.READ, stream.rpartition(".")[0] or "main" if stream else None)
+        except RequestRefused as refusal:
+            await websocket.close(1008, refusal.problem.code)
+            return
         await websocket.accept()
         subscriber = live.subscribe(stream)
         hearing = asyncio.ensure_future(_until_gone(websocket))

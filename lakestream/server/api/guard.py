@@ -1,8 +1,9 @@
 """Who may ask: every request passes here before it reaches a route.
 
 The name in ``Host`` has to be one of the server's: a page of another name that was made to point here
-(DNS rebinding) is refused. What changes something must not come from another origin, and with a token every
-request but ``/healthz`` carries it, or the cookie that a first visit with ``?token=`` leaves.
+(DNS rebinding) is refused. What changes something must not come from another origin. Where there are tokens,
+every request but ``/healthz`` carries one, or the cookie that a first visit with ``?token=`` leaves; whose it
+is stands in the request's scope.
 """
 
 from __future__ import annotations
@@ -19,14 +20,21 @@ from starlette.requests import cookie_parser
 from starlette.responses import JSONResponse, RedirectResponse, Response
 
 from lakestream.server.shown.documents import ErrorDocument, Problem
+from lakestream.storage.records.tokens import Principal, Scope, pass_of_token
 
 if TYPE_CHECKING:
-    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+    from starlette.types import ASGIApp, Message, Receive, Send
+    from starlette.types import Scope as Asked
+
+    from lakestream.storage.records.tokens import Tokens
 
 BODY_LIMIT = 1024**2
 """Most bytes of a request's body."""
 
 COOKIE = "lakestream"
+OWNER = Principal("server_token", Scope.ADMIN)
+"""Whoever has the token of the settings."""
+
 _OPEN = "/healthz"
 _SAFE = {"GET", "HEAD", "OPTIONS"}
 _HEADERS = {
@@ -52,8 +60,9 @@ class Guard:
     app: ASGIApp
     names: frozenset[str]
     token: str | None = None
+    tokens: Tokens | None = None
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: Asked, receive: Receive, send: Send) -> None:
         """Pass a request on, or answer it."""
         if scope["type"] == "lifespan":
             await self.app(scope, receive, send)
@@ -81,28 +90,42 @@ class Guard:
                 "the setting server_names lists further names that it is reached by",
             )
 
-    def _check_token(self, scope: Scope, headers: Headers) -> Response | None:
+    def _check_token(self, scope: Asked, headers: Headers) -> Response | None:
         """Let a request with the token pass; return the answer to a first visit of the page with it."""
-        if self.token is None or scope["path"] == _OPEN:
+        if scope["path"] == _OPEN or not self._asks_for_tokens():
             return None
         given = QueryParams(scope["query_string"]).get("token", "")
-        if scope["type"] == "http" and scope["path"] == "/" and _same(given, self.token):
+        if scope["type"] == "http" and scope["path"] == "/" and self._holder(given) is not None:
             answer = RedirectResponse("/", status_code=303)
             is_encrypted = scope["scheme"] == "https"
-            answer.set_cookie(COOKIE, self._pass, httponly=True, samesite="strict", secure=is_encrypted)
+            kept = pass_of_token(given)
+            answer.set_cookie(COOKIE, kept, httponly=True, samesite="strict", secure=is_encrypted)
             return answer
         bearer = headers.get("authorization", "").removeprefix("Bearer ")
         cookie = cookie_parser(headers.get("cookie", "")).get(COOKIE, "")
-        if _same(bearer, self.token) or _same(cookie, self._pass):
-            return None
-        raise RequestRefused(
-            401, "TOKEN_NEEDED", "the request carries no valid token", "Authorization: Bearer …, or /?token=…"
-        )
+        principal = self._holder(bearer) or self._holder_of_pass(cookie)
+        if principal is None:
+            raise RequestRefused(
+                401,
+                "TOKEN_NEEDED",
+                "the request carries no valid token",
+                "Authorization: Bearer …, or /?token=…",
+            )
+        scope["principal"] = principal
+        return None
 
-    @property
-    def _pass(self) -> str:
-        """What the cookie holds: it follows from the token, and does not tell it."""
-        return hmac.digest((self.token or "").encode(), b"lakestream page", "sha256").hex()
+    def _asks_for_tokens(self) -> bool:
+        return self.token is not None or bool(self.tokens and self.tokens.every())
+
+    def _holder(self, text: str) -> Principal | None:
+        if self.token is not None and _same(text, self.token):
+            return OWNER
+        return self.tokens.holder(text) if self.tokens and text else None
+
+    def _holder_of_pass(self, text: str) -> Principal | None:
+        if self.token is not None and _same(text, pass_of_token(self.token)):
+            return OWNER
+        return self.tokens.holder_of_pass(text) if self.tokens and text else None
 
 
 def _same(given: str, known: str) -> bool:
@@ -126,7 +149,7 @@ def _is_address(host: str) -> bool:
     return True
 
 
-def _check_origin(scope: Scope, headers: Headers) -> None:
+def _check_origin(scope: Asked, headers: Headers) -> None:
     changes = scope["type"] == "websocket" or scope["method"] not in _SAFE
     origin = headers.get("origin")
     if changes and origin is not None and origin.partition("://")[2] != headers.get("host"):
@@ -172,7 +195,7 @@ def _with_headers(send: Send) -> Send:
     return sending
 
 
-async def _refuse(refusal: RequestRefused, scope: Scope, receive: Receive, send: Send) -> None:
+async def _refuse(refusal: RequestRefused, scope: Asked, receive: Receive, send: Send) -> None:
     """Answer a request that was refused; a websocket is refused before it is opened."""
     if scope["type"] == "websocket":
         await send({"type": "websocket.close", "code": 1008, "reason": refusal.problem.code})

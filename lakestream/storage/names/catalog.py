@@ -49,6 +49,8 @@ class Catalog:
         self.handles = tables or Tables()
         self._seen: dict[str, tuple[int, TableInfo]] = {}
         self.databases = Databases(layout, clock)
+        self.reach: frozenset[str] | None = None
+        """The databases whose tables may be found, in small letters; None: all."""
         self.registered = RegisteredSubtables(layout)
         self._external = KeyedTable(
             layout.system_path("tables"),
@@ -116,6 +118,8 @@ class Catalog:
         In the database ``_lakestream``, which no statement reaches, are the results of streams that
         store none, by the streams' ids.
         """
+        if self.reach is not None and database.lower() not in {*self.reach, SYSTEM_FOLDER}:
+            raise StatementError("FORBIDDEN", f"the database {database} is out of reach for whoever asks")
         external = self._external.rows().get(key_of(database, name))
         path = external["path"] if external else self._path(database, name)
         try:

@@ -18,6 +18,8 @@ from lakestream.server.news.metrics import Metrics
 from lakestream.server.process.statements import Statements
 from lakestream.server.shown.reader import Reader
 from lakestream.settings import Settings
+from lakestream.storage.places.layout import Layout
+from lakestream.storage.records.audit import Audit
 from lakestream.storage.records.registry import (
     Compiled,
     Failure,
@@ -26,6 +28,7 @@ from lakestream.storage.records.registry import (
     StreamRecord,
     Totals,
 )
+from lakestream.storage.records.tokens import Tokens
 from lakestream.triggers.period import Period
 
 if TYPE_CHECKING:
@@ -94,8 +97,8 @@ def serve(root: str) -> Callable[..., AbstractContextManager[TestClient]]:
         reader = Reader(opened(), Rates(clock.monotonic), lambda: {"u1": period})
         metrics = Metrics(reader.statuses, reader.waiting, lambda: clock.now().timestamp())
         statements = Statements(opened, seconds)
-        service = Service(reader, statements, Live(), metrics.text, lambda: True)
-        app = create_app(service, names=frozenset(names), token=token)
+        service = Service(reader, statements, Live(), Audit(Layout(root), clock), metrics.text, lambda: True)
+        app = create_app(service, names=frozenset(names), token=token, tokens=Tokens(Layout(root)))
         yield TestClient(app, base_url="http://127.0.0.1:8600", follow_redirects=False)
         statements.close()
 

@@ -17,6 +17,7 @@ from lakestream.settings import Settings
 from lakestream.storage.places import files
 from lakestream.storage.places.layout import Layout
 from lakestream.storage.places.leases import Leases, Member
+from lakestream.storage.records.tokens import Scope, Tokens
 from tests.certificates import certificate
 
 if TYPE_CHECKING:
@@ -72,11 +73,15 @@ def test_of_daemons_that_share_a_lake_one_that_lives_here_is_asked(
     assert find_owner(layout) == expected
 
 
-def test_others_than_this_machine_need_a_token() -> None:
-    check_token(Settings(server_host="::1"))
-    check_token(Settings(server_host="0.0.0.0", server_token="a-secret-of-the-test"))
+def test_others_than_this_machine_need_a_token(tmp_path: Path) -> None:
+    layout = Layout(str(tmp_path))
+    layout.initialise()
+    check_token(Settings(server_host="::1"), layout)
+    check_token(Settings(server_host="0.0.0.0", server_token="a-secret-of-the-test"), layout)
     with pytest.raises(ConfigError, match="TOKEN_NEEDED"):
-        check_token(Settings(server_host="0.0.0.0"))
+        check_token(Settings(server_host="0.0.0.0"), layout)
+    Tokens(layout).issue("reader", Scope.READ, [], 0)
+    check_token(Settings(server_host="0.0.0.0"), layout)
 
 
 def test_a_short_token_is_refused_and_not_shown() -> None:

@@ -1,0 +1,83 @@
+"""Who changed what through the server, and who was not let: a table of the lake, a row for each."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from lakestream.errors import LakestreamError
+from lakestream.language.expressions.targets import redacted_text
+from lakestream.storage.records.keyed import compact, damage_named, open_system, was_written
+from lakestream.storage.rows.reading import read_arrow
+from lakestream.storage.writes.edits import append
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import pyarrow as pa
+
+    from lakestream.clock import Clock
+    from lakestream.storage.places.layout import Layout
+
+COLUMNS = {
+    "at": "timestamp",
+    "who": "string",
+    "client": "string",
+    "did": "string",
+    "outcome": "string",
+    "seconds": "double",
+}
+_LONGEST = 10_000
+_FILES = 50
+
+
+class Audit:
+    """Notes what changes a lake by a request; ``did`` is the statement, urls without their secrets."""
+
+    def __init__(self, layout: Layout, clock: Clock) -> None:
+        self._path = layout.system_path("audit")
+        self._clock = clock
+        self._turn = threading.Lock()
+
+    @contextmanager
+    def noting(self, who: str, client: str, did: str) -> Iterator[None]:
+        """Note what is done meanwhile, with its outcome: ``ok``, or the code of what it failed of."""
+        begun, outcome = self._clock.monotonic(), "ok"
+        try:
+            yield
+        except LakestreamError as error:
+            outcome = error.code
+            raise
+        except Exception as error:
+            outcome = type(error).__name__
+            raise
+        finally:
+            self.note(who, client, did, outcome, self._clock.monotonic() - begun)
+
+    def note(self, who: str, client: str, did: str, outcome: str, seconds: float = 0.0) -> None:
+        """Write one row, and put the table's files together now and then."""
+        import pyarrow as pa
+
+        row: dict[str, Any] = {
+            "at": self._clock.now(),
+            "who": who,
+            "client": client,
+            "did": redacted_text(did)[:_LONGEST],
+            "outcome": outcome,
+            "seconds": seconds,
+        }
+        with self._turn:
+            table = open_system(self._path, COLUMNS)
+            append(table, pa.Table.from_pylist([row], schema=table.schema))
+            compact(table, _FILES)
+
+    def rows(self) -> pa.Table:
+        """Return all that was noted, in no order."""
+        import pyarrow as pa
+
+        if not was_written(self._path):
+            kinds = {"timestamp": pa.timestamp("us", "UTC"), "double": pa.float64(), "string": pa.string()}
+            return pa.schema([(name, kinds[kind]) for name, kind in COLUMNS.items()]).empty_table()
+        with damage_named(self._path):
+            return read_arrow(open_system(self._path, COLUMNS), None, columns=list(COLUMNS))
