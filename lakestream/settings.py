@@ -212,6 +212,13 @@ class Settings(BaseSettings):
         "0: as long as it does",
     )
 
+    client_statements: int = Field(
+        default=32,
+        ge=0,
+        description="how many statements of one client of `serve`, by its token or its address, may run or "
+        "wait; 0: any number",
+    )
+
     _sources: dict[str, str] = PrivateAttr(default_factory=dict)
 
     def __init__(self, **values: Any) -> None:  # noqa: ANN401 - pydantic checks each value

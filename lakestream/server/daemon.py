@@ -197,7 +197,9 @@ def _statements(lake: Lake) -> Statements:
     """Return what runs statements; one that writes waits for a long tick as long as it may take."""
     seconds = lake.settings.statement_seconds
     patience = max(lake.settings.lock_wait_seconds, seconds or threading.TIMEOUT_MAX)
-    return Statements(partial(lake.another, lock_wait_seconds=patience), seconds)
+    return Statements(
+        partial(lake.another, lock_wait_seconds=patience), seconds, lake.settings.client_statements
+    )
 
 
 def maintain(open_lake: Callable[[], Lake], leases: Leases | None, say: Callable[[str], None]) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from tests.conformance.cases import Case, load
 from tests.conformance.engines import ChildEngine, Engine, EngineFactory, LocalEngine
-from tests.conformance.selection import cases_root, expected_failures, marks
+from tests.conformance.selection import cases_root, expected_failures, left_cases, marks
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,7 +23,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "case" in metafunc.fixturenames:
         missing = expected_failures()
         cases = load(cases_root())
-        parameters = [pytest.param(case, id=case.name, marks=marks(case, missing)) for case in cases]
+        left = left_cases(cases)
+        parameters = [pytest.param(case, id=case.name, marks=marks(case, missing, left)) for case in cases]
         metafunc.parametrize("case", parameters)
 
 

@@ -12,10 +12,13 @@ import yaml
 from tests.conformance.runner import CaseFailed
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from tests.conformance.cases import Case
 
 HERE = Path(__file__).parent
 OWN_CASES = HERE / "cases"
+_FEW = 4
 
 
 def cases_root() -> Path:
@@ -29,8 +32,23 @@ def expected_failures() -> dict[str, str]:
     return listed
 
 
-def marks(case: Case, missing: dict[str, str]) -> list[pytest.MarkDecorator]:
-    """Mark a listed case as failing: by a refusal or other rows, never by a crash; passing fails too."""
-    if case.name not in missing:
-        return []
-    return [pytest.mark.xfail(raises=CaseFailed, reason=f"needs {missing[case.name]}", strict=True)]
+def left_cases(cases: Sequence[Case]) -> set[str]:
+    """Return the own cases that are left to the long tests: of a file with many, every other one."""
+    if os.environ.get("CASES"):
+        return set()
+    files: dict[str, list[str]] = {}
+    for case in cases:
+        files.setdefault(case.name.rpartition("/")[0], []).append(case.name)
+    return {name for names in files.values() if len(names) > _FEW for name in names[1::2]}
+
+
+def marks(case: Case, missing: dict[str, str], left: set[str]) -> list[pytest.MarkDecorator]:
+    """Mark a case that is left to the long tests, and a listed one as failing.
+
+    It fails by a refusal or other rows, never by a crash; passing fails too.
+    """
+    found = [pytest.mark.long] if case.name in left else []
+    if case.name in missing:
+        reason = f"needs {missing[case.name]}"
+        found.append(pytest.mark.xfail(raises=CaseFailed, reason=reason, strict=True))
+    return found

@@ -237,6 +237,17 @@ def test_the_projects_own_cases_are_well_formed_and_the_list_names_only_them() -
 
 def test_marks_of_listed_cases() -> None:
     case = Case("a/b/c", "", "tdengine", START, ())
-    assert selection.marks(case, {}) == []
-    (mark,) = selection.marks(case, {"a/b/c": "SESSION"})
+    assert selection.marks(case, {}, set()) == []
+    (mark,) = selection.marks(case, {"a/b/c": "SESSION"}, set())
     assert mark.kwargs["strict"]
+    (mark,) = selection.marks(case, {}, {"a/b/c"})
+    assert mark.name == "long"
+
+
+def test_of_files_with_many_cases_every_other_one_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    cases = [
+        Case(f"a/{file}/{n}", "", "tdengine", START, ()) for file in "bc" for n in range(4 + (file == "c"))
+    ]
+    assert selection.left_cases(cases) == {"a/c/1", "a/c/3"}
+    monkeypatch.setenv("CASES", "elsewhere")
+    assert selection.left_cases(cases) == set()

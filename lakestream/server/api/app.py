@@ -20,7 +20,7 @@ from lakestream.engine.base.result import Result
 from lakestream.errors import BusyError, LakestreamError, PrerequisiteError, StatementError
 from lakestream.language.quoting import quoted
 from lakestream.server.api.guard import Guard, RequestRefused, error_answer
-from lakestream.server.api.permits import require, require_statements, who_asks
+from lakestream.server.api.permits import ANYONE, require, require_statements, who_asks
 from lakestream.server.api.rows import column_types, json_rows, verification_document
 from lakestream.server.shown.documents import (
     ColumnDocument,
@@ -137,6 +137,8 @@ def status_of(error: LakestreamError) -> int:
         return 404
     if error.code == "FORBIDDEN":
         return 403
+    if error.code == "TOO_MANY_STATEMENTS":
+        return 429
     if isinstance(error, BusyError | PrerequisiteError):
         return 503
     return 400 if isinstance(error, StatementError) else 409
@@ -211,7 +213,9 @@ def _add_stream_looks(app: FastAPI, service: Service) -> None:
         """Return the newest rows of a stream's output, newest first."""
         require(who_asks(request), Scope.READ, database)
         stream = f"{database}.{name}"
-        rows = await service.statements.run(lambda lake: lake.newest_results(stream, limit), _gone(request))
+        rows = await service.statements.run(
+            lambda lake: lake.newest_results(stream, limit), _gone(request), who=_asker(request)
+        )
         result = Result(arrow=rows)
         columns = [
             ColumnDocument(name=column, type=kind)
@@ -246,7 +250,7 @@ def _add_statements(app: FastAPI, service: Service) -> None:
                     database=lake.database,
                 )
 
-        return await statements.run(work, _gone(request), yes=asked.yes)
+        return await statements.run(work, _gone(request), who=_asker(request), yes=asked.yes)
 
     async def change(request: Request, database: str, did: str, work: Callable[[Lake], _T]) -> _T:
         """Do something that changes a stream of a database, and note it."""
@@ -259,7 +263,7 @@ def _add_statements(app: FastAPI, service: Service) -> None:
             with service.audit.noting(principal.name, _client(request), did):
                 return work(lake)
 
-        return await statements.run(noted, _gone(request))
+        return await statements.run(noted, _gone(request), who=_asker(request))
 
     @app.post("/api/streams/{database}/{name}/start")
     async def start(request: Request, database: Name, name: Name) -> MessageDocument:
@@ -298,7 +302,10 @@ def _add_statements(app: FastAPI, service: Service) -> None:
         require(who_asks(request), Scope.READ, database)
         stream = f"{database}.{name}"
         found = await statements.run(
-            lambda lake: lake.verify(stream, asked.start, asked.end), _gone(request), limited=False
+            lambda lake: lake.verify(stream, asked.start, asked.end),
+            _gone(request),
+            who=_asker(request),
+            limited=False,
         )
         return verification_document(found)
 
@@ -322,6 +329,12 @@ def _permitted(
         scope = require_statements(principal, asked.sql, asked.dialect, asked.database)
     changes = scope is not Scope.READ
     yield service.audit.noting(principal.name, _client(request), did) if changes else nullcontext()
+
+
+def _asker(request: Request) -> str:
+    """Return who asks, as clients are told apart: by their tokens, else by their addresses."""
+    principal = who_asks(request)
+    return _client(request) if principal is ANYONE else principal.name
 
 
 def _client(request: Request) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections import Counter
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -34,11 +35,14 @@ class Statements:
     """Runs what computes or changes the lake, on lakes that ``open_lake`` makes, one for each worker.
 
     ``open_lake`` takes who answers the questions of statements; ``seconds`` is how long one may take, with
-    the time that it waits for its turn, 0: as long as it does.
+    the time that it waits for its turn, 0: as long as it does. Of one client ``most`` run or wait, 0: any.
     """
 
-    def __init__(self, open_lake: Callable[[Callable[[str], bool]], Lake], seconds: float) -> None:
-        self._open, self._seconds = open_lake, seconds
+    def __init__(
+        self, open_lake: Callable[[Callable[[str], bool]], Lake], seconds: float, most: int = 0
+    ) -> None:
+        self._open, self._seconds, self._most = open_lake, seconds, most
+        self._asked: Counter[str] = Counter()
         self._own = threading.local()
         self._lakes: list[Lake] = []
         self._pool = ThreadPoolExecutor(WORKERS, thread_name_prefix="statement")
@@ -49,14 +53,33 @@ class Statements:
         work: Callable[[Lake], _T],
         gone: Callable[[], Awaitable[None]],
         *,
+        who: str = "",
         yes: bool = False,
         limited: bool = True,
     ) -> _T:
-        """Return what ``work`` makes of a lake, unless whoever asked is ``gone`` before.
+        """Return what ``work`` makes of a lake, unless whoever asked (``who``) is ``gone`` before.
 
         ``yes`` answers the questions of statements; ``limited``: only so many seconds may be taken. What does
-        not come to its end is interrupted. Raises BusyError STATEMENT_TIMEOUT, SERVER_BUSY.
+        not come to its end is interrupted. Raises BusyError STATEMENT_TIMEOUT, SERVER_BUSY,
+        TOO_MANY_STATEMENTS.
         """
+        if self._most and self._asked[who] >= self._most:
+            raise BusyError(
+                "TOO_MANY_STATEMENTS",
+                f"{self._most} statements of {who} run already or wait for their turn",
+                hint="wait for one to end; the setting client_statements says how many there may be",
+            )
+        self._asked[who] += 1
+        try:
+            return await self._run(work, gone, yes=yes, limited=limited)
+        finally:
+            self._asked[who] -= 1
+            if not self._asked[who]:
+                del self._asked[who]
+
+    async def _run(
+        self, work: Callable[[Lake], _T], gone: Callable[[], Awaitable[None]], *, yes: bool, limited: bool
+    ) -> _T:
         turn = _Turn()
         running = self._pool.submit(self._work, turn, work, yes=yes)
         answer, leaving = asyncio.wrap_future(running), asyncio.ensure_future(gone())

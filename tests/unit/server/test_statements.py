@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from contextlib import closing
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
@@ -54,7 +54,7 @@ async def at_once() -> None:
     await asyncio.sleep(0)
 
 
-async def ended(statements: Statements, gone: Callable[[], Awaitable[None]] = never, **more: bool) -> str:
+async def ended(statements: Statements, gone: Callable[[], Awaitable[None]] = never, **more: Any) -> str:
     """Return what an endless statement ends with, and wait until its worker is free."""
     try:
         return await statements.run(until_interrupted, gone, **more)
@@ -121,3 +121,18 @@ def test_a_join_of_everything_with_everything_ends(
         assert (answer.status_code, answer.json()["error"]["code"]) == (503, "STATEMENT_TIMEOUT")
         counted = client.post("/api/statements", json={"sql": "SELECT count(*) AS n FROM power"})
         assert counted.json()["rows"] == [[50_002]]
+
+
+def test_one_client_does_not_take_all_turns() -> None:
+    async def crowd(statements: Statements) -> tuple[list[str], str]:
+        of_one = [asyncio.ensure_future(ended(statements, who="one")) for _ in range(3)]
+        await asyncio.sleep(0.02)
+        with pytest.raises(BusyError, match="2 statements of one"):
+            await statements.run(until_interrupted, never, who="one")
+        other = await ended(statements, who="other")
+        return [await one for one in of_one], other
+
+    with closing(Statements(open_slow, 0.2, most=2)) as statements:
+        of_one, other = asyncio.run(crowd(statements))
+    assert sorted(of_one) == ["STATEMENT_TIMEOUT", "STATEMENT_TIMEOUT", "TOO_MANY_STATEMENTS"]
+    assert other == "STATEMENT_TIMEOUT"
