@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from contextlib import nullcontext
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +30,7 @@ from lakestream.storage.records.registry import Recalculation
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from contextlib import AbstractContextManager
 
 NOW = datetime(2025, 3, 1, 12, tzinfo=UTC)
 EVIL = "<img src=x onerror=document.title='hurt'>"
@@ -162,10 +164,22 @@ class ShownLake:
     # --- what the lakes of statements do ---
 
     async def run(
-        self, work: Callable[[ShownLake], Any], gone: object, *, yes: bool = False, limited: bool = True
+        self,
+        work: Callable[[ShownLake], Any],
+        gone: object,
+        *,
+        who: str = "",
+        yes: bool = False,
+        limited: bool = True,
     ) -> Any:
-        del gone, yes, limited
+        del gone, who, yes, limited
         return work(self)
+
+    def restrict(self, databases: tuple[str, ...]) -> None:
+        del databases
+
+    def noting(self, *_: str) -> AbstractContextManager[None]:
+        return nullcontext()
 
     def newest_results(self, stream: str, limit: int) -> pa.Table:
         if self._of(stream)["tick"] is None:
