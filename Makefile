@@ -5,7 +5,7 @@ PYTHON ?= python3
 RUN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-long lint format lock conformance faults properties matrix clean bench bench-short
+.PHONY: help setup demo test test-long lint format lock conformance faults properties fuzz matrix clean bench bench-short
 
 help: ## say what there is
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -50,6 +50,9 @@ conformance: setup ## run the conformance cases (CASES=DIR for a folder of your 
 
 properties: setup ## random histories against the reference (ARGS="--count 1000 --seed 7")
 	@$(RUN)/python -m tests.properties $(ARGS)
+
+fuzz: setup ## statements drawn, worded and changed at random, of every dialect (COUNT=100000)
+	@FUZZ_TEXTS="$(or $(COUNT),100000)" $(RUN)/python -m pytest -n 2 tests/unit/language/test_fuzz.py $(ARGS)
 
 matrix: setup ## streams by all pairs of kinds, modes and changes (ARGS="--count 1000 --seed 7")
 	@$(RUN)/python -m tests.properties.matrix $(ARGS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from pathlib import Path
 
@@ -73,7 +74,9 @@ PIECES = [
     ),
 ]
 SECONDS_PER_KB = 0.1
-calm = settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+TEXTS = int(os.environ.get("FUZZ_TEXTS", "2000"))
+"""How many texts the tests try together."""
+calm = settings(max_examples=max(1, TEXTS // 6), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 def _parse(text: str, dialect: str = "tdengine") -> None:
