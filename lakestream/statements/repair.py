@@ -14,7 +14,7 @@ from lakestream.engine.rounds.soundness import refuse_unsound
 from lakestream.errors import LakestreamError, NotSupportedError, StreamError
 from lakestream.storage.places.backup import back_up
 from lakestream.storage.places.layout import SYSTEM_FOLDER
-from lakestream.storage.places.lock import booted_since, note_boot, try_lock
+from lakestream.storage.places.lock import note_boot, try_lock
 from lakestream.storage.writes.mending import damage_of, mend
 from lakestream.storage.writes.mending import recover as recover_table
 
@@ -180,12 +180,12 @@ class Repair:
 
 
 def recover(at: Workspace) -> None:
-    """Put aside the commits that a power cut tore, if the machine was started anew since the last look.
+    """Put aside the commits that a power cut tore, where the machine was started anew since the last look.
 
     They are those that nobody was told of: what is recorded as done was forced to the disk before. Where
     another process writes to the lake, that one has looked.
     """
-    if not booted_since(at.layout) or (lock := try_lock(at.layout)) is None:
+    if (lock := try_lock(at.layout)) is None:
         return
     with lock:
         own = [log.parent for log in Path(at.layout.system_root).rglob("_delta_log")]

@@ -95,7 +95,7 @@ def _checked(*, that: bool, gives: str) -> str:
 
 def _column(node: exp.Expr, columns: Mapping[str, str]) -> str:
     found = columns.get(node.name.lower())
-    if found is None or isinstance(node.this, exp.Star):
+    if found is None:
         raise _NotPlainError
     return found
 
@@ -168,7 +168,7 @@ def _chosen(node: exp.Expr, columns: Mapping[str, str]) -> str:
 
 def _cast(node: exp.Expr, columns: Mapping[str, str]) -> str:
     kind, given = _TYPES.get(node.args["to"].sql("spark").lower()), _kind(node.this, columns)
-    if kind is None or type(node) is not exp.Cast:
+    if kind is None:
         raise _NotPlainError
     numbers = kind in _NUMBERS and given in {*_NUMBERS, DECIMAL, TRUTH}
     return _checked(that=numbers or given in (kind, NULL) or (kind == TEXT and given != DECIMAL), gives=kind)

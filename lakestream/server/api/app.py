@@ -41,6 +41,7 @@ from lakestream.server.shown.documents import (
     StreamDocument,
     VerificationDocument,
 )
+from lakestream.statements.workspace import DEFAULT_DATABASE
 from lakestream.storage.records.tokens import Scope
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ if TYPE_CHECKING:
     from lakestream.server.process.statements import Statements
     from lakestream.server.shown.reader import Reader
     from lakestream.storage.records.audit import Audit
-    from lakestream.storage.records.tokens import Principal, Tokens
+    from lakestream.storage.records.tokens import Tokens
 
 ROW_LIMIT = 10_000
 """Most rows of a result."""
@@ -189,7 +190,7 @@ def _add_looks(app: FastAPI, service: Service) -> None:
         request: Request, stream: str | None = None, after: str | None = None, limit: Limit = 100
     ) -> list[EventDocument]:
         """Return events of the outbox behind the id `after` (else the newest ones), oldest first."""
-        require(who_asks(request), Scope.READ, stream.rpartition(".")[0] or "main" if stream else None)
+        require(who_asks(request), Scope.READ, _database_of(stream))
         return reader.events(stream, after, limit)
 
 
@@ -234,10 +235,9 @@ def _add_statements(app: FastAPI, service: Service) -> None:
     async def run(request: Request, asked: StatementRequest) -> StatementDocument:
         """Run statements, and return the result of the last one."""
         principal = who_asks(request)
-        did = asked.sql
 
         def work(lake: Lake) -> StatementDocument:
-            with _permitted(service, request, did, principal, asked) as noted, noted:
+            with _permitted(service, request, asked):
                 lake.database = asked.database
                 lake.restrict(principal.databases)
                 result = lake.sql(asked.sql, asked.dialect, limit=ROW_LIMIT)
@@ -255,10 +255,10 @@ def _add_statements(app: FastAPI, service: Service) -> None:
     async def change(request: Request, database: str, did: str, work: Callable[[Lake], _T]) -> _T:
         """Do something that changes a stream of a database, and note it."""
         principal = who_asks(request)
-        with _noting_refusal(service, request, did):
-            require(principal, Scope.WRITE, database)
 
         def noted(lake: Lake) -> _T:
+            with _noting_refusal(service, request, did):
+                require(principal, Scope.WRITE, database)
             lake.restrict(principal.databases)
             with service.audit.noting(principal.name, _client(request), did):
                 return work(lake)
@@ -320,15 +320,19 @@ def _noting_refusal(service: Service, request: Request, did: str) -> Iterator[No
         raise
 
 
-@contextmanager
-def _permitted(
-    service: Service, request: Request, did: str, principal: Principal, asked: StatementRequest
-) -> Iterator[AbstractContextManager[None]]:
-    """Refuse statements that whoever asks may not run; give what notes those that change something."""
-    with _noting_refusal(service, request, did):
+def _permitted(service: Service, request: Request, asked: StatementRequest) -> AbstractContextManager[None]:
+    """Refuse statements that whoever asks may not run; return what notes those that change something."""
+    principal = who_asks(request)
+    with _noting_refusal(service, request, asked.sql):
         scope = require_statements(principal, asked.sql, asked.dialect, asked.database)
-    changes = scope is not Scope.READ
-    yield service.audit.noting(principal.name, _client(request), did) if changes else nullcontext()
+    if scope is Scope.READ:
+        return nullcontext()
+    return service.audit.noting(principal.name, _client(request), asked.sql)
+
+
+def _database_of(stream: str | None) -> str | None:
+    """Return the database that the name of a stream says, None for no stream: all of them."""
+    return None if not stream else stream.rpartition(".")[0] or DEFAULT_DATABASE
 
 
 def _asker(request: Request) -> str:
@@ -359,7 +363,7 @@ def _add_live(app: FastAPI, live: Live) -> None:
     async def listen(websocket: WebSocket, stream: str | None = None) -> None:
         principal = who_asks(websocket)
         try:
-            require(principal, Scope.READ, stream.rpartition(".")[0] or "main" if stream else None)
+            require(principal, Scope.READ, _database_of(stream))
         except RequestRefused as refusal:
             await websocket.close(1008, refusal.problem.code)
             return

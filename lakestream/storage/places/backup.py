@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tenacity import Retrying, retry_if_exception_type, stop_after_attempt
+
 from lakestream.errors import LakeError, NotSupportedError, StorageError
 from lakestream.storage.places import files
 from lakestream.storage.places.layout import MARKER, SYSTEM_FOLDER, Layout
@@ -61,17 +63,17 @@ def back_up(
             "backup of a lake in an object store", hint="let the store keep versions of its objects"
         )
     to = _place(layout, to)
-    for attempt in range(_ATTEMPTS):
-        try:
-            return _copied(layout, to, lock, outside)
-        except FileNotFoundError as error:
-            if attempt + 1 == _ATTEMPTS:
-                raise StorageError(
-                    "BACKUP_INCOMPLETE",
-                    f"{error.filename} went while it was to be copied, at each of {_ATTEMPTS} attempts",
-                    hint="`lakestream backup` again: what was copied stays",
-                ) from error
-    raise AssertionError
+    retrying = Retrying(
+        retry=retry_if_exception_type(FileNotFoundError), stop=stop_after_attempt(_ATTEMPTS), reraise=True
+    )
+    try:
+        return retrying(_copied, layout, to, lock, outside)
+    except FileNotFoundError as error:
+        raise StorageError(
+            "BACKUP_INCOMPLETE",
+            f"{error.filename} went while it was to be copied, at each of {_ATTEMPTS} attempts",
+            hint="`lakestream backup` again: what was copied stays",
+        ) from error
 
 
 def _copied(

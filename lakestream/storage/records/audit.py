@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from lakestream.clock import Clock
     from lakestream.storage.places.layout import Layout
+    from lakestream.storage.tables.table import Table
 
 COLUMNS = {
     "at": "timestamp",
@@ -39,6 +40,7 @@ class Audit:
         self._path = layout.system_path("audit")
         self._clock = clock
         self._turn = threading.Lock()
+        self._table: Table | None = None
 
     @contextmanager
     def noting(self, who: str, client: str, did: str) -> Iterator[None]:
@@ -68,7 +70,7 @@ class Audit:
             "seconds": seconds,
         }
         with self._turn:
-            table = open_system(self._path, COLUMNS)
+            table = self._table = self._table or open_system(self._path, COLUMNS)
             append(table, pa.Table.from_pylist([row], schema=table.schema))
             compact(table, _FILES)
 
@@ -80,4 +82,4 @@ class Audit:
             kinds = {"timestamp": pa.timestamp("us", "UTC"), "double": pa.float64(), "string": pa.string()}
             return pa.schema([(name, kinds[kind]) for name, kind in COLUMNS.items()]).empty_table()
         with damage_named(self._path):
-            return read_arrow(open_system(self._path, COLUMNS), None, columns=list(COLUMNS))
+            return read_arrow(self._path, None, columns=list(COLUMNS))

@@ -69,8 +69,9 @@ def recover(path: str, aside: str, known: int) -> list[str]:
     stays. So does a table of which nothing can be said.
     """
     log, done = Path(path, _LOG), []
-    if _is_torn_checkpoint(log):
-        done += [_put_aside(file, Path(aside)) for file in _last_checkpoint(log)]
+    checkpoint = _last_checkpoint(log)
+    if len(checkpoint) == 1 or not all(map(_is_whole, checkpoint[1:])):
+        done += [_put_aside(file, Path(aside)) for file in checkpoint]
     for entry in sorted(log.glob("*[0-9].json"), reverse=True):
         if int(entry.stem) <= known or not _is_torn(entry):
             break
@@ -108,11 +109,6 @@ def _last_checkpoint(log: Path) -> list[Path]:
     except (ValueError, KeyError, TypeError):
         return [named]
     return [named, *log.glob(f"{version:020}.checkpoint*.parquet")]
-
-
-def _is_torn_checkpoint(log: Path) -> bool:
-    found = _last_checkpoint(log)
-    return len(found) == 1 or not all(_is_whole(file) for file in found[1:])
 
 
 # --- the log ---
