@@ -37,18 +37,20 @@ class Rounds:
     streams: StreamStatements
     alarms: Mapping[str, Alarm] = field(default_factory=dict)
     _part: frozenset[str] | None = None
+    _runs_tree: bool = False
 
     def tick_once(self) -> list[TickReport]:
         """Run one round; see :meth:`lakestream.lake.Lake.tick_once`."""
         self.at.check_spark()
         self._take_part()
         try:
+            self._runs_tree = (self._part is None or TREE in self._part) and self.at.runs_tree()
             if self._is_idle():
                 return []
             return self._ticked(
-                lambda: [*self.at.engine.round(), *(self.at.tree.round() if self._has_tree else [])]
+                lambda: [*self.at.engine.round(), *(self.at.tree.round() if self._runs_tree else [])]
             )
-        except Exception as error:
+        except BaseException as error:
             if (of_storage := storage_refusal(error)) is not None:
                 raise of_storage from error
             raise
@@ -65,11 +67,6 @@ class Rounds:
         self.at.notifier.only = part
         self.at.forget_tree()
 
-    @property
-    def _has_tree(self) -> bool:
-        """Whether continuous queries and triggers are this process's to run."""
-        return self._part is None or TREE in self._part
-
     def _tick_streams(self) -> list[TickReport]:
         return self._ticked(self.at.engine.round)
 
@@ -80,13 +77,16 @@ class Rounds:
             if reports:
                 self.at.notifier.follow(self.at.engine, at_once=True)
                 self.at.engine.keep_up()
-        self.alarms = {**self.at.engine.alarms, **(self.at.tree.queries.alarms if self._has_tree else {})}
+        self.alarms = {**self.at.engine.alarms, **(self.at.tree.queries.alarms if self._runs_tree else {})}
         return reports
 
     def _is_idle(self) -> bool:
         """Return whether a round would do nothing: to find that out it need not keep others from writing."""
-        tree_is_idle = not self._has_tree or self.at.tree.is_idle()
-        return self.at.notifier.is_waiting() and self.at.engine.is_idle() and tree_is_idle
+        return (
+            self.at.notifier.is_waiting()
+            and self.at.engine.is_idle()
+            and not (self._runs_tree and not self.at.tree.is_idle())
+        )
 
     def run(
         self,

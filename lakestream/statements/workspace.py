@@ -13,6 +13,7 @@ from lakestream.notify.outbox import Outbox
 from lakestream.storage.names.catalog import Catalog
 from lakestream.storage.places.layout import Layout
 from lakestream.storage.places.lock import booted_since, note_boot, writer_lock
+from lakestream.storage.records.definitions import Definitions
 from lakestream.storage.records.registry import Registry
 from lakestream.storage.tables.durable import leave_to_the_kernel
 from lakestream.storage.tables.table import Tables
@@ -301,6 +302,10 @@ class Workspace:
         from lakestream.statements.changes import RowChanges
 
         return RowChanges(self.catalog, self.timezone, to_micros(self.clock.now()))
+
+    def runs_tree(self) -> bool:
+        """Return whether the tree may have something due: a lake without definitions need not load it."""
+        return "tree" in self.__dict__ or not Definitions(self.layout).are_none()
 
     def forget_tree(self) -> None:
         """Have the tree read again what another process ran before."""

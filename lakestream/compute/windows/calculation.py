@@ -122,7 +122,8 @@ class Calculation:
 
     ``names`` are those that the query's columns are stored under; an empty text for a star.
     ``orders_rows``: some function may ask for the order of the rows. ``carried`` are the numbers (from 1)
-    of the results that a window without rows takes over from the one before it.
+    of the results that a window without rows takes over from the one before it: what changes one changes
+    both.
     """
 
     query: exp.Query

@@ -42,8 +42,8 @@ class Incremental:
     ``groups`` are the names of the group columns, ``group_id`` SQL of the group's number over them,
     ``watermark_delay`` and ``expiry`` microseconds (None: rows never expire), ``follows`` whether late rows
     make their windows fire again, ``at_once`` whether open windows fire with each change,
-    ``limit`` the most windows without rows in a row, ``types`` the types of the partial aggregates,
-    ``apart`` the group columns that tell the groups of several streams apart, whose numbers may be equal.
+    ``types`` the types of the partial aggregates, ``apart`` the group columns that tell the groups of
+    several streams apart, whose numbers may be equal.
     """
 
     calculation: Calculation
@@ -55,7 +55,6 @@ class Incremental:
     follows: bool
     only_with_rows: bool
     at_once: bool
-    limit: int
     types: Mapping[str, str]
     apart: tuple[str, ...] = ()
 
@@ -69,7 +68,7 @@ class Incremental:
         assert parts is not None  # by incremental()
         return parts
 
-    @property
+    @cached_property
     def _columns(self) -> list[PartialColumn]:
         return [column for part in self._parts for column in part.columns]
 
@@ -101,14 +100,16 @@ class Incremental:
 
     # --- the query ---
 
-    def sql(self, rows: str, state: str | None, selected: str, *, opened: bool, clock_us: int) -> str:
+    def sql(
+        self, rows: str, state: str | None, selected: str, *, opened: bool, clock_us: int, limit: int
+    ) -> str:
         """Return the SQL over changed rows and state.
 
         ``rows`` is SQL of the changed rows: the source's columns, the group columns, _ls_ts BIGINT µs.
         ``state`` names a view of the groups (gid, group columns, k NULL, first, newest BIGINT µs) and,
         where ``opened``, of the slots of open windows (gid, group columns, k the slot, _ls_n its rows,
         its partial aggregates; first and newest NULL); None for no group yet. ``selected`` is the select
-        list of the output over an evaluation's result.
+        list of the output over an evaluation's result, ``limit`` the most windows without rows in a row.
 
         The result has a row per slot and window of the groups with changes: _ls_gid, group columns,
         _ls_k; _ls_fresh (changed rows in it that are in no earlier window), ``_ls_due`` (a result),
@@ -121,7 +122,7 @@ class Incremental:
         marked = self._marked(self._windows(f"SELECT {self.group_id} AS gid, * FROM ({slots})", self.groups))
         marked = f"SELECT * FROM ({marked}) WHERE lowest IS NOT NULL AND slot IS NOT NULL"
         columns = (*self.window_columns, *GROUP_COLUMNS.values())
-        return self._evaluated(self._filled(self._judged(marked)), selected, columns, clock_us)
+        return self._evaluated(self._filled(self._judged(marked), limit), selected, columns, clock_us)
 
     def _evaluated(
         self, windows: str, selected: str, columns: Sequence[str], clock_us: int, carried: Sequence[str] = ()
@@ -130,13 +131,9 @@ class Incremental:
 
         ``carried`` are columns of the windows that ``selected`` needs.
         """
-        results = ", ".join(
-            f"{self._result(projection).sql('spark')} AS c{number}"
-            for number, projection in enumerate(self.calculation.query.selects, 1)
-        )
         listed = ", ".join(columns)
         return (
-            f"SELECT {listed}, {selected} FROM (SELECT {', '.join([listed, *carried])}, {results} "
+            f"SELECT {listed}, {selected} FROM (SELECT {', '.join([listed, *carried])}, {self._results} "
             f"FROM ({self._placeholders(windows, clock_us, carried)}) {ALIAS})"
         )
 
@@ -360,13 +357,13 @@ class Incremental:
             return ignored
         return f"({ignored} OR coalesce({low} < newest_before - {self.expiry}L, false))"
 
-    def _filled(self, judged: str) -> str:
+    def _filled(self, judged: str, limit: int) -> str:
         """Every row, and before it the windows without rows that fire now."""
         judged = f"SELECT *, {self._ignored()} AS ignored FROM ({judged})"
         if self.only_with_rows:
             return f"SELECT *, k AS _ls_k, true AS has FROM ({judged})"
         low = "(greatest(coalesce(before, done), done) + 1)"
-        high = f"least(k - 1, closed, {low} + {self.limit}L)"
+        high = f"least(k - 1, closed, {low} + {limit}L)"
         numbers = (
             f"CASE WHEN k IS NOT NULL AND {low} <= {high} THEN concat(sequence({low}, {high}), array(k)) "
             f"ELSE array(k) END"
@@ -407,8 +404,9 @@ class Incremental:
             f"FROM ({windows})"
         )
 
-    def _result(self, projection: exp.Expr) -> exp.Expr:
-        """Return a result column over partial aggregates; where there is no row they are NULL."""
+    @cached_property
+    def _results(self) -> str:
+        """SQL of the result columns over partial aggregates; where there is no row these are NULL."""
         found = distinct_aggregates(self.calculation)
         results = {node: part.result for node, part in zip(found, self._parts, strict=True)}
         counted = exp.column("_twrownum", table=ALIAS)
@@ -418,7 +416,10 @@ class Incremental:
                 return exp.Var(this=results[node])
             return exp.Var(this=ROW_COUNT) if node == counted else node
 
-        return projection.unalias().transform(replace)
+        return ", ".join(
+            f"{projection.unalias().transform(replace).sql('spark')} AS c{number}"
+            for number, projection in enumerate(self.calculation.query.selects, 1)
+        )
 
 
 _BY_NUMBER = ("gid",)

@@ -54,7 +54,7 @@ def correct(
     if span is None:
         return corrected, None
     # Later windows without rows may hold the values of those of the span.
-    end = None if stream.carries else span[1] + 1
+    end = None if stream.calculation.carried else span[1] + 1
     return corrected, Recalculation(str(uuid4()), stream.uuid, span[0], end, False, "Waiting", due_us)
 
 

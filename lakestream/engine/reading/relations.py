@@ -13,6 +13,7 @@ from lakestream.engine.reading.transport import ARROW, SPARK, transport_by, unpl
 from lakestream.engine.streams.stream import timestamp_us
 from lakestream.language.quoting import quoted
 from lakestream.storage.delta import POSITION
+from lakestream.storage.rows.reading import arrow_frame
 from lakestream.storage.rows.views import view_of, view_of_sql
 
 if TYPE_CHECKING:
@@ -132,7 +133,8 @@ class Relations:
         elif plan.appends_only:
             versions = not self.stream.follows_source and plan.upto - plan.after > 1
             kept = self.transport.appended(self._path, plan.after, plan.upto, columns, versions=versions)
-            changed, self.added = kept.frame, kept.here
+            self.added = kept.here
+            changed = kept.frame if kept.here is None else self._counted(kept.here)
         else:
             view_of(self.transport.changes(self._path, plan.after, plan.upto, columns), _RAW)
             changed = self.spark.sql(net_sql(self.stream, _RAW, plan.upto, columns))
@@ -145,6 +147,13 @@ class Relations:
         if taken is not changed:
             self.added = None
         view_of(taken, CHANGED)
+
+    def _counted(self, rows: pa.Table) -> DataFrame:
+        """Return Arrow rows of which each counts once."""
+        import pyarrow as pa
+
+        ones = pa.repeat(pa.scalar(1, pa.int64()), rows.num_rows)
+        return arrow_frame(self.spark, rows.append_column("_ls_sign", ones)).coalesce(1)
 
     def _without_untaken(self, changed: DataFrame) -> DataFrame:
         """Return the changes without rows that were there at creation and are not the stream's.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from lakestream.compute.expressions.functions import aggregates
@@ -11,6 +12,7 @@ from lakestream.compute.windows.calculation import (
     Calculation,
 )
 from lakestream.compute.windows.evaluate import Evaluation, Way
+from lakestream.compute.windows.incremental import Incremental, can_be_incremental
 from lakestream.engine.base.names import (
     TBNAME,
 )
@@ -129,7 +131,7 @@ class Stream:
         """
         return self.exact and self.cut is None and not self.emission.fires_early and not self.goes_by_ticks
 
-    @property
+    @cached_property
     def keeps_order(self) -> bool:
         """Whether it shows in which order rows of equal time came: it is then found out.
 
@@ -186,10 +188,30 @@ class Stream:
         expired = self.late.expired_time
         return expired.micros if expired else None
 
-    @property
-    def carries(self) -> bool:
-        """Whether a window without rows takes values of the one before it: what changes one changes both."""
-        return bool(self.calculation.carried)
+    @cached_property
+    def incremental(self) -> Incremental | None:
+        """How windows are kept by partial aggregates; None where they cannot be."""
+        options = self.definition.options
+        if (
+            self.partial_types is None
+            or self.calculation.carried
+            or not can_be_incremental(
+                self.calculation, self.grid, self.way, only_with_rows=options.ignore_nodata
+            )
+        ):
+            return None
+        return Incremental(
+            self.calculation,
+            self.grid,
+            self.group_columns,
+            group_sql(self.group_columns),
+            self.watermark_delay,
+            self.expiry,
+            self.refires,
+            options.ignore_nodata,
+            options.emission.at_once,
+            self.partial_types,
+        )
 
     def evaluation(
         self, *, retracts: bool = False, settled: bool = False, previous: str | None = None

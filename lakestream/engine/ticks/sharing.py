@@ -17,7 +17,6 @@ from lakestream.engine.reading.queries import fresh_columns
 from lakestream.engine.reading.relations import CHANGED, STATE
 from lakestream.engine.reading.transport import ARROW, transport_by
 from lakestream.engine.windows.grid.family import by_update
-from lakestream.engine.windows.grid.updating import incremental_of
 from lakestream.storage.rows.views import view_of, view_of_rows
 from lakestream.triggers.grid import ColumnGrid, FixedGrid
 
@@ -77,9 +76,10 @@ class Member:
 
 def shape_of(stream: Stream, target: Target) -> Hashable:
     """Return what is equal for streams of one shape, None for a stream that is of none."""
-    if incremental_of(stream, 1) is None:
+    if stream.incremental is None:
         return None
-    query = _combined(stream, 1).sql("", STATE, target.shape.listed(), opened=True, clock_us=0)
+    selected = target.shape.listed()
+    query = _combined(stream).sql("", STATE, selected, opened=True, clock_us=0, limit=1)
     return (stream.source.time, stream.groups, query)
 
 
@@ -87,9 +87,9 @@ def _is_tumbling(grid: object) -> TypeGuard[FixedGrid]:
     return isinstance(grid, FixedGrid) and grid.length == grid.step
 
 
-def _combined(stream: Stream, limit: int) -> Incremental:
+def _combined(stream: Stream) -> Incremental:
     """Return how windows of streams of one shape are kept: the stream is one more column of the group."""
-    incremental = incremental_of(stream, limit)
+    incremental = stream.incremental
     assert incremental is not None  # by may_share()
     return replace(
         incremental,
@@ -143,12 +143,11 @@ class Sharing:
         first = members[0]
         opened = any(m.state.opened is not None and m.state.opened.num_rows for m in members)
         state = self._register_states(members)
-        sql = _combined(first.stream, self.limit).sql(
-            self._rows(members), state, first.target.shape.listed(), opened=opened, clock_us=0
-        )
-        rows = self.spark.sql(sql).toArrow()
+        rows, selected = self._rows(members), first.target.shape.listed()
+        sql = _combined(first.stream).sql(rows, state, selected, opened=opened, clock_us=0, limit=self.limit)
+        found = self.spark.sql(sql).toArrow()
         return {
-            member.plan.uuid: rows.filter(pc.equal(rows[_MEMBER], number)).drop_columns([*_OWN])
+            member.plan.uuid: found.filter(pc.equal(found[_MEMBER], number)).drop_columns([*_OWN])
             for number, member in enumerate(members)
         }
 

@@ -235,7 +235,7 @@ class Tick:
 
     def _previous(self) -> str | None:
         """Return a view of the values before the registered windows, None where nothing is before them."""
-        if not self.stream.carries:
+        if not self.stream.calculation.carried:
             return None
         register_previous(self.spark, self.tables, self.stream, self.target)
         return PREVIOUS

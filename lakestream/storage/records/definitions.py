@@ -87,6 +87,10 @@ class Definitions:
         self._known_queries = Known(_query, lambda record: record.name)
         self._known_triggers = Known(_trigger, lambda record: record.order)
 
+    def are_none(self) -> bool:
+        """Return whether nothing was ever defined."""
+        return self._queries.mark() < 0 and self._triggers.mark() < 0
+
     def queries(self) -> list[QueryRecord]:
         """Return the continuous queries by name: the same list as long as nothing has changed."""
         return self._known_queries.of(self._queries.rows())

@@ -12,7 +12,7 @@ from lakestream.storage.columns.meant import meant_arrow, meant_spark
 from lakestream.storage.columns.times import stored_columns
 from lakestream.storage.rows.reading import arrow_frame, opened, plain
 from lakestream.storage.tables.log import CommitInfo, read_commits
-from lakestream.storage.tables.table import Table, first_line
+from lakestream.storage.tables.table import KeptRows, Table, first_line
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 COMMIT_VERSION = "_commit_version"
 CHANGE_TYPE = "_change_type"
+_KEPT_BYTES = 4 << 20
 
 
 def changes_arrow(table: Table | str, after: int, upto: int, columns: Sequence[str]) -> pa.Table:
@@ -50,10 +51,23 @@ def changes_arrow_or_none(table: Table, after: int, upto: int, columns: Sequence
 def _changes(
     table: Table, commits: list[CommitInfo], after: int, upto: int, columns: Sequence[str]
 ) -> pa.Table:
-    import pyarrow as pa
-
     if upto <= after:
         return _empty(table, columns)
+    what = (table.version, after, upto, *(commit.digest for commit in commits))
+    kept = table.kept_changes
+    if kept is not None and kept.what == what and {*columns} <= {*kept.rows.column_names}:
+        return kept.rows.select(_with_origin(columns))
+    rows = _read_changes(table, commits, after, upto, columns)
+    # Streams that follow one table read the same commits one after the other.
+    table.kept_changes = KeptRows(what, rows) if rows.nbytes <= _KEPT_BYTES else None
+    return rows
+
+
+def _read_changes(
+    table: Table, commits: list[CommitInfo], after: int, upto: int, columns: Sequence[str]
+) -> pa.Table:
+    import pyarrow as pa
+
     # Unlike a scan, the feed reads a name as SQL: without quotes in lower case, and never a keyword.
     stored = stored_columns(table.time, columns)
     wanted = [delta_name(name) for name in (*stored, CHANGE_TYPE, COMMIT_VERSION)]

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+_ENCODER = json.JSONEncoder(ensure_ascii=False)
 _SMALL_HEX = re.compile(r"(?<!\\)((?:\\\\)*)\\u00([0-9a-f]{2})")
 _PLAIN_DIGITS = 15
 """Of fractions of so many digits, all versions of Java write the shortest text, which Python's is too."""
@@ -22,9 +23,10 @@ _EARLIEST = "1583"
 
 def json_text(text: str) -> str:
     """Return a text as a JSON string: hexadecimal digits of escapes are large, other letters stay."""
-    return _SMALL_HEX.sub(
-        lambda found: f"{found[1]}\\u00{found[2].upper()}", json.dumps(text, ensure_ascii=False)
-    )
+    shown = _ENCODER.encode(text)
+    if "\\u00" not in shown:
+        return shown
+    return _SMALL_HEX.sub(lambda found: f"{found[1]}\\u00{found[2].upper()}", shown)
 
 
 def json_values(texts: pa.ChunkedArray, kinds: pa.ChunkedArray) -> pa.Array:

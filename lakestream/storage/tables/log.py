@@ -12,6 +12,7 @@ import hashlib
 import json
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import Any
 from urllib.parse import unquote
 
@@ -214,7 +215,16 @@ def _read_commit(path: str, version: int) -> CommitInfo:
             f"the changes of version {version} of {path} are gone: its commit is no longer in the log",
             hint="logs are kept for delta.logRetentionDuration; what was missed must be computed anew",
         )
+    return (_small_commit if len(content) <= _SMALL_COMMIT else _commit)(path, version, content)
+
+
+def _commit(path: str, version: int, content: bytes) -> CommitInfo:
     return _parse(version, _actions(path, version, content), _digest(content))
+
+
+_SMALL_COMMIT = 16 << 10
+_small_commit = lru_cache(maxsize=256)(_commit)
+"""A tick asks several times what its commits did, and so do other streams on their table."""
 
 
 def _content(path: str, version: int) -> bytes | None:

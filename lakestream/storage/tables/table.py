@@ -96,6 +96,14 @@ class Capabilities:
     reasons: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True)
+class KeptRows:
+    """Rows that were read of a table, and of what: they stand for it as long as it is the same."""
+
+    what: tuple[object, ...]
+    rows: pa.Table
+
+
 class _CommitFiles:
     """The files of a table's commits, where they can be looked at cheaply."""
 
@@ -168,6 +176,8 @@ class Table:
         self._rewrites = ("", Rewrites(path))
         self.time: ReadTime | None = None
         """How the event time is read where the table has it as something else than a timestamp."""
+        self.kept_changes: KeptRows | None = None
+        self._transaction: tuple[object, int | None] | None = None
 
     def time_of(self, column: str) -> ReadTime | None:
         """Return how a column is read as the event time, None for one that is read as it is."""
@@ -342,7 +352,11 @@ class Table:
 
     def transaction_version(self, app: str) -> int | None:
         """Return the last transaction version of an application id at the version seen last."""
-        return self._handle.transaction_version(app)
+        with self.guard:
+            seen = (self._stamp, self._handle.version(), app)
+            if self._transaction is None or self._transaction[0] != seen:
+                self._transaction = seen, self._handle.transaction_version(app)
+            return self._transaction[1]
 
 
 class Tables:
@@ -448,14 +462,33 @@ def is_refusal(error: BaseException) -> bool:
     return isinstance(error, OSError) or _REFUSAL.search(str(error)) is not None
 
 
-def storage_refusal(error: Exception) -> StorageError | None:
-    """Return what the storage refused as IO_ERROR, None for an error that is none of the storage's."""
+def storage_refusal(error: BaseException) -> StorageError | None:
+    """Return what the storage refused as IO_ERROR, None for an error that is none of the storage's.
+
+    A panic of a library in Rust, which is no Exception, is one too: of a file that it does not expect, or for
+    want of files and threads.
+    """
     if isinstance(error, OSError):
         return StorageError("IO_ERROR", str(error))
     # Its other errors, of a kind of their own, are of what was asked for.
     if type(error) in (DeltaError, CommitFailedError):
         return StorageError("IO_ERROR", first_line(error))
+    if type(error).__name__ == "PanicException":
+        return StorageError("IO_ERROR", f"the storage's library gave up: {first_line(error)}")
     return None
+
+
+@contextmanager
+def panics_named() -> Iterator[None]:
+    """Raise StorageError IO_ERROR for a panic of a library in Rust: nothing that catches errors would."""
+    try:
+        yield
+    except Exception:
+        raise
+    except BaseException as error:
+        if (of_storage := storage_refusal(error)) is not None:
+            raise of_storage from error
+        raise
 
 
 def _open(path: str) -> DeltaTable:

@@ -17,7 +17,6 @@ from lakestream.engine.windows.grid.steps import (
     RecomputeGrid,
     UpdateWindows,
 )
-from lakestream.engine.windows.grid.updating import incremental_of
 from lakestream.engine.windows.groups import groups_of
 from lakestream.engine.windows.said import rule
 from lakestream.language.model import WINDOW_CLOSE, IntervalTrigger
@@ -108,7 +107,7 @@ def by_update(stream: Stream, target: Target, plan: TickPlan) -> bool:
 
     That is so where late rows make their windows fire again, and for a single commit.
     """
-    if not plan.appends_only or not target.unique or incremental_of(stream, 1) is None:
+    if not plan.appends_only or not target.unique or stream.incremental is None:
         return False
     options = stream.definition.options
     if options.emission.at_open or options.emission.by_clock or not _emits_by_update(stream, plan):

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from lakestream.compute.windows.incremental import GROUP_COLUMNS, RESULT, Incremental, can_be_incremental
+from lakestream.compute.windows.incremental import GROUP_COLUMNS, RESULT, Incremental
 from lakestream.engine.base.rows import Rows
 from lakestream.engine.base.state import MANY_GROUPS, GroupState, summary_in_steps, update_summary_of
 from lakestream.engine.reading.queries import fresh_sql, open_rows_sql
@@ -49,7 +49,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame
 
-    from lakestream.engine.streams.stream import Stream
     from lakestream.engine.windows.family import TickInput
 
 _FEW = Size(500_000)
@@ -113,7 +112,7 @@ class Updating:
 
     @property
     def _incremental(self) -> Incremental:
-        incremental = incremental_of(self.given.stream, self.given.max_windows)
+        incremental = self.given.stream.incremental
         assert incremental is not None  # by Grid.step()
         return incremental
 
@@ -191,7 +190,8 @@ class Updating:
     def _at_once(self, state: str | None, *, opened: bool) -> Updated:
         """One query, for few rows: what Spark needs for a query counts."""
         fresh, selected = fresh_sql(self.given.stream, CHANGED), self.given.target.shape.listed()
-        sql = self._incremental.sql(fresh, state, selected, opened=opened, clock_us=self.given.plan.clock_us)
+        clock_us, limit = self.given.plan.clock_us, self.given.max_windows
+        sql = self._incremental.sql(fresh, state, selected, opened=opened, clock_us=clock_us, limit=limit)
         if self.given.rules is not None:
             sql = self.given.rules.closings_sql(sql)
         return self._split(self.given.spark.sql(sql).toArrow())
@@ -285,32 +285,3 @@ class Updating:
         if not self._incremental.only_with_rows:
             windows = pc.add(windows_passed(groups), windows_opened(groups, start))
             check_groups(self.given.stream, groups, windows, self.given.max_windows)
-
-
-def incremental_of(stream: Stream, limit: int) -> Incremental | None:
-    """How windows are kept by partial aggregates; None where they cannot be.
-
-    ``limit`` is the most windows without rows that one tick makes of one group.
-    """
-    options = stream.definition.options
-    if (
-        stream.partial_types is None
-        or stream.carries
-        or not can_be_incremental(
-            stream.calculation, stream.grid, stream.way, only_with_rows=options.ignore_nodata
-        )
-    ):
-        return None
-    return Incremental(
-        stream.calculation,
-        stream.grid,
-        stream.group_columns,
-        group_sql(stream.group_columns),
-        stream.watermark_delay,
-        stream.expiry,
-        stream.refires,
-        options.ignore_nodata,
-        options.emission.at_once,
-        limit,
-        stream.partial_types,
-    )
