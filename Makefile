@@ -42,7 +42,7 @@ bench: setup ## benchmarks side by side (ARGS="--scenario small_tick --repeat 5"
 bench-short: setup ## some of them in five minutes; fails when lakestream takes more times as long than may be
 	@$(RUN)/python -m tests.benchmarks --short
 
-faults: setup ## kill and check, again and again (ARGS="--cycles 200 --seed 3", or --matrix)
+faults: setup ## faults by name (ARGS="--fault NAME"), or kill and check again and again (ARGS="--cycles 200")
 	@$(RUN)/python -m tests.faults $(ARGS)
 
 conformance: setup ## run the conformance cases (CASES=DIR for a folder of your own)

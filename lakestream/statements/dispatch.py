@@ -12,6 +12,7 @@ from lakestream.statements.select import SelectStatements
 from lakestream.statements.status import show_streams
 from lakestream.statements.streams import StreamStatements
 from lakestream.statements.tables import TableStatements
+from lakestream.storage.tables.table import panics_named
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -31,6 +32,10 @@ class Statements:
 
     def run(self, statement: model.Statement | TreeStatement) -> Result:
         """Run a statement. Raises LakestreamError for what cannot be accepted."""
+        with panics_named():
+            return self._run(statement)
+
+    def _run(self, statement: model.Statement | TreeStatement) -> Result:
         if isinstance(statement, TreeStatement):
             return self._run_on_tree(statement)
         reading = self._reading.get(type(statement))

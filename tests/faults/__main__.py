@@ -1,6 +1,7 @@
-"""Faults for as long as you like: the random killer, and the whole matrix of crashes.
+"""Faults by name, or the random killer for as long as you like.
 
-Usage: ``python -m tests.faults [--cycles N] [--seed N] [--transport auto|arrow|spark] [--matrix]``
+Usage: ``python -m tests.faults [--fault NAME]…`` or ``… --cycles N [--seed N] [--transport NAME] [--jvm]``;
+without ``--cycles`` the faults of ``named.toml``, each crash of the matrix among them, or some of them.
 """
 
 from __future__ import annotations
@@ -9,11 +10,9 @@ import argparse
 import os
 import subprocess
 import sys
-from pathlib import Path
-
-import pytest
 
 from lakestream.clock import SystemClock
+from tests.faults import named
 
 BATCH = 20
 """Cycles of one lake and one JVM: the reference goes over the whole history at every check, and what killed
@@ -23,23 +22,26 @@ processes held in the JVM stays there."""
 def main() -> int:
     """Run what was asked for; exit status 1 when an output was not what it should be."""
     parser = argparse.ArgumentParser(prog="python -m tests.faults")
-    parser.add_argument("--cycles", type=int, default=50, help="how often the streams' process is killed")
+    parser.add_argument("--fault", action="append", default=[], help="a name of named.toml; may be repeated")
+    parser.add_argument("--cycles", type=int, help="how often the streams' process is killed")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--transport", choices=["auto", "arrow", "spark"], default="auto")
-    parser.add_argument("--matrix", action="store_true", help="all crashes, also those that make test skips")
+    parser.add_argument("--jvm", action="store_true", help="kill the process's Spark alone")
     options = parser.parse_args()
-    if options.matrix:
+    if options.cycles is None:
         os.environ["FAULT_CELLS"] = "all"
-        return int(pytest.main(["-m", "", str(Path(__file__).parent)]))
+        return named.run(options.fault)
+    if options.jvm:
+        return _kill(options.cycles, options.seed, "spark", "jvm")
     return _kill(options.cycles, options.seed, options.transport)
 
 
-def _kill(cycles: int, seed: int, transport: str) -> int:
+def _kill(cycles: int, seed: int, *how: str) -> int:
     clock = SystemClock()
     begun = clock.monotonic()
     for number, done in enumerate(range(0, cycles, BATCH)):
         count = min(BATCH, cycles - done)
-        command = [sys.executable, "-m", "tests.faults.batch", f"{seed}-{number}", str(count), transport]
+        command = [sys.executable, "-m", "tests.faults.batch", f"{seed}-{number}", str(count), *how]
         status = subprocess.run(command, check=False).returncode
         if status:
             return status

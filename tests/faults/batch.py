@@ -1,6 +1,6 @@
 """One lake under the random killer, on a Spark of its own.
 
-Usage: ``python -m tests.faults.batch SEED CYCLES TRANSPORT``
+Usage: ``python -m tests.faults.batch SEED CYCLES TRANSPORT [jvm]``
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tests.faults import killer
 
 def main() -> int:
     """Run the cycles; exit status 1 when an output was not what it should be, and its lake stays."""
-    seed, cycles, transport = sys.argv[1:]
+    seed, cycles, transport, *jvm = sys.argv[1:]
 
     def tell(text: str) -> None:
         sys.stdout.write(f"seed {seed}: {text}\n")
@@ -26,7 +26,15 @@ def main() -> int:
     folder = Path(tempfile.mkdtemp(prefix="lakestream-faults-"))
     spark = spark_session(Settings(master="local[2]", driver_memory="2g"))
     try:
-        killer.run(folder / "lake", spark, cycles=int(cycles), seed=seed, transport=transport, tell=tell)
+        killer.run(
+            folder / "lake",
+            spark,
+            cycles=int(cycles),
+            seed=seed,
+            transport=transport,
+            jvm=bool(jvm),
+            tell=tell,
+        )
     except AssertionError as error:
         tell(f"{error}\nthe lake is in {folder}")
         return 1

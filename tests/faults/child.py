@@ -1,7 +1,8 @@
 """Runs a lake's streams on the Spark of the process that started this one.
 
-Usage: ``python -m tests.faults.child LAKE TRANSPORT [--watch] [--stop-at=POINT]``; prints a line when it is
-ready to tick. With a point, it is stopped there, as by SIGSTOP, until somebody lets it go on.
+Usage: ``python -m tests.faults.child LAKE TRANSPORT [--watch] [--own-spark] [--stop-at=POINT]``;
+prints a line when it is ready to tick. With a point, it is stopped there, as by SIGSTOP, until somebody lets
+it go on.
 """
 
 from __future__ import annotations
@@ -36,7 +37,11 @@ class _Quiet:
 def main(root: str, transport: str, *flags: str) -> None:
     """Run to idle, or until a signal."""
     settings = Settings(transport=transport, checkpoint_ticks=1)
-    lake = Lake(root, spark=attached(), settings=settings, create=False)
+    if "--own-spark" in flags:
+        settings = settings.model_copy(update={"master": "local[1]", "driver_memory": "1g"})
+        lake = Lake(root, settings=settings, create=False)
+    else:
+        lake = Lake(root, spark=attached(), settings=settings, create=False)
     for point in (flag.removeprefix("--stop-at=") for flag in flags if flag.startswith("--stop-at=")):
         faults._set(point, 1, lambda: os.kill(os.getpid(), signal.SIGSTOP))
     sys.stdout.write("ready\n")

@@ -7,8 +7,12 @@ start of a JVM. All that is random comes from the seed, except what the schedule
 from __future__ import annotations
 
 import random
+import subprocess
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from deltalake import DeltaTable
 
 from lakestream import Lake, Settings
 from lakestream.clock import SystemClock
@@ -18,17 +22,19 @@ from tests.faults.meters import (
     HOPPING,
     INSTANTS,
     START,
+    Cut,
     commits_by_tick,
     expected,
     moment,
     rows_of,
     same,
 )
+from tests.reference.cut import counts, events, sessions, states
 from tests.reference.fold import Change, Stream, evaluate
 from tests.reference.grid import Interval, Span
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from pyspark.sql import SparkSession
@@ -40,13 +46,32 @@ CHECKED_EVERY = 5
 MAX_SECONDS = 4.0
 """A child is killed between nothing and so many seconds after it was ready."""
 
+
+def _by_state(rows: Sequence[tuple[int, int | None]]) -> list[list[tuple[int, int | None]]]:
+    """Return windows of equal remainders, with the values that they are of."""
+    values = dict(rows)
+    cut = states([(at, None if value is None else value % 3) for at, value in rows])
+    return [[(at, values[at]) for at, _ in window] for window in cut]
+
+
 METERS = ("a", "b", "c")
-STREAMS: dict[str, Trigger] = {"hopping": HOPPING, "exact": EXACT, "instants": INSTANTS}
+STREAMS: dict[str, Trigger | Cut] = {
+    "hopping": HOPPING,
+    "exact": EXACT,
+    "instants": INSTANTS,
+    "sessions": Cut("SESSION(ts, 4s)", lambda rows: sessions(rows, 4)),
+    "states": Cut("STATE_WINDOW(v % 3)", _by_state),
+    "events": Cut(
+        "EVENT_WINDOW(START WITH v >= 60 END WITH v < 30)",
+        lambda rows: events(rows, lambda v: v is not None and v >= 60, lambda v: v is not None and v < 30),
+    ),
+    "counts": Cut("COUNT_WINDOW(4, 2)", lambda rows: counts(rows, 4, 2)),
+}
 
 
 @dataclass
 class Workload:
-    """A lake with three streams over one table, and what has been written to the table, commit by commit."""
+    """A lake with a stream of each kind over one table, and the commits that were written to the table."""
 
     root: Path
     spark: SparkSession
@@ -71,8 +96,16 @@ class Workload:
 
     # --- what is written ---
 
+    @property
+    def source(self) -> str:
+        """The path of the table that the streams read."""
+        return str(self.root / "main" / "meters")
+
     def write(self, lake: Lake) -> None:
-        """Make one commit: mostly rows at the front, now and then late ones, updates and deletes."""
+        """Make one commit: mostly rows at the front, now and then late ones, updates and deletes.
+
+        One of three is made by another tool, which knows of no lake.
+        """
         chosen = self.random.random()
         if chosen < 0.6 or len(self.readings) < 5:
             self.front += self.random.randint(1, 25)
@@ -89,15 +122,41 @@ class Workload:
         rows = [
             {"tbname": name, "loc": 1, "ts": moment(at), "v": value} for (name, at), value in readings.items()
         ]
-        lake.insert("meters", rows)
+        if self._is_foreign():
+            self._merge(rows)
+        else:
+            lake.insert("meters", rows)
         self.readings.update(readings)
         self.commits.append([Change(_row(cell, value)) for cell, value in readings.items()])
 
     def _delete(self, lake: Lake, cell: Cell) -> None:
         name, at = cell
-        lake.sql(f"DELETE FROM meters WHERE tbname = '{name}' AND ts = '{moment(at):%Y-%m-%d %H:%M:%S}'")
+        condition = f"tbname = '{name}' AND ts = '{moment(at):%Y-%m-%d %H:%M:%S}'"
+        if self._is_foreign():
+            DeltaTable(self.source).delete(condition.replace("ts = '", "ts = timestamp '"))
+        else:
+            lake.sql(f"DELETE FROM meters WHERE {condition}")
         value = self.readings.pop(cell)
         self.commits.append([Change(_row(cell, value), "delete")])
+
+    def _is_foreign(self) -> bool:
+        return self.random.random() < 1 / 3
+
+    def _merge(self, rows: list[dict[str, Any]]) -> None:
+        """Write rows as delta-rs alone does: in place of those of their keys."""
+        table = DeltaTable(self.source)
+        schema = pa.schema(table.schema().to_arrow())
+        (
+            table.merge(
+                pa.Table.from_pylist(rows, schema=schema),
+                "t.tbname = s.tbname AND t.ts = s.ts",
+                source_alias="s",
+                target_alias="t",
+            )
+            .when_matched_update_all()
+            .when_not_matched_insert_all()
+            .execute()
+        )
 
     # --- what must have come out ---
 
@@ -110,7 +169,7 @@ class Workload:
                 assert (status.status, status.lag) == ("Running", 0), status
         for name, trigger in STREAMS.items():
             output = str(self.root / "main" / f"o_{name}")
-            same(rows_of(output), self._default() if trigger is HOPPING else expected(trigger, self.readings))
+            same(rows_of(output), self._expected(trigger))
             ticks = commits_by_tick(output)
             assert len(ticks) == len(set(ticks)), f"a tick was committed twice to {output}: {ticks}"
 
@@ -120,6 +179,11 @@ class Workload:
             for name in STREAMS:
                 found = lake.verify(name)
                 assert found.holds, found.differing
+
+    def _expected(self, trigger: Trigger | Cut) -> list[Row]:
+        if isinstance(trigger, Cut):
+            return trigger.expected(self.readings)
+        return self._default() if trigger is HOPPING else expected(trigger, self.readings)
 
     def _default(self) -> list[Row]:
         """Return what a stream with default policies has written, which depends on the order of commits."""
@@ -145,10 +209,12 @@ def run(
     cycles: int,
     seed: str,
     transport: str = "auto",
+    jvm: bool = False,
     tell: Callable[[str], None] = lambda _text: None,
 ) -> int:
     """Kill a child ``cycles`` times while rows are written, and check now and then; return the commits.
 
+    With ``jvm`` the child has a Spark of its own, and only that is killed: the child has to end by itself.
     Raises AssertionError as soon as an output is not what it should be.
     """
     drawn = random.Random(seed)
@@ -156,11 +222,9 @@ def run(
     load = Workload(root, spark, drawn, transport).begin()
     for cycle in range(1, cycles + 1):
         deadline = drawn.uniform(0, MAX_SECONDS)
-        arguments = (str(load.root), transport, "--watch")
-        with (
-            child("tests.faults.child", *arguments, **gateway_of(spark)) as process,
-            load.opened() as lake,
-        ):
+        arguments = (str(load.root), transport, "--watch", *(["--own-spark"] * jvm))
+        gateway = {} if jvm else gateway_of(spark)
+        with child("tests.faults.child", *arguments, **gateway) as process, load.opened() as lake:
             load.write(lake)
             assert process.stdout is not None
             assert process.stdout.readline() == "ready\n", process.communicate()[1]
@@ -169,9 +233,20 @@ def run(
                 load.write(lake)
                 clock.sleep(drawn.uniform(0, 0.3))
             assert process.poll() is None, process.communicate()[1]
+            if jvm:
+                _kill_jvm(load, lake, process)
         spark.catalog.clearCache()
         if cycle % CHECKED_EVERY == 0 or cycle == cycles:
             load.check()
             tell(f"cycle {cycle}: {len(load.commits)} commits, all is well")
     load.verify()
     return len(load.commits)
+
+
+def _kill_jvm(load: Workload, lake: Lake, process: subprocess.Popen[str]) -> None:
+    """Kill the Spark of a child, give it work, and see it end with an error that names what happened."""
+    subprocess.run(["pkill", "-KILL", "-P", str(process.pid), "java"], check=True)
+    load.write(lake)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode, errors
+    assert "SPARK_DIED" in errors, errors

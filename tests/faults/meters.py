@@ -17,7 +17,7 @@ from lakestream.engine.base.faults import SimulatedCrash, crash_at
 from lakestream.storage.tables.log import read_commits
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from pyspark.sql import SparkSession
 
@@ -68,6 +68,29 @@ class Trigger:
             )
             if window[-1] >= first:
                 yield (low + self.length if self.is_instants else low), window
+
+
+@dataclass(frozen=True)
+class Cut:
+    """A trigger whose windows are cut by rows, and how: from (second, value) of one meter in order."""
+
+    clause: str
+    windows: Callable[[Sequence[tuple[int, int | None]]], Sequence[Sequence[tuple[int, int | None]]]]
+
+    def statement(self, name: str, output: str) -> str:
+        """Return the CREATE STREAM of an exact stream."""
+        return Trigger(self.clause, 0, 0, "EXACT").statement(name=name, output=output)
+
+    def expected(self, readings: Mapping[Cell, int]) -> list[Row]:
+        """Return the batch evaluation over readings."""
+        rows: list[Row] = []
+        for name in {name for name, _ in readings}:
+            own = sorted((at, value) for (meter, at), value in readings.items() if meter == name)
+            rows += [
+                (name, window[0][0], len(window), sum(value or 0 for _, value in window))
+                for window in self.windows(own)
+            ]
+        return sorted(rows)
 
 
 TUMBLING = Trigger("INTERVAL(10s) SLIDING(10s)", 10, 10)

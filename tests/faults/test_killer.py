@@ -22,3 +22,13 @@ def test_kills_at_any_time_lose_and_double_nothing(
 ) -> None:
     monkeypatch.setattr(killer, "MAX_SECONDS", 2.0)
     assert killer.run(tmp_path / "lake", spark, cycles=10, seed="1") > 20
+
+
+@pytest.mark.faults
+@pytest.mark.spark
+@pytest.mark.long
+def test_the_spark_of_a_process_is_killed_alone(
+    tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(killer, "MAX_SECONDS", 3.0)
+    assert killer.run(tmp_path / "lake", spark, cycles=3, seed="2", transport="spark", jvm=True) > 5

@@ -54,7 +54,7 @@ def status_of(invoke: Callable[[], int | None], session: Session) -> int:
     """Run a command and return its exit status; what it raised is reported on stderr."""
     _tolerant_streams()
     try:
-        status = invoke() or 0
+        status = _without_panics(invoke) or 0
         _flush()
     except BrokenPipeError:
         _discard_stdout()
@@ -64,6 +64,18 @@ def status_of(invoke: Callable[[], int | None], session: Session) -> int:
     except Exception as error:  # noqa: BLE001 (the last one to catch)
         return report(error, session)
     return status
+
+
+def _without_panics(invoke: Callable[[], int | None]) -> int | None:
+    """Run a command; what a library in Rust panics of is an error of the storage."""
+    try:
+        return invoke()
+    except (Exception, KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException as error:
+        from lakestream.storage.tables.table import storage_refusal
+
+        raise storage_refusal(error) or error from error
 
 
 def describe(error: Exception) -> LakestreamError:

@@ -15,7 +15,7 @@ from lakestream.engine.base.instants import from_micros, to_micros
 from lakestream.engine.base.state import GroupState
 from lakestream.engine.creation.compile import compile_record
 from lakestream.engine.planning.corrections import next_due
-from lakestream.engine.rounds.failing import Failing, as_failure
+from lakestream.engine.rounds.failing import Failing
 from lakestream.engine.rounds.following import Following
 from lakestream.engine.rounds.loading import Loader
 from lakestream.engine.rounds.recalculating import Recalculating
@@ -344,8 +344,8 @@ class Engine:
                 if runtime.pending is None and self.services.is_blocked(record.uuid):
                     continue
                 plan = runtime.pending or self.following.next(runtime, look)
-            except Exception as error:  # noqa: BLE001 - a stream that fails must not stop its neighbours
-                self.failing.fail(record, as_failure(error))
+            except BaseException as error:  # noqa: BLE001 - a stream that fails must not stop its neighbours
+                self.failing.fail(record, self.failing.named(record, error))
                 continue
             if plan is not None:
                 if plan.wider_tables:
@@ -353,7 +353,8 @@ class Engine:
                 planned.append((runtime, plan))
             else:
                 self.failing.recover(runtime)
-        return planned
+        # What others have to do does not wait for what has failed, and may end this process.
+        return sorted(planned, key=lambda one: one[0].record.status == "Retrying")
 
 
 def _due_us(runtime: StreamRuntime, now_us: int) -> int | None:

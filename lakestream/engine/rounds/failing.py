@@ -22,11 +22,14 @@ if TYPE_CHECKING:
 
     from lakestream.engine.rounds.loading import Loader
     from lakestream.engine.rounds.runtime import Services, StreamRuntime
-    from lakestream.storage.records.registry import StreamRecord
+    from lakestream.storage.records.registry import Status, StreamRecord
 
 
 LONGEST_PAUSE_US = 300_000_000
 """The longest pause between two attempts, in microseconds; the first one is a second."""
+
+MOST_DEATHS = 3
+"""A tick of which Spark has died so often is not tried again until somebody says so."""
 
 _PASSING = {"COMMIT_CONFLICT", "COMMIT_FAILED", "EDIT_FAILED", "IO_ERROR", "READ_FAILED", "TABLE_UNREADABLE"}
 _FIRST_PAUSE_US = 1_000_000
@@ -99,6 +102,24 @@ class Failing:
             record.uuid, status="Retrying", last_error=str(named), retry_us=retry_us
         )
 
+    def named(self, record: StreamRecord, error: BaseException) -> LakestreamError:
+        """Return what a tick failed of, as :func:`as_failure`.
+
+        Raises SparkGoneError too; where Spark has died the stream comes last the next time, and after some
+        deaths of one tick it has failed: whoever starts this process again would see it die for ever.
+        """
+        try:
+            return as_failure(error)
+        except SparkGoneError as gone:
+            if gone.code == "SPARK_DIED" and self.services.is_ours(record.uuid):
+                self.note(record, gone)
+                failures = self.services.registry.failures(record.uuid)[-MOST_DEATHS:]
+                last = {(failure.code, failure.tick) for failure in failures}
+                again = len(failures) < MOST_DEATHS or len(last) > 1
+                status: Status = "Retrying" if again else "Failed"
+                self.services.registry.update(record.uuid, status=status, last_error=str(gone))
+            raise
+
     def note(self, record: StreamRecord, error: LakestreamError) -> None:
         """Add a failure to what is remembered of the stream's ticks."""
         progress = self.services.registry.last(record.uuid)[1]
@@ -122,11 +143,11 @@ class Failing:
         return self.retries.is_due(record.uuid, to_micros(self.services.clock.now()))
 
 
-def as_failure(error: Exception) -> LakestreamError:
+def as_failure(error: BaseException) -> LakestreamError:
     """Return what a tick failed of as the named state of its stream; its neighbours go on.
 
     What is neither ours nor Spark's is a defect: it goes to the log with its traceback. Raises SparkGoneError
-    when Spark itself has ended: that is no stream's fault.
+    when Spark itself has ended, and again what ends the process.
     """
     from py4j.protocol import Py4JError, Py4JNetworkError
     from pyspark.errors import PySparkException
@@ -139,6 +160,8 @@ def as_failure(error: Exception) -> LakestreamError:
         check_spark_lives(wait_seconds=_ENDING_SECONDS)
     if (of_storage := storage_refusal(error)) is not None:
         return of_storage
+    if not isinstance(error, Exception):
+        raise error
     if isinstance(error, PySparkException | Py4JError):
         check_spark_lives()
         check_error(error)

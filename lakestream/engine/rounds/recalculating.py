@@ -13,7 +13,6 @@ from lakestream.engine.planning.corrections import correct, last_due
 from lakestream.engine.reading.relations import history_of
 from lakestream.engine.recalculation.recalculate import PartRun, is_reached
 from lakestream.engine.recalculation.resync import Resync
-from lakestream.engine.rounds.failing import Failing, as_failure
 from lakestream.engine.windows.families import family_of
 from lakestream.engine.windows.groups import groups_at
 from lakestream.engine.windows.waiting import (
@@ -25,6 +24,7 @@ from lakestream.engine.windows.waiting import (
 from lakestream.errors import LakestreamError
 
 if TYPE_CHECKING:
+    from lakestream.engine.rounds.failing import Failing
     from lakestream.engine.rounds.loading import Loader
     from lakestream.engine.rounds.recording import Recording
     from lakestream.engine.rounds.runtime import Services, StreamRuntime, TickReport
@@ -61,8 +61,8 @@ class Recalculating:
                     self.services.spark(), self.services.catalog, self.services.registry, record, stream, most
                 )
                 version = resync.run(to_micros(self.services.system_clock.now()))
-            except Exception as error:  # noqa: BLE001 - a stream that fails must not stop its neighbours
-                self.failing.fail(record, as_failure(error))
+            except BaseException as error:  # noqa: BLE001 - a stream that fails must not stop its neighbours
+                self.failing.fail(record, self.failing.named(record, error))
                 continue
             self.loader.known.pop(record.uuid, None)
             # What PERIOD has written depends on when it did, and windows that leave late rows out fire
@@ -167,8 +167,8 @@ class Recalculating:
                 if not self.ticking.let_wait(runtime, error):
                     raise
                 return self._run_part(runtime.record, job)
-        except Exception as error:  # noqa: BLE001 - a stream that fails must not stop its neighbours
-            self.failing.fail(record, as_failure(error))
+        except BaseException as error:  # noqa: BLE001 - a stream that fails must not stop its neighbours
+            self.failing.fail(record, self.failing.named(record, error))
             return None
         return self.recording.report(
             runtime, plan, outcome, self.services.system_clock.monotonic() - started, None

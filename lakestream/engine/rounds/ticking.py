@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from lakestream.engine.base.instants import to_micros
 from lakestream.engine.creation.create import open_target
 from lakestream.engine.planning.checks import check_output, check_tick
-from lakestream.engine.rounds.failing import Failing, as_failure
 from lakestream.engine.rounds.runtime import FinishedTick, Services, StreamRuntime, TickReport
 from lakestream.engine.ticks.sharing import Member, Sharing, of_one_shape
 from lakestream.engine.ticks.tick import Tick, output_app
@@ -18,7 +17,7 @@ from lakestream.engine.windows.waiting import (
     let_wait,
     taking_up,
 )
-from lakestream.errors import StorageError
+from lakestream.errors import SparkGoneError, StorageError
 from lakestream.storage.records.registry import Progress
 
 if TYPE_CHECKING:
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from lakestream.engine.rounds.failing import Failing
     from lakestream.engine.rounds.loading import Loader
     from lakestream.engine.rounds.recording import Recording
     from lakestream.storage.delta import Table
@@ -66,7 +66,11 @@ class Ticking:
         reports: list[TickReport] = []
         done: list[FinishedTick] = []
         for runtime, plan in planned:
-            done.append(self._ticked(runtime, plan))
+            try:
+                done.append(self._ticked(runtime, plan))
+            except SparkGoneError:
+                self.recording.record(done)
+                raise
             if sum(one.seconds for one in done) >= _RECORDED_SECONDS:
                 reports += self.recording.record(done)
                 done = []
@@ -98,8 +102,8 @@ class Ticking:
             outcome = self.loader.run(
                 runtime, plan, runtime.state, Tick.run, output_committed=output_committed, updated=updated
             )
-        except Exception as error:  # noqa: BLE001 - a stream that fails must not stop its neighbours
-            failure = as_failure(error)
+        except BaseException as error:  # noqa: BLE001 - a stream that fails must not stop its neighbours
+            failure = self.failing.named(runtime.record, error)
             if isinstance(failure, TooManyWindowsError) and not output_committed:
                 if self.let_wait(runtime, failure):
                     return self._ticked(runtime, plan)

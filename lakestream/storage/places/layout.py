@@ -20,6 +20,7 @@ _MAX_NAME = 128
 _MAX_SEGMENT = 240
 _DEVICES = {"con", "prn", "aux", "nul", *(f"{d}{n}" for d in ("com", "lpt") for n in range(1, 10))}
 _SAFE = "-_.~"
+_MISREAD = re.compile(r"[%\[\]^|\\\x00-\x1f]")
 _SCHEME_ALONE = re.compile("([A-Za-z][A-Za-z0-9+.-]+):/(?!/)")
 _ESCAPE = "="
 """Stands for the % of percent-encoding: delta-rs decodes a % in a path, and so would leave the folder."""
@@ -55,10 +56,16 @@ def segment_name(segment: str) -> str:
     return unquote(segment.replace("%", "%25").replace(_ESCAPE, "%"))
 
 
-def refuse_percent(path: str) -> None:
-    """Raise LakeError BAD_PATH for a path with a percent sign, which delta-rs and Spark read differently."""
-    if "%" in path:
-        raise LakeError("BAD_PATH", f"the path {path} has a % in it", hint="take a path without %")
+def refuse_misread(path: str) -> None:
+    """Raise LakeError BAD_PATH for characters that delta-rs refuses, or that Spark reads as others."""
+    found = _MISREAD.search(path)
+    if found is not None:
+        shown = found[0] if found[0].isprintable() else f"character {ord(found[0])}"
+        raise LakeError(
+            "BAD_PATH",
+            f"the path {path} has a {shown} in it",
+            hint="take a path without % [ ] ^ | \\ and control characters",
+        )
 
 
 def absolute(location: str) -> str:
@@ -69,10 +76,12 @@ def absolute(location: str) -> str:
     """
     if location.startswith("file:"):
         location = url2pathname(urlsplit(location).path)
-    refuse_percent(location)
+    refuse_misread(location)
     _refuse_scheme_alone(location)
     if not files.is_uri(location):
-        return str(Path(location).expanduser().resolve())
+        folder = str(Path(location).expanduser().resolve())
+        refuse_misread(folder)
+        return folder
     return re.sub("^s3a://", "s3://", location).rstrip("/")
 
 
@@ -100,7 +109,7 @@ class Layout:
     def __init__(self, root: str) -> None:
         self.is_local = not files.is_uri(root)
         self.root = absolute(root) if self.is_local else root.rstrip("/")
-        refuse_percent(self.root)
+        refuse_misread(self.root)
 
     def __repr__(self) -> str:
         """Return the root, for messages."""

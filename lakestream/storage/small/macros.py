@@ -41,6 +41,8 @@ def _rounded(function: str) -> str:
     )
 
 
+_LONG = 10_000
+
 _MACROS = {
     # What makes sure of a kind, where the text does not tell it.
     "ls_whole(x)": _only(*_WHOLE),
@@ -72,10 +74,14 @@ _MACROS = {
         "CASE WHEN typeof(x) = 'HUGEINT' AND NOT x BETWEEN -9223372036854775808 AND 9223372036854775807 "
         "THEN ls_fail('a sum beyond BIGINT') ELSE x END"
     ),
+    # What lists take while rows go by counts for no limit of memory: long ones are for Spark.
     "ls_sequence(a, b)": (
-        "CASE WHEN a <= b THEN generate_series(a, b) ELSE list_reverse(generate_series(b, a)) END"
+        f"CASE WHEN abs(CAST(b AS HUGEINT) - CAST(a AS HUGEINT)) >= {_LONG} THEN ls_fail('a long list') "
+        "WHEN a <= b THEN generate_series(a, b) ELSE list_reverse(generate_series(b, a)) END"
     ),
-    "ls_repeat(x, n)": "list_transform(range(n), lambda i: x)",
+    "ls_repeat(x, n)": (
+        f"CASE WHEN n > {_LONG} THEN ls_fail('a long list') ELSE list_transform(range(n), lambda i: x) END"
+    ),
     "ls_get(x, i)": "CASE WHEN i < 0 THEN NULL ELSE list_extract(x, i + 1) END",
     # Both order structs by their fields; NULL is the least of a field in Spark and the greatest in DuckDB.
     "ls_ordered(x)": (

@@ -11,7 +11,7 @@ from deltalake import write_deltalake
 
 from lakestream.errors import StorageError
 from lakestream.storage.tables.log import commit_name, read_commits
-from lakestream.storage.tables.table import Table, first_line
+from lakestream.storage.tables.table import Table, first_line, panics_named
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -74,3 +74,17 @@ def test_what_the_disk_refuses_is_named(path: Path) -> None:
 def test_the_causes_of_an_error_are_told() -> None:
     error = OSError("Kernel error\n\x1b[31m  ↳\x1b[0m Unable to open f\n  ↳ No such file\n\n   0: address")
     assert first_line(error) == "Kernel error: Unable to open f: No such file"
+
+
+class PanicException(BaseException):
+    """A panic, as it comes out of a library in Rust."""
+
+
+def test_a_panic_of_a_library_is_an_error_of_the_storage() -> None:
+    with (
+        pytest.raises(StorageError, match="IO_ERROR: the storage's library gave up: no more threads"),
+        panics_named(),
+    ):
+        raise PanicException("no more threads")
+    with pytest.raises(KeyboardInterrupt), panics_named():
+        raise KeyboardInterrupt

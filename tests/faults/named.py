@@ -1,0 +1,75 @@
+"""The faults by name, and the tests that show what comes of each."""
+
+from __future__ import annotations
+
+import tomllib
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from rich.console import Console
+from rich.table import Table
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+LISTED = Path(__file__).with_name("named.toml")
+
+
+@dataclass(frozen=True)
+class Fault:
+    """What can go wrong, and the tests (files, or tests of a file) that make it so."""
+
+    name: str
+    what: str
+    tests: tuple[str, ...]
+
+    def has(self, nodeid: str) -> bool:
+        """Return whether a test that ran is one of this fault's."""
+        return any(nodeid == test or nodeid.startswith((f"{test}::", f"{test}[")) for test in self.tests)
+
+
+@dataclass
+class Outcomes:
+    """Hears of each test that pytest runs how it ended."""
+
+    of: dict[str, str] = field(default_factory=dict)
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Note the worst of a test's parts."""
+        if report.when == "call" or report.outcome != "passed":
+            self.of[report.nodeid] = report.outcome
+
+
+def listed() -> list[Fault]:
+    """Return all faults, in the order of the list."""
+    found = tomllib.loads(LISTED.read_text(encoding="utf-8"))
+    return [Fault(name, entry["what"], tuple(entry["tests"])) for name, entry in found.items()]
+
+
+def run(names: Sequence[str]) -> int:
+    """Run the tests of faults, or of all; print what came of each, and return the exit status.
+
+    Raises ValueError for a name that is none.
+    """
+    faults = listed()
+    if unknown := set(names) - {fault.name for fault in faults}:
+        raise ValueError(f"there is no fault {', '.join(sorted(unknown))}")
+    chosen = [fault for fault in faults if not names or fault.name in names]
+    outcomes = Outcomes()
+    tests = sorted({test for fault in chosen for test in fault.tests})
+    status = int(pytest.main(["-m", "", "-q", *tests], plugins=[outcomes]))
+    Console().print(_table(chosen, outcomes))
+    return status
+
+
+def _table(faults: Sequence[Fault], outcomes: Outcomes) -> Table:
+    table = Table("fault", "what happens", "tests", "survived")
+    for fault in faults:
+        ended = Counter(outcome for nodeid, outcome in outcomes.of.items() if fault.has(nodeid))
+        survived = bool(ended["passed"]) and not ended["failed"]
+        shown = ", ".join(f"{count} {outcome}" for outcome, count in sorted(ended.items()))
+        table.add_row(fault.name, fault.what, shown or "none ran", "yes" if survived else "NO")
+    return table
