@@ -131,9 +131,9 @@ class Workload:
 
     def _delete(self, lake: Lake, cell: Cell) -> None:
         name, at = cell
-        condition = f"tbname = '{name}' AND ts = '{moment(at):%Y-%m-%d %H:%M:%S}'"
+        condition = f"tbname = '{name}' AND ts = '{moment(at):%Y-%m-%dT%H:%M:%S}Z'"
         if self._is_foreign():
-            DeltaTable(self.source).delete(condition.replace("ts = '", "ts = timestamp '"))
+            DeltaTable(self.source).delete(condition)
         else:
             lake.sql(f"DELETE FROM meters WHERE {condition}")
         value = self.readings.pop(cell)
