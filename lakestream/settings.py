@@ -205,6 +205,11 @@ class Settings(BaseSettings):
     connect_port: int = Field(
         default=0, ge=0, le=65_535, description="port of Spark Connect under `serve`, such as 15002; 0: none"
     )
+    stuck_seconds: float = Field(
+        default=3_600.0,
+        ge=0,
+        description="how long a round of `serve` may take before `/healthz` calls it stuck; 0: any time",
+    )
     statement_seconds: float = Field(
         default=600.0,
         ge=0,

@@ -29,10 +29,16 @@ QUIET_FACTOR = 10
 
 
 class Listener(Protocol):
-    """Who is told what happens; only ``ticked`` and ``failed`` are called from another thread."""
+    """Who is told what happens; all but ``started`` and ``stopping`` are called from another thread."""
 
     def started(self) -> None:
         """Hear that the first round is about to begin; from now on a signal stops the watch."""
+
+    def began(self) -> None:
+        """Hear that a round begins."""
+
+    def ended(self) -> None:
+        """Hear that it has ended, whatever it did."""
 
     def ticked(self, report: TickReport) -> None:
         """Hear what a tick did."""
@@ -114,11 +120,14 @@ class _Rounds(threading.Thread):
         return not self.stopped.is_set()
 
     def _tick_once(self) -> bool:
+        self._listener.began()
         try:
             reports = self._lake.tick_once()
         except PASSING as error:
             self._listener.failed(error)
             return False
+        finally:
+            self._listener.ended()
         for report in reports:
             self._listener.ticked(report)
         return bool(reports)

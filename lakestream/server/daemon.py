@@ -167,13 +167,14 @@ def _run(
     with Lake(layout.root, settings=settings, create=False) as lake:
         reader, feed = Reader(lake.another(), rates, lambda: lake.alarms), Feed(lake.another(), live)
         metrics = Metrics(reader.statuses, reader.waiting, lambda: clock.now().timestamp())
-        listener = Listener(f"serving {layout.root} at {url}", say, clock, live, rates, metrics, feed)
+        serving = f"serving {layout.root} at {url}"
+        listener = Listener(serving, say, clock, live, rates, metrics, feed, lake.settings.stuck_seconds)
         with (
             closing(_statements(lake)) as statements,
             regularly(_SLOT_SECONDS, lambda: hand_over_slots(clock)),
         ):
             audit = Audit(layout, clock)
-            service = Service(reader, statements, live, audit, metrics.text, listener.is_well)
+            service = Service(reader, statements, live, audit, metrics.text, listener.health)
             with ExitStack() as held:
                 tokens = Tokens(layout)
                 held.enter_context(_answering(service, settings, tokens, listening, feed))

@@ -52,7 +52,7 @@ def shown() -> Iterator[Shown]:
 
     lake, live = ShownLake(), Live()
     listening = socket.create_server(("127.0.0.1", 0))
-    service: Any = Service(lake, lake, live, lake, lambda: b"", lambda: True)  # type: ignore[arg-type]
+    service: Any = Service(lake, lake, live, lake, lambda: b"", lambda: "ok")  # type: ignore[arg-type]
     app = create_app(service, names=frozenset(), token=None)
     config = uvicorn.Config(app, ws="websockets-sansio", lifespan="off", log_level="warning")
     server = uvicorn.Server(config)

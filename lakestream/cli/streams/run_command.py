@@ -117,6 +117,12 @@ class WatchTalk:
         """Say what is watched."""
         self.session.say(f"watching {self.lake}; Ctrl-C stops")
 
+    def began(self) -> None:
+        """Say nothing of it."""
+
+    def ended(self) -> None:
+        """Say nothing of it."""
+
     def ticked(self, report: TickReport) -> None:
         """Say and count a tick."""
         self.totals.add(report)

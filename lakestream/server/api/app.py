@@ -26,6 +26,7 @@ from lakestream.server.shown.documents import (
     ColumnDocument,
     ErrorDocument,
     EventDocument,
+    Health,
     LakeDocument,
     LineageDocument,
     MessageDocument,
@@ -71,14 +72,14 @@ Limit = Annotated[int, Query(ge=1, le=ROW_LIMIT)]
 
 @dataclass(frozen=True)
 class Service:
-    """What the routes use; ``metrics`` gives the text for Prometheus, ``is_well`` whether rounds go on."""
+    """What the routes use; ``metrics`` gives the text for Prometheus, ``health`` whether rounds go on."""
 
     reader: Reader
     statements: Statements
     live: Live
     audit: Audit
     metrics: Callable[[], bytes]
-    is_well: Callable[[], bool]
+    health: Callable[[], Health]
 
 
 def create_app(
@@ -156,12 +157,12 @@ def problem_of(error: LakestreamError) -> Problem:
 def _add_looks(app: FastAPI, service: Service) -> None:
     reader = service.reader
 
-    @app.get("/healthz")
+    @app.get("/healthz", responses={503: {"description": "rounds fail, or one does not end"}})
     def health() -> Response:
-        """Tell whether rounds go on."""
-        well = service.is_well()
-        status = "ok" if well else "failing"
-        return Response(f'{{"status":"{status}"}}', 200 if well else 503, media_type="application/json")
+        """Tell whether rounds go on, fail, or one of them does not end."""
+        status = service.health()
+        code = 200 if status == "ok" else 503
+        return Response(f'{{"status":"{status}"}}', code, media_type="application/json")
 
     @app.get("/metrics", response_class=PlainTextResponse)
     def metrics(request: Request) -> Response:

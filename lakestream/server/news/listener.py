@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from lakestream.server.news.feed import Feed
     from lakestream.server.news.live import Live, Rates
     from lakestream.server.news.metrics import Metrics
+    from lakestream.server.shown.documents import Health
 
 STOP_SECONDS = 8.0
 """How long a stop waits for the running tick; the next daemon takes up one that takes longer."""
@@ -31,7 +32,10 @@ _SAID_SECONDS = 60.0
 
 @dataclass
 class Listener:
-    """Hears of rounds; ``serving`` says what is served and where, ``say`` talks to who started the daemon."""
+    """Hears of rounds; ``serving`` says what is served and where, ``say`` talks to who started the daemon.
+
+    A round that takes longer than ``stuck_seconds`` is taken for one that is stuck; 0: none is.
+    """
 
     serving: str
     say: Callable[[str], None]
@@ -40,12 +44,25 @@ class Listener:
     rates: Rates
     metrics: Metrics
     feed: Feed
+    stuck_seconds: float = 0
     _failed_at: float = float("-inf")
+    _began_at: float = float("inf")
     _said: tuple[str, float] = ("", float("-inf"))
 
-    def is_well(self) -> bool:
-        """Return whether rounds go on."""
-        return self.clock.monotonic() - self._failed_at > _WELL_SECONDS
+    def health(self) -> Health:
+        """Return whether rounds go on, fail, or one does not end."""
+        now = self.clock.monotonic()
+        if self.stuck_seconds and now - self._began_at > self.stuck_seconds:
+            return "stuck"
+        return "ok" if now - self._failed_at > _WELL_SECONDS else "failing"
+
+    def began(self) -> None:
+        """Note when a round begins."""
+        self._began_at = self.clock.monotonic()
+
+    def ended(self) -> None:
+        """Note that it has ended."""
+        self._began_at = float("inf")
 
     def started(self) -> None:
         """Say what is served, and where."""

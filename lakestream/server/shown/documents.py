@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from datetime import datetime  # noqa: TC003 - pydantic reads the annotations
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+Health = Literal["ok", "failing", "stuck"]
+"""Whether rounds go on, fail, or one of them does not end."""
 
 
 class Problem(BaseModel):

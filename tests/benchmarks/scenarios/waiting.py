@@ -86,6 +86,10 @@ class _Watched:
 
     def started(self) -> None: ...
 
+    def began(self) -> None: ...
+
+    def ended(self) -> None: ...
+
     def ticked(self, report: TickReport) -> None:
         require(report.error, None, f"error of {report.stream}")
 

@@ -60,9 +60,16 @@ class Heard:
         self.ticks: list[Any] = []
         self.errors: list[LakestreamError] = []
         self.others: list[str] = []
+        self.rounds: list[str] = []
 
     def started(self) -> None:
         self.others.append("started")
+
+    def began(self) -> None:
+        self.rounds.append("began")
+
+    def ended(self) -> None:
+        self.rounds.append("ended")
 
     def ticked(self, report: Any) -> None:
         self.ticks.append(report)
@@ -126,6 +133,7 @@ def test_an_error_that_passes_is_told_and_the_watch_goes_on() -> None:
     busy = BusyError("LAKE_LOCKED", "process 7 writes")
     heard = run(Rounds(busy, ["a"], at_end=send(signal.SIGTERM)))
     assert (heard.ticks, heard.errors) == (["a"], [busy])
+    assert heard.rounds[:4] == ["began", "ended"] * 2
 
 
 @pytest.mark.parametrize("error", [StreamError("CHANGES_LOST", "gone"), ZeroDivisionError("x")])

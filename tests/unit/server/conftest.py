@@ -97,7 +97,7 @@ def serve(root: str) -> Callable[..., AbstractContextManager[TestClient]]:
         reader = Reader(opened(), Rates(clock.monotonic), lambda: {"u1": period})
         metrics = Metrics(reader.statuses, reader.waiting, lambda: clock.now().timestamp())
         statements = Statements(opened, seconds)
-        service = Service(reader, statements, Live(), Audit(Layout(root), clock), metrics.text, lambda: True)
+        service = Service(reader, statements, Live(), Audit(Layout(root), clock), metrics.text, lambda: "ok")
         app = create_app(service, names=frozenset(names), token=token, tokens=Tokens(Layout(root)))
         yield TestClient(app, base_url="http://127.0.0.1:8600", follow_redirects=False)
         statements.close()

@@ -1,0 +1,30 @@
+"""What a daemon says of its rounds."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any, cast
+
+import pytest
+
+from lakestream.clock import ManualClock
+from lakestream.errors import BusyError
+from lakestream.server.news.listener import Listener
+
+
+@pytest.mark.parametrize("stuck_seconds", [60, 0])
+def test_a_round_that_does_not_end_is_stuck(stuck_seconds: float) -> None:
+    clock, said = ManualClock(datetime(2025, 1, 1, tzinfo=UTC)), list[str]()
+    nobody = cast("Any", None)
+    listener = Listener("x", said.append, clock, nobody, nobody, nobody, nobody, stuck_seconds)
+    assert listener.health() == "ok"
+    listener.began()
+    clock.advance(timedelta(seconds=59))
+    assert listener.health() == "ok"
+    clock.advance(timedelta(seconds=2))
+    assert listener.health() == ("stuck" if stuck_seconds else "ok")
+    listener.failed(BusyError("LAKE_LOCKED", "process 7 writes"))
+    listener.ended()
+    assert (listener.health(), len(said)) == ("failing", 1)
+    clock.advance(timedelta(seconds=10))
+    assert listener.health() == "ok"
