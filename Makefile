@@ -5,7 +5,7 @@ PYTHON ?= python3
 RUN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-long lint format lock conformance faults properties fuzz matrix clean bench bench-short
+.PHONY: help setup demo test test-long lint format lock conformance faults properties fuzz changed supply matrix clean bench bench-short
 
 help: ## say what there is
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -54,12 +54,18 @@ properties: setup ## random histories against the reference (ARGS="--count 1000 
 fuzz: setup ## statements drawn, worded and changed at random, of every dialect (COUNT=100000)
 	@FUZZ_TEXTS="$(or $(COUNT),100000)" $(RUN)/python -m pytest -n 2 tests/unit/language/test_fuzz.py $(ARGS)
 
+changed: setup ## conformance cases with other words: only errors of ours (ARGS="--count 500 --seed 7")
+	@$(RUN)/python -m tests.conformance.changed $(ARGS)
+
+supply: setup ## what comes with the package: an SBOM, licences, known vulnerabilities
+	@$(RUN)/python tools/supply.py
+
 matrix: setup ## streams by all pairs of kinds, modes and changes (ARGS="--count 1000 --seed 7")
 	@$(RUN)/python -m tests.properties.matrix $(ARGS)
 
-lock: setup ## compile requirements.in into requirements.lock, with hashes, and that of the benchmark's rivals
+lock: setup ## compile requirements.in into requirements.lock, with hashes, and those beside it
 	@UV=$$(command -v uv || echo $(RUN)/uv); \
-	for folder in . tests/benchmarks/rivals; do \
+	for folder in . tests/benchmarks/rivals tools/supply; do \
 	  $$UV pip compile $$folder/requirements.in --output-file $$folder/requirements.lock --universal \
 	    --python-version 3.11 --generate-hashes --no-header --no-annotate --quiet --upgrade || exit 1; \
 	done
