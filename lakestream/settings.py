@@ -97,7 +97,8 @@ class Settings(BaseSettings):
     max_windows_per_tick: int = Field(
         default=1_000_000,
         ge=1,
-        description="windows of one tick; a group that needs more waits, and without groups the stream stops",
+        description="windows of one tick, which takes fewer commits for it; where one commit makes a group "
+        "need more, that waits, and without groups the stream stops",
     )
 
     sink_commits_per_second: float = Field(
@@ -204,6 +205,9 @@ class Settings(BaseSettings):
     )
     connect_port: int = Field(
         default=0, ge=0, le=65_535, description="port of Spark Connect under `serve`, such as 15002; 0: none"
+    )
+    server_connections: int = Field(
+        default=1_000, ge=1, description="how many connections clients of `serve` may have at once"
     )
     stuck_seconds: float = Field(
         default=3_600.0,

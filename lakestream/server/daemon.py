@@ -24,6 +24,7 @@ from lakestream.server.news.listener import Listener
 from lakestream.server.news.live import Live, Rates
 from lakestream.server.news.metrics import Metrics
 from lakestream.server.process.connect import connect_conf, naming
+from lakestream.server.process.connections import Connection
 from lakestream.server.process.owner import Ownership
 from lakestream.server.process.sharing import sharing
 from lakestream.server.process.statements import Statements
@@ -234,7 +235,9 @@ def _answering(
     server = uvicorn.Server(
         uvicorn.Config(
             app,
+            http=Connection,
             ws="websockets-sansio",
+            limit_concurrency=settings.server_connections,
             ws_max_size=MESSAGE_LIMIT,
             lifespan="off",
             log_level="warning",

@@ -70,6 +70,8 @@ class Recording:
         """Let the stream stand after a tick that is recorded."""
         self.failing.recover(runtime)
         self.failing.retries.forget(plan.uuid)
+        if (fewer := self.services.fewer_commits.get(plan.uuid)) is not None:
+            self.services.fewer_commits[plan.uuid] = fewer + max(1, fewer // 8)
         runtime.pending, runtime.mark = None, progress.output
         runtime.state = outcome.state
         runtime.totals = progress.totals

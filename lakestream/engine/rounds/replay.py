@@ -25,7 +25,7 @@ from lakestream.engine.windows.once.rebuilding import rebuild_plan
 from lakestream.errors import StorageError, StreamError
 from lakestream.notify.outbox import Outbox
 from lakestream.storage.delta import CommitTag, Tables, commit, create_alike, read_commits, read_spark
-from lakestream.storage.records.registry import TickPlan
+from lakestream.storage.records.registry import WITHDRAWN, TickPlan
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -68,12 +68,14 @@ class Replayed:
 class Recorded:
     """What a stream did that its source does not tell, as far as there is a record of it.
 
-    ``tick`` and ``position`` are its last tick and the source's version that it stands at, ``plans`` those of
-    its ticks, ``kept`` the oldest state that goes with them (its tick, the source's version, the state).
+    ``tick`` and ``position`` are its last tick and the source's version that it stands at, ``since`` the last
+    tick of which there is no record (0: there is one of all), ``plans`` those of its ticks that came to
+    something, ``kept`` the oldest state that goes with them (its tick, the source's version, the state).
     """
 
     tick: int
     position: int
+    since: int
     plans: tuple[TickPlan, ...]
     jobs: tuple[Recalculation, ...]
     kept: Kept | None
@@ -91,19 +93,16 @@ class Recorded:
         start = record.start_version
         begun = 0 if record.begun is None else record.begun.tick
         plans = [plan for plan in plans if plan.tick > begun]
-        known = tuple(plan for plan in plans if plan.after >= start or plan.kind == "history")
+        known = [plan for plan in plans if plan.after >= start or plan.kind == "history"]
         kept = None
         since = known[0].tick - 1 if known else tick
         if since and _goes_by_state(record, stream):
             saved = registry.states.oldest(record.uuid, since, tick)
             kept = None if saved is None else (saved[0], *GroupState.loaded(saved[1]))
         jobs = tuple(registry.recalculations(record.uuid))
-        return cls(tick, position, known, jobs, kept, output_version)
-
-    @property
-    def since(self) -> int:
-        """The last tick of which there is no record; 0 where there is one of all."""
-        return self.plans[0].tick - 1 if self.plans else self.tick
+        withdrawn = {one.tick for one in registry.history(record.uuid) if one.kind == WITHDRAWN}
+        done = tuple(plan for plan in known if plan.tick not in withdrawn)
+        return cls(tick, position, since, done, jobs, kept, output_version)
 
 
 @dataclass(frozen=True)

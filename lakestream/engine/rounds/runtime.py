@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -137,7 +137,8 @@ class Services:
     ``spark`` is called on first need, ``small`` is asked before it; ``system_clock`` gives real seconds for
     durations and rate limits; ``is_blocked`` tells which streams wait because their events cannot be sent,
     ``is_ours`` which ones are still this process's to run where daemons share them; ``only`` are the
-    streams that rounds take, by id (None: all).
+    streams that rounds take, by id (None: all). ``fewer_commits`` are how many a tick of a stream takes at
+    most, by id, where more have made too many windows fire.
     """
 
     catalog: Catalog
@@ -152,11 +153,14 @@ class Services:
     is_blocked: Callable[[str], bool] = field(default=lambda _: False)
     is_ours: Callable[[str], bool] = field(default=lambda _: True)
     only: frozenset[str] | None = None
+    fewer_commits: dict[str, int] = field(default_factory=dict)
 
     def planner_of(self, record: StreamRecord, stream: Stream) -> Planner:
         """Return what plans the ticks of a stream."""
-        now = to_micros(self.clock.now())
-        return Planner(record, stream, self.catalog.handles, self.limits(), now, self.small)
+        now, limits = to_micros(self.clock.now()), self.limits()
+        commits = min(limits.commits, self.fewer_commits.get(record.uuid, limits.commits))
+        limits = replace(limits, commits=commits)
+        return Planner(record, stream, self.catalog.handles, limits, now, self.small)
 
     def limits(self) -> Limits:
         """Return how much one tick takes."""

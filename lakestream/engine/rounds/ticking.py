@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING
 from lakestream.engine.base.instants import to_micros
 from lakestream.engine.creation.create import open_target
 from lakestream.engine.planning.checks import check_output, check_tick
-from lakestream.engine.rounds.runtime import FinishedTick, Services, StreamRuntime, TickReport
+from lakestream.engine.rounds.runtime import (
+    FinishedTick,
+    Services,
+    StreamRuntime,
+    TickReport,
+    position_of,
+)
 from lakestream.engine.ticks.sharing import Member, Sharing, of_one_shape
 from lakestream.engine.ticks.tick import Tick, output_app
 from lakestream.engine.windows.waiting import (
@@ -18,7 +24,7 @@ from lakestream.engine.windows.waiting import (
     taking_up,
 )
 from lakestream.errors import SparkGoneError, StorageError
-from lakestream.storage.records.registry import Progress
+from lakestream.storage.records.registry import WITHDRAWN, Progress
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -105,9 +111,13 @@ class Ticking:
         except BaseException as error:  # noqa: BLE001 - a stream that fails must not stop its neighbours
             failure = self.failing.named(runtime.record, error)
             if isinstance(failure, TooManyWindowsError) and not output_committed:
+                if self._takes_fewer(runtime, plan):
+                    return FinishedTick(runtime, plan, None, self.services.system_clock.monotonic() - started)
                 if self.let_wait(runtime, failure):
                     return self._ticked(runtime, plan)
-                self._withdraw(runtime, plan)
+                # So a row that is deleted leads back. Where policies judge commit by commit, it does not.
+                if plan.kind == "changes" and runtime.stream.forgets_what_went:
+                    self._withdraw(plan)
             self.failing.fail(runtime.record, failure)
             return FinishedTick(
                 runtime, plan, None, self.services.system_clock.monotonic() - started, failure.message
@@ -132,20 +142,28 @@ class Ticking:
         runtime.state = runtime.state.without(gids)
         return True
 
-    def _withdraw(self, runtime: StreamRuntime, plan: TickPlan) -> None:
-        """Let a tick be over that has written nothing: what it was to take is planned anew, as it is then.
+    def _takes_fewer(self, runtime: StreamRuntime, plan: TickPlan) -> bool:
+        """Let a tick be over that takes several commits, and the next one take half as many.
 
-        So a row that is deleted leads back. Where policies judge commit by commit, it does not.
+        Return whether it is so: a single commit is not divided.
         """
-        if plan.kind != "changes" or not runtime.stream.forgets_what_went:
-            return
+        commits = plan.upto - plan.after
+        if plan.kind != "changes" or commits < 2 or not self.services.is_ours(plan.uuid):
+            return False
+        self.services.fewer_commits[plan.uuid] = commits // 2
+        over = self._withdraw(plan)
+        runtime.pending, runtime.position = None, position_of(runtime.record, runtime.stream, over)
+        return True
+
+    def _withdraw(self, plan: TickPlan) -> Progress:
+        """Let a tick be over that has written nothing: what it was to take is planned anew, as it is then."""
         _, progress = self.services.registry.last(plan.uuid)
         known = progress or Progress(plan.uuid, plan.tick, plan.after)
-        over = replace(known, tick=plan.tick, version=plan.after, kind="withdrawn")
+        over = replace(known, tick=plan.tick, version=plan.after, kind=WITHDRAWN)
         now_us = to_micros(self.services.system_clock.now())
-        self.services.registry.write_progress(
-            [replace(over, rows_in=0, rows_out=0, late=0, seconds=0.0, finished_us=now_us)]
-        )
+        over = replace(over, rows_in=0, rows_out=0, late=0, seconds=0.0, finished_us=now_us)
+        self.services.registry.write_progress([over])
+        return over
 
     def output(self, runtime: StreamRuntime) -> Table:
         """Return the output at its latest version, made again when it was dropped by another process.

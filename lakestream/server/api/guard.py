@@ -8,6 +8,7 @@ is stands in the request's scope.
 
 from __future__ import annotations
 
+import asyncio
 import hmac
 from dataclasses import dataclass
 from ipaddress import ip_address
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 
 BODY_LIMIT = 1024**2
 """Most bytes of a request's body."""
+BODY_SECONDS = 30.0
+"""How long a request's body may take to come."""
 
 COOKIE = "lakestream"
 OWNER = Principal("server_token", Scope.ADMIN)
@@ -76,7 +79,9 @@ class Guard:
                 await visit(scope, receive, send)
                 return
             _check_length(headers)
-            await self.app(scope, _limited(receive), _with_headers(send))
+            await self.app(
+                scope, _limited(receive) if scope["type"] == "http" else receive, _with_headers(send)
+            )
         except RequestRefused as refusal:
             await _refuse(refusal, scope, receive, send)
 
@@ -167,12 +172,20 @@ def _too_large() -> RequestRefused:
 
 
 def _limited(receive: Receive) -> Receive:
-    """Count the bytes of a body whose length was not told."""
-    taken = 0
+    """Count the bytes of a body whose length was not told, and let it take no longer than it may."""
+    taken, loop = 0, asyncio.get_running_loop()
+    until = loop.time() + BODY_SECONDS
+    whole = False
 
     async def counting() -> Message:
-        nonlocal taken
-        message = await receive()
+        nonlocal taken, whole
+        try:
+            # Behind the body comes that the client has gone, whenever it does.
+            async with asyncio.timeout_at(None if whole else until):
+                message = await receive()
+        except TimeoutError:
+            raise RequestRefused(408, "TOO_SLOW", "the request's body did not come in time") from None
+        whole = message["type"] == "http.request" and not message.get("more_body", False)
         taken += len(message.get("body", b"")) if message["type"] == "http.request" else 0
         if taken > BODY_LIMIT:
             raise _too_large()

@@ -35,6 +35,7 @@ from lakestream.storage.records.stream import (
     WaitingGroup,
 )
 from lakestream.storage.records.tick import (
+    WITHDRAWN,
     Corrected,
     HistorySlice,
     Instant,
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
     from lakestream.storage.places.layout import Layout
 
 __all__ = [
+    "WITHDRAWN",
     "Begun",
     "Compiled",
     "Corrected",

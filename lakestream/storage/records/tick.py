@@ -107,6 +107,9 @@ class Corrected:
     newest_us: int | None = None
 
 
+WITHDRAWN = "withdrawn"
+
+
 @dataclass(frozen=True)
 class Progress:
     """What a tick did: a record beside the output's transaction, which is the truth.
@@ -114,7 +117,7 @@ class Progress:
     ``version`` is the source's version that the stream stands at after it, ``rows_*`` and ``late``
     count rows.
 
-    ``kind`` is that of its plan, ``withdrawn`` for one that came to nothing, None where there was no tick;
+    ``kind`` is that of its plan, ``WITHDRAWN`` for one that came to nothing, None where there was no tick;
     ``lag`` the commits left then, ``windows`` how many it computed, both None there too. ``totals`` are the
     counts up to it (None: there were no ticks), ``output`` is where the output stood after it (None: not
     known). The output's limits hold the next tick up until ``held_until`` (seconds since 1970 UTC).
