@@ -16,7 +16,7 @@ from lakestream.engine.base.state import GroupState
 from lakestream.engine.creation.compile import compile_record
 from lakestream.engine.planning.corrections import next_due
 from lakestream.engine.rounds.failing import Failing
-from lakestream.engine.rounds.following import Following
+from lakestream.engine.rounds.following import Dividing, Following
 from lakestream.engine.rounds.loading import Loader
 from lakestream.engine.rounds.recalculating import Recalculating
 from lakestream.engine.rounds.recording import Recording
@@ -62,7 +62,8 @@ class Engine:
         self.loader = Loader(self.services)
         self.failing = Failing(self.services, self.loader)
         self.recording = Recording(self.services, self.loader, self.failing)
-        self.ticking = Ticking(self.services, self.loader, self.failing, self.recording)
+        dividing = Dividing(self.services)
+        self.ticking = Ticking(self.services, self.loader, self.failing, self.recording, dividing)
         parts = (self.services, self.loader, self.failing, self.recording, self.ticking)
         self.recalculating = Recalculating(*parts)
         self.following = Following(self.services)

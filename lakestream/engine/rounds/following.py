@@ -1,16 +1,19 @@
-"""What a stream does next: what is new in its source, else what time has made due."""
+"""What a stream does next: what is new in its source, or less of it, else what time has made due."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from lakestream.engine.base.instants import newest_time, oldest_time, to_micros
+from lakestream.engine.rounds.runtime import position_of
 from lakestream.engine.windows.once.rebuilding import REBUILD
-from lakestream.storage.records.registry import Instant
+from lakestream.storage.records.registry import WITHDRAWN, HistorySlice, Instant, Progress
 
 if TYPE_CHECKING:
     from lakestream.engine.rounds.runtime import Services, StreamRuntime
     from lakestream.engine.rounds.wakeups import Look
+    from lakestream.engine.windows.waiting import TooManyWindowsError
     from lakestream.storage.delta import Table
     from lakestream.storage.records.registry import TickPlan
     from lakestream.triggers.period import Period
@@ -55,3 +58,69 @@ class Following:
         if due is None:
             return None
         return planner.by_clock(runtime.position, due.kind, windows=due.windows, closed=due.closed)
+
+
+_MOST_PARTS = 64
+_IN_VAIN = 3
+"""Parts of history are divided so often with no fewer windows for it: a row then lies far from the others."""
+
+
+@dataclass
+class Dividing:
+    """Divides ticks of which too many windows would fire: of fewer commits, or of shorter histories.
+
+    ``tried`` are the fewest windows of a part of a stream's history, and how often it was divided in vain.
+    """
+
+    services: Services
+    tried: dict[tuple[str, int], tuple[int, int]] = field(default_factory=dict)
+
+    def divide(self, runtime: StreamRuntime, plan: TickPlan, failure: TooManyWindowsError) -> bool:
+        """Let a tick be over, and the next one take less than it; return whether there is less to take."""
+        if not self.services.is_ours(plan.uuid):
+            return False
+        slices = None
+        if plan.kind == "changes" and plan.upto - plan.after > 1:
+            self.services.fewer_commits[plan.uuid] = (plan.upto - plan.after) // 2
+        elif plan.kind == "history" and self._is_not_in_vain(plan, failure.count):
+            slices = self._shorter(runtime, plan, failure.count)
+            if slices is None:
+                return False
+        else:
+            return False
+        over = self.withdraw(plan, slices)
+        runtime.pending, runtime.position = None, position_of(runtime.record, runtime.stream, over)
+        return True
+
+    def withdraw(self, plan: TickPlan, slices: HistorySlice | None = None) -> Progress:
+        """Let a tick be over that has written nothing: what it was to take is planned anew, as it is then.
+
+        ``slices`` are the part of history that is next, and the instants between the parts.
+        """
+        _, progress = self.services.registry.last(plan.uuid)
+        known = progress or Progress(plan.uuid, plan.tick, plan.after)
+        over = replace(known, tick=plan.tick, version=plan.after, kind=WITHDRAWN, next_slice=slices)
+        now_us = to_micros(self.services.system_clock.now())
+        over = replace(over, rows_in=0, rows_out=0, late=0, seconds=0.0, finished_us=now_us)
+        self.services.registry.write_progress([over])
+        return over
+
+    def _is_not_in_vain(self, plan: TickPlan, count: int) -> bool:
+        part = plan.uuid, plan.slice.number if plan.slice else 0
+        fewest, vain = self.tried.get(part, (count + 1, 0))
+        vain = 0 if count < fewest else vain + 1
+        self.tried[part] = min(count, fewest), vain
+        return vain < _IN_VAIN
+
+    def _shorter(self, runtime: StreamRuntime, plan: TickPlan, count: int) -> HistorySlice | None:
+        """Return the parts of history where this one is divided evenly; None for one of an instant."""
+        part = plan.slice or HistorySlice(0, ())
+        info, spark = runtime.stream.source.info, self.services.small.spark
+        source = self.services.catalog.handles.open(info.path)
+        low = plan.lower_us if plan.lower_us is not None else oldest_time(source, info.time_column, spark)
+        high = plan.upper_us if plan.upper_us is not None else newest_time(source, info.time_column, spark)
+        if low is None or high is None or high - low < 2:
+            return None
+        pieces = min(-(-count // self.services.settings.max_windows_per_tick) + 1, _MOST_PARTS)
+        more = {low + (high - low) * number // pieces for number in range(1, pieces)} - {low, high}
+        return HistorySlice(part.number, tuple(sorted({*part.cuts, *more}))) if more else None

@@ -14,7 +14,6 @@ from lakestream.engine.rounds.runtime import (
     Services,
     StreamRuntime,
     TickReport,
-    position_of,
 )
 from lakestream.engine.ticks.sharing import Member, Sharing, of_one_shape
 from lakestream.engine.ticks.tick import Tick, output_app
@@ -24,7 +23,6 @@ from lakestream.engine.windows.waiting import (
     taking_up,
 )
 from lakestream.errors import SparkGoneError, StorageError
-from lakestream.storage.records.registry import WITHDRAWN, Progress
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,6 +30,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from lakestream.engine.rounds.failing import Failing
+    from lakestream.engine.rounds.following import Dividing
     from lakestream.engine.rounds.loading import Loader
     from lakestream.engine.rounds.recording import Recording
     from lakestream.storage.delta import Table
@@ -52,6 +51,7 @@ class Ticking:
     loader: Loader
     failing: Failing
     recording: Recording
+    dividing: Dividing
 
     def run_all(self, planned: Sequence[tuple[StreamRuntime, TickPlan]]) -> list[TickReport]:
         """Run the ticks of a round: streams of one shape together, then the others one by one."""
@@ -111,13 +111,13 @@ class Ticking:
         except BaseException as error:  # noqa: BLE001 - a stream that fails must not stop its neighbours
             failure = self.failing.named(runtime.record, error)
             if isinstance(failure, TooManyWindowsError) and not output_committed:
-                if self._takes_fewer(runtime, plan):
+                if self.dividing.divide(runtime, plan, failure):
                     return FinishedTick(runtime, plan, None, self.services.system_clock.monotonic() - started)
                 if self.let_wait(runtime, failure):
                     return self._ticked(runtime, plan)
                 # So a row that is deleted leads back. Where policies judge commit by commit, it does not.
                 if plan.kind == "changes" and runtime.stream.forgets_what_went:
-                    self._withdraw(plan)
+                    self.dividing.withdraw(plan)
             self.failing.fail(runtime.record, failure)
             return FinishedTick(
                 runtime, plan, None, self.services.system_clock.monotonic() - started, failure.message
@@ -141,29 +141,6 @@ class Ticking:
         runtime.stream = replace(runtime.stream, waiting_groups=tuple(gids))
         runtime.state = runtime.state.without(gids)
         return True
-
-    def _takes_fewer(self, runtime: StreamRuntime, plan: TickPlan) -> bool:
-        """Let a tick be over that takes several commits, and the next one take half as many.
-
-        Return whether it is so: a single commit is not divided.
-        """
-        commits = plan.upto - plan.after
-        if plan.kind != "changes" or commits < 2 or not self.services.is_ours(plan.uuid):
-            return False
-        self.services.fewer_commits[plan.uuid] = commits // 2
-        over = self._withdraw(plan)
-        runtime.pending, runtime.position = None, position_of(runtime.record, runtime.stream, over)
-        return True
-
-    def _withdraw(self, plan: TickPlan) -> Progress:
-        """Let a tick be over that has written nothing: what it was to take is planned anew, as it is then."""
-        _, progress = self.services.registry.last(plan.uuid)
-        known = progress or Progress(plan.uuid, plan.tick, plan.after)
-        over = replace(known, tick=plan.tick, version=plan.after, kind=WITHDRAWN)
-        now_us = to_micros(self.services.system_clock.now())
-        over = replace(over, rows_in=0, rows_out=0, late=0, seconds=0.0, finished_us=now_us)
-        self.services.registry.write_progress([over])
-        return over
 
     def output(self, runtime: StreamRuntime) -> Table:
         """Return the output at its latest version, made again when it was dropped by another process.

@@ -34,7 +34,7 @@ _NAMED = 3
 
 
 class TooManyWindowsError(StreamError):
-    """TOO_MANY_WINDOWS: ``groups`` are those that make too many by themselves, none where only all do."""
+    """TOO_MANY_WINDOWS: ``groups`` make too many of ``count`` by themselves, none where only all do."""
 
     def __init__(self, count: int, most: int, groups: Sequence[WaitingGroup] = ()) -> None:
         named = [*map(str, groups[:_NAMED]), *(["…"] if len(groups) > _NAMED else [])]
@@ -46,7 +46,7 @@ class TooManyWindowsError(StreamError):
             "EXACT and its history is taken, else RECALCULATE STREAM … RESYNC; or raise the setting "
             "max_windows_per_tick, then START STREAM",
         )
-        self.groups = (*groups,)
+        self.count, self.groups = count, (*groups,)
 
 
 def check_windows(count: int, most: int) -> None:
