@@ -130,7 +130,9 @@ def main() -> int:
     parser.add_argument("--seed", default="1")
     options = parser.parse_args()
     spark = spark_session(Settings(master="local[2]", driver_memory="2g"))
-    wrong = search(load(cases_root()), options.count, options.seed, spark)
+    # What is killed runs in a process of its own, with a Spark for each.
+    cases = [case for case in load(cases_root()) if "kill" not in case.ends]
+    wrong = search(cases, options.count, options.seed, spark)
     for one in wrong:
         sys.stdout.write(f"{one}\n\n")
     sys.stdout.write(f"{options.count} changed cases, {len(wrong)} wrong\n")
