@@ -297,7 +297,7 @@ NAMES = sorted({*PARSER.FUNCTIONS, *PARSER.FUNCTION_PARSERS, *PARSER.NO_PAREN_FU
 def test_every_argument_of_every_function_arrives(
     first: str, form: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with caplog.at_level(logging.DEBUG):
+    with caplog.at_level(logging.DEBUG, "sqlglot"):
         for name in (name for name in NAMES if name[0] == first):
             for count in range(1, 6):
                 said = [form.format(number) for number in range(count)]
@@ -307,7 +307,8 @@ def test_every_argument_of_every_function_arrives(
                 except LakestreamError:
                     continue
                 assert not [text for text in said if text.strip("'") not in written], f"{call}: {written}"
-    assert not caplog.records
+    # Whatever else runs in this process may have something to say meanwhile.
+    assert not [record for record in caplog.records if record.name.startswith("sqlglot")]
 
 
 _SAME_TYPE = {
