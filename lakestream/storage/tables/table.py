@@ -168,6 +168,7 @@ class Table:
     def __init__(self, path: str, handle: DeltaTable) -> None:
         self.path = path
         self.guard = threading.RLock()
+        self._transaction: tuple[object, int | None] | None = None
         self._commits = _CommitFiles(path)
         self._older = _OlderVersions(path)
         self._take(handle)
@@ -177,7 +178,6 @@ class Table:
         self.time: ReadTime | None = None
         """How the event time is read where the table has it as something else than a timestamp."""
         self.kept_changes: KeptRows | None = None
-        self._transaction: tuple[object, int | None] | None = None
 
     def time_of(self, column: str) -> ReadTime | None:
         """Return how a column is read as the event time, None for one that is read as it is."""
@@ -259,6 +259,7 @@ class Table:
     def _take(self, handle: DeltaTable) -> None:
         self._commits.refuse_empty(handle.version())
         self._handle = handle
+        self._transaction = None
         self._opened_at = handle.version()
         self._stamp = self._commits.stamp(self._opened_at)
 
@@ -353,7 +354,7 @@ class Table:
     def transaction_version(self, app: str) -> int | None:
         """Return the last transaction version of an application id at the version seen last."""
         with self.guard:
-            seen = (self._stamp, self._handle.version(), app)
+            seen = (self._handle.version(), app)
             if self._transaction is None or self._transaction[0] != seen:
                 self._transaction = seen, self._handle.transaction_version(app)
             return self._transaction[1]
