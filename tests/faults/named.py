@@ -20,10 +20,11 @@ LISTED = Path(__file__).with_name("named.toml")
 
 @dataclass(frozen=True)
 class Fault:
-    """What can go wrong, and the tests (files, or tests of a file) that make it so."""
+    """What can go wrong, what comes of it, and the tests (files, or tests of a file) that show it."""
 
     name: str
     what: str
+    then: str
     tests: tuple[str, ...]
 
     def has(self, nodeid: str) -> bool:
@@ -46,7 +47,7 @@ class Outcomes:
 def listed() -> list[Fault]:
     """Return all faults, in the order of the list."""
     found = tomllib.loads(LISTED.read_text(encoding="utf-8"))
-    return [Fault(name, entry["what"], tuple(entry["tests"])) for name, entry in found.items()]
+    return [Fault(name, entry["what"], entry["then"], tuple(entry["tests"])) for name, entry in found.items()]
 
 
 def run(names: Sequence[str]) -> int:
