@@ -32,4 +32,4 @@ def number(of_examples: int) -> settings:
 
 many = number(40)
 some = number(25)
-few = number(8)
+few = number(6)
