@@ -33,14 +33,14 @@ def expected_failures() -> dict[str, str]:
 
 
 def left_cases(cases: Sequence[Case]) -> set[str]:
-    """Return the own cases that are left to the long tests: of a file with many, four of five."""
+    """Return the own cases that are left to the long tests: of a file with many, seven of eight."""
     if os.environ.get("CASES"):
         return set()
     files: dict[str, list[str]] = {}
     for case in cases:
         files.setdefault(case.name.rpartition("/")[0], []).append(case.name)
     many = [names for names in files.values() if len(names) > _FEW]
-    return {name for names in many for number, name in enumerate(names) if number % 5}
+    return {name for names in many for number, name in enumerate(names) if number % 8}
 
 
 def marks(case: Case, missing: dict[str, str], left: set[str]) -> list[pytest.MarkDecorator]:

@@ -244,7 +244,7 @@ def test_marks_of_listed_cases() -> None:
     assert mark.name == "long"
 
 
-def test_of_files_with_many_cases_one_of_five_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_files_with_many_cases_one_of_eight_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     cases = [
         Case(f"a/{file}/{n}", "", "tdengine", START, ()) for file in "bc" for n in range(4 + (file == "c"))
     ]
