@@ -13,10 +13,9 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
+pytestmark = [pytest.mark.faults, pytest.mark.spark, pytest.mark.long]
 
-@pytest.mark.faults
-@pytest.mark.spark
-@pytest.mark.long
+
 def test_kills_at_any_time_lose_and_double_nothing(
     tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -24,9 +23,6 @@ def test_kills_at_any_time_lose_and_double_nothing(
     assert killer.run(tmp_path / "lake", spark, cycles=10, seed="1") > 20
 
 
-@pytest.mark.faults
-@pytest.mark.spark
-@pytest.mark.long
 def test_the_spark_of_a_process_is_killed_alone(
     tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING
 from lakestream.compute.windows.calculation import ROWS
 from lakestream.engine.base.names import visible_columns
 from lakestream.engine.reading.queries import net_sql, placed_rows_sql, rewritten_sql, rows_sql
-from lakestream.engine.reading.transport import ARROW, SPARK, transport_by, unplaced
+from lakestream.engine.reading.transport import ARROW, SPARK, ArrowTransport, transport_by, unplaced
 from lakestream.engine.streams.stream import timestamp_us
 from lakestream.language.quoting import quoted
 from lakestream.storage.delta import POSITION
-from lakestream.storage.rows.reading import arrow_frame
 from lakestream.storage.rows.views import view_of, view_of_sql
 
 if TYPE_CHECKING:
@@ -153,7 +152,7 @@ class Relations:
         import pyarrow as pa
 
         ones = pa.repeat(pa.scalar(1, pa.int64()), rows.num_rows)
-        return arrow_frame(self.spark, rows.append_column("_ls_sign", ones)).coalesce(1)
+        return ArrowTransport(self.spark, self.tables).frame(rows.append_column("_ls_sign", ones))
 
     def _without_untaken(self, changed: DataFrame) -> DataFrame:
         """Return the changes without rows that were there at creation and are not the stream's.
