@@ -17,12 +17,13 @@ configuration.
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
 
 @dataclass(frozen=True)
@@ -144,6 +145,17 @@ class PrerequisiteError(LakestreamError):
     """Something outside lakestream is missing: Java, jars, disk (exit status 69)."""
 
     exit_status = 69
+
+
+@contextmanager
+def extra(name: str) -> Iterator[None]:
+    """Import what comes with an extra: PrerequisiteError EXTRA_MISSING where it is not installed."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        raise PrerequisiteError(
+            "EXTRA_MISSING", f"{error.name} is not installed", hint=f"pip install 'lakestream[{name}]'"
+        ) from None
 
 
 class StreamError(LakestreamError):

@@ -12,6 +12,7 @@ import json
 import os
 import sys
 import tomllib
+from importlib.resources import files
 from ipaddress import ip_network
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -36,9 +37,7 @@ PREFIX = "LAKESTREAM_"
 OTHER_VARIABLES = frozenset({"LAKESTREAM_CRASH_AT", "LAKESTREAM_FAIL_AT"})
 """Environment variables of lakestream that are not settings: the hooks of the fault tests."""
 
-_CHECKOUT = Path(__file__).resolve().parent.parent
-
-
+_PROFILES = Path(str(files("lakestream"))) / "conf"
 _STORE_POLL_SECONDS = 1.0
 
 
@@ -335,14 +334,13 @@ def _is_host(item: str) -> bool:
 def profile_path(name: str) -> Path:
     """Return the file of a profile: a path as it is, a bare name as ``conf/NAME.toml``.
 
-    A bare name is looked up in the working directory, in the checkout, then in what was installed.
+    A bare name is looked up in the working directory, then in the package.
     Raises ConfigError PROFILE_NOT_FOUND.
     """
     if name.endswith(".toml") or os.sep in name:
         candidates = [Path(name).expanduser()]
     else:
-        folders = (Path("conf"), _CHECKOUT / "conf", Path(sys.prefix) / "share" / "lakestream" / "conf")
-        candidates = [folder / f"{name}.toml" for folder in folders]
+        candidates = [folder / f"{name}.toml" for folder in (Path("conf"), _PROFILES)]
     for candidate in candidates:
         if candidate.is_file():
             return candidate

@@ -10,7 +10,7 @@ from apscheduler.executors.debug import DebugExecutor
 from apscheduler.jobstores.base import JobLookupError
 from apscheduler.schedulers.background import BackgroundScheduler
 
-from scheduler.triggers import trigger_of
+from lakestream.scheduler.triggers import trigger_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

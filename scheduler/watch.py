@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from lakestream.clock import SystemClock
 from lakestream.errors import BusyError, StorageError
-from scheduler.alarms import Alarms
+from lakestream.scheduler.alarms import Alarms
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -16,6 +16,7 @@ from lakestream.cli.jobs.job_commands import job
 from lakestream.cli.lakes.attach_command import attach
 from lakestream.cli.lakes.backup_command import backup, restore
 from lakestream.cli.lakes.check_command import check, repair
+from lakestream.cli.lakes.docs_command import docs
 from lakestream.cli.lakes.doctor_command import doctor
 from lakestream.cli.lakes.lake_commands import init, show, status
 from lakestream.cli.lakes.maintain_command import maintain
@@ -112,6 +113,7 @@ for _command in (
     restore,
     token,
     config,
+    docs,
     completion,
 ):
     cli.add_command(_command)

@@ -158,9 +158,9 @@ def _run(
 
     Spark starts when something needs it, and for its clients at once.
     """
-    from scheduler.daily import daily
-    from scheduler.regular import regularly
-    from scheduler.watch import watch
+    from lakestream.scheduler.daily import daily
+    from lakestream.scheduler.regular import regularly
+    from lakestream.scheduler.watch import watch
 
     clock, live = SystemClock(), Live()
     rates, url = Rates(clock.monotonic), _url(listening, settings)

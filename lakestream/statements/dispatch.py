@@ -54,9 +54,6 @@ class Statements:
 
     def verify(self, stream: str, start: str | None, end: str | None) -> Verification:
         """Verify a stream; see :meth:`lakestream.lake.Lake.verify`."""
-        from py4j.protocol import Py4JError
-        from pyspark.errors import PySparkException
-
         from lakestream.engine.base.instants import parse_instant
         from lakestream.engine.rounds.failing import as_failure
         from lakestream.observation.verify import Verifier
@@ -66,6 +63,10 @@ class Statements:
         bounds = [None if written is None else parse_instant(written, zone) for written in (start, end)]
         with self._at.writing("verify"):  # between two ticks; they go on while it compares
             verifier = Verifier.of(self._at.engine, record)
+        # Not before: where there is no Spark, that has said so.
+        from py4j.protocol import Py4JError
+        from pyspark.errors import PySparkException
+
         try:
             return verifier.run(*bounds)
         except (PySparkException, Py4JError) as error:

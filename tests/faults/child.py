@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from lakestream import Lake, Settings
 from lakestream.engine.base import faults
-from scheduler.watch import watch
+from lakestream.scheduler.watch import watch
 from tests.faults.attach import attached
 
 if TYPE_CHECKING:

@@ -21,10 +21,10 @@ from lakestream.errors import Place
 from lakestream.language.iotdb.values import Span
 from lakestream.language.model import PeriodTrigger
 from lakestream.language.reading.durations import read_duration
+from lakestream.scheduler.triggers import PeriodTrigger as PeriodAlarm
+from lakestream.scheduler.triggers import ResampleTrigger
 from lakestream.triggers.period import Period
 from lakestream.triggers.resample import Resample
-from scheduler.triggers import PeriodTrigger as PeriodAlarm
-from scheduler.triggers import ResampleTrigger
 from tests.properties.profiles import number
 
 if TYPE_CHECKING:

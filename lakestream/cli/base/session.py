@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
-from lakestream.errors import ConfirmationNeededError, LakeError
+from lakestream.errors import ConfirmationNeededError, LakeError, LakestreamError
 from lakestream.language.quoting import quoted_path
 
 if TYPE_CHECKING:
@@ -102,14 +102,22 @@ class Session:
         return FetchProgress(fetched) if is_terminal(sys.stderr) else nullcontext()
 
     @contextmanager
-    def statements(self) -> Iterator[Lake | RemoteLake]:
-        """Give what runs statements: the daemon that serves the lake, else the lake itself."""
+    def statements(self, *, written: bool = False) -> Iterator[Lake | RemoteLake]:
+        """Give what runs statements: the daemon that serves the lake, else the lake itself.
+
+        Unless the user has ``written`` them, their errors have no place: it would be in a text that nobody
+        has seen.
+        """
         remote = None if self.no_daemon else self._daemon()
-        if remote is not None:
-            yield remote
-            return
-        with self.open() as lake:
-            yield lake
+        try:
+            if remote is not None:
+                yield remote
+            else:
+                with self.open() as lake:
+                    yield lake
+        except LakestreamError as error:
+            error.place = error.place if written else None
+            raise
 
     def _daemon(self) -> RemoteLake | None:
         from lakestream.cli.base.remote import RemoteLake

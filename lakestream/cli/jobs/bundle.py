@@ -7,22 +7,20 @@ passed over when it runs elsewhere.
 from __future__ import annotations
 
 import re
-import sys
 from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
+from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, Self
 
-import yaml
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
 
-from lakestream.errors import ConfigError, did_you_mean
+from lakestream.errors import ConfigError, did_you_mean, extra
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
 FILE = Path("jobs", "databricks.yml")
-_CHECKOUT = Path(__file__).resolve().parents[3]
 _SETTING = re.compile(r"\$\{([\w.]+)\}")
 _PARAMETER = re.compile(r"\{\{job\.parameters\.(\w+)\}\}")
 _Key = Annotated[str, StringConstraints(pattern=r"^[\w-]{1,100}$")]
@@ -80,6 +78,7 @@ class _NewCluster(_Part):
     spark_version: str
     node_type_id: str
     num_workers: int = Field(ge=0)
+    data_security_mode: Literal["SINGLE_USER", "USER_ISOLATION", "NONE"]
 
 
 class _Cluster(_Part):
@@ -101,10 +100,21 @@ class _Resources(_Part):
     jobs: dict[_Key, _Job]
 
 
+class _Workspace(_Part):
+    root_path: Annotated[str, StringConstraints(pattern=r"^/")]
+
+
 class _Target(_Part):
     mode: Literal["development", "production"]
     default: bool = False
+    workspace: _Workspace | None = None
     variables: dict[str, str] = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _one_copy(self) -> Self:
+        if self.mode == "production" and self.workspace is None:
+            raise ValueError("mode production needs workspace.root_path, or it cannot be deployed")
+        return self
 
 
 class _File(_Part):
@@ -243,14 +253,15 @@ class Bundle:
 
 
 def find_bundle(given: Path | None) -> Path:
-    """Return the bundle's file: the given one, else that of the working folder, checkout or installation."""
+    """Return the bundle's file: the given one, else that of the working folder, else the package's."""
     if given is not None:
         return given
-    places = [Path(), _CHECKOUT, Path(sys.prefix) / "share" / "lakestream"]
-    return next((place / FILE for place in places if (place / FILE).is_file()), FILE)
+    return FILE if FILE.is_file() else Path(str(files("lakestream.cli.jobs"))) / FILE.name
 
 
 def _read(path: Path) -> _File:
+    with extra("jobs"):
+        import yaml
     try:
         content = yaml.safe_load(path.read_text(encoding="utf-8"))
     except FileNotFoundError:

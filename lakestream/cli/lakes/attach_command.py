@@ -62,7 +62,7 @@ def attach(  # noqa: PLR0917 (each is an option)
     if not session.json:
         _show(found, statement)
     _ask(session, found, table)
-    with session.statements() as runner:
+    with session.statements(written=True) as runner:
         said = runner.sql(statement).message
     stream = first_stream(found, table)
     if session.json:

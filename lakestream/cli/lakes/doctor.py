@@ -59,7 +59,7 @@ def _check_package(name: str) -> Check:
     try:
         return Check(name, "ok", version(name))
     except PackageNotFoundError:
-        return Check(name, "wrong", "not installed", hint="pip install lakestream")
+        return Check(name, "wrong", "not installed", hint="pip install 'lakestream[spark]'")
 
 
 def _guarded(name: str, check: Callable[[], Check]) -> Check:

@@ -49,13 +49,13 @@ def sql(session: Session, statement: str | None, file: str | None, dialect: str)
     if statement is None and file is None and is_terminal(sys.stdin):
         from lakestream.cli.sql.shell import run_shell
 
-        with session.statements() as lake:
+        with session.statements(written=True) as lake:
             run_shell(session, lake, dialect)
         return
     text = statement if statement is not None else read_script(file)
     if _BLANK.fullmatch(text):
         raise StatementError("EMPTY_STATEMENT", "there is no statement", hint="for example: SHOW TABLES")
-    with session.statements() as lake:
+    with session.statements(written=True) as lake:
         if file is None:
             run_text(session, lake, text, dialect=dialect)
         else:

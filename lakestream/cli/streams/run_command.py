@@ -138,7 +138,7 @@ class WatchTalk:
 
 
 def _watch(session: Session, lake: Lake, totals: Totals, poll: float | None) -> None:
-    from scheduler.watch import watch
+    from lakestream.scheduler.watch import watch
 
     talk = WatchTalk(session, totals, str(lake.root))
     watch(lake, talk, poll_seconds=poll or lake.settings.poll_seconds)

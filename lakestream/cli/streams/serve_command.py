@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from lakestream.cli.base.session import Session, command
+from lakestream.errors import extra
 
 
 @command("serve")
@@ -21,7 +22,8 @@ def serve(
     Rounds over all streams go on until Ctrl-C or SIGTERM. Other commands find the daemon and let it
     run their statements. Where another daemon serves the lake, this one waits and takes over.
     """
-    from lakestream.server.daemon import serve as serve_lake
+    with extra("serve"):
+        from lakestream.server.daemon import serve as serve_lake
 
     given = {
         "server_host": host,

@@ -24,7 +24,7 @@ def sharing(layout: Layout, url: str, clock: Clock, say: Callable[[str], None]) 
     Raises StorageError STORE_FAILED when the leases cannot be taken at first; later that is said, and what
     cannot be renewed in time is given up.
     """
-    from scheduler.regular import regularly
+    from lakestream.scheduler.regular import regularly
 
     registry = Registry(layout)
     member = Member(os.getpid(), socket.gethostname(), url, clock.now().isoformat())

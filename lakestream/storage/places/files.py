@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 from uuid import uuid4
 
-from lakestream.errors import LakeError, StorageError
+from lakestream.errors import LakeError, StorageError, extra
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -36,11 +36,12 @@ def join(root: str, *segments: str) -> str:
 def store_of(folder: str) -> ObjectStore:
     """Return the object store of a URI, its root being the URI; credentials are the environment's.
 
-    Raises LakeError STORE_UNKNOWN for a kind of store that nobody knows.
+    Raises LakeError STORE_UNKNOWN for a kind of store that nobody knows, PrerequisiteError EXTRA_MISSING.
     """
     # Imported here: a local lake needs none of it.
-    from obstore.exceptions import BaseError
-    from obstore.store import from_url
+    with extra("s3"):
+        from obstore.exceptions import BaseError
+        from obstore.store import from_url
 
     try:
         return from_url(folder)
@@ -58,10 +59,11 @@ def store_answers(folder: str) -> Iterator[ObjectStore]:
 
     FileNotFoundError goes through, and so do the refusals of conditional writes.
     """
+    store = store_of(folder)
     from obstore.exceptions import AlreadyExistsError, BaseError, PreconditionError
 
     try:
-        yield store_of(folder)
+        yield store
     except (FileNotFoundError, AlreadyExistsError, PreconditionError):
         raise
     except BaseError as error:

@@ -6,7 +6,9 @@ No row changes: compaction commits with ``dataChange=false``, which streams pass
 from __future__ import annotations
 
 import logging
+import re
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from deltalake.exceptions import DeltaError
@@ -20,7 +22,6 @@ from lakestream.storage.writes.edits import retried
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from datetime import timedelta
 
     from pyspark.sql import SparkSession
 
@@ -31,6 +32,7 @@ FILE_BYTES = 2 * 1024 * 1024
 the place of another one costs its whole file."""
 
 _log = logging.getLogger(__name__)
+_INTERVAL_PART = re.compile(r"(\d+)\s*(week|day|hour|minute|second|millisecond|microsecond)s?\b\s*")
 _FILES_KEPT = ("delta.deletedFileRetentionDuration", "7 days")
 _LOG_KEPT = ("delta.logRetentionDuration", "30 days")
 _SPARK_ONLY = frozenset({"columnMapping", "deletionVectors"})
@@ -75,18 +77,21 @@ def retention(table: Table) -> timedelta:
 
 def _duration(table: Table, name: str, default: str) -> timedelta:
     """Read a duration as Delta writes it: ``interval 7 days``."""
-    from pandas import Timedelta
-
     text = table.properties.get(name, default)
+    parts = text.lower().removeprefix("interval ")
+    counts = {unit: int(count) for count, unit in _INTERVAL_PART.findall(parts)}
+    if not counts or _INTERVAL_PART.sub("", parts).strip():
+        raise _unreadable(table, name, text)
     try:
-        found: timedelta = Timedelta(text.lower().removeprefix("interval ")).to_pytimedelta()
-    except ValueError:
-        raise StorageError(
-            "RETENTION_UNREADABLE",
-            f"{name} of {table.path} is {text!r}",
-            hint="write it like interval 7 days",
-        ) from None
-    return found
+        return timedelta(**{f"{unit}s": count for unit, count in counts.items()})
+    except OverflowError:
+        raise _unreadable(table, name, text) from None
+
+
+def _unreadable(table: Table, name: str, text: str) -> StorageError:
+    return StorageError(
+        "RETENTION_UNREADABLE", f"{name} of {table.path} is {text!r}", hint="write it like interval 7 days"
+    )
 
 
 def keep_up(table: Table, rules: Rules) -> Upkeep:

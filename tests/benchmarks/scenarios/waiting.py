@@ -12,9 +12,9 @@ from uuid import uuid4
 from deltalake import DeltaTable
 
 from lakestream.engine.base.instants import to_micros
+from lakestream.scheduler.watch import watch
 from lakestream.storage.places.layout import Layout
 from lakestream.storage.records.registry import Registry
-from scheduler.watch import watch
 from tests.benchmarks import data
 from tests.benchmarks.data import SECOND_US
 from tests.benchmarks.output import require

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lakestream.engine.base.result import Result
+from lakestream.errors import Place, StatementError
 from lakestream.observation.comparison import Difference
 from lakestream.statements.maintenance import Maintained
 from lakestream.statements.migration import Migrated
@@ -267,3 +268,20 @@ def test_completion(call: Callable[..., Outcome], shell: str) -> None:
     outcome = call("completion", shell)
     assert outcome.exit_code == 0
     assert "_LAKESTREAM_COMPLETE" in outcome.stdout
+
+
+def test_an_error_has_a_place_only_in_a_text_of_the_user(
+    call: Callable[..., Outcome], furnished: FakeLake
+) -> None:
+    furnished.error = StatementError(
+        "STREAM_NOT_FOUND", "there is none", place=Place(1, 13, text="STOP STREAM `x`")
+    )
+    assert "line 1" not in call("stop", "x").stderr
+    furnished.error = StatementError("STREAM_NOT_FOUND", "none", place=Place(1, 13, text="STOP STREAM x"))
+    assert "line 1, column 13" in call("sql", "STOP STREAM x").stderr
+
+
+def test_the_pages_of_the_documentation_are_at_hand(call: Callable[..., Outcome]) -> None:
+    assert "getting-started" in call("docs").stdout
+    assert call("docs", "streams/late-rows").stdout.startswith("# Late rows")
+    assert "did you mean getting-started?" in call("docs", "getting").stderr

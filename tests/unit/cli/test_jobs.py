@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
+import shutil
+import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import jsonschema
 import pytest
 import yaml
 
@@ -58,6 +62,13 @@ def put(content: Any, path: str, value: Any) -> None:
         ),
         ("resources/jobs/catch_up/name", "${var.lak}", "has no variable var.lak"),
         ("targets", {}, "targets: "),
+        ("targets/prod/workspace", None, "targets.prod: "),
+        ("targets/prod/workspace/root_path", "here", "root_path: "),
+        (
+            "resources/jobs/catch_up/job_clusters/0/new_cluster/data_security_mode",
+            "X",
+            "data_security_mode: ",
+        ),
     ],
 )
 def test_what_a_bundle_may_not_say(
@@ -70,6 +81,14 @@ def test_what_a_bundle_may_not_say(
         Bundle(file)
     assert raised.value.code == "BUNDLE_INVALID"
     assert message in raised.value.message
+
+
+@pytest.mark.skipif(shutil.which("databricks") is None, reason="Databricks' command line has the schema")
+def test_the_bundle_is_one_by_the_schema_of_databricks(content: dict[str, Any]) -> None:
+    printed = subprocess.run(["databricks", "bundle", "schema"], capture_output=True, check=True).stdout
+    # Python's expressions have no \\p: any word is taken for it.
+    schema = json.loads(re.sub(rb"\\\\p\{\w+\}", rb"\\\\w", printed))
+    jsonschema.validators.validator_for(schema)(schema).validate(content)
 
 
 @pytest.mark.parametrize("text", ["a: [", "- 1", "", "\x00"])

@@ -12,9 +12,9 @@ from lakestream.errors import Place
 from lakestream.language.iotdb.values import Span
 from lakestream.language.model import PeriodTrigger
 from lakestream.language.reading.durations import read_duration
+from lakestream.scheduler.alarms import Alarms
 from lakestream.triggers.period import Period
 from lakestream.triggers.resample import Resample
-from scheduler.alarms import Alarms
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

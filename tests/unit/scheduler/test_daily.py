@@ -9,7 +9,7 @@ import pytest
 from apscheduler.schedulers.background import BackgroundScheduler
 
 from lakestream.clock import SystemClock
-from scheduler.daily import daily, daily_trigger
+from lakestream.scheduler.daily import daily, daily_trigger
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ import pytest
 
 from lakestream.clock import SystemClock
 from lakestream.errors import BusyError, LakestreamError, StreamError
-from scheduler.watch import QUIET_SECONDS, pause, watch
+from lakestream.scheduler.watch import QUIET_SECONDS, pause, watch
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -9,6 +10,7 @@ import pyarrow as pa
 import pytest
 from deltalake import PostCommitHookProperties, write_deltalake
 
+from lakestream.errors import StorageError
 from lakestream.storage.delta import (
     CommitTag,
     Rules,
@@ -21,7 +23,7 @@ from lakestream.storage.delta import (
     shorten_log,
 )
 from lakestream.storage.tables.log import last_checkpoint
-from lakestream.storage.writes.upkeep import FILE_BYTES
+from lakestream.storage.writes.upkeep import FILE_BYTES, retention
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -52,6 +54,28 @@ def rules(*, rewritten: bool) -> Rules:
         raise AssertionError
 
     return Rules(2, deletes=False, dry_run=False, rewritten=rewritten, spark=no_spark)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ("interval 7 days", timedelta(days=7)),
+        ("INTERVAL 1 week", timedelta(weeks=1)),
+        ("1 day 12 hours", timedelta(days=1, hours=12)),
+        ("interval 0 seconds", timedelta()),
+        ("interval of a week", None),
+        ("interval 7", None),
+        ("interval 99999999999 days", None),
+    ],
+)
+def test_how_long_files_are_kept(table: Table, written: str, meant: timedelta | None) -> None:
+    table.handle.alter.set_table_properties({"delta.deletedFileRetentionDuration": written})
+    table.reopen()
+    if meant is not None:
+        assert retention(table) == meant
+        return
+    with pytest.raises(StorageError, match="RETENTION_UNREADABLE"):
+        retention(table)
 
 
 def test_a_checkpoint_is_written_where_there_was_none_for_long(table: Table) -> None:
