@@ -11,16 +11,19 @@ from lakestream.engine.base.refused import failed, refused
 from lakestream.engine.planning.planner import table_size
 from lakestream.engine.reading.transport import ArrowTransport
 from lakestream.errors import NotSupportedError
+from lakestream.language.common.allowed import foreign_calls
 from lakestream.language.common.source import place_of
+from lakestream.language.expressions.parsing import parse_query
 from lakestream.language.quoting import quoted
 from lakestream.observation.information import INFORMATION_SCHEMA
 from lakestream.storage.columns.types import holds_variant, types_of
 from lakestream.storage.delta import capabilities, read_spark
 from lakestream.storage.rows.views import view_of
+from lakestream.storage.sessions.plans import refuse_calls, refuse_plan
 from lakestream.storage.sessions.session import check_error
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
@@ -89,11 +92,20 @@ class Reader:
         )
 
     def _analysed(self, fragment: Fragment, query: Calculation, columns: set[str]) -> DataFrame:
+        sql = query.query.sql("spark")
         try:
-            return self.spark.sql(query.query.sql("spark"))
+            frame = self.spark.sql(sql)
+            refuse_calls(self.spark, _foreign_names(fragment))
         except _spark_error() as error:
             check_error(error)
             raise refused("QUERY_INVALID", "the query", fragment, error, columns=columns) from None
+        refuse_plan(frame, sql)
+        return frame
+
+
+def _foreign_names(fragment: Fragment) -> Iterator[str]:
+    for name, _ in foreign_calls(parse_query(fragment)):
+        yield name
 
 
 def computed(frame: DataFrame, fragment: Fragment) -> pa.Table:

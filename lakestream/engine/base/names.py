@@ -31,18 +31,22 @@ def has_subtables(info: TableInfo) -> bool:
     return any(column.name == TBNAME for column in info.columns)
 
 
-def names_used(definition: StreamDefinition) -> frozenset[str] | None:
-    """Return every name that may be a column's in a stream's expressions, in lower case.
-
-    None: a star or a natural join names all columns there are.
-    """
+def trees_of(definition: StreamDefinition) -> list[exp.Expr]:
+    """Return the trees of a stream's calculation, and of all expressions over rows of its source."""
     fragments = [key.expression for key in definition.partition_by]
     fragments += [definition.options.pre_filter] if definition.options.pre_filter else []
     time_column = definition.options.late.time_column
     fragments += [time_column] if time_column else []
     fragments += fragments_of(definition.trigger)
-    query = parse_query(definition.calculation)
-    trees = [query, *map(parse_expression, fragments)]
+    return [parse_query(definition.calculation), *map(parse_expression, fragments)]
+
+
+def names_used(definition: StreamDefinition) -> frozenset[str] | None:
+    """Return every name that may be a column's in a stream's expressions, in lower case.
+
+    None: a star or a natural join names all columns there are.
+    """
+    trees = trees_of(definition)
     if any(_names_all(tree) for tree in trees):
         return None
     return frozenset(

@@ -17,12 +17,13 @@ from lakestream.compute.windows.evaluate import Way, distinct_aggregates
 from lakestream.compute.windows.gaps import constants_of, fits_sql, without_constants
 from lakestream.compute.windows.panes import averaged, partials
 from lakestream.compute.windows.ranges import MARKED
-from lakestream.engine.base.names import TBNAME, visible_columns
+from lakestream.engine.base.names import TBNAME, trees_of, visible_columns
 from lakestream.engine.base.refused import refused
 from lakestream.engine.reading.relations import CHANGED, EMPTY_CHANGES, empty_view
 from lakestream.engine.streams.source import row_expression
 from lakestream.engine.windows.families import family_of
 from lakestream.errors import NotSupportedError, StatementError, StreamError
+from lakestream.language.common.allowed import foreign_calls
 from lakestream.language.common.source import place_of
 from lakestream.language.model import (
     EventTrigger,
@@ -31,6 +32,7 @@ from lakestream.language.model import (
     SpanTrigger,
 )
 from lakestream.storage.columns.types import holds_variant, shown_type, types_of
+from lakestream.storage.sessions.plans import refuse_calls, refuse_plan
 from lakestream.triggers.kinds import fragments_of, is_of_states
 
 if TYPE_CHECKING:
@@ -58,7 +60,13 @@ def analyse(small: SmallPath, stream: Stream) -> tuple[Stream, list[str], list[s
     Raises StatementError CALCULATION_INVALID, at the calculation or the clause that Spark refuses, and
     NOT_SUPPORTED for a VARIANT among the columns that the stream uses of its source.
     """
-    return small.ask(lambda spark: _analyse(spark, stream), small=stream.way in _SURE and _is_plain(stream))
+
+    def found(spark: SparkSession) -> tuple[Stream, list[str], list[str]]:
+        analysed = _analyse(spark, stream)
+        _refuse_calls(spark, stream)
+        return analysed
+
+    return small.ask(found, small=stream.way in _SURE and _is_plain(stream))
 
 
 def _is_plain(stream: Stream) -> bool:
@@ -239,7 +247,15 @@ def _combined_types(spark: SparkSession, found: Sequence[exp.Expr], rows: str) -
 
 
 def _types(spark: SparkSession, sql: str) -> dict[str, str]:
-    return types_of(spark.sql(sql))
+    frame = spark.sql(sql)
+    refuse_plan(frame, sql)
+    return types_of(frame)
+
+
+def _refuse_calls(spark: SparkSession, stream: Stream) -> None:
+    """Refuse functions that are neither Spark's nor made by the owner of the session."""
+    trees = trees_of(stream.definition)
+    refuse_calls(spark, (name for tree in trees for name, _ in foreign_calls(tree)))
 
 
 def _types_of_each(spark: SparkSession, stream: Stream, failure: Exception) -> dict[str, str]:

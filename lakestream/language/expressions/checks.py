@@ -13,6 +13,7 @@ from sqlglot import exp
 
 from lakestream.errors import NotSupportedError, StatementError, did_you_mean
 from lakestream.language.common.aggregates import is_aggregate
+from lakestream.language.common.allowed import REFUSED, names_of
 from lakestream.language.common.dialect import NAME
 from lakestream.language.common.functions import CLOCK, Meaning
 from lakestream.language.common.query_clauses import InnerWindow
@@ -31,7 +32,7 @@ from lakestream.language.expressions.written import refuse_unwritten
 from lakestream.language.names import FILE_FORMATS, check_column_name, check_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
 
     from lakestream.language.model import Fragment, GroupKey, TableName, TagDefinition
 
@@ -77,27 +78,6 @@ _NON_DETERMINISTIC = frozenset(
         "utc_timestamp",
         "utc_date",
         "utc_time",
-    }
-)
-_FORBIDDEN_FUNCTIONS = frozenset(
-    {
-        "reflect",
-        "java_method",
-        "try_reflect",
-        "read_files",
-        "cloud_files",
-        "read_kafka",
-        "http_request",
-        "secret",
-    }
-    | {
-        "try_secret",
-        "ai_query",
-        "remote_query",
-        "identifier",
-        "openrowset",
-        "read_statestore",
-        "vector_search",
     }
 )
 _FORBIDDEN_NODES = (
@@ -189,8 +169,8 @@ def _check_reach(f: Fragment, tree: exp.Expr) -> None:
             raise _forbidden(f, node, "parameters are not allowed: a statement says all it means")
         if isinstance(node, exp.Table):
             _check_table(f, node)
-        if isinstance(node, exp.Func) and (name := _function(node, _FORBIDDEN_FUNCTIONS)):
-            raise _forbidden(f, node, f"the function {name} is not allowed")
+        if isinstance(node, exp.Func) and NAME not in node.meta and (name := _function(node, REFUSED.keys())):
+            raise _forbidden(f, node, f"the function {name} is not allowed: {REFUSED[name]}")
 
 
 def _forbidden(f: Fragment, node: exp.Expr, message: str) -> StatementError:
@@ -202,16 +182,9 @@ def _forbidden(f: Fragment, node: exp.Expr, message: str) -> StatementError:
     )
 
 
-_WRITTEN = {"quantile": "percentile"}
-"""Functions that sqlglot calls otherwise than Spark."""
-
-
-def _function(node: exp.Expr, among: frozenset[str]) -> str:
+def _function(node: exp.Expr, among: Collection[str]) -> str:
     """Return the function's name when it is one of these, however sqlglot calls it."""
-    anonymous = isinstance(node, (exp.Anonymous, exp.AnonymousAggFunc))
-    names = [node.name] if anonymous else node.sql_names() if isinstance(node, exp.Func) else []
-    written = (_WRITTEN.get(name.lower(), name.lower()) for name in names)
-    return next((name for name in written if name in among), "")
+    return next((name for name in names_of(node) if name in among), "")
 
 
 def _check_table(f: Fragment, table: exp.Table) -> None:
