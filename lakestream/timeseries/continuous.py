@@ -29,6 +29,7 @@ from lakestream.language.iotdb.values import CreateContinuousQuery, Span
 from lakestream.storage.delta import CommitTag
 from lakestream.storage.names.tree import Snapshot
 from lakestream.storage.records.definitions import QueryRecord
+from lakestream.storage.tables.table import panics_named
 from lakestream.timeseries.large import write_large
 from lakestream.timeseries.series import blocks_into, check_targets, placements
 from lakestream.triggers.resample import Resample
@@ -239,7 +240,7 @@ class ContinuousQueries:
             snapshot = _begun(record) or self.reader.snapshot(select.sources)
             attempt.record = replace(record, series=snapshot.series, versions=snapshot.versions)
             attempt.query = self.reader.resolve(select, record.next_us, snapshot, bounds)
-        except Exception as error:  # noqa: BLE001 - as above
+        except BaseException as error:  # noqa: BLE001 - as below
             attempt.error = as_failure(error)
         return attempt
 
@@ -250,7 +251,7 @@ class ContinuousQueries:
                 # Triggers are Python: what they see comes into this process.
                 compute = self.reader.rows if self._is_watched(attempt.query) else self.reader.result
                 attempt.rows = compute(attempt.query, snapshot)
-            except Exception as error:  # noqa: BLE001 - a defect stops this execution alone
+            except BaseException as error:  # noqa: BLE001 - what is no defect of this execution goes on
                 attempt.error = as_failure(error)
         return attempt
 
@@ -266,7 +267,7 @@ class ContinuousQueries:
         if attempt.error is None and attempt.query is not None and attempt.rows is not None:
             try:
                 written = self._write(attempt.query, attempt.rows, self._tag(record))
-            except Exception as error:  # noqa: BLE001 - as above
+            except BaseException as error:  # noqa: BLE001 - as above
                 attempt.error = as_failure(error)
         if attempt.error is not None:
             self._failed(attempt, attempt.error)
@@ -312,7 +313,8 @@ class ContinuousQueries:
 
     def _may_have_written(self, record: QueryRecord) -> bool:
         try:
-            return self.writer.has_written(self._tag(record))
+            with panics_named():
+                return self.writer.has_written(self._tag(record))
         except LakestreamError:
             return True
 

@@ -12,11 +12,12 @@ import functools
 import logging
 from dataclasses import dataclass, field, replace
 from sys import maxsize
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 from uuid import uuid4
 
 from lakestream.engine.base.instants import to_micros
 from lakestream.engine.base.result import Result
+from lakestream.engine.rounds.failing import as_failure
 from lakestream.engine.rounds.runtime import TickReport
 from lakestream.errors import LakestreamError, StatementError, did_you_mean
 from lakestream.hooks import FailureStrategy, Tablet, TriggerContext
@@ -29,6 +30,7 @@ from lakestream.language.model import TableName
 from lakestream.storage.delta import align, changes_arrow, read_commits, written_of
 from lakestream.storage.names.tree import DEVICE, TIME
 from lakestream.storage.records.definitions import TriggerRecord
+from lakestream.storage.tables.table import panics_named
 from lakestream.timeseries.points import AT, OF
 
 if TYPE_CHECKING:
@@ -46,6 +48,8 @@ if TYPE_CHECKING:
     from lakestream.storage.records.definitions import Definitions
     from lakestream.timeseries.mapped import Mapped, MappedTables
     from lakestream.timeseries.points import Block
+
+T = TypeVar("T")
 
 _log = logging.getLogger(__name__)
 _RETRY_MICROS = 20_000_000
@@ -83,6 +87,19 @@ class _Hook:
 
 
 @dataclass
+class _Pauses:
+    """Which tables and triggers have failed, and are not tried again yet."""
+
+    _until: dict[str, int] = field(default_factory=dict)
+
+    def holds(self, what: str, clock: Clock) -> bool:
+        return self._until.get(what, 0) > to_micros(clock.now())
+
+    def hold(self, what: str, clock: Clock) -> None:
+        self._until[what] = to_micros(clock.now()) + _RETRY_MICROS
+
+
+@dataclass
 class Triggers:
     """The triggers of one lake."""
 
@@ -93,7 +110,7 @@ class Triggers:
     settings: Settings
     _hooks: dict[str, _Hook] = field(default_factory=dict)
     _read: dict[str, CreateTrigger] = field(default_factory=dict)
-    _retry_at: dict[str, int] = field(default_factory=dict)
+    _pauses: _Pauses = field(default_factory=_Pauses)
 
     # --- statements ---
 
@@ -116,7 +133,7 @@ class Triggers:
         order = max((record.order for record in records), default=0) + 1
         try:
             record = TriggerRecord(uuid4().hex, statement.name, statement.text, order, self._start(statement))
-            instance = self._class_of(statement)()
+            instance = _instance(statement, self.settings)
             _called(lambda: instance.validate(dict(statement.attributes)))
             _called(lambda: instance.on_create(dict(statement.attributes), self._context(statement)))
         except LakestreamError as error:
@@ -216,12 +233,6 @@ class Triggers:
 
     # --- instances ---
 
-    def _class_of(self, statement: CreateTrigger) -> type[Trigger]:
-        settings = self.settings
-        return load_class(
-            statement.class_name, statement.uri, settings.trigger_modules, settings.trigger_lib_dir
-        )
-
     def _context(self, statement: CreateTrigger) -> TriggerContext:
         root = self.tree.catalog.layout.root
         return TriggerContext(statement.name, statement.event, str(statement.pattern), root)
@@ -231,7 +242,7 @@ class Triggers:
         known = self._hooks.get(record.uuid)
         if known is None:
             statement = self._statement(record)
-            instance = self._class_of(statement)()
+            instance = _instance(statement, self.settings)
             _called(lambda: instance.on_create(dict(statement.attributes), self._context(statement)))
             if statement.stateful:
                 state = bytes.fromhex(record.state) if record.state is not None else None
@@ -293,13 +304,12 @@ class Triggers:
         reports = []
         moved: dict[str, _Hook] = {}
         for info, mapped in self._tables(records):
-            version = self._version(info)
-            waiting = [record for record in records if _place(record, info, mapped) < version]
-            if waiting and self._retry_at.get(info.path, 0) <= to_micros(self.clock.now()):
-                hooks, report = self._table_round(info, mapped, version, waiting)
-                reports.append(report)
-                moved.update({hook.record.uuid: hook for hook in hooks})
-                records = [moved[r.uuid].record if r.uuid in moved else r for r in records]
+            if self._pauses.holds(info.path, self.clock):
+                continue
+            hooks, report = self._table_round(info, mapped, records)
+            reports += [report] if report is not None else []
+            moved.update({hook.record.uuid: hook for hook in hooks})
+            records = [moved[r.uuid].record if r.uuid in moved else r for r in records]
         self._save(list(moved.values()))
         return reports
 
@@ -314,32 +324,51 @@ class Triggers:
 
     def _mapped_to(self, patterns: Sequence[Path]) -> list[Mapped]:
         """Return the mapped databases of patterns; none for a while where the table of one is gone."""
-        now = to_micros(self.clock.now())
-        if self._retry_at.get(_MAPPED, 0) > now:
+        if self._pauses.holds(_MAPPED, self.clock):
             return []
         try:
             return self.mapped.reached(patterns)
-        except LakestreamError as failure:
-            _log.error("triggers on mapped tables: %s", failure)
-            self._retry_at[_MAPPED] = now + _RETRY_MICROS
+        except BaseException as raised:  # noqa: BLE001 - as below
+            _log.error("triggers on mapped tables: %s", as_failure(raised))
+            self._pauses.hold(_MAPPED, self.clock)
             return []
 
     def _table_round(
-        self, info: TableInfo, mapped: Sequence[Mapped], version: int, records: Sequence[TriggerRecord]
-    ) -> tuple[list[_Hook], TickReport]:
-        after = min(_place(record, info, mapped) for record in records)
-        error, hooks, fired = None, [], 0
+        self, info: TableInfo, mapped: Sequence[Mapped], records: Sequence[TriggerRecord]
+    ) -> tuple[list[_Hook], TickReport | None]:
+        """Fire triggers with what a table got; a table that fails is tried again, the others go on."""
+        after = version = fired = 0
+        hooks: list[_Hook] = []
         try:
-            hooks = [self._hook(record) for record in records]
+            version = self._version(info)
+            hooks, error = self._ready([one for one in records if _place(one, info, mapped) < version])
+            if not hooks and error is None:
+                return [], None
+            after = min((_place(hook.record, info, mapped) for hook in hooks), default=version)
             for commit, points in self._committed(info, mapped, max(after, 0), version):
                 fired += self._after(hooks, info, commit, points)
             for hook in hooks:
                 hook.record = replace(hook.record, versions={**hook.record.versions, info.path: version})
-        except LakestreamError as failure:
+        except BaseException as raised:  # noqa: BLE001 - what is no defect of this table goes on
+            failure = as_failure(raised)
             _log.error("triggers on %s.%s: %s", info.database, info.name, failure)
             error, hooks = str(failure), []
-            self._retry_at[info.path] = to_micros(self.clock.now()) + _RETRY_MICROS
+            self._pauses.hold(info.path, self.clock)
         return hooks, _report(info, after, version, fired, error)
+
+    def _ready(self, records: Sequence[TriggerRecord]) -> tuple[list[_Hook], str | None]:
+        """Return triggers with their instances, and why one has none, which waits for its next try."""
+        hooks, error = [], None
+        for record in records:
+            if self._pauses.holds(record.uuid, self.clock):
+                continue
+            try:
+                hooks.append(self._hook(record))
+            except LakestreamError as failure:
+                _log.error("trigger %s: %s", record.name, failure)
+                error = f"trigger {record.name}: {failure}"
+                self._pauses.hold(record.uuid, self.clock)
+        return hooks, error
 
     def _after(self, hooks: Sequence[_Hook], info: TableInfo, commit: int, points: _Points) -> int:
         """Fire the triggers with one device's points of one commit; return how many calls that were."""
@@ -407,8 +436,7 @@ class Triggers:
         """Record how far triggers have come, with their state."""
         for hook in hooks:
             if hook.statement.stateful:
-                state = hook.instance.snapshot()
-                hook.record = replace(hook.record, state=None if state is None else state.hex())
+                hook.record = replace(hook.record, state=_state_of(hook))
         self.definitions.put_triggers(hook.record for hook in hooks)
 
 
@@ -451,10 +479,16 @@ def _points(series: Sequence[Series], batch: str, rows: pa.Table) -> _Points:
     return _Points(batch, series[0].path.device, types, points)
 
 
-def _called(call: Callable[[], None]) -> None:
+def _instance(statement: CreateTrigger, settings: Settings) -> Trigger:
+    kind = load_class(statement.class_name, statement.uri, settings.trigger_modules, settings.trigger_lib_dir)
+    return _called(kind)
+
+
+def _called(call: Callable[[], T]) -> T:
     """Call what a trigger's class wrote; what it raises refuses the statement."""
     try:
-        call()
+        with panics_named():
+            return call()
     except Exception as error:
         raise StatementError(
             "TRIGGER_REFUSED", f"the trigger refuses: {type(error).__name__}: {error}"
@@ -464,12 +498,25 @@ def _called(call: Callable[[], None]) -> None:
 def _fired(hook: _Hook, tablet: Tablet) -> bool:
     """Fire a trigger; False and an exception are both a failure, which is logged."""
     try:
-        if hook.instance.fire(tablet):
+        with panics_named():
+            fired = hook.instance.fire(tablet)
+        if fired:
             return True
         _log.warning("trigger %s failed for %s", hook.record.name, tablet.device)
     except Exception:  # noqa: BLE001 - what a trigger raises is its failure
         _log.exception("trigger %s failed for %s", hook.record.name, tablet.device)
     return False
+
+
+def _state_of(hook: _Hook) -> str | None:
+    """Return the state of a trigger to be recorded; the one before where its class does not give it."""
+    try:
+        with panics_named():
+            state = hook.instance.snapshot()
+    except Exception:  # noqa: BLE001 - as above
+        _log.exception("the state of trigger %s is not recorded", hook.record.name)
+        return hook.record.state
+    return None if state is None else state.hex()
 
 
 def _points_of(blocks: Sequence[Block], batch: str) -> Iterator[_Points]:

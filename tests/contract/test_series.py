@@ -20,6 +20,7 @@ from lakestream.storage.delta import CommitTag, commit
 from lakestream.storage.places.layout import Layout
 from lakestream.storage.records.definitions import Definitions
 from lakestream.timeseries.large import write_large
+from lakestream.timeseries.points import Writer
 from lakestream.timeseries.series import SeriesReader, blocks_into, placements
 from tests import triggers
 
@@ -417,6 +418,35 @@ def test_a_query_that_fails_says_why_and_is_tried_again(world: World) -> None:
     assert "SERIES_TYPE" in world.named("SHOW CQS")["LastError"][0]
     world.clock.advance(timedelta(seconds=10))
     assert world.lake.run().failed
+
+
+class PanicException(BaseException):
+    """What a panic of delta-rs is in Python."""
+
+
+@pytest.mark.parametrize(
+    ("of", "step"), [(SeriesReader, "resolve"), (SeriesReader, "result"), (Writer, "write")]
+)
+def test_a_query_that_panics_stops_no_other(
+    world: World, monkeypatch: pytest.MonkeyPatch, of: type, step: str
+) -> None:
+    points(world)
+    for name in "abc":
+        world.sql(SUMS.replace("CREATE CQ c ", f"CREATE CQ {name} ").replace("root.o.", f"root.o{name}."))
+    real = getattr(of, step)
+
+    def panics(self: object, asked: Any, *given: Any) -> Any:
+        if "ob" in repr(getattr(asked, "select", asked)):
+            raise PanicException("index out of bounds")
+        return real(self, asked, *given)
+
+    monkeypatch.setattr(of, step, panics)
+    found = {report.stream: report.error for report in world.lake.tick_once()}
+    assert (found["a"], found["c"]) == (None, None)
+    assert "IO_ERROR" in str(found["b"])
+    monkeypatch.undo()
+    world.advance(20)
+    assert world.named("SHOW CQS")["LastError"] == [None, None, None]
 
 
 def test_a_query_that_cannot_be_read_stops_no_other(world: World) -> None:

@@ -8,6 +8,7 @@ see the plan of its server: there the text alone is checked, and whose functions
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from lakestream.errors import StatementError
@@ -62,11 +63,14 @@ def refuse_calls(spark: SparkSession, names: Iterable[str]) -> None:
     ``names`` are those that are not Spark's by the lists. No statement makes one: what is in the catalog is
     its owner's. What else Spark has under a name is another Spark's, of which nothing is known.
     """
+    from pyspark.errors import AnalysisException
+
     if not hasattr(spark, "catalog"):
         return  # the small session calls what it knows, by a list
     for name in names:
-        if spark.catalog.getFunction(name).isTemporary:
-            raise _forbidden(f"the function {name} is not known to be harmless")
+        with suppress(AnalysisException):  # of what lakestream has made something else
+            if spark.catalog.getFunction(name).isTemporary:
+                raise _forbidden(f"the function {name} is not known to be harmless")
 
 
 def _foreign(leaf: Any) -> str | None:  # noqa: ANN401 - Spark's LogicalPlan
