@@ -62,7 +62,9 @@ class Settings(BaseSettings):
         default="2g", pattern=r"^\d+[kmgtKMGT]$", description="heap of the Spark driver, for example 2g"
     )
     jars: Path | None = Field(
-        default=None, description="folder with the Delta jars; found or resolved once when not given"
+        default=None,
+        description="folder with the Delta jars, and those for an object store; found or resolved once "
+        "when not given",
     )
     spark_conf: Annotated[dict[str, str], NoDecode] = Field(
         default_factory=dict, description="further Spark settings by their own names; as text, a JSON object"
@@ -294,8 +296,8 @@ class Settings(BaseSettings):
     def for_lake(self, root: str) -> Settings:
         """Return the settings for a lake: in an object store a look is a request, and costs as one.
 
-        Where a Spark of ours cannot read the store, Arrow carries everything. ``spark_conf`` gives it a file
-        system by naming ``spark.hadoop.fs.SCHEME.impl``; on Databricks it has one.
+        Where a Spark of ours cannot read the store, Arrow carries everything. It reads S3, all of them on
+        Databricks, and those that ``spark_conf`` has a file system for by ``spark.hadoop.fs.SCHEME.impl``.
         """
         scheme, separator, _ = root.partition("://")
         if not separator:
@@ -303,7 +305,7 @@ class Settings(BaseSettings):
         update: dict[str, Any] = {}
         if "poll_seconds" not in self.model_fields_set:
             update["poll_seconds"] = _STORE_POLL_SECONDS
-        reads = f"spark.hadoop.fs.{scheme}.impl" in self.spark_conf
+        reads = scheme == "s3" or f"spark.hadoop.fs.{scheme}.impl" in self.spark_conf
         if not reads and "DATABRICKS_RUNTIME_VERSION" not in os.environ:
             update |= {"transport": "arrow", "small_bytes": sys.maxsize, "small_rows": sys.maxsize}
         return self.model_copy(update=update)

@@ -9,8 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from deltalake import DeltaTable
-
 from lakestream.errors import StatementError, StorageError, StreamError
 from lakestream.language.quoting import delta_text
 from lakestream.storage.columns.types import delta_field
@@ -21,6 +19,7 @@ from lakestream.storage.delta import (
     commit,
     create,
     delete_where,
+    is_table,
     read_commits,
     read_spark,
     timestamp_literal,
@@ -220,7 +219,7 @@ class Outbox:
         return found.withColumnRenamed("stream", "stream_name")
 
     def _opened(self) -> Table | None:
-        if self._table is None and DeltaTable.is_deltatable(self.path):
+        if self._table is None and is_table(self.path):
             self._table = Table.open(self.path)
         return self._table
 

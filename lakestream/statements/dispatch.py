@@ -12,7 +12,7 @@ from lakestream.statements.select import SelectStatements
 from lakestream.statements.status import show_streams
 from lakestream.statements.streams import StreamStatements
 from lakestream.statements.tables import TableStatements
-from lakestream.storage.tables.table import panics_named
+from lakestream.storage.tables.table import refusals_named
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -32,7 +32,7 @@ class Statements:
 
     def run(self, statement: model.Statement | TreeStatement) -> Result:
         """Run a statement. Raises LakestreamError for what cannot be accepted."""
-        with panics_named():
+        with refusals_named():
             return self._run(statement)
 
     def _run(self, statement: model.Statement | TreeStatement) -> Result:

@@ -11,15 +11,13 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING
 
-from deltalake import DeltaTable
-
 from lakestream.engine.base.faults import crash_point
 from lakestream.engine.base.instants import to_micros
 from lakestream.engine.base.state import GroupState
 from lakestream.engine.creation.compile import definition_of
 from lakestream.engine.rounds.notifier import sending_lock
 from lakestream.errors import LakestreamError, StreamError
-from lakestream.storage.delta import Rules, Table, Upkeep, keep_up, read_commits, retention
+from lakestream.storage.delta import Rules, Table, Upkeep, is_table, keep_up, read_commits, retention
 from lakestream.storage.places import files
 from lakestream.storage.places.layout import SYSTEM_FOLDER
 
@@ -203,7 +201,7 @@ class Maintenance:
         root = self.catalog.layout.system_root
         names = [name for name in files.folders(root) if name not in _GROUPED]
         grouped = [f"{group}/{name}" for group in _GROUPED for name in files.folders(files.join(root, group))]
-        return [name for name in [*names, *grouped] if DeltaTable.is_deltatable(files.join(root, name))]
+        return [name for name in [*names, *grouped] if is_table(files.join(root, name))]
 
     def _of_system(self, name: str) -> Maintained:
         table = Table.open(files.join(self.catalog.layout.system_root, name))

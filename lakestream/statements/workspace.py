@@ -13,13 +13,14 @@ from lakestream.notify.outbox import Outbox
 from lakestream.storage.names.catalog import Catalog
 from lakestream.storage.places.layout import Layout
 from lakestream.storage.places.lock import booted_since, note_boot, writer_lock
+from lakestream.storage.places.proof import prove_store
 from lakestream.storage.records.definitions import Definitions
 from lakestream.storage.records.registry import Registry
 from lakestream.storage.tables.durable import leave_to_the_kernel
 from lakestream.storage.tables.table import Tables
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
     from pyspark.sql import SparkSession
 
@@ -50,8 +51,8 @@ class _Spark:
         self._session: SparkSession | None = None
         self._starting = threading.Lock()
 
-    def session(self, settings: Settings) -> SparkSession:
-        """Return the session that users have."""
+    def session(self, settings: Settings, schemes: Callable[[], Collection[str]]) -> SparkSession:
+        """Return the session that users have; one that is started reads the stores of the ``schemes``."""
         from lakestream.storage.sessions.jars import say_so
         from lakestream.storage.sessions.session import adopt_session, spark_session
 
@@ -60,7 +61,7 @@ class _Spark:
             if self._session is None and self.given is not None:
                 self._session = adopt_session(self.given)
             elif self._session is None:
-                self._session = spark_session(settings, self._watch or say_so)
+                self._session = spark_session(settings, self._watch or say_so, schemes())
         return self._session
 
     def check(self) -> None:
@@ -115,6 +116,8 @@ class Workspace:
         self._recover()
         if create and not self.layout.exists():
             self.layout.make_folders()
+            if not self.layout.is_local:
+                prove_store(self.layout.system_root, self.system_clock)
             self.catalog.databases.create(DEFAULT_DATABASE, if_not_exists=True)
             self.layout.initialise(self.settings.timezone)
             note_boot(self.layout)
@@ -146,7 +149,12 @@ class Workspace:
     @property
     def shared(self) -> SparkSession:
         """The session that users have: frames that leave the lake are of it."""
-        return self._spark.session(self.settings)
+        return self._spark.session(self.settings, self._schemes)
+
+    def _schemes(self) -> set[str]:
+        """Return the schemes of the URIs at which the lake and its tables lie."""
+        lies = [self.layout.root, *self.catalog.paths().values()]
+        return {scheme for scheme, separator, _ in (path.partition("://") for path in lies) if separator}
 
     @property
     def catalogs(self) -> SparkSession:

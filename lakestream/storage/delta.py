@@ -14,7 +14,7 @@ from lakestream.storage.rows.changes import changes_arrow, changes_arrow_or_none
 from lakestream.storage.rows.reading import align, read_arrow, read_spark, time_range, timestamp_literal
 from lakestream.storage.tables.datafiles import rows_between, rows_of
 from lakestream.storage.tables.log import CommitInfo, commit_digest, read_commits
-from lakestream.storage.tables.table import Capabilities, Table, Tables, capabilities
+from lakestream.storage.tables.table import Capabilities, Table, Tables, capabilities, is_table
 from lakestream.storage.writes.alike import create_alike
 from lakestream.storage.writes.commit import CommitResult, CommitTag, commit, rewrite
 from lakestream.storage.writes.edits import (
@@ -55,6 +55,7 @@ __all__ = [
     "create_alike",
     "delete_where",
     "insert_rows",
+    "is_table",
     "keep_up",
     "lies_behind",
     "placed_rows_arrow",

@@ -29,7 +29,7 @@ from lakestream.language.iotdb.values import CreateContinuousQuery, Span
 from lakestream.storage.delta import CommitTag
 from lakestream.storage.names.tree import Snapshot
 from lakestream.storage.records.definitions import QueryRecord
-from lakestream.storage.tables.table import panics_named
+from lakestream.storage.tables.table import refusals_named
 from lakestream.timeseries.large import write_large
 from lakestream.timeseries.series import blocks_into, check_targets, placements
 from lakestream.triggers.resample import Resample
@@ -313,7 +313,7 @@ class ContinuousQueries:
 
     def _may_have_written(self, record: QueryRecord) -> bool:
         try:
-            with panics_named():
+            with refusals_named():
                 return self.writer.has_written(self._tag(record))
         except LakestreamError:
             return True

@@ -30,7 +30,7 @@ from lakestream.language.model import TableName
 from lakestream.storage.delta import align, changes_arrow, read_commits, written_of
 from lakestream.storage.names.tree import DEVICE, TIME
 from lakestream.storage.records.definitions import TriggerRecord
-from lakestream.storage.tables.table import panics_named
+from lakestream.storage.tables.table import refusals_named
 from lakestream.timeseries.points import AT, OF
 
 if TYPE_CHECKING:
@@ -487,7 +487,7 @@ def _instance(statement: CreateTrigger, settings: Settings) -> Trigger:
 def _called(call: Callable[[], T]) -> T:
     """Call what a trigger's class wrote; what it raises refuses the statement."""
     try:
-        with panics_named():
+        with refusals_named():
             return call()
     except Exception as error:
         raise StatementError(
@@ -498,7 +498,7 @@ def _called(call: Callable[[], T]) -> T:
 def _fired(hook: _Hook, tablet: Tablet) -> bool:
     """Fire a trigger; False and an exception are both a failure, which is logged."""
     try:
-        with panics_named():
+        with refusals_named():
             fired = hook.instance.fire(tablet)
         if fired:
             return True
@@ -511,7 +511,7 @@ def _fired(hook: _Hook, tablet: Tablet) -> bool:
 def _state_of(hook: _Hook) -> str | None:
     """Return the state of a trigger to be recorded; the one before where its class does not give it."""
     try:
-        with panics_named():
+        with refusals_named():
             state = hook.instance.snapshot()
     except Exception:  # noqa: BLE001 - as above
         _log.exception("the state of trigger %s is not recorded", hook.record.name)

@@ -3,67 +3,49 @@
 from __future__ import annotations
 
 import socket
-import subprocess
-import sys
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 import pytest
 from deltalake import DeltaTable
-from httpx2 import TransportError, put
-from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_fixed
 
 from lakestream import Lake, ManualClock, Settings
+from lakestream.clock import SystemClock
 from lakestream.engine.base.faults import crash_point
 from lakestream.engine.rounds import engine
+from lakestream.errors import LakestreamError, PrerequisiteError
+from lakestream.server.process.sharing import sharing
 from lakestream.storage.delta import read_commits
 from lakestream.storage.places import files
-from lakestream.storage.places.leases import LEASE_SECONDS, TREE, Leases, Member
+from lakestream.storage.places.leases import LEASE_SECONDS, TREE, Leases, Member, read_roll
 from lakestream.storage.records.registry import Registry
+from scheduler.watch import PASSING
+from tests.store_server import BUCKET, Answers, StoreServer, store_server
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from pyspark.sql import SparkSession
-
-pytestmark = pytest.mark.spark
 
 START = datetime(2025, 1, 1, tzinfo=UTC)
 SETTINGS = Settings(transport="arrow")
 
 
 @pytest.fixture(scope="module")
-def server() -> Iterator[str]:
-    """Run a store in a process of its own: what asks it may hold this one's interpreter."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    url = f"http://127.0.0.1:{port}"
-    for attempt in Retrying(
-        retry=retry_if_exception_type(TransportError), stop=stop_after_delay(60), wait=wait_fixed(0.1)
-    ):
-        with attempt:
-            put(f"{url}/lakes").raise_for_status()
-    yield url
-    process.kill()
-    process.wait()
+def server() -> Iterator[StoreServer]:
+    with store_server() as server:
+        yield server
 
 
 @pytest.fixture
-def root(server: str, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Iterator[str]:
-    given = {
-        "AWS_ACCESS_KEY_ID": "key",
-        "AWS_SECRET_ACCESS_KEY": "secret",
-        "AWS_REGION": "us-east-1",
-        "AWS_ENDPOINT_URL": server,
-        "AWS_ALLOW_HTTP": "true",
-    }
-    for name, value in given.items():
+def root(
+    server: StoreServer, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> Iterator[str]:
+    for name, value in server.environment().items():
         monkeypatch.setenv(name, value)
     files.store_of.cache_clear()
-    yield f"s3://lakes/{request.node.name}"
+    yield f"s3://{BUCKET}/{request.node.name.translate(str.maketrans('[]', '--'))}"
+    server.answer(Answers())
     files.store_of.cache_clear()
 
 
@@ -186,3 +168,82 @@ def test_a_tick_that_two_processes_run_at_once_is_committed_once(
         assert not one.run().failed
         assert rows(one, "s") == [(0, 2, 3), (10, 1, 11), (20, 1, 21)]
         assert one.streams()[0].status == "Running"
+
+
+def test_a_given_session_that_reads_no_store_is_named(root: str, spark: SparkSession) -> None:
+    with Lake(root, spark=spark) as lake:
+        lake.sql("CREATE TABLE m (ts TIMESTAMP, v INT)")
+        lake.sql(stream("s", "m"))
+        write(lake, "m", 1, 11)
+        assert not lake.run().failed  # what is small goes without Spark
+        with pytest.raises(PrerequisiteError) as caught:
+            lake.sql("VERIFY STREAM s")
+        assert caught.value.code == "STORE_NOT_IN_SPARK"
+
+
+REFUSALS = {
+    "STORE_REFUSED": Answers(403, "SignatureDoesNotMatch"),
+    "NO_BUCKET": Answers(404, "NoSuchBucket"),
+    "CLOCK_SKEW": Answers(403, "RequestTimeTooSkewed"),
+    "STORE_WITHOUT_CONDITIONS": Answers(501, "NotImplemented"),
+}
+
+
+def test_what_a_store_refuses_has_a_name(root: str, server: StoreServer) -> None:
+    def said(work: Callable[[Lake], object]) -> str:
+        with pytest.raises(LakestreamError) as caught:
+            work(lake)
+        assert caught.value.hint
+        return caught.value.code
+
+    with Lake(root) as lake:
+        lake.sql("CREATE TABLE m (ts TIMESTAMP, v INT)")
+        lake.sql(stream("s", "m"))
+        write(lake, "m", 1, 11)
+        for code, answers in REFUSALS.items():
+            server.answer(answers)
+            assert said(lambda _: Lake(root)) == code
+            assert said(lambda lake: lake.tick_once()) == code
+            if answers.status != 501:  # which the client asks for again and again
+                assert said(lambda lake: lake.sql("INSERT INTO m VALUES ('2025-01-01', 1)")) == code
+                assert said(lambda lake: write(lake, "m", 2)) == code
+                assert said(lambda lake: lake.streams()) == code
+        server.answer(Answers())
+        assert not lake.run().failed
+        assert rows(lake, "s") == [(0, 1, 1)]
+
+
+def test_a_store_that_does_not_answer_is_named_and_may_come_back(
+    root: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{unused.getsockname()[1]}")
+        with pytest.raises(LakestreamError) as caught:
+            Lake(root)
+    assert caught.value.code == "STORE_UNREACHABLE"
+    assert isinstance(caught.value, PASSING)
+
+
+def test_no_lake_is_made_in_a_store_that_passes_over_conditions(root: str, server: StoreServer) -> None:
+    server.answer(Answers(conditions=False))
+    with pytest.raises(LakestreamError) as caught:
+        Lake(root)
+    assert caught.value.code == "STORE_WITHOUT_CONDITIONS"
+    server.answer(Answers())
+    Lake(root)
+
+
+@pytest.mark.parametrize("seconds", [-120, 120])
+@pytest.mark.usefixtures("root")
+def test_a_daemon_whose_clock_is_not_the_stores_takes_no_part(root: str, seconds: int) -> None:
+    layout = Lake(root)._at.layout
+    skewed = ManualClock(SystemClock().now() + timedelta(seconds=seconds))
+    with (
+        pytest.raises(LakestreamError) as caught,
+        sharing(layout, "http://127.0.0.1:1", skewed, lambda _: None),
+    ):
+        pass
+    assert caught.value.code == "CLOCK_SKEW"
+    assert ("ahead of" if seconds > 0 else "behind") in caught.value.message
+    assert not read_roll(layout.system_root).members

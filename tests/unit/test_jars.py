@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 DELTA = "io.delta_delta-spark_4.2_2.13-4.4.0.jar"
+S3 = "org.apache.hadoop_hadoop-aws-3.5.0.jar"
 
 
 def test_a_given_folder_is_used_as_it_is(tmp_path: Path) -> None:
@@ -76,7 +77,7 @@ def known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_a_jar_that_is_another_than_what_was_published_is_not_kept(
     fetched: dict[str, bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fetch(ivy: Path) -> list[Path]:
+    def fetch(ivy: Path, _needed: jars.Jars) -> list[Path]:
         ivy.mkdir()
         for name, content in fetched.items():
             (ivy / name).write_bytes(content)
@@ -90,7 +91,53 @@ def test_a_jar_that_is_another_than_what_was_published_is_not_kept(
 
 
 def test_the_jars_that_are_there_are_those_that_are_listed() -> None:
-    jars._check_hashes(jars.find_jars(None))
+    jars._check_hashes(jars.find_jars(None), jars.delta_jars())
+
+
+def test_the_jars_of_stores_are_those_of_sparks_own_hadoop_and_listed() -> None:
+    needed, listed = jars.store_jars(), jars._HASHES.read_text("ascii")
+    assert needed.coordinates == "org.apache.hadoop:hadoop-aws:3.5.0"
+    assert f"org.apache.hadoop_{needed.jar}\n" in listed
+    assert "software.amazon.awssdk_bundle-" in listed
+
+
+def test_the_jars_of_stores_lie_beside_those_of_delta(tmp_path: Path) -> None:
+    for name in (DELTA, f"s3/{S3}", "s3/software.amazon.awssdk_bundle-2.35.4.jar"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+    found = jars.find_store_jars(jars.find_jars(tmp_path), tmp_path)
+    assert [jar.name for jar in found] == [S3, "software.amazon.awssdk_bundle-2.35.4.jar"]
+
+
+def test_the_jars_of_stores_may_lie_among_those_of_delta(tmp_path: Path) -> None:
+    for name in (DELTA, S3):
+        (tmp_path / name).touch()
+    delta = jars.find_jars(tmp_path)
+    assert [jar.name for jar in [*delta, *jars.find_store_jars(delta, tmp_path)]] == [DELTA, S3]
+
+
+def test_a_given_folder_without_the_jars_of_stores_is_refused(tmp_path: Path) -> None:
+    (tmp_path / DELTA).touch()
+    with pytest.raises(PrerequisiteError) as caught:
+        jars.find_store_jars(jars.find_jars(tmp_path), tmp_path)
+    assert caught.value.code == "JARS_MISSING"
+    assert "hadoop-aws-3.5.0.jar" in caught.value.message
+
+
+@pytest.mark.usefixtures("known")
+def test_the_jars_of_stores_are_fetched_where_there_are_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fetch(ivy: Path, needed: jars.Jars) -> list[Path]:
+        ivy.mkdir()
+        (ivy / f"org.apache.hadoop_{needed.jar}").write_bytes(b"12345")
+        return [*ivy.iterdir()]
+
+    monkeypatch.setattr(jars, "_fetch", fetch)
+    (tmp_path / DELTA).touch()
+    found = jars.find_store_jars(jars.find_jars(tmp_path), None)
+    assert found == [tmp_path / "s3" / S3]
+    assert "fetching Hadoop's jars for S3 (690 MB), once, into" in capsys.readouterr().err
 
 
 @pytest.mark.usefixtures("known")
@@ -99,20 +146,20 @@ def test_fetching_is_told_of_with_the_bytes_so_far(
 ) -> None:
     seen = []
 
-    def fetch(ivy: Path) -> list[Path]:
+    def fetch(ivy: Path, _needed: jars.Jars) -> list[Path]:
         (ivy / "jars").mkdir(parents=True)
         (ivy / "jars" / DELTA).write_bytes(b"12345")
         return [ivy / "jars" / DELTA]
 
     @contextmanager
-    def watch(folder: Path, fetched: Callable[[], int]) -> Iterator[None]:
+    def watch(what: str, folder: Path, fetched: Callable[[], int]) -> Iterator[None]:
         before = fetched()
         yield
-        seen.append((folder, before, fetched()))
+        seen.append((what, folder, before, fetched()))
 
     monkeypatch.setattr(jars, "_fetch", fetch)
     assert [jar.name for jar in jars.resolve_jars(tmp_path / "a", watch)] == [DELTA]
-    assert seen == [(tmp_path / "a", 0, 5)]
+    assert seen == [("the Delta jars", tmp_path / "a", 0, 5)]
     jars.resolve_jars(tmp_path / "b")
     assert f"fetching the Delta jars, once, into {tmp_path / 'b'}" in capsys.readouterr().err
 

@@ -91,14 +91,16 @@ class Session:
             self.location(), create=create, confirm=self.confirm, settings=settings, watch=self._fetching
         )
 
-    def _fetching(self, folder: Path, fetched: Callable[[], int]) -> AbstractContextManager[object]:
+    def _fetching(
+        self, what: str, folder: Path, fetched: Callable[[], int]
+    ) -> AbstractContextManager[object]:
         """Show that Spark's jars are being fetched: a bar on a terminal, else a line; nothing beside JSON."""
         if self.json:
             return nullcontext()
         from lakestream.cli.base.progress import FetchProgress
         from lakestream.storage.sessions.jars import say_so
 
-        say_so(folder, fetched)
+        say_so(what, folder, fetched)
         return FetchProgress(fetched) if is_terminal(sys.stderr) else nullcontext()
 
     @contextmanager

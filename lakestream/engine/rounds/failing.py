@@ -13,6 +13,7 @@ from lakestream.engine.planning.checks import (
     named_state,
 )
 from lakestream.errors import LakestreamError, SparkGoneError, StorageError, StreamError
+from lakestream.storage.places.refusals import store_refusal
 from lakestream.storage.records.registry import Failure
 from lakestream.storage.sessions.session import check_error, check_spark_lives
 from lakestream.storage.tables.table import storage_refusal
@@ -31,7 +32,10 @@ LONGEST_PAUSE_US = 300_000_000
 MOST_DEATHS = 3
 """A tick of which Spark has died so often is not tried again until somebody says so."""
 
-_PASSING = {"COMMIT_CONFLICT", "COMMIT_FAILED", "EDIT_FAILED", "IO_ERROR", "READ_FAILED", "TABLE_UNREADABLE"}
+_PASSING = {
+    *("COMMIT_CONFLICT", "COMMIT_FAILED", "EDIT_FAILED", "IO_ERROR", "READ_FAILED", "TABLE_UNREADABLE"),
+    *("CLOCK_SKEW", "NO_BUCKET", "STORE_FAILED", "STORE_REFUSED", "STORE_UNREACHABLE"),
+}
 _FIRST_PAUSE_US = 1_000_000
 _MOST_DOUBLED = 10
 
@@ -154,6 +158,8 @@ def as_failure(error: BaseException) -> LakestreamError:
 
     if isinstance(error, SparkGoneError):
         raise error
+    if (of_store := store_refusal(error)) is not None:
+        return of_store
     if isinstance(error, LakestreamError):
         return error
     if isinstance(error, ConnectionError | Py4JNetworkError):

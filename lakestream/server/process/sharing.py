@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from lakestream.storage.places.leases import MAINTENANCE, RENEW_SECONDS, TREE, Leases, Member
+from lakestream.storage.places.proof import prove_store
 from lakestream.storage.records.registry import Registry
 
 if TYPE_CHECKING:
@@ -16,13 +17,16 @@ if TYPE_CHECKING:
     from lakestream.clock import Clock
     from lakestream.storage.places.layout import Layout
 
+_PROVED_EVERY = 15
+"""Renewals after which a daemon looks again whether its clock is the store's: a minute's."""
+
 
 @contextmanager
 def sharing(layout: Layout, url: str, clock: Clock, say: Callable[[str], None]) -> Iterator[Leases]:
     """Take part in running a lake's streams; what this daemon has goes back at the end.
 
-    Raises StorageError STORE_FAILED when the leases cannot be taken at first; later that is said, and what
-    cannot be renewed in time is given up.
+    Raises StorageError when the leases cannot be taken at first, and what prove_store does; later that is
+    said, and what cannot be renewed in time is given up.
     """
     from lakestream.scheduler.regular import regularly
 
@@ -34,11 +38,17 @@ def sharing(layout: Layout, url: str, clock: Clock, say: Callable[[str], None]) 
         lambda: {TREE, MAINTENANCE, *(record.uuid for record in registry.streams())},
         clock,
     )
+    prove_store(layout.system_root, clock)
     leases.renew()
+    renewed = 1
 
     def renew() -> None:
+        nonlocal renewed
         try:
+            if renewed % _PROVED_EVERY == 0:
+                prove_store(layout.system_root, clock)
             leases.renew()
+            renewed += 1
         except Exception as error:  # noqa: BLE001 - the store may answer the next time
             say(f"the leases were not renewed: {error}")
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from uuid import uuid4
 
 from lakestream.errors import LakeError, StorageError, extra
+from lakestream.storage.places.refusals import store_refusal
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -55,18 +56,23 @@ def store_of(folder: str) -> ObjectStore:
 
 @contextmanager
 def store_answers(folder: str) -> Iterator[ObjectStore]:
-    """Give the store of a URI; what it refuses or leaves without an answer is STORE_FAILED (StorageError).
+    """Give the store of a URI; what it refuses or leaves without an answer is named (StorageError).
 
-    FileNotFoundError goes through, and so do the refusals of conditional writes.
+    STORE_UNREACHABLE, STORE_REFUSED, NO_BUCKET, CLOCK_SKEW, else STORE_FAILED. FileNotFoundError goes
+    through, and so do the refusals of conditional writes.
     """
     store = store_of(folder)
     from obstore.exceptions import AlreadyExistsError, BaseError, PreconditionError
 
     try:
         yield store
-    except (FileNotFoundError, AlreadyExistsError, PreconditionError):
+    except (AlreadyExistsError, PreconditionError):
         raise
-    except BaseError as error:
+    except (FileNotFoundError, BaseError) as error:
+        if (named := store_refusal(error, folder)) is not None:
+            raise named from error
+        if isinstance(error, FileNotFoundError):
+            raise
         raise StorageError(
             "STORE_FAILED",
             f"the object store of {folder} did not do what it was asked: {_reason(error)}",

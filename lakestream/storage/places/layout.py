@@ -139,7 +139,13 @@ class Layout:
 
     def exists(self) -> bool:
         """Return whether a lake was made here."""
-        return files.exists(self.system_root, MARKER)
+        if self.is_local:
+            return files.exists(self.system_root, MARKER)
+        try:  # a store says why it refuses only where it is asked for content
+            files.read_bytes(self.system_root, MARKER)
+        except FileNotFoundError:
+            return False
+        return True
 
     def make_folders(self) -> None:
         """Make the lake's own folders where they are not there. Raises LakeError LAKE_NOT_WRITABLE."""

@@ -12,14 +12,14 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from deltalake import DeltaTable, write_deltalake
+from deltalake import write_deltalake
 
 from lakestream.errors import LakestreamError, StorageError
 from lakestream.language.quoting import delta_name, delta_text
 from lakestream.storage.columns.types import delta_field
 from lakestream.storage.places import files
 from lakestream.storage.tables.durable import committing
-from lakestream.storage.tables.table import LOG_KEPT, Table, first_line, is_refusal
+from lakestream.storage.tables.table import LOG_KEPT, Table, first_line, is_refusal, is_table
 from lakestream.storage.writes.edits import create, retried
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ def rows_of(batches: arro.RecordBatchReader) -> list[Row]:
 
 def was_written(path: str) -> bool:
     """Return whether a system table is there; it is asked with every look at an idle lake."""
-    return files.may_be_folder(path) and DeltaTable.is_deltatable(path)
+    return files.may_be_folder(path) and is_table(path)
 
 
 def open_system(path: str, columns: Mapping[str, str]) -> Table:
@@ -98,7 +98,7 @@ def open_system(path: str, columns: Mapping[str, str]) -> Table:
 
     One that an older lakestream made gets the columns that it lacks: NULL in its rows.
     """
-    if DeltaTable.is_deltatable(path):
+    if is_table(path):
         return _with_columns(Table.open(path), columns)
     try:
         return create(path, [delta_field(n, t) for n, t in columns.items()], properties=_SYSTEM_PROPERTIES)

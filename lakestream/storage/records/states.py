@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from deltalake import CommitProperties, DeltaTable, Schema, Transaction, write_deltalake
+from deltalake import CommitProperties, Schema, Transaction, write_deltalake
 
 from lakestream.errors import StorageError, StreamError
 from lakestream.storage.places import files
@@ -20,7 +20,7 @@ from lakestream.storage.records.keyed import damage_named
 from lakestream.storage.rows.reading import align, plain
 from lakestream.storage.tables.durable import committing
 from lakestream.storage.tables.log import read_commits
-from lakestream.storage.tables.table import LOG_KEPT
+from lakestream.storage.tables.table import LOG_KEPT, is_table
 from lakestream.storage.writes.edits import create
 from lakestream.storage.writes.upkeep import FILE_BYTES
 
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     import pyarrow as pa
+    from deltalake import DeltaTable
 
     from lakestream.storage.places.layout import Layout
     from lakestream.storage.tables.table import Table, Tables
@@ -94,7 +95,7 @@ class SavedStates:
         changes came after that was saved last, or whole it costs no more by now.
         """
         path = self._path(uuid)
-        if not DeltaTable.is_deltatable(path):
+        if not is_table(path):
             return False
         try:
             table = self._opened_whole(path)
@@ -121,7 +122,7 @@ class SavedStates:
         Raises StorageError STATE_DAMAGED for one that cannot be read.
         """
         path = self._path(uuid)
-        if not DeltaTable.is_deltatable(path):
+        if not is_table(path):
             return None
         table = self._opened_whole(path)
         version, left = table.version, _LOOKED_BACK
@@ -156,7 +157,7 @@ class SavedStates:
         """Remove what is saved of a stream's state."""
         path = self._path(uuid)
         self._tables.forget(path)
-        if DeltaTable.is_deltatable(path):
+        if is_table(path):
             files.remove_folder(path, self._layout.system_path("dropped"))
 
     def _opened_whole(self, path: str) -> Table:
@@ -168,7 +169,7 @@ class SavedStates:
 
     def _opened(self, uuid: str, rows: pa.Table) -> Table:
         path = self._path(uuid)
-        if DeltaTable.is_deltatable(path):
+        if is_table(path):
             try:
                 return self._opened_whole(path)
             except StorageError as error:

@@ -1,4 +1,4 @@
-"""The Delta jars that Spark needs: found in a folder, or resolved once into one.
+"""The jars that Spark needs, those of Delta and of a store: found in a folder, or resolved once into one.
 
 Spark resolves ``spark.jars.packages`` anew for every session, which costs two seconds and the network.
 Here it does so once; the jars that it does not bring itself are kept, and later sessions start from them.
@@ -18,9 +18,11 @@ import sys
 import tempfile
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext, suppress
+from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
+from typing import NoReturn
 
 from lakestream.errors import LakestreamError, PrerequisiteError
 from lakestream.java import check_java
@@ -28,22 +30,56 @@ from lakestream.storage.sessions.archive import archive_beside, make_archive
 
 _SCALA = "2.13"
 _HASHES = Path(__file__).with_name("jars.sha256")
-"""What `sha256sum` prints of the jars of the Delta that lakestream is made with."""
+"""What `sha256sum` prints of the jars of the Delta and the Hadoop that lakestream is made with."""
 _CHECKOUT = Path(__file__).resolve().parents[3]
 _HOW = (
     "connect to the network once, or name a folder that has them by LAKESTREAM_JARS; "
     "behind a mirror, set DEFAULT_ARTIFACT_REPOSITORY to its address"
 )
 _TIMEOUT_SECONDS = 900
+_STORE_FOLDER = "s3"
 
-Watch = Callable[[Path, Callable[[], int]], AbstractContextManager[object]]
-"""Who shows that jars are being fetched: told where to and, whenever asked, how many bytes are there."""
+Watch = Callable[[str, Path, Callable[[], int]], AbstractContextManager[object]]
+"""Who shows that jars are fetched: told which, where to and, whenever asked, how many bytes are there."""
 
 
-def say_so(folder: Path, _fetched: Callable[[], int]) -> AbstractContextManager[object]:
+@dataclass(frozen=True)
+class Jars:
+    """Jars that are fetched together: what they are, the coordinates of one in Maven, and how it is named.
+
+    A folder with a jar whose name ends so has them all. ``megabytes`` is what they take of the disk.
+    """
+
+    what: str
+    coordinates: str
+    jar: str
+    megabytes: int
+
+
+def say_so(what: str, folder: Path, _fetched: Callable[[], int]) -> AbstractContextManager[object]:
     """Say in a line on standard error that jars are being fetched."""
-    sys.stderr.write(f"fetching the Delta jars, once, into {folder}: Spark needs them\n")
+    sys.stderr.write(f"fetching {what}, once, into {folder}: Spark needs them\n")
     return nullcontext()
+
+
+def delta_jars() -> Jars:
+    """Return what the Delta of the installed version is; PrerequisiteError SPARK_MISSING without one."""
+    spark, delta = ".".join(_version("pyspark").split(".")[:2]), _version("delta-spark")
+    name = f"delta-spark_{spark}_{_SCALA}"
+    return Jars("the Delta jars", f"io.delta:{name}:{delta}", f"{name}-{delta}.jar", 300)
+
+
+def store_jars() -> Jars:
+    """Return what reads S3 for the installed Spark: of the version of the Hadoop that it brings."""
+    check_spark()
+    [client] = (_spark_home() / "jars").glob("hadoop-client-api-*.jar")
+    hadoop = client.stem.removeprefix("hadoop-client-api-")
+    return Jars(
+        "Hadoop's jars for S3 (690 MB)",
+        f"org.apache.hadoop:hadoop-aws:{hadoop}",
+        f"hadoop-aws-{hadoop}.jar",
+        1_500,
+    )
 
 
 def find_jars(folder: Path | None, watch: Watch = say_so) -> list[Path]:
@@ -54,14 +90,7 @@ def find_jars(folder: Path | None, watch: Watch = say_so) -> list[Path]:
     JARS_NOT_STORED (no room), SPARK_MISSING, JAVA_MISSING, JAVA_TOO_OLD.
     """
     if folder is not None:
-        found = jars_in(folder)
-        if not found:
-            raise PrerequisiteError(
-                "JARS_MISSING",
-                f"{folder} has no {_delta_jar()}",
-                hint="leave `jars` out to have them resolved",
-            )
-        return found
+        return jars_in(folder) or _missing(folder, delta_jars())
     for candidate in (_CHECKOUT / ".jars", cache_folder()):
         found = jars_in(candidate)
         if found:
@@ -71,12 +100,32 @@ def find_jars(folder: Path | None, watch: Watch = say_so) -> list[Path]:
     return resolved
 
 
-def jars_in(folder: Path) -> list[Path]:
-    """Return the jars of a folder in order of name; empty unless this version's Delta is among them."""
+def find_store_jars(delta: list[Path], folder: Path | None, watch: Watch = say_so) -> list[Path]:
+    """Return the jars by which Spark reads S3: those of ``folder``, else of ``s3`` beside the Delta jars.
+
+    Where there are none they are resolved there, once, unless a folder is given. Raises as find_jars does.
+    """
+    beside = delta[0].parent / _STORE_FOLDER
+    if folder is not None and jars_in(folder, store_jars()):
+        return []  # they are among what was found there
+    found = jars_in(beside, store_jars())
+    if not found and folder is not None:
+        return _missing(folder, store_jars())
+    return found or resolve_jars(beside, watch, store_jars())
+
+
+def _missing(folder: Path, needed: Jars) -> NoReturn:
+    raise PrerequisiteError(
+        "JARS_MISSING", f"{folder} has no {needed.jar}", hint="leave `jars` out to have them resolved"
+    )
+
+
+def jars_in(folder: Path, needed: Jars | None = None) -> list[Path]:
+    """Return the jars of a folder in order of name; empty unless the needed ones (Delta's) are there."""
     if not folder.is_dir():
         return []
-    found = sorted(folder.glob("*.jar"))
-    return found if any(jar.name.endswith(_delta_jar()) for jar in found) else []
+    found, jar = sorted(folder.glob("*.jar")), (needed or delta_jars()).jar
+    return found if any(one.name.endswith(jar) for one in found) else []
 
 
 def user_folder() -> Path:
@@ -89,40 +138,41 @@ def cache_folder() -> Path:
     return user_folder() / "jars" / f"delta-{_version('delta-spark')}-spark-{_version('pyspark')}"
 
 
-def resolve_jars(folder: Path, watch: Watch = say_so) -> list[Path]:
-    """Fetch the Delta jars with what they need beside Spark's own into ``folder``, all or nothing.
+def resolve_jars(folder: Path, watch: Watch = say_so, needed: Jars | None = None) -> list[Path]:
+    """Fetch jars (Delta's) with what they need beside Spark's own into ``folder``, all or nothing.
 
     Raises PrerequisiteError JARS_DIFFER for others than those that lakestream is made with, and what
     find_jars raises.
     """
     check_java()
+    needed = needed or delta_jars()
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".jars-") as scratch:
             ivy = Path(scratch) / "ivy"
-            with watch(folder, lambda: _size_of(ivy)):
-                fetched = _fetch(ivy)
+            with watch(needed.what, folder, lambda: _size_of(ivy)):
+                fetched = _fetch(ivy, needed)
             kept = Path(scratch) / "jars"
             kept.mkdir()
-            needed = _beside_spark(fetched)
-            _check_hashes(needed)
-            for jar in needed:
-                shutil.copy2(jar, kept / jar.name)
+            jars = _beside_spark(fetched)
+            _check_hashes(jars, needed)
+            for jar in jars:
+                jar.rename(kept / jar.name)
             shutil.rmtree(folder, ignore_errors=True)
             kept.rename(folder)
     except OSError as error:
         raise PrerequisiteError(
             "JARS_NOT_STORED",
-            f"the Delta jars cannot be stored in {folder}: {error.strerror or error}",
-            hint="make room (300 MB) and see that the folder can be written",
+            f"{needed.what} cannot be stored in {folder}: {error.strerror or error}",
+            hint=f"make room ({needed.megabytes} MB) and see that the folder can be written",
         ) from error
-    return jars_in(folder)
+    return jars_in(folder, needed)
 
 
-def _check_hashes(jars: list[Path]) -> None:
-    """Refuse jars that are not what was published; of another Delta than the locked one nothing is known."""
+def _check_hashes(jars: list[Path], needed: Jars) -> None:
+    """Refuse jars that are not what was published; of versions that are not listed nothing is known."""
     known = {name: digest for digest, name in map(str.split, _HASHES.read_text("ascii").splitlines())}
-    if not any(name.endswith(_delta_jar()) for name in known):
+    if not any(name.endswith(needed.jar) for name in known):
         return
     for jar in jars:
         with jar.open("rb") as content:
@@ -142,15 +192,6 @@ def _size_of(folder: Path) -> int:
         with suppress(FileNotFoundError):
             total += file.stat().st_size
     return total
-
-
-def _delta_artifact() -> str:
-    spark = ".".join(_version("pyspark").split(".")[:2])
-    return f"delta-spark_{spark}_{_SCALA}"
-
-
-def _delta_jar() -> str:
-    return f"{_delta_artifact()}-{_version('delta-spark')}.jar"
 
 
 def check_spark() -> None:
@@ -179,14 +220,14 @@ def _spark_home() -> Path:
     return Path(found.origin).parent
 
 
-def _fetch(ivy: Path) -> list[Path]:
-    """Have Spark itself resolve the coordinates that ``delta.configure_spark_with_delta_pip`` names."""
+def _fetch(ivy: Path, needed: Jars) -> list[Path]:
+    """Have Spark itself resolve coordinates, as ``delta.configure_spark_with_delta_pip`` does."""
     ivy.mkdir()
     script = ivy / "nothing.py"
     script.write_text("", encoding="utf-8")
     command = [
         str(_spark_home() / "bin" / "spark-submit"),
-        *("--packages", f"io.delta:{_delta_artifact()}:{_version('delta-spark')}"),
+        *("--packages", needed.coordinates),
         *("--conf", f"spark.jars.ivy={ivy}"),
         *("--master", "local[1]"),
         str(script),
@@ -199,13 +240,13 @@ def _fetch(ivy: Path) -> list[Path]:
     except subprocess.TimeoutExpired:
         raise PrerequisiteError(
             "JARS_UNREACHABLE",
-            f"the Delta jars did not arrive in {_TIMEOUT_SECONDS // 60} minutes",
+            f"{needed.what} did not arrive in {_TIMEOUT_SECONDS // 60} minutes",
             hint=_HOW,
         ) from None
     fetched = sorted((ivy / "jars").glob("*.jar"))
-    if ran.returncode != 0 or not any(jar.name.endswith(_delta_jar()) for jar in fetched):
+    if ran.returncode != 0 or not any(jar.name.endswith(needed.jar) for jar in fetched):
         raise PrerequisiteError(
-            "JARS_UNREACHABLE", f"{_delta_jar()} could not be fetched: {_reason(ran.stderr)}", hint=_HOW
+            "JARS_UNREACHABLE", f"{needed.jar} could not be fetched: {_reason(ran.stderr)}", hint=_HOW
         )
     return fetched
 

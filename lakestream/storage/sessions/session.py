@@ -21,11 +21,18 @@ from lakestream.errors import ConfigError, LakeError, PrerequisiteError, SparkGo
 from lakestream.java import check_java
 from lakestream.storage.places.scratch import scratch_folder
 from lakestream.storage.sessions.archive import archive_beside
-from lakestream.storage.sessions.jars import check_spark, find_jars, say_so, user_folder
+from lakestream.storage.sessions.jars import (
+    check_spark,
+    find_jars,
+    find_store_jars,
+    say_so,
+    user_folder,
+)
+from lakestream.storage.sessions.stores import STORE, compile_log_store, has_store, store_configuration
 from lakestream.storage.tables.table import first_line
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from pyspark import SparkConf, SparkContext
     from pyspark.sql import DataFrame, SparkSession
@@ -81,11 +88,12 @@ _LEAST_SPARK = 4
 _REFUSED = ("spark.sql.files.ignoreMissingFiles", "spark.sql.files.ignoreCorruptFiles")
 
 
-def spark_session(settings: Settings, watch: Watch = say_so) -> SparkSession:
+def spark_session(settings: Settings, watch: Watch = say_so, schemes: Collection[str] = ()) -> SparkSession:
     """Return a Spark session for lakestream, starting Spark when none is active in this process.
 
     An active session (a notebook's, a Databricks cluster's) is used through a child session, so that its own
-    settings stay as they are. ``watch`` shows that jars are fetched. Raises PrerequisiteError
+    settings stay as they are; one that is started reads URIs of the ``schemes``, where lakestream knows how
+    to have it so. ``watch`` shows that jars are fetched. Raises PrerequisiteError
     (SPARK_MISSING, JAVA_MISSING, JAVA_TOO_OLD, JARS_…, SPARK_NOT_STARTED), SparkGoneError SPARK_STOPPED, and
     what adopt_session raises.
     """
@@ -101,7 +109,9 @@ def spark_session(settings: Settings, watch: Watch = say_so) -> SparkSession:
         active = _default_remote()
     if active is None and (running or "DATABRICKS_RUNTIME_VERSION" in os.environ):
         active = SparkSession.builder.getOrCreate()
-    return adopt_session(active) if active is not None else _start(settings, watch)
+    if active is not None:
+        return adopt_session(active)
+    return _start(settings, watch, reads_store=STORE in schemes and not has_store(settings.spark_conf))
 
 
 def _default_remote() -> SparkSession:
@@ -344,7 +354,7 @@ def _stopped(message: str) -> SparkGoneError:
     )
 
 
-def _start(settings: Settings, watch: Watch) -> SparkSession:
+def _start(settings: Settings, watch: Watch, *, reads_store: bool) -> SparkSession:
     _refuse_silent_loss(settings.spark_conf)
     check_java()
     from py4j.protocol import Py4JError
@@ -361,12 +371,18 @@ def _start(settings: Settings, watch: Watch) -> SparkSession:
     if settings.master.startswith("local"):
         # Spark looks its own host up by name before it reads its settings; not every container has one.
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    conf = SparkConf(loadDefaults=False).setAll(
-        list(_configuration(settings, scratch, find_jars(settings.jars, watch)).items())
-    )
+    jars = find_jars(settings.jars, watch)
+    if reads_store:
+        jars = [*jars, *find_store_jars(jars, settings.jars, watch)]
+    configuration = _configuration(settings, scratch, jars)
+    classes = scratch / "classes"
+    if reads_store:
+        classes.mkdir()
+        configuration = _with_store(configuration, [*jars, classes])
+    conf = SparkConf(loadDefaults=False).setAll(list(configuration.items()))
     found = SparkContext._gateway is not None  # noqa: SLF001 - nothing public tells
     try:
-        _launch(conf, log)
+        _launch(conf, log, classes if reads_store else None)
         spark = SparkSession.builder.config(conf=conf).getOrCreate()
     except (PySparkException, Py4JError, OSError) as error:
         raise PrerequisiteError(
@@ -377,10 +393,18 @@ def _start(settings: Settings, watch: Watch) -> SparkSession:
     return spark
 
 
-def _launch(conf: SparkConf, log: Path) -> None:
+def _with_store(configuration: Mapping[str, str], class_path: Sequence[Path]) -> dict[str, str]:
+    """Return the configuration of a Spark that reads stores too, the driver's class path being this."""
+    # Of a cluster too the driver alone commits: it finds Delta and the log of stores in one place.
+    own = {"spark.driver.extraClassPath": os.pathsep.join(map(str, class_path))}
+    return {**store_configuration(os.environ), **configuration, **own}
+
+
+def _launch(conf: SparkConf, log: Path, classes: Path | None) -> None:
     """Start the JVM with what it prints in ``log``: standard output belongs to results.
 
-    A process has one JVM; when it is there already, only the session is new.
+    A process has one JVM; when it is there already, only the session is new. Into ``classes``, of its class
+    path, goes what commits to a store.
     """
     from pyspark import SparkContext
     from pyspark.java_gateway import launch_gateway
@@ -390,6 +414,8 @@ def _launch(conf: SparkConf, log: Path) -> None:
             gateway = launch_gateway(  # type: ignore[no-untyped-call]
                 conf, popen_kwargs={"stdout": sink, "stderr": sink}
             )
+        if classes is not None:
+            compile_log_store(gateway, classes)
         SparkContext(conf=conf, gateway=gateway)
 
 

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING
 from deltalake import DeltaTable, PostCommitHookProperties
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 
-from lakestream.errors import StorageError
+from lakestream.errors import LakestreamError, StorageError
 from lakestream.storage.columns.types import spark_type_of
 from lakestream.storage.places import files
+from lakestream.storage.places.refusals import store_refusal
 from lakestream.storage.tables.far_times import has_far_times
 from lakestream.storage.tables.log import Checkpoints, Rewrites, commit_name
 
@@ -147,7 +148,9 @@ class _OlderVersions:
             return DeltaTable(self._path, version=version)
         except (DeltaError, OSError) as error:
             if is_refusal(error):
-                raise _unreadable(self._path, first_line(error)) from error
+                raise store_refusal(error, self._path) or _unreadable(
+                    self._path, first_line(error)
+                ) from error
             raise StorageError(
                 "VERSION_NOT_FOUND",
                 f"{self._path} has no version {version} that can be read: {first_line(error)}",
@@ -463,12 +466,16 @@ def is_refusal(error: BaseException) -> bool:
     return isinstance(error, OSError) or _REFUSAL.search(str(error)) is not None
 
 
-def storage_refusal(error: BaseException) -> StorageError | None:
-    """Return what the storage refused as IO_ERROR, None for an error that is none of the storage's.
+def storage_refusal(error: BaseException) -> LakestreamError | None:
+    """Return what the storage refused as IO_ERROR, or by its name where that is an object store's.
+
+    None for an error that is none of the storage's.
 
     A panic of a library in Rust, which is no Exception, is one too: of a file that it does not expect, or for
     want of files and threads.
     """
+    if (named := store_refusal(error)) is not None:
+        return named
     if isinstance(error, OSError):
         return StorageError("IO_ERROR", str(error))
     # Its other errors, of a kind of their own, are of what was asked for.
@@ -480,16 +487,28 @@ def storage_refusal(error: BaseException) -> StorageError | None:
 
 
 @contextmanager
-def panics_named() -> Iterator[None]:
-    """Raise StorageError IO_ERROR for a panic of a library in Rust: nothing that catches errors would."""
+def refusals_named() -> Iterator[None]:
+    """Raise by its name what an object store refused, and IO_ERROR (StorageError) for a panic in Rust.
+
+    Nothing that catches errors would catch a panic.
+    """
     try:
         yield
-    except Exception:
-        raise
+    except Exception as error:
+        named = store_refusal(error)
+        if named is None or named is error:
+            raise
+        raise named from error
     except BaseException as error:
         if (of_storage := storage_refusal(error)) is not None:
             raise of_storage from error
         raise
+
+
+def is_table(path: str) -> bool:
+    """Return whether a Delta table is there. Raises TABLE_UNREADABLE, or what a store refused."""
+    with _named_errors(path):
+        return DeltaTable.is_deltatable(path)
 
 
 def _open(path: str) -> DeltaTable:
@@ -499,13 +518,13 @@ def _open(path: str) -> DeltaTable:
 
 @contextmanager
 def _named_errors(path: str) -> Iterator[None]:
-    """Raise StorageError TABLE_NOT_FOUND or TABLE_UNREADABLE for what delta-rs or the disk says."""
+    """Raise TABLE_NOT_FOUND, TABLE_UNREADABLE or a store's refusal for what delta-rs or the disk says."""
     try:
         yield
     except TableNotFoundError as error:
         raise StorageError("TABLE_NOT_FOUND", f"there is no Delta table at {path}") from error
     except (DeltaError, OSError) as error:
-        raise _unreadable(path, first_line(error)) from error
+        raise store_refusal(error, path) or _unreadable(path, first_line(error)) from error
 
 
 def _unreadable(path: str, why: str) -> StorageError:

@@ -125,7 +125,7 @@ def test_a_missing_lake(call: Callable[..., Outcome]) -> None:
 
 @pytest.mark.parametrize(
     ("uri", "code", "status"),
-    [("foo://bucket/lake", "STORE_UNKNOWN", 66), ("s3://bucket/lake", "STORE_FAILED", 74)],
+    [("foo://bucket/lake", "STORE_UNKNOWN", 66), ("s3://bucket/lake", "STORE_UNREACHABLE", 74)],
 )
 def test_a_store_that_gives_no_answer(
     call: Callable[..., Outcome], monkeypatch: pytest.MonkeyPatch, uri: str, code: str, status: int

@@ -102,6 +102,6 @@ def test_the_bar_of_the_jars_shows_the_bytes_so_far(screen: io.StringIO) -> None
 def test_fetching_is_a_line_where_nobody_looks(
     json: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with Session(json=json)._fetching(tmp_path, lambda: 0):
+    with Session(json=json)._fetching("the Delta jars", tmp_path, lambda: 0):
         pass
     assert ("fetching the Delta jars" in capsys.readouterr().err) is not json

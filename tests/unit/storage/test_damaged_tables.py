@@ -11,7 +11,7 @@ from deltalake import write_deltalake
 
 from lakestream.errors import StorageError
 from lakestream.storage.tables.log import commit_name, read_commits
-from lakestream.storage.tables.table import Table, first_line, panics_named
+from lakestream.storage.tables.table import Table, first_line, refusals_named
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -83,8 +83,8 @@ class PanicException(BaseException):
 def test_a_panic_of_a_library_is_an_error_of_the_storage() -> None:
     with (
         pytest.raises(StorageError, match="IO_ERROR: the storage's library gave up: no more threads"),
-        panics_named(),
+        refusals_named(),
     ):
         raise PanicException("no more threads")
-    with pytest.raises(KeyboardInterrupt), panics_named():
+    with pytest.raises(KeyboardInterrupt), refusals_named():
         raise KeyboardInterrupt
