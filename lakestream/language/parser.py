@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
+from lakestream.errors import StatementError
 from lakestream.language import streams
 from lakestream.language.common.source import Source
 from lakestream.language.ekuiper.statements import window_called
 from lakestream.language.expressions.checks import check_query
+from lakestream.language.iotdb.heads import is_iotdb
 from lakestream.language.model import Query
 from lakestream.language.reading.reader import Reader
 from lakestream.language.reading.words import Kind, read_words, split_words
@@ -17,7 +20,7 @@ from lakestream.language.tdengine.foreign import foreign_statement
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from lakestream.errors import StatementError
+    from lakestream.language.iotdb.values import TreeStatement
     from lakestream.language.model import Statement
 
 _STATEMENTS: dict[tuple[str, ...], Callable[[Reader], Statement]] = {
@@ -52,13 +55,31 @@ _QUERIES = ("SELECT", "WITH", "VALUES")
 _FIRST_WORDS = sorted({words[0] for words in _STATEMENTS} | set(_QUERIES))
 
 
-def parse_script(text: str, *, dialect: str, file: str | None = None) -> list[Statement]:
-    """Return the statements of a script; see :func:`lakestream.language.parse_script`."""
+_TREE = re.compile(r"\broot\s*\.", re.IGNORECASE)
+_UNREAD = ("SYNTAX", "BAD_CHARACTER", "BAD_NUMBER", "FORBIDDEN")
+
+
+def parse_script(text: str, *, dialect: str, file: str | None = None) -> list[Statement | TreeStatement]:
+    """Return the statements of a script; see :func:`lakestream.language.parse_script`.
+
+    One that can only be IoTDB's is read as such; where that cannot be told, an error says how to.
+    """
     source = Source(text, file=file)
-    return [_statement(Reader(source, words, dialect)) for words in split_words(read_words(source))]
+    try:
+        return [
+            _statement(Reader(source, words, dialect), number)
+            for number, words in enumerate(split_words(read_words(source)))
+        ]
+    except StatementError as error:
+        if error.code in _UNREAD and _TREE.search(text):
+            error.hint = "; ".join(filter(None, (error.hint, "IoTDB's paths are read with --dialect iotdb")))
+        raise
 
 
-_RULE = "CREATE STREAM name WITH (TIMESTAMP = 'column') INTO table AS SELECT … GROUP BY …WINDOW(…)"
+_RULE = (
+    "its SELECT stands as it is behind CREATE STREAM name WITH (TIMESTAMP = 'column') INTO table AS: "
+    "`lakestream docs ekuiper`"
+)
 
 
 def _refuse_rules(reader: Reader) -> None:
@@ -70,7 +91,11 @@ def _refuse_rules(reader: Reader) -> None:
         raise reader.unsupported(f"{window.text} in a query outside of a stream", word=window, hint=_RULE)
 
 
-def _statement(reader: Reader) -> Statement:
+def _statement(reader: Reader, number: int) -> Statement | TreeStatement:
+    if is_iotdb(reader):
+        from lakestream.language.iotdb.statements import read_one
+
+        return read_one(reader.source, number)
     _refuse_rules(reader)
     if any(reader.sees(word) for word in _QUERIES) or reader.sees_symbol("("):
         return Query(check_query(reader.rest("a query")))

@@ -31,6 +31,8 @@ from lakestream.observation.standing import EVENT_KEY, EVENT_TYPES, standing_eve
 from lakestream.storage.delta import read_commits, read_spark
 from lakestream.storage.places.scratch import scratch_folder
 from lakestream.storage.rows.views import view_of, view_of_sql
+from lakestream.storage.sessions.session import few_partitions
+from lakestream.storage.tables.datafiles import rows_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -188,6 +190,15 @@ class Verifier:
 
     def run(self, lower_us: int | None = None, upper_us: int | None = None) -> Verification:
         """Compare the windows that overlap ``[lower_us, upper_us)``, all of them by default."""
+        with few_partitions(self.spark, self._rows()):
+            return self._run(lower_us, upper_us)
+
+    def _rows(self) -> int:
+        """Return about how many rows source and output have."""
+        paths = {self.stream.source.info.path, self.target.info.path}
+        return sum(rows_in(self.catalog.handles.latest(path)) for path in paths)
+
+    def _run(self, lower_us: int | None, upper_us: int | None) -> Verification:
         span = self._overlap(lower_us, upper_us)
         if self.position is None:
             return self._compare(self._found().limit(0), self._found(), span)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from lakestream.engine.base.instants import from_micros
 from lakestream.engine.base.result import Result
 from lakestream.errors import (
     StorageError,
@@ -14,7 +15,7 @@ from lakestream.language.expressions.targets import redacted_text
 from lakestream.storage.records.registry import Totals
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from datetime import datetime
 
     from lakestream.language import model
@@ -60,6 +61,45 @@ class StreamStatus:
     output: str | None = None
     retry_us: int | None = None
     waiting_groups: tuple[str, ...] = ()
+
+    @property
+    def is_failing(self) -> bool:
+        """Return whether the stream could not be brought up to date."""
+        return self.status in {"Failed", "Retrying"}
+
+    @property
+    def why(self) -> str:
+        """Return in a sentence why the stream's output is not current, or not all of it; empty when it is."""
+        return next(self._reasons(), "")
+
+    def _reasons(self) -> Iterator[str]:
+        """Yield why it is not current, what a person has to see to before what passes."""
+        behind = _behind(self.lag, self.lag_seconds)
+        if self.status == "Failed":
+            yield f"It failed and waits for START STREAM: {self.last_error}"
+        if self.status == "Retrying":
+            at = "" if self.retry_us is None else f" at {from_micros(self.retry_us):%H:%M:%S} UTC"
+            yield f"It is tried again{at}: {self.last_error}"
+        if self.status == "Stopped":
+            yield f"It is stopped until START STREAM{behind and f', {behind}'}"
+        if self.held_back:
+            yield f"It is held back by {self.held_back}{behind and f', {behind}'}"
+        if self.waiting_groups:
+            yield f"Groups wait, because a row lies far from their others: {'; '.join(self.waiting_groups)}"
+        if self.recalculating:
+            yield f"It is recalculating: {self.recalculating} are done"
+        if self.tick is None and behind:
+            yield f"No tick has run yet, {behind}"
+        if behind:
+            yield f"It is {behind}"
+
+
+def _behind(commits: int, seconds: float | None) -> str:
+    """Return how far a stream is behind its source, empty when it is not."""
+    if not commits:
+        return ""
+    age = "" if seconds is None else f", the oldest {seconds:,.0f} s old"
+    return f"{commits:,} commit{'' if commits == 1 else 's'} behind{age}"
 
 
 def stream_statuses(at: Workspace) -> list[StreamStatus]:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -9,6 +10,7 @@ from lakestream.settings import Settings
 from lakestream.storage.sessions import session
 from lakestream.storage.sessions.archive import archive_beside, make_archive
 from lakestream.storage.sessions.jars import find_jars
+from lakestream.storage.sessions.session import few_partitions
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -70,3 +72,16 @@ def test_the_archive_of_classes_beside_the_jars_is_used(jars: Path, tmp_path: Pa
 def test_no_archive_is_no_failure(tmp_path: Path) -> None:
     assert not make_archive(tmp_path)
     assert archive_beside([tmp_path / "a.jar"]) is None
+
+
+@pytest.mark.parametrize(
+    ("before", "rows", "within"),
+    [("200", 5, "1"), ("200", 250_000, "3"), ("200", 10**9, "200"), ("1", 0, "1"), ("auto", 5, "auto")],
+)
+def test_few_rows_are_shuffled_in_few_partitions(before: str, rows: int, within: str) -> None:
+    key = "spark.sql.shuffle.partitions"
+    conf = {key: before}
+    spark = SimpleNamespace(conf=SimpleNamespace(get=conf.get, set=conf.__setitem__))
+    with few_partitions(spark, rows):  # type: ignore[arg-type]
+        assert conf[key] == within
+    assert conf[key] == before

@@ -7,7 +7,7 @@ import sys
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any, Literal, TextIO
 
 import click
 
@@ -141,6 +141,14 @@ class Session:
         if not self.json:
             click.echo(message, err=True)
 
+    def progress(self, asked: str) -> Literal["bars", "plain", "none"]:
+        """Return how work that goes on is shown, by what ``--progress`` asked for."""
+        if self.json and asked == "plain":
+            raise click.UsageError("--progress plain is for people, --output json for programs")
+        if self.json or asked == "none":
+            return "none"
+        return "bars" if asked == "auto" and is_terminal(sys.stderr) else "plain"
+
     def confirm(self, question: str) -> bool:
         """Ask on the terminal; --yes answers. Raises ConfirmationNeededError when nobody can be asked."""
         if self.yes:
@@ -259,19 +267,10 @@ def quoted_stream(stream: str) -> str:
     return quoted_path(*stream.split(".", 1))
 
 
-def _listed(_ctx: click.Context, _param: click.Parameter, value: str) -> tuple[str, ...] | None:
-    if value == "*":
-        return None
-    names = tuple(name.strip() for name in value.split(","))
-    if not all(names):
-        raise click.BadParameter(f"{value!r} has no name in a place; * is all streams")
-    return names
-
-
-streams_option = click.option(
-    "--streams",
-    default="*",
-    metavar="NAMES",
-    callback=_listed,
-    help="Only these streams, with commas between them; * is all.",
+progress_option = click.option(
+    "--progress",
+    type=click.Choice(["auto", "plain", "none"]),
+    default="auto",
+    show_default=True,
+    help="What is said of work that goes on: bars on a terminal and lines elsewhere, lines, or nothing.",
 )

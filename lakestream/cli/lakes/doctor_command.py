@@ -6,6 +6,7 @@ import sys
 
 import click
 
+from lakestream.cli.base.names import complete_table
 from lakestream.cli.base.output import cell, print_json, wants_colour
 from lakestream.cli.base.session import Session, command
 from lakestream.cli.lakes.doctor import Check, Verdict, check_lake, check_machine, check_streams, check_table
@@ -15,7 +16,7 @@ _COLOURS = {"ok": "green", "warning": "yellow", "wrong": "red"}
 
 
 @command("doctor")
-@click.argument("table", required=False)
+@click.argument("table", required=False, shell_complete=complete_table)
 @click.option("--skip-keys", is_flag=True, help="Do not read the tables to look for repeated keys.")
 @click.pass_obj
 def doctor(session: Session, table: str | None, skip_keys: bool) -> int:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import click
 
+from lakestream.cli.base.names import complete_database
 from lakestream.cli.base.output import print_json, print_table
 from lakestream.cli.base.session import Session, command
 from lakestream.cli.sql.sql_command import show_result
+from lakestream.engine.base.plain import plain
 from lakestream.language.quoting import quoted
 
 if TYPE_CHECKING:
@@ -36,52 +37,66 @@ def init(session: Session, path: str | None) -> None:
 
 
 @command("status")
+@click.option(
+    "--failed", is_flag=True, help="Only streams that are Failed or Retrying; status 1 when there are."
+)
 @click.pass_obj
-def status(session: Session) -> None:
-    """Show the state of every stream and how far it lags."""
+def status(session: Session, failed: bool) -> int:
+    """Show the state of every stream, and why it is not current."""
     with session.open() as lake:
-        streams = lake.streams()
-        if session.json:
-            print_json({"lake": str(lake.root), "streams": streams})
-            return
-    if streams:
+        streams = [stream for stream in lake.streams() if stream.is_failing or not failed]
+        root = str(lake.root)
+    if session.json:
+        print_json({"lake": root, "streams": [{**_plain(stream), "why": stream.why} for stream in streams]})
+    elif streams:
         print_table(_STATUS_COLUMNS, [_status_row(stream) for stream in streams])
     else:
-        click.echo("no streams")
+        click.echo("no stream has failed" if failed else "no streams")
+    return 1 if failed and streams else 0
 
 
-_STATUS_COLUMNS = ("stream", "status", "tick", "version", "lag", "rows in", "rows out", "late", "error")
+_STATUS_COLUMNS = (
+    "stream",
+    "status",
+    "tick",
+    "version",
+    "lag",
+    "rows in",
+    "rows out",
+    "late",
+    "why not current",
+)
+
+
+def _plain(stream: StreamStatus) -> dict[str, object]:
+    made = plain(stream)
+    assert isinstance(made, dict), "a dataclass is made one"
+    return made
 
 
 def _status_row(stream: StreamStatus) -> tuple[object, ...]:
     return (
         f"{stream.database}.{stream.name}",
-        _state(stream),
+        stream.status,
         stream.tick,
         stream.version,
         stream.lag,
         stream.rows_in,
         stream.rows_out,
         stream.late,
-        stream.last_error or "",
+        stream.why,
     )
-
-
-def _time(micros: int) -> str:
-    return datetime.fromtimestamp(micros // 1_000_000, UTC).strftime("%H:%M:%S UTC")
-
-
-def _state(stream: StreamStatus) -> str:
-    remarks = [f"next try {_time(stream.retry_us)}"] if stream.retry_us else []
-    remarks += [f"held back by {stream.held_back}"] if stream.held_back else []
-    remarks += [f"recalculating: {stream.recalculating} done"] if stream.recalculating else []
-    remarks += [f"waiting: {'; '.join(stream.waiting_groups)}"] if stream.waiting_groups else []
-    return ", ".join([stream.status, *remarks])
 
 
 @command("show")
 @click.argument("what", type=click.Choice(["streams", "tables", "stables", "databases"]))
-@click.option("--database", "-d", metavar="NAME", help="Of this database; else of main.")
+@click.option(
+    "--database",
+    "-d",
+    metavar="NAME",
+    shell_complete=complete_database,
+    help="Of this database; else of main.",
+)
 @click.pass_obj
 def show(session: Session, what: str, database: str | None) -> None:
     """List streams, tables, super tables or databases."""

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from lakestream.cli.base.names import complete_stream
 from lakestream.cli.base.output import print_json, print_table
 from lakestream.cli.base.session import Session, command
 from lakestream.errors import StorageError
@@ -17,7 +18,7 @@ _COLUMNS = ("stream", "output", "verdict", "dropped", "added", "rows", "told")
 
 
 @command("migrate")
-@click.argument("streams", nargs=-1, metavar="[STREAM]...")
+@click.argument("streams", nargs=-1, metavar="[STREAM]...", shell_complete=complete_stream)
 @click.option("--dry-run", is_flag=True, help="Say what would be done, and do nothing.")
 @click.pass_obj
 def migrate(session: Session, streams: tuple[str, ...], dry_run: bool) -> None:

@@ -12,6 +12,7 @@ import click
 from lakestream.cli.base.output import counted, print_json, print_table, records
 from lakestream.cli.base.session import Session, command, is_terminal
 from lakestream.errors import LakestreamError, Place, StatementError
+from lakestream.language import DIALECTS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,7 +36,11 @@ _BLANK = re.compile(r"(?>[\s;\ufeff]|--[^\r\n]*+|/\*(?>.*?\*/))*+", re.DOTALL)
     help="Read the statements of a file; - is stdin.",
 )
 @click.option(
-    "--dialect", default="tdengine", show_default=True, help="The language the statements are written in."
+    "--dialect",
+    type=click.Choice(DIALECTS),
+    default="tdengine",
+    show_default=True,
+    help="The language the statements are written in; one that can only be IoTDB's is read as such.",
 )
 @click.pass_obj
 def sql(session: Session, statement: str | None, file: str | None, dialect: str) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from lakestream.cli.base.names import complete_stream
 from lakestream.cli.base.output import print_json
 from lakestream.cli.base.session import Session, command
 from lakestream.engine.base.plain import plain
@@ -22,7 +23,9 @@ LOOK_SECONDS = 1.0
 """How often --follow looks."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_stream_option = click.option("--stream", metavar="STREAM", help="Of this stream only.")
+_stream_option = click.option(
+    "--stream", metavar="STREAM", shell_complete=complete_stream, help="Of this stream only."
+)
 _limit_option = click.option(
     "--limit",
     type=click.IntRange(min=1),

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING
 
 import click
 
 from lakestream.cli.base.output import console, counted, print_json
-from lakestream.cli.base.session import Session, command, is_terminal
+from lakestream.cli.base.session import Session, command, progress_option
 from lakestream.cli.streams.stream_commands import stream_argument
 
 if TYPE_CHECKING:
@@ -29,19 +28,23 @@ LOOK_SECONDS = 0.5
 @click.option("--from", "start", metavar="TIME", help="First event time to recalculate (included).")
 @click.option("--to", "end", metavar="TIME", help="Event time to stop at (not included); else all there is.")
 @click.option("--resync", is_flag=True, help="Begin anew from the source as it is: changes were lost.")
+@progress_option
 @click.pass_obj
-def recalculate(session: Session, stream: str, start: str | None, end: str | None, resync: bool) -> int:
+def recalculate(
+    session: Session, stream: str, start: str | None, end: str | None, resync: bool, progress: str
+) -> int:
     """Compute the windows of a range of event time again.
 
     Windows that overlap the range are computed whole, from the source as it is, and rows of windows
-    that are no more go. On a terminal a bar shows the parts; whatever stops this, the next run, or the
-    daemon, goes on with the part that was not done. Leaves with status 1 when the stream fails.
+    that are no more go. A bar, or without a terminal a line, shows the parts; whatever stops this, the
+    next run, or the daemon, goes on with the part that was not done. Leaves with status 1 when the
+    stream fails.
     """
     if (start is None) != resync or (resync and end is not None):
         raise click.UsageError("recalculate takes --from TIME [--to TIME], or --resync")
     asked = (stream, start, end, resync)
     with session.statements() as lake:
-        stand = _with_bar(session, stream, lambda show: _done(lake, asked, show))
+        stand = _shown(session, session.progress(progress), stream, lambda show: _done(lake, asked, show))
     if session.json:
         print_json({"status": stand.status, "part": stand.part, "parts": stand.parts, "rows": stand.rows})
     elif stand.is_open:
@@ -51,12 +54,24 @@ def recalculate(session: Session, stream: str, start: str | None, end: str | Non
     return 1 if stand.is_open else 0
 
 
-def _with_bar(session: Session, stream: str, work: Callable[[Callable[[Stand], None]], Stand]) -> Stand:
-    """Do some work, with a bar of what it shows where there is a terminal."""
+def _shown(
+    session: Session, how: str, stream: str, work: Callable[[Callable[[Stand], None]], Stand]
+) -> Stand:
+    """Do some work, and show its parts: by a bar, by a line when one is done (``plain``), or not at all."""
+    if how != "bars":
+        done = -1
+
+        def say(stand: Stand) -> None:
+            nonlocal done
+            if how == "plain" and stand.part != done:
+                done = stand.part
+                of = "" if stand.parts is None else f" of {stand.parts}"
+                session.say(f"recalculating {stream}: {stand.part}{of} parts done")
+
+        return work(say)
     from rich.progress import Progress
 
-    shown = not session.json and is_terminal(sys.stderr)
-    with Progress(console=console(err=True), transient=True, disable=not shown) as progress:
+    with Progress(console=console(err=True), transient=True) as progress:
         bar = progress.add_task(f"recalculating {stream}", total=None)
         return work(lambda stand: progress.update(bar, completed=stand.part, total=stand.parts))
 

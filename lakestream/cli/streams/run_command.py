@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-import sys
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import click
 
+from lakestream.cli.base.names import streams_option
 from lakestream.cli.base.output import print_json, print_table
-from lakestream.cli.base.session import PROGRAM, Session, command, is_terminal, streams_option
+from lakestream.cli.base.session import PROGRAM, Session, command, progress_option
 from lakestream.errors import StreamError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
     from lakestream.engine.rounds.runtime import TickReport
     from lakestream.errors import LakestreamError
     from lakestream.lake import Lake
-
-
-FAILING = ("Failed", "Retrying")
-"""States of a stream that a run could not bring up to date."""
 
 
 @dataclass
@@ -59,17 +58,22 @@ class Totals:
     help="With --watch, look for new commits so often; else the setting poll_seconds.",
 )
 @streams_option
+@progress_option
 @click.pass_obj
-def run(session: Session, watch: bool, poll: float | None, streams: tuple[str, ...] | None) -> None:
+def run(
+    session: Session, watch: bool, poll: float | None, streams: tuple[str, ...] | None, progress: str
+) -> None:
     """Bring all running streams up to date.
 
-    On a terminal it shows rows, rows per second and lag while it works; at the end the totals.
-    Leaves with status 1 when a stream has failed.
+    On a terminal it shows rows, rows per second and lag while it works, elsewhere a line for each tick; at
+    the end the totals. Leaves with status 1 when a stream has failed.
 
     With --watch it goes on until Ctrl-C or SIGTERM, finishes the running tick and leaves with 0.
     """
     if poll is not None and not watch:
         raise click.UsageError("--poll needs --watch")
+    if watch and progress != "auto":
+        raise click.UsageError("--watch says a line for each tick; --progress is for a run that ends")
     if watch and streams is not None:
         raise click.UsageError("--watch is for all streams; STOP STREAM leaves one out")
     totals = Totals()
@@ -77,11 +81,11 @@ def run(session: Session, watch: bool, poll: float | None, streams: tuple[str, .
         if watch:
             _watch(session, lake, totals, poll)
         else:
-            _run_until_idle(session, lake, totals, streams)
+            _run_until_idle(session, lake, totals, streams, session.progress(progress))
         failed = [
             f"{s.database}.{s.name}: {s.last_error}"
             for s in lake.streams()
-            if s.status in FAILING and (streams is None or {s.name, f"{s.database}.{s.name}"} & {*streams})
+            if s.is_failing and (streams is None or {s.name, f"{s.database}.{s.name}"} & {*streams})
         ]
     _show_totals(session, totals)
     if failed:
@@ -90,19 +94,30 @@ def run(session: Session, watch: bool, poll: float | None, streams: tuple[str, .
         )
 
 
-def _run_until_idle(session: Session, lake: Lake, totals: Totals, streams: tuple[str, ...] | None) -> None:
-    if session.json or not is_terminal(sys.stderr):
-        lake.run(on_tick=totals.add, streams=streams)
-        return
-    from lakestream.cli.base.progress import TickProgress
-
-    with TickProgress() as progress:
+def _run_until_idle(
+    session: Session, lake: Lake, totals: Totals, streams: tuple[str, ...] | None, shown: str
+) -> None:
+    with _shown(session, shown) as show:
 
         def on_tick(report: TickReport) -> None:
             totals.add(report)
-            progress.on_tick(report)
+            show(report)
 
         lake.run(on_tick=on_tick, streams=streams)
+
+
+@contextmanager
+def _shown(session: Session, how: str) -> Iterator[Callable[[TickReport], None]]:
+    """Give what shows a tick: by bars, by a line (``plain``), or not at all."""
+    if how == "bars":
+        from lakestream.cli.base.progress import TickProgress
+
+        with TickProgress() as progress:
+            yield progress.on_tick
+    elif how == "plain":
+        yield lambda report: session.say(tick_line(report))
+    else:
+        yield lambda _: None
 
 
 @dataclass

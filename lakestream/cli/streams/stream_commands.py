@@ -7,23 +7,16 @@ from typing import TYPE_CHECKING
 
 import click
 
+from lakestream.cli.base.names import complete_stream, streams_option
 from lakestream.cli.base.output import counted, print_json, print_table
-from lakestream.cli.base.session import Session, command, quoted_stream, streams_option
+from lakestream.cli.base.session import Session, command, progress_option, quoted_stream
 from lakestream.cli.sql.sql_command import show_result
-from lakestream.errors import LakestreamError
+from lakestream.clock import SystemClock
 
 if TYPE_CHECKING:
+    from lakestream.cli.base.remote import RemoteLake
+    from lakestream.lake import Lake
     from lakestream.observation.verify import Verification
-
-
-def complete_stream(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
-    """Return the names of the lake's streams that begin so; none when there is no lake to ask."""
-    try:
-        with ctx.ensure_object(Session).open() as lake:
-            names = [name for s in lake.streams() for name in (s.name, f"{s.database}.{s.name}")]
-    except LakestreamError:
-        return []
-    return [name for name in names if name.startswith(incomplete)]
 
 
 stream_argument = click.argument("stream", shell_complete=complete_stream)
@@ -43,6 +36,7 @@ def explain(session: Session, stream: str) -> None:
 @streams_option
 @click.option("--from", "start", metavar="TIME", help="First event time to compare (included).")
 @click.option("--to", "end", metavar="TIME", help="Event time to stop at (not included).")
+@progress_option
 @click.pass_obj
 def verify(
     session: Session,
@@ -50,6 +44,7 @@ def verify(
     streams: tuple[str, ...] | None,
     start: str | None,
     end: str | None,
+    progress: str,
 ) -> int:
     """Compare a stream's output with its batch evaluation.
 
@@ -59,12 +54,31 @@ def verify(
     """
     if stream is not None and streams is not None:
         raise click.UsageError("give a STREAM or --streams, not both")
+    shown = session.progress(progress) != "none"
     with session.statements() as lake:
         if stream is not None:
-            return _verify_one(session, lake.verify(stream, start=start, end=end))
+            return _verify_one(session, _compared(session, lake, stream, (start, end), shown))
         names = streams or [f"{known.database}.{known.name}" for known in lake.streams()]
-        found = [lake.verify(name, start=start, end=end) for name in names]
+        found = [_compared(session, lake, name, (start, end), shown) for name in names]
     return _verify_many(session, found)
+
+
+def _compared(
+    session: Session,
+    lake: Lake | RemoteLake,
+    stream: str,
+    span: tuple[str | None, str | None],
+    shown: bool,
+) -> Verification:
+    """Compare a stream, and say when that begins and ends where it is ``shown``."""
+    clock = SystemClock()
+    began = clock.monotonic()
+    if shown:
+        session.say(f"comparing {stream}")
+    found = lake.verify(stream, start=span[0], end=span[1])
+    if shown:
+        session.say(f"compared {counted(found.expected_rows, 'row')} in {clock.monotonic() - began:.1f} s")
+    return found
 
 
 def _verify_one(session: Session, found: Verification) -> int:

@@ -8,7 +8,7 @@ from typing import IO, TYPE_CHECKING
 from lakestream.engine.base.faults import crash_point
 from lakestream.engine.creation.compile import definition_of
 from lakestream.errors import Place, StatementError
-from lakestream.language.expressions.targets import redacted
+from lakestream.language.expressions.targets import read_target, redacted
 from lakestream.notify.policy import HostPolicy, first_refusal
 from lakestream.storage.places.lock import try_lock
 
@@ -44,10 +44,12 @@ def check_targets(notification: Notification | None, hosts: Sequence[str]) -> No
     number, why = refused
     url = notification.urls[number]
     line, column = notification.places[number]
+    host = read_target(url).host
     raise StatementError(
         "NOTIFY_HOST",
         f"NOTIFY may not send to {redacted(url)}: {why}",
-        hint="the setting notify_hosts lists hosts beside public ones by wss",
+        hint=f"where streams run, say --set notify_hosts={host}, LAKESTREAM_NOTIFY_HOSTS={host}, or "
+        f'notify_hosts = ["{host}"] in a profile; commas stand between several hosts',
         place=Place(line, column, len(url) + 2),
     )
 

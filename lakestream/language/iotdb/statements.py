@@ -51,6 +51,11 @@ def parse_script(text: str, *, file: str | None = None) -> list[TreeStatement]:
     return [_statement(Reader(source, words)) for words in split_words(read_words(source, WORD_CHARACTERS))]
 
 
+def read_one(source: Source, number: int) -> TreeStatement:
+    """Return one of a script's statements, counted from 0; raises what :func:`parse_script` raises."""
+    return _statement(Reader(source, split_words(read_words(source, WORD_CHARACTERS))[number]))
+
+
 def _statement(reader: Reader) -> TreeStatement:
     if reader.sees("SELECT"):
         select = read_select(reader)

@@ -64,6 +64,7 @@ class StreamDocument(BaseModel):
     next_due_at: datetime | None
     recalculating: str | None
     held_back: str | None
+    why: str
     last_error: str | None
     retry_at: datetime | None
     waiting_groups: list[str]

@@ -125,6 +125,7 @@ class Reader:
     def _stream(self, status: StreamStatus, outline: Outline) -> dict[str, Any]:
         return {
             **_fields(status, StreamDocument),
+            "why": status.why,
             "rows_per_second": self._rates.of(_name(status)),
             "last_tick_at": _instant(status.last_tick_us),
             "retry_at": _instant(status.retry_us),

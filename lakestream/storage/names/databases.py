@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
+_ROOT = "in IoTDB's dialect, where root is the tree's: --dialect iotdb"
+
+
 class Databases:
     """The names of one lake's databases, and since when they are there."""
 
@@ -59,5 +62,7 @@ class Databases:
     def not_found(self, name: str) -> StatementError:
         """Return the error of a database that is not there."""
         return StatementError(
-            "DATABASE_NOT_FOUND", f"there is no database {name}", hint=did_you_mean(name, self.names())
+            "DATABASE_NOT_FOUND",
+            f"there is no database {name}",
+            hint=_ROOT if name == "root" else did_you_mean(name, self.names()),
         )

@@ -13,6 +13,7 @@ import shutil
 import subprocess
 import tempfile
 import threading
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 from weakref import WeakSet
@@ -84,6 +85,9 @@ _NO_DELTA = ("[DATA_SOURCE_NOT_FOUND]", "[DELTA_CONFIGURE_SPARK_SESSION_WITH_EXT
 
 _LEAST_SPARK = 4
 """The oldest Spark, by its major version, whose functions and Delta are those that statements are run by."""
+
+_PARTITIONS = "spark.sql.shuffle.partitions"
+_ROWS_OF_PARTITION = 100_000
 
 _REFUSED = ("spark.sql.files.ignoreMissingFiles", "spark.sql.files.ignoreCorruptFiles")
 
@@ -260,7 +264,7 @@ _ACTIVE = threading.Lock()
 """PySpark keeps the active session for the process, the JVM for each thread."""
 
 
-@contextlib.contextmanager
+@contextmanager
 def _same_active() -> Iterator[None]:
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
@@ -276,6 +280,24 @@ def _same_active() -> Iterator[None]:
             sessions.setActiveSession(active.get())
         else:
             sessions.clearActiveSession()
+
+
+@contextmanager
+def few_partitions(spark: SparkSession, rows: int) -> Iterator[None]:
+    """Have queries over so many rows shuffle in no more partitions than the rows are worth.
+
+    A session that was given has 200 of them unless told, of which each is a task.
+    """
+    before = spark.conf.get(_PARTITIONS) or ""
+    fewer = max(1, -(-rows // _ROWS_OF_PARTITION))
+    if not before.isdecimal() or fewer >= int(before):
+        yield
+        return
+    spark.conf.set(_PARTITIONS, str(fewer))
+    try:
+        yield
+    finally:
+        spark.conf.set(_PARTITIONS, before)
 
 
 def child_session(spark: SparkSession, settings: Mapping[str, str]) -> SparkSession:
@@ -458,7 +480,7 @@ def _configuration(settings: Settings, scratch: Path, jars: Sequence[Path]) -> d
         "spark.driver.memory": settings.driver_memory,
         "spark.driver.extraJavaOptions": f"-Duser.timezone=UTC -Dlog4j2.configurationFile={log4j}",
         "spark.executor.extraJavaOptions": "-Duser.timezone=UTC",
-        "spark.sql.shuffle.partitions": str(max(2, cores)),
+        _PARTITIONS: str(max(2, cores)),
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),
         "spark.local.dir": str(scratch / "local"),
         **_OWN,

@@ -44,6 +44,13 @@ def rows_between(table: Table, time: str, lower: int, upper: int) -> int:
     return rows_of(data_files(table, table.version, time, lower, upper))
 
 
+def rows_in(table: Table) -> int:
+    """Return about how many rows a table has, by its files' statistics."""
+    import pyarrow as pa
+
+    return rows_of(pa.table(table.handle.get_add_actions()))
+
+
 def rows_of(found: pa.Table) -> int:
     """Return how many rows files have, of delta-rs's ``get_add_actions``; about, where statistics do not."""
     import pyarrow.compute as pc

@@ -38,6 +38,8 @@ def furnished(lake: FakeLake) -> FakeLake:
         "SELECT * FROM t": Result(("ts", "n", "n"), [(instant, 1, None), (instant, 1000, 0.5)]),
         "SELECT 1 WHERE false": Result(("1",), []),
         "SHOW `da``y`.STABLES": Result(("name",), [("weather",)]),
+        "SHOW DATABASES": Result(("name",), [("main",)]),
+        "SHOW `main`.TABLES": Result(("name", "rows"), [("weather", 3)]),
         "explain": Result(("stage", "what"), [("detect", "INTERVAL(1d)"), ("write", "append by Arrow")]),
     }
     lake.statuses = [
@@ -249,6 +251,10 @@ def test_everything_is_equal(call: Callable[..., Outcome]) -> None:
         ("lakestream stop main.", ["main.daily", "main.hourly", "main.new"]),
         ("lakestream --lake /nowhere stop da", []),
         ("lakestream show t", ["tables"]),
+        ("lakestream verify --streams daily,ho", ["daily,hourly"]),
+        ("lakestream logs --stream da", ["daily"]),
+        ("lakestream doctor wea", ["weather"]),
+        ("lakestream show tables -d ma", ["main"]),
     ],
 )
 def test_completing(
@@ -285,3 +291,62 @@ def test_the_pages_of_the_documentation_are_at_hand(call: Callable[..., Outcome]
     assert "getting-started" in call("docs").stdout
     assert call("docs", "streams/late-rows").stdout.startswith("# Late rows")
     assert "did you mean getting-started?" in call("docs", "getting").stderr
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({}, ""),
+        ({"lag": 1, "lag_seconds": None}, "It is 1 commit behind"),
+        ({"lag": 3, "lag_seconds": 1200.4}, "It is 3 commits behind, the oldest 1,200 s old"),
+        (
+            {"lag": 3, "lag_seconds": 2, "tick": None},
+            "No tick has run yet, 3 commits behind, the oldest 2 s old",
+        ),
+        ({"status": "Stopped"}, "It is stopped until START STREAM"),
+        ({"status": "Stopped", "lag": 2, "lag_seconds": None}, "… until START STREAM, 2 commits behind"),
+        (
+            {"status": "Retrying", "last_error": "DISK_FULL: no room", "retry_us": 3_723_000_000, "lag": 1},
+            "It is tried again at 01:02:03 UTC: DISK_FULL: no room",
+        ),
+        (
+            {"status": "Failed", "last_error": "X: y", "held_back": "z"},
+            "It failed and waits for START STREAM: X: y",
+        ),
+        (
+            {"held_back": "the output's rate limit", "lag": 1},
+            "It is held back by the output's rate limit, 1 commit…",
+        ),
+        (
+            {"waiting_groups": ("North: 9 windows",)},
+            "Groups wait, because a row lies far … others: North: 9 windows",
+        ),
+        ({"recalculating": "2 of 5 parts", "lag": 1}, "It is recalculating: 2 of 5 parts are done"),
+    ],
+)
+def test_a_sentence_says_why_a_stream_is_not_current(changes: dict[str, object], why: str) -> None:
+    said, parts = status(**changes).why, why.split("…")
+    assert said == why if len(parts) == 1 else all(part.strip() in said for part in parts)
+
+
+def test_failed_streams_alone_and_whether_there_are_any(
+    call: Callable[..., Outcome], furnished: FakeLake
+) -> None:
+    outcome = call("status", "--failed")
+    assert outcome.exit_code == 1
+    assert "main.hourly" in outcome.stdout
+    assert "main.daily" not in outcome.stdout
+    furnished.statuses = [status()]
+    assert (call("status", "--failed").exit_code, call("status").exit_code) == (0, 0)
+
+
+@pytest.mark.parametrize("command", ["run", "verify", "verify daily"])
+def test_what_goes_on_is_said_in_lines_or_not_at_all(
+    call: Callable[..., Outcome], furnished: FakeLake, command: str
+) -> None:
+    furnished.statuses = [status()]
+    words = command.split()
+    assert call(*words).stderr.count("daily") >= 1
+    assert call(*words, "--progress", "none").stderr == ""
+    assert call(*words, "--output", "json").stderr == ""
+    assert call(*words, "--output", "json", "--progress", "plain").exit_code == 2

@@ -31,7 +31,7 @@ def screen(monkeypatch: pytest.MonkeyPatch) -> io.StringIO:
     shown = io.StringIO()
     terminal = Console(file=shown, force_terminal=True, width=80, height=1)
     monkeypatch.setattr(progress, "console", lambda **_: terminal)
-    monkeypatch.setattr("lakestream.cli.streams.run_command.is_terminal", lambda _stream: True)
+    monkeypatch.setattr("lakestream.cli.base.session.is_terminal", lambda _stream: True)
     return shown
 
 
