@@ -5,7 +5,7 @@ PYTHON ?= python3
 RUN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-long lint format lock conformance faults properties fuzz changed supply matrix clean bench bench-short
+.PHONY: help setup demo test test-long lint format lock conformance faults properties followed fuzz changed supply matrix clean bench bench-short
 
 help: ## say what there is
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -59,6 +59,9 @@ changed: setup ## conformance cases with other words: only errors of ours (ARGS=
 
 supply: setup ## what comes with the package: an SBOM, licences, known vulnerabilities
 	@$(RUN)/python tools/supply.py
+
+followed: setup ## streams that follow every table they read, over random histories (ARGS="--count 100 --seed 7")
+	@$(RUN)/python -m tests.properties.followed $(ARGS)
 
 matrix: setup ## streams by all pairs of kinds, modes and changes (ARGS="--count 1000 --seed 7")
 	@$(RUN)/python -m tests.properties.matrix $(ARGS)

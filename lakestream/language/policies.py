@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from lakestream.language.model import Duration, Fragment
+    from lakestream.language.model import Duration, Fragment, TableName
 
 # --- when windows are computed -------------------------------------------------------------------
 
@@ -161,6 +161,18 @@ Emission = OnClose | OnOpen | AtOnce | Delayed | DelayedFromFirstRow | ByClock |
 # --- what becomes of late rows -------------------------------------------------------------------
 
 
+@dataclass(frozen=True)
+class Follow:
+    """Which tables beside the trigger table are followed: ``tables`` (None: all that the query reads).
+
+    A change of which neither a key nor a time tells what it touches is taken to touch the windows that end
+    ``within`` so much of their group's newest row (None: such a query is refused).
+    """
+
+    tables: tuple[TableName, ...] | None = None
+    within: Duration | None = None
+
+
 class _LatePolicy:
     """What is asked of every policy: the answers of one by which late rows fire their windows again."""
 
@@ -168,6 +180,11 @@ class _LatePolicy:
     def exact(self) -> bool:
         """Whether every change of the source is followed (EXACT)."""
         return False
+
+    @property
+    def follow(self) -> Follow | None:
+        """Which other tables' changes reach the results (EXACT(ALL)); None: of none."""
+        return None
 
     @property
     def ignores_late(self) -> bool:
@@ -282,8 +299,9 @@ class IgnoreClosed(_LatePolicy):
 
 @dataclass(frozen=True)
 class Exact(_LatePolicy):
-    """Every change of the source is followed (lakestream's own)."""
+    """Every change of the source is followed (lakestream's own), and of the tables of ``follow``."""
 
+    follow: Follow | None = None
     exact = True
 
 

@@ -35,7 +35,7 @@ from lakestream.storage.sessions.session import few_partitions
 from lakestream.storage.tables.datafiles import rows_in
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
     from typing import Unpack
 
     import pyarrow as pa
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from lakestream.notify.outbox import Outbox
     from lakestream.observation.comparison import Compared, Kind
     from lakestream.storage.names.catalog import Catalog
-    from lakestream.storage.records.registry import StreamRecord
+    from lakestream.storage.records.registry import StreamRecord, TablePosition
 
 _RAW, _DETECTED, _RECALCULATED = "ls_raw", "ls_before_recalculation", "ls_recalculated"
 OTHERS = "other tables changed"
@@ -131,7 +131,8 @@ class _Remarks(TypedDict):
 class Verifier:
     """Compares one stream's output as it was between two ticks; what comes meanwhile is not looked at.
 
-    ``position`` is the source's version that the stream stood at, ``late`` its late rows since creation,
+    ``position`` is the source's version that the stream stood at, ``followed`` where it stood in tables that
+    it follows, ``late`` its late rows since creation,
     ``recalculated`` are the parts of recalculations that were done, with the source's version of each.
     ``state`` gives the state that follows from the whole history: where deletes count, only commit by
     commit can it be said which row of a group is its first one. ``replay`` makes a replay in a folder.
@@ -143,6 +144,7 @@ class Verifier:
     stream: Stream
     target: Target
     position: int | None
+    followed: Mapping[str, TablePosition]
     output_version: int
     late: int
     recalculated: list[tuple[EventRange, int]]
@@ -171,6 +173,7 @@ class Verifier:
             stream=stream,
             target=target,
             position=position,
+            followed={} if progress is None else progress.followed,
             output_version=output_version,
             late=totals.late if totals is not None else 0,
             recalculated=[(range_of(job, n), job.versions[n]) for job in jobs for n in range(job.part)],
@@ -251,12 +254,13 @@ class Verifier:
         return all(commit.append_only or not commit.data_change for commit in commits)
 
     def _register_tables(self) -> None:
-        """Register the tables that the calculation reads, as they are."""
+        """Register the tables that the calculation reads: as they are, or as the stream has followed them."""
         for read in self.stream.calculation.reads:
             info = self.stream.tables[read.relation.key]
             own = info.path == self.stream.source.info.path
             table = self.catalog.handles.latest(info.path)
-            version = self.position if own else table.version
+            at = self.followed.get(info.path)
+            version = self.position if own else table.version if at is None else at.version
             version = version if read.relation.version is None else read.relation.version
             view_of(read_spark(self.spark, table, version or 0, columns=read.relation.columns), read.view)
 
@@ -415,9 +419,14 @@ class Verifier:
     def _others_changed(self) -> bool:
         """Return whether a table that is read beside the source has changed since creation."""
         versions = self.record.compiled.read_versions
+        paths = () if self._by_replay else self.stream.followed
+        followed = {path.read.relation.key for path in paths}
+        followed -= {path.read.relation.key for path in paths if not path.leads}
         for read in self.stream.calculation.reads:
             info = self.stream.tables[read.relation.key]
             if info.path == self.stream.source.info.path or read.relation.version is not None:
+                continue
+            if read.relation.key in followed:
                 continue
             if self.catalog.handles.latest(info.path).version != versions.get(read.relation.key):
                 return True

@@ -179,30 +179,35 @@ class NetDetection(_Firings):
     groups: tuple[str, ...]
     watermark_delay: int
 
-    def sql(self, changes: str, state: str, extremes: str) -> str:
+    def sql(self, changes: str, state: str, extremes: str, touched: str | None = None) -> str:
         """Return the SQL that turns net changes into one row per group; the result is as in Detection.
 
         ``changes`` is a relation (gid, group columns, ts BIGINT µs, v BIGINT the last commit, kept
         BOOLEAN: written or gone), ``state`` (gid, group columns, first, newest), ``extremes`` (gid,
         first, newest) has what the source says of groups that lost rows at one of their ends, NULLs for
-        a group without rows. A group without rows comes with first and newest NULL.
+        a group without rows. A group without rows comes with first and newest NULL. ``touched`` (gid, group
+        columns, a, b) has windows that fire again whatever rows came: their numbers, or instants in them
+        where numbers count from a group's first row.
         """
         depends = self.grid.depends_on_first
         ended = self.grid.ended
         span = ("ts", "ts") if depends else (f"{ended('ts', 'ts')} + 1", self.grid.begun("ts", "ts"))
         number_a = f"{ended('s.a', 'first')} + 1" if depends else "s.a"
         number_b = self.grid.begun("s.b", "first") if depends else "s.b"
+        groups = "".join(f", {name}" for name in self.groups)
+        hits = f"SELECT gid{groups}, v, ts, kept, {span[0]} AS a, {span[1]} AS b FROM {changes}"
+        if touched is not None:
+            known = "CAST(NULL AS BIGINT) AS v, CAST(NULL AS BIGINT) AS ts, false AS kept"
+            hits += f" UNION ALL SELECT gid{groups}, {known}, a, b FROM {touched}"
         origins = (self.grid.low("0", "first"), self.grid.low("0", "first_before"))
         moved = " <> ".join(origins) if depends else "false"
         return _NET.format(
-            changes=changes,
+            hits=hits,
             state=state,
             extremes=extremes,
-            groups="".join(f", {name}" for name in self.groups),
+            groups=groups,
             of_changes="".join(f", c.{name}" for name in self.groups),
             any_groups="".join(f", any_value({name}) AS {name}" for name in self.groups),
-            span_a=span[0],
-            span_b=span[1],
             open=f"{ended('first', 'first')} + 1",
             open_before=f"{ended('first_before', 'first_before')} + 1",
             closed=self.grid.closed(f"(newest - {self.watermark_delay}L)", "first"),
@@ -299,10 +304,10 @@ FROM spans
 
 _NET = """
 WITH touched AS (
-  SELECT gid{any_groups}, max(v) AS v, min(ts) FILTER (WHERE kept) AS low_ts,
+  SELECT gid{any_groups}, coalesce(max(v), 0L) AS v, min(ts) FILTER (WHERE kept) AS low_ts,
     max(ts) FILTER (WHERE kept) AS high_ts, count_if(kept) AS n,
-    collect_set(struct({span_a} AS a, {span_b} AS b)) AS spans
-  FROM {changes} GROUP BY gid
+    collect_set(struct(a, b)) AS spans
+  FROM ({hits}) GROUP BY gid
 ), known AS (
   SELECT c.gid{of_changes}, c.v, c.n, c.spans, s.first AS first_before, s.newest AS newest_before,
     CASE WHEN e.gid IS NULL THEN least(s.first, c.low_ts) ELSE e.first END AS first,

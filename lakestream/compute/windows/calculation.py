@@ -53,6 +53,10 @@ WINDOWS, ROWS = "ls_windows", "ls_rows"
 ALIAS = "_ls_w"
 """The alias of the windows in a rewritten calculation."""
 
+READ, OF_GROUP, COLUMNS = "read", "of_group", "columns"
+"""What a rewritten calculation notes where it reads a table: the read (an empty text for the windows' own
+rows), the group column that its ``tbname`` is equal to, and its columns."""
+
 
 @dataclass(frozen=True)
 class Relation:
@@ -421,6 +425,10 @@ class _Rewriter:
         if table.name.lower() == "%%tbname" and relation.is_super:
             body = self._restrict_to_group(table, alias, body)
         subquery = exp.Subquery(this=spark_sql(body), alias=_alias(table, alias))
+        subquery.meta[READ] = "" if is_rows else self.reads[-1]
+        subquery.meta[COLUMNS] = relation.columns
+        if table.name.lower() == "%%tbname" and relation.is_super:
+            subquery.meta[OF_GROUP] = f"_ls_g{self.scope.tbname_group}"
         for name in ("joins", "laterals", "pivots", "sample"):
             subquery.set(name, table.args.get(name))
         table.replace(subquery)

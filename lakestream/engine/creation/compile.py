@@ -11,6 +11,7 @@ from lakestream.compute.windows.calculation import (
 )
 from lakestream.compute.windows.evaluate import Way, choose_way
 from lakestream.compute.windows.gaps import filled
+from lakestream.compute.windows.reach import paths_of
 from lakestream.engine.base.names import (
     TBNAME,
     Names,
@@ -39,6 +40,8 @@ from lakestream.triggers.assign import ORDER
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from lakestream.compute.windows.calculation import Calculation
+    from lakestream.compute.windows.reach import Path
     from lakestream.language.model import (
         StreamDefinition,
         StreamOptions,
@@ -101,6 +104,7 @@ def compile_stream(
         calculation = filled(calculation, definition.options.fill)
     condition = definition.options.pre_filter
     groups = tuple(row_expression(key.expression, source, zone) for key in definition.partition_by)
+    followed = _followed(definition, names, calculation)
     return Stream(
         uuid,
         definition,
@@ -118,7 +122,34 @@ def compile_stream(
         windowing.cut,
         assigner,
         _time_us(definition.options, source, zone) if assigner is not None else "",
+        followed=followed,
     )
+
+
+def _followed(definition: StreamDefinition, names: Names, calculation: Calculation) -> tuple[Path, ...]:
+    """Return how changes of the tables that a stream follows lead to windows; those of a version do not.
+
+    Raises StatementError TABLE_NOT_FOUND, OPTION_WITHOUT_EFFECT for one that the query does not read.
+    """
+    follow = definition.options.late.follow
+    if follow is None:
+        return ()
+    paths = [path for path in paths_of(calculation) if path.read.relation.version is None]
+    if follow.tables is None:
+        return tuple(paths)
+    read, found = {path.read.relation.key for path in paths}, set()
+    for name in follow.tables:
+        info, _ = names.find(name.database or names.database, name.name)
+        key = f"{info.database}.{info.name}"
+        if key not in read:
+            raise StatementError(
+                "OPTION_WITHOUT_EFFECT",
+                f"EXACT({name}): the query does not read {key}",
+                hint="EXACT(ALL) follows what it reads",
+                place=_place(name),
+            )
+        found.add(key)
+    return tuple(path for path in paths if path.read.relation.key in found)
 
 
 def _source(name: TableName, names: Names, catalog: Catalog, database: str) -> Source:

@@ -25,6 +25,7 @@ from lakestream.engine.streams.target import (
     refuse_tag_types,
 )
 from lakestream.engine.ticks.notices import event_rules
+from lakestream.engine.windows.families import family_of
 from lakestream.errors import LakestreamError, NotSupportedError, StatementError, StreamError
 from lakestream.language.common.source import place_of
 from lakestream.language.expressions.parsing import parse_query, place_in
@@ -209,6 +210,7 @@ def _checked(
     _refuse_unfillable(stream)
     _refuse_cycle(stream, registry)
     _refuse_without_feed(stream, catalog)
+    _refuse_unfollowable(stream)
     _refuse_collations(stream, catalog)
     stream, result_types, group_types = analyse(small, stream)
     shape = _at_calculation(
@@ -475,20 +477,64 @@ def _refuse_cycle(stream: Stream, registry: Registry | _Others) -> None:
 
 
 def _refuse_without_feed(stream: Stream, catalog: Catalog) -> None:
-    info = stream.source.info
-    if not catalog.handles.latest(info.path).has_change_feed:
-        raise StatementError(
-            "CHANGE_FEED_OFF",
-            f"{info.database}.{info.name} has no change data feed",
-            hint=_way_to_feed(info),
+    for info in _with_changes(stream):
+        if not catalog.handles.latest(info.path).has_change_feed:
+            raise StatementError(
+                "CHANGE_FEED_OFF",
+                f"{info.database}.{info.name} has no change data feed",
+                hint=_way_to_feed(info),
+            )
+
+
+def _with_changes(stream: Stream) -> list[TableInfo]:
+    """Return the tables whose changes a stream takes: its source, and those that it follows."""
+    followed = (stream.tables[path.read.relation.key] for path in stream.followed)
+    return [*{info.path: info for info in (stream.source.info, *followed)}.values()]
+
+
+def _refuse_unfollowable(stream: Stream) -> None:
+    """Refuse EXACT(ALL) where a change of another table could not reach exactly what it changes."""
+    definition = stream.definition
+    follow, place = definition.options.late.follow, place_of(definition.calculation)
+    if follow is None:
+        return
+    if not family_of(stream).follows_tables:
+        raise NotSupportedError(
+            "EXACT of other tables with windows that rows cut",
+            hint="INTERVAL, CALENDAR or SLIDING; or EXACT, and RECALCULATE STREAM after other tables changed",
         )
+    if stream.emission.at_open:
+        raise NotSupportedError(
+            "EXACT of other tables with EVENT_TYPE(WINDOW_OPEN)", hint="leave one of them out"
+        )
+    if "_tlocaltime" in stream.calculation.used:
+        raise StatementError(
+            "NON_DETERMINISTIC",
+            "EXACT of other tables computes windows again, and the wall clock would give them other results",
+            hint="a time of the window, such as _twend, in its place",
+            place=place,
+        )
+    for path in stream.followed:
+        if not path.leads and follow.within is None:
+            raise StatementError(
+                "UNBOUNDED_READ",
+                f"neither a key nor a time leads from a change of {path.read.relation.key} to windows",
+                hint="join it by equal columns, bound its time by the window, or say how far back a change "
+                "counts: EXACT(ALL, WITHIN 30d)",
+                place=place,
+            )
 
 
 def _refuse_collations(stream: Stream, catalog: Catalog) -> None:
-    """Refuse a source's column whose texts have an order of their own: rows that go as Arrow lose it."""
-    info = stream.source.info
-    for field in catalog.handles.open(info.path).fields:
-        if field.name in stream.changed_columns and _COLLATIONS in field.to_json():
+    """Refuse a column that is followed whose texts have an order of their own: rows lose it as Arrow."""
+    columns = {stream.source.info.path: {*stream.changed_columns}}
+    for path in stream.followed:
+        read = path.read.relation
+        columns.setdefault(stream.tables[read.key].path, set()).update(read.columns)
+    for info in _with_changes(stream):
+        for field in catalog.handles.open(info.path).fields:
+            if field.name not in columns[info.path] or _COLLATIONS not in field.to_json():
+                continue
             raise NotSupportedError(
                 f"the column {field.name} of {info.database}.{info.name}, which has a collation, in a stream",
                 hint="its owner can add what a stream needs of it as a column without one: lower(…), or "

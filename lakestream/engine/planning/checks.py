@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from lakestream.engine.streams.stream import Stream
     from lakestream.errors import LakestreamError
     from lakestream.storage.delta import CommitInfo, Table, Tables
-    from lakestream.storage.records.registry import OutputPosition, StreamRecord, TickPlan
+    from lakestream.storage.records.registry import StreamRecord, TablePosition, TickPlan
 
 _RESTORE = "RESTORE"
 _COLUMN_ID = "delta.columnMapping.id"
@@ -36,7 +36,20 @@ def check_source(record: StreamRecord, version: int | None, source: Table, commi
     ``commit`` is the digest of that commit, as it was taken. Raises StreamError SOURCE_REPLACED,
     SOURCE_REWOUND or SOURCE_HISTORY_REWRITTEN; the source is then opened anew, as it is now.
     """
-    if source.table_id != record.source_id:
+    _check_table(record.source_id, version, source, commit)
+
+
+def check_followed(followed: Mapping[str, TablePosition], tables: Tables) -> None:
+    """Hold the tables whose changes a stream follows, by path, against those that it has taken some of.
+
+    Raises what :func:`check_source` raises.
+    """
+    for path, at in followed.items():
+        _check_table(at.table_id, at.version, tables.latest(path), at.commit)
+
+
+def _check_table(table_id: str, version: int | None, source: Table, commit: str | None) -> None:
+    if source.table_id != table_id:
         raise StreamError(
             "SOURCE_REPLACED",
             f"{source.path} is another table than the one that the stream was created on",
@@ -188,7 +201,7 @@ def _difference(before: dict[str, Any] | None, now: dict[str, Any] | None) -> st
 # --- the output ---
 
 
-def check_output(mark: OutputPosition | None, output: Table) -> None:
+def check_output(mark: TablePosition | None, output: Table) -> None:
     """Raise StreamError OUTPUT_REWOUND when rows that the stream wrote were taken back.
 
     A restore does that, and a log that was set back and written anew. Other edits of rows are passed over

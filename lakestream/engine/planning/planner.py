@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from lakestream.engine.base.instants import latest, newest_time, oldest_time
 from lakestream.engine.planning.analysis import refuse_other_results
-from lakestream.engine.planning.checks import check_columns, check_source, wider_columns
+from lakestream.engine.planning.checks import check_columns, check_followed, check_source, wider_columns
 from lakestream.engine.reading.relations import history_of
 from lakestream.engine.reading.transport import SPARK, Size, choose_transport
+from lakestream.engine.streams.stream import followed_paths
 from lakestream.engine.windows.families import family_of
 from lakestream.storage.delta import commit_digest, read_commits, rows_of
-from lakestream.storage.records.registry import HistorySlice, TickPlan
+from lakestream.storage.records.registry import HistorySlice, TablePosition, TickPlan
 from lakestream.storage.rows.changes import checked_commits
 
 if TYPE_CHECKING:
@@ -56,7 +57,8 @@ class Position:
 
     While history is under way ``version`` is None, ``slice`` the number of the next part and ``cuts``
     the instants between the parts, decided once (None: not yet). ``commit`` is the digest of the commit of
-    ``version``, None where it is not known.
+    ``version``, None where it is not known. ``followed`` are the other tables whose changes it follows, by
+    path, up to which it has taken these; empty before its first tick.
     """
 
     tick: int
@@ -64,6 +66,7 @@ class Position:
     slice: int = 0
     cuts: tuple[int, ...] | None = None
     commit: str | None = None
+    followed: Mapping[str, TablePosition] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -88,11 +91,41 @@ class Planner:
         ahead = self.check(position, source)
         if position.version is None:
             return self._history(position)
-        if not ahead:
+        moved = self._moved(position)
+        if not ahead and not moved:
             return None
-        commits = self._at_once(_admitted(ahead, self.limits))
+        commits = self._at_once(_admitted(ahead, self.limits)) if ahead else ()
         taking = self._taking(source, commits)
-        return self._plan(position, "changes", (position.version, commits[-1].version), taking)
+        if moved:
+            transport = self._transport(source, self._size_of_touched(position, commits, moved))
+            taking = taking._replace(transport=transport, appends_only=False, oldest_us=None)
+        upto = commits[-1].version if commits else position.version
+        return self._plan(position, "changes", (position.version, upto), taking)
+
+    def _moved(self, position: Position) -> list[str]:
+        """Return where the followed tables lie that have new versions."""
+        known = position.followed
+        return [path for path, at in known.items() if self.tables.latest(path).version > at.version]
+
+    def _size_of_touched(
+        self, position: Position, commits: Sequence[CommitInfo], moved: Sequence[str]
+    ) -> Size:
+        """Return the rows and bytes that a tick reads to find out what changes of other tables touch.
+
+        Where a change leads to windows by way of other rows, these are all looked at.
+        """
+        sizes = [size_of(commits)]
+        for path in moved:
+            table = self.tables.open(path)
+            sizes.append(size_of(read_commits(path, position.followed[path].version, table.version)))
+        through = {
+            self._source_path if node.read is None else self.stream.tables[node.read.relation.key].path
+            for way in self.stream.followed
+            if self.stream.tables[way.read.relation.key].path in moved
+            for node in way.nodes[1:]
+        }
+        sizes += [table_size(table, table.version) for table in map(self.tables.open, through)]
+        return Size(sum(one.rows for one in sizes), sum(one.bytes for one in sizes))
 
     def by_clock(
         self,
@@ -156,6 +189,7 @@ class Planner:
         """Return the commits ahead of the position; raises the stream's named state as ``following`` does."""
         is_new = position.version is not None and source.version > position.version
         check_source(self.record, position.version, source, position.commit if is_new else None)
+        check_followed(position.followed, self.tables)
         if position.version is None or not is_new:
             return ()
         ahead = checked_commits(source, position.version, source.version)
@@ -215,7 +249,7 @@ class Planner:
     def recalculation_again(self, version: int) -> TickPlan:
         """Return the plan of a part of a recalculation that was done at a version of the source."""
         source = self.tables.open(self._source_path)
-        return self.recalculation(version, 0, table_size(source, version))
+        return self.recalculation(version, 0, table_size(source, version), {})
 
     def _taken_again(self, commits: Sequence[CommitInfo], newest: int | None) -> tuple[int, int | None]:
         """Return how many commits are taken together, and the newest time of a row after them."""
@@ -250,11 +284,17 @@ class Planner:
             commits = commits[taken:]
         return plans
 
-    def recalculation(self, version: int, part: int, size: Size) -> TickPlan:
-        """Return the plan of a part of a recalculation at a version of the source, for ``size`` of rows."""
+    def recalculation(
+        self, version: int, part: int, size: Size, followed: Mapping[str, TablePosition]
+    ) -> TickPlan:
+        """Return the plan of a part of a recalculation at a version of the source, for ``size`` of rows.
+
+        The tables that are ``followed`` are read where they stand.
+        """
         source = self.tables.open(self._source_path)
         taking = Taking(self._transport(source, size))
-        return self._plan(Position(part, version), "recalculation", (version, version), taking)
+        position = Position(part, version, followed=followed)
+        return self._plan(position, "recalculation", (version, version), taking)
 
     def _replayed(self, kind: str, versions: tuple[int, int], transport: str, span: Span) -> TickPlan:
         return TickPlan(self.record.uuid, 0, kind, *versions, 0, {}, *span, transport)
@@ -300,10 +340,13 @@ class Planner:
         frozen: dict[str, int] = {}
         large: dict[str, bool] = {}
         wider: dict[str, TableInfo] = {}
+        stays = {} if kind == "changes" else position.followed
         for read in self.stream.calculation.reads:
             info = self.stream.tables[read.relation.key]
             if info.path == self._source_path:
                 frozen[info.path] = versions[1]
+            elif info.path in stays:
+                frozen[info.path] = stays[info.path].version
             elif info.path not in frozen:
                 table = self.tables.latest(info.path)
                 known = {column.name: column.type for column in info.columns}
@@ -331,7 +374,19 @@ class Planner:
             large_tables=large,
             spark_only=self.limits.transport == SPARK,
             commit=taking.commit or position.commit or commit_digest(self._source_path, versions[1]),
+            followed=self._followed(stays),
+            followed_after=self._followed_after(position, frozen) if kind == "changes" else {},
         )
+
+    def _followed(self, stays: Mapping[str, TablePosition]) -> dict[str, TablePosition]:
+        """Return where the followed tables are read: where they stood already, or as they are."""
+        paths = followed_paths(self.stream)
+        return {path: stays.get(path) or TablePosition.of(self.tables.open(path)) for path in paths}
+
+    def _followed_after(self, position: Position, frozen: Mapping[str, int]) -> dict[str, int]:
+        """Return from which versions on changes of the followed tables are taken."""
+        known = position.followed
+        return {path: at.version for path, at in known.items() if at.version < frozen.get(path, at.version)}
 
     @property
     def _source_path(self) -> str:

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
-    from lakestream.compute.windows.calculation import Bound, Read
+    from lakestream.compute.windows.calculation import Bound, Read, Relation
+    from lakestream.engine.base.rows import Rows
     from lakestream.engine.reading.transport import Transport
     from lakestream.engine.streams.stream import Stream
     from lakestream.language.model import StreamDefinition
@@ -309,6 +310,28 @@ class Relations:
         return EXCLUDED
 
     # --- other tables ---
+
+    def net_changes(self, path: str, versions: tuple[int, int], relation: Relation, name: str) -> Rows:
+        """Return the rows of a table that versions ``(after, upto]`` added or took away.
+
+        ``name`` is that of a view for them as they were written. What cancels out is gone, but where values
+        cannot be counted: Spark groups by no map.
+        """
+        raw = view_of(self.transport.changes(path, *versions, relation.columns), name)
+        listed = ", ".join(map(quoted, relation.columns))
+        kinds = (relation.types.get(column.lower(), "") for column in relation.columns)
+        counted = ""
+        if not any(word in kind for kind in kinds for word in ("map<", "variant")):
+            came = "_change_type IN ('insert', 'update_postimage')"
+            counted = f" GROUP BY {listed} HAVING sum(CASE WHEN {came} THEN 1 ELSE -1 END) <> 0"
+        return self.transport.materialize(self.spark.sql(f"SELECT {listed} FROM {raw}{counted}"))
+
+    def whole(self, read: Read) -> DataFrame:
+        """Return all rows of a table that the calculation reads, at the plan's version."""
+        info, asked = self.stream.tables[read.relation.key], read.relation.version
+        version = self.plan.table_versions[info.path] if asked is None else asked
+        everything = [(None, None)]
+        return self.transport.rows(info.path, version, read.relation.columns, info.time_column, everything)
 
     def tables_read(self, spans: Spans) -> None:
         """Register the tables that the calculation reads, as far as windows of the spans need them."""

@@ -24,7 +24,7 @@ from lakestream.storage.records.registry import Recalculation
 from lakestream.triggers.kinds import counts_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     import pyarrow as pa
 
@@ -34,7 +34,13 @@ if TYPE_CHECKING:
     from lakestream.engine.ticks.tick import Tick, TickResult
     from lakestream.language.model import StreamDefinition
     from lakestream.storage.delta import Tables
-    from lakestream.storage.records.registry import RecalculationStatus, Registry, StreamRecord, TickPlan
+    from lakestream.storage.records.registry import (
+        RecalculationStatus,
+        Registry,
+        StreamRecord,
+        TablePosition,
+        TickPlan,
+    )
 
 MAX_PARTS = 10_000
 _ROW_BYTES = 64
@@ -139,7 +145,10 @@ def whole_of(job: Recalculation) -> EventRange:
 
 @dataclass
 class PartRun:
-    """One part of a recalculation of a stream at its place ``version`` with its ``state``."""
+    """One part of a recalculation of a stream at its place ``version`` with its ``state``.
+
+    The tables that are ``followed`` are read where the stream stands.
+    """
 
     registry: Registry
     tables: Tables
@@ -151,6 +160,7 @@ class PartRun:
     state: GroupState
     rows_a_part: int
     windows_a_part: int
+    followed: Mapping[str, TablePosition]
 
     def run(
         self, run: Callable[[TickPlan, Callable[[Tick], TickResult]], TickResult]
@@ -163,7 +173,7 @@ class PartRun:
         part = self.job.part
         size = Size(self.job.rows // (self.job.parts or 1), 0)
         size = replace(size, bytes=size.rows * _ROW_BYTES)
-        plan = self.planner.recalculation(self.version, part, size)
+        plan = self.planner.recalculation(self.version, part, size, self.followed)
         outcome = None
         if not self._is_committed(part + 1):
             event_range, app = range_of(self.job, part), app_of(self.job)

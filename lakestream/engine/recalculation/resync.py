@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 from lakestream.engine.base.state import GroupState
 from lakestream.engine.creation.create import open_target
 from lakestream.engine.reading.relations import History
+from lakestream.engine.streams.stream import followed_paths
 from lakestream.engine.ticks.tick import output_app
 from lakestream.engine.windows.families import family_of
 from lakestream.engine.windows.family import Snapshot
 from lakestream.errors import StorageError
 from lakestream.storage.delta import commit_digest
-from lakestream.storage.records.registry import Begun, Progress, Resynced
+from lakestream.storage.records.registry import Begun, Progress, Resynced, TablePosition
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -58,8 +59,21 @@ class Resync:
         self.registry.update(self.record.uuid, **self._begun(tick, version, source.table_id))
         totals = progress.totals if progress else None
         commit = commit_digest(source.path, version)
+        followed = {
+            path: TablePosition.of(self.catalog.handles.latest(path)) for path in followed_paths(self.stream)
+        }
         self.registry.write_progress(
-            [Progress(self.record.uuid, tick, version, finished_us=now_us, totals=totals, commit=commit)]
+            [
+                Progress(
+                    self.record.uuid,
+                    tick,
+                    version,
+                    finished_us=now_us,
+                    totals=totals,
+                    commit=commit,
+                    followed=followed,
+                )
+            ]
         )
         return version
 

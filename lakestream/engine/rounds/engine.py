@@ -27,7 +27,7 @@ from lakestream.engine.ticks.tick import output_app
 from lakestream.engine.windows.once.admission import FLUSH
 from lakestream.errors import StatementError, StreamError
 from lakestream.storage.delta import commit_digest, compact, shorten_log
-from lakestream.storage.records.registry import OutputPosition, Progress
+from lakestream.storage.records.registry import Progress, TablePosition
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -139,7 +139,7 @@ class Engine:
         busy = self._dropping or any(job.is_open for job in self.services.registry.recalculations())
         waiting = {
             **{uuid: runtime.waiting for uuid, runtime in self.loader.known.items()},
-            **{uuid: WaitCondition("", due_us) for uuid, due_us in retried.items()},
+            **{uuid: WaitCondition((), due_us) for uuid, due_us in retried.items()},
         }
         self._wakeups = None if busy else WakeUpIndex(self.services.registry.marks(), look.sources, waiting)
 
@@ -150,8 +150,8 @@ class Engine:
         if self.services.is_blocked(runtime.record.uuid):
             return None
         # What is written between two instants of PERIOD is for the second one to take.
-        source = None if runtime.period is not None else runtime.stream.source.info.path
-        return WaitCondition(source, _due_us(runtime, now_us))
+        sources = () if runtime.period is not None else runtime.paths
+        return WaitCondition(sources, _due_us(runtime, now_us))
 
     def _delete_outputs(self) -> None:
         """Take the output of dropped subtables back, once the stream has taken all that was in them."""
@@ -188,7 +188,7 @@ class Engine:
         # saying it again.
         known = [(after, upto) for after, upto in record.skipped if after != position.version]
         self.services.registry.update(record.uuid, skipped=(*known, (position.version, latest)))
-        mark = OutputPosition.of(self.ticking.output(runtime))
+        mark = TablePosition.of(self.ticking.output(runtime))
         finished = to_micros(self.services.system_clock.now())
         passed = Progress(
             record.uuid,

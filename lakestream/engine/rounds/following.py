@@ -29,16 +29,20 @@ class Following:
         """Plan the next tick; sources that were seen in this look are not looked at again."""
         if self.services.system_clock.monotonic() < runtime.not_before:
             return None
-        path = runtime.stream.source.info.path
-        tables = self.services.catalog.handles
-        source = tables.open(path) if path in look.sources else tables.latest(path)
-        look.sources.setdefault(path, source.mark)
+        source, *_ = [self._seen(path, look) for path in runtime.paths]
         if runtime.period is not None:
             return self._period(runtime, runtime.period, source)
         planner = self.services.planner(runtime)
         if runtime.family.is_stale(runtime.state):
             return planner.by_clock(runtime.position, REBUILD)
         return planner.following(runtime.position, source) or self._by_clock(runtime)
+
+    def _seen(self, path: str, look: Look) -> Table:
+        """Return a table as it is, or was seen in this look."""
+        tables = self.services.catalog.handles
+        table = tables.open(path) if path in look.sources else tables.latest(path)
+        look.sources.setdefault(path, table.mark)
+        return table
 
     def _period(self, runtime: StreamRuntime, period: Period, source: Table) -> TickPlan | None:
         """Plan the instant of PERIOD that is due; those before it that were missed are counted."""

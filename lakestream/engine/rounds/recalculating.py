@@ -186,4 +186,5 @@ class Recalculating:
             runtime.state if job.groups is None else runtime.state.only(job.groups),
             self.services.settings.recalculation_rows,
             max(1, self.services.settings.max_windows_per_tick // 2),
+            runtime.position.followed,
         )

@@ -9,7 +9,7 @@ from lakestream.engine.base.faults import crash_point
 from lakestream.engine.base.instants import to_micros
 from lakestream.engine.rounds.runtime import FinishedTick, Services, StreamRuntime, TickReport, position_of
 from lakestream.storage.delta import read_commits
-from lakestream.storage.records.registry import OutputPosition, Progress, Totals
+from lakestream.storage.records.registry import Progress, TablePosition, Totals
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,7 +41,7 @@ class Recording:
     def _progress(self, done: FinishedTick, outcome: TickResult) -> Progress:
         """Return the record of a tick whose output is there."""
         runtime, plan = done.runtime, done.plan
-        mark = OutputPosition.of(self.services.catalog.handles.open(runtime.target.info.path))
+        mark = TablePosition.of(self.services.catalog.handles.open(runtime.target.info.path))
         pause = self._pause_after(runtime, outcome) - done.seconds
         return Progress(
             uuid=plan.uuid,
@@ -62,6 +62,7 @@ class Recording:
             corrected=runtime.corrected,
             next_slice=_next_slice(plan),
             commit=plan.commit,
+            followed=plan.followed,
         )
 
     def _advance(

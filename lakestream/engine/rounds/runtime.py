@@ -10,6 +10,7 @@ from lakestream.engine.base.instants import from_micros, to_micros
 from lakestream.engine.planning.planner import Limits, Planner, Position
 from lakestream.engine.reading.relations import history_of
 from lakestream.engine.reading.transport import Size
+from lakestream.engine.streams.stream import followed_paths
 from lakestream.engine.ticks.sharing import Member, shape_of
 from lakestream.engine.windows.families import family_of
 from lakestream.engine.windows.family import Standing
@@ -33,10 +34,10 @@ if TYPE_CHECKING:
     from lakestream.storage.names.catalog import Catalog
     from lakestream.storage.records.registry import (
         Corrected,
-        OutputPosition,
         Progress,
         Registry,
         StreamRecord,
+        TablePosition,
         TickPlan,
         Totals,
     )
@@ -77,7 +78,7 @@ class StreamRuntime:
     position: Position
     state: GroupState
     pending: TickPlan | None = None
-    mark: OutputPosition | None = None
+    mark: TablePosition | None = None
     totals: Totals | None = None
     saved_tick: int = 0
     saved_at: float = 0.0
@@ -91,6 +92,11 @@ class StreamRuntime:
     def period(self) -> Period | None:
         """The instants at which the clock triggers it; None where rows do."""
         return self.family.instants(self.record.created_us)
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """Where the tables lie that it waits for changes of, its source first."""
+        return (self.stream.source.info.path, *followed_paths(self.stream))
 
     @property
     def family(self) -> Family:
@@ -188,6 +194,7 @@ def position_of(record: StreamRecord, stream: Stream, progress: Progress | None)
     if progress is None:
         return Position(0, None if wants_history else record.start_version)
     following = progress.next_slice
+    followed = progress.followed
     if following is not None:
-        return Position(progress.tick, None, following.number, following.cuts)
-    return Position(progress.tick, progress.version, commit=progress.commit)
+        return Position(progress.tick, None, following.number, following.cuts, followed=followed)
+    return Position(progress.tick, progress.version, commit=progress.commit, followed=followed)

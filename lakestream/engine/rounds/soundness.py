@@ -5,7 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lakestream.engine.creation.compile import compile_record
-from lakestream.engine.planning.checks import check_output, check_plan, check_source, check_tick
+from lakestream.engine.planning.checks import (
+    check_followed,
+    check_output,
+    check_plan,
+    check_source,
+    check_tick,
+)
 from lakestream.engine.rounds.runtime import position_of
 from lakestream.engine.ticks.tick import output_app
 
@@ -33,10 +39,11 @@ def standing(
     """
     position = position_of(record, stream, progress)
     pending = plan if plan is not None and plan.tick > position.tick else None
-    taken, commit = position.version, position.commit
+    taken, commit, followed = position.version, position.commit, position.followed
     if pending is not None:
         check_plan(pending, position.version)
-        taken, commit = pending.upto, pending.commit
+        taken, commit, followed = pending.upto, pending.commit, pending.followed
+    check_followed(followed, services.catalog.handles)
     check_source(record, taken, services.catalog.handles.latest(stream.source.info.path), commit)
     return position, pending
 

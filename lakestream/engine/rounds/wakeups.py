@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class WaitCondition:
-    """A stream that waits for a commit to a table, by path, and for an instant (µs); None: for none."""
+    """A stream that waits for a commit to one of some tables, by path, and for an instant (µs; None: no)."""
 
-    source: str | None
+    sources: tuple[str, ...]
     due_us: int | None
 
 
@@ -82,4 +82,4 @@ class WakeUpIndex:
         moved = {path for path, mark in seen.items() if mark != self.sources[path]}
         if not moved:
             return set()
-        return {uuid for uuid, one in self.waiting.items() if one is not None and one.source in moved}
+        return {uuid for uuid, one in self.waiting.items() if one and not moved.isdisjoint(one.sources)}

@@ -23,6 +23,7 @@ from lakestream.triggers.kinds import is_periodic, late_rows_refire, step_us
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from lakestream.compute.windows.reach import Path
     from lakestream.engine.streams.source import Source
     from lakestream.language.model import (
         StreamDefinition,
@@ -79,6 +80,8 @@ class Stream:
     """SQL of a row's time (BIGINT µs, NULL where it has none), of a stream that admits rows."""
     waiting_groups: tuple[int, ...] = ()
     """The groups of which it takes no row for now."""
+    followed: tuple[Path, ...] = ()
+    """How changes of other tables that its query reads lead to windows (EXACT(ALL))."""
 
     @property
     def group_columns(self) -> tuple[str, ...]:
@@ -288,6 +291,12 @@ class Stream:
         return self.source.info.time_column if fragment is None else fragment.sql.strip("`")
 
     # --- windows that are cut by rows ---
+
+
+def followed_paths(stream: Stream) -> list[str]:
+    """Return where the tables lie beside its source whose changes a stream follows."""
+    found = dict.fromkeys(stream.tables[path.read.relation.key].path for path in stream.followed)
+    return [path for path in found if path != stream.source.info.path]
 
 
 def group_sql(groups: Sequence[str]) -> str:

@@ -164,6 +164,8 @@ def delete_output(
 
 def _tag(app: str, plan: TickPlan, epoch: int) -> CommitTag:
     metadata: dict[str, object] = {"epoch": epoch, "tick": plan.tick, "after": plan.after, "upto": plan.upto}
+    if plan.followed:
+        metadata["tables"] = plan.table_versions
     return CommitTag(app, plan.tick, metadata)
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from lakestream.engine.windows.families import family_of
-from lakestream.engine.windows.said import named, versions_read
+from lakestream.engine.windows.said import named, versions_read, ways_said
 from lakestream.language.expressions.targets import redacted
 
 if TYPE_CHECKING:
@@ -28,6 +28,17 @@ class ReadChanges:
 
     def __str__(self) -> str:
         return self.what
+
+
+@dataclass(frozen=True)
+class FollowTables:
+    """Find the windows that changes of other tables touch, by the ways that the query leaves."""
+
+    ways: tuple[str, ...]
+    title: ClassVar[str] = "follow tables"
+
+    def __str__(self) -> str:
+        return "; ".join(self.ways)
 
 
 @dataclass(frozen=True)
@@ -100,7 +111,7 @@ class Write:
         return f"{self.how} in {self.table}{late}, one commit{events}"
 
 
-Shared = ReadChanges | ReadRows | Compute | WriteErrors | Write
+Shared = ReadChanges | FollowTables | ReadRows | Compute | WriteErrors | Write
 """The stages that are the same for all families."""
 
 
@@ -116,6 +127,8 @@ def stages(
     reads: tuple[Shared, ...] = ()
     if family.reads_changes(plan, event_range):
         reads = (ReadChanges(versions_read(stream, plan), stream.changed_columns),)
+        if stream.followed and plan.kind == "changes":
+            reads = (*reads, FollowTables(tuple(ways_said(stream))))
     if not step.fires:
         return (*reads, step)
     errors = () if target.errors is None else (WriteErrors(named(target.errors)),)

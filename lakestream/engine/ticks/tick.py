@@ -12,13 +12,22 @@ from lakestream.engine.base.rows import Rows
 from lakestream.engine.planning.planner import table_size
 from lakestream.engine.reading.queries import shrunk_sql
 from lakestream.engine.reading.relations import CHANGED, Relations
+from lakestream.engine.reading.touched import Touched
 from lakestream.engine.reading.transport import ARROW, fits_here
 from lakestream.engine.streams.write import write_errors, write_range, write_result
 from lakestream.engine.ticks.evaluating import evaluated_sql
 from lakestream.engine.ticks.isolation import Isolation
 from lakestream.engine.ticks.notices import RESULTS, Notices, event_rules
 from lakestream.engine.ticks.previous import PREVIOUS, register_previous
-from lakestream.engine.ticks.stages import Compute, ReadChanges, ReadRows, Write, WriteErrors, stages
+from lakestream.engine.ticks.stages import (
+    Compute,
+    FollowTables,
+    ReadChanges,
+    ReadRows,
+    Write,
+    WriteErrors,
+    stages,
+)
 from lakestream.engine.windows.family import Step, TickInput
 from lakestream.engine.windows.once.admission import failed_windows
 from lakestream.storage.delta import capabilities, rows_between
@@ -80,6 +89,7 @@ class Tick:
     _results: list[Rows] = field(default_factory=list)
     _shown: View | None = None
     """The results, where events are emitted for them."""
+    _touched: pa.Table | None = None
     _failed: pa.Table | None = None
     _outcome: TickResult = field(init=False)
     _app: str = field(init=False)
@@ -125,6 +135,7 @@ class Tick:
         )
         run: Mapping[type, Callable[[Any], None]] = {
             ReadChanges: self._read_changes,
+            FollowTables: self._follow_tables,
             ReadRows: self._read_rows,
             Compute: lambda stage: self._compute(stage, begins_anew=begins_anew),
             WriteErrors: self._write_errors,
@@ -154,6 +165,11 @@ class Tick:
             found = self.spark.sql(shrunk_sql(self.stream, CHANGED)).toArrow()
             self._outcome.shrunk = tuple(found["gid"].to_pylist())
 
+    def _follow_tables(self, _stage: FollowTables) -> None:
+        """Find the windows that changes of other tables touch; their results change, and no state."""
+        if not self.output_committed:
+            self._touched = Touched(self.relations).windows(self.state.rows)
+
     # --- advancing ---
 
     def _find(self, step: Step) -> None:
@@ -167,6 +183,7 @@ class Tick:
                 self.output_committed,
                 None if self._notices is None else self._notices.rules,
                 self.updated,
+                self._touched,
             )
         )
         self._advance, self._results = advance, [*advance.results]

@@ -54,7 +54,9 @@ class TickInput:
 
     ``max_windows`` is the most that may fire at once; ``output_committed``: the output is there already, only
     the state is to follow (replay after a crash); ``rules``: what events are emitted, None for none;
-    ``updated``: the result of the update query, where streams of one shape have shared it.
+    ``updated``: the result of the update query, where streams of one shape have shared it. ``touched`` are
+    windows that changes of other tables touch (gid, group columns, a, b; None: none), as :class:`Touched`
+    gives them.
     """
 
     relations: Relations
@@ -64,6 +66,7 @@ class TickInput:
     output_committed: bool = False
     rules: EventRules | None = None
     updated: pa.Table | None = None
+    touched: pa.Table | None = None
 
     @property
     def spark(self) -> SparkSession:
@@ -96,7 +99,7 @@ class TickInput:
 
     def touched_view(self, changes: View) -> View:
         """Register the groups before the tick of which there are changes; all where they are not many."""
-        if len(self.state) <= MANY_GROUPS or self.transport.name != ARROW:
+        if self.touched is not None or len(self.state) <= MANY_GROUPS or self.transport.name != ARROW:
             return self.state_view(changes)
         touched = self.spark.sql(f"SELECT DISTINCT gid FROM {changes}").toArrow()
         return self._view_of(self.state.only(touched["gid"]), changes)
@@ -240,6 +243,8 @@ class Family(ABC):
     """Whether a recalculation is divided into parts of event time."""
     judges_commits: ClassVar[bool] = False
     """Whether a tick of several commits judges each one of them by those before it."""
+    follows_tables: ClassVar[bool] = False
+    """Whether windows fire again that changes of other tables touch."""
     follows_history: ClassVar[bool] = True
     """Whether the state follows from the history of the source, and not only from the ticks there were."""
 

@@ -34,6 +34,17 @@ def versions_read(stream: Stream, plan: TickPlan) -> str:
     return f"{what} of {named(stream.source.info)}: {', '.join(stream.changed_columns)}"
 
 
+def ways_said(stream: Stream) -> list[str]:
+    """Say how changes of other tables lead to windows."""
+    follow, said = stream.late.follow, []
+    for path in stream.followed:
+        where = (
+            path.said if path.leads else f"all within {follow.within if follow else None} of the newest row"
+        )
+        said.append(f"changes of {path.read.relation.key}: windows {where}")
+    return said
+
+
 def extent(event_range: EventRange) -> str:
     """Say which windows a range of event time has."""
     bounds = {

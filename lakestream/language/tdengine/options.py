@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from lakestream.errors import did_you_mean
 from lakestream.language.model import MICROS, WINDOW_CLOSE, WINDOW_OPEN, Duration, StreamOptions
-from lakestream.language.policies import Delayed, Exact, Ignore, OnClose, OnOpen, Refire
+from lakestream.language.policies import Delayed, Exact, Follow, Ignore, OnClose, OnOpen, Refire
+from lakestream.language.reading.identifiers import take_table_name
 from lakestream.language.reading.literals import refuse_unit, take_duration, take_instant
 from lakestream.language.reading.words import Kind
 
@@ -31,6 +32,7 @@ class Options:
     durations: dict[str, Duration] = field(default_factory=dict)
     events: frozenset[str] = frozenset({WINDOW_CLOSE})
     words: dict[str, Word] = field(default_factory=dict)
+    follow: Follow | None = None
 
 
 def read_options(reader: Reader, trigger: ReadTrigger) -> Options:
@@ -120,6 +122,26 @@ def _flag(_reader: Reader, options: Options, name: str) -> None:
     )
 
 
+def _exact(reader: Reader, options: Options, _name: str) -> None:
+    """Take ``EXACT [(ALL | table, … [, WITHIN duration])]``."""
+    if not reader.accept_symbol("("):
+        return
+    tables, within = [], None
+    every = reader.accept("ALL")
+    if not every:
+        tables.append(take_table_name(reader, "a table"))
+    while reader.accept_symbol(","):
+        if reader.accept("WITHIN"):
+            within, word = take_duration(reader, "WITHIN")
+            refuse_unit(reader, "WITHIN", within, "asmhdw", word)
+            break
+        if every:
+            raise reader.unexpected("WITHIN", ("WITHIN",))
+        tables.append(take_table_name(reader, "a table"))
+    reader.expect_symbol(")")
+    options.follow = Follow(None if every else tuple(tables), within)
+
+
 def _event_type(reader: Reader, options: Options, name: str) -> None:
     events: set[str] = set()
     reader.expect_symbol("(")
@@ -156,7 +178,7 @@ _OPTIONS: dict[str, Callable[[Reader, Options, str], None]] = {
     "CALC_NOTIFY_ONLY": _flag,
     "LOW_LATENCY_CALC": _flag,
     "FORCE_OUTPUT": _flag,
-    "EXACT": _flag,
+    "EXACT": _exact,
 }
 
 
@@ -168,7 +190,7 @@ def _emission(options: Options) -> Emission:
 
 def _late_policy(options: Options) -> LatePolicy:
     if "EXACT" in options.words:
-        return Exact()
+        return Exact(options.follow)
     policy = Ignore if "IGNORE_DISORDER" in options.words else Refire
     return policy(options.durations.get("EXPIRED_TIME"), "DELETE_RECALC" in options.words)
 

@@ -16,8 +16,8 @@ from lakestream.storage.records.tick import (
     Corrected,
     HistorySlice,
     Instant,
-    OutputPosition,
     Progress,
+    TablePosition,
     TickPlan,
     Totals,
 )
@@ -169,8 +169,18 @@ def _keys_of_plan(plan: TickPlan) -> Keys:
             large_tables=plan.large_tables or None,
             spark_only=plan.spark_only or None,
             commit=plan.commit,
+            followed=_positions(plan.followed),
+            followed_after=plan.followed_after or None,
         ),
     }
+
+
+def _positions(followed: dict[str, TablePosition]) -> Keys | None:
+    return {path: astuple(position) for path, position in followed.items()} or None
+
+
+def _followed(saved: Keys) -> dict[str, TablePosition]:
+    return {path: TablePosition(*values) for path, values in saved.pop("followed", {}).items()}
 
 
 def _facts_of_plan(saved: Keys) -> dict[str, Any]:
@@ -187,6 +197,8 @@ def _facts_of_plan(saved: Keys) -> dict[str, Any]:
         "large_tables": saved.pop("large_tables", {}),
         "spark_only": saved.pop("spark_only", False),
         "commit": saved.pop("commit", None),
+        "followed": _followed(saved),
+        "followed_after": saved.pop("followed_after", {}),
         "unknown": saved,
     }
 
@@ -215,6 +227,7 @@ def _keys_of_progress(progress: Progress) -> Keys:
             closed_us=progress.closed_us,
             corrected=None if corrected is None else astuple(corrected),
             commit=progress.commit,
+            followed=_positions(progress.followed),
         ),
     }
 
@@ -229,10 +242,11 @@ def _facts_of_progress(saved: Keys) -> dict[str, Any]:
         "lag": saved.pop("lag", None),
         "windows": saved.pop("windows", None),
         "held_until": saved.pop("held_until", 0.0),
-        "output": OutputPosition(*mark) if mark else None,
+        "output": TablePosition(*mark) if mark else None,
         "closed_us": saved.pop("closed_us", None),
         "corrected": Corrected(*corrected) if corrected else None,
         "commit": saved.pop("commit", None),
+        "followed": _followed(saved),
         "unknown": saved,
     }
 

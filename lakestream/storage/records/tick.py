@@ -29,6 +29,23 @@ class Instant:
 
 
 @dataclass(frozen=True)
+class TablePosition:
+    """Where a table stood that a stream reads or writes: its Delta table id, and a version of it.
+
+    ``commit`` is the digest of that commit, None where it is not known.
+    """
+
+    table_id: str
+    version: int
+    commit: str | None = None
+
+    @classmethod
+    def of(cls, table: Table) -> TablePosition:
+        """Return where a table stands, by the version seen last."""
+        return cls(table.table_id, table.version, commit_digest(table.path, table.version))
+
+
+@dataclass(frozen=True)
 class TickPlan:
     """What a tick will do, written before it does it.
 
@@ -42,7 +59,9 @@ class TickPlan:
     the instant of PERIOD, ``slice`` the part of history. ``wider_tables``: a table beside the source has
     columns of wider types than the stream knew; ``large_tables``: which tables by path are too large for
     Arrow; ``spark_only``: bytes move by Spark whatever their size. ``commit`` is the digest of the source's
-    commit ``upto``. ``unknown`` is what else is saved of it.
+    commit ``upto``. ``followed`` are the tables beside the source, by path, whose changes the stream follows,
+    where it reads them; ``followed_after`` their versions whose changes it takes from. ``unknown`` is what
+    else is saved of it.
     """
 
     uuid: str
@@ -65,6 +84,8 @@ class TickPlan:
     large_tables: dict[str, bool] = field(default_factory=dict)
     spark_only: bool = False
     commit: str | None = None
+    followed: dict[str, TablePosition] = field(default_factory=dict)
+    followed_after: dict[str, int] = field(default_factory=dict)
     unknown: dict[str, Any] = field(default_factory=dict)
 
 
@@ -76,23 +97,6 @@ class Totals:
     rows_out: int = 0
     late: int = 0
     missed: int = 0
-
-
-@dataclass(frozen=True)
-class OutputPosition:
-    """What a stream remembers of its output: the table, and its version after the stream's last commit.
-
-    ``commit`` is the digest of that commit, None where it is not known.
-    """
-
-    table_id: str
-    version: int
-    commit: str | None = None
-
-    @classmethod
-    def of(cls, output: Table) -> OutputPosition:
-        """Return the mark of an output at the version seen last."""
-        return cls(output.table_id, output.version, commit_digest(output.path, output.version))
 
 
 @dataclass(frozen=True)
@@ -124,6 +128,7 @@ class Progress:
     ``closed_us`` is up to where the clock has closed windows, ``corrected`` up to where late changes were
     corrected, None for streams that do neither. ``next_slice`` is the part of history to come, None when it
     is taken. ``commit`` is the digest of the source's commit ``version``, None where it is not known.
+    ``followed`` are the tables beside the source, by path, up to which their changes have been followed.
     ``unknown`` is what else is saved of it.
     """
 
@@ -140,9 +145,10 @@ class Progress:
     windows: int | None = None
     held_until: float = 0.0
     totals: Totals | None = None
-    output: OutputPosition | None = None
+    output: TablePosition | None = None
     closed_us: int | None = None
     corrected: Corrected | None = None
     next_slice: HistorySlice | None = None
     commit: str | None = None
+    followed: dict[str, TablePosition] = field(default_factory=dict)
     unknown: dict[str, Any] = field(default_factory=dict)

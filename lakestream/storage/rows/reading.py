@@ -329,13 +329,17 @@ def rows_of_files(
     spark: SparkSession, table: Table, names: Sequence[str], columns: Sequence[str]
 ) -> DataFrame:
     """Return the columns of data files as a DataFrame; a file that lacks a column has NULL in it."""
+    import pyarrow as pa
     from pyspark.sql.types import StructType
 
+    stored = stored_columns(table.time, columns)
+    if not names:
+        nothing = pa.schema([table.schema.field(name) for name in stored]).empty_table()
+        return meant_spark(table, arrow_frame(spark, nothing), columns)
     schema = StructType.fromJson(json.loads(table.handle.schema().to_json()))
-    chosen = StructType([schema[name] for name in stored_columns(table.time, columns)])
+    chosen = StructType([schema[name] for name in stored])
     paths = [files.join(table.path, name) for name in names]
-    rows = spark.read.schema(chosen).parquet(*paths) if paths else frame_of(spark, [], chosen)
-    return meant_spark(table, rows, columns)
+    return meant_spark(table, spark.read.schema(chosen).parquet(*paths), columns)
 
 
 def _is_plain(name: str) -> bool:

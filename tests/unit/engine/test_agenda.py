@@ -11,10 +11,10 @@ from lakestream.engine.rounds.wakeups import Look, WaitCondition, WakeUpIndex
 from lakestream.errors import StorageError
 
 WAITING = {
-    "both": WaitCondition("/a", 100),
-    "rows": WaitCondition("/a", None),
-    "others": WaitCondition("/b", None),
-    "clock": WaitCondition(None, 50),
+    "both": WaitCondition(("/a",), 100),
+    "rows": WaitCondition(("/c", "/a"), None),
+    "others": WaitCondition(("/b",), None),
+    "clock": WaitCondition((), 50),
 }
 
 

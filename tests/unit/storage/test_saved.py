@@ -18,9 +18,9 @@ from lakestream.storage.records.registry import (
     Corrected,
     HistorySlice,
     Instant,
-    OutputPosition,
     Recalculation,
     Resynced,
+    TablePosition,
     Totals,
     WaitingGroup,
 )
@@ -102,6 +102,8 @@ PLANS: dict[str, Row] = {
         "large_tables": {"/t": False},
         "spark_only": True,
         "commit": "d1",
+        "followed": {"/t": ["id", 4, "d3"]},
+        "followed_after": {"/t": 3},
     },
     "clock": {"transport": "arrow", "appends_only": True, "closed": [1, 2]},
     "delay": {"transport": "arrow", "appends_only": True, "windows": [[7, 1], [8, 2]]},
@@ -132,6 +134,7 @@ PROGRESS: list[Row] = [
         "closed_us": 8,
         "corrected": [1, 2, None],
         "commit": "d2",
+        "followed": {"/t": ["id", 4, "d3"]},
         "next_slice": 1,
         "cuts": [10, 20],
     },
@@ -253,7 +256,7 @@ def test_keys_go_to_the_fields_that_they_are_of() -> None:
     history = saved.PLANS.record(written({**PLAN, "extra": PLANS["history"]}))
     assert (history.slice, history.instant, history.closed) == (HistorySlice(0, ()), None, None)
     done = saved.PROGRESS.record(written({**TICK, "extra": PROGRESS[2]}))
-    assert (done.totals, done.output) == (Totals(1, 2, 3, 4), OutputPosition("id", 7))
+    assert (done.totals, done.output) == (Totals(1, 2, 3, 4), TablePosition("id", 7))
     assert (done.corrected, done.next_slice) == (Corrected(1, 2, None), HistorySlice(1, (10, 20)))
     job: Recalculation = saved.RECALCULATIONS.record(written({**JOB, "extra": JOBS[3][1]}))
     assert (job.groups, job.cuts, job.versions, job.parts) == ((7,), (1,), (5,), 2)

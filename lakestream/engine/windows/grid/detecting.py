@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from lakestream.engine.windows.family import TickInput
     from lakestream.storage.rows.views import View
 
-_SHOWN = "ls_shown"
+_SHOWN, _TOUCHED = "ls_shown", "ls_touched"
 
 
 @dataclass(frozen=True)
@@ -117,7 +117,9 @@ class Detecting:
         materialize, extremes = given.transport.materialize, Extremes(given.spark, given.relations)
         if given.stream.exact:
             ends = extremes.ends(changes, state, both=True)
-            sql = queries.net_detection.sql(*named, str(ends or extremes.none()))
+            touched = given.touched
+            hit = None if touched is None else str(view_of_rows(given.spark, touched, _TOUCHED))
+            sql = queries.net_detection.sql(*named, str(ends or extremes.none()), hit)
             return materialize(given.spark.sql(sql))
         fired = materialize(given.spark.sql(queries.detection.sql(*named)))
         if not given.stream.deletes or given.plan.appends_only:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from lakestream.engine.reading.relations import STATE
 from lakestream.engine.reading.transport import ARROW
@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 @dataclass(frozen=True)
 class Grid(Family):
     """Windows that follow from time alone; the state has the first and the newest row of each group."""
+
+    follows_tables: ClassVar[bool] = True
 
     def step(self, target: Target, plan: TickPlan, event_range: EventRange | None) -> Step:
         """Return the stage that finds out what fires."""

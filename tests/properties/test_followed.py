@@ -1,0 +1,123 @@
+"""Streams that follow every table they read: a few of the histories of ``make followed``, and what they owe.
+
+All of it by the small path: no Spark is started.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+import pytest
+
+from lakestream import Lake, Settings
+from lakestream.engine.base.faults import SimulatedCrash, crash_at
+from tests.properties.followed import POINTS, TABLES, differences, statements, without_spark
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from lakestream.engine.rounds.runtime import TickReport
+
+ROWS = """
+INSERT INTO sites VALUES ('2025-01-01 08:00:00', 'a', 'x', 1) ('2025-01-01 08:00:00', 'b', 'y', 2);
+INSERT INTO regions VALUES ('2025-01-01 08:00:00', 'x', 10) ('2025-01-01 08:00:00', 'y', 20);
+INSERT INTO meters VALUES ('2025-01-01 08:00:10', 'a', 1) ('2025-01-01 08:01:10', 'b', 2)
+                          ('2025-01-01 08:02:10', 'a', 3) ('2025-01-01 08:03:10', 'b', 4)
+"""
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Iterator[Lake]:
+    with without_spark(), Lake(tmp_path, settings=Settings()) as lake:
+        lake.sql(TABLES)
+        yield lake
+
+
+def rows(lake: Lake, table: str, columns: str = "factor, total") -> list[tuple[object, ...]]:
+    return lake.sql(f"SELECT minute(at) AS m, {columns} FROM {table} ORDER BY m").fetchall()
+
+
+def ran(lake: Lake) -> list[TickReport]:
+    return lake.run().ticks
+
+
+def test_random_histories_equal_the_batch_evaluation() -> None:
+    with without_spark():
+        assert differences("few", ("chain", "missing", "not_in"), steps=3) == []
+
+
+def test_a_change_of_a_lookup_costs_the_windows_that_it_touches(lake: Lake) -> None:
+    lake.sql(statements(["chain"], history=False) + ROWS)
+    lake.run()
+    assert rows(lake, "chain_o") == [(0, 10, 1), (1, 20, 2), (2, 10, 3)]
+    lake.sql("INSERT INTO regions VALUES ('2025-01-01 08:00:00', 'y', 21)")
+    assert [(tick.windows, tick.rows_out) for tick in ran(lake)] == [(1, 1)]
+    assert rows(lake, "chain_o") == [(0, 10, 1), (1, 21, 2), (2, 10, 3)]
+    lake.sql("DELETE FROM sites WHERE site = 'a'")
+    assert [tick.windows for tick in ran(lake)] == [2]
+    assert rows(lake, "chain_o") == [(1, 21, 2)]
+
+
+def test_a_change_that_touches_nothing_writes_nothing(lake: Lake) -> None:
+    lake.sql(statements(["chain"], history=False) + ROWS)
+    lake.run()
+    version = lake.sql("SELECT count(*) FROM chain_o").fetchall(), lake.streams()[0].version
+    lake.sql("INSERT INTO regions VALUES ('2025-01-01 08:00:00', 'z', 5)")
+    assert [(tick.windows, tick.rows_out) for tick in ran(lake)] == [(0, 0)]
+    assert (lake.sql("SELECT count(*) FROM chain_o").fetchall(), lake.streams()[0].version) == version
+    assert ran(lake) == []
+
+
+def test_a_tick_happens_once_wherever_it_is_ended(tmp_path: Path) -> None:
+    with without_spark():
+        with Lake(tmp_path, settings=Settings(checkpoint_ticks=1)) as lake:
+            lake.sql(TABLES)
+            lake.sql(statements(["chain"], history=False) + ROWS)
+            lake.run()
+        for factor, point in enumerate(POINTS, 100):
+            with Lake(tmp_path, settings=Settings(checkpoint_ticks=1)) as lake:
+                lake.sql(f"INSERT INTO regions VALUES ('2025-01-01 08:00:00', 'y', {factor})")
+                with suppress(SimulatedCrash), crash_at(point):
+                    lake.run()
+            with Lake(tmp_path, settings=Settings(checkpoint_ticks=1)) as lake:
+                lake.run()
+                assert rows(lake, "chain_o") == [(0, 10, 1), (1, factor, 2), (2, 10, 3)], point
+
+
+def test_a_diamond_ends_consistent(lake: Lake) -> None:
+    lake.sql(
+        """
+        CREATE STREAM sums INTERVAL(1m) SLIDING(1m) FROM meters STREAM_OPTIONS(EXACT) INTO sums_o
+          AS SELECT _twstart AS at, sum(amps) AS total FROM %%trows;
+        CREATE STREAM counts INTERVAL(1m) SLIDING(1m) FROM meters STREAM_OPTIONS(EXACT) INTO counts_o
+          AS SELECT _twstart AS at, count(*) AS n FROM %%trows;
+        CREATE STREAM both INTERVAL(1m) SLIDING(1m) FROM sums_o STREAM_OPTIONS(EXACT(ALL)) INTO both_o
+          AS SELECT _twstart AS at, max(s.total) AS total, max(c.n) AS n FROM sums_o s
+            JOIN counts_o c ON c.at = s.at WHERE s.at >= _twstart AND s.at < _twend;
+        """
+        + ROWS
+    )
+    lake.run()
+    lake.sql("INSERT INTO meters VALUES ('2025-01-01 08:00:20', 'a', 50); DELETE FROM meters WHERE amps = 2")
+    lake.run()
+    assert rows(lake, "both_o", "total, n") == [(0, 51, 2), (1, None, 0)]
+
+
+def test_a_recalculation_reads_what_the_stream_has_followed(lake: Lake) -> None:
+    lake.sql(statements(["chain"], history=True) + ROWS)
+    lake.run()
+    lake.sql("RECALCULATE STREAM chain_s FROM '2025-01-01 08:00:00' TO '2025-01-01 08:02:00'")
+    lake.sql("INSERT INTO regions VALUES ('2025-01-01 08:00:00', 'x', 11)")
+    lake.run()
+    assert rows(lake, "chain_o") == [(0, 11, 1), (1, 20, 2), (2, 11, 3)]
+
+
+def test_a_table_that_is_another_one_stops_the_stream(lake: Lake) -> None:
+    lake.sql(statements(["chain"], history=False) + ROWS)
+    lake.run()
+    lake.sql("DROP TABLE regions")
+    lake.sql("CREATE TABLE regions (ts TIMESTAMP, region VARCHAR(4) COMPOSITE KEY, factor INT)")
+    lake.run()
+    assert "SOURCE_REPLACED" in str(lake.streams()[0].last_error)
