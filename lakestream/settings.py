@@ -229,6 +229,13 @@ class Settings(BaseSettings):
         "wait; 0: any number",
     )
 
+    log_level: Literal["debug", "info", "warning", "error"] = Field(
+        default="info", description="the least that `serve` writes to its log; debug has every tick"
+    )
+    log_format: Literal["text", "json"] = Field(
+        default="text", description="how `serve` writes its log: lines of text, or of JSON"
+    )
+
     _sources: dict[str, str] = PrivateAttr(default_factory=dict)
 
     def __init__(self, **values: Any) -> None:  # noqa: ANN401 - pydantic checks each value

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import logging
 import sys
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -122,5 +123,7 @@ for _command in (
 def main() -> NoReturn:
     """Run the command line on the arguments of the process."""
     leave_pandas_for_later()
+    # Commands say themselves what becomes of streams; the daemon's log has it.
+    logging.getLogger("lakestream.states").setLevel(logging.CRITICAL)
     gc.set_threshold(_LOOKED_AT)
     cli.main()

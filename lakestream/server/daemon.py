@@ -167,7 +167,7 @@ def _run(
     settings = settings.with_spark_conf(FAIR | connect_conf(settings))
     with Lake(layout.root, settings=settings, create=False) as lake:
         reader, feed = Reader(lake.another(), rates, lambda: lake.alarms), Feed(lake.another(), live)
-        metrics = Metrics(reader.statuses, reader.waiting, lambda: clock.now().timestamp())
+        metrics = Metrics(reader.statuses, reader.waiting)
         serving = f"serving {layout.root} at {url}"
         listener = Listener(serving, say, clock, live, rates, metrics, feed, lake.settings.stuck_seconds)
         with (
@@ -240,6 +240,7 @@ def _answering(
             limit_concurrency=settings.server_connections,
             ws_max_size=MESSAGE_LIMIT,
             lifespan="off",
+            log_config=None,
             log_level="warning",
             access_log=False,
             server_header=False,

@@ -56,6 +56,7 @@ def stream(name: str, **changes: Any) -> dict[str, Any]:
         "next_due_at": None,
         "recalculating": None,
         "held_back": None,
+        "why": "",
         "last_error": None,
         "retry_at": None,
         "waiting_groups": [],

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+
 import click
 
 from lakestream.cli.base.session import Session, command
@@ -13,10 +15,16 @@ from lakestream.errors import extra
 @click.option("--port", metavar="PORT", help="Listen on this port; else the setting server_port.")
 @click.option("--tls-cert", metavar="FILE", help="Answer https by this certificate; else server_tls_cert.")
 @click.option("--tls-key", metavar="FILE", help="The certificate's key; else server_tls_key.")
+@click.option(
+    "--log-level",
+    type=click.Choice(["debug", "info", "warning", "error"]),
+    help="The least that is logged; else the setting log_level.",
+)
+@click.option(
+    "--log-format", type=click.Choice(["text", "json"]), help="How it is logged; else the setting log_format."
+)
 @click.pass_obj
-def serve(
-    session: Session, host: str | None, port: str | None, tls_cert: str | None, tls_key: str | None
-) -> None:
+def serve(session: Session, /, **given: str | None) -> None:
     """Keep all streams current and answer over HTTP.
 
     Rounds over all streams go on until Ctrl-C or SIGTERM. Other commands find the daemon and let it
@@ -24,13 +32,11 @@ def serve(
     """
     with extra("serve"):
         from lakestream.server.daemon import serve as serve_lake
+        from lakestream.server.process.logs import write_logs
 
-    given = {
-        "server_host": host,
-        "server_port": port,
-        "server_tls_cert": tls_cert,
-        "server_tls_key": tls_key,
-    }
-    session.values.update({name: value for name, value in given.items() if value is not None})
+    for option, value in given.items():
+        if value is not None:
+            session.values[option if option.startswith("log") else f"server_{option}"] = value
     settings = session.settings()
-    serve_lake(session.layout(), settings, session.say)
+    write_logs(settings)
+    serve_lake(session.layout(), settings, logging.getLogger("lakestream.serve").info)

@@ -46,6 +46,8 @@ def may_pass(error: LakestreamError) -> bool:
 
 
 _log = logging.getLogger(__name__)
+_states = logging.getLogger("lakestream.states")
+"""Tells of streams that fail and recover."""
 _ENDING_SECONDS = 2.0
 """How long Spark's JVM may take to end after its connection was lost."""
 
@@ -100,11 +102,13 @@ class Failing:
         rival = named.code == "FENCED" and not self.services.catalog.layout.is_local
         if not (may_pass(named) or rival):
             self.services.registry.update(record.uuid, status="Failed", last_error=str(named))
+            _tell(logging.ERROR, record, f"has failed: {named}", named.code)
             return
         retry_us = self.retries.put(record.uuid, to_micros(self.services.clock.now()))
         self.services.registry.update(
             record.uuid, status="Retrying", last_error=str(named), retry_us=retry_us
         )
+        _tell(logging.WARNING, record, f"is tried again: {named}", named.code)
 
     def named(self, record: StreamRecord, error: BaseException) -> LakestreamError:
         """Return what a tick failed of, as :func:`as_failure`.
@@ -139,6 +143,7 @@ class Failing:
             runtime.record = self.services.registry.update(
                 runtime.record.uuid, status="Running", last_error=None
             )
+            _tell(logging.INFO, runtime.record, "has recovered")
 
     def is_active(self, record: StreamRecord) -> bool:
         """Return whether a stream runs, or has failed and is to be tried again now."""
@@ -147,30 +152,44 @@ class Failing:
         return self.retries.is_due(record.uuid, to_micros(self.services.clock.now()))
 
 
+def _tell(level: int, record: StreamRecord, what: str, code: str | None = None) -> None:
+    """Write to the log what became of a stream."""
+    name = f"{record.database}.{record.name}"
+    _states.log(level, "%s %s", name, what, extra={"stream": name, "code": code})
+
+
 def as_failure(error: BaseException) -> LakestreamError:
     """Return what a tick failed of as the named state of its stream; its neighbours go on.
 
     What is neither ours nor Spark's is a defect: it goes to the log with its traceback. Raises SparkGoneError
     when Spark itself has ended, and again what ends the process.
     """
-    from py4j.protocol import Py4JError, Py4JNetworkError
-    from pyspark.errors import PySparkException
-
     if isinstance(error, SparkGoneError):
         raise error
     if (of_store := store_refusal(error)) is not None:
         return of_store
     if isinstance(error, LakestreamError):
         return error
-    if isinstance(error, ConnectionError | Py4JNetworkError):
+    lost, of_spark = _errors_of_spark()
+    if isinstance(error, (ConnectionError, *lost)):
         check_spark_lives(wait_seconds=_ENDING_SECONDS)
     if (of_storage := storage_refusal(error)) is not None:
         return of_storage
     if not isinstance(error, Exception):
         raise error
-    if isinstance(error, PySparkException | Py4JError):
+    if isinstance(error, of_spark):
         check_spark_lives()
         check_error(error)
         return StreamError("CALCULATION_FAILED", spark_message(error))
     _log.exception("a tick failed")
     return StreamError("INTERNAL", f"{type(error).__name__}: {error}", hint="this is a defect of lakestream")
+
+
+def _errors_of_spark() -> tuple[tuple[type[Exception], ...], tuple[type[Exception], ...]]:
+    """Return the errors of a lost connection to Spark, and all of Spark's; none where it is not installed."""
+    try:
+        from py4j.protocol import Py4JError, Py4JNetworkError
+        from pyspark.errors import PySparkException
+    except ModuleNotFoundError:
+        return (), ()
+    return (Py4JNetworkError,), (PySparkException, Py4JError)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 from fastapi import FastAPI, Path, Query, Request, WebSocket, WebSocketDisconnect
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import FileResponse, PlainTextResponse, Response
+from fastapi.responses import FileResponse, HTMLResponse, PlainTextResponse, Response
 from fastapi.staticfiles import StaticFiles
 from starlette.exceptions import HTTPException
 
@@ -21,6 +21,7 @@ from lakestream.errors import BusyError, LakestreamError, PrerequisiteError, Sta
 from lakestream.language.quoting import quoted
 from lakestream.server.api.guard import Guard, RequestRefused, error_answer
 from lakestream.server.api.permits import ANYONE, require, require_statements, who_asks
+from lakestream.server.api.reference import reference
 from lakestream.server.api.rows import column_types, json_rows, verification_document
 from lakestream.server.shown.documents import (
     ColumnDocument,
@@ -92,7 +93,7 @@ def create_app(
     app = FastAPI(
         title="lakestream",
         version=__version__,
-        docs_url=None,  # its page would come from elsewhere
+        docs_url=None,  # its page would come from elsewhere; ours is below
         redoc_url=None,
         responses={400: {"model": ErrorDocument}, 404: {"model": ErrorDocument}},
     )
@@ -409,6 +410,11 @@ async def _until_gone(websocket: WebSocket) -> None:
 
 
 def _add_page(app: FastAPI) -> None:
+    @app.get("/docs", include_in_schema=False)
+    def docs() -> Response:
+        """Return the reference of these routes."""
+        return HTMLResponse(reference(app.openapi()))
+
     @app.get("/", include_in_schema=False)
     def page() -> Response:
         index = STATIC / "index.html"

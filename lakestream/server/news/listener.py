@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from lakestream.server.process.supervisor import tell_supervisor
 from lakestream.server.shown.reader import tick_document
 
 if TYPE_CHECKING:
@@ -26,6 +28,7 @@ STOP_SECONDS = 8.0
 _WELL_SECONDS = 5.0
 """How long after a round that failed the daemon counts as failing."""
 
+_log = logging.getLogger("lakestream.ticks")
 _SAID_SECONDS = 60.0
 """How long a reason is not said again."""
 
@@ -67,6 +70,7 @@ class Listener:
     def started(self) -> None:
         """Say what is served, and where."""
         self.say(f"{self.serving}; Ctrl-C stops")
+        tell_supervisor("READY=1")
 
     def ticked(self, report: TickReport) -> None:
         """Count a tick, and tell of it."""
@@ -75,6 +79,13 @@ class Listener:
         run = tick_document(report, self.clock.now()).model_dump(mode="json")
         self.live.publish({"type": "tick", "stream": report.stream, **run})
         self.feed.look()
+        facts = {"stream": report.stream, "tick": report.tick}
+        if report.error:
+            _log.warning("%s tick %d: %s", report.stream, report.tick, report.error, extra=facts)
+        else:
+            figures = report.kind, report.rows_in, report.rows_out, report.seconds, report.lag
+            said = "%s tick %d: %s, %d rows in, %d out, %.3f s, lag %d"
+            _log.debug(said, report.stream, report.tick, *figures, extra=facts)
 
     def failed(self, error: LakestreamError) -> None:
         """Say why a round ended early, once while it lasts."""
@@ -86,6 +97,7 @@ class Listener:
     def stopping(self) -> None:
         """Leave a tick that takes long to the next daemon."""
         self.say("stopping after the running tick")
+        tell_supervisor("STOPPING=1")
         timer = threading.Timer(STOP_SECONDS, self._leave)
         timer.daemon = True
         timer.start()

@@ -26,28 +26,28 @@ _STATUSES = ("Running", "Retrying", "Stopped", "Failed")
 class Metrics:
     """The metrics of one daemon.
 
-    ``statuses`` gives the streams as they are, ``waiting`` how many events wait for each target, ``now`` the
-    wall-clock time in seconds since 1970.
+    ``statuses`` gives the streams as they are, ``waiting`` how many events wait for each target.
     """
 
     def __init__(
-        self,
-        statuses: Callable[[], Sequence[StreamStatus]],
-        waiting: Callable[[], dict[str, int]],
-        now: Callable[[], float],
+        self, statuses: Callable[[], Sequence[StreamStatus]], waiting: Callable[[], dict[str, int]]
     ) -> None:
         self._registry = CollectorRegistry()
-        self._registry.register(_State(statuses, waiting, now))
+        self._registry.register(_State(statuses, waiting))
         Info("lakestream_build", "Version.", registry=self._registry).info({"version": __version__})
         self._ticks = Counter("lakestream_ticks", "Ticks.", ["stream", "result"], registry=self._registry)
         self._seconds = Histogram(
-            "lakestream_tick_seconds", "Seconds of a tick.", buckets=_TICK_SECONDS, registry=self._registry
+            "lakestream_tick_duration_seconds",
+            "Seconds of a tick.",
+            ["stream"],
+            buckets=_TICK_SECONDS,
+            registry=self._registry,
         )
 
     def count(self, report: TickReport) -> None:
         """Count a tick."""
         self._ticks.labels(report.stream, "failed" if report.error else "done").inc()
-        self._seconds.observe(report.seconds)
+        self._seconds.labels(report.stream).observe(report.seconds)
 
     def text(self) -> bytes:
         """Return all metrics in Prometheus's text format."""
@@ -58,18 +58,15 @@ class _State(Collector):
     """Reads the state of the lake when Prometheus asks."""
 
     def __init__(
-        self,
-        statuses: Callable[[], Sequence[StreamStatus]],
-        waiting: Callable[[], dict[str, int]],
-        now: Callable[[], float],
+        self, statuses: Callable[[], Sequence[StreamStatus]], waiting: Callable[[], dict[str, int]]
     ) -> None:
         self._statuses = statuses
         self._waiting = waiting
-        self._now = now
 
     def collect(self) -> Iterable[Metric]:
         statuses = self._statuses()
         yield self._by_status(statuses)
+        yield self._status_of_each(statuses)
         yield from self._of_streams(statuses)
         waiting = GaugeMetricFamily(
             "lakestream_events_waiting", "Events that wait for a target.", labels=["target"]
@@ -89,12 +86,21 @@ class _State(Collector):
             streams.add_metric([status], found[status])
         return streams
 
+    def _status_of_each(self, statuses: Sequence[StreamStatus]) -> Metric:
+        each = GaugeMetricFamily(
+            "lakestream_stream_status", "1 for the status that a stream has.", labels=["stream", "status"]
+        )
+        for stream in statuses:
+            for status in _STATUSES:
+                each.add_metric([f"{stream.database}.{stream.name}", status], stream.status == status)
+        return each
+
     def _of_streams(self, statuses: Sequence[StreamStatus]) -> Iterable[Metric]:
         gauges: dict[str, tuple[str, Callable[[StreamStatus], float | None]]] = {
             "lakestream_lag_commits": ("Commits of the source still to take.", lambda s: s.lag),
             "lakestream_lag_seconds": ("Age of the oldest of them.", lambda s: s.lag_seconds),
             "lakestream_waiting_groups": ("Groups that wait.", lambda s: len(s.waiting_groups)),
-            "lakestream_last_tick_age_seconds": ("Seconds since the last tick.", self._age),
+            "lakestream_last_tick_timestamp_seconds": ("When the last tick ended, since 1970 UTC.", _ended),
         }
         counters: dict[str, tuple[str, Callable[[StreamStatus], float]]] = {
             "lakestream_rows_in": ("Changed rows taken.", lambda s: s.rows_in),
@@ -106,8 +112,9 @@ class _State(Collector):
         for name, (about, of) in counters.items():
             yield _filled(CounterMetricFamily(name, about, labels=["stream"]), statuses, of)
 
-    def _age(self, status: StreamStatus) -> float | None:
-        return None if status.last_tick_us is None else self._now() - status.last_tick_us / 1_000_000
+
+def _ended(status: StreamStatus) -> float | None:
+    return None if status.last_tick_us is None else status.last_tick_us / 1_000_000
 
 
 def _filled(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from math import inf
 from typing import TYPE_CHECKING, Any
 
@@ -40,6 +41,8 @@ def hand_over_slots(clock: Clock) -> int:
     Spark begins them anew once there are free slots. What has just begun, by the clock, goes on; what was
     ended for statements goes on for twice as long the next time. Nothing is done where no Spark runs.
     """
+    if "pyspark" not in sys.modules:
+        return 0
     from py4j.protocol import Py4JError
     from pyspark import SparkContext
 

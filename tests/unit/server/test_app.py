@@ -150,3 +150,11 @@ def test_an_error_of_a_statement_has_its_place(client: TestClient) -> None:
 def test_a_page_of_this_server_may_change_things(client: TestClient) -> None:
     own = {"Origin": "http://127.0.0.1:8600"}
     assert client.post("/api/streams/main/hourly/stop", headers=own).status_code == 200
+
+
+def test_the_reference_has_every_route_and_nothing_from_elsewhere(client: TestClient) -> None:
+    page = client.get("/docs").text
+    for path in client.get("/openapi.json").json()["paths"]:
+        assert path in page
+    assert 'href="#StreamDocument"' in page
+    assert "://" not in page
