@@ -5,7 +5,7 @@ PYTHON ?= python3
 RUN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-long lint format lock conformance faults properties followed fuzz changed supply matrix clean bench bench-short
+.PHONY: help setup demo test test-long lint format lock conformance faults cluster properties followed fuzz changed supply matrix clean bench bench-short
 
 help: ## say what there is
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -44,6 +44,9 @@ bench-short: setup ## some of them in five minutes; fails when lakestream takes 
 
 faults: setup ## faults by name (ARGS="--fault NAME"), or kill and check again and again (ARGS="--cycles 200")
 	@$(RUN)/python -m tests.faults $(ARGS)
+
+cluster: setup ## streams on a Spark cluster of a master and two workers, as locally (ROWS=20000000; ARGS="--scenario same")
+	@$(RUN)/python -m tests.cluster $(if $(ROWS),--rows $(ROWS)) $(ARGS)
 
 conformance: setup ## run the conformance cases (CASES=DIR for a folder of your own)
 	@CASES="$(CASES)" $(RUN)/python -m pytest -m "" tests/conformance $(ARGS)

@@ -169,7 +169,7 @@ class StorageError(LakestreamError):
 
 
 class BusyError(LakestreamError):
-    """Another process holds what is needed; try again later (exit status 75)."""
+    """Another process holds what is needed, or a cluster has no room; try again later (exit status 75)."""
 
     exit_status = 75
 

@@ -70,6 +70,13 @@ class Settings(BaseSettings):
         default_factory=dict, description="further Spark settings by their own names; as text, a JSON object"
     )
 
+    executor_wait_seconds: float = Field(
+        default=60.0,
+        gt=0,
+        description="how long a query waits for an executor of a Spark cluster before it fails with "
+        "NO_EXECUTORS",
+    )
+
     transport: Literal["auto", "arrow", "spark"] = Field(
         default="auto", description="how changes travel: by Arrow, by Spark, or chosen by size"
     )
@@ -327,6 +334,11 @@ class Settings(BaseSettings):
         One of ``built-in``, ``profile PATH``, ``environment NAME`` and ``argument``.
         """
         return dict(self._sources)
+
+
+def is_local(master: str) -> bool:
+    """Return whether a master is Spark in this process, and no cluster."""
+    return master.startswith("local") and not master.startswith("local-cluster")
 
 
 def _is_host(item: str) -> bool:

@@ -164,16 +164,17 @@ class Workspace:
     @property
     def session(self) -> SparkSession:
         """The session of this lake's statements and ticks: no other one's views are in it."""
+        from lakestream.storage.sessions.session import check_reach, fit_cluster, statement_session
+
         shared = self.shared
         if self._own is None:
-            from lakestream.storage.sessions.session import check_reach, statement_session
-
             check_reach(shared, self.layout)
             self._own = statement_session(shared)
             if self._tag is not None:
                 from lakestream.storage.sessions.jobs import mark_thread
 
                 mark_thread(self._own, self._tag)
+        fit_cluster(self._own)
         return self._own
 
     @property

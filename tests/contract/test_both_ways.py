@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
 from chispa import assert_df_equality
 
 from lakestream import Lake, Settings
 from lakestream.engine.reading import transport as ways
+from lakestream.engine.windows.rows.in_order import InOrder
+from tests.tiers import leaving
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    import pytest
     from pyspark.sql import DataFrame, SparkSession
 
 COMMITS = (
@@ -47,6 +49,53 @@ def test_arrow_and_spark_write_the_same_rows(tmp_path: Path, spark: SparkSession
     assert_df_equality(by_arrow, by_spark, ignore_row_order=True, ignore_nullable=True)
     # t1 ends at :41 with windows from 23:59:55 to 00:00:30, t2 at :31 with those to 00:00:20.
     assert by_arrow.groupBy("tag_tbname").count().orderBy("tag_tbname").collect() == [("t1", 8), ("t2", 6)]
+
+
+ROW_WINDOWS = {
+    "session": "SESSION(ts, 4s) FROM meters PARTITION BY tbname",
+    "state": "STATE_WINDOW(CAST(v AS INT)) FROM meters PARTITION BY tbname",
+    "event": "EVENT_WINDOW(START WITH v > 1 END WITH v > 3) FROM meters PARTITION BY tbname",
+    "counted": "COUNT_WINDOW(2) FROM meters PARTITION BY tbname",
+    "joining": "SESSION(ts, 4s) FROM meters PARTITION BY tbname STREAM_OPTIONS(WATERMARK(3s))",
+}
+
+
+def row_windows(folder: Path, spark: SparkSession, name: str, transport: str) -> DataFrame:
+    """Return the output of row windows over rows in order, then with rows of equal time and late ones."""
+    lake = Lake(folder / transport, spark=spark, settings=Settings(transport=transport))
+    lake.sql("CREATE STABLE meters (ts TIMESTAMP, v DOUBLE) TAGS (loc VARCHAR(8))")
+    lake.sql(
+        f"CREATE STREAM {name} {ROW_WINDOWS[name]} INTO o AS "
+        "SELECT _twstart AS ws, count(*) AS n, sum(v) AS total FROM %%trows"
+    )
+    for commit in (*COMMITS[:3], [("t1", 50, 1.0), ("t2", 50, 1.0), ("t3", 50, 7.0)], COMMITS[3]):
+        rows = [
+            {"tbname": name, "loc": "A", "ts": f"2025-01-01 00:00:{s:02}", "v": v} for name, s, v in commit
+        ]
+        lake.insert("meters", rows)
+        lake.run()
+    lake.close()
+    return lake.table("o")
+
+
+@pytest.mark.parametrize("name", leaving(ROW_WINDOWS, lambda name: name != "counted"))
+def test_row_windows_that_are_too_many_for_arrow_stay_in_spark(
+    name: str, tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[DataFrame] = []
+    in_spark = InOrder._in_spark
+
+    def noted(tick: InOrder, rows: DataFrame) -> object:
+        seen.append(rows)
+        return in_spark(tick, rows)
+
+    monkeypatch.setattr(InOrder, "_in_spark", noted)
+    expected = row_windows(tmp_path, spark, name, "arrow")
+    assert (expected.count() > 1, seen) == (True, [])
+    monkeypatch.setattr(ways, "MAX_ARROW_CELLS", 0)
+    found = row_windows(tmp_path, spark, name, "spark")
+    assert seen
+    assert_df_equality(expected, found, ignore_row_order=True, ignore_nullable=True)
 
 
 def test_rows_that_are_too_many_for_arrow_stay_in_spark(

@@ -130,6 +130,34 @@ print(code(lambda: Lake("third", spark=spark)), Path("third").exists(), code(lam
 """
 
 
+BY_ENVIRONMENT = """
+import os, sys
+os.environ["SPARK_REMOTE"] = sys.argv[1]
+from pathlib import Path
+from lakestream import Lake, Settings
+from lakestream.errors import LakestreamError
+
+def code(use):
+    try:
+        use()
+    except LakestreamError as error:
+        return error.code
+
+root = str(Path("named").absolute())
+print(code(lambda: Lake(root, settings=Settings(connect_port=15002)).spark))
+lake = Lake(root, settings=Settings(transport="spark"))
+lake.sql("CREATE TABLE t (ts TIMESTAMP, v INT)")
+query = "SELECT _twstart AS w, sum(v) AS total FROM %%trows"
+lake.sql(f"CREATE STREAM s SESSION(ts, 5s) FROM t INTO o AS {query}")
+lake.sql("INSERT INTO t VALUES (1000, 1) (2000, 2) (60000, 4)")
+print(lake.run().failed, lake.verify("s").holds, lake.sql("SELECT total FROM o").fetchall())
+beside = Lake(root, beside=lake, settings=Settings(small_path="spark"))
+print(beside.sql("SELECT count(*) FROM t").fetchall(), code(beside.interrupt))
+from pyspark import SparkContext
+print(SparkContext._gateway)
+"""
+
+
 @pytest.fixture(scope="module")
 def address() -> Iterator[str]:
     with connect_server() as found:
@@ -169,3 +197,8 @@ def test_frames_keep_what_they_were_made_of(address: str, tmp_path: Path) -> Non
 def test_what_cannot_be_computed_with_is_refused_by_name(address: str, tmp_path: Path) -> None:
     codes = ["LAKE_NOT_SHARED", "SPARK_STOPPED", "SPARK_TOO_OLD", "SPARK_STOPPED False SPARK_STOPPED"]
     assert printed(REFUSED, address, tmp_path) == codes
+
+
+def test_the_server_that_the_environment_names_is_the_session(address: str, tmp_path: Path) -> None:
+    found = printed(BY_ENVIRONMENT, address, tmp_path)
+    assert found == ["SETTING_INVALID", "[] True [(3,)]", "[(3,)] None", "None"]

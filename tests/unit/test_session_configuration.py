@@ -53,6 +53,16 @@ def test_a_cluster_gets_the_jars_and_may_call_back(jars: Path, tmp_path: Path) -
     assert "spark.driver.extraClassPath" not in conf
 
 
+def test_a_cluster_computes_as_this_machine_does(jars: Path, tmp_path: Path) -> None:
+    own = {"spark.jars": "a.jar,b.jar", "spark.executor.extraJavaOptions": "-XX:+UseZGC"}
+    conf = configuration(Settings(jars=jars, master="spark://host:7077", spark_conf=own), tmp_path)
+    assert conf["spark.jars"].split(",")[1:] == ["a.jar", "b.jar"]
+    options = conf["spark.executor.extraJavaOptions"]
+    assert options == "-Duser.timezone=UTC -XX:-DontCompileHugeMethods -XX:+UseZGC"
+    assert conf["spark.sql.adaptive.enabled"] == "true"
+    assert "spark.sql.shuffle.partitions" not in conf  # they follow the executors
+
+
 def test_passing_over_missing_files_is_refused() -> None:
     with pytest.raises(ConfigError) as caught:
         session._refuse_silent_loss({"spark.sql.files.ignoreMissingFiles": "TRUE"})

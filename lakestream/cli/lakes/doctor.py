@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
 from dataclasses import dataclass
@@ -10,6 +11,16 @@ from typing import TYPE_CHECKING, Literal
 
 from lakestream.cli.base.output import counted
 from lakestream.errors import LakestreamError
+from lakestream.settings import is_local
+from lakestream.storage.sessions.cluster import (
+    REMOTE,
+    Executor,
+    check_master,
+    check_server,
+    is_standalone,
+    room_said,
+    workers_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -40,7 +51,7 @@ class Check:
 
 
 def check_machine(settings: Callable[[], Settings]) -> Iterator[Check]:
-    """Check settings, Python, packages, Java and jars; starts no JVM and fetches nothing."""
+    """Check settings, Python, packages, Java, jars and a cluster; starts no JVM and fetches nothing."""
     yield Check("python", "ok", ".".join(map(str, sys.version_info[:3])))
     yield from (_check_package(name) for name in PACKAGES)
     yield _guarded("java", _java)
@@ -51,6 +62,10 @@ def check_machine(settings: Callable[[], Settings]) -> Iterator[Check]:
         return
     yield Check("settings", "ok", f"profile {given.profile}" if given.profile else "no profile")
     yield _guarded("jars", lambda: _jars(given))
+    if REMOTE in os.environ:
+        yield _guarded("server", lambda: _server(os.environ[REMOTE]))
+    elif not is_local(given.master):
+        yield _guarded("cluster", lambda: _cluster(given))
 
 
 def _check_package(name: str) -> Check:
@@ -89,6 +104,28 @@ def _jars(settings: Settings) -> Check:
         return Check("jars", "warning", "not fetched yet", hint="the first start of Spark fetches them")
     found = find_jars(settings.jars)
     return Check("jars", "ok", f"{counted(len(found), 'jar')} in {found[0].parent}")
+
+
+def _server(remote: str) -> Check:
+    """Look whether a server of Spark Connect answers."""
+    check_server(remote)
+    return Check("server", "ok", f"{remote.partition(';')[0]} answers")
+
+
+def _cluster(settings: Settings) -> Check:
+    """Look whether a cluster's master answers, and whether its workers have room for executors."""
+    master, needed = settings.master, Executor.of(settings.spark_conf)
+    if not is_standalone(master):
+        return Check("cluster", "ok", f"{master}, which is not looked at; each executor needs {needed}")
+    check_master(master)
+    workers = workers_of(master, settings.spark_conf)
+    found = f"{master} answers; each executor needs {needed}; {room_said(workers)}"
+    if workers is None:
+        return Check("cluster", "warning", found, hint="set spark.master.ui.port in spark_conf")
+    if not any(map(needed.fits, workers)):
+        hint = "start workers, or set spark.executor.memory in spark_conf to what one has"
+        return Check("cluster", "wrong", found, hint=hint)
+    return Check("cluster", "ok", found)
 
 
 def check_lake(layout: Layout, *, keys: bool) -> Iterator[Check]:

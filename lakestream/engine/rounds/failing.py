@@ -12,7 +12,7 @@ from lakestream.engine.base.refused import spark_message
 from lakestream.engine.planning.checks import (
     named_state,
 )
-from lakestream.errors import LakestreamError, SparkGoneError, StorageError, StreamError
+from lakestream.errors import BusyError, LakestreamError, SparkGoneError, StorageError, StreamError
 from lakestream.storage.places.refusals import store_refusal
 from lakestream.storage.records.registry import Failure
 from lakestream.storage.sessions.session import check_error, check_spark_lives
@@ -35,14 +35,15 @@ MOST_DEATHS = 3
 _PASSING = {
     *("COMMIT_CONFLICT", "COMMIT_FAILED", "EDIT_FAILED", "IO_ERROR", "READ_FAILED", "TABLE_UNREADABLE"),
     *("CLOCK_SKEW", "NO_BUCKET", "STORE_FAILED", "STORE_REFUSED", "STORE_UNREACHABLE"),
+    *("SPARK_UNREACHABLE", "NO_EXECUTORS"),
 }
 _FIRST_PAUSE_US = 1_000_000
 _MOST_DOUBLED = 10
 
 
 def may_pass(error: LakestreamError) -> bool:
-    """Return whether an error is of the storage, and may be gone the next time."""
-    return isinstance(error, StorageError) and error.code in _PASSING
+    """Return whether an error is of the storage, or of a busy cluster, and may be gone the next time."""
+    return isinstance(error, BusyError | StorageError) and error.code in _PASSING
 
 
 _log = logging.getLogger(__name__)
@@ -179,7 +180,10 @@ def as_failure(error: BaseException) -> LakestreamError:
         raise error
     if isinstance(error, of_spark):
         check_spark_lives()
-        check_error(error)
+        try:
+            check_error(error)
+        except BusyError as busy:
+            return busy
         return StreamError("CALCULATION_FAILED", spark_message(error))
     _log.exception("a tick failed")
     return StreamError("INTERNAL", f"{type(error).__name__}: {error}", hint="this is a defect of lakestream")

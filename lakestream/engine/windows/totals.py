@@ -19,7 +19,18 @@ def total(summary: pa.Table, name: str) -> int:
     return int(pc.sum(summary[name]).as_py() or 0)
 
 
-def spans_of(summary: pa.Table) -> Spans:
-    """Return the spans of event time (µs) of groups from low to high, where they have any."""
-    low, high = summary["low"].to_pylist(), summary["high"].to_pylist()
-    return merge_spans([(a, b) for a, b in zip(low, high, strict=True) if a is not None and b is not None])
+def spans_of(low: pa.ChunkedArray, high: pa.ChunkedArray) -> Spans:
+    """Return the spans of event time (µs) of groups, of each from low to high, where it has any."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    pairs = pa.table({"low": low, "high": high}).drop_null().sort_by("low")
+    if not pairs.num_rows:
+        return []
+    # What overlaps is put together first: there may be a million of them.
+    ends = pc.cumulative_max(pairs["high"])
+    apart = pc.greater(pairs["low"].slice(1), ends.slice(0, len(ends) - 1)).combine_chunks()
+    first = pa.concat_arrays([pa.array([True]), apart])
+    last = pa.concat_arrays([apart, pa.array([True])])
+    lows, highs = pairs["low"].filter(first), ends.filter(last)
+    return merge_spans([*zip(lows.to_pylist(), highs.to_pylist(), strict=True)])

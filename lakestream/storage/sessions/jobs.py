@@ -6,6 +6,8 @@ import sys
 from math import inf
 from typing import TYPE_CHECKING, Any
 
+from lakestream.storage.sessions.session import is_remote
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -23,7 +25,13 @@ _FOR_TICKS_SECONDS, _FOR_STATEMENTS_SECONDS = 1, 10
 
 
 def mark_thread(spark: SparkSession, tag: str) -> None:
-    """Have the jobs that this thread begins from now on be those of statements, with a tag."""
+    """Have the jobs that this thread begins from now on be those of statements, with a tag.
+
+    A server of Spark Connect gives its slots as it is set to.
+    """
+    if is_remote(spark):
+        spark.addTag(tag)
+        return
     context = spark.sparkContext
     context.setLocalProperty("spark.scheduler.pool", _STATEMENTS + tag)
     context.setInterruptOnCancel(True)
@@ -32,7 +40,10 @@ def mark_thread(spark: SparkSession, tag: str) -> None:
 
 def cancel_jobs(spark: SparkSession, tag: str) -> None:
     """Have the running jobs of a tag fail; what their thread begins afterwards is not stopped."""
-    spark.sparkContext.cancelJobsWithTag(tag)
+    if is_remote(spark):
+        spark.interruptTag(tag)
+    else:
+        spark.sparkContext.cancelJobsWithTag(tag)
 
 
 def hand_over_slots(clock: Clock) -> int:

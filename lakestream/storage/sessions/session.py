@@ -20,8 +20,17 @@ from weakref import WeakSet
 
 from lakestream.errors import ConfigError, LakeError, PrerequisiteError, SparkGoneError
 from lakestream.java import check_java
+from lakestream.settings import is_local
 from lakestream.storage.places.scratch import scratch_folder
 from lakestream.storage.sessions.archive import archive_beside
+from lakestream.storage.sessions.cluster import REMOTE, check_master, check_server, is_standalone
+from lakestream.storage.sessions.executors import (
+    await_executors,
+    fit_partitions,
+    refuse_lonely,
+    runs_elsewhere,
+    watch_executors,
+)
 from lakestream.storage.sessions.jars import (
     check_spark,
     find_jars,
@@ -80,6 +89,14 @@ _OWN = {
 }
 """Further settings of a session that lakestream starts; ``spark_conf`` wins over each."""
 
+_JAVA_OPTIONS = ("spark.driver.extraJavaOptions", "spark.executor.extraJavaOptions")
+
+_AWAY = {
+    # What a shuffle gives is put together where it is little.
+    "spark.sql.adaptive.enabled": "true",
+}
+"""Further ones where executors are elsewhere; shuffles follow their number: see fit_partitions."""
+
 _NO_DELTA = ("[DATA_SOURCE_NOT_FOUND]", "[DELTA_CONFIGURE_SPARK_SESSION_WITH_EXTENSION_AND_CATALOG]")
 """How Spark says that it lacks the jars of Delta Lake, or that the session is not set to use them."""
 
@@ -96,9 +113,10 @@ def spark_session(settings: Settings, watch: Watch = say_so, schemes: Collection
     """Return a Spark session for lakestream, starting Spark when none is active in this process.
 
     An active session (a notebook's, a Databricks cluster's) is used through a child session, so that its own
-    settings stay as they are; one that is started reads URIs of the ``schemes``, where lakestream knows how
-    to have it so. ``watch`` shows that jars are fetched. Raises PrerequisiteError
-    (SPARK_MISSING, JAVA_MISSING, JAVA_TOO_OLD, JARS_…, SPARK_NOT_STARTED), SparkGoneError SPARK_STOPPED, and
+    settings stay as they are; so is one of the server that SPARK_REMOTE names. One that is started reads URIs
+    of the ``schemes``, where lakestream knows how to have it so. ``watch`` shows fetched jars. Raises
+    PrerequisiteError (SPARK_MISSING, JAVA_MISSING, JAVA_TOO_OLD, JARS_…, SPARK_NOT_STARTED), SparkGoneError
+    SPARK_STOPPED, BusyError (SPARK_UNREACHABLE, NO_EXECUTORS) of a cluster, ConfigError SETTING_INVALID, and
     what adopt_session raises.
     """
     check_spark()
@@ -111,11 +129,40 @@ def spark_session(settings: Settings, watch: Watch = say_so, schemes: Collection
     running = SparkContext._active_spark_context is not None  # noqa: SLF001 - nothing public tells
     if active is None and is_process_remote():
         active = _default_remote()
+    if active is None and not running and REMOTE in os.environ:
+        active = _connected(os.environ[REMOTE], settings)
     if active is None and (running or "DATABRICKS_RUNTIME_VERSION" in os.environ):
         active = SparkSession.builder.getOrCreate()
-    if active is not None:
-        return adopt_session(active)
-    return _start(settings, watch, reads_store=STORE in schemes and not has_store(settings.spark_conf))
+    if active is None:
+        reads_store = STORE in schemes and not has_store(settings.spark_conf)
+        session = _start(settings, watch, reads_store=reads_store)
+    else:
+        session = adopt_session(active)
+    if not is_remote(session):
+        await_executors(session)
+    return session
+
+
+def _connected(remote: str, settings: Settings) -> SparkSession:
+    """Return a session of the server of Spark Connect that the environment names; it starts no JVM."""
+    from pyspark.errors import PySparkImportError
+    from pyspark.sql import SparkSession
+
+    if settings.connect_port:
+        raise ConfigError(
+            "SETTING_INVALID",
+            f"connect_port is {settings.connect_port}, and {REMOTE} is set: no Spark runs here to be served",
+            hint=f"leave one of them out; clients may ask {remote.partition(';')[0]} itself",
+        )
+    check_server(remote)
+    try:
+        return SparkSession.builder.remote(remote).getOrCreate()
+    except PySparkImportError as error:
+        raise PrerequisiteError(
+            "PACKAGE_MISSING",
+            f"Spark Connect needs a package that is not installed: {first_line(error)}",
+            hint="pip install 'pyspark[connect]'",
+        ) from None
 
 
 def _default_remote() -> SparkSession:
@@ -158,6 +205,12 @@ def statement_session(spark: SparkSession) -> SparkSession:
     return child_session(spark, _MEANING | _STATEMENTS)
 
 
+def fit_cluster(spark: SparkSession) -> None:
+    """Have a session of a cluster of ours follow the number of its executors."""
+    if not is_remote(spark):
+        fit_partitions(spark)
+
+
 def check_reach(spark: SparkSession, layout: Layout) -> None:
     """Raise LakeError LAKE_NOT_SHARED when Spark runs elsewhere and does not find the lake there.
 
@@ -165,20 +218,25 @@ def check_reach(spark: SparkSession, layout: Layout) -> None:
     """
     from pyspark.errors import PySparkException
 
-    if not is_remote(spark):
+    remote = is_remote(spark)
+    if not remote and not (layout.is_local and runs_elsewhere(spark)):
         return
     path, text = layout.marker()
-    found, why = "", "it finds another lake there"
+    # Of a cluster each executor is asked, as far as that can be said: it has its own disk.
+    times = 1 if remote else 2 * spark.sparkContext.defaultParallelism
+    found, why = {""}, "it finds another lake there"
     try:
-        found = "\n".join(row.value for row in spark.read.text(path).collect())
+        rows = spark.read.option("wholetext", "true").text([path] * times).collect()
+        found = {row.value.rstrip("\n") for row in rows}
     except PySparkException as error:
         check_error(error)
         why = first_line(error)
-    if found != text:
+    if found != {text.rstrip("\n")}:
+        who = "the server of the Spark session" if remote else "an executor of the Spark cluster"
         raise LakeError(
             "LAKE_NOT_SHARED",
-            f"the server of the Spark session does not read the lake at {layout.root}: {why}",
-            hint="make the lake where both this process and the server reach it by the same path or URI",
+            f"{who} does not read the lake at {layout.root}: {why}",
+            hint="make the lake where this process and Spark reach it by the same path or URI",
         )
 
 
@@ -350,14 +408,18 @@ def check_spark_lives(spark: SparkSession | None = None, wait_seconds: float = 0
                 hint="nothing is lost: start again; driver_memory may be too small",
             )
     context = SparkContext._active_spark_context if spark is None else spark.sparkContext  # noqa: SLF001
-    if context is None or context._jsc is None:  # noqa: SLF001 - as above
-        raise _stopped("the Spark session has been stopped")
+    if context is None or context._jsc is None or context._jsc.sc().isStopped():  # noqa: SLF001 - as above
+        raise _stopped("the Spark session has been stopped, by its owner or by the cluster's master")
 
 
 def check_error(error: Exception) -> None:
-    """Raise SparkGoneError SPARK_STOPPED for an error of Spark Connect by which a session has ended."""
+    """Raise SparkGoneError SPARK_STOPPED for an error of Spark Connect by which a session has ended.
+
+    Raises BusyError NO_EXECUTORS for that of a query which no executor of a cluster came for.
+    """
     from pyspark.errors import PySparkAssertionError
 
+    refuse_lonely(error)
     if not (
         type(error).__module__.endswith("exceptions.connect") or isinstance(error, PySparkAssertionError)
     ):
@@ -378,6 +440,8 @@ def _stopped(message: str) -> SparkGoneError:
 
 def _start(settings: Settings, watch: Watch, *, reads_store: bool) -> SparkSession:
     _refuse_silent_loss(settings.spark_conf)
+    if is_standalone(settings.master):
+        check_master(settings.master)
     check_java()
     from py4j.protocol import Py4JError
     from pyspark import SparkConf, SparkContext
@@ -390,7 +454,7 @@ def _start(settings: Settings, watch: Watch, *, reads_store: bool) -> SparkSessi
         PySparkLogger.getLogger(name).setLevel(logging.CRITICAL)
     scratch = Path(tempfile.mkdtemp(prefix="spark-", dir=scratch_folder()))
     log = scratch / "spark.log"
-    if settings.master.startswith("local"):
+    if is_local(settings.master):
         # Spark looks its own host up by name before it reads its settings; not every container has one.
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     jars = find_jars(settings.jars, watch)
@@ -412,6 +476,8 @@ def _start(settings: Settings, watch: Watch, *, reads_store: bool) -> SparkSessi
         ) from error
     if found:  # a JVM that somebody else has started takes no more jars
         _check_delta(spark)
+    if not is_local(settings.master):
+        watch_executors(spark, settings.executor_wait_seconds)
     return spark
 
 
@@ -471,8 +537,7 @@ def _refuse_silent_loss(conf: Mapping[str, str]) -> None:
 
 
 def _configuration(settings: Settings, scratch: Path, jars: Sequence[Path]) -> dict[str, str]:
-    local = settings.master.startswith("local")
-    cores = _local_cores(settings.master)
+    local = is_local(settings.master)
     log4j = (Path(__file__).parent / "log4j2.properties").as_uri()
     configuration = {
         "spark.app.name": "lakestream",
@@ -480,7 +545,6 @@ def _configuration(settings: Settings, scratch: Path, jars: Sequence[Path]) -> d
         "spark.driver.memory": settings.driver_memory,
         "spark.driver.extraJavaOptions": f"-Duser.timezone=UTC -Dlog4j2.configurationFile={log4j}",
         "spark.executor.extraJavaOptions": "-Duser.timezone=UTC",
-        _PARTITIONS: str(max(2, cores)),
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),
         "spark.local.dir": str(scratch / "local"),
         **_OWN,
@@ -488,22 +552,25 @@ def _configuration(settings: Settings, scratch: Path, jars: Sequence[Path]) -> d
     }
     if local:
         configuration |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+        configuration[_PARTITIONS] = str(max(2, _local_cores(settings.master)))
         # On the class path from the start: `spark.jars` would be copied and loaded anew, two seconds later.
         configuration["spark.driver.extraClassPath"] = os.pathsep.join(map(str, jars))
         if (archive := archive_beside(jars)) is not None:
             configuration["spark.driver.extraJavaOptions"] += f' "-XX:SharedArchiveFile={archive}"'
     else:
-        configuration["spark.jars"] = ",".join(map(str, jars))
-    # The code that Spark makes of a wide query is longer than what the JVM compiles unless told to.
-    configuration["spark.driver.extraJavaOptions"] += " -XX:-DontCompileHugeMethods"
-    if "GC" not in settings.spark_conf.get("spark.driver.extraJavaOptions", ""):
-        # Queries of many rows take a quarter less than with G1, whose short pauses nobody would notice.
-        configuration["spark.driver.extraJavaOptions"] += " -XX:+UseParallelGC"
+        theirs = settings.spark_conf.get("spark.jars", "")
+        configuration |= {"spark.jars": ",".join([*map(str, jars), *theirs.split(",")]).rstrip(","), **_AWAY}
+    for key in _JAVA_OPTIONS:
+        # The code that Spark makes of a wide query is longer than what the JVM compiles unless told to.
+        configuration[key] += " -XX:-DontCompileHugeMethods"
+        if "GC" not in settings.spark_conf.get(key, ""):
+            # Queries of many rows take a quarter less than with G1, whose short pauses nobody would notice.
+            configuration[key] += " -XX:+UseParallelGC"
     merged = configuration | settings.spark_conf
-    for key in ("spark.driver.extraJavaOptions", "spark.executor.extraJavaOptions"):
+    for key in _JAVA_OPTIONS:
         # Added to, not replaced: without the zone, instants would be read in the machine's.
         merged[key] = f"{configuration[key]} {settings.spark_conf.get(key, '')}".strip()
-    return merged
+    return merged if local else merged | {"spark.jars": configuration["spark.jars"]}
 
 
 def _local_cores(master: str) -> int:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import shutil
+import socket
+import threading
 from datetime import UTC, datetime
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,7 +25,7 @@ from lakestream.storage.places.layout import Layout
 from tests.unit.cli.conftest import status as stream_status
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from click.testing import Result as Outcome
 
@@ -170,3 +173,67 @@ def test_without_a_lake_the_machine_is_checked(
     outcome = call("--lake", "/nowhere/lake", "doctor")
     assert outcome.exit_code == 1
     assert "wrong    lake: " in outcome.stdout
+
+
+class _Page(BaseHTTPRequestHandler):
+    """The page of a master, as JSON; the master's port is the page's own."""
+
+    def do_GET(self) -> None:
+        port, free = self.server.server_port, 1024  # type: ignore[attr-defined]
+        worker = {"cores": 4, "coresfree": 1, "memory": 2048, "memoryfree": free}
+        workers = [{**worker, "state": "ALIVE"}, {**worker, "state": "DEAD"}]
+        said = {"url": f"spark://name:{port}", "status": "ALIVE", "workers": workers}
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(json.dumps(said).encode())
+
+    def log_message(self, *_args: object) -> None: ...
+
+
+@pytest.fixture
+def master() -> Iterator[int]:
+    with ThreadingHTTPServer(("127.0.0.1", 0), _Page) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield server.server_port
+        server.shutdown()
+
+
+@pytest.mark.parametrize(
+    ("conf", "verdict", "said"),
+    [
+        ({"spark.executor.memory": "1g"}, "ok", "1 of 4 cores and 1,024 of 2,048 MiB free"),
+        ({"spark.executor.memory": "1025m"}, "wrong", "each executor needs 1,025 MiB and 1 core"),
+        ({"spark.executor.cores": "2"}, "wrong", "each executor needs 1,024 MiB and 2 cores"),
+        ({"spark.master.ui.port": "1"}, "warning", "no page of the master tells"),
+        ({"spark.executor.memory": "much"}, "wrong", "SETTING_INVALID"),
+    ],
+)
+def test_the_room_of_a_cluster(conf: dict[str, str], verdict: str, said: str, master: int) -> None:
+    settings = Settings(
+        master=f"spark://127.0.0.1:{master}", spark_conf={"spark.master.ui.port": str(master), **conf}
+    )
+    found = machine(lambda: settings)["cluster"]
+    assert (found[0], said in found[1]) == (verdict, True)
+
+
+def test_a_master_that_does_not_answer_is_wrong() -> None:
+    with socket.socket() as closed:  # bound, and never listens
+        closed.bind(("127.0.0.1", 0))
+        master = f"spark://127.0.0.1:{closed.getsockname()[1]}"
+        assert machine(lambda: Settings(master=master))["cluster"][1].startswith("SPARK_UNREACHABLE")
+
+
+def test_of_other_clusters_nothing_is_said() -> None:
+    assert machine(lambda: Settings(master="yarn"))["cluster"][0] == "ok"
+    assert "cluster" not in machine()
+
+
+def test_a_server_of_spark_connect(master: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SPARK_REMOTE", f"sc://127.0.0.1:{master}/;token=secret")
+    assert machine()["server"] == ("ok", f"sc://127.0.0.1:{master}/ answers")
+    monkeypatch.setenv("SPARK_REMOTE", "local[2]")
+    assert machine()["server"][1].startswith("SETTING_INVALID")
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        monkeypatch.setenv("SPARK_REMOTE", f"sc://127.0.0.1:{closed.getsockname()[1]}")
+        assert machine()["server"][1].startswith("SPARK_UNREACHABLE")

@@ -11,7 +11,7 @@ import pytest
 from lakestream.engine.base.state import CLOSED, EXPIRED, GroupState
 from lakestream.engine.reading.relations import EVER
 from lakestream.engine.windows.family import TickInput
-from lakestream.engine.windows.rows.in_order import InOrder, _is_cut_by_time
+from lakestream.engine.windows.rows.in_order import InOrder, _is_cut_by_time, _last_ends, _Windows
 from lakestream.engine.windows.rows.tables import CutTables
 from tests.unit.windows.cuts import closed, group, opened
 from tests.unit.windows.streams import classic, new, plan, target
@@ -34,7 +34,7 @@ def passing(stream: Stream, **known: Any) -> InOrder:
         row = {"gid": 1, "_ls_g1": "a", "resume": None, "counted": 0, "starts": [], "opened": [], **known}
         kinds = {"_ls_g1": pa.string(), "starts": LISTED, "opened": LISTED, EXPIRED: LISTED}
         state = GroupState(pa.table({name: pa.array([row[name]], kinds.get(name, INTEGER)) for name in row}))
-    relations = cast("Relations", SimpleNamespace(stream=stream, plan=plan()))
+    relations = cast("Relations", SimpleNamespace(stream=stream, plan=plan(), spark=None))
     return InOrder(TickInput(relations, target(stream), state, 1_000))
 
 
@@ -194,7 +194,7 @@ def after(stream: Stream, over: pa.Table, going_on: pa.Table, **known: Any) -> d
     """Return the state behind a tick of rows at 60 and 70 that gave closed and open windows."""
     tick = passing(stream, **known)
     groups = tick._classified(changes(60, 70))
-    (row,) = tick._next(groups, going_on, over).to_pylist()
+    (row,) = tick._next(groups, _Windows(None, 0, going_on, _last_ends(over))).to_pylist()
     assert isinstance(row, dict)
     return row
 
@@ -284,8 +284,10 @@ def test_closed_windows_fire_that_last_and_give_rows_that_have_a_key() -> None:
     shape = tick.given.target.shape
     for name in shape.names:
         found = found.append_column(name, found["_ls_low"])
-    passed = tick._sorted_out(groups, found)
-    assert passed.windows == 2
-    assert passed.due.column_names == [*shape.names]
-    assert passed.due["ws"].to_pylist() == [0]
-    assert passed.groups["resume"].to_pylist() == [50]
+    passed = tick._here(found)
+    assert passed is not None
+    assert passed.count == 2
+    assert passed.due is not None
+    assert passed.due.to_arrow().column_names == [*shape.names]
+    assert passed.due.to_arrow()["ws"].to_pylist() == [0]
+    assert tick._next(groups, passed)["resume"].to_pylist() == [50]

@@ -49,7 +49,7 @@ class Detected:
     @property
     def spans(self) -> Spans:
         """The event time that they lie in."""
-        return spans_of(self.summary)
+        return spans_of(self.summary["low"], self.summary["high"])
 
 
 def detected(given: TickInput, found: Rows) -> Detected:

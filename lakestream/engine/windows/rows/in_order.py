@@ -10,23 +10,29 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lakestream.compute.windows.evaluate import Way
+from lakestream.engine.base.rows import Rows
 from lakestream.engine.base.state import CLOSED, EXPIRED, MANY_GROUPS, none_listed
 from lakestream.engine.reading.relations import EVER
-from lakestream.engine.reading.transport import merge_spans
+from lakestream.engine.reading.transport import ARROW, fits_here
 from lakestream.engine.windows.rows.policy import keeps_closed, keeps_expired
 from lakestream.engine.windows.rows.queries import RowQueries
-from lakestream.storage.rows.views import view_of_rows
+from lakestream.engine.windows.totals import spans_of, total
+from lakestream.language.quoting import quoted
+from lakestream.storage.rows.views import view_of, view_of_rows
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from pyspark.sql import DataFrame
 
     from lakestream.engine.base.state import GroupState
     from lakestream.engine.streams.stream import Stream
     from lakestream.engine.streams.target import Target
     from lakestream.engine.windows.family import TickInput
     from lakestream.storage.records.registry import TickPlan
+    from lakestream.storage.rows.views import View
 
-_GROUPS = "ls_passing"
+_GROUPS, _CUT = "ls_passing", "ls_passed"
+_OPENED = ["_ls_gid", "_ls_low", "_ls_lasts", "_ls_counted"]
 
 
 def is_in_order(stream: Stream, target: Target, plan: TickPlan) -> bool:
@@ -99,11 +105,25 @@ def _of_known(sums: pa.Table, stream: Stream) -> pa.Table | None:
 
 @dataclass(frozen=True)
 class InOrderResult:
-    """The output's rows of the windows that closed, their number, and the next state of the groups."""
+    """The output's rows of the windows that closed, the number of these, and the next state of the groups."""
 
-    due: pa.Table
+    due: Rows | None
     windows: int
     groups: pa.Table
+
+
+@dataclass(frozen=True)
+class _Windows:
+    """What the query gave: the output's rows and the number of windows that closed, and how the others stand.
+
+    ``opened`` has _ls_gid, _ls_low, _ls_lasts and _ls_counted of the windows that are open, one of each group
+    at most; ``ends`` _ls_gid and _ls_high of the last one that has closed.
+    """
+
+    due: Rows | None
+    count: int
+    opened: pa.Table
+    ends: pa.Table
 
 
 @dataclass(frozen=True)
@@ -127,10 +147,16 @@ class InOrder:
             return None
         self._read(groups)
         view_of_rows(self.given.spark, groups, _GROUPS)
-        windows = self.given.spark.sql(self._sql()).toArrow()
-        if not _is_cut_by_time(windows):
+        rows = self.given.spark.sql(self._sql())
+        windows = self._here(rows.toArrow()) if self._fit_here(changes, rows) else self._in_spark(rows)
+        if windows is None:
             return None
-        return self._sorted_out(groups, windows.filter(windows["_ls_is_window"]))
+        return InOrderResult(windows.due, windows.count, self._next(groups, windows))
+
+    def _fit_here(self, changes: pa.Table, rows: DataFrame) -> bool:
+        """Return whether the windows are few enough to be read as Arrow: nearly each has a new row."""
+        is_small = self.given.transport.name == ARROW
+        return is_small or fits_here(total(changes, "n"), len(rows.columns))
 
     # --- where groups go on ---
 
@@ -189,9 +215,10 @@ class InOrder:
         return known.select(names).take(found)
 
     def _read(self, groups: pa.Table) -> None:
-        lows, highs = groups["from_us"].to_pylist(), groups["newest"].to_pylist()
-        spans = sorted({(low, high + 1) for low, high in zip(lows, highs, strict=True)})
-        self.given.relations.rows_at(self.given.plan.upto, merge_spans(spans))
+        import pyarrow.compute as pc
+
+        spans = spans_of(groups["from_us"], pc.add(groups["newest"], 1))
+        self.given.relations.rows_at(self.given.plan.upto, spans)
 
     # --- the query ---
 
@@ -225,21 +252,48 @@ class InOrder:
 
     # --- what it gave ---
 
-    def _sorted_out(self, groups: pa.Table, windows: pa.Table) -> InOrderResult:
+    def _here(self, windows: pa.Table) -> _Windows | None:
+        """Sort out what is here as Arrow; None where times alone do not tell the windows."""
         import pyarrow.compute as pc
 
+        if not _is_cut_by_time(windows):
+            return None
+        windows = windows.filter(windows["_ls_is_window"])
         closed = windows.filter(windows["_ls_closed"])
         fired = closed.filter(closed["_ls_lasts"])
         due = fired.filter(fired["_ls_is_row"]).select(list(self.given.target.shape.names))
-        opened = windows.filter(pc.invert(windows["_ls_closed"]))
-        return InOrderResult(due, fired.num_rows, self._next(groups, opened, closed))
+        return _Windows(
+            Rows(self.given.spark, due) if due.num_rows else None,
+            fired.num_rows,
+            windows.filter(pc.invert(windows["_ls_closed"])).select(_OPENED),
+            _last_ends(closed),
+        )
 
-    def _next(self, groups: pa.Table, opened: pa.Table, closed: pa.Table) -> pa.Table:
-        """Return the groups' next state; of each group one window is open at most."""
+    def _in_spark(self, rows: DataFrame) -> _Windows | None:
+        """Do the same where the windows may be too many: they stay in Spark, and are written by it."""
+        spark, kept = self.given.spark, self.given.transport.materialize(rows).frame
+        view = view_of(kept, _CUT)
+        counts = spark.sql(_counts_sql(view)).toArrow().to_pylist()[0]
+        if counts["tied"] or counts["overlaps"]:
+            return None
+        of_groups = f"FROM {view} WHERE _ls_is_window AND"
+        names = ", ".join(map(quoted, self.given.target.shape.names))
+        due = spark.sql(f"SELECT {names} {of_groups} _ls_closed AND _ls_lasts AND _ls_is_row")
+        return _Windows(
+            Rows.of(due) if counts["due"] else None,
+            counts["fired"],
+            spark.sql(f"SELECT {', '.join(_OPENED)} {of_groups} NOT _ls_closed").toArrow(),
+            spark.sql(
+                f"SELECT _ls_gid, max(_ls_high) AS _ls_high {of_groups} _ls_closed GROUP BY 1"
+            ).toArrow(),
+        )
+
+    def _next(self, groups: pa.Table, windows: _Windows) -> pa.Table:
+        """Return the groups' next state."""
         import pyarrow as pa
         import pyarrow.compute as pc
 
-        cut = self.stream.cut
+        cut, opened = self.stream.cut, windows.opened
         assert cut is not None  # by passes()
         at = pc.index_in(groups["gid"], value_set=opened["_ls_gid"].combine_chunks())
         resume = opened["_ls_low"].take(at).combine_chunks()
@@ -255,7 +309,7 @@ class InOrder:
             "opened": _listed(lasting),
         }
         if keeps_closed(self.stream):
-            columns[CLOSED] = pc.coalesce(_last_ends(groups, closed), groups[CLOSED])
+            columns[CLOSED] = pc.coalesce(_of_groups(groups, windows.ends), groups[CLOSED])
         if keeps_expired(self.stream):
             columns[EXPIRED] = none_listed(groups.num_rows)
         for name, values in columns.items():
@@ -284,13 +338,31 @@ def _is_cut_by_time(windows: pa.Table) -> bool:
     return not pc.any(overlap).as_py()
 
 
-def _last_ends(groups: pa.Table, closed: pa.Table) -> pa.Array:
-    """Return where the last closed window of each group ends, NULL for none."""
+def _counts_sql(windows: View) -> str:
+    """Return SQL of how many windows fire and have a row, and whether times alone do not tell the windows."""
+    last = "lag(_ls_high) OVER (PARTITION BY _ls_gid, _ls_is_window ORDER BY _ls_low)"
+    before = f"IF(_ls_is_window, {last}, NULL)"
+    fired = "_ls_is_window AND _ls_closed AND _ls_lasts"
+    return (
+        f"SELECT count_if({fired}) AS fired, count_if({fired} AND _ls_is_row) AS due, "
+        f"coalesce(bool_or(_ls_tied AND NOT _ls_is_window), false) AS tied, "
+        f"coalesce(bool_or(_ls_low < before), false) AS overlaps "
+        f"FROM (SELECT *, {before} AS before FROM {windows})"
+    )
+
+
+def _last_ends(closed: pa.Table) -> pa.Table:
+    """Return where the last closed window of each group ends."""
+    last = closed.group_by("_ls_gid", use_threads=False).aggregate([("_ls_high", "max")])
+    return last.rename_columns(["_ls_gid", "_ls_high"])
+
+
+def _of_groups(groups: pa.Table, ends: pa.Table) -> pa.Array:
+    """Return the end of each group, NULL for none."""
     import pyarrow.compute as pc
 
-    last = closed.group_by("_ls_gid", use_threads=False).aggregate([("_ls_high", "max")])
-    at = pc.index_in(groups["gid"], value_set=last["_ls_gid"].combine_chunks())
-    return last["_ls_high_max"].take(at).combine_chunks()
+    at = pc.index_in(groups["gid"], value_set=ends["_ls_gid"].combine_chunks())
+    return ends["_ls_high"].take(at).combine_chunks()
 
 
 def _listed(values: pa.Array) -> pa.Array:

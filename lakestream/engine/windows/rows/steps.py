@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
-from lakestream.engine.base.rows import Rows
 from lakestream.engine.reading.queries import changes_sql
 from lakestream.engine.reading.relations import CHANGED, CHANGES, FIRED
 from lakestream.engine.windows.events import EVENTS
@@ -70,11 +69,9 @@ def _in_order(given: TickInput, changes: pa.Table) -> Advance | None:
         total(changes, "late"),
         windows=passed.windows,
     )
-    return (
-        replace(advance, results=[Rows(given.spark, passed.due)])
-        if passed.due.num_rows and not given.output_committed
-        else advance
-    )
+    if passed.due is None or given.output_committed:
+        return advance
+    return replace(advance, results=[passed.due])
 
 
 def _advance(given: TickInput, result: CutResult) -> Advance:

@@ -1,0 +1,127 @@
+"""The executors of a cluster: a query that none comes for fails by a name, instead of waiting for ever."""
+
+from __future__ import annotations
+
+import re
+import threading
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
+
+from lakestream.clock import SystemClock
+from lakestream.errors import BusyError
+from lakestream.storage.sessions.cluster import Executor, is_standalone, room_said, workers_of
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
+_SAID = re.compile(r"\(no executors: (.*?) ;\)", re.DOTALL)
+"""What is said of a job that is ended, by which its error is known."""
+_LOOK_SECONDS = 0.5
+_PARTITIONS = "spark.sql.shuffle.partitions"
+_WATCHED: WeakKeyDictionary[SparkContext, float] = WeakKeyDictionary()
+"""The Spark of a cluster that lakestream has started, with how many seconds its executors are waited for."""
+
+
+def watch_executors(spark: SparkSession, wait_seconds: float) -> None:
+    """From now on have queries of a cluster's Spark fail that have had no executor for so long."""
+    context = spark.sparkContext
+    _WATCHED[context] = wait_seconds
+    threading.Thread(
+        target=_watch, args=(context, wait_seconds), name="lakestream-executors", daemon=True
+    ).start()
+
+
+def runs_elsewhere(spark: SparkSession) -> bool:
+    """Return whether a session is of a Spark that lakestream has started on a cluster."""
+    return spark.sparkContext in _WATCHED
+
+
+def await_executors(spark: SparkSession) -> None:
+    """Wait for the first executor of a cluster; raises BusyError NO_EXECUTORS when none comes in time.
+
+    Where Spark asks for executors on demand there may rightly be none yet.
+    """
+    context = spark.sparkContext
+    seconds = _WATCHED.get(context)
+    if seconds is None or _asks_on_demand(context):
+        return
+    clock = SystemClock()
+    end = clock.monotonic() + seconds
+    while not _executors(context):
+        if clock.monotonic() >= end:
+            raise _no_executors(_reason(context, seconds))
+        clock.sleep(_LOOK_SECONDS)
+
+
+def fit_partitions(spark: SparkSession) -> None:
+    """Have the shuffles of a session be of twice as many parts as the cluster has cores now, unless set.
+
+    What is kept for several queries keeps its parts, however little it is: a fixed number of them, enough for
+    any cluster, would be tasks of milliseconds. Where Spark asks for executors on demand nobody knows.
+    """
+    context = spark.sparkContext
+    if context not in _WATCHED or _PARTITIONS in _conf(context) or _asks_on_demand(context):
+        return
+    spark.conf.set(_PARTITIONS, str(2 * context.defaultParallelism))
+
+
+def refuse_lonely(error: Exception) -> None:
+    """Raise BusyError NO_EXECUTORS for the error of a query that was ended because no executor came."""
+    found = _SAID.search(str(error))
+    if found is not None:
+        raise _no_executors(found.group(1)) from error
+
+
+def _no_executors(reason: str) -> BusyError:
+    return BusyError(
+        "NO_EXECUTORS",
+        reason,
+        hint="make room, or ask for less by spark.executor.memory and spark.executor.cores in spark_conf; "
+        "executor_wait_seconds is how long they are waited for",
+    )
+
+
+def _watch(context: SparkContext, seconds: float) -> None:
+    """End the jobs of a Spark that has had no executor for so long, until it is stopped."""
+    from py4j.protocol import Py4JError
+
+    clock, on_demand = SystemClock(), _asks_on_demand(context)
+    since = clock.monotonic()
+    while context._jsc is not None:  # noqa: SLF001 - nothing public tells
+        clock.sleep(_LOOK_SECONDS)
+        try:
+            jobs = [*_scala(context).statusTracker().getActiveJobIds()]
+            if _executors(context) or (on_demand and not jobs):
+                since = clock.monotonic()
+            elif jobs and clock.monotonic() - since >= seconds:
+                reason = f"(no executors: {_reason(context, seconds)} ;)"
+                for job in jobs:
+                    _scala(context).cancelJob(job, reason)
+        except (Py4JError, OSError, AttributeError):
+            continue  # Spark is ending: the loop's condition says when
+
+
+def _asks_on_demand(context: SparkContext) -> bool:
+    """Return whether Spark asks for executors when it has work (dynamic allocation)."""
+    return _conf(context).get("spark.dynamicAllocation.enabled", "false").lower() == "true"
+
+
+def _reason(context: SparkContext, seconds: float) -> str:
+    conf, master = _conf(context), str(context.master)
+    workers = workers_of(master, conf) if is_standalone(master) else None
+    room = f"; {room_said(workers)}" if is_standalone(master) else ""
+    return f"no executor came from {master} within {seconds:g} s: each needs {Executor.of(conf)}{room}"
+
+
+def _conf(context: SparkContext) -> dict[str, str]:
+    return dict(context.getConf().getAll())
+
+
+def _executors(context: SparkContext) -> int:
+    """Return how many executors there are; the driver is in the list too."""
+    return len([*_scala(context).statusTracker().getExecutorInfos()]) - 1
+
+
+def _scala(context: SparkContext) -> Any:  # noqa: ANN401 - Spark's SparkContext
+    return context._jsc.sc()  # noqa: SLF001 - Python's knows no executors

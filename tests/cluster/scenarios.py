@@ -1,0 +1,208 @@
+"""What is done to a cluster while streams run on it, and what has to come of it."""
+
+from __future__ import annotations
+
+import json
+import sys
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from lakestream.clock import SystemClock
+from tests.cluster.driver import Driver
+from tests.cluster.history import History
+from tests.cluster.standalone import standalone
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+    from pathlib import Path
+
+    from tests.cluster.standalone import Cluster
+
+LOCAL = {"LAKESTREAM_MASTER": "local[2]", "LAKESTREAM_DRIVER_MEMORY": "1g"}
+EXECUTOR = {"spark.executor.memory": "768m"}
+
+
+def on_cluster(cluster: Cluster, **more: str) -> dict[str, str]:
+    """Return the settings of a driver on a cluster: the profile, as it is for one that is small."""
+    conf = {**EXECUTOR, "spark.master.ui.port": str(cluster.page)}
+    return {
+        "LAKESTREAM_PROFILE": "cluster",
+        "LAKESTREAM_MASTER": cluster.master,
+        "LAKESTREAM_DRIVER_MEMORY": "1g",
+        "LAKESTREAM_SPARK_CONF": json.dumps(conf),
+        # What the profile calls small would never come to the cluster.
+        "LAKESTREAM_TRANSPORT": "spark",
+        **more,
+    }
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run of the scenarios: where lakes and logs lie, how many rows, which streams."""
+
+    folder: Path
+    rows: int
+    streams: tuple[str, ...]
+
+    @cached_property
+    def expected(self) -> dict[str, list[str]]:
+        """The outputs of a local run, which is made once."""
+        history = self.history("local")
+        with self.driver(history, LOCAL) as driver:
+            self.go(history, driver)
+        return history.outputs()
+
+    def history(self, name: str) -> History:
+        """Return the steps over a lake of that name, which is made."""
+        history = History(self.folder / name, self.rows, self.streams)
+        history.make()
+        return history
+
+    @contextmanager
+    def driver(self, history: History, settings: Mapping[str, str]) -> Iterator[Driver]:
+        """Start a driver, give it, and end it."""
+        driver = Driver(history.root, settings)
+        try:
+            yield driver
+            driver.close()
+        except BaseException:
+            driver.kill()
+            raise
+
+    @contextmanager
+    def cluster(self, name: str, *, workers: int = 2) -> Iterator[Cluster]:
+        """Start a cluster with a folder of its own, give it, and end it."""
+        folder = self.folder / f"{name}-cluster"
+        folder.mkdir(parents=True)
+        with standalone(folder, workers=workers) as cluster:
+            yield cluster
+
+    def go(self, history: History, driver: Driver) -> list[str]:
+        """Do all steps, then hold every output against its definition, recalculate, and do so once more."""
+        history.create(driver)
+        wrong = driver.ask("run")
+        for name, step in history.steps():
+            step()
+            driver.ask("advance 3600")
+            wrong += driver.ask("run")
+            _say(f"{name}: {driver.tasks} tasks so far")
+        return wrong
+
+    def verified(self, history: History, driver: Driver) -> list[str]:
+        """Return the streams that VERIFY finds to differ."""
+        found = []
+        for name in history.streams:
+            counts = dict(driver.ask(f"VERIFY STREAM {name}"))
+            _say(f"VERIFY {name}: {driver.tasks} tasks so far")
+            if int(counts["differing rows"]):
+                found.append(f"{name} does not verify: {counts}")
+        return found
+
+    def differing(self, history: History) -> list[str]:
+        """Return the outputs that are not those of the local run."""
+        found, differing = history.outputs(), []
+        for name, rows in self.expected.items():
+            if rows != found[name]:
+                only = sorted({*rows} ^ {*found[name]})[:3]
+                differing.append(f"o_{name} has {len(found[name])} rows, not the {len(rows)}: {only}")
+        return differing
+
+
+def same(run: Run) -> list[str]:
+    """All streams over all steps, VERIFY, RECALCULATE: as locally, and as the definition says."""
+    history = run.history("same")
+    with run.cluster("same") as cluster, run.driver(history, on_cluster(cluster)) as driver:
+        wrong = run.go(history, driver) + run.differing(history) + run.verified(history, driver)
+        for name in history.streams:
+            if name not in ("once", "beats"):  # which compute nothing again
+                driver.ask(f"RECALCULATE STREAM {name} FROM '2025-01-01'")
+        wrong += driver.ask("run")
+        _say(f"the driver took at most {driver.peak} MiB")
+        return wrong + run.differing(history)
+
+
+def small(run: Run) -> list[str]:
+    """Small work: no JVM is started for it, though the profile names a cluster."""
+    history = History(run.folder / "small", 1_000, ("tumbling", "session"))
+    history.make()
+    settings = {"LAKESTREAM_PROFILE": "cluster", "LAKESTREAM_MASTER": "spark://127.0.0.1:1"}
+    with run.driver(history, settings) as driver:
+        wrong = run.go(history, driver)
+        return wrong + ["a JVM was started"] * (len(driver.peak) > 1)
+
+
+def worker_killed(run: Run) -> list[str]:
+    """A worker and its executor end while ticks run, and another one comes: nothing is lost or doubled."""
+    history = run.history("worker")
+    with run.cluster("worker") as cluster, run.driver(history, on_cluster(cluster)) as driver:
+        history.create(driver)
+        for number, (name, step) in enumerate(history.steps(), 1):
+            step()
+            driver.ask("advance 3600")
+            driver.tell("run")
+            SystemClock().sleep(3.0)
+            cluster.kill(f"worker-{number}")
+            _say(f"{name}: worker-{number} was killed")
+            cluster.start_worker(f"worker-{number + 2}")
+            driver.answer()
+        wrong = driver.ask("run")
+        return wrong + run.differing(history)
+
+
+def all_workers_killed(run: Run) -> list[str]:
+    """No executor is left: streams say so and go on when there is one again."""
+    history = run.history("workers")
+    with run.cluster("workers", workers=1) as cluster:
+        settings = on_cluster(cluster, LAKESTREAM_EXECUTOR_WAIT_SECONDS="10")
+        with run.driver(history, settings) as driver:
+            history.create(driver)
+            driver.ask("run")
+            cluster.kill("worker-1")
+            for _, step in history.steps():
+                step()
+                driver.ask("advance 3600")
+            failed = driver.ask("run")
+            wrong = [said for said in failed if "no executor came" not in said]
+            wrong += ["no stream said that no executor came"] * (not failed)
+            cluster.start_worker("worker-2")
+            driver.ask("advance 3600")
+            wrong += driver.ask("run")
+            return wrong + run.verified(history, driver)
+
+
+def driver_killed(run: Run) -> list[str]:
+    """The driver ends while ticks run, again and again: nothing is lost or doubled."""
+    history = run.history("driver")
+    with run.cluster("driver") as cluster:
+        driver = Driver(history.root, on_cluster(cluster))
+        try:
+            history.create(driver)
+            driver.ask("run")
+            for number, (name, step) in enumerate(history.steps(), 1):
+                step()
+                driver.tell("run")
+                SystemClock().sleep(4.0 * number)
+                driver.kill()
+                _say(f"{name}: the driver was killed")
+                driver = Driver(history.root, on_cluster(cluster))
+                driver.ask(f"advance {3600 * number}")
+                wrong = driver.ask("run")
+            return wrong + run.verified(history, driver)
+        finally:
+            driver.kill()
+
+
+def _say(what: str) -> None:
+    sys.stderr.write(f"  {what}\n")
+
+
+SCENARIOS: dict[str, Callable[[Run], list[str]]] = {
+    "same": same,
+    "small": small,
+    "worker_killed": worker_killed,
+    "all_workers_killed": all_workers_killed,
+    "driver_killed": driver_killed,
+}
+"""What ``make cluster`` runs, by name."""
