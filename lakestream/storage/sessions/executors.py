@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import threading
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
@@ -12,6 +13,8 @@ from lakestream.errors import BusyError
 from lakestream.storage.sessions.cluster import Executor, is_standalone, room_said, workers_of
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
@@ -19,17 +22,40 @@ _SAID = re.compile(r"\(no executors: (.*?) ;\)", re.DOTALL)
 """What is said of a job that is ended, by which its error is known."""
 _LOOK_SECONDS = 0.5
 _PARTITIONS = "spark.sql.shuffle.partitions"
-_WATCHED: WeakKeyDictionary[SparkContext, float] = WeakKeyDictionary()
-"""The Spark of a cluster that lakestream has started, with how many seconds its executors are waited for."""
 
 
-def watch_executors(spark: SparkSession, wait_seconds: float) -> None:
-    """From now on have queries of a cluster's Spark fail that have had no executor for so long."""
-    context = spark.sparkContext
-    _WATCHED[context] = wait_seconds
-    threading.Thread(
-        target=_watch, args=(context, wait_seconds), name="lakestream-executors", daemon=True
-    ).start()
+@dataclass(frozen=True)
+class _Watched:
+    """How a Spark of a cluster was started, and how many seconds its executors are waited for."""
+
+    conf: Mapping[str, str]
+    seconds: float
+
+    @property
+    def asks_on_demand(self) -> bool:
+        """Whether Spark asks for executors when it has work (dynamic allocation)."""
+        return self.conf.get("spark.dynamicAllocation.enabled", "false").lower() == "true"
+
+    def reason(self) -> str:
+        """Say that no executor came, what was asked for, and what there is."""
+        master = self.conf["spark.master"]
+        room = f"; {room_said(workers_of(master, self.conf))}" if is_standalone(master) else ""
+        needed = Executor.of(self.conf)
+        return f"no executor came from {master} within {self.seconds:g} s: each needs {needed}{room}"
+
+
+_WATCHED: WeakKeyDictionary[SparkContext, _Watched] = WeakKeyDictionary()
+"""The Spark of a cluster that lakestream has started."""
+
+
+def watch_executors(spark: SparkSession, conf: Mapping[str, str], wait_seconds: float) -> None:
+    """From now on have queries of a cluster's Spark fail that have had no executor for so long.
+
+    ``conf`` is what it was started with.
+    """
+    context, watched = spark.sparkContext, _Watched(conf, wait_seconds)
+    _WATCHED[context] = watched
+    threading.Thread(target=_watch, args=(context, watched), name="lakestream-executors", daemon=True).start()
 
 
 def runs_elsewhere(spark: SparkSession) -> bool:
@@ -43,14 +69,14 @@ def await_executors(spark: SparkSession) -> None:
     Where Spark asks for executors on demand there may rightly be none yet.
     """
     context = spark.sparkContext
-    seconds = _WATCHED.get(context)
-    if seconds is None or _asks_on_demand(context):
+    watched = _WATCHED.get(context)
+    if watched is None or watched.asks_on_demand:
         return
     clock = SystemClock()
-    end = clock.monotonic() + seconds
+    end = clock.monotonic() + watched.seconds
     while not _executors(context):
         if clock.monotonic() >= end:
-            raise _no_executors(_reason(context, seconds))
+            raise _no_executors(watched.reason())
         clock.sleep(_LOOK_SECONDS)
 
 
@@ -61,9 +87,9 @@ def fit_partitions(spark: SparkSession) -> None:
     any cluster, would be tasks of milliseconds. Where Spark asks for executors on demand nobody knows.
     """
     context = spark.sparkContext
-    if context not in _WATCHED or _PARTITIONS in _conf(context) or _asks_on_demand(context):
-        return
-    spark.conf.set(_PARTITIONS, str(2 * context.defaultParallelism))
+    watched = _WATCHED.get(context)
+    if watched is not None and _PARTITIONS not in watched.conf and not watched.asks_on_demand:
+        spark.conf.set(_PARTITIONS, str(2 * context.defaultParallelism))
 
 
 def refuse_lonely(error: Exception) -> None:
@@ -82,40 +108,24 @@ def _no_executors(reason: str) -> BusyError:
     )
 
 
-def _watch(context: SparkContext, seconds: float) -> None:
+def _watch(context: SparkContext, watched: _Watched) -> None:
     """End the jobs of a Spark that has had no executor for so long, until it is stopped."""
     from py4j.protocol import Py4JError
 
-    clock, on_demand = SystemClock(), _asks_on_demand(context)
+    clock = SystemClock()
     since = clock.monotonic()
     while context._jsc is not None:  # noqa: SLF001 - nothing public tells
         clock.sleep(_LOOK_SECONDS)
         try:
             jobs = [*_scala(context).statusTracker().getActiveJobIds()]
-            if _executors(context) or (on_demand and not jobs):
+            if _executors(context) or (watched.asks_on_demand and not jobs):
                 since = clock.monotonic()
-            elif jobs and clock.monotonic() - since >= seconds:
-                reason = f"(no executors: {_reason(context, seconds)} ;)"
+            elif jobs and clock.monotonic() - since >= watched.seconds:
+                reason = f"(no executors: {watched.reason()} ;)"
                 for job in jobs:
                     _scala(context).cancelJob(job, reason)
         except (Py4JError, OSError, AttributeError):
             continue  # Spark is ending: the loop's condition says when
-
-
-def _asks_on_demand(context: SparkContext) -> bool:
-    """Return whether Spark asks for executors when it has work (dynamic allocation)."""
-    return _conf(context).get("spark.dynamicAllocation.enabled", "false").lower() == "true"
-
-
-def _reason(context: SparkContext, seconds: float) -> str:
-    conf, master = _conf(context), str(context.master)
-    workers = workers_of(master, conf) if is_standalone(master) else None
-    room = f"; {room_said(workers)}" if is_standalone(master) else ""
-    return f"no executor came from {master} within {seconds:g} s: each needs {Executor.of(conf)}{room}"
-
-
-def _conf(context: SparkContext) -> dict[str, str]:
-    return dict(context.getConf().getAll())
 
 
 def _executors(context: SparkContext) -> int:

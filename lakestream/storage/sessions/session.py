@@ -477,7 +477,7 @@ def _start(settings: Settings, watch: Watch, *, reads_store: bool) -> SparkSessi
     if found:  # a JVM that somebody else has started takes no more jars
         _check_delta(spark)
     if not is_local(settings.master):
-        watch_executors(spark, settings.executor_wait_seconds)
+        watch_executors(spark, configuration, settings.executor_wait_seconds)
     return spark
 
 
