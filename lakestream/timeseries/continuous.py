@@ -276,7 +276,9 @@ class ContinuousQueries:
         return _report(attempt, written, self.system_clock.monotonic() - started)
 
     def _write(self, query: SeriesQuery, rows: pa.Table | DataFrame, tag: CommitTag) -> int:
-        if hasattr(rows, "num_rows"):
+        import pyarrow as pa
+
+        if isinstance(rows, pa.Table):
             return self.writer.write(blocks_into(query, rows), tag)
         try:
             return write_large(self.writer.tree, rows, placements(query), tag)

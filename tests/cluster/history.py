@@ -99,8 +99,8 @@ class History:
         return DeltaTable(self.root / "main" / name)
 
     def _append(self, first: int, end: int, *, late: bool = False) -> None:
-        """Append the rows of some numbers; or, of every 50th of them, one that comes late beside it."""
-        numbers = pa.array(range(first, end, 50 if late else 1), pa.int64())
+        """Append the rows of some numbers; or, of every 49th of them, one that comes late beside it."""
+        numbers = pa.array(range(first, end, 49 if late else 1), pa.int64())
         micros = pc.add(pc.multiply(numbers, _ROW_US), _FIRST + (1 if late else 0))
         # A pause now and then, so that sessions end.
         pauses = pc.multiply(pc.divide(numbers, 997), 11_000_000)
@@ -119,9 +119,9 @@ class History:
         write_deltalake(self._table("t"), rows, mode="append")
 
     def _change(self) -> None:
-        """Change some rows of the last tenth, and delete others."""
+        """Change some rows of the last third, and delete others."""
         end = self._table("t").to_pyarrow_table(columns=["ts"])["ts"]
-        edge = pc.subtract(pc.max(end).cast(pa.int64()), self.rows // 20 * _ROW_US).as_py()
+        edge = pc.subtract(pc.max(end).cast(pa.int64()), self.rows * 3 // 10 * _ROW_US).as_py()
         since = f"ts > arrow_cast({edge}, 'Timestamp(Microsecond, Some(\"UTC\"))')"
         self._table("t").update({"v": "v + 5000"}, predicate=f"{since} AND g = 3")
         self._table("t").delete(f"{since} AND g = 4")

@@ -255,7 +255,10 @@ def _fenced(table: Table, tag: CommitTag, epoch: object) -> StreamError:
 
 
 def _write(table: Table, rows: pa.Table | DataFrame | None, tag: CommitTag, replace: str | None) -> None:
-    if rows is None or hasattr(rows, "num_rows"):
+    import pyarrow as pa
+
+    # A frame of Spark Connect has any attribute: it takes it for a column.
+    if rows is None or isinstance(rows, pa.Table):
         _write_arrow(table, rows, tag, replace)
     else:
         _write_spark(table.path, rows, tag, replace)
