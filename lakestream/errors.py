@@ -23,7 +23,7 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
 
 @dataclass(frozen=True)
@@ -172,6 +172,24 @@ class BusyError(LakestreamError):
     """Another process holds what is needed, or a cluster has no room; try again later (exit status 75)."""
 
     exit_status = 75
+
+
+class ProjectError(LakestreamError):
+    """All that is wrong in the files of a project, in ``errors`` (exit status 1)."""
+
+    def __init__(self, errors: Sequence[LakestreamError]) -> None:
+        files = len({error.place.file for error in errors if error.place})
+        count = f"{len(errors)} error{'s' if len(errors) != 1 else ''}"
+        super().__init__("PROJECT_INVALID", f"{count} in {files} file{'s' if files != 1 else ''}")
+        self.errors = tuple(errors)
+
+    def render(self) -> str:
+        """Render each error, and how many there are."""
+        return "\n\n".join([*(error.render() for error in self.errors), super().render()])
+
+    def to_dict(self) -> dict[str, object]:
+        """Return the error as a JSON object, with each of its errors."""
+        return {**super().to_dict(), "errors": [error.to_dict() for error in self.errors]}
 
 
 class SparkGoneError(LakestreamError):

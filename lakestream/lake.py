@@ -442,3 +442,8 @@ class Lake:
     def explain(self, stream: str) -> Result:
         """Return the stages of a stream's next tick, how bytes move, and how the calculation is evaluated."""
         return self._statements.explain(stream)
+
+
+def workspace_of(lake: Lake) -> Workspace:
+    """Return the parts of an open lake, for what stands on them."""
+    return lake._at  # noqa: SLF001 - a part of this module

@@ -1,8 +1,9 @@
-"""All settings: built-in value, then profile file, then environment, then what the caller gives.
+"""All settings: built-in value, then project, then profile, then environment, then what the caller gives.
 
 ``Settings()`` reads the environment (``LAKESTREAM_MASTER`` for ``master``); ``Settings(profile="server")``
-reads ``conf/server.toml`` too; any other keyword wins over both. A name that is not a setting is an
-error, wherever it stands. Settings say how and how fast lakestream works, never what a stream's rows are:
+reads ``conf/server.toml`` too, or the profile of that name in the project of the working directory, whose
+``lakestream.toml`` is read first; any other keyword wins over all of them. A name that is not a setting is
+an error, wherever it stands. Settings say how and how fast lakestream works, never what a stream's rows are:
 the one exception is ``timezone``, in which days and longer windows are cut.
 """
 
@@ -12,6 +13,7 @@ import json
 import os
 import sys
 import tomllib
+from dataclasses import dataclass, field, replace
 from importlib.resources import files
 from ipaddress import ip_network
 from pathlib import Path
@@ -36,6 +38,9 @@ PREFIX = "LAKESTREAM_"
 
 OTHER_VARIABLES = frozenset({"LAKESTREAM_CRASH_AT", "LAKESTREAM_FAIL_AT"})
 """Environment variables of lakestream that are not settings: the hooks of the fault tests."""
+
+PROJECT_FILE = "lakestream.toml"
+"""What makes a folder a project: its settings, its profiles, and the parameters of its statements."""
 
 _PROFILES = Path(str(files("lakestream"))) / "conf"
 _STORE_POLL_SECONDS = 1.0
@@ -303,9 +308,10 @@ class Settings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - pydantic-settings' signature
         file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - pydantic-settings' signature
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Order the sources for pydantic-settings: arguments, environment, profile."""
+        """Order the sources for pydantic-settings: arguments, environment, profile, project."""
         given = init_settings() if isinstance(init_settings, InitSettingsSource) else {}
-        return init_settings, env_settings, InitSettingsSource(settings_cls, _profile(_profile_name(given)))
+        files = [InitSettingsSource(settings_cls, values) for _, values in _files(given)]
+        return init_settings, env_settings, *files
 
     def for_lake(self, root: str) -> Settings:
         """Return the settings for a lake: in an object store a look is a request, and costs as one.
@@ -331,7 +337,8 @@ class Settings(BaseSettings):
     def sources(self) -> dict[str, str]:
         """Return for each setting where its value comes from.
 
-        One of ``built-in``, ``profile PATH``, ``environment NAME`` and ``argument``.
+        One of ``built-in``, ``project lakestream.toml``, ``profile PATH``, ``environment NAME`` and
+        ``argument``; of a project's profile the path is ``lakestream.toml [profiles.NAME]``.
         """
         return dict(self._sources)
 
@@ -366,23 +373,78 @@ def profile_path(name: str) -> Path:
         if candidate.is_file():
             return candidate
     known = {file.stem for candidate in candidates for file in candidate.parent.glob("*.toml")}
+    known |= project_file(Path()).profiles.keys()
     raise ConfigError("PROFILE_NOT_FOUND", f"there is no profile {name}", hint=did_you_mean(name, known))
 
 
-def _profile_name(given: dict[str, Any]) -> str | None:
-    return given.get("profile") or os.environ.get(f"{PREFIX}PROFILE") or None
+@dataclass(frozen=True)
+class ProjectFile:
+    """What a project's ``lakestream.toml`` says: settings, parameters, and by profile both of its own."""
+
+    settings: dict[str, Any] = field(default_factory=dict)
+    parameters: dict[str, str | int | float | bool] = field(default_factory=dict)
+    profiles: dict[str, ProjectFile] = field(default_factory=dict)
+
+    def parameters_of(self, profile: str | None) -> dict[str, str | int | float | bool]:
+        """Return the parameters with those of a profile in their place."""
+        own = self.profiles.get(profile or "")
+        return {**self.parameters, **(own.parameters if own else {})}
 
 
-def _profile(name: str | None) -> dict[str, Any]:
-    if name is None:
-        return {}
-    path = profile_path(name)
+def project_file(folder: Path) -> ProjectFile:
+    """Return what a folder's ``lakestream.toml`` says, nothing where there is none.
+
+    Raises ConfigError PROFILE_INVALID, SETTING_UNKNOWN.
+    """
+    path = folder / PROJECT_FILE
+    if not path.is_file():
+        return ProjectFile()
+    values = _toml(path)
+    profiles = values.pop("profiles", {})
+    if not isinstance(profiles, dict) or not all(isinstance(one, dict) for one in profiles.values()):
+        raise ConfigError("PROFILE_INVALID", f"{path}: profiles are tables", hint="[profiles.dev]")
+    own = {name: _part(profile, f"{path} [profiles.{name}]") for name, profile in profiles.items()}
+    return replace(_part(values, str(path)), profiles=own)
+
+
+def _part(values: dict[str, Any], where: str) -> ProjectFile:
+    parameters = values.pop("parameters", {})
+    wanted = (str, int, float, bool)
+    if not isinstance(parameters, dict) or not all(isinstance(one, wanted) for one in parameters.values()):
+        raise ConfigError(
+            "PROFILE_INVALID",
+            f"{where}: a parameter is a text, a number, true or false",
+            hint="a time stands in quotes",
+        )
+    _refuse_unknown(values, where)
+    return ProjectFile(values, parameters)
+
+
+def profile_name(given: Mapping[str, Any]) -> str | None:
+    """Return the profile that is chosen: as given, else by the environment, else by the project."""
+    own = given.get("profile") or os.environ.get(f"{PREFIX}PROFILE")
+    return own or project_file(Path()).settings.get("profile")
+
+
+def _files(given: Mapping[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+    """Return what files say, the stronger first, each with what it is."""
+    project, name = project_file(Path()), profile_name(given)
+    found = [(f"project {PROJECT_FILE}", project.settings)] if project.settings else []
+    if name in project.profiles:
+        return [(f"profile {PROJECT_FILE} [profiles.{name}]", project.profiles[name].settings), *found]
+    if name is not None:
+        path = profile_path(name)
+        values = _toml(path)
+        _refuse_unknown(values, str(path))
+        return [(f"profile {path}", values), *found]
+    return found
+
+
+def _toml(path: Path) -> dict[str, Any]:
     try:
-        values = tomllib.loads(path.read_text(encoding="utf-8"))
+        return tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise ConfigError("PROFILE_INVALID", f"{path} cannot be read: {error}") from None
-    _refuse_unknown(values, str(path))
-    return values
 
 
 def _refuse_unknown(values: dict[str, Any], where: str) -> None:
@@ -417,17 +479,14 @@ def _invalid(error: ValidationError) -> ConfigError:
 
 
 def _where_from(values: dict[str, Any]) -> dict[str, str]:
-    name = _profile_name(values)
-    in_profile = _profile(name)
-    return {key: _winner(key, values, name, in_profile) for key in Settings.model_fields}
+    files = _files(values)
+    return {key: _winner(key, values, files) for key in Settings.model_fields}
 
 
-def _winner(key: str, values: dict[str, Any], profile: str | None, in_profile: dict[str, Any]) -> str:
+def _winner(key: str, values: dict[str, Any], files: list[tuple[str, dict[str, Any]]]) -> str:
     if key in values:
         return "argument"
     variable = PREFIX + key.upper()
     if os.environ.get(variable):
         return f"environment {variable}"
-    if profile is not None and key in in_profile:
-        return f"profile {profile_path(profile)}"
-    return "built-in"
+    return next((where for where, said in files if key in said), "built-in")

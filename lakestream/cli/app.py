@@ -24,6 +24,8 @@ from lakestream.cli.lakes.maintain_command import maintain
 from lakestream.cli.lakes.migrate_command import migrate
 from lakestream.cli.lakes.settings_commands import completion, config
 from lakestream.cli.lakes.token_command import token
+from lakestream.cli.projects.new_command import new
+from lakestream.cli.projects.plan_commands import apply, plan
 from lakestream.cli.sql.sql_command import sql
 from lakestream.cli.streams.log_commands import events, logs
 from lakestream.cli.streams.recalculate_command import recalculate
@@ -90,6 +92,9 @@ def cli() -> None:
 cli.params.extend(global_options(root=True))
 for _command in (
     init,
+    new,
+    plan,
+    apply,
     attach,
     sql,
     run,

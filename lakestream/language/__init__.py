@@ -68,6 +68,12 @@ def script_parts(text: str, *, dialect: str = "tdengine") -> list[ScriptPart]:
     Raises what :func:`parse_script` raises.
     """
     parse_script(text, dialect=dialect)
+    return split_script(text, dialect=dialect)
+
+
+def split_script(text: str, *, dialect: str = "tdengine") -> list[ScriptPart]:
+    """Return the statements of a script unread; StatementError for a quote or a character alone."""
+    _check_dialect(dialect)
     from lakestream.language.common.source import Source
     from lakestream.language.iotdb.literals import WORD_CHARACTERS
     from lakestream.language.reading.words import read_words, split_words
@@ -122,4 +128,5 @@ __all__ = [
     "parse_script",
     "parse_statement",
     "script_parts",
+    "split_script",
 ]

@@ -41,7 +41,7 @@ class Editor:
 
     def create_table(self, statement: model.CreateTable, database: str) -> Result:
         """CREATE TABLE and CREATE STABLE: the first column is the event time, unless the table has no key."""
-        columns = [_column(definition) for definition in statement.columns]
+        columns = columns_of(statement)
         if not statement.keyed:
             return self._create_keyless(statement, database, columns)
         if columns[0].type != "timestamp":
@@ -53,8 +53,6 @@ class Editor:
         key = [columns[0].name, *(column.name for column in columns if column.composite_key)]
         kind = "stable" if statement.tags else "table"
         if statement.tags:
-            columns.append(Column(TBNAME, "string"))
-            columns += [_column(tag, is_tag=True) for tag in statement.tags]
             key.insert(0, TBNAME)
         self.catalog.create_table(
             database,
@@ -255,6 +253,14 @@ class Editor:
             if has_subtables(info):
                 rows += [(sub.name, info.name) for sub in self.subtables.of(database, info.name)]
         return Result(("table_name", "stable_name"), sorted(rows, key=lambda row: row[0]))
+
+
+def columns_of(statement: model.CreateTable) -> list[Column]:
+    """Return the columns of the table that a statement makes; of a super table with ``tbname`` and tags."""
+    columns = [_column(definition) for definition in statement.columns]
+    if not statement.tags:
+        return columns
+    return [*columns, Column(TBNAME, "string"), *(_column(tag, is_tag=True) for tag in statement.tags)]
 
 
 def _written(value: Any) -> Any:  # noqa: ANN401 - any value of a row

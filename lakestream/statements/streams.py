@@ -176,60 +176,48 @@ class StreamStatements:
 
     def _replace_stream(self, record: StreamRecord, definition: model.StreamDefinition) -> Result:
         """Give a stream another definition, and have its windows computed anew."""
+        from lakestream.engine.base.instants import to_micros
         from lakestream.engine.creation.compile import definition_of
         from lakestream.engine.creation.create import replace_stream
+        from lakestream.engine.recalculation.recalculate import request_recalculation
         from lakestream.engine.rounds.notifier import check_targets
-        from lakestream.language.expressions.differences import LAYOUT, differences
+        from lakestream.language.expressions.differences import differences
 
         definition = definition.within(self.at.database)
         check_targets(definition.notification, self.at.settings.notify_hosts)
-        changed = differences(definition_of(record), definition)
+        before = definition_of(record)
+        changed = differences(before, definition)
         name = f"{record.database}.{record.name}"
         if not changed:
             return Result(message=f"{name} says the same already: nothing is computed anew")
-        for clause in ("FROM", "INTO", LAYOUT):
-            if clause in {changed_clause for changed_clause, _, _ in changed}:
-                raise NotSupportedError(
-                    f"CREATE OR REPLACE STREAM with another {clause}",
-                    hint=f"DROP STREAM {name}, then CREATE STREAM",
-                    place=_place(definition.name),
-                )
-        both = (definition.options, definition_of(record).options)
-        refused = {
-            "of a stream with FORCE_WINDOW_CLOSE: each of its windows fires once": any(
-                options.emission.by_clock for options in both
-            ),
-            "by a stream that does otherwise with late rows (eKuiper's leave them out)": len(
-                {options.late.drops for options in both}
-            )
-            > 1,
-        }
-        for what, is_so in refused.items():
-            if is_so:
-                raise NotSupportedError(
-                    f"CREATE OR REPLACE {what}",
-                    hint=f"DROP STREAM {name}, then CREATE STREAM",
-                    place=_place(definition.name),
-                )
+        refuse_replacing(before, definition)
         if self.at.running is not None:
             self.at.running.forget(record.uuid)
-        exact = self.at.settings.exact
-        replace_stream(
+        keeps = replace_stream(
             self.at.small,
             self.at.catalog,
             self.at.registry,
             record,
             definition,
             current=self.at.database,
-            exact_by_default=exact,
+            exact_by_default=self.at.settings.exact,
+            recalculate=lambda: request_recalculation(
+                self.at.registry,
+                record,
+                definition,
+                None,
+                version=0,
+                now_us=to_micros(self.at.system_clock.now()),
+                progress=lambda: None,
+            ),
         )
         self.at.notifier.begin(record, definition.notification)
-        self.request(self.at.registry.stream(record.database, record.name), None)
         by_arrival = definition.options.late.by_arrival
-        recomputed = [
-            ("recomputed", "", "none: it goes on from now" if by_arrival else "all windows, by the next run")
+        told = [
+            ("output", "", "kept" if keeps else "made anew: its columns are others"),
+            ("recomputed", "", "none: it goes on from now" if by_arrival else "all windows, by the next run"),
         ]
-        return Result(("clause", "before", "after"), [*changed, *recomputed])
+        return Result(("clause", "before", "after"), [*changed, *told])
 
     def _take_up(self, record: StreamRecord) -> None:
         """Have the groups of a stream that wait taken up again, as far as they need not wait any more."""
@@ -258,3 +246,28 @@ class StreamStatements:
 
 def _place(name: model.TableName) -> Place:
     return Place(name.line, name.column, len(name.name))
+
+
+def refuse_replacing(before: model.StreamDefinition, after: model.StreamDefinition) -> None:
+    """Raise NotSupportedError where CREATE OR REPLACE cannot make one definition of another."""
+    from lakestream.language.expressions.differences import LAYOUT, differences
+
+    clauses = {clause for clause, _, _ in differences(before, after)}
+    both = (before.options, after.options)
+    refused = {
+        **{f"STREAM with another {clause}": clause in clauses for clause in ("FROM", "INTO", LAYOUT)},
+        "of a stream with FORCE_WINDOW_CLOSE: each of its windows fires once": any(
+            options.emission.by_clock for options in both
+        ),
+        "by a stream that does otherwise with late rows (eKuiper's leave them out)": len(
+            {options.late.drops for options in both}
+        )
+        > 1,
+    }
+    for what, is_so in refused.items():
+        if is_so:
+            raise NotSupportedError(
+                f"CREATE OR REPLACE {what}",
+                hint=f"DROP STREAM {before.name}, then CREATE STREAM",
+                place=_place(after.name),
+            )

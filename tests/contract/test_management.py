@@ -80,7 +80,7 @@ def test_a_replaced_stream_is_computed_anew(lake: Lake) -> None:
     lake.run()
     assert [x for _, x in found(lake, "SELECT * FROM o ORDER BY ws")] == [3, 4]
     rows = lake.sql(stream("max(v)", verb="CREATE OR REPLACE")).fetchall()
-    assert [clause for clause, _, _ in rows] == ["AS", "recomputed"]
+    assert [clause for clause, _, _ in rows] == ["AS", "output", "recomputed"]
     lake.run()
     assert [x for _, x in found(lake, "SELECT * FROM o ORDER BY ws")] == [2, 4]
     write(lake, (31, 16))

@@ -4,7 +4,11 @@ A page that holds a ``sql`` or ``python`` block is run from top to bottom, in a 
 
 * ``sql``: the statements are run, then all streams until nothing is left to do;
 * ``python``: the code is run; ``lake`` is the page's lake, names go on from block to block;
-* ``console``: each ``$ lakestream …`` is run in this process, with the output below it (stdout only);
+* ``console``: each ``$ lakestream …`` is run in this process, with the output below it (stdout only); of
+  other commands there are ``export NAME=value``, ``cd DIR`` and ``rm FILE …``;
+* ``<!-- exits: 2 -->`` before a ``console`` block: its last command leaves with that status, and its output
+  is all that it prints;
+* ``<!-- file: streams/a.sql -->`` before a block: it is written to that file of the working directory;
 * ``text`` after a ``sql`` or ``python`` block: what that prints;
 * ``<!-- refused: CODE -->`` before a block: its last statement is refused with that code;
 * ``<!-- lake: timezone=Europe/Helsinki -->`` before a block: a new lake with that setting, from there on.
@@ -31,12 +35,14 @@ from lakestream.errors import LakestreamError
 from lakestream.settings import Settings
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from pyspark.sql import SparkSession
 
 ROOT = Path(__file__).parents[2]
 RUN = {"sql", "python", "console"}
+SMALL: frozenset[str] = frozenset()
+"""The pages that need no Spark: nothing is run in the lake of the page itself."""
 
 _BLOCK = re.compile(
     r"^(?:<!-- (?P<note>\w+): (?P<value>\S+) -->\n+)?^```(?P<language>\w*)\n(?P<text>.*?)^```$",
@@ -56,7 +62,11 @@ class Block:
     @property
     def refused(self) -> str | None:
         """The code with which the block is to be refused."""
-        return self.note[1] if self.note and self.note[0] == "refused" else None
+        return self.noted("refused")
+
+    def noted(self, name: str) -> str | None:
+        """Return what a note of that name before the block says."""
+        return self.note[1] if self.note and self.note[0] == name else None
 
 
 @dataclass(frozen=True)
@@ -88,7 +98,7 @@ def examples(page: Path) -> Iterator[Example]:
     """Yield the blocks that are run; a ``text`` block belongs to the one before it."""
     listed = blocks(page)
     for block, following in zip(listed, [*listed[1:], None], strict=True):
-        if block.language in RUN:
+        if block.language in RUN or block.noted("file"):
             has_output = following is not None and following.language == "text"
             yield Example(block, following.text if following is not None and has_output else None)
 
@@ -96,7 +106,7 @@ def examples(page: Path) -> Iterator[Example]:
 class Runner:
     """Runs the examples of one page in a folder, which is the working directory meanwhile."""
 
-    def __init__(self, spark: SparkSession, folder: Path) -> None:
+    def __init__(self, spark: SparkSession | None, folder: Path) -> None:
         self._spark = spark
         self._folder = folder
         self._names: dict[str, Any] = {"__name__": "__main__"}
@@ -104,6 +114,10 @@ class Runner:
 
     def run(self, block: Block) -> str:
         """Run a block and return what it printed, with blanks at line ends cut."""
+        if file := block.noted("file"):
+            Path(file).parent.mkdir(parents=True, exist_ok=True)
+            Path(file).write_text(block.text, encoding="utf-8")
+            return ""
         if block.note and block.note[0] == "lake":
             self.close()
             name, value = block.note[1].split("=")
@@ -154,16 +168,36 @@ class Runner:
 
         from lakestream.cli import cli
 
-        for command, expected in commands(block.text):
-            if command[0] == "export":
-                name, _, value = command[1].partition("=")
-                os.environ[name] = value
+        listed = [*commands(block.text)]
+        for number, (command, expected) in enumerate(listed, 1):
+            if command[0] in _OTHERS:
+                _OTHERS[command[0]](command[1:])
                 continue
             assert command[0] == "lakestream", command
             outcome = CliRunner().invoke(cli, command[1:])
-            assert outcome.exit_code == 0, outcome.output
+            status = block.noted("exits") if number == len(listed) else None
+            assert outcome.exit_code == int(status or 0), outcome.output
+            printed = outcome.output if status else outcome.stdout
             if expected:
-                assert tidy(outcome.stdout) == tidy(expected), outcome.stdout
+                assert tidy(printed) == tidy(expected), printed
+
+
+def _export(words: list[str]) -> None:
+    name, _, value = words[0].partition("=")
+    os.environ[name] = value
+
+
+def _remove(words: list[str]) -> None:
+    for word in words:
+        Path(word).unlink()
+
+
+_OTHERS: dict[str, Callable[[list[str]], None]] = {
+    "export": _export,
+    "cd": lambda words: os.chdir(words[0]),
+    "rm": _remove,
+}
+"""The commands of other programs that pages show."""
 
 
 def commands(text: str) -> Iterator[tuple[list[str], str]]:

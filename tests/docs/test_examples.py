@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.docs.pages import Runner, commands, examples, pages, tidy
+from tests.docs.pages import SMALL, Runner, commands, examples, pages, tidy
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -17,21 +17,30 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture
-def runner(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Runner]:
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "100")
     before = dict(os.environ)
-    runner = Runner(spark, tmp_path)
-    yield runner
-    runner.close()
+    yield tmp_path
     os.environ.clear()
     os.environ.update(before)
 
 
 @pytest.mark.spark
 @pytest.mark.slow
-@pytest.mark.parametrize("page", pages(), ids=lambda page: page.stem)
-def test_the_page_does_what_it_says(runner: Runner, page: Path) -> None:
+@pytest.mark.parametrize("page", [p for p in pages() if p.stem not in SMALL], ids=lambda page: page.stem)
+def test_the_page_does_what_it_says(spark: SparkSession, folder: Path, page: Path) -> None:
+    runner = Runner(spark, folder)
+    check(runner, page)
+    runner.close()
+
+
+@pytest.mark.parametrize("page", [p for p in pages() if p.stem in SMALL], ids=lambda page: page.stem)
+def test_the_page_does_what_it_says_without_spark(folder: Path, page: Path) -> None:
+    check(Runner(None, folder), page)
+
+
+def check(runner: Runner, page: Path) -> None:
     for example in examples(page):
         where = f"{page.name}:{example.block.line}"
         printed = runner.run(example.block)

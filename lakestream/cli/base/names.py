@@ -54,6 +54,12 @@ def complete_database(ctx: click.Context, _param: click.Parameter, incomplete: s
     return [name for name in names if name.startswith(incomplete)]
 
 
+def complete_environment(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    """Return the environments that begin so: of databases called ``DATABASE__NAME``."""
+    known = {name.partition("__")[2] for name in complete_database(ctx, param, "")} - {""}
+    return sorted(name for name in known if name.startswith(incomplete))
+
+
 def _tables(lake: Lake) -> list[tuple[str, str]]:
     return [
         (database, row[0])

@@ -11,8 +11,9 @@ import click
 
 from lakestream.cli.base.output import counted, print_json, print_table, records
 from lakestream.cli.base.session import Session, command, is_terminal
-from lakestream.errors import LakestreamError, Place, StatementError
+from lakestream.errors import LakestreamError, StatementError
 from lakestream.language import DIALECTS
+from lakestream.language.common.source import decoded
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -73,27 +74,11 @@ def read_script(file: str | None) -> str:
     Raises StatementError (NOT_UTF8) with the place of the first byte that is no UTF-8.
     """
     if file is not None and file != "-":
-        return decode(Path(file).read_bytes(), file)
+        return decoded(Path(file).read_bytes(), file)
     if sys.stdin is None:
         raise click.UsageError("give a STATEMENT or --file: stdin is closed")
     source: BinaryIO = sys.stdin.buffer
-    return decode(source.read(), "stdin")
-
-
-def decode(content: bytes, name: str) -> str:
-    """Decode a script; see :func:`read_script`."""
-    try:
-        return content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        before = content[: error.start].decode("utf-8-sig", errors="replace")
-        line = before.count("\n") + 1
-        column = len(before) - before.rfind("\n")
-        raise StatementError(
-            "NOT_UTF8",
-            f"the byte 0x{content[error.start]:02x} is not UTF-8 text",
-            hint="save the file as UTF-8",
-            place=Place(line, column, file=name),
-        ) from None
+    return decoded(source.read(), "stdin")
 
 
 def run_text(session: Session, lake: Lake | RemoteLake, text: str, *, dialect: str) -> None:

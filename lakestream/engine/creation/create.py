@@ -122,32 +122,25 @@ def replace_stream(
     *,
     current: str,
     exact_by_default: bool,
-) -> None:
+    recalculate: Callable[[], object],
+) -> bool:
     """Give a stream another definition over the same source and output; its state and place go.
 
-    Whoever calls it has the windows recalculated from the source as it is. The output table is made anew
-    where its columns are others. Raises StatementError as :func:`create_stream`, NotSupportedError for a
-    table that does not say which window a row is of where old rows are to go, and leaves all as it was.
+    ``recalculate`` has the windows recalculated from the source as it is: it is called before the stream is
+    changed, so that a crash between the two leaves no definition whose windows nobody computes. The output
+    table is made anew where its columns are others: returns whether it stays. Raises StatementError as
+    :func:`create_stream`, NotSupportedError for a table that does not say which window a row is of where old
+    rows are to go, and leaves all as it was.
     """
-    zone = record.zone
     others = _Others(registry, record.uuid)
     checked = _checked(
-        small, catalog, others, definition, zone, record.uuid, exact_by_default=exact_by_default
+        small, catalog, others, definition, record.zone, record.uuid, exact_by_default=exact_by_default
     )
-    database, name = record.output.split(".", 1)
-    info = catalog.find_table(database, name)
-    if info is not None:
-        try:
-            _refuse_computed_columns(catalog, info)
-            there = check_existing(info, checked.shape, definition, checked.group_types)
-            _refuse_without_provenance(definition, info, there)
-            if definition.options.late.drops and not definition.options.late.by_arrival:
-                require_provenance("CREATE OR REPLACE STREAM", info, there)
-        except StatementError:
-            if record.shared_output or info.external:
-                raise
-            catalog.drop_table(database, name)
-            create_output(catalog, definition, checked.shape, record.uuid, small.spark)
+    keeps = _keeps_output(catalog, record, definition, checked)
+    recalculate()
+    if not keeps:
+        catalog.drop_table(*record.output.split(".", 1))
+        create_output(catalog, definition, checked.shape, record.uuid, small.spark)
     taken = definition.options.wants_history
     until = _untaken_until(checked.stream, catalog, small.spark) if taken else record.until_us
     changes: StreamChanges = {
@@ -166,6 +159,55 @@ def replace_stream(
         changes |= {"resynced": None}
     registry.states.remove(record.uuid)
     registry.update(record.uuid, **changes)
+    return keeps
+
+
+def try_stream(
+    small: SmallPath,
+    catalog: Catalog,
+    registry: Registry,
+    definition: StreamDefinition,
+    zone: str,
+    *,
+    record: StreamRecord | None,
+    exact_by_default: bool,
+) -> bool:
+    """Raise what :func:`create_stream` would, of a registered stream :func:`replace_stream`; nothing is made.
+
+    Returns whether the output of a registered one would stay.
+    """
+    if record is None:
+        uuid = str(uuid4())
+        _checked(small, catalog, registry, definition, zone, uuid, exact_by_default=exact_by_default)
+        return False
+    others = _Others(registry, record.uuid)
+    checked = _checked(
+        small, catalog, others, definition, record.zone, record.uuid, exact_by_default=exact_by_default
+    )
+    return _keeps_output(catalog, record, definition, checked)
+
+
+def _keeps_output(
+    catalog: Catalog, record: StreamRecord, definition: StreamDefinition, checked: _Checked
+) -> bool:
+    """Return whether the output that a stream has takes the rows of another definition.
+
+    Raises StatementError where it does not, and is not the stream's own.
+    """
+    info = catalog.find_table(*record.output.split(".", 1))
+    if info is None:
+        return True  # it is made again by the next tick
+    try:
+        _refuse_computed_columns(catalog, info)
+        there = check_existing(info, checked.shape, definition, checked.group_types)
+        _refuse_without_provenance(definition, info, there)
+        if definition.options.late.drops and not definition.options.late.by_arrival:
+            require_provenance("CREATE OR REPLACE STREAM", info, there)
+    except StatementError:
+        if record.shared_output or info.external:
+            raise
+        return False
+    return True
 
 
 @dataclass(frozen=True)

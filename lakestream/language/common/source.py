@@ -56,6 +56,11 @@ class Source:
         column = offset - self._starts[row] + 1
         return self._line + row, column + (self._column - 1 if row == 0 else 0)
 
+    def offset(self, line: int, column: int) -> int:
+        """Return the offset of line and column, as :meth:`position` gives them."""
+        row = line - self._line
+        return self._starts[row] + column - (self._column if row == 0 else 1)
+
     def place(self, start: int, end: int) -> Place:
         """Return the place of the characters from ``start`` up to, not including, ``end``."""
         line, column = self.position(start)
@@ -82,3 +87,22 @@ def place_of(fragment: Fragment) -> Place:
     """Return the place of a whole fragment in its statement."""
     first_line = fragment.sql.splitlines()[0] if fragment.sql else ""
     return Place(fragment.line, fragment.column, max(1, len(first_line)), fragment.statement or fragment.sql)
+
+
+def decoded(content: bytes, name: str) -> str:
+    """Return UTF-8 text, with or without a byte order mark, of the file of a name.
+
+    Raises StatementError NOT_UTF8 with the place of the first byte that is none.
+    """
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        before = content[: error.start].decode("utf-8-sig", errors="replace")
+        line = before.count("\n") + 1
+        column = len(before) - before.rfind("\n")
+        raise StatementError(
+            "NOT_UTF8",
+            f"the byte 0x{content[error.start]:02x} is not UTF-8 text",
+            hint="save the file as UTF-8",
+            place=Place(line, column, file=name),
+        ) from None

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import fields, is_dataclass
 from typing import TYPE_CHECKING
 
+from lakestream.language.common.source import Source
 from lakestream.language.expressions.targets import redacted_text
 from lakestream.language.model import Duration, Fill, Fragment, TableName
+from lakestream.language.reading.words import Kind, Word, read_words
 
 if TYPE_CHECKING:
     from lakestream.language.model import StreamDefinition
 
 LAYOUT = "PARTITIONED BY, CLUSTER BY, LOCATION or USING TABLE"
+
+_ANY = re.compile(".", re.DOTALL)
+"""What a word may hold: the text was read before, in its dialect."""
+
+_OPERATORS = {*"<>=!|&:"}
 
 _CLAUSES = {
     "trigger": "trigger",
@@ -30,7 +38,10 @@ _CLAUSES = {
 
 
 def differences(before: StreamDefinition, after: StreamDefinition) -> list[tuple[str, str, str]]:
-    """Return (clause, what it said, what it says) for each clause that differs; blanks do not count."""
+    """Return (clause, what it said, what it says) for each clause that differs.
+
+    Blanks and comments do not count.
+    """
     found = []
     for name, clause in _CLAUSES.items():
         texts = _said(getattr(before, name)), _said(getattr(after, name))
@@ -39,10 +50,29 @@ def differences(before: StreamDefinition, after: StreamDefinition) -> list[tuple
     return found
 
 
+def laid_out(text: str) -> str:
+    """Return a text of a statement in one layout, without comments: texts that say the same are equal."""
+    parts: list[str] = []
+    before = None
+    for word in read_words(Source(text), _ANY):
+        if before is not None and not _adjoin(before, word):
+            parts.append(" ")
+        parts.append(text[word.start : word.end])
+        before = word
+    return "".join(parts)
+
+
+def _adjoin(one: Word, other: Word) -> bool:
+    """Return whether no blank is written between two words."""
+    opens = other.is_symbol("(") and one.kind in (Kind.WORD, Kind.NAME)
+    is_one = one.end == other.start and {one.text, other.text} <= _OPERATORS  # >= is two words
+    return opens or is_one or one.text in ("(", ".") or other.text in (")", ",", ".", ";")
+
+
 def _said(value: object) -> str:
     """Return a part of a definition as text, without its place in the statement."""
     if isinstance(value, Fragment):
-        return " ".join(value.sql.split())
+        return laid_out(value.sql)
     if isinstance(value, Duration | Fill | TableName):
         return str(value)
     if isinstance(value, tuple):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from enum import Enum
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from sqlglot.errors import TokenError
 from sqlglot.tokenizer_core import TokenType
@@ -12,6 +12,9 @@ from sqlglot.tokenizer_core import TokenType
 from lakestream.errors import StatementError
 from lakestream.language.common.dialect import WordTokenizer, merge
 from lakestream.language.common.source import BYTE_ORDER_MARK, Source
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 
 class Kind(Enum):
@@ -50,6 +53,7 @@ _KINDS = {
 }
 _TOKENIZER = WordTokenizer()
 _COMMENT_MARK = re.compile(r"/\*|\*/")
+_OPENING = re.compile(r"--|/\*|['\"`]")
 _LINE_BREAK = re.compile(r"[\r\n]")
 
 
@@ -161,27 +165,30 @@ def _stray(source: Source, text: str, at: int) -> StatementError:
 
 def _unclosed(source: Source, text: str) -> StatementError:
     """Return the error for the quote without an end: the tokenizer's scan, done again for its place."""
-    at = 0
-    while at < len(text):
-        char = text[at]
-        if text.startswith("--", at):
-            at = _after_line(text, at)
-        elif text.startswith("/*", at):
-            at = _after_comment(source, text, at)
-        elif char in "'\"`":
-            end = _after_quote(text, at)
-            if end < 0:
-                what = "back-tick" if char == "`" else "quote"
-                return StatementError(
-                    "UNCLOSED",
-                    f"the {what} has no end",
-                    hint=f"close it with {char}",
-                    place=source.place(at, at + 1),
-                )
-            at = end
-        else:
-            at += 1
+    for mark, start, end in enclosed(source, text):
+        if end < 0:
+            return StatementError(
+                "UNCLOSED",
+                f"the {'back-tick' if mark == '`' else 'quote'} has no end",
+                hint=f"close it with {mark}",
+                place=source.place(start, start + 1),
+            )
     return StatementError("SYNTAX", "the statement cannot be read", place=source.place(0, 1))
+
+
+def enclosed(source: Source, text: str) -> Iterator[tuple[str, int, int]]:
+    """Yield what stands in quotes, back-ticks and comments of a text: its mark, and offsets [start, end).
+
+    The end is -1 for the last one where it has none. Raises StatementError UNCLOSED for a comment.
+    """
+    at = 0
+    while at >= 0 and (found := _OPENING.search(text, at)):
+        mark, start = found.group(), found.start()
+        if mark == "--":
+            at = _after_line(text, start)
+        else:
+            at = _after_comment(source, text, start) if mark == "/*" else _after_quote(text, start)
+        yield mark, start, at
 
 
 def _after_quote(text: str, start: int) -> int:
