@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lakestream.language.ekuiper.statements import is_ekuiper, read_ekuiper
+from lakestream.language.common.source import Source
+from lakestream.language.ekuiper.statements import is_ekuiper, read_ekuiper, window_called
+from lakestream.language.expressions.shown import trigger_text
 from lakestream.language.model import (
     CreateStream,
     DropStream,
@@ -17,14 +19,15 @@ from lakestream.language.model import (
 )
 from lakestream.language.reading.identifiers import take_table_name
 from lakestream.language.reading.literals import take_instant
-from lakestream.language.reading.words import Kind
+from lakestream.language.reading.reader import Reader
+from lakestream.language.reading.words import Kind, read_words
 from lakestream.language.tdengine.classic import CLASSIC_WORDS, read_classic
 from lakestream.language.tdengine.clauses import read_clauses
 from lakestream.language.tdengine.draft import Draft, definition
 from lakestream.language.tdengine.triggers import read_trigger
 
 if TYPE_CHECKING:
-    from lakestream.language.reading.reader import Reader
+    from lakestream.language.model import StreamDefinition
 
 
 def create_stream(reader: Reader, *, or_replace: bool = False) -> CreateStream:
@@ -43,6 +46,16 @@ def create_stream(reader: Reader, *, or_replace: bool = False) -> CreateStream:
         draft = Draft(read_trigger(reader))
         read_clauses(reader, draft)
     return CreateStream(definition(reader, name, draft), if_not_exists, or_replace)
+
+
+def trigger_of(definition: StreamDefinition) -> str:
+    """Return what triggers a stream as one line, in the words of the dialect it was written in."""
+    source = Source(definition.text)
+    reader = Reader(source, read_words(source))
+    if (called := window_called(reader)) is None:
+        return trigger_text(definition.trigger)
+    reader.at = reader.words.index(called) + 1
+    return f"{called.text.upper()}({' '.join(reader.in_brackets('a window').sql.split())})"
 
 
 # --- other statements ----------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from lakestream.engine.base.instants import to_micros
 from lakestream.engine.base.names import visible_columns
 from lakestream.engine.creation.compile import definition_of
-from lakestream.language.expressions.shown import trigger_text
+from lakestream.language.streams import trigger_of
 from lakestream.storage.delta import capabilities, read_arrow
 from lakestream.storage.tables.datafiles import data_files, file_times
 
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from lakestream.engine.rounds.wakeups import Alarm
-    from lakestream.language.model import StreamDefinition
     from lakestream.notify.deliveries import Deliveries, Delivery
     from lakestream.notify.outbox import Outbox, Sent
     from lakestream.storage.delta import Table
@@ -92,19 +91,19 @@ class Outlines:
     """Outlines of streams; a statement is read once."""
 
     def __init__(self) -> None:
-        self._read: dict[str, tuple[str, StreamDefinition]] = {}
+        self._read: dict[str, tuple[str, str]] = {}
 
     def of(self, record: StreamRecord, alarm: Alarm | None, now_us: int) -> Outline:
         """Return a stream's outline; ``alarm`` is when the clock makes it due, None for never."""
-        text = trigger_text(self._definition(record).trigger)
+        text = self._trigger(record)
         if alarm is None or record.status != "Running":
             return Outline(text)
         return Outline(text, to_micros(alarm) if isinstance(alarm, datetime) else alarm.after(now_us))
 
-    def _definition(self, record: StreamRecord) -> StreamDefinition:
+    def _trigger(self, record: StreamRecord) -> str:
         known = self._read.get(record.uuid)
         if known is None or known[0] != record.sql:
-            known = self._read[record.uuid] = (record.sql, definition_of(record))
+            known = self._read[record.uuid] = (record.sql, trigger_of(definition_of(record)))
         return known[1]
 
 

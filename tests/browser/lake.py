@@ -19,6 +19,7 @@ from lakestream.server.shown.documents import (
     LakeDocument,
     LineageDocument,
     OwnerDocument,
+    QueryDocument,
     RecalculationDocument,
     RunDocument,
     StreamDetails,
@@ -27,10 +28,13 @@ from lakestream.server.shown.documents import (
     TableNode,
 )
 from lakestream.storage.records.registry import Recalculation
+from tests.unit.cli.conftest import verification
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from contextlib import AbstractContextManager
+
+    from lakestream.observation.verify import Verification
 
 NOW = datetime(2025, 3, 1, 12, tzinfo=UTC)
 EVIL = "<img src=x onerror=document.title='hurt'>"
@@ -90,6 +94,7 @@ class ShownLake:
 
     def __init__(self) -> None:
         self.streams_shown = list(STREAMS)
+        self.queries_shown: list[QueryDocument] = []
         self.asked: list[tuple[Any, ...]] = []
         self.ticks = 40
         self.events_shown = [event(number) for number in range(3)]
@@ -142,6 +147,9 @@ class ShownLake:
         if self._of(name)["tick"] is None:
             return []
         return [run(tick) for tick in range(self.ticks, 0, -1)][:limit]
+
+    def queries(self) -> list[QueryDocument]:
+        return self.queries_shown
 
     def lineage(self) -> LineageDocument:
         kinds = {"main.power": "super table", "main.weather": "table"}
@@ -198,10 +206,14 @@ class ShownLake:
         self.asked.append((text,))
         return Result(message="done")
 
+    def verify(self, stream: str, start: str | None = None, end: str | None = None) -> Verification:
+        self.asked.append((stream, start, end))
+        return verification(93, 93)
+
     def recalculate(
         self, stream: str, start: str | None = None, end: str | None = None, *, resync: bool = False
     ) -> Recalculation:
-        if start is None or start > "2030":
+        if not resync and (start is None or start > "2030"):
             raise StatementError("BAD_RANGE", "the range lies in the future", hint="begin before now")
         self.asked.append((stream, start, end))
         return Recalculation("asked", "uuid", None, None, resync, "Waiting", to_micros(NOW))

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.browser.lake import EVIL, stream
+from lakestream.server.shown.documents import QueryDocument
+from tests.browser.lake import EVIL, NOW, stream
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -45,6 +46,75 @@ def test_all_streams_are_listed(page: Page) -> None:
     # In the lake's time zone, two hours ahead.
     expect(line_of(page, "main.report")).to_contain_text("2025-03-01 14:10:00")
     expect(page.locator("#footer")).to_contain_text("times in Europe/Helsinki")
+
+
+def test_a_stream_is_found_among_many(page: Page, shown: Shown) -> None:
+    many = [
+        stream(f"s{number:03}", rows_in=number, lag=number % 2, why="late" * (number % 2))
+        for number in range(300)
+    ]
+    shown.lake.streams_shown = [*many, *shown.lake.streams_shown]
+    shown.tell(type="status", stream="main.s000")
+    table = page.get_by_role("region", name="Streams")
+    lines = table.locator("tbody tr")
+    expect(lines).to_have_count(307)
+    page.get_by_label("Find").fill("power_hourly CHANGES")
+    expect(lines).to_have_count(1)
+    expect(lines).to_contain_text("main.daily")
+    page.get_by_label("Find").fill("s2")
+    expect(lines).to_have_count(100)
+    page.get_by_label("Show").select_option("Not current")
+    expect(lines).to_have_count(50)
+    table.get_by_role("button", name="Rows in").click()
+    expect(lines.first).to_contain_text("main.s299")
+    table.get_by_role("button", name="Rows in").press("Enter")
+    expect(lines.first).to_contain_text("main.s201")
+    expect(table.get_by_role("columnheader", name="Rows in")).to_have_attribute("aria-sort", "descending")
+    # What was asked for stays while one looks at a stream, and what is written while news come.
+    open_stream(page, "main.s201")
+    page.get_by_role("link", name="All streams").click()
+    expect(lines).to_have_count(50)
+    page.get_by_label("Find").fill("nobody")
+    shown.tell(type="status", stream="main.s000")
+    expect(page.get_by_text("No stream is like that.")).to_be_visible()
+    expect(page.get_by_label("Find")).to_be_focused()
+
+
+def test_a_long_reason_keeps_its_line_short(page: Page, shown: Shown) -> None:
+    usual = line_of(page, "main.mirror").bounding_box()
+    shown.lake.streams_shown[2] = stream(
+        "daily", status="Failed", last_error="CHANGES_LOST: it is gone " * 40
+    )
+    shown.tell(type="status", stream="main.daily")
+    expect(line_of(page, "main.daily").locator("small.wrong")).to_have_attribute(
+        "title", re.compile("gone .* gone")
+    )
+    long = line_of(page, "main.daily").bounding_box()
+    assert usual is not None
+    assert long is not None
+    assert long["height"] < usual["height"] + 40
+
+
+def test_continuous_queries_are_listed(page: Page, shown: Shown) -> None:
+    sql = "CREATE CQ means BEGIN SELECT avg(s) INTO root.ln.means(s) FROM root.ln.d GROUP BY (1h) END"
+    known = {"name": "means", "sql": sql, "state": "ACTIVE", "next_at": NOW, "last_at": None, "skipped": 2}
+    shown.lake.queries_shown = [QueryDocument(**known, last_error="STORAGE: away")]
+    shown.tell(type="status", stream="main.hourly")
+    line = page.get_by_role("region", name="Continuous queries").locator("tbody tr")
+    expect(line).to_contain_text("GROUP BY (1h)")
+    expect(line).to_contain_text("STORAGE: away")
+    expect(line).to_contain_text("2025-03-01 14:00:00")
+
+
+def test_what_leads_out_of_a_state_stands_beside_it(page: Page, shown: Shown) -> None:
+    open_stream(page, "main.daily")
+    page.get_by_role("alert").get_by_role("button", name="Resync").click()
+    page.get_by_role("dialog").get_by_role("button", name="Resync").click()
+    expect(page.get_by_text("queued: the next round")).to_be_visible()
+    assert shown.lake.asked == [("main.daily", None, None)]
+    page.get_by_role("button", name="Verify").click()
+    page.get_by_role("dialog").get_by_role("button", name="Verify").click()
+    expect(page.get_by_role("status").get_by_text("93 of 93 rows equal")).to_be_visible()
 
 
 def test_the_lineage_leads_to_streams(page: Page) -> None:

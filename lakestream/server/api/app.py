@@ -32,6 +32,7 @@ from lakestream.server.shown.documents import (
     LineageDocument,
     MessageDocument,
     Problem,
+    QueryDocument,
     QueuedDocument,
     RangeRequest,
     RecalculateRequest,
@@ -180,6 +181,12 @@ def _add_looks(app: FastAPI, service: Service) -> None:
     def streams(request: Request) -> list[StreamDocument]:
         """Return every stream and its state, of the databases that the token is for."""
         return [one for one in reader.streams() if who_asks(request).reaches(one.database)]
+
+    @app.get("/api/queries")
+    def queries(request: Request) -> list[QueryDocument]:
+        """Return the continuous queries of IoTDB's dialect, by name."""
+        require(who_asks(request), Scope.READ)
+        return reader.queries()
 
     @app.get("/api/lineage")
     def lineage(request: Request) -> LineageDocument:

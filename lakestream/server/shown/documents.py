@@ -73,6 +73,18 @@ class StreamDocument(BaseModel):
     trigger: str
 
 
+class QueryDocument(BaseModel):
+    """A continuous query of IoTDB's dialect, as SHOW CQS lists it."""
+
+    name: str
+    sql: str
+    state: str
+    next_at: datetime
+    last_at: datetime | None
+    skipped: int
+    last_error: str | None
+
+
 class RecalculationDocument(BaseModel):
     """A recalculation of ``[from, to)`` of event time: the parts done, and the rows that they wrote."""
 

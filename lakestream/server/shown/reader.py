@@ -18,6 +18,7 @@ from lakestream.server.shown.documents import (
     LakeDocument,
     LineageDocument,
     OwnerDocument,
+    QueryDocument,
     RecalculationDocument,
     RunDocument,
     StreamDetails,
@@ -104,6 +105,12 @@ class Reader:
         """Return a stream's last ticks and failures, newest first."""
         with self._turn:
             return [run_document(run) for run in self._lake.runs(name, limit)]
+
+    def queries(self) -> list[QueryDocument]:
+        """Return the continuous queries by name."""
+        with self._turn:
+            rows = self._lake.sql("SHOW CQS", dialect="iotdb").fetchall()
+        return [QueryDocument(**dict(zip(QueryDocument.model_fields, row, strict=True))) for row in rows]
 
     def lineage(self) -> LineageDocument:
         """Return tables and the streams between them."""

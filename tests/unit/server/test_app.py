@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from lakestream.lake import Lake
 from lakestream.server.api.guard import BODY_LIMIT
+from lakestream.settings import Settings
 
 if TYPE_CHECKING:
     from starlette.testclient import TestClient
@@ -158,3 +160,13 @@ def test_the_reference_has_every_route_and_nothing_from_elsewhere(client: TestCl
         assert path in page
     assert 'href="#StreamDocument"' in page
     assert "://" not in page
+
+
+def test_continuous_queries_are_listed(client: TestClient, root: str) -> None:
+    assert client.get("/api/queries").json() == []
+    with Lake(root, settings=Settings()) as lake:
+        lake.sql("CREATE TIMESERIES root.ln.d.s WITH DATATYPE=INT32")
+        lake.sql("CREATE CQ c BEGIN SELECT avg(s) INTO root.ln.m(s) FROM root.ln.d GROUP BY (1h) END")
+    (query,) = client.get("/api/queries").json()
+    assert (query["name"], query["state"], query["skipped"]) == ("c", "ACTIVE", 0)
+    assert query["next_at"].endswith("Z")

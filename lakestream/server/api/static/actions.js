@@ -16,18 +16,43 @@ export function buttons(stream, done) {
     "recalculate",
     range,
   );
-  return [runs ? stop : start, recalculate].map((one) =>
-    el("button", { type: "button", click: () => ask(one, stream, done) }, one.title),
+  const verify = action(
+    "Verify",
+    "Its output is compared with the batch evaluation of its statement, which may take a while.",
+    "verify",
+    () => range(false),
   );
+  const found = (answer) => done(`${answer.equal_rows} of ${answer.expected_rows} rows equal`);
+  return [
+    ...[runs ? stop : start, recalculate].map((one) => button(one, stream, (answer) => done(answer.message))),
+    button(verify, stream, found),
+  ];
 }
 
-function action(title, description, path, fields = () => []) {
-  return { title, description, path, fields };
+// The button of what leads out of a state that only RESYNC does.
+export function resync(stream, done) {
+  const one = action(
+    "Resync",
+    "It begins anew from the source as it is: all its windows are computed again, and replaced in the output.",
+    "recalculate",
+    () => [],
+    { resync: true },
+  );
+  return button(one, stream, (answer) => done(answer.message));
 }
 
-function range() {
+function button(one, stream, done) {
+  return el("button", { type: "button", click: () => ask(one, stream, done) }, one.title);
+}
+
+function action(title, description, path, fields = () => [], body = {}) {
+  return { title, description, path, fields, body };
+}
+
+function range(isNeeded = true) {
   const zone = el("p", { class: "note" }, `Times are in the lake's time zone, ${lakeZone()}.`);
-  return [field("From (included)", "from", true), field("To (not included); empty: all there is", "to", false), zone];
+  const from = isNeeded ? "From (included)" : "From (included); empty: the beginning";
+  return [field(from, "from", isNeeded), field("To (not included); empty: all there is", "to", false), zone];
 }
 
 function field(label, name, required) {
@@ -54,11 +79,11 @@ function ask(one, stream, done) {
     event.preventDefault();
     confirm.disabled = true;
     const given = [...new FormData(event.target)].filter(([, value]) => value);
-    const body = Object.fromEntries(given.map(([name, value]) => [name, value.replace("T", " ")]));
+    const body = { ...one.body, ...Object.fromEntries(given.map(([name, value]) => [name, value.replace("T", " ")])) };
     try {
       const answer = await post(streamPath(stream, `/${one.path}`), body);
       dialog.close();
-      done(answer.message);
+      done(answer);
     } catch (error) {
       problem.textContent = [error.message, error.hint].filter(Boolean).join(". ");
       problem.hidden = false;

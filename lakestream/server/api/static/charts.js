@@ -76,7 +76,7 @@ function options(holder, series, { unit, bands, bars, whole }) {
     hooks: { drawClear: [(chart) => shade(chart, bands)] },
     axes: [{ ...axis, space: 84, values: CLOCK }, { ...axis, size: 64, values, ...(whole && { incrs: WHOLE }) }],
     series: [{}, ...series.map((one, number) => line(one, number, bars))],
-    scales: { y: { range: (_, low, high) => span(low, high) } },
+    scales: { x: { range: (_, low, high) => around(low, high) }, y: { range: (_, low, high) => span(low, high) } },
   };
 }
 
@@ -84,6 +84,11 @@ function line(one, number, bars) {
   const stroke = colour(`--series-${(number % COLOURS) + 1}`);
   const shape = bars ? { paths: uPlot.paths.bars({ size: [0.7, 14, 2] }), fill: stroke, points: { show: false } } : { points: { size: 5 } };
   return { label: one.label, stroke, width: 2, spanGaps: true, ...shape };
+}
+
+// A single instant stands in a minute, which it would not fill by itself.
+function around(low, high) {
+  return low === high && low !== null ? [low - 30, high + 30] : [low, high];
 }
 
 // Zero belongs to what is never negative: half of a small number is not made to look like nothing.

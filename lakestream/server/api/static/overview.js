@@ -6,6 +6,28 @@ import { ago, count, duration, instant, plural } from "./format.js";
 import { picture } from "./lineage.js";
 
 const COLUMNS = ["Stream", "State", "Trigger", "Lag", "Last tick", "Rows/s", "Rows in", "Rows out", "Late", "Next due"];
+// What the columns are sorted by; a column without a value here is not sorted.
+const ORDERS = {
+  Stream: nameOf,
+  State: (stream) => ["Failed", "Retrying", "Stopped", "Running"].indexOf(stream.status),
+  Trigger: (stream) => stream.trigger,
+  Lag: (stream) => -(stream.lag_seconds ?? 0) || -stream.lag,
+  "Last tick": (stream) => stream.last_tick_at ?? "",
+  "Rows/s": (stream) => -stream.rows_per_second,
+  "Rows in": (stream) => -stream.rows_in,
+  "Rows out": (stream) => -stream.rows_out,
+  Late: (stream) => -stream.late,
+  "Next due": (stream) => stream.next_due_at ?? "~",
+};
+const FILTERS = {
+  "All states": () => true,
+  "Not current": (stream) => stream.why !== "",
+  "Failed or retrying": (stream) => stream.status === "Failed" || stream.status === "Retrying",
+  Running: (stream) => stream.status === "Running",
+  Stopped: (stream) => stream.status === "Stopped",
+};
+// What is looked for, shown and sorted by stays while one looks at a stream.
+const chosen = { words: "", filter: "All states", order: null, backwards: false };
 const FIRST_STREAM = `CREATE STREAM hourly INTERVAL(1h) SLIDING(1h)
   FROM power INTO power_hourly
   AS SELECT _twstart AS hour, avg(watts) AS mean FROM %%trows`;
@@ -49,13 +71,13 @@ export class Overview {
   }
 
   async load() {
-    [this.streams, this.lineage] = await Promise.all([get("/api/streams"), get("/api/lineage")]);
+    [this.streams, this.lineage, this.queries] = await Promise.all([get("/api/streams"), get("/api/lineage"), queriesOf()]);
     this.draw();
   }
 
   async refresh() {
     const before = JSON.stringify(this.streams.map(nameOf));
-    this.streams = await get("/api/streams");
+    [this.streams, this.queries] = await Promise.all([get("/api/streams"), queriesOf()]);
     if (JSON.stringify(this.streams.map(nameOf)) !== before) this.lineage = await get("/api/lineage");
     this.draw();
   }
@@ -66,17 +88,33 @@ export class Overview {
 
   draw() {
     if (!this.streams.length) {
-      this.main.replaceChildren(el("h1", {}, "Streams"), ...nothing());
+      this.main.replaceChildren(el("h1", {}, "Streams"), ...nothing(), ...continuous(this.queries));
       return;
     }
-    const rows = this.streams.map(row);
-    // Whoever stands in the table, or has scrolled it, stays there.
-    const names = JSON.stringify([this.streams.map(nameOf), this.lineage]);
-    if (names === this.shown && this.body?.isConnected) this.update(rows);
-    else this.build(rows);
-    this.shown = names;
+    // Whoever writes a word, stands in the table, or has scrolled it, stays there.
+    if (!this.body?.isConnected) this.build();
+    this.fill();
     this.summary.textContent = summary(this.streams);
+    this.others.replaceChildren(...continuous(this.queries));
     this.drawLineage();
+  }
+
+  // The rows of the streams that were asked for, in the order that was.
+  fill() {
+    const listed = found(this.streams);
+    const rows = listed.map(row);
+    const names = JSON.stringify(listed.map(nameOf));
+    if (names === this.shown) this.update(rows);
+    else this.body.replaceChildren(...rows.map((values) => el("tr", {}, ...values.map(cell))));
+    this.shown = names;
+    label(this.body);
+    this.none.hidden = listed.length > 0;
+    for (const head of this.heads) {
+      const isChosen = head.textContent === chosen.order;
+      const direction = chosen.backwards ? "descending" : "ascending";
+      if (isChosen) head.setAttribute("aria-sort", direction);
+      else head.removeAttribute("aria-sort");
+    }
   }
 
   drawLineage() {
@@ -87,14 +125,56 @@ export class Overview {
     this.graph.replaceChildren(picture(this.lineage, new Map(statuses)));
   }
 
-  build(rows) {
+  build() {
+    this.shown = "";
     this.summary = el("p", { class: "note" });
     this.graph = el("div", { class: "scroll picture", tabindex: "0", role: "region", "aria-label": "Lineage" });
-    const holder = table("Streams", COLUMNS, rows);
+    const holder = table("Streams", COLUMNS, this.streams.map(row));
     holder.classList.add("streams");
     this.body = holder.querySelector("tbody");
-    label(this.body);
-    this.main.replaceChildren(el("h1", {}, "Streams"), this.summary, holder, section("Lineage", this.graph, legend()));
+    this.heads = [...holder.querySelectorAll("th")];
+    for (const head of this.heads) {
+      const order = head.textContent;
+      head.replaceChildren(el("button", { type: "button", click: () => this.sort(order) }, order));
+    }
+    this.none = note("No stream is like that.");
+    this.others = el("div", {});
+    this.main.replaceChildren(
+      el("h1", {}, "Streams"),
+      this.summary,
+      this.finding(),
+      holder,
+      this.none,
+      this.others,
+      section("Lineage", this.graph, legend()),
+    );
+  }
+
+  // What streams are found by.
+  finding() {
+    const find = (event) => {
+      chosen.words = event.target.value;
+      this.fill();
+    };
+    const filter = (event) => {
+      chosen.filter = event.target.value;
+      this.fill();
+    };
+    const choices = Object.keys(FILTERS).map((name) => el("option", { selected: name === chosen.filter }, name));
+    return el(
+      "div",
+      { class: "finding", role: "search" },
+      el("label", {}, "Find", el("input", { type: "search", value: chosen.words, placeholder: "name, table, trigger, error", input: find })),
+      el("label", {}, "Show", el("select", { change: filter }, ...choices)),
+    );
+  }
+
+  // The second time a column is chosen it is turned, the third time the streams stand as they did.
+  sort(order) {
+    if (chosen.order !== order) Object.assign(chosen, { order, backwards: false });
+    else if (!chosen.backwards) chosen.backwards = true;
+    else Object.assign(chosen, { order: null, backwards: false });
+    this.fill();
   }
 
   update(rows) {
@@ -102,8 +182,45 @@ export class Overview {
       const line = this.body.rows[number];
       values.slice(1).forEach((value, place) => line.cells[place + 1].replaceWith(cell(value)));
     });
-    label(this.body);
   }
+}
+
+// The streams that have all words somewhere, and the state that is shown, in the order of a column.
+function found(streams) {
+  const words = chosen.words.toLowerCase().split(/\s+/).filter(Boolean);
+  const texts = (stream) => [nameOf(stream), stream.trigger, stream.output, stream.last_error, ...stream.sources].join(" ").toLowerCase();
+  const listed = streams.filter((stream) => FILTERS[chosen.filter](stream) && words.every((word) => texts(stream).includes(word)));
+  if (chosen.order === null) return listed;
+  const value = ORDERS[chosen.order];
+  const compared = (one, other) => (value(one) < value(other) ? -1 : Number(value(one) > value(other)));
+  listed.sort((one, other) => compared(one, other) || nameOf(one).localeCompare(nameOf(other)));
+  return chosen.backwards ? listed.reverse() : listed;
+}
+
+// A token for some databases is not told of them.
+function queriesOf() {
+  return get("/api/queries").catch((error) => {
+    if (error.code === "FORBIDDEN") return [];
+    throw error;
+  });
+}
+
+function continuous(queries) {
+  if (!queries.length) return [];
+  const rows = queries.map((query) => [
+    query.name,
+    el("span", {}, query.state.toLowerCase(), query.last_error ? wrong(query.last_error) : null),
+    instant(query.last_at),
+    instant(query.next_at),
+    query.skipped,
+    el("code", { class: "message" }, query.sql),
+  ]);
+  return [section("Continuous queries", table("Continuous queries", ["Query", "State", "Last execution", "Next", "Skipped", "Statement"], rows))];
+}
+
+// A reason as long as a sentence or two is not to make the table wide, or its line tall.
+function wrong(text) {
+  return el("small", { class: "wrong", title: text }, text);
 }
 
 // On a narrow screen each row is a card, whose cells carry the names of their columns.
@@ -112,10 +229,9 @@ function label(body) {
 }
 
 function row(stream) {
-  const listed = [...remarks(stream), ...(stream.last_error ? [stream.last_error] : [])];
   return [
     el("a", { href: linkTo(stream), class: "name" }, nameOf(stream)),
-    el("span", {}, state(stream), ...listed.map((text) => el("small", { class: stream.last_error === text ? "wrong" : "" }, text))),
+    el("span", {}, state(stream), ...remarks(stream).map((text) => el("small", { title: text }, text)), stream.last_error ? wrong(stream.last_error) : null),
     stream.trigger,
     lag(stream),
     el("span", { title: instant(stream.last_tick_at) }, ago(stream.last_tick_at)),

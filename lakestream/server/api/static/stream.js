@@ -1,7 +1,7 @@
 // One stream: its definition, what it wrote, its ticks, recalculations, errors and events.
 
 import { get, streamPath } from "./api.js";
-import { buttons } from "./actions.js";
+import { buttons, resync } from "./actions.js";
 import { plot } from "./charts.js";
 import { el, note, section, table } from "./dom.js";
 import { ago, count, duration, instant } from "./format.js";
@@ -23,6 +23,11 @@ export class StreamPage {
     this.id = { database, name };
     this.title = `${nameOf(this.id)} – lakestream`;
     this.measure = null;
+    // Say what was done.
+    this.done = (message) => {
+      this.parts.said.replaceChildren(note(message));
+      this.refresh();
+    };
   }
 
   async load() {
@@ -83,7 +88,7 @@ export class StreamPage {
   draw() {
     const { stream, parts } = this;
     this.fill("head", [stream.status, stream.trigger, remarks(stream)], () => this.heading());
-    this.fill("trouble", [stream.last_error], () => trouble(stream));
+    this.fill("trouble", [stream.last_error, stream.status], () => trouble(stream, this.done));
     parts.figures.replaceChildren(figures(stream));
     this.fill("written", [this.output, stream.recalculations, this.measure], () => [this.written()]);
     this.fill("ticks", this.runs, () => [this.ofRuns("Seconds per tick", "tick", (run) => run.seconds, { unit: " s" })]);
@@ -106,17 +111,13 @@ export class StreamPage {
 
   heading() {
     const { stream } = this;
-    const done = (message) => {
-      this.parts.said.replaceChildren(note(message));
-      this.refresh();
-    };
     return [
       el(
         "div",
         { class: "heading" },
         el("h1", {}, nameOf(stream)),
         state(stream),
-        el("div", { class: "buttons" }, ...buttons(stream, done)),
+        el("div", { class: "buttons" }, ...buttons(stream, this.done)),
       ),
       el("p", { class: "note" }, [stream.trigger, ...remarks(stream)].join(" · ")),
     ];
@@ -209,9 +210,10 @@ function lines(columns, rows, time, measure) {
   return { times, series, hidden: groups.size - plotted.length };
 }
 
-function trouble(stream) {
+function trouble(stream, done) {
   if (!stream.last_error) return [];
-  return [el("p", { class: "problem", role: "alert" }, stream.last_error)];
+  const leadsOut = stream.status === "Failed" && /\bRESYNC\b/.test(stream.last_error);
+  return [el("div", { class: "problem", role: "alert" }, el("p", {}, stream.last_error), leadsOut ? resync(stream, done) : null)];
 }
 
 function figures(stream) {
