@@ -166,7 +166,11 @@ class Lake:
         self._at.interrupt()
 
     def close(self) -> None:
-        """Save the state of streams and stop sending events; Spark goes on for other lakes here."""
+        """Let ticks that run end, save the state of streams, stop sending events.
+
+        Spark goes on for other lakes here.
+        """
+        self._rounds.close()
         self._at.close()
 
     def __enter__(self) -> Self:
@@ -237,10 +241,11 @@ class Lake:
         from lakestream.engine.reading.frames import rows_given
 
         given = rows_given(rows)
-        with self._at.writing("insert"):
-            if table.startswith(f"{ROOT}."):
+        if table.startswith(f"{ROOT}."):
+            with self._at.writing("insert"):
                 return self._at.tree.insert(table, given)
-            info = self._at.named(table)
+        info = self._at.named(table)
+        with self._at.writing("insert", self._at.registry.writers(f"{info.database}.{info.name}")):
             editor = self._at.editor()
             if isinstance(given, list):
                 return editor.insert_dicts(info, given)
@@ -285,12 +290,10 @@ class Lake:
 
     def errors_table(self, stream: str) -> str | None:
         """Return the name of the table of rows that a stream left out, None when there is none."""
-        from lakestream.engine.streams.target import ERRORS_SUFFIX
-
         record = self._statements.streams.named(stream)
-        name = f"{record.name}{ERRORS_SUFFIX}"
-        there = self._at.catalog.find_table(record.database, name)
-        return f"{record.database}.{name}" if there is not None and there.kind == "output" else None
+        name = record.errors_table
+        there = self._at.catalog.find_table(*name.split(".", 1))
+        return name if there is not None and there.kind == "output" else None
 
     def newest_results(self, stream: str, limit: int = 500) -> pa.Table:
         """Return the newest rows of a stream's output by its time, newest first.
@@ -348,12 +351,18 @@ class Lake:
 
         return waiting(self._at.outbox, self._at.deliveries)
 
-    def tick_once(self) -> list[TickReport]:
+    def tick_once(
+        self,
+        on_tick: Callable[[TickReport], None] | None = None,
+        ended: Callable[[], None] | None = None,
+    ) -> list[TickReport]:
         """Run one round: what streams have new, continuous queries due and triggers to see; none: idle.
 
-        Events are sent meanwhile, by threads of their own. Raises SparkGoneError when Spark has ended.
+        ``on_tick`` hears of every tick as it ends. With ``ended`` what Spark computes is not waited for: it
+        goes on beside, ``ended`` is called in another thread as a tick of it ends, and the next round returns
+        it. Events are sent meanwhile, by threads of their own. Raises SparkGoneError when Spark has ended.
         """
-        return self._rounds.tick_once()
+        return self._rounds.tick_once(on_tick, ended)
 
     def share(self, leases: Leases) -> None:
         """Have rounds run only what this daemon holds of a lake that several daemons serve."""
@@ -365,7 +374,7 @@ class Lake:
         on_tick: Callable[[TickReport], None] | None = None,
         streams: Sequence[str] | None = None,
     ) -> RunSummary:
-        """Process everything available; ``on_tick`` hears of every tick. ``until`` is ``"idle"``.
+        """Process everything available; ``on_tick`` hears of every tick as it ends. ``until`` is ``"idle"``.
 
         With ``streams`` (names) these only, and no continuous query or trigger. Returns once the events are
         sent too, as far as their targets can be reached. Raises StatementError STREAM_NOT_FOUND.
@@ -396,7 +405,7 @@ class Lake:
             self._at.clock,
             self._at.system_clock,
             lambda: self._at.session,
-            lambda: self._at.writing("maintain"),
+            lambda table: self._at.writing("maintain", self._at.registry.writers(table)),
             dry_run,
         )
         done = []
@@ -426,7 +435,7 @@ class Lake:
             self._at.catalog,
             self._at.registry,
             lambda: self._at.session,
-            lambda: self._at.writing("migrate"),
+            lambda record: self._at.writing("migrate", [record]),
             dry_run,
         )
         return list(migration.run(records))

@@ -173,6 +173,19 @@ class Settings(BaseSettings):
         description="time of day, in the lake's time zone, at which `serve` maintains the lake; or never",
     )
 
+    parallel_ticks: int = Field(
+        default=0,
+        ge=0,
+        description="how many streams tick at a time by Spark, which those that need none do not wait for; "
+        "0: as many as this machine has cores",
+    )
+    tick_priorities: Annotated[dict[str, int], NoDecode] = Field(
+        default_factory=dict,
+        description="streams (`database.name`) whose ticks by Spark come before others when they wait for "
+        "their turn, or after them: those of the highest number come first, one that is not named has 0; in "
+        "the environment a JSON object",
+    )
+
     continuous_query_submit_thread_count: int = Field(
         default=2, ge=1, description="executions of continuous queries that are computed at a time"
     )
@@ -289,7 +302,7 @@ class Settings(BaseSettings):
                 raise ValueError(f"{item!r} is neither a host nor a network such as 10.0.0.0/8")
         return hosts
 
-    @field_validator("spark_conf", mode="before")
+    @field_validator("spark_conf", "tick_priorities", mode="before")
     @classmethod
     def _from_json(cls, conf: object) -> object:
         if not isinstance(conf, str):

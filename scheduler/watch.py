@@ -54,10 +54,11 @@ def watch(lake: Lake, listener: Listener, *, poll_seconds: float) -> None:
     """Run rounds over all streams until SIGTERM or SIGINT.
 
     One begins when the clock makes something due, and every ``poll_seconds`` for what was committed
-    meanwhile (see :func:`pause`). It ticks until nothing is left to do. Rounds never overlap; an alarm
-    during one is followed by another. What is due is decided by the lake's own state: alarms that ring
-    late, twice or not at all (the clock was set) change when a round begins, not what it does. A signal
-    lets the running tick finish; a second SIGINT ends the process at once. Has to be called in the main
+    meanwhile (see :func:`pause`). It ticks until nothing is left to do; what Spark computes goes on beside.
+    Rounds never overlap; an alarm during one, or the end of a tick beside, is followed by another. What is
+    due is decided by the lake's own state: alarms that ring late, twice or not at all (the clock was set)
+    change when a round begins, not what it does. A signal lets the running ticks finish; a second SIGINT ends
+    the process at once. Has to be called in the main
     thread. Raises what a round raised, except the errors in :data:`PASSING`.
     """
     rounds = _Rounds(lake, listener, poll_seconds)
@@ -122,15 +123,12 @@ class _Rounds(threading.Thread):
     def _tick_once(self) -> bool:
         self._listener.began()
         try:
-            reports = self._lake.tick_once()
+            return bool(self._lake.tick_once(self._listener.ticked, self._wake.set))
         except PASSING as error:
             self._listener.failed(error)
             return False
         finally:
             self._listener.ended()
-        for report in reports:
-            self._listener.ticked(report)
-        return bool(reports)
 
 
 @contextmanager

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import os
 import signal
 import socket
 import ssl
@@ -29,10 +30,11 @@ from lakestream.server.process.owner import Ownership
 from lakestream.server.process.sharing import sharing
 from lakestream.server.process.statements import Statements
 from lakestream.server.shown.reader import Reader
+from lakestream.storage.places.claims import works
 from lakestream.storage.places.leases import MAINTENANCE
 from lakestream.storage.records.audit import Audit
 from lakestream.storage.records.tokens import Tokens
-from lakestream.storage.sessions.jobs import FAIR, hand_over_slots
+from lakestream.storage.sessions.jobs import hand_over_slots
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -164,12 +166,17 @@ def _run(
 
     clock, live = SystemClock(), Live()
     rates, url = Rates(clock.monotonic), _url(listening, settings)
-    settings = settings.with_spark_conf(FAIR | connect_conf(settings))
+    settings = settings.with_spark_conf(connect_conf(settings))
     with Lake(layout.root, settings=settings, create=False) as lake:
         reader, feed = Reader(lake.another(), rates, lambda: lake.alarms), Feed(lake.another(), live)
         metrics = Metrics(reader.statuses, reader.waiting)
         serving = f"serving {layout.root} at {url}"
-        listener = Listener(serving, say, clock, live, rates, metrics, feed, lake.settings.stuck_seconds)
+        stuck = lake.settings.stuck_seconds
+
+        def begun() -> list[float]:
+            return [one.since for one in works(layout).values() if not one.waits and one.pid == os.getpid()]
+
+        listener = Listener(serving, say, clock, live, rates, metrics, feed, begun, stuck)
         with (
             closing(_statements(lake)) as statements,
             regularly(_SLOT_SECONDS, lambda: hand_over_slots(clock)),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from lakestream.engine.base.result import Result
 from lakestream.language import model
@@ -11,14 +11,19 @@ from lakestream.language.iotdb.values import TreeStatement
 from lakestream.statements.select import SelectStatements
 from lakestream.statements.status import show_streams
 from lakestream.statements.streams import StreamStatements
-from lakestream.statements.tables import TableStatements
+from lakestream.statements.tables import TableStatements, touches
 from lakestream.storage.tables.table import refusals_named
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from lakestream.observation.verify import Verification
     from lakestream.statements.workspace import Workspace
+    from lakestream.storage.records.registry import StreamRecord
+
+    _T = TypeVar("_T")
+
+_MOMENT_SECONDS = 0.02
 
 
 class Statements:
@@ -41,8 +46,22 @@ class Statements:
         reading = self._reading.get(type(statement))
         if reading is not None:
             return reading(statement)
-        with self._at.writing(type(statement).__name__):
+        with self._at.writing(type(statement).__name__, self._touched(statement)):
             return self._writing[type(statement)](statement)
+
+    def _touched(self, statement: model.Statement) -> list[StreamRecord]:
+        """Return the streams that may not tick meanwhile: a statement changes them, or what they write."""
+        at = self._at
+        if isinstance(statement, model.DropDatabase):
+            return [record for record in at.registry.streams() if touches(record, statement.name)]
+        streams = {str(name.within(at.database)) for name in _named_streams(statement)}
+        tables = {str(name.within(at.database)) for name in _named_tables(statement)}
+        read = tables if isinstance(statement, model.DropTable) else set[str]()
+        return [
+            record
+            for record in (at.registry.streams() if streams or tables else ())
+            if record.full_name in streams or tables & {*record.written} or read & {*record.sources}
+        ]
 
     def _run_on_tree(self, statement: TreeStatement) -> Result:
         from lakestream.timeseries.tree import changes_the_lake
@@ -61,8 +80,7 @@ class Statements:
         record = self.streams.named(stream)
         zone = self._at.timezone
         bounds = [None if written is None else parse_instant(written, zone) for written in (start, end)]
-        with self._at.writing("verify"):  # between two ticks; they go on while it compares
-            verifier = Verifier.of(self._at.engine, record)
+        verifier = self._between_ticks(record, partial(Verifier.of, self._at.engine, record))
         # Not before: where there is no Spark, that has said so.
         from py4j.protocol import Py4JError
         from pyspark.errors import PySparkException
@@ -71,6 +89,23 @@ class Statements:
             return verifier.run(*bounds)
         except (PySparkException, Py4JError) as error:
             raise as_failure(error) from error
+
+    def _between_ticks(self, record: StreamRecord, look: Callable[[], _T]) -> _T:
+        """Return what a look at a stream gives between two ticks of it; they go on afterwards.
+
+        Of a tick that goes on the output may be there and its record not yet: that comes at once.
+        """
+        from lakestream.engine.rounds.soundness import is_recorded
+        from lakestream.storage.places.claims import work_on
+
+        while True:
+            with self._at.writing("verify"):
+                if (
+                    is_recorded(self._at.engine.services, record)
+                    or work_on(self._at.layout, record.uuid) is None
+                ):
+                    return look()
+            self._at.system_clock.sleep(_MOMENT_SECONDS)
 
     def explain(self, stream: str) -> Result:
         """Return the stages of a stream's next tick."""
@@ -125,6 +160,28 @@ class Statements:
             model.FlushStream: streams.flush,
             model.RecalculateStream: streams.recalculate,
         }
+
+
+def _named_streams(statement: model.Statement) -> Iterator[model.TableName]:
+    """Yield the streams that a statement changes, by name; a recalculation is only asked for."""
+    if isinstance(statement, model.CreateStream):
+        yield statement.definition.name
+    elif isinstance(statement, model.DropStream | model.StartStream | model.StopStream | model.FlushStream):
+        yield statement.name
+
+
+def _named_tables(statement: model.Statement) -> Iterator[model.TableName]:
+    """Yield the tables that a statement changes, by name, or makes a stream write."""
+    if isinstance(statement, model.CreateStream):
+        yield from filter(None, [statement.definition.output])
+    elif isinstance(statement, model.DropTable):
+        yield statement.name
+    elif isinstance(statement, model.Insert):
+        yield from (target.table for target in statement.targets)
+    elif isinstance(
+        statement, model.AddColumn | model.SetTag | model.InsertQuery | model.Update | model.Delete
+    ):
+        yield statement.table
 
 
 def _show_snodes(_statement: model.ShowSnodes) -> Result:

@@ -72,7 +72,10 @@ class _Need:
 
 @dataclass(frozen=True)
 class Maintenance:
-    """Maintains one lake; ``writing`` takes its lock, ``clock`` is the streams' wall clock."""
+    """Maintains one lake; ``writing`` takes its lock, and what ticks a table of that name (empty: none).
+
+    ``clock`` is the streams' wall clock.
+    """
 
     catalog: Catalog
     registry: Registry
@@ -83,13 +86,13 @@ class Maintenance:
     clock: Clock
     system_clock: Clock
     spark: Callable[[], SparkSession]
-    writing: Callable[[], AbstractContextManager[None]]
+    writing: Callable[[str], AbstractContextManager[None]]
     dry_run: bool
     _needs: dict[str, list[_Need]] = field(default_factory=dict)
 
     def run(self) -> Iterator[Maintained]:
         """Yield what was done, table by table: those of the databases, then lakestream's own."""
-        with self.writing():
+        with self.writing(""):
             self._note_needs()
         for database in self.catalog.databases.names():
             for name in self.catalog.table_names(database):
@@ -101,7 +104,7 @@ class Maintenance:
         """Do the work on a table under the lock; one that fails does not stop the others."""
         started = self.system_clock.monotonic()
         try:
-            with self.writing():
+            with self.writing(table):
                 done = work()
         except LakestreamError as error:
             done = Maintained(table, error=str(error))

@@ -93,12 +93,12 @@ class _Move:
 
 @dataclass(frozen=True)
 class Migration:
-    """Migrates outputs of one lake; ``writing`` takes its lock for one output after the other."""
+    """Migrates outputs of one lake; ``writing`` takes its lock, and what ticks, for one after the other."""
 
     catalog: Catalog
     registry: Registry
     spark: Callable[[], SparkSession]
-    writing: Callable[[], AbstractContextManager[None]]
+    writing: Callable[[StreamRecord], AbstractContextManager[None]]
     dry_run: bool
 
     def run(self, records: Iterable[StreamRecord]) -> Iterator[Migrated]:
@@ -106,7 +106,7 @@ class Migration:
         for record in records:
             name = f"{record.database}.{record.name}"
             try:
-                with self.writing():
+                with self.writing(record):
                     yield self._of(record)
             except LakestreamError as error:
                 yield Migrated(name, record.table, "failed", why=str(error))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal
 
 from lakestream.engine.planning.checks import named_state
 from lakestream.engine.rounds.soundness import refuse_unsound
-from lakestream.errors import LakestreamError, NotSupportedError, StreamError
+from lakestream.errors import LakestreamError, NotSupportedError, StorageError, StreamError
 from lakestream.storage.places.backup import back_up
 from lakestream.storage.places.layout import SYSTEM_FOLDER
 from lakestream.storage.places.lock import note_boot, try_lock
@@ -96,7 +96,7 @@ class Repair:
         """
         if not finding.remedy:
             return []
-        with self.at.writing("repair"):
+        with self.at.writing("repair", self._streams()):
             if finding.remedy == "resync":
                 record = self.streams.named(finding.where)
                 self.streams.request(record, None)
@@ -106,6 +106,13 @@ class Repair:
                     "to repair tables of a lake in an object store", hint="restore the objects"
                 )
             return [*self._mend(finding), *self._write_anew(finding.where)]
+
+    def _streams(self) -> list[StreamRecord]:
+        """Return the streams, none where that cannot be said: then none ticks either."""
+        try:
+            return self.at.registry.streams()
+        except StorageError:
+            return []
 
     def back_up(self, to: str) -> Backup:
         """Copy the lake as it is at one moment to a folder or a URI, while other processes go on.

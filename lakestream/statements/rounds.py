@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import os
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
+from lakestream.storage.names.catalog import Catalog
 from lakestream.storage.places.leases import TREE
-from lakestream.storage.tables.table import storage_refusal
+from lakestream.storage.tables.table import Tables, storage_refusal
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    from lakestream.engine.lanes.lanes import Lanes
+    from lakestream.engine.lanes.slot import Slot
     from lakestream.engine.rounds.runtime import TickReport
     from lakestream.engine.rounds.wakeups import Alarm
     from lakestream.statements.streams import StreamStatements
@@ -39,21 +45,79 @@ class Rounds:
     _part: frozenset[str] | None = None
     _runs_tree: bool = False
 
-    def tick_once(self) -> list[TickReport]:
+    @cached_property
+    def lanes(self) -> Lanes:
+        """What takes the turns that rounds leave."""
+        from lakestream.engine.lanes.lanes import Lanes
+
+        settings = self.at.settings
+        most = settings.parallel_ticks or os.cpu_count() or 1
+        priorities = settings.tick_priorities
+        return Lanes(
+            self.at.engine,
+            partial(_slot, self.at),
+            partial(_slot_here, self.at),
+            most,
+            priorities,
+            self.at.system_clock,
+        )
+
+    def tick_once(
+        self,
+        on_tick: Callable[[TickReport], None] | None = None,
+        ended: Callable[[], None] | None = None,
+    ) -> list[TickReport]:
         """Run one round; see :meth:`lakestream.lake.Lake.tick_once`."""
+        reports = self._begun(self._everything, on_tick)
+        if ended is not None:
+            self.lanes.begin(ended)
+            return reports
+        while not self.lanes.are_idle:
+            reports += self._ended(on_tick)
+        return reports
+
+    def _begun(
+        self, work: Callable[[], list[TickReport]], on_tick: Callable[[TickReport], None] | None
+    ) -> list[TickReport]:
+        """Take back what has ended, and run what is small of a round; turns that it leaves have to begin."""
         self.at.check_spark()
         self._take_part()
         try:
-            self._runs_tree = (self._part is None or TREE in self._part) and self.at.runs_tree()
-            if self._is_idle():
-                return []
-            return self._ticked(
-                lambda: [*self.at.engine.round(), *(self.at.tree.round() if self._runs_tree else [])]
-            )
+            with self._telling(on_tick):
+                reports = self._collected()
+                return reports + work()
         except BaseException as error:
             if (of_storage := storage_refusal(error)) is not None:
                 raise of_storage from error
             raise
+
+    def _ended(self, on_tick: Callable[[TickReport], None] | None) -> list[TickReport]:
+        """Wait for the end of a turn, and return what it did."""
+        self.lanes.wait()
+        with self._telling(on_tick):
+            return self._collected()
+
+    @contextmanager
+    def _telling(self, on_tick: Callable[[TickReport], None] | None) -> Iterator[None]:
+        """Have somebody hear of each tick as it is recorded."""
+        services = self.at.engine.services
+        before = services.tell
+        if on_tick is not None:
+            services.tell = on_tick
+        try:
+            yield
+        finally:
+            services.tell = before
+
+    def _collected(self) -> list[TickReport]:
+        """Take back the streams of turns that have ended, and return what these did."""
+        reports: list[TickReport] = []
+        while self.lanes.have_news:
+            reports += self.lanes.collect()
+        if reports:
+            with self.at.writing("events"):
+                self.at.notifier.follow(at_once=True)
+        return reports
 
     def _take_part(self) -> None:
         """Follow the leases: what another daemon ran before is read from the lake."""
@@ -67,15 +131,28 @@ class Rounds:
         self.at.notifier.only = part
         self.at.forget_tree()
 
+    def _everything(self) -> list[TickReport]:
+        self._runs_tree = (self._part is None or TREE in self._part) and self.at.runs_tree()
+        if self._is_idle():
+            return []
+        return self._ticked(self._with_tree)
+
+    def _with_tree(self) -> list[TickReport]:
+        reports = self.at.engine.round()
+        if self._runs_tree:
+            for report in self.at.tree.round():
+                reports.append(self.at.engine.services.told(report))
+        return reports
+
     def _tick_streams(self) -> list[TickReport]:
         return self._ticked(self.at.engine.round)
 
     def _ticked(self, work: Callable[[], list[TickReport]]) -> list[TickReport]:
         with self.at.writing("ticks"):
-            self.at.notifier.follow(self.at.engine, at_once=False)
+            self.at.notifier.follow(at_once=False)
             reports = work()
             if reports:
-                self.at.notifier.follow(self.at.engine, at_once=True)
+                self.at.notifier.follow(at_once=True)
                 self.at.engine.keep_up()
         self.alarms = {**self.at.engine.alarms, **(self.at.tree.queries.alarms if self._runs_tree else {})}
         return reports
@@ -98,7 +175,7 @@ class Rounds:
         if until != "idle":
             raise ValueError('run() goes on until "idle"')
         if streams is None:
-            return self._run_until_idle(on_tick, self.tick_once)
+            return self._run_until_idle(on_tick, self._everything)
         self.at.engine.restrict(frozenset(self.streams.named(name).uuid for name in streams))
         try:
             return self._run_until_idle(on_tick, self._tick_streams)
@@ -106,27 +183,55 @@ class Rounds:
             self.at.engine.restrict(None)
 
     def _run_until_idle(
-        self, on_tick: Callable[[TickReport], None] | None, tick: Callable[[], list[TickReport]]
+        self, on_tick: Callable[[TickReport], None] | None, work: Callable[[], list[TickReport]]
     ) -> RunSummary:
         summary = RunSummary()
         while True:
-            reports = tick()
-            for report in reports:
-                summary.ticks.append(report)
-                if on_tick is not None:
-                    on_tick(report)
-            wait = self.at.engine.wait_seconds()
-            if not reports and not wait:
-                blocked = self._blocked()
-                self.at.notifier.drain()
-                if not blocked - self._blocked():
-                    return summary
+            reports = self._begun(work, on_tick)
+            if not self.lanes.are_idle:
+                reports += self._ended(on_tick)
+            summary.ticks += reports
+            if reports or not self.lanes.are_idle:
                 continue
-            if not reports:
+            wait = self.at.engine.wait_seconds()
+            if wait:
                 self.at.system_clock.sleep(wait)
+                continue
+            blocked = self._blocked()
+            self.at.notifier.drain()
+            if not blocked - self._blocked():
+                return summary
 
     def _blocked(self) -> set[str]:
         """Return the streams that wait until their events have been sent."""
         return {
             record.uuid for record in self.at.registry.streams() if self.at.notifier.is_blocked(record.uuid)
         }
+
+    def close(self) -> None:
+        """Let the ticks that run end."""
+        if "lanes" in self.__dict__:
+            self.lanes.close()
+
+
+def _slot(at: Workspace) -> Slot:
+    """Return what turns work with in a thread of their own."""
+    from lakestream.engine.lanes.slot import Slot
+    from lakestream.engine.reading.small import SmallPath
+    from lakestream.storage.sessions.jobs import OwnSession
+
+    session = OwnSession(lambda: at.shared)
+    small = SmallPath(session.get, at.small.is_on, refused=at.small.refused)
+
+    def close() -> None:
+        small.close()
+        session.close()
+
+    return Slot(Catalog(at.layout, at.clock, Tables()), session.get, small, close)
+
+
+def _slot_here(at: Workspace) -> Slot:
+    """Return what a turn works with that is taken in the thread of the rounds."""
+    from lakestream.engine.lanes.slot import Slot
+
+    return Slot(at.catalog, lambda: at.session, at.small, lambda: None)

@@ -12,6 +12,7 @@ from lakestream.errors import (
     StreamError,
 )
 from lakestream.language.expressions.targets import redacted_text
+from lakestream.storage.places.claims import works
 from lakestream.storage.records.registry import Totals
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
     from lakestream.language import model
     from lakestream.statements.workspace import Workspace
+    from lakestream.storage.places.claims import Work
     from lakestream.storage.records.registry import Progress, Recalculation, StreamRecord
 
 
@@ -36,8 +38,9 @@ class StreamStatus:
     ``lag_seconds`` is the age of the oldest commit still to take, None when the log no longer tells it.
     ``retry_us`` is when a stream that is Retrying is tried next. ``sources`` are the tables that it reads,
     the triggering one first; ``output`` is None for one that only notifies. ``waiting_groups`` names the
-    groups that wait, each with how many windows of it would have fired at once. Times are microseconds since
-    1970 UTC.
+    groups that wait, each with how many windows of it would have fired at once. ``doing`` is what Spark
+    computes of it now, or is to compute, and ``begun_us`` since when; ``waits_for_turn`` says which.
+    Times are microseconds since 1970 UTC.
     """
 
     database: str
@@ -61,6 +64,9 @@ class StreamStatus:
     output: str | None = None
     retry_us: int | None = None
     waiting_groups: tuple[str, ...] = ()
+    doing: str | None = None
+    begun_us: int | None = None
+    waits_for_turn: bool = False
 
     @property
     def is_failing(self) -> bool:
@@ -86,6 +92,10 @@ class StreamStatus:
             yield f"It is held back by {self.held_back}{behind and f', {behind}'}"
         if self.waiting_groups:
             yield f"Groups wait, because a row lies far from their others: {'; '.join(self.waiting_groups)}"
+        if self.doing and self.begun_us is not None:
+            does = "It waits for its turn" if self.waits_for_turn else "Spark computes"
+            since = f"{from_micros(self.begun_us):%H:%M:%S} UTC"
+            yield f"{does} since {since}: {self.doing}{behind and f', it is {behind}'}"
         if self.recalculating:
             yield f"It is recalculating: {self.recalculating} are done"
         if self.tick is None and behind:
@@ -108,6 +118,7 @@ def stream_statuses(at: Workspace) -> list[StreamStatus]:
     seen: dict[str, tuple[int | None, str | None]] = {}
     jobs = [job for job in at.registry.recalculations() if job.is_open]
     held = [delivery for delivery in at.deliveries.all() if delivery.holds]
+    done = works(at.layout)
     found = []
     for record in at.registry.streams():
         source = record.source
@@ -120,8 +131,16 @@ def stream_statuses(at: Workspace) -> list[StreamStatus]:
         status = _status(record, progress, version, own, waits, at.system_clock.now())
         lag_seconds = _lag_seconds(at, record, progress, status.lag)
         held_back = unreadable or status.held_back
-        found.append(replace(status, lag_seconds=lag_seconds, held_back=held_back))
+        status = replace(status, lag_seconds=lag_seconds, held_back=held_back)
+        found.append(_with_work(status, done.get(record.uuid)))
     return found
+
+
+def _with_work(status: StreamStatus, work: Work | None) -> StreamStatus:
+    if work is None:
+        return status
+    since_us = round(work.since * 1_000_000)
+    return replace(status, doing=work.doing, begun_us=since_us, waits_for_turn=work.waits)
 
 
 def show_streams(at: Workspace, statement: model.ShowStreams) -> Result:

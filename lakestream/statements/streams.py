@@ -14,6 +14,7 @@ from lakestream.errors import (
     did_you_mean,
 )
 from lakestream.language import model
+from lakestream.storage.places.claims import forget_claim
 from lakestream.triggers.kinds import is_periodic
 
 if TYPE_CHECKING:
@@ -135,6 +136,7 @@ class StreamStatements:
     def remove(self, record: StreamRecord) -> None:
         """Remove a stream with what lies under its id; its output stays."""
         self.at.registry.remove(record.uuid)
+        forget_claim(self.at.layout, record.uuid)
         self.at.catalog.drop_results(record.uuid)
         self.at.notifier.end(record.uuid)
         if self.at.running is not None:

@@ -46,7 +46,7 @@ class TableStatements:
     def drop_database(self, statement: model.DropDatabase) -> Result:
         """DROP DATABASE; with FORCE its streams go first."""
         self._refuse_tree("DROP DATABASE", statement.name)
-        inside = [record for record in self.at.registry.streams() if _touches(record, statement.name)]
+        inside = [record for record in self.at.registry.streams() if touches(record, statement.name)]
         if inside and not statement.force:
             raise StatementError(
                 "DATABASE_IN_USE",
@@ -242,6 +242,7 @@ class TableStatements:
                 )
 
 
-def _touches(record: StreamRecord, database: str) -> bool:
+def touches(record: StreamRecord, database: str) -> bool:
+    """Return whether a stream is of a database, or reads or writes a table of it."""
     tables = [*record.compiled.reads, record.output]
     return record.database == database or any(table.startswith(f"{database}.") for table in tables)

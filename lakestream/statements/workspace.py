@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import threading
-from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from contextlib import ExitStack, contextmanager
+from functools import cached_property, partial
+from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from lakestream.clock import InterruptibleClock, SystemClock
 from lakestream.notify.deliveries import Deliveries
 from lakestream.notify.outbox import Outbox
 from lakestream.storage.names.catalog import Catalog
+from lakestream.storage.places.claims import try_claim, wait_for_claim
 from lakestream.storage.places.layout import Layout
 from lakestream.storage.places.lock import booted_since, note_boot, writer_lock
 from lakestream.storage.places.proof import prove_store
@@ -20,7 +22,7 @@ from lakestream.storage.tables.durable import leave_to_the_kernel
 from lakestream.storage.tables.table import Tables
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable, Collection, Iterable, Iterator
 
     from pyspark.sql import SparkSession
 
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
     from lakestream.statements.edits import Editor
     from lakestream.storage.names.table_info import TableInfo
     from lakestream.storage.places.leases import Leases
+    from lakestream.storage.records.registry import StreamRecord
     from lakestream.storage.sessions.jars import Watch
     from lakestream.timeseries.tree import TreeEngine
 
@@ -104,7 +107,9 @@ class Workspace:
         self.layout = Layout(root)
         tables = Tables()
         self.catalog = Catalog(self.layout, clock, tables)
-        self.registry = Registry(self.layout, tables, lambda: self.settings.history_ticks)
+        self.registry = Registry(
+            self.layout, tables, lambda: self.settings.history_ticks, partial(self.writing, "records")
+        )
         self.outbox = Outbox(self.layout.system_path("outbox"))
         self.deliveries = Deliveries(self.layout.system_path("deliveries"))
         self.running: Engine | None = None
@@ -211,17 +216,32 @@ class Workspace:
             )
         return self._sending
 
-    def writing(self, purpose: str) -> Any:  # noqa: ANN401 - a context manager
-        """Keep other writers of the lake from writing meanwhile; ``purpose`` is what they are told."""
+    @contextmanager
+    def writing(self, purpose: str, records: Iterable[StreamRecord] = ()) -> Iterator[None]:
+        """Keep other writers of the lake from writing meanwhile; ``purpose`` is what they are told.
+
+        What ticks one of the streams is waited for first, and kept from it too. Raises BusyError
+        STREAM_BUSY, LAKE_LOCKED.
+        """
+        here = frozenset() if self.running is None else self.running.services.turns.here
         wait = self.settings.lock_wait_seconds
         self._lock_clock.forget()
-        return writer_lock(self.layout, wait_seconds=wait, clock=self._lock_clock, purpose=purpose)
+        with ExitStack() as held:
+            for one in sorted(records, key=lambda record: record.uuid):
+                if one.uuid not in here:
+                    claim = wait_for_claim(
+                        self.layout, one.uuid, one.full_name, wait_seconds=wait, clock=self._lock_clock
+                    )
+                    held.callback(claim.release)
+            with writer_lock(self.layout, wait_seconds=wait, clock=self._lock_clock, purpose=purpose):
+                yield
 
     @property
     def engine(self) -> Engine:
         """The engine of the lake's ticks, made on first need."""
         if self.running is None:
             from lakestream.engine.base.instants import to_micros
+            from lakestream.engine.base.turns import Turns
             from lakestream.engine.rounds.engine import Engine
             from lakestream.engine.rounds.runtime import Services
 
@@ -234,7 +254,8 @@ class Workspace:
                 self.system_clock,
                 epoch=to_micros(self.system_clock.now()),
                 outbox=self.outbox,
-                small=self.small,
+                asked=self.small,
+                turns=Turns(partial(try_claim, self.layout)),
                 is_blocked=self.notifier.is_blocked,
                 is_ours=lambda uuid: self.leases is None or self.leases.has(uuid),
             )

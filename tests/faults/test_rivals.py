@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import signal
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
 from lakestream import Lake, Settings
 from lakestream.clock import SystemClock
 from lakestream.errors import BusyError, StorageError
+from lakestream.storage.places.claims import Claim
 from lakestream.storage.records.registry import Registry
 from lakestream.storage.writes import commit as module
 from tests.faults.attach import child, gateway_of
@@ -171,7 +172,8 @@ def meanwhile(monkeypatch: pytest.MonkeyPatch, writer: str, others: Callable[[],
 def unlocked(story: Story) -> Lake:
     """Open the lake as two machines on one object store do: nothing keeps them apart but the commits."""
     lake = story.opened()
-    lake._at.layout = _Elsewhere(lake._at.layout)  # type: ignore[assignment]
+    layout = lake._at.layout = _Elsewhere(lake._at.layout)  # type: ignore[assignment]
+    lake._at.engine.services.turns.try_claim = lambda uuid: Claim(cast("Any", layout), uuid, None)
     return lake
 
 

@@ -1,18 +1,20 @@
 """The engine of one lake: rounds of ticks over all its streams, and going on where they stopped.
 
-A round plans every stream that has something new, writes the plans, runs them one after the other, and
-records what they did. The commit to an output table is the commit point of a tick: whatever is lost
-before it is done again by the same plan, whatever comes after it follows from it.
+A round plans every stream that has something new, writes the plans, runs one after the other what is
+small, and records what they did; what needs Spark it leaves to turns (:mod:`lakestream.engine.lanes`). The
+commit to an output table is the commit point of a tick: whatever is lost before it is done again by the same
+plan, whatever comes after it follows from it.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from lakestream.engine.base.faults import crash_point
 from lakestream.engine.base.instants import from_micros, to_micros
 from lakestream.engine.base.state import GroupState
+from lakestream.engine.base.turns import SparkNeededError, Turns
 from lakestream.engine.creation.compile import compile_record
 from lakestream.engine.planning.corrections import next_due
 from lakestream.engine.rounds.failing import Failing
@@ -23,7 +25,6 @@ from lakestream.engine.rounds.recording import Recording
 from lakestream.engine.rounds.ticking import Ticking
 from lakestream.engine.rounds.wakeups import Look, WaitCondition, WakeUpIndex
 from lakestream.engine.streams.write import delete_output
-from lakestream.engine.ticks.tick import output_app
 from lakestream.engine.windows.once.admission import FLUSH
 from lakestream.errors import StatementError, StreamError
 from lakestream.storage.delta import commit_digest, compact, shorten_log
@@ -32,6 +33,8 @@ from lakestream.storage.records.registry import Progress, TablePosition
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    from lakestream.engine.base.turns import Turn
+    from lakestream.engine.lanes.slot import Slot
     from lakestream.engine.rounds.runtime import Services, StreamRuntime, TickReport
     from lakestream.engine.rounds.wakeups import Alarm
     from lakestream.engine.streams.stream import Stream
@@ -43,7 +46,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Engine:
-    """Runs the ticks of one lake's streams in this process, one at a time."""
+    """Runs the ticks of one lake's streams in this process, one at a time in one thread."""
 
     services: Services
     alarms: Mapping[str, Alarm] = field(default_factory=dict)
@@ -54,15 +57,20 @@ class Engine:
     ticking: Ticking = field(init=False)
     recalculating: Recalculating = field(init=False)
     following: Following = field(init=False)
+    _before: Engine | None = None
+    """The engine that this one takes a turn of, and shares what it has tried with."""
     _dropping: list[StreamRecord] = field(default_factory=list)
     _wakeups: WakeUpIndex | None = None
 
     def __post_init__(self) -> None:
         """Put its parts together."""
+        before = self._before
         self.loader = Loader(self.services)
         self.failing = Failing(self.services, self.loader)
         self.recording = Recording(self.services, self.loader, self.failing)
         dividing = Dividing(self.services)
+        if before is not None:
+            self.failing.retries, dividing.tried = before.failing.retries, before.ticking.dividing.tried
         self.ticking = Ticking(self.services, self.loader, self.failing, self.recording, dividing)
         parts = (self.services, self.loader, self.failing, self.recording, self.ticking)
         self.recalculating = Recalculating(*parts)
@@ -87,21 +95,45 @@ class Engine:
     def round(self) -> list[TickReport]:
         """Run one tick of every stream that has something new, then a part of each recalculation.
 
-        Nothing to do gives no report. Only streams that may have something to do are looked at.
+        Nothing to do gives no report. Only streams that may have something to do are looked at. What needs
+        Spark is left to turns.
         """
         now_us = to_micros(self.services.clock.now())
         look = self._look(now_us)
         if look.is_empty:
             return []
-        planned = self._plan(look)
-        try:
-            reports = self._tick_all(planned)
-        except Exception:
-            # What of it is committed, the lake knows; what is in memory may not.
-            self.forget()
-            raise
+        with self.services.turns.within_round():
+            planned = self._plan(look)
+            try:
+                reports = self._tick_all(planned)
+            except Exception:
+                # What of it is committed, the lake knows; what is in memory may not.
+                self.forget()
+                raise
+        for uuid in self.services.turns.elsewhere & {*self.loader.known}:
+            self.services.turns.known[uuid] = self.loader.known.pop(uuid)
         self._wait(look, {runtime.record.uuid for runtime, _ in planned}, now_us)
         return reports
+
+    def take_turn(self, turn: Turn) -> list[TickReport]:
+        """Run the ticks that a turn was left, or what is due of its streams; then recalculations of them."""
+        try:
+            if turn.planned is None:
+                return self._tick_all(self._plan(Look()))
+            return self._tick_all(turn.planned, are_written=True)
+        except Exception:
+            self.forget()
+            raise
+
+    def take_back(self, turn: Turn, own: Engine) -> None:
+        """Go on with the streams of a turn, as its engine left them."""
+        self.services.turns.come_back(turn)
+        back = {uuid: one for uuid, one in own.loader.known.items() if self.services.takes(uuid)}
+        for runtime in back.values():
+            runtime.waiting = None
+        self.loader.known.update(back)
+        if self._wakeups is not None:
+            self._wakeups = self._wakeups.busy_too(turn.uuids)
 
     def is_idle(self) -> bool:
         """Return whether a round would find nothing to do; needs no lock."""
@@ -112,8 +144,10 @@ class Engine:
             return Look()
         return self._wakeups.look(self.services.registry, self.services.catalog.handles, now_us)
 
-    def _tick_all(self, planned: Sequence[tuple[StreamRuntime, TickPlan]]) -> list[TickReport]:
-        new = [plan for runtime, plan in planned if runtime.pending is None]
+    def _tick_all(
+        self, planned: Sequence[tuple[StreamRuntime, TickPlan]], *, are_written: bool = False
+    ) -> list[TickReport]:
+        new = [] if are_written else [plan for runtime, plan in planned if runtime.pending is None]
         if new:
             crash_point("C1")
             self.services.registry.write_plans(new)
@@ -128,15 +162,19 @@ class Engine:
         for uuid, runtime in self.loader.known.items():
             if look.streams is None or uuid in look.streams:
                 runtime.waiting = None if uuid in ticked else self._waiting(runtime, now_us)
+        here = self.loader.known
         retried = {
-            uuid: due_us for uuid, due_us in self.failing.retries.due.items() if uuid not in self.loader.known
+            uuid: due_us
+            for uuid, due_us in self.failing.retries.due.items()
+            if uuid not in here and self.services.takes(uuid)
         }
         alarms = ((uuid, runtime.alarm) for uuid, runtime in self.loader.known.items())
         self.alarms = {
             **{uuid: alarm for uuid, alarm in alarms if alarm is not None},
             **{uuid: from_micros(due_us) for uuid, due_us in retried.items()},
         }
-        busy = self._dropping or any(job.is_open for job in self.services.registry.recalculations())
+        jobs = (job for job in self.services.registry.recalculations() if self.services.takes(job.uuid))
+        busy = self._dropping or any(job.is_open for job in jobs)
         waiting = {
             **{uuid: runtime.waiting for uuid, runtime in self.loader.known.items()},
             **{uuid: WaitCondition((), due_us) for uuid, due_us in retried.items()},
@@ -159,6 +197,8 @@ class Engine:
             dropped = record.dropped
             runtime = self.loader.known.get(record.uuid)
             if runtime is None or runtime.position.version is None:
+                continue
+            if not (self.services.takes(record.uuid) and self.services.turns.take(record.uuid)):
                 continue
             done = {name for name, version in dropped.items() if version <= runtime.position.version}
             if not done:
@@ -205,17 +245,6 @@ class Engine:
             self.recording.write_state(runtime, passed.tick, latest)
         self.services.registry.write_progress([passed])
         self.forget(record.uuid)
-
-    def has_happened(self, app: str, number: int) -> bool | None:
-        """Return whether a commit to an output and its record are done; None: they never will be."""
-        uuid, job = app.split(":")[1], app.rpartition(":")[2]
-        if all(record.uuid != uuid for record in self.services.registry.streams()):
-            return None
-        if app == output_app(uuid):
-            progress = self.services.registry.last(uuid)[1]
-            return progress is not None and progress.tick >= number
-        found = next((one for one in self.services.registry.recalculations(uuid) if one.id == job), None)
-        return None if found is None else found.part >= number
 
     def flush(self, record: StreamRecord) -> list[TickReport]:
         """Take all there is of a stream's source, then close what is open, as if no row were ever to come.
@@ -345,8 +374,13 @@ class Engine:
                 if runtime.pending is None and self.services.is_blocked(record.uuid):
                     continue
                 plan = runtime.pending or self.following.next(runtime, look)
+            except SparkNeededError:
+                self.services.turns.leave([record], is_suspect=self.failing.is_suspect(record))
+                continue
             except BaseException as error:  # noqa: BLE001 - a stream that fails must not stop its neighbours
                 self.failing.fail(record, self.failing.named(record, error))
+                continue
+            if plan is not None and not self.services.turns.take(record.uuid):
                 continue
             if plan is not None:
                 if plan.wider_tables:
@@ -364,3 +398,31 @@ def _due_us(runtime: StreamRuntime, now_us: int) -> int | None:
         return runtime.period.after(now_us)
     corrected = next_due(runtime.stream, runtime.record.created_us, now_us)
     return runtime.family.next_due(runtime.standing, now_us) if corrected is None else corrected
+
+
+def engine_beside(
+    engine: Engine,
+    slot: Slot,
+    turn: Turn,
+    known: Mapping[str, StreamRuntime],
+    tell: Callable[[TickReport], None],
+) -> Engine:
+    """Return an engine of a turn's streams alone, with what another thread works with.
+
+    ``known`` is what is known of them, ``tell`` hears of their ticks.
+    """
+    services = replace(
+        engine.services,
+        catalog=slot.catalog,
+        session=slot.session,
+        asked=slot.small,
+        turns=Turns(None),
+        only=turn.uuids,
+        tell=tell,
+    )
+    own = Engine(services, _before=engine)
+    own.loader.known.update(known)
+    for runtime in known.values():
+        for info in runtime.stream.tables.values():
+            slot.catalog.handles.read_time(info.path, info.read_time)
+    return own

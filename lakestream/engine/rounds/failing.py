@@ -47,6 +47,7 @@ def may_pass(error: LakestreamError) -> bool:
 
 
 _log = logging.getLogger(__name__)
+_CANCELLED = "SPARK_JOB_CANCELLED"
 _states = logging.getLogger("lakestream.states")
 """Tells of streams that fail and recover."""
 _ENDING_SECONDS = 2.0
@@ -146,6 +147,13 @@ class Failing:
             )
             _tell(logging.INFO, runtime.record, "has recovered")
 
+    def is_suspect(self, record: StreamRecord) -> bool:
+        """Return whether Spark has died of the stream's last attempt, or of what was done beside it."""
+        if record.status != "Retrying":
+            return False
+        failures = self.services.registry.failures(record.uuid)
+        return bool(failures) and failures[-1].code == "SPARK_DIED"
+
     def is_active(self, record: StreamRecord) -> bool:
         """Return whether a stream runs, or has failed and is to be tried again now."""
         if record.status != "Retrying":
@@ -163,9 +171,10 @@ def as_failure(error: BaseException) -> LakestreamError:
     """Return what a tick failed of as the named state of its stream; its neighbours go on.
 
     What is neither ours nor Spark's is a defect: it goes to the log with its traceback. Raises SparkGoneError
-    when Spark itself has ended, and again what ends the process.
+    when Spark itself has ended, BusyError INTERRUPTED when somebody has stopped what was computed, and again
+    what ends the process.
     """
-    if isinstance(error, SparkGoneError):
+    if isinstance(error, SparkGoneError) or getattr(error, "code", "") == "INTERRUPTED":
         raise error
     if (of_store := store_refusal(error)) is not None:
         return of_store
@@ -184,6 +193,8 @@ def as_failure(error: BaseException) -> LakestreamError:
             check_error(error)
         except BusyError as busy:
             return busy
+        if _CANCELLED in str(error):
+            raise BusyError("INTERRUPTED", "what Spark computed was stopped; it is computed again") from error
         return StreamError("CALCULATION_FAILED", spark_message(error))
     _log.exception("a tick failed")
     return StreamError("INTERNAL", f"{type(error).__name__}: {error}", hint="this is a defect of lakestream")

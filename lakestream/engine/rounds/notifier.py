@@ -7,6 +7,7 @@ from typing import IO, TYPE_CHECKING
 
 from lakestream.engine.base.faults import crash_point
 from lakestream.engine.creation.compile import definition_of
+from lakestream.engine.rounds.soundness import has_happened
 from lakestream.errors import Place, StatementError
 from lakestream.language.expressions.targets import read_target, redacted
 from lakestream.notify.policy import HostPolicy, first_refusal
@@ -16,11 +17,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from lakestream.clock import Clock
-    from lakestream.engine.rounds.engine import Engine
     from lakestream.language.model import Notification
     from lakestream.notify.deliveries import Deliveries
     from lakestream.notify.dispatcher import Dispatcher, Rules
-    from lakestream.notify.outbox import Batch, Outbox
+    from lakestream.notify.outbox import Outbox
     from lakestream.settings import Settings
     from lakestream.storage.places.layout import Layout
     from lakestream.storage.records.registry import Registry, StreamRecord
@@ -88,7 +88,7 @@ class Notifier:
         """Return whether it is too early to look for new events again."""
         return self.system_clock.monotonic() - self._looked < LOOK_SECONDS
 
-    def follow(self, engine: Engine, *, at_once: bool) -> None:
+    def follow(self, *, at_once: bool) -> None:
         """Hand new events to the threads that send them; starts no thread while nobody is to be told."""
         if not at_once and self.is_waiting():
             return
@@ -101,11 +101,9 @@ class Notifier:
 
                 self._dispatcher = Dispatcher(self.outbox, self.deliveries, self._rules())
         if self._dispatcher is not None:
-
-            def has_happened(batch: Batch) -> bool | None:
-                return engine.has_happened(batch.app, batch.number)
-
-            self._dispatcher.follow(notified, has_happened)
+            self._dispatcher.follow(
+                notified, lambda batch: has_happened(self.registry, batch.app, batch.number)
+            )
 
     def is_blocked(self, uuid: str) -> bool:
         """Return whether a stream waits until its events have been sent."""

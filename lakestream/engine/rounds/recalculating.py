@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from lakestream.engine.base.faults import crash_point
 from lakestream.engine.base.instants import to_micros
 from lakestream.engine.base.state import GroupState
+from lakestream.engine.base.turns import SparkNeededError
 from lakestream.engine.creation.compile import compile_record
 from lakestream.engine.planning.corrections import correct, last_due
 from lakestream.engine.reading.relations import history_of
@@ -51,6 +52,8 @@ class Recalculating:
             record = self._record_of(job) if job.is_open and job.place is None else None
             if record is None or not (job.resync or is_taking_up(job)):
                 continue
+            if not self.services.turns.take(record.uuid):
+                continue
             try:
                 if is_taking_up(job):
                     self._take_up(record, job)
@@ -61,6 +64,9 @@ class Recalculating:
                     self.services.spark(), self.services.catalog, self.services.registry, record, stream, most
                 )
                 version = resync.run(to_micros(self.services.system_clock.now()))
+            except SparkNeededError:
+                self._leave(record)
+                continue
             except BaseException as error:  # noqa: BLE001 - a stream that fails must not stop its neighbours
                 self.failing.fail(record, self.failing.named(record, error))
                 continue
@@ -70,6 +76,10 @@ class Recalculating:
             status = job.status if family_of(stream).recalculates else "Done"
             self.services.registry.put_recalculation(replace(job, status=status, place=version))
             self._supersede(job)
+
+    def _leave(self, record: StreamRecord) -> None:
+        """Leave what is due of a stream to a turn."""
+        self.services.turns.leave([record], is_suspect=self.failing.is_suspect(record))
 
     def _take_up(self, record: StreamRecord, job: Recalculation) -> None:
         """Let groups wait no longer, as far as they need not; the job computes their windows then."""
@@ -108,7 +118,8 @@ class Recalculating:
 
     def correct(self) -> None:
         """Queue the recalculation of what changed late, for the streams that it is due for."""
-        correcting = [runtime for runtime in self.loader.known.values() if runtime.corrected is not None]
+        runtimes = (one for uuid, one in self.loader.known.items() if self.services.takes(uuid))
+        correcting = [runtime for runtime in runtimes if runtime.corrected is not None]
         if not correcting:
             return
         now_us = to_micros(self.services.clock.now())
@@ -119,13 +130,16 @@ class Recalculating:
             assert due is not None and runtime.corrected is not None  # noqa: PT018 - by correcting
             if runtime.record.uuid in busy or version is None or runtime.pending is not None:
                 continue
-            if due <= runtime.corrected.due_us:
+            if due <= runtime.corrected.due_us or not self.services.turns.take(runtime.record.uuid):
                 continue
             source = self.services.catalog.handles.open(runtime.stream.source.info.path)
             try:
                 runtime.corrected, job = correct(
                     self.services.spark(), runtime.stream, source, runtime.corrected, due, version
                 )
+            except SparkNeededError:
+                self._leave(runtime.record)
+                continue
             except LakestreamError as error:
                 self.failing.fail(runtime.record, error)
                 continue
@@ -140,6 +154,8 @@ class Recalculating:
             if record is None or not self.failing.is_active(record) or self.services.is_blocked(record.uuid):
                 continue
             busy.add(job.uuid)
+            if not self.services.turns.take(record.uuid):
+                continue
             report = self._run_part(record, job)
             if report is not None:
                 reports.append(report)
@@ -167,12 +183,14 @@ class Recalculating:
                 if not self.ticking.let_wait(runtime, error):
                     raise
                 return self._run_part(runtime.record, job)
+        except SparkNeededError:
+            self._leave(record)
+            return None
         except BaseException as error:  # noqa: BLE001 - a stream that fails must not stop its neighbours
             self.failing.fail(record, self.failing.named(record, error))
             return None
-        return self.recording.report(
-            runtime, plan, outcome, self.services.system_clock.monotonic() - started, None
-        )
+        seconds = self.services.system_clock.monotonic() - started
+        return self.services.told(self.recording.report(runtime, plan, outcome, seconds, None))
 
     def _part(self, runtime: StreamRuntime, job: Recalculation, version: int) -> PartRun:
         return PartRun(

@@ -36,7 +36,8 @@ class Recording:
             crash_point("C7")
         for one, outcome, record in progress:
             self._advance(one.runtime, one.plan, outcome, record)
-        return [self.report(one.runtime, one.plan, one.outcome, one.seconds, one.error) for one in done]
+        reports = [self.report(one.runtime, one.plan, one.outcome, one.seconds, one.error) for one in done]
+        return [self.services.told(report) for report in reports]
 
     def _progress(self, done: FinishedTick, outcome: TickResult) -> Progress:
         """Return the record of a tick whose output is there."""

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from lakestream.clock import Clock
     from lakestream.engine.base.state import GroupState
+    from lakestream.engine.base.turns import Turns
     from lakestream.engine.reading.small import SmallPath
     from lakestream.engine.rounds.wakeups import Alarm, WaitCondition
     from lakestream.engine.streams.stream import Stream
@@ -140,26 +141,39 @@ class FinishedTick:
 class Services:
     """What the parts of an engine share: the lake, its clock and settings, and which streams are taken.
 
-    ``spark`` is called on first need, ``small`` is asked before it; ``system_clock`` gives real seconds for
+    ``session`` is called on first need, ``asked`` is asked before it; ``system_clock`` gives real seconds for
     durations and rate limits; ``is_blocked`` tells which streams wait because their events cannot be sent,
     ``is_ours`` which ones are still this process's to run where daemons share them; ``only`` are the
     streams that rounds take, by id (None: all). ``fewer_commits`` are how many a tick of a stream takes at
-    most, by id, where more have made too many windows fire.
+    most, by id, where more have made too many windows fire. ``turns`` says what is left to others, ``tell``
+    hears of each tick as it is recorded.
     """
 
     catalog: Catalog
     registry: Registry
     clock: Clock
     settings: Settings
-    spark: Callable[[], SparkSession]
+    session: Callable[[], SparkSession]
     system_clock: Clock
     epoch: int
     outbox: Outbox
-    small: SmallPath
+    asked: SmallPath
+    turns: Turns
     is_blocked: Callable[[str], bool] = field(default=lambda _: False)
     is_ours: Callable[[str], bool] = field(default=lambda _: True)
     only: frozenset[str] | None = None
     fewer_commits: dict[str, int] = field(default_factory=dict)
+    tell: Callable[[TickReport], None] = field(default=lambda _: None)
+
+    def spark(self) -> SparkSession:
+        """Return Spark's session; within a round raises SparkNeededError."""
+        self.turns.check_spark()
+        return self.session()
+
+    @cached_property
+    def small(self) -> SmallPath:
+        """What is asked about few rows before Spark is, if that may be."""
+        return replace(self.asked, spark=self.spark)
 
     def planner_of(self, record: StreamRecord, stream: Stream) -> Planner:
         """Return what plans the ticks of a stream."""
@@ -180,8 +194,18 @@ class Services:
         )
 
     def streams(self) -> list[StreamRecord]:
-        """Return the streams that rounds take."""
-        return [r for r in self.registry.streams() if self.only is None or r.uuid in self.only]
+        """Return the streams that rounds take, but for those of turns."""
+        return [r for r in self.registry.streams() if self.takes(r.uuid)]
+
+    def takes(self, uuid: str) -> bool:
+        """Return whether a stream is one that rounds take, and not elsewhere."""
+        return (self.only is None or uuid in self.only) and uuid not in self.turns.elsewhere
+
+    def told(self, report: TickReport) -> TickReport:
+        """Have a tick heard of, and return its report."""
+        with self.turns.aside():
+            self.tell(report)
+        return report
 
     def planner(self, runtime: StreamRuntime) -> Planner:
         """Return what plans the ticks of a stream under care."""

@@ -12,6 +12,7 @@ from lakestream.engine.planning.checks import (
     check_source,
     check_tick,
 )
+from lakestream.engine.recalculation.recalculate import app_of
 from lakestream.engine.rounds.runtime import position_of
 from lakestream.engine.ticks.tick import output_app
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from lakestream.engine.planning.planner import Position
     from lakestream.engine.rounds.runtime import Services
     from lakestream.engine.streams.stream import Stream
-    from lakestream.storage.records.registry import Progress, StreamRecord, TickPlan
+    from lakestream.storage.records.registry import Progress, Registry, StreamRecord, TickPlan
 
 
 def refuse_unsound(services: Services, record: StreamRecord) -> None:
@@ -46,6 +47,31 @@ def standing(
     check_followed(followed, services.catalog.handles)
     check_source(record, taken, services.catalog.handles.latest(stream.source.info.path), commit)
     return position, pending
+
+
+def has_happened(registry: Registry, app: str, number: int) -> bool | None:
+    """Return whether a commit to an output and its record are done; None: they never will be."""
+    uuid, job = app.split(":")[1], app.rpartition(":")[2]
+    if all(record.uuid != uuid for record in registry.streams()):
+        return None
+    if app == output_app(uuid):
+        progress = registry.last(uuid)[1]
+        return progress is not None and progress.tick >= number
+    found = next((one for one in registry.recalculations(uuid) if one.id == job), None)
+    return None if found is None else found.part >= number
+
+
+def is_recorded(services: Services, record: StreamRecord) -> bool:
+    """Return whether what ticks of a stream, and recalculations of it, have committed is recorded."""
+    info = services.catalog.find_table(*record.output.split(".", 1))
+    if info is None:
+        return True
+    output = services.catalog.handles.latest(info.path)
+    progress = services.registry.last(record.uuid)[1]
+    if (output.transaction_version(output_app(record.uuid)) or 0) > (progress.tick if progress else 0):
+        return False
+    jobs = (job for job in services.registry.recalculations(record.uuid) if job.is_open)
+    return all((output.transaction_version(app_of(job)) or 0) <= job.part for job in jobs)
 
 
 def _check_output(

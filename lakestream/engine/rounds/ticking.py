@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from lakestream.engine.base.instants import to_micros
+from lakestream.engine.base.turns import SparkNeededError
 from lakestream.engine.creation.create import open_target
 from lakestream.engine.planning.checks import check_output, check_tick
 from lakestream.engine.rounds.runtime import (
@@ -22,7 +23,7 @@ from lakestream.engine.windows.waiting import (
     let_wait,
     taking_up,
 )
-from lakestream.errors import SparkGoneError, StorageError
+from lakestream.errors import BusyError, SparkGoneError, StorageError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -60,7 +61,13 @@ class Ticking:
         new = [(runtime, plan) for runtime, plan in planned if runtime.pending is None]
         members = [runtime.member(plan) for runtime, plan in new] if len(new) > 1 else []
         for group in of_one_shape(members):
-            updated = self._updated(group)
+            try:
+                updated = self._updated(group)
+            except SparkNeededError:
+                uuids = {member.plan.uuid for member in group}
+                self._leave([one for one in planned if one[1].uuid in uuids])
+                together |= uuids
+                continue
             ticks = [(runtime, plan) for runtime, plan in planned if plan.uuid in updated]
             done = [self._ticked(runtime, plan, updated[plan.uuid]) for runtime, plan in ticks]
             reports += self.recording.record(done)
@@ -74,13 +81,21 @@ class Ticking:
         for runtime, plan in planned:
             try:
                 done.append(self._ticked(runtime, plan))
-            except SparkGoneError:
+            except SparkNeededError:
+                self._leave([(runtime, plan)])
+            except (SparkGoneError, BusyError):
                 self.recording.record(done)
                 raise
             if sum(one.seconds for one in done) >= _RECORDED_SECONDS:
                 reports += self.recording.record(done)
                 done = []
         return reports + self.recording.record(done)
+
+    def _leave(self, planned: Sequence[tuple[StreamRuntime, TickPlan]]) -> None:
+        """Leave planned ticks to a turn."""
+        records = [runtime.record for runtime, _ in planned]
+        suspect = any(map(self.failing.is_suspect, records))
+        self.services.turns.leave(records, planned, is_suspect=suspect)
 
     def _updated(self, members: list[Member]) -> dict[str, pa.Table]:
         """Return what one query gave for streams of one shape; nothing where it fails: each is then run."""

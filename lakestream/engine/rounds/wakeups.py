@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from lakestream.errors import StorageError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
     from datetime import datetime
 
     from lakestream.storage.delta import Tables
@@ -59,6 +59,10 @@ class WakeUpIndex:
         except (StorageError, OSError):
             return Look()  # a round finds out what that means for each stream
         return Look(self._busy | self._moved(seen) | self._due(now_us), seen)
+
+    def busy_too(self, uuids: Collection[str]) -> WakeUpIndex:
+        """Return it with some streams that are looked at every time."""
+        return replace(self, waiting={**self.waiting, **dict.fromkeys(uuids)})
 
     @cached_property
     def _busy(self) -> set[str]:

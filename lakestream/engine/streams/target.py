@@ -32,6 +32,7 @@ from lakestream.output.columns import (
 from lakestream.storage.columns.types import WIDER, spark_type
 from lakestream.storage.names.metastore import NewCatalogTable
 from lakestream.storage.names.table_info import Column
+from lakestream.storage.records.stream import ERRORS_SUFFIX
 from lakestream.storage.sessions.altering import alter
 from lakestream.storage.tables.table import first_line
 
@@ -57,7 +58,6 @@ ERRORS = {
 }
 """The columns of a stream's error table: when and why a row was left out, and the row as JSON."""
 
-ERRORS_SUFFIX = "__errors"
 UNIQUE_TIMES = frozenset({"_twstart", "_twend", "_tcurrent_ts", "_tprev_ts", "_tnext_ts"})
 
 

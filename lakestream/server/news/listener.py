@@ -37,7 +37,8 @@ _SAID_SECONDS = 60.0
 class Listener:
     """Hears of rounds; ``serving`` says what is served and where, ``say`` talks to who started the daemon.
 
-    A round that takes longer than ``stuck_seconds`` is taken for one that is stuck; 0: none is.
+    A round, or a tick beside, that takes longer than ``stuck_seconds`` is taken for one that is stuck; 0:
+    none is. ``begun`` gives when each tick beside has begun, in seconds since 1970 UTC.
     """
 
     serving: str
@@ -47,15 +48,18 @@ class Listener:
     rates: Rates
     metrics: Metrics
     feed: Feed
+    begun: Callable[[], list[float]]
     stuck_seconds: float = 0
     _failed_at: float = float("-inf")
     _began_at: float = float("inf")
     _said: tuple[str, float] = ("", float("-inf"))
 
     def health(self) -> Health:
-        """Return whether rounds go on, fail, or one does not end."""
+        """Return whether rounds go on, fail, or one does not end, or a tick beside."""
         now = self.clock.monotonic()
-        if self.stuck_seconds and now - self._began_at > self.stuck_seconds:
+        since = min(self.begun(), default=float("inf"))
+        longest = max(now - self._began_at, self.clock.now().timestamp() - since)
+        if self.stuck_seconds and longest > self.stuck_seconds:
             return "stuck"
         return "ok" if now - self._failed_at > _WELL_SECONDS else "failing"
 

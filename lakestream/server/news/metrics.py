@@ -101,6 +101,8 @@ class _State(Collector):
             "lakestream_lag_seconds": ("Age of the oldest of them.", lambda s: s.lag_seconds),
             "lakestream_waiting_groups": ("Groups that wait.", lambda s: len(s.waiting_groups)),
             "lakestream_last_tick_timestamp_seconds": ("When the last tick ended, since 1970 UTC.", _ended),
+            "lakestream_tick_begun_timestamp_seconds": ("Since when Spark computes a tick.", _begun),
+            "lakestream_tick_queued_timestamp_seconds": ("Since when it waits for its turn.", _queued),
         }
         counters: dict[str, tuple[str, Callable[[StreamStatus], float]]] = {
             "lakestream_rows_in": ("Changed rows taken.", lambda s: s.rows_in),
@@ -115,6 +117,14 @@ class _State(Collector):
 
 def _ended(status: StreamStatus) -> float | None:
     return None if status.last_tick_us is None else status.last_tick_us / 1_000_000
+
+
+def _begun(status: StreamStatus) -> float | None:
+    return None if status.begun_us is None or status.waits_for_turn else status.begun_us / 1_000_000
+
+
+def _queued(status: StreamStatus) -> float | None:
+    return status.begun_us / 1_000_000 if status.begun_us is not None and status.waits_for_turn else None
 
 
 def _filled(

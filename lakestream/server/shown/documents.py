@@ -46,7 +46,10 @@ class LakeDocument(BaseModel):
 
 
 class StreamDocument(BaseModel):
-    """A stream: lag in commits and seconds, counts since it was created, and what it does."""
+    """A stream: lag in commits and seconds, counts since it was created, and what it does.
+
+    ``doing`` is what Spark computes of it since ``begun_at``; where it ``waits_for_turn``, is to compute.
+    """
 
     database: str
     name: str
@@ -68,6 +71,9 @@ class StreamDocument(BaseModel):
     last_error: str | None
     retry_at: datetime | None
     waiting_groups: list[str]
+    doing: str | None
+    begun_at: datetime | None
+    waits_for_turn: bool
     sources: list[str]
     output: str | None
     trigger: str

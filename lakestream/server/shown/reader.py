@@ -136,6 +136,7 @@ class Reader:
             "rows_per_second": self._rates.of(_name(status)),
             "last_tick_at": _instant(status.last_tick_us),
             "retry_at": _instant(status.retry_us),
+            "begun_at": _instant(status.begun_us),
             "next_due_at": _instant(outline.next_due_us),
             "trigger": outline.trigger,
         }

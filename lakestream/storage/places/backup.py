@@ -1,6 +1,6 @@
 """A copy of a lake as it was at one moment, beside the processes that go on writing to it.
 
-What a lake consists of is listed while its writer's lock is held: no tick is under way then. Files of rows
+What a lake consists of is listed while its writer's lock is held: no tick is recorded then. Files of rows
 and commits are never changed, so they are copied after that, beside the next ticks. The list is written last,
 and so is the mark of a lake that is restored: what was cut short is neither a backup nor a lake.
 """
@@ -29,8 +29,8 @@ _FORMAT = 1
 _ATTEMPTS = 3
 _CHANGING = ("_last_checkpoint", MARKER)
 """The files that are written anew under their names: the list has what is in them."""
-_LEFT_OUT = ("set_aside", "dropped")
-"""What there is no more of in a lake."""
+_LEFT_OUT = ("set_aside", "dropped", "claims")
+"""What there is no more of in a lake, and what is for running processes."""
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,8 @@ and read again only when the table's version has moved.
 from __future__ import annotations
 
 import json
-from contextlib import contextmanager
+import threading
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -24,6 +25,7 @@ from lakestream.storage.writes.edits import create, retried
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
+    from contextlib import AbstractContextManager
 
     import arro3.core as arro
 
@@ -42,14 +44,14 @@ class Known(Generic[_Record]):
 
     def __init__(self, read: Callable[[Row], _Record], order: Callable[[_Record], Any]) -> None:
         self._read, self._order = read, order
-        self._rows: dict[str, Row] | None = None
-        self._records: list[_Record] = []
+        self._known: tuple[dict[str, Row] | None, list[_Record]] = (None, [])
 
     def of(self, rows: dict[str, Row]) -> list[_Record]:
         """Return the records of rows."""
-        if rows is not self._rows:
-            self._rows, self._records = rows, sorted(map(self._read, rows.values()), key=self._order)
-        return self._records
+        known = self._known
+        if rows is not known[0]:
+            known = self._known = rows, sorted(map(self._read, rows.values()), key=self._order)
+        return known[1]
 
 
 def key_of(database: str, name: str) -> str:
@@ -121,11 +123,20 @@ def _with_columns(table: Table, columns: Mapping[str, str]) -> Table:
 class KeyedTable:
     """Rows by one text key, with all columns also where an older lakestream wrote them.
 
-    Reading a table that was never written makes none.
+    Reading a table that was never written makes none. Several threads may use one; ``writing`` is entered
+    around each commit.
     """
 
-    def __init__(self, path: str, columns: Mapping[str, str], key: str) -> None:
+    def __init__(
+        self,
+        path: str,
+        columns: Mapping[str, str],
+        key: str,
+        writing: Callable[[], AbstractContextManager[object]] = nullcontext,
+    ) -> None:
         self.path = path
+        self._writing = writing
+        self._guard = threading.RLock()
         self._columns = dict(columns)
         self._lacking: Row = dict.fromkeys(columns)
         self._key = key
@@ -136,24 +147,32 @@ class KeyedTable:
 
     def mark(self) -> int:
         """Return the latest version, -1 for a table that was never written."""
-        if self._table is None and not was_written(self.path):
-            return -1
-        with damage_named(self.path):
-            if self._table is None:
-                self._table = Table.open(self.path)
-            return self._table.refresh()
+        with self._guard:
+            if self._table is None and not was_written(self.path):
+                return -1
+            with damage_named(self.path):
+                if self._table is None:
+                    self._table = Table.open(self.path)
+                return self._table.refresh()
 
     def rows(self) -> dict[str, Row]:
         """Return all rows by key, as of the latest version."""
-        version = self.mark()
-        if self._table is None:
+        with self._guard:
+            version = self.mark()
+            if self._table is None:
+                return self._rows
+            if version != self._version:
+                with damage_named(self.path):
+                    found = rows_of(self._table.handle.scan())
+                self._rows = {row[self._key]: {**self._lacking, **row} for row in found}
+                self._version = version
             return self._rows
-        if version != self._version:
-            with damage_named(self.path):
-                found = rows_of(self._table.handle.scan())
-            self._rows = {row[self._key]: {**self._lacking, **row} for row in found}
-            self._version = version
-        return self._rows
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Keep other threads, and other writers, from what is read and then written."""
+        with self._guard, self._writing():
+            yield
 
     def put(self, rows: Iterable[Row]) -> None:
         """Insert rows, each in the place of the old row of its key, in one commit."""
@@ -168,28 +187,35 @@ class KeyedTable:
         ``alike`` is a predicate of the rows that it may not stand beside, and of itself: one that comes at
         the same moment makes this look again.
         """
-        self._writable()  # what is checked is the version that is written on
-        old = self.rows()
-        check(old.values())
-        self._write([row], alike, {**old, row[self._key]: row})
+        with self._alone():
+            self._writable()  # what is checked is the version that is written on
+            old = self.rows()
+            check(old.values())
+            self._write([row], alike, {**old, row[self._key]: row})
 
     @retried
     def change(self, key: str, change: Callable[[Row | None], Row]) -> None:
         """Put a row that is made of the one that is there; None: there is none."""
-        self._put_once({key: change(self.rows().get(key))})
+        with self._alone():
+            self._put_once({key: change(self.rows().get(key))})
 
     @retried
     def remove(self, keys: Iterable[str]) -> None:
         """Remove the rows of these keys in one commit; keys that are not there are passed over."""
-        old = self.rows()
-        gone = [key for key in keys if key in old]
-        if gone:
-            left = {key: row for key, row in old.items() if key not in gone}
-            self._write([], self._among(gone), left)
+        keys = [*keys]
+        if not keys:
+            return
+        with self._alone():
+            old = self.rows()
+            gone = [key for key in keys if key in old]
+            if gone:
+                left = {key: row for key, row in old.items() if key not in gone}
+                self._write([], self._among(gone), left)
 
     @retried
     def _put(self, new: dict[str, Row]) -> None:
-        self._put_once(new)
+        with self._alone():
+            self._put_once(new)
 
     def _put_once(self, new: dict[str, Row]) -> None:
         old = self.rows()

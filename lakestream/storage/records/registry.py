@@ -6,6 +6,8 @@ with the last ticks of each stream when they have grown; ``state/<uuid>`` holds 
 
 from __future__ import annotations
 
+import threading
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, Unpack
 
@@ -48,7 +50,8 @@ from lakestream.storage.tables.durable import committing
 from lakestream.storage.tables.table import LOG_KEPT, Table, Tables
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from contextlib import AbstractContextManager
 
     from lakestream.storage.places.layout import Layout
 
@@ -85,23 +88,33 @@ _Tick = TypeVar("_Tick", TickPlan, Progress)
 class Registry:
     """The streams of one lake. One process writes it (``lock.writer_lock``), any may read it.
 
-    ``kept_ticks`` says how many ticks of each stream are kept at least; asked when old ones go.
+    ``kept_ticks`` says how many ticks of each stream are kept at least; asked when old ones go. Several
+    threads may use one; ``writing`` takes the lock, around each commit.
     """
 
     def __init__(
-        self, layout: Layout, tables: Tables | None = None, kept_ticks: Callable[[], int] = lambda: 100
+        self,
+        layout: Layout,
+        tables: Tables | None = None,
+        kept_ticks: Callable[[], int] = lambda: 100,
+        writing: Callable[[], AbstractContextManager[object]] = nullcontext,
     ) -> None:
         self.states = SavedStates(layout, tables or Tables())
-        self._streams = KeyedTable(layout.system_path("streams"), saved.STREAMS.columns, "uuid")
+        self._streams = KeyedTable(layout.system_path("streams"), saved.STREAMS.columns, "uuid", writing)
         self._known = Known(saved.STREAMS.record, lambda record: (record.database, record.name))
         path = layout.system_path("recalculations")
-        self._recalculations = KeyedTable(path, saved.RECALCULATIONS.columns, "id")
-        self._failures = KeyedTable(layout.system_path("failures"), saved.FAILURES.columns, "id")
-        self._plans = _TickLog(layout.system_path("plans"), saved.PLANS, self._streams, kept_ticks)
-        self._progress = _TickLog(layout.system_path("progress"), saved.PROGRESS, self._streams, kept_ticks)
+        self._recalculations = KeyedTable(path, saved.RECALCULATIONS.columns, "id", writing)
+        self._failures = KeyedTable(layout.system_path("failures"), saved.FAILURES.columns, "id", writing)
+        path = layout.system_path("plans")
+        self._plans = _TickLog(path, saved.PLANS, self._streams, kept_ticks, writing)
+        path = layout.system_path("progress")
+        self._progress = _TickLog(path, saved.PROGRESS, self._streams, kept_ticks, writing)
 
     def marks(self) -> tuple[int, ...]:
-        """Return how far each of its tables has come: equal marks say that nothing was written."""
+        """Return how far each of its tables has come: equal marks say that nothing was written.
+
+        What is recorded here of ticks does not count: whoever has them made knows.
+        """
         return tuple(
             table.mark() for table in (self._streams, self._recalculations, self._plans, self._progress)
         )
@@ -127,6 +140,10 @@ class Registry:
                 hint=did_you_mean(name, [s.name for s in self.streams(database)]),
             )
         return found
+
+    def writers(self, table: str) -> list[StreamRecord]:
+        """Return the streams that write a table, by its name with its database."""
+        return [record for record in self.streams() if table in record.written]
 
     def add(self, record: StreamRecord) -> None:
         """Register a stream. Raises StatementError STREAM_ALREADY_EXISTS."""
@@ -229,8 +246,12 @@ class _TickLog(Generic[_Tick]):
         form: saved.Form[_Tick],
         streams: KeyedTable,
         kept_ticks: Callable[[], int],
+        writing: Callable[[], AbstractContextManager[object]],
     ) -> None:
         self._path = path
+        self._writing = writing
+        self._guard = threading.RLock()
+        self._own_commits = 0
         self._streams = streams
         self._kept_ticks = kept_ticks
         self._form: saved.Form[_Tick] = form
@@ -241,13 +262,17 @@ class _TickLog(Generic[_Tick]):
 
     def write(self, records: Sequence[_Tick]) -> None:
         """Append records in one commit; rewrite the table when it has grown."""
-        import pyarrow as pa
-
         if not records:
             return
-        self._load()
-        table = self._table or open_system(self._path, self._form.columns)
-        self._table = table
+        with self._alone():
+            self._load()
+            table = self._table or open_system(self._path, self._form.columns)
+            self._table = table
+            self._append(table, records)
+
+    def _append(self, table: Table, records: Sequence[_Tick]) -> None:
+        import pyarrow as pa
+
         with committing(table):
             if table.version % _REFRESHED_EVERY == 0:
                 table.refresh()
@@ -256,6 +281,7 @@ class _TickLog(Generic[_Tick]):
             write_deltalake(table.handle, rows, mode="append", post_commithook_properties=LOG_KEPT)
             self._last.update({record.uuid: record for record in records})
             self._files += 1
+            self._own_commits += 1
             # What another daemon appended in between is read with the next look.
             self._read_at = table.version if table.version == before + 1 else -1
             if self._files > _MAX_FILES:
@@ -263,31 +289,46 @@ class _TickLog(Generic[_Tick]):
 
     def clear(self) -> int:
         """Keep the last ticks of each stream only, and return how many records went."""
-        self._load()
-        if self._table is None:
-            return 0
-        with committing(self._table):
-            return self._shorten(self._table)
+        with self._alone():
+            self._load()
+            if self._table is None:
+                return 0
+            with committing(self._table):
+                return self._shorten(self._table)
 
     def last(self, uuid: str) -> _Tick | None:
         """Return the newest record of a stream."""
-        self._load()
-        return self._last.get(uuid)
+        with self._guard:
+            self._load()
+            return self._last.get(uuid)
 
     def newest(self) -> dict[str, _Tick]:
         """Return the newest record of every stream."""
-        self._load()
-        return dict(self._last)
+        with self._guard:
+            self._load()
+            return dict(self._last)
 
     def of(self, uuid: str) -> list[_Tick]:
         """Return the records that are kept of a stream, in order of ticks."""
-        return self._read(f"uuid = {delta_text(uuid)}")
+        with self._guard:
+            return self._read(f"uuid = {delta_text(uuid)}")
 
     def mark(self) -> int:
+        """Return how many commits others have made, -1 for a table that was never written."""
+        with self._guard:
+            return self._latest() - self._own_commits
+
+    def _latest(self) -> int:
         """Return the latest version, -1 for a table that was never written."""
         table = self._opened()
         with damage_named(self._path):
             return -1 if table is None else table.refresh()
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Keep other threads, and other writers, from what is read and then written."""
+        with self._guard, self._writing():
+            yield
 
     def _opened(self) -> Table | None:
         if self._table is None and was_written(self._path):
@@ -297,7 +338,7 @@ class _TickLog(Generic[_Tick]):
 
     def _load(self) -> None:
         """Read the newest records when another process has written since."""
-        if self.mark() == self._read_at or self._table is None:
+        if self._latest() == self._read_at or self._table is None:
             return
         table = self._table
         self._last = {record.uuid: record for record in self._read(None)}
@@ -340,5 +381,6 @@ class _TickLog(Generic[_Tick]):
             return 0
         table.handle.vacuum(retention_hours=1, enforce_retention_duration=False, dry_run=False)
         self._read_at = table.reopen()
+        self._own_commits += 1
         self._files = 1
         return len(records) - len(kept)

@@ -9,6 +9,9 @@ from lakestream.storage.places.layout import SYSTEM_FOLDER
 
 Status = Literal["Running", "Retrying", "Stopped", "Failed"]
 
+ERRORS_SUFFIX = "__errors"
+"""What the name of the table of rows that a stream leaves out ends in."""
+
 
 @dataclass(frozen=True)
 class Compiled:
@@ -114,6 +117,21 @@ class StreamRecord:
     migrated: tuple[str, ...] | None = None
     form: int | None = None
     unknown: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def full_name(self) -> str:
+        """The stream's name with its database."""
+        return f"{self.database}.{self.name}"
+
+    @property
+    def errors_table(self) -> str:
+        """The name of the table of the rows that it leaves out, which need not be there."""
+        return f"{self.full_name}{ERRORS_SUFFIX}"
+
+    @property
+    def written(self) -> tuple[str, str]:
+        """The tables that it may write, by name: its output, and that of the rows it leaves out."""
+        return self.output, self.errors_table
 
     @property
     def sources(self) -> tuple[str, ...]:

@@ -1,27 +1,49 @@
-"""Whose jobs Spark runs: those of each thread that runs statements beside ticks have a pool and a tag."""
+"""Whose jobs Spark runs: threads of ticks have a pool each, those of statements beside them a tag too."""
 
 from __future__ import annotations
 
 import sys
+from itertools import count
 from math import inf
 from typing import TYPE_CHECKING, Any
 
-from lakestream.storage.sessions.session import is_remote
+from lakestream.storage.sessions.session import end_session, is_remote, statement_session
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
     from lakestream.clock import Clock
 
-FAIR = {"spark.scheduler.mode": "FAIR"}
-"""Settings of a Spark whose pools get free slots in turn."""
-
-_STATEMENTS = "statements:"
+_STATEMENTS, _TICKS = "statements:", "ticks:"
+_POOL = "spark.scheduler.pool"
+_lanes = count(1)
 _FOR_TICKS_SECONDS, _FOR_STATEMENTS_SECONDS = 1, 10
 """How long a statement's task runs before it is ended for a tick, and for another statement at first."""
+
+
+class OwnSession:
+    """The session of a thread that runs ticks beside others, made on its first need; its jobs have a pool."""
+
+    def __init__(self, shared: Callable[[], SparkSession]) -> None:
+        self._shared = shared
+        self._session: SparkSession | None = None
+
+    def get(self) -> SparkSession:
+        """Return the session."""
+        if self._session is None:
+            self._session = statement_session(self._shared())
+            if not is_remote(self._session):
+                self._session.sparkContext.setLocalProperty(_POOL, f"{_TICKS}{next(_lanes)}")
+        return self._session
+
+    def close(self) -> None:
+        """Give the session back."""
+        if self._session is not None:
+            end_session(self._session)
+            self._session = None
 
 
 def mark_thread(spark: SparkSession, tag: str) -> None:
@@ -33,7 +55,7 @@ def mark_thread(spark: SparkSession, tag: str) -> None:
         spark.addTag(tag)
         return
     context = spark.sparkContext
-    context.setLocalProperty("spark.scheduler.pool", _STATEMENTS + tag)
+    context.setLocalProperty(_POOL, _STATEMENTS + tag)
     context.setInterruptOnCancel(True)
     context.addJobTag(tag)
 

@@ -547,6 +547,7 @@ def _configuration(settings: Settings, scratch: Path, jars: Sequence[Path]) -> d
         "spark.executor.extraJavaOptions": "-Duser.timezone=UTC",
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),
         "spark.local.dir": str(scratch / "local"),
+        "spark.scheduler.mode": "FAIR",  # pools get free slots in turn
         **_OWN,
         **_MEANING,
     }

@@ -164,9 +164,18 @@ class FakeLake:
         self._answer("migrate", streams, dry_run)
         return self.migrated
 
-    def tick_once(self) -> list[TickReport]:
+    def tick_once(
+        self,
+        on_tick: Callable[[TickReport], None] | None = None,
+        ended: Callable[[], None] | None = None,
+    ) -> list[TickReport]:
+        del ended
         self._answer("tick")
-        return self.rounds.popleft() if self.rounds else []
+        reports = self.rounds.popleft() if self.rounds else []
+        for report in reports:
+            if on_tick is not None:
+                on_tick(report)
+        return reports
 
 
 @pytest.fixture

@@ -67,13 +67,15 @@ def test_a_watch_says_every_tick_and_error(
         BusyError("LAKE_LOCKED", "process 7 writes"),
     ]
 
-    def tick_once() -> list[TickReport]:
+    def tick_once(on_tick: Callable[[TickReport], None], _ended: Callable[[], None]) -> list[TickReport]:
         if not answers:
             os.kill(os.getpid(), signal.SIGTERM)
             return []
         answer = answers.pop(0)
         if isinstance(answer, BusyError):
             raise answer
+        for one in answer:
+            on_tick(one)
         return answer
 
     monkeypatch.setattr(lake, "tick_once", tick_once)

@@ -34,7 +34,7 @@ class Rounds:
         self.running = 0
         self.most_running = 0
 
-    def tick_once(self) -> list[Any]:
+    def tick_once(self, on_tick: Callable[[Any], None], _ended: Callable[[], None]) -> list[Any]:
         self.running += 1
         self.most_running = max(self.most_running, self.running)
         try:
@@ -44,6 +44,8 @@ class Rounds:
             answer = self.answers.pop(0)
             if isinstance(answer, Exception):
                 raise answer
+            for report in answer:
+                on_tick(report)
             return answer
         finally:
             self.running -= 1

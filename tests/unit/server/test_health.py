@@ -14,9 +14,11 @@ from lakestream.server.news.listener import Listener
 
 @pytest.mark.parametrize("stuck_seconds", [60, 0])
 def test_a_round_that_does_not_end_is_stuck(stuck_seconds: float) -> None:
-    clock, said = ManualClock(datetime(2025, 1, 1, tzinfo=UTC)), list[str]()
+    clock, said, begun = ManualClock(datetime(2025, 1, 1, tzinfo=UTC)), list[str](), list[float]()
     nobody = cast("Any", None)
-    listener = Listener("x", said.append, clock, nobody, nobody, nobody, nobody, stuck_seconds)
+    listener = Listener(
+        "x", said.append, clock, nobody, nobody, nobody, nobody, lambda: [*begun], stuck_seconds
+    )
     assert listener.health() == "ok"
     listener.began()
     clock.advance(timedelta(seconds=59))
@@ -28,3 +30,6 @@ def test_a_round_that_does_not_end_is_stuck(stuck_seconds: float) -> None:
     assert (listener.health(), len(said)) == ("failing", 1)
     clock.advance(timedelta(seconds=10))
     assert listener.health() == "ok"
+    begun.append(clock.now().timestamp())
+    clock.advance(timedelta(seconds=61))
+    assert listener.health() == ("stuck" if stuck_seconds else "ok")

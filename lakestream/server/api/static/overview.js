@@ -51,6 +51,10 @@ export function remarks(stream) {
   if (stream.recalculating) found.push(`recalculating: ${stream.recalculating}`);
   if (stream.held_back) found.push(`held back by ${stream.held_back}`);
   if (stream.waiting_groups.length) found.push(`too many windows, waiting: ${stream.waiting_groups.join("; ")}`);
+  if (stream.doing) {
+    const turn = stream.waits_for_turn ? "waits for its turn, " : "";
+    found.push(`${turn}${stream.doing} since ${instant(stream.begun_at)}`);
+  }
   if (stream.retry_at) found.push(`tries again at ${instant(stream.retry_at)}`);
   return found;
 }

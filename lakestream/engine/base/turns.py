@@ -1,0 +1,134 @@
+"""What a round does itself, and what it leaves to turns: a round asks no Spark, a turn may."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from lakestream.engine.rounds.runtime import StreamRuntime
+    from lakestream.storage.places.claims import Claim
+    from lakestream.storage.records.registry import StreamRecord, TickPlan
+
+    Planned = tuple[StreamRuntime, TickPlan]
+
+
+class SparkNeededError(BaseException):
+    """What a round was about to do needs Spark: it is for a turn. Nothing has been done of it."""
+
+
+@dataclass(frozen=True)
+class Turn:
+    """What is done to one stream by Spark, or to some that share a query: planned ticks; None: what is due.
+
+    ``claims`` are those of the streams, by id; ``is_suspect``: Spark has died of what it does, or of what
+    was done beside.
+    """
+
+    records: tuple[StreamRecord, ...]
+    planned: tuple[Planned, ...] | None
+    claims: dict[str, Claim]
+    is_suspect: bool = False
+
+    @property
+    def uuids(self) -> frozenset[str]:
+        """The ids of the streams."""
+        return frozenset(record.uuid for record in self.records)
+
+    @property
+    def name(self) -> str:
+        """The streams by name."""
+        return ", ".join(f"{record.database}.{record.name}" for record in self.records)
+
+    @property
+    def doing(self) -> str:
+        """What is done, for those who ask."""
+        if self.planned is None:
+            return "what is due by Spark"
+        return ", ".join(f"tick {plan.tick} ({plan.kind})" for _, plan in self.planned)
+
+
+@dataclass
+class Turns:
+    """The streams that a round works on, which nobody else does meanwhile, and those that it leaves to turns.
+
+    ``try_claim`` claims a stream by its id; None: whoever made this has claimed what there is.
+    """
+
+    try_claim: Callable[[str], Claim | None] | None
+    left: list[Turn] = field(default_factory=list)
+    elsewhere: set[str] = field(default_factory=set)
+    """The streams of turns that have not come back."""
+    known: dict[str, StreamRuntime] = field(default_factory=dict)
+    """What is known of streams that are left to turns."""
+    _here: dict[str, Claim] = field(default_factory=dict)
+    _within_round: bool = False
+
+    @contextmanager
+    def within_round(self) -> Iterator[None]:
+        """Have what needs Spark refused, and streams claimed as they are taken, up to the end."""
+        self._within_round = True
+        try:
+            yield
+        finally:
+            self._within_round = False
+            for claim in self._here.values():
+                claim.release()
+            self._here.clear()
+
+    @contextmanager
+    def aside(self) -> Iterator[None]:
+        """Let somebody else have Spark for a moment of the round."""
+        before, self._within_round = self._within_round, False
+        try:
+            yield
+        finally:
+            self._within_round = before
+
+    def check_spark(self) -> None:
+        """Raise SparkNeededError within a round."""
+        if self._within_round:
+            raise SparkNeededError
+
+    @property
+    def here(self) -> frozenset[str]:
+        """The streams that the round which goes on works on itself."""
+        return frozenset(self._here)
+
+    def take(self, uuid: str) -> bool:
+        """Return whether a stream is this round's to work on: nobody else does."""
+        if self.try_claim is None or uuid in self._here:
+            return True
+        claim = self.try_claim(uuid)
+        if claim is not None:
+            self._here[uuid] = claim
+        return claim is not None
+
+    def leave(
+        self,
+        records: Sequence[StreamRecord],
+        planned: Sequence[Planned] | None = None,
+        *,
+        is_suspect: bool = False,
+    ) -> None:
+        """Leave streams to a turn, unless others work on one: then it is planned again."""
+        if any(record.uuid in self.elsewhere for record in records):
+            return
+        if not all(self.take(record.uuid) for record in records):
+            return
+        claims = {record.uuid: self._here.pop(record.uuid) for record in records}
+        self.elsewhere |= {*claims}
+        self.left.append(
+            Turn(tuple(records), None if planned is None else tuple(planned), claims, is_suspect)
+        )
+
+    def hand_over(self, turn: Turn) -> dict[str, StreamRuntime]:
+        """Return what is known of the streams of a turn, which goes with them."""
+        return {uuid: self.known.pop(uuid) for uuid in turn.uuids if uuid in self.known}
+
+    def come_back(self, turn: Turn) -> None:
+        """Let the streams of a turn be for rounds again."""
+        self.elsewhere -= turn.uuids

@@ -1,0 +1,159 @@
+"""Claims: who works on which stream now, so that what takes long need not keep others from writing.
+
+A tick is made by whoever has the claim of its stream. One that takes long holds that alone, and the lake's
+lock (:mod:`lakestream.storage.places.lock`) only while it records something. The kernel takes a claim back
+when its process ends. In an object store claims tell the threads of a process apart: leases do the rest.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import threading
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import IO, TYPE_CHECKING
+
+from lakestream.errors import BusyError
+
+if TYPE_CHECKING:
+    from lakestream.clock import Clock
+    from lakestream.storage.places.layout import Layout
+
+_FOLDER = "claims"
+_POLL_SECONDS = 0.02
+
+_guard = threading.Lock()
+_taken: dict[tuple[str, str], Work | None] = {}
+"""By lake in an object store and stream: what this process has claimed."""
+
+
+@dataclass(frozen=True)
+class Work:
+    """What is done to a stream, by which process, since when (seconds since 1970 UTC).
+
+    ``waits``: it has not begun, and waits for its turn.
+    """
+
+    pid: int
+    doing: str
+    since: float
+    waits: bool = False
+
+    def __str__(self) -> str:
+        """Return what is done, in words."""
+        return f"{'waits for its turn: ' if self.waits else ''}{self.doing}"
+
+
+class Claim:
+    """The right to work on a stream, until it is released or the process ends."""
+
+    def __init__(self, layout: Layout, uuid: str, file: IO[bytes] | None) -> None:
+        self._key = (layout.root, uuid)
+        self._file = file
+        self._said = False
+
+    def say(self, doing: str, since: float, *, waits: bool = False) -> None:
+        """Let others know what is done with it."""
+        work = Work(os.getpid(), doing, since, waits)
+        self._said = True
+        if self._file is None:
+            _taken[self._key] = work
+            return
+        text = json.dumps(asdict(work)).encode()
+        os.pwrite(self._file.fileno(), text, 0)
+        os.ftruncate(self._file.fileno(), len(text))
+
+    def release(self) -> None:
+        """Let others work on the stream."""
+        if self._file is None:
+            with _guard:
+                _taken.pop(self._key, None)
+            return
+        if self._said:
+            os.ftruncate(self._file.fileno(), 0)
+        self._file.close()
+
+
+def try_claim(layout: Layout, uuid: str) -> Claim | None:
+    """Claim a stream, None where somebody works on it."""
+    if not layout.is_local:
+        with _guard:
+            if (layout.root, uuid) in _taken:
+                return None
+            _taken[layout.root, uuid] = None
+        return Claim(layout, uuid, None)
+    file = _opened(Path(layout.system_root, _FOLDER, uuid))
+    try:
+        fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        file.close()
+        return None
+    return Claim(layout, uuid, file)
+
+
+def wait_for_claim(layout: Layout, uuid: str, name: str, *, wait_seconds: float, clock: Clock) -> Claim:
+    """Claim a stream once nobody works on it; BusyError STREAM_BUSY after ``wait_seconds`` of the clock."""
+    deadline = clock.monotonic() + wait_seconds
+    while (claim := try_claim(layout, uuid)) is None:
+        if clock.monotonic() >= deadline:
+            work = work_on(layout, uuid)
+            doing = "somebody works on it" if work is None else f"process {work.pid} does {work}"
+            raise BusyError(
+                "STREAM_BUSY",
+                f"{name} is not to be changed now: {doing}",
+                hint="try again when that has ended; lock_wait_seconds says how long to wait",
+            )
+        clock.sleep(_POLL_SECONDS)
+    return claim
+
+
+def work_on(layout: Layout, uuid: str) -> Work | None:
+    """Return what is done to a stream for long, as whoever has claimed it says; None for nothing."""
+    if not layout.is_local:
+        return _taken.get((layout.root, uuid))
+    path = Path(layout.system_root, _FOLDER, uuid)
+    with suppress(OSError, ValueError, TypeError):
+        if path.stat().st_size:
+            with path.open("rb") as file:
+                return Work(**json.loads(file.read())) if _is_held(file) else None
+    return None
+
+
+def works(layout: Layout) -> dict[str, Work]:
+    """Return what is done for long to the streams of a lake, by their ids."""
+    if layout.is_local:
+        try:
+            found = [entry.name for entry in os.scandir(Path(layout.system_root, _FOLDER))]
+        except FileNotFoundError:
+            return {}
+    else:
+        found = [uuid for root, uuid in [*_taken] if root == layout.root]
+    done = ((uuid, work_on(layout, uuid)) for uuid in found)
+    return {uuid: work for uuid, work in done if work is not None}
+
+
+def forget_claim(layout: Layout, uuid: str) -> None:
+    """Remove what is left of the claims of a stream that is no more."""
+    if layout.is_local:
+        Path(layout.system_root, _FOLDER, uuid).unlink(missing_ok=True)
+
+
+def _is_held(file: IO[bytes]) -> bool:
+    """Return whether somebody has a claim: what a process said that was killed stands there still."""
+    try:
+        fcntl.flock(file.fileno(), fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    return False
+
+
+def _opened(path: Path) -> IO[bytes]:
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+    except FileNotFoundError:
+        path.parent.mkdir(exist_ok=True)
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+    return os.fdopen(descriptor, "r+b", buffering=0)
