@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from lakestream.engine.rounds.wakeups import Alarm
     from lakestream.observation.inspection import Inspection
     from lakestream.observation.observe import Event, Lineage, Outline, Run
+    from lakestream.observation.queries import Queries
     from lakestream.observation.verify import Verification
     from lakestream.settings import Settings
     from lakestream.statements.maintenance import Maintained
@@ -97,6 +98,8 @@ class Lake:
             watch=watch,
             beside=None if beside is None else beside._at,  # noqa: SLF001 - of its kind
         )
+        self.queries: Queries = self._at.queries
+        """The statements that run, of lakes beside this one too."""
         self._statements = Statements(self._at)
         self._rounds = Rounds(self._at, self._statements.streams)
 
@@ -129,9 +132,13 @@ class Lake:
     def database(self, name: str) -> None:
         self._at.database = name
 
-    def restrict(self, databases: Sequence[str]) -> None:
-        """Have statements reach tables of these databases only (none: of all), StatementError FORBIDDEN."""
+    def restrict(self, databases: Sequence[str], asker: str | None = None) -> None:
+        """Have statements reach tables of these databases only (none: of all), StatementError FORBIDDEN.
+
+        SHOW and KILL QUERY are about what ``asker`` has sent; None: about all.
+        """
         self._at.catalog.reach = frozenset(one.lower() for one in databases) or None
+        self._at.asker = asker
 
     @property
     def alarms(self) -> Mapping[str, Alarm]:

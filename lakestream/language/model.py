@@ -660,6 +660,18 @@ class ShowSnodes:
 
 
 @dataclass(frozen=True)
+class ShowQueries:
+    """``SHOW QUERIES``."""
+
+
+@dataclass(frozen=True)
+class KillQuery:
+    """``KILL QUERY 'id'``."""
+
+    id: str
+
+
+@dataclass(frozen=True)
 class ShowStreams:
     """``SHOW [db.]STREAMS``."""
 
@@ -759,6 +771,8 @@ Statement = (
     | Describe
     | ShowTables
     | ShowSnodes
+    | ShowQueries
+    | KillQuery
     | ShowStreams
     | CreateStream
     | DropStream

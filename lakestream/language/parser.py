@@ -49,6 +49,7 @@ _STATEMENTS: dict[tuple[str, ...], Callable[[Reader], Statement]] = {
     ("DESCRIBE",): tables.describe,
     ("DESC",): tables.describe,
     ("SHOW",): tables.show,
+    ("KILL", "QUERY"): tables.kill_query,
     ("USE",): tables.use,
 }
 _QUERIES = ("SELECT", "WITH", "VALUES")

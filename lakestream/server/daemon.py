@@ -207,7 +207,10 @@ def _statements(lake: Lake) -> Statements:
     seconds = lake.settings.statement_seconds
     patience = max(lake.settings.lock_wait_seconds, seconds or threading.TIMEOUT_MAX)
     return Statements(
-        partial(lake.another, lock_wait_seconds=patience), seconds, lake.settings.client_statements
+        partial(lake.another, lock_wait_seconds=patience),
+        seconds,
+        lake.queries,
+        lake.settings.client_statements,
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -123,6 +124,26 @@ class Statements:
     def _explain_stream(self, statement: model.ExplainStream) -> Result:
         return self.explain(str(statement.name.within(self._at.database)))
 
+    def _show_queries(self, _statement: model.ShowQueries) -> Result:
+        """SHOW QUERIES, by TDengine's names as far as there is what they name."""
+        now = self._at.system_clock.now()
+        rows = [
+            (
+                query.id,
+                query.user,
+                query.address,
+                query.since,
+                None if query.waits else (now - query.since) // timedelta(microseconds=1),
+                query.sql,
+            )
+            for query in self._at.queries.of(self._at.asker)
+        ]
+        return Result(("kill_id", "user", "end_point", "create_time", "exec_usec", "sql"), rows)
+
+    def _kill_query(self, statement: model.KillQuery) -> Result:
+        self._at.queries.kill(statement.id, self._at.asker)
+        return Result(message=f"ended {statement.id}")
+
     @cached_property
     def _reading(self) -> Mapping[type, Callable[[Any], Result]]:
         tables = self.tables
@@ -131,6 +152,8 @@ class Statements:
             model.ShowDatabases: tables.show_databases,
             model.ShowTables: tables.show_tables,
             model.ShowSnodes: _show_snodes,
+            model.ShowQueries: self._show_queries,
+            model.KillQuery: self._kill_query,
             model.ShowStreams: partial(show_streams, self._at),
             model.Describe: tables.describe,
             model.Query: self.selects.query,

@@ -11,6 +11,7 @@ from uuid import uuid4
 from lakestream.clock import InterruptibleClock, SystemClock
 from lakestream.notify.deliveries import Deliveries
 from lakestream.notify.outbox import Outbox
+from lakestream.observation.queries import Queries
 from lakestream.storage.names.catalog import Catalog
 from lakestream.storage.places.claims import try_claim, wait_for_claim
 from lakestream.storage.places.layout import Layout
@@ -79,9 +80,10 @@ class _Spark:
 class Workspace:
     """The parts of an open lake. ``database`` is the one that names without one mean.
 
-    ``given`` is the Spark session that the user gave, ``running`` the engine where there is one already,
-    ``leases`` what this process holds of a lake that several daemons serve. Arguments and errors are those
-    of :class:`lakestream.lake.Lake`.
+    ``queries`` are the statements that run, those of a lake beside this one too, of which ``asker`` sees
+    their own; None: all. ``given`` is the Spark session that the user gave, ``running`` the engine where
+    there is one already, ``leases`` what this process holds of a lake that several daemons serve. Arguments
+    and errors are those of :class:`lakestream.lake.Lake`.
     """
 
     def __init__(
@@ -101,6 +103,8 @@ class Workspace:
         self._tag = None if beside is None else f"lakestream-{uuid4()}"
         self.clock = clock
         self.system_clock = SystemClock()
+        self.queries: Queries = Queries(self.system_clock) if beside is None else beside.queries
+        self.asker: str | None = None
         self._lock_clock = InterruptibleClock()
         self.database = DEFAULT_DATABASE
         self.given, self.confirm = self._spark.given, confirm

@@ -74,7 +74,7 @@ _VERBS: dict[str, str] = {
 )
 _SHOWN = frozenset(
     {"CREATE", "TAGS", "TABLE", "FUNCTIONS", "COLUMNS", "PARTITIONS", "VARIABLES", "LOCAL", "CLUSTER"}
-    | {"ALIVE", "APPS", "CONNECTIONS", "CONSUMERS", "GRANTS", "INDEXES", "LICENCES", "QUERIES", "SCORES"}
+    | {"ALIVE", "APPS", "CONNECTIONS", "CONSUMERS", "GRANTS", "INDEXES", "LICENCES", "SCORES"}
     | {"SUBSCRIPTIONS", "TOPICS", "TRANSACTIONS", "USERS", "VGROUPS", "VIEWS", "VNODES", "TSMAS", "RSMAS"}
     | {"DNODES", "MNODES", "QNODES", "BNODES", "ANODES", "COMPACTS", "ENCRYPTIONS", "MACHINES", "USAGE"}
 )
@@ -83,7 +83,7 @@ _SHOWN = frozenset(
 def foreign_statement(reader: Reader) -> NotSupportedError | None:
     """Return the error of a statement that is known by its first words, None for any other."""
     first = reader.peek().text.upper()
-    if reader.sees("EXPLAIN", "STREAM"):
+    if reader.sees("EXPLAIN", "STREAM") or reader.sees("KILL", "QUERY"):
         return None
     if first in _VERBS:
         return reader.unsupported(first, hint=_VERBS[first])

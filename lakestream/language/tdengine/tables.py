@@ -22,9 +22,11 @@ from lakestream.language.model import (
     Insert,
     InsertQuery,
     InsertTarget,
+    KillQuery,
     Location,
     SetTag,
     ShowDatabases,
+    ShowQueries,
     ShowSnodes,
     ShowStreams,
     ShowTables,
@@ -331,7 +333,7 @@ def describe(reader: Reader) -> Describe:
     return Describe(take_table_name(reader))
 
 
-_SHOWN = ("DATABASES", "TABLES", "STABLES", "STREAMS")
+_SHOWN = ("DATABASES", "TABLES", "STABLES", "STREAMS", "QUERIES")
 
 
 def show(reader: Reader) -> Statement:
@@ -353,9 +355,16 @@ def show(reader: Reader) -> Statement:
         return ShowStreams(database)
     if database is None and (reader.accept("SNODES") or reader.accept("SNODE")):
         return ShowSnodes()
+    if database is None and reader.accept("QUERIES"):
+        return ShowQueries()
     if error := foreign_show(reader):
         raise error
-    raise reader.unexpected("DATABASES, TABLES, STABLES or STREAMS", _SHOWN)
+    raise reader.unexpected("DATABASES, TABLES, STABLES, STREAMS or QUERIES", _SHOWN)
+
+
+def kill_query(reader: Reader) -> KillQuery:
+    """Read what follows ``KILL QUERY``."""
+    return KillQuery(take_string(reader, "an id in quotes, as SHOW QUERIES lists it"))
 
 
 # --- rows ----------------------------------------------------------------------------------------

@@ -18,11 +18,20 @@ from lakestream import __version__
 from lakestream.engine.base.instants import from_micros
 from lakestream.engine.base.result import Result
 from lakestream.errors import BusyError, LakestreamError, PrerequisiteError, StatementError
-from lakestream.language.quoting import quoted
+from lakestream.language.quoting import quoted, quoted_text
 from lakestream.server.api.guard import Guard, RequestRefused, error_answer
-from lakestream.server.api.permits import ANYONE, require, require_statements, who_asks
+from lakestream.server.api.permits import (
+    asker_of,
+    is_about_queries,
+    kills,
+    require,
+    require_statements,
+    sees_as,
+    who_asks,
+)
 from lakestream.server.api.reference import reference
 from lakestream.server.api.rows import column_types, json_rows, verification_document
+from lakestream.server.process.statements import Sent
 from lakestream.server.shown.documents import (
     ColumnDocument,
     ErrorDocument,
@@ -38,6 +47,7 @@ from lakestream.server.shown.documents import (
     RecalculateRequest,
     RowsDocument,
     RunDocument,
+    RunningDocument,
     StatementDocument,
     StatementRequest,
     StreamDetails,
@@ -64,7 +74,7 @@ ROW_LIMIT = 10_000
 STATIC = FilePath(__file__).parent / "static"
 
 _CODES = {404: "NOT_FOUND", 405: "METHOD_NOT_ALLOWED"}
-_NOT_FOUND = ("STREAM_NOT_FOUND", "TABLE_NOT_FOUND", "DATABASE_NOT_FOUND")
+_NOT_FOUND = ("STREAM_NOT_FOUND", "TABLE_NOT_FOUND", "DATABASE_NOT_FOUND", "QUERY_NOT_FOUND")
 
 _T = TypeVar("_T")
 
@@ -102,6 +112,7 @@ def create_app(
     _add_looks(app, service)
     _add_stream_looks(app, service)
     _add_statements(app, service)
+    _add_queries(app, service)
     _add_live(app, service.live)
     _add_page(app)
     return Guard(app, names, token, tokens)
@@ -224,7 +235,9 @@ def _add_stream_looks(app: FastAPI, service: Service) -> None:
         require(who_asks(request), Scope.READ, database)
         stream = f"{database}.{name}"
         rows = await service.statements.run(
-            lambda lake: lake.newest_results(stream, limit), _gone(request), who=_asker(request)
+            lambda lake: lake.newest_results(stream, limit),
+            _gone(request),
+            _sent(request, f"the newest rows of {stream}"),
         )
         result = Result(arrow=rows)
         columns = [
@@ -248,7 +261,7 @@ def _add_statements(app: FastAPI, service: Service) -> None:
         def work(lake: Lake) -> StatementDocument:
             with _permitted(service, request, asked):
                 lake.database = asked.database
-                lake.restrict(principal.databases)
+                lake.restrict(principal.databases, sees_as(principal, _client(request)))
                 result = lake.sql(asked.sql, asked.dialect, limit=ROW_LIMIT)
                 return StatementDocument(
                     columns=list(result.columns),
@@ -259,7 +272,10 @@ def _add_statements(app: FastAPI, service: Service) -> None:
                     database=lake.database,
                 )
 
-        return await statements.run(work, _gone(request), who=_asker(request), yes=asked.yes)
+        at_once = is_about_queries(asked.sql, asked.dialect)
+        return await statements.run(
+            work, _gone(request), _sent(request, asked.sql, at_once=at_once), yes=asked.yes
+        )
 
     async def change(request: Request, database: str, did: str, work: Callable[[Lake], _T]) -> _T:
         """Do something that changes a stream of a database, and note it."""
@@ -272,7 +288,7 @@ def _add_statements(app: FastAPI, service: Service) -> None:
             with service.audit.noting(principal.name, _client(request), did):
                 return work(lake)
 
-        return await statements.run(noted, _gone(request), who=_asker(request))
+        return await statements.run(noted, _gone(request), _sent(request, did))
 
     @app.post("/api/streams/{database}/{name}/start")
     async def start(request: Request, database: Name, name: Name) -> MessageDocument:
@@ -313,10 +329,28 @@ def _add_statements(app: FastAPI, service: Service) -> None:
         found = await statements.run(
             lambda lake: lake.verify(stream, asked.start, asked.end),
             _gone(request),
-            who=_asker(request),
+            _sent(request, f"VERIFY STREAM {quoted(database)}.{quoted(name)}"),
             limited=False,
         )
         return verification_document(found)
+
+
+def _add_queries(app: FastAPI, service: Service) -> None:
+    queries = service.statements.queries
+
+    @app.get("/api/statements")
+    def running(request: Request) -> list[RunningDocument]:
+        """Return the statements that run or wait for their turn: of all for an admin, else one's own."""
+        found = queries.of(sees_as(who_asks(request), _client(request)))
+        return [RunningDocument.model_validate(query, from_attributes=True) for query in found]
+
+    @app.delete("/api/statements/{query}")
+    def kill(request: Request, query: str) -> MessageDocument:
+        """End a statement that runs or waits: any for an admin, else one's own."""
+        principal, client = who_asks(request), _client(request)
+        with service.audit.noting(principal.name, client, f"KILL QUERY {quoted_text(query)}"):
+            queries.kill(query, sees_as(principal, client))
+        return MessageDocument(message=f"ended {query}")
 
 
 @contextmanager
@@ -334,7 +368,7 @@ def _permitted(service: Service, request: Request, asked: StatementRequest) -> A
     principal = who_asks(request)
     with _noting_refusal(service, request, asked.sql):
         scope = require_statements(principal, asked.sql, asked.dialect, asked.database)
-    if scope is Scope.READ:
+    if scope is Scope.READ and not kills(asked.sql):
         return nullcontext()
     return service.audit.noting(principal.name, _client(request), asked.sql)
 
@@ -344,10 +378,10 @@ def _database_of(stream: str | None) -> str | None:
     return None if not stream else stream.rpartition(".")[0] or DEFAULT_DATABASE
 
 
-def _asker(request: Request) -> str:
-    """Return who asks, as clients are told apart: by their tokens, else by their addresses."""
-    principal = who_asks(request)
-    return _client(request) if principal is ANYONE else principal.name
+def _sent(request: Request, sql: str, *, at_once: bool = False) -> Sent:
+    """Return what a request has done, as it is listed while it runs."""
+    client = _client(request)
+    return Sent(sql, asker_of(who_asks(request), client), client, at_once)
 
 
 def _client(request: Request) -> str:

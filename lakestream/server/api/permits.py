@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import fields, is_dataclass
 from typing import TYPE_CHECKING
 
+from lakestream.errors import StatementError
 from lakestream.language import model, parse_script
 from lakestream.language.iotdb.values import CreateTrigger, DropTrigger, TreeStatement
 from lakestream.server.api.guard import RequestRefused
@@ -25,12 +27,44 @@ _READING = (
     model.ShowTables,
     model.ShowSnodes,
     model.ShowStreams,
+    model.ShowQueries,
+    model.KillQuery,
     model.Describe,
     model.Query,
     model.VerifyStream,
     model.ExplainStream,
 )
+_ABOUT_QUERIES = re.compile(r"\s*(?:show\s+queries|(kill\s+query))\b", re.IGNORECASE)
 _FOR_ADMINS = (model.CreateDatabase, model.DropDatabase, CreateTrigger, DropTrigger)
+
+
+def asker_of(principal: Principal, client: str) -> str:
+    """Return who asks, as clients are told apart: by their tokens, else by their addresses."""
+    return client if principal is ANYONE else principal.name
+
+
+def sees_as(principal: Principal, client: str) -> str | None:
+    """Return whose statements a principal may see and end: their own; None: those of all."""
+    if principal.scope is Scope.ADMIN and not principal.databases:
+        return None
+    return asker_of(principal, client)
+
+
+def is_about_queries(sql: str, dialect: str) -> bool:
+    """Return whether a script asks for nothing but statements that run: it waits for none of them."""
+    if not _ABOUT_QUERIES.match(sql):
+        return False
+    try:
+        script = parse_script(sql, dialect=dialect)
+    except StatementError:
+        return False
+    return all(isinstance(one, model.ShowQueries | model.KillQuery) for one in script)
+
+
+def kills(sql: str) -> bool:
+    """Return whether a script begins with KILL QUERY, which is noted as what changes something is."""
+    found = _ABOUT_QUERIES.match(sql)
+    return found is not None and found[1] is not None
 
 
 def who_asks(connection: HTTPConnection) -> Principal:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from lakestream.lake import Lake
+    from lakestream.observation.queries import Queries, RunningQuery
 
 WORKERS = 4
 """Statements that run at a time; further ones wait for their turn."""
@@ -24,45 +25,70 @@ _INTERRUPT_SECONDS = 0.5
 _T = TypeVar("_T")
 
 
+@dataclass(frozen=True)
+class Sent:
+    """A statement that was sent: what it says, by whom, from where.
+
+    ``at_once``: it is about others that run, and waits for none of them.
+    """
+
+    sql: str
+    user: str = ""
+    address: str = ""
+    at_once: bool = False
+
+
 @dataclass
 class _Turn:
-    """A statement's turn: the lake it runs on, once it does."""
+    """A statement's turn: as what it is listed, and the lake it runs on, once it does."""
 
+    query: RunningQuery
     lake: Lake | None = None
 
 
 class Statements:
     """Runs what computes or changes the lake, on lakes that ``open_lake`` makes, one for each worker.
 
-    ``open_lake`` takes who answers the questions of statements; ``seconds`` is how long one may take, with
-    the time that it waits for its turn, 0: as long as it does. Of one client ``most`` run or wait, 0: any.
+    ``open_lake`` takes who answers the questions of statements; ``queries`` lists what runs; ``seconds`` is
+    how long one may take, with the time that it waits for its turn, 0: as long as it does. Of one client
+    ``most`` run or wait, 0: any.
     """
 
     def __init__(
-        self, open_lake: Callable[[Callable[[str], bool]], Lake], seconds: float, most: int = 0
+        self,
+        open_lake: Callable[[Callable[[str], bool]], Lake],
+        seconds: float,
+        queries: Queries,
+        most: int = 0,
     ) -> None:
+        self.queries = queries
+        """The statements that run or wait."""
         self._open, self._seconds, self._most = open_lake, seconds, most
         self._asked: Counter[str] = Counter()
         self._own = threading.local()
         self._lakes: list[Lake] = []
         self._pool = ThreadPoolExecutor(WORKERS, thread_name_prefix="statement")
+        self._at_once = ThreadPoolExecutor(1, thread_name_prefix="queries")
         self._interrupting: set[asyncio.Task[None]] = set()
 
     async def run(
         self,
         work: Callable[[Lake], _T],
         gone: Callable[[], Awaitable[None]],
+        sent: Sent,
         *,
-        who: str = "",
         yes: bool = False,
         limited: bool = True,
     ) -> _T:
-        """Return what ``work`` makes of a lake, unless whoever asked (``who``) is ``gone`` before.
+        """Return what ``work`` makes of a lake, unless whoever asked is ``gone`` before.
 
         ``yes`` answers the questions of statements; ``limited``: only so many seconds may be taken. What does
-        not come to its end is interrupted. Raises BusyError STATEMENT_TIMEOUT, SERVER_BUSY,
+        not come to its end is interrupted. Raises BusyError STATEMENT_TIMEOUT, STATEMENT_KILLED, SERVER_BUSY,
         TOO_MANY_STATEMENTS.
         """
+        who = sent.user
+        if sent.at_once:
+            return await self._run(work, gone, sent, yes=yes, limited=limited)
         if self._most and self._asked[who] >= self._most:
             raise BusyError(
                 "TOO_MANY_STATEMENTS",
@@ -71,29 +97,46 @@ class Statements:
             )
         self._asked[who] += 1
         try:
-            return await self._run(work, gone, yes=yes, limited=limited)
+            return await self._run(work, gone, sent, yes=yes, limited=limited)
         finally:
             self._asked[who] -= 1
             if not self._asked[who]:
                 del self._asked[who]
 
     async def _run(
-        self, work: Callable[[Lake], _T], gone: Callable[[], Awaitable[None]], *, yes: bool, limited: bool
+        self,
+        work: Callable[[Lake], _T],
+        gone: Callable[[], Awaitable[None]],
+        sent: Sent,
+        *,
+        yes: bool,
+        limited: bool,
     ) -> _T:
-        turn = _Turn()
-        running = self._pool.submit(self._work, turn, work, yes=yes)
-        answer, leaving = asyncio.wrap_future(running), asyncio.ensure_future(gone())
-        try:
-            seconds = self._seconds if limited and self._seconds else None
-            both: set[asyncio.Future[Any]] = {answer, leaving}
-            await asyncio.wait(both, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
-            if answer.done():
-                return answer.result()
-        finally:
-            leaving.cancel()
-            if not answer.done():
-                self._interrupt(running, turn)
-        raise self._not_done(leaving, turn)
+        killed, loop = asyncio.Event(), asyncio.get_running_loop()
+
+        def end() -> None:
+            loop.call_soon_threadsafe(killed.set)
+
+        with self.queries.running(sent.sql, sent.user, sent.address, end) as query:
+            turn = _Turn(query)
+            pool = self._at_once if sent.at_once else self._pool
+            running = pool.submit(self._work, turn, work, yes=yes)
+            answer, leaving = asyncio.wrap_future(running), asyncio.ensure_future(gone())
+            killing = asyncio.ensure_future(killed.wait())
+            try:
+                seconds = self._seconds if limited and self._seconds else None
+                first: set[asyncio.Future[Any]] = {answer, leaving, killing}
+                await asyncio.wait(first, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+                if answer.done():
+                    return answer.result()
+            finally:
+                leaving.cancel()
+                killing.cancel()
+                if not answer.done():
+                    self._interrupt(running, turn)
+            if killed.is_set():
+                raise BusyError("STATEMENT_KILLED", f"the statement was ended by KILL QUERY '{query.id}'")
+            raise self._not_done(leaving, turn)
 
     def _work(self, turn: _Turn, work: Callable[[Lake], _T], *, yes: bool) -> _T:
         if not hasattr(self._own, "lake"):
@@ -101,6 +144,7 @@ class Statements:
             self._lakes.append(self._own.lake)
         self._own.yes = yes
         turn.lake = self._own.lake
+        turn.query.waits = False
         return work(self._own.lake)
 
     def _interrupt(self, running: Future[Any], turn: _Turn) -> None:
@@ -134,6 +178,7 @@ class Statements:
 
     def close(self) -> None:
         """Let the running statements end, and take no more."""
-        self._pool.shutdown(wait=True, cancel_futures=True)
+        for pool in (self._pool, self._at_once):
+            pool.shutdown(wait=True, cancel_futures=True)
         for lake in self._lakes:
             lake.close()

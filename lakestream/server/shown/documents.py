@@ -91,6 +91,17 @@ class QueryDocument(BaseModel):
     last_error: str | None
 
 
+class RunningDocument(BaseModel):
+    """A statement that runs, or `waits` for its turn: who has sent it, from where, and when."""
+
+    id: str
+    user: str
+    address: str
+    sql: str
+    since: datetime
+    waits: bool
+
+
 class RecalculationDocument(BaseModel):
     """A recalculation of ``[from, to)`` of event time: the parts done, and the rows that they wrote."""
 

@@ -89,14 +89,16 @@ def serve(root: str) -> Callable[..., AbstractContextManager[TestClient]]:
     def serving(
         token: str | None = None, names: tuple[str, ...] = ("localhost",), seconds: float = 0
     ) -> Iterator[TestClient]:
+        first = Lake(root, settings=Settings(), create=False)
+
         def opened(confirm: Callable[[str], bool] | None = None) -> Lake:
-            return Lake(root, settings=Settings(), create=False, confirm=confirm)
+            return first.another(confirm)
 
         clock = SystemClock()
         period = Period(PeriodTrigger(Duration(1, "h"), Duration(0, "s")), "UTC", NOON_US)
         reader = Reader(opened(), Rates(clock.monotonic), lambda: {"u1": period})
         metrics = Metrics(reader.statuses, reader.waiting)
-        statements = Statements(opened, seconds)
+        statements = Statements(opened, seconds, first.queries)
         service = Service(reader, statements, Live(), Audit(Layout(root), clock), metrics.text, lambda: "ok")
         app = create_app(service, names=frozenset(names), token=token, tokens=Tokens(Layout(root)))
         yield TestClient(app, base_url="http://127.0.0.1:8600", follow_redirects=False)
