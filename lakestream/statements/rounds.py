@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
+from lakestream.storage.delta import one_look
 from lakestream.storage.names.catalog import Catalog
 from lakestream.storage.places.leases import TREE
 from lakestream.storage.tables.table import Tables, storage_refusal
@@ -83,7 +84,7 @@ class Rounds:
         self.at.check_spark()
         self._take_part()
         try:
-            with self._telling(on_tick):
+            with self._telling(on_tick), one_look():
                 reports = self._collected()
                 return reports + work()
         except BaseException as error:
@@ -186,6 +187,8 @@ class Rounds:
         self, on_tick: Callable[[TickReport], None] | None, work: Callable[[], list[TickReport]]
     ) -> RunSummary:
         summary = RunSummary()
+        self.at.asking.hurry()
+        self.at.engine.asking.hurry()
         while True:
             reports = self._begun(work, on_tick)
             if not self.lanes.are_idle:

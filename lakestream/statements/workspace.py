@@ -20,6 +20,7 @@ from lakestream.storage.places.proof import prove_store
 from lakestream.storage.records.definitions import Definitions
 from lakestream.storage.records.registry import Registry
 from lakestream.storage.tables.durable import leave_to_the_kernel
+from lakestream.storage.tables.looks import Seldom
 from lakestream.storage.tables.table import Tables
 
 if TYPE_CHECKING:
@@ -122,6 +123,7 @@ class Workspace:
         self._own: SparkSession | None = None
         self._sending: Notifier | None = None
         self._small: SmallPath | None = None
+        self.asking, self._has_tree = Seldom(self.system_clock), False
         self._recover()
         if create and not self.layout.exists():
             self.layout.make_folders()
@@ -339,7 +341,11 @@ class Workspace:
 
     def runs_tree(self) -> bool:
         """Return whether the tree may have something due: a lake without definitions need not load it."""
-        return "tree" in self.__dict__ or not Definitions(self.layout).are_none()
+        if "tree" in self.__dict__:
+            return True
+        if self.layout.is_local or self.asking.is_due():
+            self._has_tree = not Definitions(self.layout).are_none()
+        return self._has_tree
 
     def forget_tree(self) -> None:
         """Have the tree read again what another process ran before."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from lakestream.storage.rows.appended import appended_spark
 from lakestream.storage.rows.arrivals import (
     POSITION,
+    added_arrow,
     arrivals_arrow,
     arrivals_spark,
     placed_rows_arrow,
@@ -14,6 +15,7 @@ from lakestream.storage.rows.changes import changes_arrow, changes_arrow_or_none
 from lakestream.storage.rows.reading import align, read_arrow, read_spark, time_range, timestamp_literal
 from lakestream.storage.tables.datafiles import rows_between, rows_of
 from lakestream.storage.tables.log import CommitInfo, commit_digest, read_commits
+from lakestream.storage.tables.looks import Seldom, look_anew, one_look
 from lakestream.storage.tables.table import Capabilities, Table, Tables, capabilities, is_table
 from lakestream.storage.writes.alike import create_alike
 from lakestream.storage.writes.commit import CommitResult, CommitTag, commit, rewrite
@@ -35,10 +37,12 @@ __all__ = [
     "CommitResult",
     "CommitTag",
     "Rules",
+    "Seldom",
     "Table",
     "Tables",
     "Upkeep",
     "Written",
+    "added_arrow",
     "align",
     "append",
     "appended_spark",
@@ -58,6 +62,8 @@ __all__ = [
     "is_table",
     "keep_up",
     "lies_behind",
+    "look_anew",
+    "one_look",
     "placed_rows_arrow",
     "placed_rows_spark",
     "read_arrow",

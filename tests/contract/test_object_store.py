@@ -20,7 +20,7 @@ from lakestream.storage.places import files
 from lakestream.storage.places.leases import LEASE_SECONDS, TREE, Leases, Member, read_roll
 from lakestream.storage.records.registry import Registry
 from scheduler.watch import PASSING
-from tests.store_server import BUCKET, Answers, StoreServer, store_server
+from tests.store_server import BUCKET, Answers, Asked, StoreServer, store_server
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -247,3 +247,60 @@ def test_a_daemon_whose_clock_is_not_the_stores_takes_no_part(root: str, seconds
     assert caught.value.code == "CLOCK_SKEW"
     assert ("ahead of" if seconds > 0 else "behind") in caught.value.message
     assert not read_roll(layout.system_root).members
+
+
+def test_what_looks_and_ticks_ask_of_a_store(root: str, server: StoreServer) -> None:
+    """A look at an idle lake is a request for each source, a small tick little beside its three commits."""
+
+    def asked(work: Callable[[], object]) -> list[Asked]:
+        server.asked()
+        work()
+        return server.asked()
+
+    with Lake(root) as lake, Lake(root) as other:
+        for name in ("m", "n"):
+            lake.sql(f"CREATE TABLE {name} (ts TIMESTAMP, v INT)")
+            lake.sql(stream(f"of_{name}", name))
+            write(lake, name, 1, 11)
+        assert not lake.run().failed
+        lake.tick_once()
+        looked = asked(lake.tick_once)
+        assert [one.method for one in looked] == ["GET", "GET"]
+        assert {one.path.split("/")[4] for one in looked} == {"m", "n"}
+        write(other, "m", 21)
+        ticked = asked(lake.tick_once)
+        assert len([one for one in ticked if one.method == "PUT"]) == 3 * 2  # a file and a commit each
+        assert len([one for one in ticked if one.kind == "list"]) <= 9
+        assert len(ticked) <= 33
+        assert rows(lake, "of_m") == [(0, 1, 1), (10, 1, 11)]
+
+
+@pytest.mark.long
+def test_what_another_process_records_is_looked_at_now_and_then(root: str) -> None:
+    with Lake(root) as lake, Lake(root) as other:
+        lake.sql("CREATE TABLE m (ts TIMESTAMP, v INT)")
+        write(lake, "m", 1, 11)
+        lake.sql(stream("s", "m"))
+        assert not lake.run().failed
+        lake.tick_once()
+        other.sql(stream("late", "m").replace("FROM m", "FROM m STREAM_OPTIONS(FILL_HISTORY)"))
+        lake._at.engine.asking.hurry()  # as after ten seconds
+        assert [report.stream for report in lake.tick_once()] == ["main.late"]
+        other.sql("STOP STREAM s")  # before a tick it is asked in any case
+        write(other, "m", 21)
+        assert "main.s" not in {report.stream for report in lake.tick_once()}
+
+
+@pytest.mark.long
+def test_a_table_that_was_dropped_and_made_again_is_noticed_before_a_tick(root: str) -> None:
+    with Lake(root) as lake, Lake(root) as other:
+        lake.sql("CREATE TABLE m (ts TIMESTAMP, v INT)")
+        lake.sql(stream("s", "m"))
+        write(lake, "m", 1, 11)
+        assert not lake.run().failed
+        lake.tick_once()
+        other.sql("DROP TABLE o_s")
+        write(other, "m", 21)
+        [report] = lake.run().ticks
+        assert report.error is None
+        assert rows(lake, "s") == [(10, 1, 11)]

@@ -1,6 +1,7 @@
 """Faults by name, or the random killer for as long as you like.
 
-Usage: ``python -m tests.faults [--fault NAME]…`` or ``… --cycles N [--seed N] [--transport NAME] [--jvm]``;
+Usage: ``python -m tests.faults [--fault NAME]…`` or ``… --cycles N [--seed N] [--transport NAME] [--jvm |
+--store]``;
 without ``--cycles`` the faults of ``named.toml``, each crash of the matrix among them, or some of them.
 """
 
@@ -27,21 +28,24 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--transport", choices=["auto", "arrow", "spark"], default="auto")
     parser.add_argument("--jvm", action="store_true", help="kill the process's Spark alone")
+    parser.add_argument("--store", action="store_true", help="two daemons share a lake in an object store")
     options = parser.parse_args()
     if options.cycles is None:
         os.environ["FAULT_CELLS"] = "all"
         return named.run(options.fault)
+    if options.store:
+        return _kill(options.cycles, options.seed, module="tests.faults.shared")
     if options.jvm:
         return _kill(options.cycles, options.seed, "spark", "jvm")
     return _kill(options.cycles, options.seed, options.transport)
 
 
-def _kill(cycles: int, seed: int, *how: str) -> int:
+def _kill(cycles: int, seed: int, *how: str, module: str = "tests.faults.batch") -> int:
     clock = SystemClock()
     begun = clock.monotonic()
     for number, done in enumerate(range(0, cycles, BATCH)):
         count = min(BATCH, cycles - done)
-        command = [sys.executable, "-m", "tests.faults.batch", f"{seed}-{number}", str(count), *how]
+        command = [sys.executable, "-m", module, f"{seed}-{number}", str(count), *how]
         status = subprocess.run(command, check=False).returncode
         if status:
             return status

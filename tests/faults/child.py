@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from lakestream.errors import LakestreamError
 
 
-class _Quiet:
+class Quiet:
     """Hears nothing."""
 
     def started(self) -> None: ...
@@ -49,7 +49,7 @@ def main(root: str, transport: str, *flags: str) -> None:
     sys.stdout.write("ready\n")
     sys.stdout.flush()
     if "--watch" in flags:
-        watch(lake, _Quiet(), poll_seconds=0.01)
+        watch(lake, Quiet(), poll_seconds=0.01)
     failed = lake.run().failed
     lake.close()
     sys.exit(failed[0].error if failed else 0)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 import subprocess
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -35,7 +36,6 @@ from tests.reference.grid import Interval, Span
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from pathlib import Path
 
     from pyspark.sql import SparkSession
 
@@ -73,9 +73,9 @@ STREAMS: dict[str, Trigger | Cut] = {
 class Workload:
     """A lake with a stream of each kind over one table, and the commits that were written to the table."""
 
-    root: Path
-    spark: SparkSession
     random: random.Random
+    root: Path = Path()
+    spark: SparkSession | None = None
     transport: str = "auto"
     commits: list[Commit] = field(default_factory=list)
     readings: dict[Cell, int] = field(default_factory=dict)
@@ -96,10 +96,14 @@ class Workload:
 
     # --- what is written ---
 
+    def path(self, table: str) -> str:
+        """Return where a table lies."""
+        return str(self.root / "main" / table)
+
     @property
     def source(self) -> str:
         """The path of the table that the streams read."""
-        return str(self.root / "main" / "meters")
+        return self.path("meters")
 
     def write(self, lake: Lake) -> None:
         """Make one commit: mostly rows at the front, now and then late ones, updates and deletes.
@@ -168,7 +172,7 @@ class Workload:
             for status in lake.streams():
                 assert (status.status, status.lag) == ("Running", 0), status
         for name, trigger in STREAMS.items():
-            output = str(self.root / "main" / f"o_{name}")
+            output = self.path(f"o_{name}")
             same(rows_of(output), self._expected(trigger))
             ticks = commits_by_tick(output)
             assert len(ticks) == len(set(ticks)), f"a tick was committed twice to {output}: {ticks}"
@@ -219,7 +223,7 @@ def run(
     """
     drawn = random.Random(seed)
     clock = SystemClock()
-    load = Workload(root, spark, drawn, transport).begin()
+    load = Workload(drawn, root, spark, transport).begin()
     for cycle in range(1, cycles + 1):
         deadline = drawn.uniform(0, MAX_SECONDS)
         arguments = (str(load.root), transport, "--watch", *(["--own-spark"] * jvm))

@@ -49,6 +49,7 @@ def check_followed(followed: Mapping[str, TablePosition], tables: Tables) -> Non
 
 
 def _check_table(table_id: str, version: int | None, source: Table, commit: str | None) -> None:
+    found = None if version is None or commit is None else _digest(source, version)
     if source.table_id != table_id:
         raise StreamError(
             "SOURCE_REPLACED",
@@ -59,19 +60,20 @@ def _check_table(table_id: str, version: int | None, source: Table, commit: str 
             "SOURCE_REWOUND",
             f"{source.path} is at version {source.version}, before version {version} that was taken",
         )
-    if version is not None and commit is not None:
-        _check_commit(version, source, commit)
+    if found not in (None, commit):
+        source.reopen()
+        raise StreamError(
+            "SOURCE_HISTORY_REWRITTEN",
+            f"the commit of version {version} of {source.path} is another one than that which was taken",
+        )
 
 
-def _check_commit(version: int, source: Table, commit: str) -> None:
-    """Raise StreamError SOURCE_HISTORY_REWRITTEN for another commit; one that the log has no more may be."""
-    if commit_digest(source.path, version) in (None, commit):
-        return
-    source.reopen()
-    raise StreamError(
-        "SOURCE_HISTORY_REWRITTEN",
-        f"the commit of version {version} of {source.path} is another one than that which was taken",
-    )
+def _digest(table: Table, version: int) -> str | None:
+    """Return the digest of a commit; where the log has it no more, the table may be another: it is opened."""
+    found = commit_digest(table.path, version)
+    if found is None:
+        table.reopen()
+    return found
 
 
 def check_columns(stream: Stream, source: Table, after: int, commits: Sequence[CommitInfo]) -> None:
@@ -207,11 +209,14 @@ def check_output(mark: TablePosition | None, output: Table) -> None:
     A restore does that, and a log that was set back and written anew. Other edits of rows are passed over
     (VERIFY shows them), and so is an output that was made again.
     """
-    if mark is None or output.table_id != mark.table_id:
+    if mark is None:
+        return
+    found = None if mark.commit is None else _digest(output, mark.version)
+    if output.table_id != mark.table_id:
         return
     if output.version < mark.version:
         raise _rewound(output, f"is at version {output.version}, before version {mark.version}, written last")
-    if mark.commit is not None and commit_digest(output.path, mark.version) not in (None, mark.commit):
+    if found not in (None, mark.commit):
         output.reopen()
         raise _rewound(output, f"has another version {mark.version} than that which was written last")
     try:

@@ -27,7 +27,7 @@ from lakestream.engine.rounds.wakeups import Look, WaitCondition, WakeUpIndex
 from lakestream.engine.streams.write import delete_output
 from lakestream.engine.windows.once.admission import FLUSH
 from lakestream.errors import StatementError, StreamError
-from lakestream.storage.delta import commit_digest, compact, shorten_log
+from lakestream.storage.delta import Seldom, commit_digest, compact, shorten_log
 from lakestream.storage.records.registry import Progress, TablePosition
 
 if TYPE_CHECKING:
@@ -57,6 +57,7 @@ class Engine:
     ticking: Ticking = field(init=False)
     recalculating: Recalculating = field(init=False)
     following: Following = field(init=False)
+    asking: Seldom = field(init=False)
     _before: Engine | None = None
     """The engine that this one takes a turn of, and shares what it has tried with."""
     _dropping: list[StreamRecord] = field(default_factory=list)
@@ -75,6 +76,7 @@ class Engine:
         parts = (self.services, self.loader, self.failing, self.recording, self.ticking)
         self.recalculating = Recalculating(*parts)
         self.following = Following(self.services)
+        self.asking = Seldom(self.services.system_clock)
 
     def restrict(self, uuids: frozenset[str] | None) -> None:
         """Have rounds take these streams only, by id; None: all."""
@@ -142,7 +144,9 @@ class Engine:
     def _look(self, now_us: int) -> Look:
         if self._wakeups is None:
             return Look()
-        return self._wakeups.look(self.services.registry, self.services.catalog.handles, now_us)
+        registry, is_local = self.services.registry, self.services.catalog.layout.is_local
+        marks = registry.marks() if is_local or self.asking.is_due() else registry.seen()
+        return self._wakeups.look(marks, self.services.catalog.handles, now_us)
 
     def _tick_all(
         self, planned: Sequence[tuple[StreamRuntime, TickPlan]], *, are_written: bool = False

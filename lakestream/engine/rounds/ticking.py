@@ -24,6 +24,7 @@ from lakestream.engine.windows.waiting import (
     taking_up,
 )
 from lakestream.errors import BusyError, SparkGoneError, StorageError
+from lakestream.storage.delta import look_anew
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -163,22 +164,29 @@ class Ticking:
         Raises StreamError OUTPUT_REWOUND when rows of it were taken back.
         """
         try:
-            table = self.services.catalog.handles.latest(runtime.target.info.path)
+            table = self._unrewound(runtime)
         except StorageError as error:
             if error.code != "TABLE_NOT_FOUND":
                 raise
+            look_anew()
+            self.services.catalog.handles.forget(runtime.target.info.path)
             runtime.target = open_target(
                 runtime.stream, runtime.record, self.services.catalog, self.services.spark
             )
-            table = self.services.catalog.handles.latest(runtime.target.info.path)
-        check_output(runtime.mark, table)
+            table = self._unrewound(runtime)
         known = (runtime.pending or runtime.position).tick
         if (table.transaction_version(output_app(runtime.record.uuid)) or 0) > known:
             check_tick(output_app(runtime.record.uuid), self._recorded(runtime), table)
         return table
 
+    def _unrewound(self, runtime: StreamRuntime) -> Table:
+        table = self.services.catalog.handles.latest(runtime.target.info.path)
+        check_output(runtime.mark, table)
+        return table
+
     def _recorded(self, runtime: StreamRuntime) -> int:
-        """Return the last tick of a stream that the registry knows of."""
+        """Return the last tick of a stream that the registry knows of by now."""
+        look_anew()
         last = self.services.registry.last(runtime.record.uuid)
         return max((one.tick for one in last if one is not None), default=0)
 

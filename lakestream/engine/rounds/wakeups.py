@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from lakestream.storage.delta import Tables
-    from lakestream.storage.records.registry import Registry
     from lakestream.triggers.period import Period
     from lakestream.triggers.resample import Resample
 
@@ -50,9 +49,12 @@ class WakeUpIndex:
     sources: Mapping[str, object]
     waiting: Mapping[str, WaitCondition | None]
 
-    def look(self, registry: Registry, tables: Tables, now_us: int) -> Look:
-        """Look at each table once, and say which streams may have something to do."""
-        if registry.marks() != self.registry:
+    def look(self, marks: tuple[int, ...], tables: Tables, now_us: int) -> Look:
+        """Look at each table once, and say which streams may have something to do.
+
+        ``marks`` are the registry's.
+        """
+        if marks != self.registry:
             return Look()
         try:
             seen = {path: tables.latest(path).mark for path in self.sources}

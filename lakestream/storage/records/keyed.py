@@ -20,6 +20,7 @@ from lakestream.language.quoting import delta_name, delta_text
 from lakestream.storage.columns.types import delta_field
 from lakestream.storage.places import files
 from lakestream.storage.tables.durable import committing
+from lakestream.storage.tables.looks import once
 from lakestream.storage.tables.table import LOG_KEPT, Table, first_line, is_refusal, is_table
 from lakestream.storage.writes.edits import create, retried
 
@@ -92,6 +93,8 @@ def rows_of(batches: arro.RecordBatchReader) -> list[Row]:
 
 def was_written(path: str) -> bool:
     """Return whether a system table is there; it is asked with every look at an idle lake."""
+    if files.is_uri(path):
+        return once(path, lambda: is_table(path))
     return files.may_be_folder(path) and is_table(path)
 
 
@@ -154,6 +157,11 @@ class KeyedTable:
                 if self._table is None:
                     self._table = Table.open(self.path)
                 return self._table.refresh()
+
+    @property
+    def seen(self) -> int:
+        """The version seen last, -1 for a table that was not there; nothing is asked for it."""
+        return -1 if self._table is None else self._table.version
 
     def rows(self) -> dict[str, Row]:
         """Return all rows by key, as of the latest version."""

@@ -119,6 +119,12 @@ class Registry:
             table.mark() for table in (self._streams, self._recalculations, self._plans, self._progress)
         )
 
+    def seen(self) -> tuple[int, ...]:
+        """Return the marks as far as this process has seen or made them; nothing is asked for it."""
+        return tuple(
+            table.seen for table in (self._streams, self._recalculations, self._plans, self._progress)
+        )
+
     # --- streams --------------------------------------------------------------------------------
 
     def streams(self, database: str | None = None) -> list[StreamRecord]:
@@ -329,6 +335,11 @@ class _TickLog(Generic[_Tick]):
         """Keep other threads, and other writers, from what is read and then written."""
         with self._guard, self._writing():
             yield
+
+    @property
+    def seen(self) -> int:
+        """The mark as far as this process has seen; nothing is asked for it."""
+        return (-1 if self._table is None else self._table.version) - self._own_commits
 
     def _opened(self) -> Table | None:
         if self._table is None and was_written(self._path):

@@ -24,6 +24,7 @@ from lakestream.storage.rows.reading import align, opened, plain
 from lakestream.storage.sessions.session import frame_of
 from lakestream.storage.tables.datafiles import data_files, is_elsewhere
 from lakestream.storage.tables.log import CommitInfo, WrittenFile, commit_name, read_commits
+from lakestream.storage.tables.looks import once
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -67,6 +68,20 @@ def arrivals_arrow(table: Table | str, after: int, upto: int, columns: Sequence[
     parts = [_rows_of(table, one, schema) for one in placed]
     rows = pa.concat_tables(parts) if parts else _with_place(schema.empty_table(), 0, 0, "insert")
     return meant_arrow(table, rows, [*columns, COMMIT_VERSION, CHANGE_TYPE, POSITION])
+
+
+def added_arrow(table: Table, after: int, upto: int, columns: Sequence[str]) -> pa.Table | None:
+    """Return what ``changes_arrow`` does, where commits only added rows: from their files, each a request.
+
+    None for other commits, for a table on a disk, where the feed costs as much, and as arrivals_arrow.
+    """
+    if not files.is_uri(table.path):
+        return None
+    commits = checked_commits(table, after, upto)
+    if not all((commit.append_only or not commit.data_change) and not commit.misread for commit in commits):
+        return None
+    rows = arrivals_arrow(table, after, upto, columns)
+    return None if rows is None else rows.select([*columns, COMMIT_VERSION, CHANGE_TYPE])
 
 
 def arrivals_spark(
@@ -151,7 +166,9 @@ def _read(
     remote = files.is_uri(table.path)
     try:
         source = (
-            pa.BufferReader(files.read_bytes(table.path, name)) if remote else files.join(table.path, name)
+            pa.BufferReader(once((table.path, name), lambda: files.read_bytes(table.path, name)))
+            if remote
+            else files.join(table.path, name)
         )
         with pq.ParquetFile(source, coerce_int96_timestamp_unit="us") as file:
             there = set(file.schema_arrow.names)

@@ -18,6 +18,7 @@ from urllib.parse import unquote
 
 from lakestream.errors import StorageError, StreamError
 from lakestream.storage.places import files
+from lakestream.storage.tables.looks import once
 
 Action = dict[str, Any]
 
@@ -227,9 +228,17 @@ _small_commit = lru_cache(maxsize=256)(_commit)
 """A tick asks several times what its commits did, and so do other streams on their table."""
 
 
+def has_commit(path: str, version: int) -> bool:
+    """Return whether a log in a store has a commit; what it did is then known in this look."""
+    return _content(path, version) is not None
+
+
 def _content(path: str, version: int) -> bytes | None:
+    name = commit_name(version)
     try:
-        return files.read_bytes(path, commit_name(version))
+        if files.is_uri(path):
+            return once((path, name), lambda: files.read_bytes(path, name))
+        return files.read_bytes(path, name)
     except FileNotFoundError:
         return None
     except OSError as error:

@@ -17,7 +17,8 @@ from lakestream.storage.columns.types import spark_type_of
 from lakestream.storage.places import files
 from lakestream.storage.places.refusals import store_refusal
 from lakestream.storage.tables.far_times import has_far_times
-from lakestream.storage.tables.log import Checkpoints, Rewrites, commit_name
+from lakestream.storage.tables.log import Checkpoints, Rewrites, commit_name, has_commit
+from lakestream.storage.tables.looks import is_new
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -37,6 +38,9 @@ each (a scan of 2,000 files 98 ms against 7 ms on a fresh handle, which costs 10
 LOG_KEPT = PostCommitHookProperties(create_checkpoint=True, cleanup_expired_logs=False)
 """What delta-rs does after a commit of a tick: to look for old entries of the log costs 10 µs for each entry
 that there is, so that upkeep does it now and then."""
+
+_LISTED_EVERY = 100
+"""Of so many looks at a table in a store one lists its log; the others ask for the next commit alone."""
 
 _PINNED = 4
 """How many older versions of a table are kept open."""
@@ -110,11 +114,26 @@ class _CommitFiles:
 
     def __init__(self, path: str) -> None:
         self._path = path
+        self._looks = 0
 
     def stamp(self, version: int) -> tuple[int, Stamp | None]:
         """Tell a commit's file from another of its name, where files can be looked at cheaply."""
         with _named_errors(self._path):
             return version, files.stamp(self._path, commit_name(version))
+
+    def may_follow(self, version: int) -> bool:
+        """Return whether there may be later versions; a store is asked for that once in a look.
+
+        Commits are numbered without gaps: without the next one there is no later one. In a store it may have
+        been cleared away with this one, so that now and then its log is to be listed.
+        """
+        with _named_errors(self._path):
+            if not files.is_uri(self._path):
+                return files.exists(self._path, commit_name(version + 1))
+            if not is_new(self):
+                return False
+            self._looks += 1
+            return self._looks % _LISTED_EVERY == 0 or has_commit(self._path, version + 1)
 
     def refuse_empty(self, version: int) -> None:
         """Raise TABLE_UNREADABLE where a commit from this version on is an empty file, as power cuts leave.
@@ -171,7 +190,8 @@ class Table:
     def __init__(self, path: str, handle: DeltaTable) -> None:
         self.path = path
         self.guard = threading.RLock()
-        self._transaction: tuple[object, int | None] | None = None
+        self.last_transaction: tuple[object, int | None] | None = None
+        """The version and the application id that were asked for or written last, and what is known of it."""
         self._commits = _CommitFiles(path)
         self._older = _OlderVersions(path)
         self._take(handle)
@@ -222,7 +242,7 @@ class Table:
         """Go to the latest version and return it (about 2 ms); TABLE_NOT_FOUND when the table is gone.
 
         A table that was replaced by another at its path is opened anew: its ``table_id`` is another. On a
-        local disk two looks at files say that nothing is new.
+        local disk two looks at files say that nothing is new, in a store a request, once in a look.
         """
         with self.guard:
             if self._stamp != self._commits.stamp(self._stamp[0]):
@@ -232,10 +252,8 @@ class Table:
                 # A write of ours has taken the handle there.
                 self._stand()
             version, stamp = self._stamp
-            # Commits are numbered without gaps: without the next one there is no later one.
-            with _named_errors(self.path):
-                if stamp is not None and not files.exists(self.path, commit_name(version + 1)):
-                    return version
+            if (stamp is not None or files.is_uri(self.path)) and not self._commits.may_follow(version):
+                return version
             self._commits.refuse_empty(version + 1)
             with _named_errors(self.path):
                 self._handle.update_incremental()
@@ -262,7 +280,7 @@ class Table:
     def _take(self, handle: DeltaTable) -> None:
         self._commits.refuse_empty(handle.version())
         self._handle = handle
-        self._transaction = None
+        self.last_transaction = None
         self._opened_at = handle.version()
         self._stamp = self._commits.stamp(self._opened_at)
 
@@ -358,9 +376,9 @@ class Table:
         """Return the last transaction version of an application id at the version seen last."""
         with self.guard:
             seen = (self._handle.version(), app)
-            if self._transaction is None or self._transaction[0] != seen:
-                self._transaction = seen, self._handle.transaction_version(app)
-            return self._transaction[1]
+            if self.last_transaction is None or self.last_transaction[0] != seen:
+                self.last_transaction = seen, self._handle.transaction_version(app)
+            return self.last_transaction[1]
 
 
 class Tables:

@@ -23,6 +23,7 @@ from lakestream.errors import LakestreamError, StorageError, StreamError
 from lakestream.storage.rows.reading import align
 from lakestream.storage.tables.durable import committing
 from lakestream.storage.tables.log import SAME_ROWS, CommitInfo, read_commits
+from lakestream.storage.tables.looks import look_anew
 from lakestream.storage.tables.table import LOG_KEPT, first_line
 from lakestream.storage.writes.upkeep import FILE_BYTES
 
@@ -175,6 +176,7 @@ def _attempt(
     try:
         _write(table, rows, tag, replace)
     except Exception as error:
+        look_anew()
         table.refresh()
         if _has(table, tag):
             return dataclasses.replace(_committed(table, tag, start), recovered=True)
@@ -185,7 +187,10 @@ def _attempt(
         _refuse_violation(table, error)
         raise StorageError("COMMIT_FAILED", f"{table.path} was not written: {first_line(error)}") from error
     table.refresh()
-    return _committed(table, tag, start)
+    found = _committed(table, tag, start)
+    if found.version == table.version:
+        table.last_transaction = (table.version, tag.app), tag.tick
+    return found
 
 
 def _has(table: Table, tag: CommitTag) -> bool:

@@ -17,6 +17,7 @@ from lakestream.storage.rows.reading import align, opened, timestamp_literal
 from lakestream.storage.tables.durable import committing, force_commits
 from lakestream.storage.tables.far_times import has_far_times
 from lakestream.storage.tables.log import TIME_CUT_US, CommitInfo, read_commits
+from lakestream.storage.tables.looks import look_anew
 from lakestream.storage.tables.table import FAR_TIMES, Table, Tables, first_line
 from lakestream.storage.writes.keys import meets_keys, span_of
 
@@ -42,6 +43,7 @@ retried = retry(
     retry=retry_if_exception_type(CommitFailedError),
     stop=stop_after_attempt(5),
     wait=wait_random(0, 0.2),
+    before_sleep=lambda _: look_anew(),
     reraise=True,
 )
 

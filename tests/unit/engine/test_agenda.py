@@ -25,9 +25,6 @@ class Lake:
         self.registry: tuple[int, ...] = (1, 2)
         self.tables = {"/a": 7, "/b": 9}
 
-    def marks(self) -> tuple[int, ...]:
-        return self.registry
-
     def latest(self, path: str) -> Any:
         if path not in self.tables:
             raise StorageError("TABLE_NOT_FOUND", path)
@@ -36,7 +33,7 @@ class Lake:
 
 def look(lake: Lake, now_us: int, waiting: dict[str, WaitCondition | None] | None = None) -> Look:
     agenda = WakeUpIndex((1, 2), {"/a": 7, "/b": 9}, waiting or dict(WAITING))
-    return agenda.look(lake, lake, now_us)  # type: ignore[arg-type]
+    return agenda.look(lake.registry, lake, now_us)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
