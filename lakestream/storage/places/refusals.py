@@ -44,7 +44,7 @@ _SIGNS = (
         ),
     ),
     _Sign(
-        re.compile(r"NoSuchBucket|UnknownStoreException"),
+        re.compile(r"NoSuchBucket|ContainerNotFound|UnknownStoreException"),
         StorageError(
             "NO_BUCKET",
             "there is no such bucket",
