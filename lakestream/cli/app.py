@@ -26,6 +26,7 @@ from lakestream.cli.lakes.settings_commands import completion, config
 from lakestream.cli.lakes.token_command import token
 from lakestream.cli.projects.new_command import new
 from lakestream.cli.projects.plan_commands import apply, plan
+from lakestream.cli.projects.test_command import test
 from lakestream.cli.sql.sql_command import sql
 from lakestream.cli.streams.log_commands import events, logs
 from lakestream.cli.streams.recalculate_command import recalculate
@@ -93,6 +94,7 @@ cli.params.extend(global_options(root=True))
 for _command in (
     init,
     new,
+    test,
     plan,
     apply,
     attach,

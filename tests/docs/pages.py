@@ -5,7 +5,7 @@ A page that holds a ``sql`` or ``python`` block is run from top to bottom, in a 
 * ``sql``: the statements are run, then all streams until nothing is left to do;
 * ``python``: the code is run; ``lake`` is the page's lake, names go on from block to block;
 * ``console``: each ``$ lakestream …`` is run in this process, with the output below it (stdout only); of
-  other commands there are ``export NAME=value``, ``cd DIR`` and ``rm FILE …``;
+  other commands there are ``export NAME=value``, ``cd DIR``, ``rm FILE …`` and ``pytest …``;
 * ``<!-- exits: 2 -->`` before a ``console`` block: its last command leaves with that status, and its output
   is all that it prints;
 * ``<!-- file: streams/a.sql -->`` before a block: it is written to that file of the working directory;
@@ -22,6 +22,8 @@ import io
 import os
 import re
 import shlex
+import subprocess
+import sys
 from contextlib import redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
@@ -41,7 +43,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[2]
 RUN = {"sql", "python", "console"}
-SMALL: frozenset[str] = frozenset()
+SMALL = frozenset({"stream-tests"})
 """The pages that need no Spark: nothing is run in the lake of the page itself."""
 
 _BLOCK = re.compile(
@@ -192,10 +194,17 @@ def _remove(words: list[str]) -> None:
         Path(word).unlink()
 
 
+def _pytest(words: list[str]) -> None:
+    """Run pytest with the plugin that an installed package brings."""
+    given = ["--disable-plugin-autoload", "-p", "lakestream.testing.plugin", "-p", "no:cacheprovider"]
+    subprocess.run([sys.executable, "-m", "pytest", *given, *words], check=True, capture_output=True)
+
+
 _OTHERS: dict[str, Callable[[list[str]], None]] = {
     "export": _export,
     "cd": lambda words: os.chdir(words[0]),
     "rm": _remove,
+    "pytest": _pytest,
 }
 """The commands of other programs that pages show."""
 

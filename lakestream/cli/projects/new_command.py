@@ -10,7 +10,7 @@ import click
 from lakestream.cli.base.output import print_json
 from lakestream.cli.base.session import PROGRAM, Session, command
 
-_NEXT = ("plan", "apply", "run", "status")
+_NEXT = ("test", "plan", "apply", "run", "status")
 
 
 @command("new")
