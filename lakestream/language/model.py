@@ -422,6 +422,34 @@ class Notification:
     places: tuple[tuple[int, int], ...] = field(default=(), compare=False)
 
 
+WARN, DROP, FAIL, QUARANTINE = "WARN", "DROP", "FAIL", "QUARANTINE"
+"""What may become of a row that does not meet an expectation."""
+
+
+@dataclass(frozen=True)
+class Expectation:
+    """``EXPECT name CHECK (condition) ON VIOLATION action``: what rows are to meet.
+
+    ``of_results``: rows of the output, else those of the source. A row for which the condition is NULL does
+    not meet it.
+    """
+
+    name: str
+    condition: Fragment
+    action: str = WARN
+    of_results: bool = False
+
+    def __str__(self) -> str:
+        """Return it as it is written, with what it does."""
+        condition = " ".join(self.condition.sql.split())
+        return f"EXPECT {self.name} CHECK ({condition}) ON VIOLATION {self.action}"
+
+    @property
+    def keeps_rows(self) -> bool:
+        """Whether rows that do not meet it stay where they are."""
+        return self.action == WARN
+
+
 @dataclass(frozen=True)
 class StreamDefinition:
     """A stream: trigger × calculation × output × notification. ``text`` is the statement it was read from.
@@ -444,11 +472,16 @@ class StreamDefinition:
     notification: Notification | None = None
     calculates: bool = True
     layout: OutputLayout = OutputLayout()
+    expectations: tuple[Expectation, ...] = ()
 
     @property
     def stores(self) -> bool:
         """Whether results go into a table of the user's, and are not only emitted as events."""
         return self.output != RESULTS
+
+    def expected(self, *, of_results: bool) -> tuple[Expectation, ...]:
+        """Return the expectations of its results, or those of its source."""
+        return tuple(one for one in self.expectations if one.of_results == of_results)
 
     def within(self, database: str) -> StreamDefinition:
         """Return the definition with the current database filled in where none was written."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from lakestream.errors import StatementError, did_you_mean
 from lakestream.language.expressions.targets import redacted_text
+from lakestream.observation.expectations import expectations_held
 from lakestream.storage.places.layout import SYSTEM_FOLDER
 from lakestream.storage.records.registry import Totals
 
@@ -40,7 +41,8 @@ class Known:
 def information(known: Known, name: str) -> pa.Table:
     """Return a table of ``information_schema``.
 
-    ``ins_streams`` has a row per stream; ``ins_stream_tasks`` one per tick that is kept (at least the
+    ``ins_streams`` has a row per stream; ``ins_stream_expectations`` one per expectation, with its counts;
+    ``ins_stream_tasks`` one per tick that is kept (at least the
     last 100 of each stream); ``ins_stream_recalculates`` one per recalculation; ``ins_stream_targets`` one
     per stream and url that it notifies; ``ins_audit`` one per request to the server that changed something,
     or was not let. Times are TIMESTAMP. ``ins_stream_events`` is the outbox itself.
@@ -49,6 +51,7 @@ def information(known: Known, name: str) -> pa.Table:
     registry = known.registry
     tables = {
         "ins_streams": lambda: _streams(registry, known.lags()),
+        "ins_stream_expectations": lambda: _expectations(registry),
         "ins_stream_tasks": lambda: _tasks(registry),
         "ins_stream_recalculates": lambda: _recalculates(registry),
         "ins_stream_targets": lambda: _targets(registry, known.deliveries),
@@ -87,10 +90,23 @@ def _stream(record: StreamRecord, progress: Progress | None, lag: int | None) ->
         progress.tick if progress else None,
         progress.version if progress else None,
         lag,
-        *astuple(totals),
+        totals.rows_in,
+        totals.rows_out,
+        totals.late,
+        totals.missed,
         record.last_error,
         "; ".join(map(str, record.waiting_groups)) or None,
     )
+
+
+def _expectations(registry: Registry) -> pa.Table:
+    last = registry.last_of_all()
+    rows = [
+        (record.name, record.database, record.uuid, *astuple(one))
+        for record in registry.streams()
+        for one in expectations_held(record, last.get(record.uuid, (None, None))[1])
+    ]
+    return _table(rows, _EXPECTATIONS)
 
 
 def _tasks(registry: Registry) -> pa.Table:
@@ -105,6 +121,7 @@ def _tasks(registry: Registry) -> pa.Table:
             tick.rows_out,
             tick.late,
             tick.windows,
+            tick.violated,
             tick.seconds,
             tick.finished_us,
         )
@@ -181,6 +198,17 @@ _STREAMS = {
     "message": "string",
     "waiting_groups": "string",
 }
+_EXPECTATIONS = {
+    "stream_name": "string",
+    "db_name": "string",
+    "stream_id": "string",
+    "expectation": "string",
+    "rows_of": "string",
+    "condition": "string",
+    "action": "string",
+    "passed": "int64",
+    "violated": "int64",
+}
 _TASKS = {
     "stream_name": "string",
     "db_name": "string",
@@ -191,6 +219,7 @@ _TASKS = {
     "rows_out": "int64",
     "late": "int64",
     "windows": "int64",
+    "violated": "int64",
     "seconds": "float64",
     "last_update": _TIME,
 }

@@ -32,14 +32,15 @@ if TYPE_CHECKING:
 _MORE = 4
 """How many times as many rows are asked of the statistics when deleted ones made the result short."""
 
-_KINDS = {"table": "table", "stable": "super table", "output": "output"}
+_KINDS = {"table": "table", "stable": "super table", "output": "output", "quarantine": "quarantine"}
 
 
 @dataclass(frozen=True)
 class Run:
     """A tick as it is remembered: ``at_us`` its end (µs since 1970 UTC), ``lag`` commits left then.
 
-    One that failed has an ``error`` and counts nothing.
+    One that failed has an ``error`` and counts nothing. ``violated`` counts rows that did not meet an
+    expectation.
     """
 
     stream: str
@@ -53,6 +54,7 @@ class Run:
     late: int
     lag: int
     error: str | None = None
+    violated: int = 0
 
 
 @dataclass(frozen=True)
@@ -127,6 +129,7 @@ def _run(stream: str, progress: Progress) -> Run:
         progress.windows or 0,
         progress.late,
         progress.lag or 0,
+        violated=progress.violated,
     )
 
 

@@ -7,10 +7,10 @@ rows count, which windows fire, what they hold), and compares with the output ta
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING, NotRequired, TypedDict
 
 from lakestream.compute.windows.calculation import WINDOWS
 from lakestream.engine.base.state import GroupState
@@ -27,6 +27,7 @@ from lakestream.engine.windows.families import family_of
 from lakestream.engine.windows.family import Snapshot
 from lakestream.language.quoting import quoted
 from lakestream.observation.comparison import Comparison, Difference
+from lakestream.observation.quarantines import Quarantines, parted
 from lakestream.observation.standing import EVENT_KEY, EVENT_TYPES, standing_events
 from lakestream.storage.delta import read_commits, read_spark
 from lakestream.storage.places.scratch import scratch_folder
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
     from lakestream.engine.streams.target import Target
     from lakestream.notify.outbox import Outbox
     from lakestream.observation.comparison import Compared, Kind
+    from lakestream.observation.quarantines import QuarantineVerification
     from lakestream.storage.names.catalog import Catalog
     from lakestream.storage.records.registry import StreamRecord, TablePosition
 
@@ -75,6 +77,7 @@ class Verification:
     wall clock, ``compared_with`` says what the rows were held against. ``left_out_rows`` counts rows of which
     that cannot be said, ``left_out_reason`` says why. ``others_rows`` counts the rows of the output that
     others wrote, which are not compared; None: nothing tells them from the stream's, and they differ.
+    ``quarantines`` are those of the stream, held against what is to be there.
     """
 
     stream: str
@@ -90,11 +93,12 @@ class Verification:
     left_out_reason: str
     others_rows: int | None
     compared_with: str
+    quarantines: tuple[QuarantineVerification, ...] = ()
 
     @property
     def holds(self) -> bool:
         """Return whether no row differs."""
-        return self.differing_rows == 0
+        return self.differing_rows == 0 and not any(one.differing_rows for one in self.quarantines)
 
     @property
     def by_replay(self) -> bool:
@@ -113,6 +117,7 @@ class Verification:
             ("columns left out (wall clock)", ", ".join(self.left_out_columns) or "none"),
             (f"rows left out ({self.left_out_reason or OTHERS})", str(self.left_out_rows)),
             ("rows of others", _UNTOLD if self.others_rows is None else str(self.others_rows)),
+            *((f"differing rows in {one.table}", str(one.differing_rows)) for one in self.quarantines),
         ]
 
 
@@ -125,6 +130,7 @@ class _Remarks(TypedDict):
     left_out_reason: str
     others_rows: int | None
     compared_with: str
+    quarantines: NotRequired[tuple[QuarantineVerification, ...]]
 
 
 @dataclass
@@ -194,7 +200,9 @@ class Verifier:
     def run(self, lower_us: int | None = None, upper_us: int | None = None) -> Verification:
         """Compare the windows that overlap ``[lower_us, upper_us)``, all of them by default."""
         with few_partitions(self.spark, self._rows()):
-            return self._run(lower_us, upper_us)
+            source = self._quarantines.of_source(partial(_overlap, lower_us=lower_us, upper_us=upper_us))
+            found = self._run(lower_us, upper_us)
+        return replace(found, quarantines=(*source, *found.quarantines)) if source else found
 
     def _rows(self) -> int:
         """Return about how many rows source and output have."""
@@ -206,13 +214,26 @@ class Verifier:
         if self.position is None:
             return self._compare(self._found().limit(0), self._found(), span)
         if not self._by_replay:
-            expected, late = self._evaluated()
-            return self._compare(expected, self._found(), span, late=late)
+            computed, late = self._evaluated()
+            expected, refused = parted(self.target, computed)
+            return self._compare(expected, self._found(), span, late=late, refused=refused)
         with TemporaryDirectory(prefix="verify-", dir=scratch_folder(), ignore_cleanup_errors=True) as folder:
             replayed = self.replay(folder).run()
             if not self.stream.definition.stores:
                 return self._compare_events(replayed, lower_us, upper_us)
-            return self._compare(replayed.rows, self._found(), span, late=replayed.late, replayed=replayed)
+            return self._compare(
+                replayed.rows,
+                self._found(),
+                span,
+                late=replayed.late,
+                replayed=replayed,
+                refused=replayed.refused,
+            )
+
+    @property
+    def _quarantines(self) -> Quarantines:
+        given = (self.spark, self.catalog, self.record, self.stream, self.target, self.position)
+        return Quarantines(*given)
 
     @property
     def _by_replay(self) -> bool:
@@ -293,6 +314,7 @@ class Verifier:
         *,
         late: int = 0,
         replayed: Replayed | None = None,
+        refused: DataFrame | None = None,
     ) -> Verification:
         without = self._wall_clock_columns()
         shape = self.target.shape
@@ -315,6 +337,8 @@ class Verifier:
             expected, found = expected.where(self._of_others), found.where(self._of_others)
         compared = Comparison(self.spark, types, key).run(expected, found, left_out)
         taken_over = 0 if replayed is None else replayed.taken_over
+        spans = " AND ".join(filter(None, [span, self._of_others]))
+        quarantines = self._quarantines.of_results(refused, spans, without, left_out)
         return self._verification(
             compared,
             (*types,),
@@ -324,6 +348,7 @@ class Verifier:
             left_out_reason=reason,
             others_rows=others,
             compared_with=_EVALUATION if replayed is None else _REPLAY,
+            quarantines=quarantines,
         )
 
     def _own(

@@ -181,7 +181,7 @@ class Editor:
 
     def _refuse_unwritable(self, info: TableInfo) -> None:
         refuse_read_time(info)
-        if info.writer is not None and info.kind == "output":
+        if info.writer is not None and info.kind in ("output", "quarantine"):
             raise StatementError(
                 "TABLE_IS_OUTPUT",
                 f"{info.database}.{info.name} is written by a stream",

@@ -12,6 +12,7 @@ from lakestream.errors import (
     StreamError,
 )
 from lakestream.language.expressions.targets import redacted_text
+from lakestream.observation.expectations import expectations_held, quarantines_of
 from lakestream.storage.places.claims import works
 from lakestream.storage.records.registry import Totals
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from lakestream.language import model
+    from lakestream.observation.expectations import ExpectationStatus
     from lakestream.statements.workspace import Workspace
     from lakestream.storage.places.claims import Work
     from lakestream.storage.records.registry import Progress, Recalculation, StreamRecord
@@ -40,6 +42,7 @@ class StreamStatus:
     the triggering one first; ``output`` is None for one that only notifies. ``waiting_groups`` names the
     groups that wait, each with how many windows of it would have fired at once. ``doing`` is what Spark
     computes of it now, or is to compute, and ``begun_us`` since when; ``waits_for_turn`` says which.
+    ``expectations`` has the counts of each; rows that do not meet them are in the tables ``quarantines``.
     Times are microseconds since 1970 UTC.
     """
 
@@ -67,6 +70,8 @@ class StreamStatus:
     doing: str | None = None
     begun_us: int | None = None
     waits_for_turn: bool = False
+    expectations: tuple[ExpectationStatus, ...] = ()
+    quarantines: tuple[str, ...] = ()
 
     @property
     def is_failing(self) -> bool:
@@ -102,6 +107,8 @@ class StreamStatus:
             yield f"No tick has run yet, {behind}"
         if behind:
             yield f"It is {behind}"
+        if violated := [str(one) for one in self.expectations if one.violated]:
+            yield f"Rows did not meet what is expected of them: {'; '.join(violated)}"
 
 
 def _behind(commits: int, seconds: float | None) -> str:
@@ -158,11 +165,15 @@ def show_streams(at: Workspace, statement: model.ShowStreams) -> Result:
         "sql",
     )
     rows = [
-        (*(getattr(status, column) for column in columns), "; ".join(status.waiting_groups) or None)
+        (
+            *(getattr(status, column) for column in columns),
+            "; ".join(status.waiting_groups) or None,
+            "; ".join(map(str, status.expectations)) or None,
+        )
         for status in stream_statuses(at)
         if statement.database in {None, status.database}
     ]
-    return Result((*columns, "waiting_groups"), rows)
+    return Result((*columns, "waiting_groups", "expectations"), rows)
 
 
 def _lag_seconds(at: Workspace, record: StreamRecord, progress: Progress | None, lag: int) -> float | None:
@@ -221,6 +232,8 @@ def _status(
         output=record.table,
         retry_us=record.retry_us if record.status == "Retrying" else None,
         waiting_groups=tuple(map(str, record.waiting_groups)),
+        expectations=expectations_held(record, progress),
+        quarantines=quarantines_of(record),
     )
 
 

@@ -18,7 +18,7 @@ from lakestream.storage.tables.log import CommitInfo, commit_digest, read_commit
 from lakestream.storage.tables.looks import Seldom, look_anew, one_look
 from lakestream.storage.tables.table import Capabilities, Table, Tables, capabilities, is_table
 from lakestream.storage.writes.alike import create_alike
-from lakestream.storage.writes.commit import CommitResult, CommitTag, commit, rewrite
+from lakestream.storage.writes.commit import CommitResult, CommitTag, commit, rewrite, said_by
 from lakestream.storage.writes.edits import (
     append,
     create,
@@ -73,6 +73,7 @@ __all__ = [
     "rewrite",
     "rows_between",
     "rows_of",
+    "said_by",
     "shorten_log",
     "time_range",
     "timestamp_literal",

@@ -67,6 +67,8 @@ def stream(name: str, **changes: Any) -> dict[str, Any]:
         "doing": None,
         "begun_at": None,
         "waits_for_turn": False,
+        "expectations": [],
+        "quarantines": [],
         "sources": ["main.power"],
         "output": f"main.{name}_out",
         "trigger": "INTERVAL(1h) SLIDING(1h)",
@@ -237,6 +239,7 @@ def run(tick: int) -> RunDocument:
         rows_out=10,
         windows=10,
         late=tick % 7 if tick % 3 == 0 else 0,
+        violated=0,
         lag=max(0, 6 - abs(tick - 20)),
         error="STORAGE: away" if tick == 11 else None,
     )

@@ -106,13 +106,15 @@ class RemoteLake:
 
         Raises what that raises, and BusyError DAEMON_UNREACHABLE.
         """
+        from lakestream.observation.quarantines import QuarantineVerification
         from lakestream.observation.verify import Verification
 
         answer = self._ask(f"{_path(stream)}/verify", {"from": start, "to": end})
         types = answer.pop("types")
         answer["differing"] = tuple(_difference(types, one) for one in answer["differing"])
         lists = {name: tuple(answer[name]) for name in ("columns", "left_out_columns")}
-        return Verification(**{**answer, **lists})
+        quarantines = tuple(QuarantineVerification(**one) for one in answer["quarantines"])
+        return Verification(**{**answer, **lists, "quarantines": quarantines})
 
     def recalculate(
         self, stream: str, start: str | None = None, end: str | None = None, *, resync: bool = False

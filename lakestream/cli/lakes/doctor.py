@@ -181,7 +181,7 @@ def _check_keys(title: str, info: TableInfo, table: Table) -> Iterator[Check]:
     """Report keys that stand in several rows: INSERT statements upsert, so another program appended them."""
     from lakestream.storage.tables.table import capabilities
 
-    if info.kind == "output" or not info.key or not capabilities(table).arrow_reads:
+    if info.kind in ("output", "quarantine") or not info.key or not capabilities(table).arrow_reads:
         return
     from lakestream.observation.inspection import repeated_rows
 

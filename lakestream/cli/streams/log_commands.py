@@ -74,8 +74,9 @@ def _run_line(run: Run) -> str:
     head = f"{_time(run.at_us)}  {run.stream}  tick {run.tick}"
     if run.error is not None:
         return f"{head}  failed: {run.error}"
+    violated = f", {run.violated:,} violated" if run.violated else ""
     return (
-        f"{head}  {run.kind}: {run.rows_in:,} rows in, {run.rows_out:,} out, {run.late:,} late  "
+        f"{head}  {run.kind}: {run.rows_in:,} rows in, {run.rows_out:,} out, {run.late:,} late{violated}  "
         f"{run.seconds:.2f} s  lag {run.lag:,}"
     )
 

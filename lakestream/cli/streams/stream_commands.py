@@ -125,6 +125,8 @@ def _show_verification(found: Verification) -> None:
         click.echo(f"{counted(found.others_rows, 'row')} of others in the output, not compared")
     if found.others_rows is None and not found.holds:
         click.echo("nothing tells rows of others in the output from the stream's: they count as different")
+    for one in found.quarantines:
+        click.echo(f"{one.table}: {one.equal_rows:,} of {one.expected_rows:,} rows equal")
     basis = f", compared with {found.compared_with}" if found.by_replay else ""
     click.echo(f"{found.equal_rows:,} of {found.expected_rows:,} rows equal{basis}")
 

@@ -21,14 +21,16 @@ STATUS_KILLED = 137
 
 TICK_POINTS = ("C1", "C2", "C3", "C4", "C6a", "C6b", "C7")
 NOTIFY_POINTS = ("C5", "C8", "C9")
+QUARANTINE_POINTS = ("Q1",)
 MAINTENANCE_POINTS = ("M1",)
 MIGRATION_POINTS = ("G1", "G2", "G3")
-POINTS = TICK_POINTS + NOTIFY_POINTS + MAINTENANCE_POINTS + MIGRATION_POINTS
+POINTS = TICK_POINTS + NOTIFY_POINTS + QUARANTINE_POINTS + MAINTENANCE_POINTS + MIGRATION_POINTS
 """Of every tick, and of those that emit events. After: C1 the source's version is known, C2 the plan, C3 the
 computation, C4 the state checkpoint, C5 the events in the outbox, C6a just before and C6b just after the
 output commit, C7 the progress record, C8 a message that was sent, before it is recorded as delivered, and
-C9 after that. M1 is after the upkeep of a table. Of a migrated output, G1 is after both layouts are
-described, G2 after the rows, G3 after the new layout alone is described."""
+C9 after that. Q1 is after rows were put into a quarantine. M1 is after the upkeep of a table. Of a migrated
+output, G1 is after both layouts are described, G2 after the rows, G3 after the new layout alone is
+described."""
 
 
 class SimulatedCrash(BaseException):

@@ -35,6 +35,7 @@ def trees_of(definition: StreamDefinition) -> list[exp.Expr]:
     """Return the trees of a stream's calculation, and of all expressions over rows of its source."""
     fragments = [key.expression for key in definition.partition_by]
     fragments += [definition.options.pre_filter] if definition.options.pre_filter else []
+    fragments += [one.condition for one in definition.expected(of_results=False)]
     time_column = definition.options.late.time_column
     fragments += [time_column] if time_column else []
     fragments += fragments_of(definition.trigger)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from lakestream.compute.windows.calculation import (
@@ -19,6 +20,7 @@ from lakestream.engine.base.names import (
     names_used,
     relation_of,
 )
+from lakestream.engine.streams.expectations import source_checks
 from lakestream.engine.streams.source import Source, row_expression
 from lakestream.engine.streams.stream import Stream, timestamp_us
 from lakestream.engine.windows.windowing import placeholders_of, windowing_of
@@ -30,6 +32,7 @@ from lakestream.language.expressions.checks import (
 )
 from lakestream.language.model import (
     CLOCK,
+    QUARANTINE,
     CreateStream,
     Fragment,
     GroupKey,
@@ -43,6 +46,7 @@ if TYPE_CHECKING:
     from lakestream.compute.windows.calculation import Calculation
     from lakestream.compute.windows.reach import Path
     from lakestream.language.model import (
+        Expectation,
         StreamDefinition,
         StreamOptions,
         TableName,
@@ -88,7 +92,7 @@ def compile_stream(
         )
     windowing = windowing_of(definition, source, zone)
     grid, assigner = windowing.grid, windowing.assigner
-    relation = relation_of(info, subtable, names.used)
+    relation = relation_of(info, subtable, None if _takes_whole_rows(definition) else names.used)
     if assigner is not None:
         relation = replace(relation, order=ORDER)
     scope = Scope(
@@ -123,6 +127,7 @@ def compile_stream(
         assigner,
         _time_us(definition.options, source, zone) if assigner is not None else "",
         followed=followed,
+        checks=source_checks(definition, source, zone),
     )
 
 
@@ -150,6 +155,11 @@ def _followed(definition: StreamDefinition, names: Names, calculation: Calculati
             )
         found.add(key)
     return tuple(path for path in paths if path.read.relation.key in found)
+
+
+def _takes_whole_rows(definition: StreamDefinition) -> bool:
+    """Return whether rows of the source are written on as they are, with all columns: into the quarantine."""
+    return any(one.action == QUARANTINE for one in definition.expected(of_results=False))
 
 
 def _source(name: TableName, names: Names, catalog: Catalog, database: str) -> Source:
@@ -209,6 +219,17 @@ def definition_of(record: StreamRecord) -> StreamDefinition:
     definition = statement.definition
     named = replace(definition, name=definition.name.within(record.database))
     return named.within(record.current or record.database)
+
+
+def expectations_of(record: StreamRecord) -> tuple[Expectation, ...]:
+    """Return the expectations of a registered stream; its statement is read where it may have some."""
+    return _expectations(record.sql) if "expect" in record.sql.lower() else ()
+
+
+@lru_cache(maxsize=1_000)
+def _expectations(sql: str) -> tuple[Expectation, ...]:
+    statement = parse_statement(sql)
+    return statement.definition.expectations if isinstance(statement, CreateStream) else ()
 
 
 def compile_record(record: StreamRecord, catalog: Catalog) -> Stream:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 from uuid import uuid4
@@ -11,7 +12,10 @@ from lakestream.engine.base.instants import newest_time, parse_instant
 from lakestream.engine.base.names import TBNAME, has_subtables
 from lakestream.engine.base.refused import refused
 from lakestream.engine.creation.compile import compile_stream
-from lakestream.engine.planning.analysis import analyse, analysis_error, other_results
+from lakestream.engine.planning.analysis import analyse, analysis_error, check_results, other_results
+from lakestream.engine.streams.expectations import result_checks
+from lakestream.engine.streams.quarantine import Quarantine
+from lakestream.engine.streams.quarantine import refuse_unfit as refuse_unfit_expectations
 from lakestream.engine.streams.target import (
     UNIQUE_TIMES,
     Target,
@@ -89,6 +93,7 @@ def create_stream(  # noqa: PLR0913 (one session computes, another one has the n
     # Nothing was made up to here.
     output, shared = _output(catalogs, catalog, registry, definition, checked, uuid)
     errors_table(catalog, definition, uuid)
+    Quarantine(definition, uuid).of_source(catalog, stream.source)
     record = StreamRecord(
         uuid=uuid,
         database=definition.name.database or "",
@@ -157,6 +162,7 @@ def replace_stream(
         changes |= {"is_replaced": True, "begun": None}
     else:
         changes |= {"resynced": None}
+    Quarantine(definition, record.uuid).drop(catalog)
     registry.states.remove(record.uuid)
     registry.update(record.uuid, **changes)
     return keeps
@@ -262,7 +268,9 @@ def _checked(
     if exact and definition.stores and stream.assigner is None:
         _refuse_inexact(stream)
     _check_notified(small.spark, stream, shape)
-    return _Checked(stream, shape, list(result_types), list(group_types))
+    checked = _Checked(stream, shape, list(result_types), list(group_types))
+    _check_expected(small, catalog, checked)
+    return checked
 
 
 @dataclass(frozen=True)
@@ -288,6 +296,7 @@ def open_target(
         record.compiled.group_types,
         stream.zone,
     )
+    quarantine = Quarantine(stream.definition, record.uuid)
     database, name = record.output.split(".", 1)
     info = catalog.find_table(database, name) or create_output(
         catalog, _named_in_full(stream.definition, record), shape, record.uuid, spark
@@ -295,15 +304,24 @@ def open_target(
     try:
         shape = check_existing(info, shape, stream.definition, record.compiled.group_types)
         _refuse_without_provenance(stream.definition, info, shape)
+        quarantine.refuse_taken(catalog)
     except StatementError as error:
         raise StreamError("OUTPUT_CHANGED", error.message, hint=error.hint) from None
     if not stream.definition.stores:
-        return Target(info, shape, unique=False, appends=not stream.emission.fires_early)
+        rows = quarantine.of_source(catalog, stream.source)
+        return Target(info, shape, unique=False, appends=not stream.emission.fires_early, quarantine=rows)
     unique = keys_are_unique(stream)
     appends = unique and not record.shared_output and not stream.emission.fires_early
     if not shape.key:
         appends = True
-    return Target(info, shape, unique, appends, errors_table(catalog, stream.definition, record.uuid))
+    errors = errors_table(catalog, stream.definition, record.uuid)
+    checks = result_checks(stream.definition, shape, stream.zone)
+    target = Target(info, shape, unique, appends, errors, checks)
+    return replace(
+        target,
+        refused=quarantine.of_results(catalog, target),
+        quarantine=quarantine.of_source(catalog, stream.source),
+    )
 
 
 def _named_in_full(definition: StreamDefinition, record: StreamRecord) -> StreamDefinition:
@@ -313,6 +331,19 @@ def _named_in_full(definition: StreamDefinition, record: StreamRecord) -> Stream
     assert record.output_name is not None  # by create_stream
     name = CatalogName.of(record.output_name)
     return replace(definition, layout=replace(definition.layout, catalog_name=name))
+
+
+def _check_expected(small: SmallPath, catalog: Catalog, checked: _Checked) -> None:
+    """Check expectations of results over the columns of the output that there is, or would be."""
+    definition, shape = checked.stream.definition, checked.shape
+    Quarantine(definition, checked.stream.uuid).refuse_taken(catalog)
+    name = definition.output.within(definition.name.database or "")
+    info = catalog.find_table(name.database or "", name.name)
+    if info is not None:
+        with suppress(StatementError):  # it is refused, or made anew
+            shape = check_existing(info, shape, definition, checked.group_types)
+    refuse_unfit_expectations(definition, checked.stream.source, shape, str(name))
+    check_results(small, result_checks(definition, shape, checked.stream.zone), shape)
 
 
 def _check_notified(spark: Callable[[], SparkSession], stream: Stream, shape: OutputShape) -> None:

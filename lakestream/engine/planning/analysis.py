@@ -7,6 +7,7 @@ and what is wrong is said in Spark's words.
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING
 
@@ -42,8 +43,10 @@ if TYPE_CHECKING:
     from sqlglot import exp
 
     from lakestream.engine.reading.small import SmallPath
+    from lakestream.engine.streams.expectations import Check
     from lakestream.engine.streams.stream import Stream
     from lakestream.language.model import Fragment
+    from lakestream.output.columns import OutputShape
     from lakestream.storage.records.registry import StreamRecord
 
 
@@ -76,6 +79,7 @@ def _is_plain(stream: Stream) -> bool:
     groups = [kind_of(group, columns) for group in stream.groups]
     options, trigger = stream.definition.options, stream.definition.trigger
     conditions = [fragment for fragment in (options.pre_filter,) if fragment is not None]
+    conditions += [check.expectation.condition for check in stream.checks]
     conditions += fragments_of(trigger) if type(trigger) in _CONDITIONS else []
     written = [row_expression(fragment, stream.source, stream.zone) for fragment in conditions]
     looked_at = [kind_of(sql, columns) for sql in (stream.cut.expressions if stream.cut else ())]
@@ -156,16 +160,32 @@ def _check_conditions(spark: SparkSession, stream: Stream) -> None:
     options, trigger = stream.definition.options, stream.definition.trigger
     if options.pre_filter is not None:
         _check_condition(spark, stream, options.pre_filter, "FILTER" if options.late.drops else "PRE_FILTER")
+    for check in stream.checks:
+        _check_condition(spark, stream, check.expectation.condition, f"EXPECT {check.name}")
     if type(trigger) in _CONDITIONS:
         for fragment in fragments_of(trigger):
             _check_condition(spark, stream, fragment, _CONDITIONS[type(trigger)])
 
 
+def check_results(small: SmallPath, checks: Sequence[Check], shape: OutputShape) -> None:
+    """Let Spark check what rows of the output are to meet. Raises StatementError EXPRESSION_INVALID."""
+    known = kinds_of({column.name: column.type for column in shape.columns})
+    for check in checks:
+        fragment, clause = check.expectation.condition, f"EXPECT {check.name}"
+        sql = f"SELECT ({check.condition}) AS c FROM ({shape.nothing})"
+        plain = kind_of(check.condition, known) == TRUTH
+        small.ask(partial(_refuse_no_condition, sql=sql, fragment=fragment, clause=clause), small=plain)
+
+
 def _check_condition(spark: SparkSession, stream: Stream, fragment: Fragment, clause: str) -> None:
+    sql = f"SELECT ({row_expression(fragment, stream.source, stream.zone)}) AS c FROM {CHANGED}"
+    _refuse_no_condition(spark, sql=sql, fragment=fragment, clause=clause)
+
+
+def _refuse_no_condition(spark: SparkSession, *, sql: str, fragment: Fragment, clause: str) -> None:
+    """Refuse what is no condition by the type of the column ``c`` of a query over no rows."""
     try:
-        kind = _types(
-            spark, f"SELECT ({row_expression(fragment, stream.source, stream.zone)}) AS c FROM {CHANGED}"
-        )["c"]
+        kind = _types(spark, sql)["c"]
     except analysis_error() as error:
         raise refused("EXPRESSION_INVALID", clause, fragment, error) from None
     if kind not in ("boolean", "void"):

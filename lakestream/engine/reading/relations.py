@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from lakestream.compute.windows.calculation import Bound, Read, Relation
     from lakestream.engine.base.rows import Rows
-    from lakestream.engine.reading.transport import Transport
+    from lakestream.engine.reading.transport import Span, Transport
     from lakestream.engine.streams.stream import Stream
     from lakestream.language.model import StreamDefinition
     from lakestream.storage.delta import Tables
@@ -172,6 +172,46 @@ class Relations:
         view_of(changed, CHANGED)
         return self.spark.sql(f"SELECT c.* FROM {CHANGED} c LEFT ANTI JOIN {EXCLUDED} e ON {same}")
 
+    def looked_at(self) -> DataFrame:
+        """Return the changed rows of the plan as each commit left them, with _ls_sign: how many came or went.
+
+        What a commit writes anew as it was is not among them.
+        """
+        plan, info, columns = self.plan, self.stream.source.info, self.stream.changed_columns
+        listed = ", ".join(map(quoted, columns))
+        if plan.after == plan.upto:
+            empty_view(self.spark, info, _RAW, "1L AS _ls_sign")
+            return self.spark.sql(f"SELECT * FROM {_RAW}")
+        if plan.kind == "history":
+            span = (plan.lower_us, plan.upper_us)
+            rows = self.transport.rows(self._path, plan.upto, columns, info.time_column, [span])
+            return rows.selectExpr("*", "1L AS _ls_sign")
+        if plan.appends_only:
+            rows = self.transport.appended(self._path, plan.after, plan.upto, columns, versions=False).frame
+            return self._without_untaken(rows.selectExpr(*map(quoted, columns), "1L AS _ls_sign"))
+        view_of(self.transport.changes(self._path, plan.after, plan.upto, columns), _RAW)
+        sign = "CASE WHEN _change_type IN ('insert', 'update_postimage') THEN 1 ELSE -1 END"
+        net = self.spark.sql(
+            f"SELECT {listed}, CAST(sum({sign}) AS BIGINT) AS _ls_sign FROM {_RAW} "
+            f"GROUP BY {listed}, _commit_version HAVING sum({sign}) <> 0"
+        )
+        return self._without_untaken(self.transport.materialize(net).frame)
+
+    def standing_at(self, version: int, spans: Sequence[Span]) -> DataFrame:
+        """Return the rows of the source at a version, of spans of its time, that the stream takes any of."""
+        columns, time = self.stream.changed_columns, self._file_time
+        rows = self.transport.rows(self._path, version, columns, time, spans)
+        ends = [(EVER[0] if low is None else low, EVER[1] if high is None else high) for low, high in spans]
+        excluded = self._excluded(ends)
+        if _takes_what_comes(self.stream, self.history):
+            there = self.transport.rows(self._path, self.history.version, columns, "", [(None, None)])
+            excluded = str(view_of(there, EXCLUDED))
+        if excluded is None:
+            return rows
+        view_of(rows, BEFORE)
+        listed = ", ".join(map(quoted, columns))
+        return self.spark.sql(f"SELECT {listed} FROM {BEFORE} EXCEPT ALL SELECT {listed} FROM {excluded}")
+
     def events(self, columns: Sequence[str]) -> None:
         """Register the changed rows of the plan as they were written, each with its commit.
 
@@ -222,7 +262,7 @@ class Relations:
     @property
     def _file_time(self) -> str:
         """The time column by which the source's files are found, empty where rows go by another time."""
-        return self.stream.source.info.time_column if _goes_by_table_time(self.stream) else ""
+        return self.stream.source.info.time_column if goes_by_table_time(self.stream) else ""
 
     def _of_table(self, spans: Spans) -> Spans:
         """Return spans as those of the source's own time; of another one nothing follows for it."""
@@ -387,6 +427,12 @@ def empty_view(spark: SparkSession, info: TableInfo, view: str, more: str = "") 
     view_of_sql(spark, f"SELECT {listed} WHERE false", view)
 
 
-def _goes_by_table_time(stream: Stream) -> bool:
+def _takes_what_comes(stream: Stream, history: History) -> bool:
+    """Return whether no row that was there when a stream began is its own, whatever the time of the row."""
+    timed = bool(stream.source.info.time_column)
+    return stream.late.by_arrival or not (history.taken or timed)
+
+
+def goes_by_table_time(stream: Stream) -> bool:
     """Return whether a row's time is that of the source's own time column, by which its files are found."""
     return not stream.time_us or stream.time_us == timestamp_us(stream.source.info.time_column)

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
+from uuid import uuid4
 
 from lakestream.engine.base.state import GroupState
 from lakestream.engine.creation.create import open_target
-from lakestream.engine.reading.relations import History
+from lakestream.engine.planning.planner import table_size
+from lakestream.engine.reading.relations import History, Relations, history_of
+from lakestream.engine.reading.transport import Size, choose_transport
+from lakestream.engine.streams.quarantine import Quarantine
 from lakestream.engine.streams.stream import followed_paths
+from lakestream.engine.streams.write import tick_tag
+from lakestream.engine.ticks.expecting import SourceQuarantine, refuse_standing
 from lakestream.engine.ticks.tick import output_app
 from lakestream.engine.windows.families import family_of
 from lakestream.engine.windows.family import Snapshot
 from lakestream.errors import StorageError
 from lakestream.storage.delta import commit_digest
-from lakestream.storage.records.registry import Begun, Progress, Resynced, TablePosition
+from lakestream.storage.records.registry import Begun, Progress, Resynced, TablePosition, TickPlan
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -22,6 +28,10 @@ if TYPE_CHECKING:
     from lakestream.engine.streams.stream import Stream
     from lakestream.storage.names.catalog import Catalog
     from lakestream.storage.records.registry import Registry, StreamChanges, StreamRecord, WaitingGroup
+
+
+_FEW = Size(500_000)
+"""Rows of a source that are read as Arrow."""
 
 
 @dataclass
@@ -52,11 +62,13 @@ class Resync:
         plan, progress = self.registry.last(self.record.uuid)
         tick = max(plan.tick if plan else 0, progress.tick if progress else 0, self._committed) + 1
         state = self._state(version)
+        begun = self._begun(tick, version, source.table_id)
+        self._expect(replace(self.record, **begun), tick, version, now_us)
         if len(state):
             self.registry.states.write(self.record.uuid, tick, state.saved(version))
         else:
             self.registry.states.remove(self.record.uuid)
-        self.registry.update(self.record.uuid, **self._begun(tick, version, source.table_id))
+        self.registry.update(self.record.uuid, **begun)
         totals = progress.totals if progress else None
         commit = commit_digest(source.path, version)
         followed = {
@@ -76,6 +88,25 @@ class Resync:
             ]
         )
         return version
+
+    def _expect(self, record: StreamRecord, tick: int, version: int, now_us: int) -> None:
+        """Hold the source against what is expected of it, and put its quarantine together anew.
+
+        Raises StreamError EXPECTATION_FAILED.
+        """
+        stream = replace(self.stream, floor_us=record.floor_us)
+        if not stream.checks:
+            return
+        source = self.catalog.handles.open(stream.source.info.path)
+        plan = TickPlan(record.uuid, tick, "recalculation", version, version, now_us)
+        plan = replace(plan, transport=choose_transport(source, table_size(source, version), _FEW))
+        history = history_of(record, stream.definition)
+        relations = Relations.of(self.spark, self.catalog.handles, stream, plan, history)
+        refuse_standing(relations, version)
+        info = Quarantine(stream.definition, record.uuid).of_source(self.catalog, stream.source)
+        if info is not None:
+            tag = tick_tag(f"lakestream:{record.uuid}:quarantine:{uuid4()}", plan, 0)
+            SourceQuarantine(relations, info).fill(version, tag)
 
     @property
     def _committed(self) -> int:

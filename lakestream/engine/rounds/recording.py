@@ -9,7 +9,7 @@ from lakestream.engine.base.faults import crash_point
 from lakestream.engine.base.instants import to_micros
 from lakestream.engine.rounds.runtime import FinishedTick, Services, StreamRuntime, TickReport, position_of
 from lakestream.storage.delta import read_commits
-from lakestream.storage.records.registry import Progress, TablePosition, Totals
+from lakestream.storage.records.registry import Progress, TablePosition, Totals, checked_together
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -64,6 +64,7 @@ class Recording:
             next_slice=_next_slice(plan),
             commit=plan.commit,
             followed=plan.followed,
+            checked=outcome.checked,
         )
 
     def _advance(
@@ -151,6 +152,7 @@ class Recording:
             transport=plan.transport,
             lag=self._lag(runtime, plan),
             error=error,
+            violated=sum(counts.violated for counts in outcome.checked.values()) if outcome else 0,
         )
 
     def _lag(self, runtime: StreamRuntime, plan: TickPlan) -> int:
@@ -164,6 +166,7 @@ def _added(totals: Totals, outcome: TickResult) -> Totals:
         totals.rows_out + outcome.rows_out,
         totals.late + outcome.late,
         totals.missed + outcome.missed,
+        checked_together(totals.checked, outcome.checked),
     )
 
 

@@ -53,7 +53,8 @@ class Replayed:
 
     ``late`` counts rows of the source that were left out by policy, ``taken_over`` rows of ticks of which no
     record is left: they are expected as they were written. ``unknown``: there were ticks of which no record
-    is left, so that a row that nothing explains may be theirs; ``unrecorded``: so may an event.
+    is left, so that a row that nothing explains may be theirs; ``unrecorded``: so may an event. ``refused``
+    are the rows that should be in the quarantine of results, None where there is none.
     """
 
     rows: DataFrame
@@ -62,6 +63,7 @@ class Replayed:
     taken_over: int
     unknown: bool
     unrecorded: bool
+    refused: DataFrame | None = None
 
 
 @dataclass(frozen=True)
@@ -168,8 +170,17 @@ class Replay:
         """Make the table that is written to, alike to the output."""
         info, path = self.target.info, str(Path(self.folder, "output"))
         create_alike(self.spark, self._tables.open(info.path), path)
-        self._own = replace(self.target, info=replace(info, path=path), errors=None)
+        own = replace(self.target, info=replace(info, path=path), errors=None, quarantine=None)
+        self._own = replace(own, refused=self._alike(self.target.refused))
         self._outbox = Outbox(str(Path(self.folder, "outbox")))
+
+    def _alike(self, refused: Target | None) -> Target | None:
+        """Return a quarantine of results like the stream's, in the folder."""
+        if refused is None:
+            return None
+        path = str(Path(self.folder, "refused"))
+        create_alike(self.spark, self._tables.open(refused.info.path), path)
+        return replace(refused, info=replace(refused.info, path=path))
 
     def run(self) -> Replayed:
         """Take all commits again, and between them what the clock did and what was recalculated."""
@@ -195,7 +206,14 @@ class Replay:
             taken_over,
             unknown,
             unknown or begin.tick > 0,
+            self._refused(),
         )
+
+    def _refused(self) -> DataFrame | None:
+        if self._own.refused is None:
+            return None
+        path = self._own.refused.info.path
+        return read_spark(self.spark, path, self._tables.latest(path).version)
 
     # --- where it begins ---
 
@@ -336,4 +354,5 @@ class Replay:
             epoch=0,
             output_committed=output_committed,
             outbox=None if self.stream.definition.stores else self._outbox,
+            compares=True,
         )

@@ -47,7 +47,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class TickReport:
-    """What a tick of a stream did; ``seconds`` is wall time, ``lag`` the source's commits still to take."""
+    """What a tick of a stream did; ``seconds`` is wall time, ``lag`` the source's commits still to take.
+
+    ``violated`` counts rows that did not meet an expectation.
+    """
 
     stream: str
     tick: int
@@ -63,6 +66,7 @@ class TickReport:
     transport: str
     lag: int
     error: str | None = None
+    violated: int = 0
 
 
 @dataclass

@@ -16,8 +16,9 @@ from lakestream.engine.rounds.runtime import (
     StreamRuntime,
     TickReport,
 )
+from lakestream.engine.ticks.expecting import ResultRefusedError
 from lakestream.engine.ticks.sharing import Member, Sharing, of_one_shape
-from lakestream.engine.ticks.tick import Tick, output_app
+from lakestream.engine.ticks.tick import Tick, counts_committed, output_app
 from lakestream.engine.windows.waiting import (
     TooManyWindowsError,
     let_wait,
@@ -124,8 +125,12 @@ class Ticking:
             outcome = self.loader.run(
                 runtime, plan, runtime.state, Tick.run, output_committed=output_committed, updated=updated
             )
+            if output_committed and runtime.target.checks:
+                outcome.checked |= counts_committed(output, plan)
         except BaseException as error:  # noqa: BLE001 - a stream that fails must not stop its neighbours
             failure = self.failing.named(runtime.record, error)
+            if isinstance(failure, ResultRefusedError) and plan.kind == "changes" and not output_committed:
+                self.dividing.withdraw(plan)  # what is corrected later is to be taken with it
             if isinstance(failure, TooManyWindowsError) and not output_committed:
                 if self.dividing.divide(runtime, plan, failure):
                     return FinishedTick(runtime, plan, None, self.services.system_clock.monotonic() - started)

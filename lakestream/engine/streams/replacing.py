@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import Column, DataFrame, SparkSession
 
+    from lakestream.engine.base.rows import Rows
     from lakestream.engine.streams.target import Target
     from lakestream.output.columns import Provenance
     from lakestream.storage.delta import Table
@@ -48,12 +49,14 @@ class Replacing:
     """What gives way in an output; ``retracted`` lists (gid, low µs) of windows whose old rows go.
 
     Of rows with one key that of the later window stays, then that of the greater group, whichever came first.
-    Rows of a table that does not say where they come from give way to any of their key.
+    Rows of a table that does not say where they come from give way to any of their key. ``beside`` are rows
+    that were computed with those to write and go elsewhere: old ones of their keys give way all the same.
     """
 
     table: Table
     target: Target
     retracted: pa.Table | None
+    beside: Rows | None = None
 
     @property
     def _provenance(self) -> Provenance | None:
@@ -63,8 +66,22 @@ class Replacing:
 
     def by_arrow(self, rows: pa.Table) -> tuple[pa.Table, str | None]:
         """Return rows with what stays of what they replace, and the predicate of that; None to append."""
-        replaced = self._replaced(rows)
-        return (rows, None) if replaced is None else (self._with_survivors(rows, replaced), replaced)
+        computed = self._computed(rows)
+        replaced = self._replaced(computed)
+        return (
+            (rows, None) if replaced is None else (self._with_survivors(rows, computed, replaced), replaced)
+        )
+
+    def _computed(self, rows: pa.Table) -> pa.Table:
+        """Return the rows to write and those beside, as far as it is by them that old ones give way."""
+        import pyarrow as pa
+
+        if self.beside is None:
+            return rows
+        provenance = self._provenance.types if self._provenance else ()
+        names = [*dict.fromkeys([*self.target.shape.key, *provenance])]
+        beside = self.beside.to_arrow().select(names)
+        return pa.concat_tables([rows.select(names), beside.cast(rows.select(names).schema)])
 
     def _replaced(self, rows: pa.Table) -> str | None:
         """Return the predicate of what goes: rows of retracted windows, and of equal keys."""
@@ -105,16 +122,15 @@ class Replacing:
             for rest, lows in by_rest.items()
         )
 
-    def _with_survivors(self, rows: pa.Table, predicate: str) -> pa.Table:
-        """Add the rows that the predicate covers of which neither window nor key is written anew."""
+    def _with_survivors(self, rows: pa.Table, computed: pa.Table, predicate: str) -> pa.Table:
+        """Add the rows that the predicate covers of which neither window nor key is computed anew."""
         import pyarrow as pa
 
         self.table.refresh()
         old = read_arrow(self.table, None, where=predicate)
         if old.num_rows == 0:
             return rows
-        keys = self._keys(rows)
-        written = dict(zip(keys, self._extents(rows), strict=True))
+        written = dict(zip(self._keys(computed), self._extents(computed), strict=True))
         retracted = self._retracted()
         held = [*zip(self._keys(old), self._extents(old), strict=True)]
         stay = [
@@ -126,7 +142,7 @@ class Replacing:
         if survivors.num_rows == 0:
             return rows
         lost = {key for (key, _), stays in zip(held, stay, strict=True) if stays}
-        rows = rows.filter(pa.array([key not in lost for key in keys], pa.bool_()))
+        rows = rows.filter(pa.array([key not in lost for key in self._keys(rows)], pa.bool_()))
         # A table of the user's may have columns that the stream does not write.
         whole = align(rows, self.table.schema)
         return pa.concat_tables([whole, align(survivors, self.table.schema)])
@@ -149,7 +165,9 @@ class Replacing:
 
     def by_spark(self, spark: SparkSession, rows: DataFrame) -> tuple[DataFrame, str | None]:
         """Return rows with what stays of the ranges that they replace, and the ranges' predicate."""
-        ranges = self._replaced_ranges(rows)
+        key = [*self.target.shape.key]
+        computed = rows if self.beside is None else self._computed_frame(rows)
+        ranges = self._replaced_ranges(computed)
         if not ranges:
             return rows, None
         predicate = " OR ".join(
@@ -162,10 +180,16 @@ class Replacing:
         if self.retracted is not None and provenance:
             retracted = arrow_frame(spark, self.retracted).alias("g")
             old = old.alias("o").join(retracted, _goes_sql(provenance), "left_anti")
-        key = [*self.target.shape.key]
         if provenance and not self.target.appends:
             rows = rows.alias("n").join(old.alias("o"), _outlasts_sql(provenance, key), "left_anti")
-        return rows.unionByName(_unwritten(old, rows, key), allowMissingColumns=True), predicate
+        return rows.unionByName(_unwritten(old, computed, key), allowMissingColumns=True), predicate
+
+    def _computed_frame(self, rows: DataFrame) -> DataFrame:
+        """Return the rows to write and those beside, by their keys and windows."""
+        assert self.beside is not None  # by by_spark
+        provenance = self._provenance.types if self._provenance else ()
+        names = [*map(quoted, dict.fromkeys([*self.target.shape.key, *provenance]))]
+        return rows.select(*names).unionByName(self.beside.frame.select(*names))
 
     def _replaced_ranges(self, rows: DataFrame) -> list[tuple[str, int, int]]:
         """Return (SQL of a time, first µs, last µs) of where rows lie that may be replaced."""

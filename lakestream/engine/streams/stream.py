@@ -17,6 +17,7 @@ from lakestream.engine.base.names import (
     TBNAME,
 )
 from lakestream.engine.base.state import gids_sql
+from lakestream.engine.streams.expectations import stays_sql
 from lakestream.language.quoting import quoted, quoted_text
 from lakestream.triggers.kinds import is_periodic, late_rows_refire, step_us
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from lakestream.compute.windows.reach import Path
+    from lakestream.engine.streams.expectations import Check
     from lakestream.engine.streams.source import Source
     from lakestream.language.model import (
         StreamDefinition,
@@ -82,6 +84,8 @@ class Stream:
     """The groups of which it takes no row for now."""
     followed: tuple[Path, ...] = ()
     """How changes of other tables that its query reads lead to windows (EXACT(ALL))."""
+    checks: tuple[Check, ...] = ()
+    """What rows of the source are to meet."""
 
     @property
     def group_columns(self) -> tuple[str, ...]:
@@ -260,7 +264,7 @@ class Stream:
         )
 
     def admitted(self) -> str:
-        """Return SQL that holds for rows that the trigger sees: PRE_FILTER, the subtable, a time.
+        """Return SQL that holds for rows that the trigger sees: PRE_FILTER, EXPECT, the subtable, a time.
 
         Those of groups that wait are not among them.
         """
@@ -271,6 +275,8 @@ class Stream:
             parts.append(f"{quoted(TBNAME)} = {quoted_text(self.source.subtable)}")
         if self.condition:
             parts.append(f"({self.condition})")
+        if stays := stays_sql(self.checks):
+            parts.append(stays)
         if self.waiting_groups:
             parts.append(f"{self.group_id()} NOT IN ({gids_sql(self.waiting_groups)})")
         return " AND ".join(parts)

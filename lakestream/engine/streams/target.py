@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
+    from lakestream.engine.streams.expectations import Check
     from lakestream.engine.streams.stream import Stream
     from lakestream.language.model import Fragment, OutputLayout, StreamDefinition
     from lakestream.storage.names.catalog import Catalog
@@ -67,7 +68,9 @@ class Target:
 
     ``unique``: every row of the stream has a key of its own; ``appends``: and nothing else is in the
     table, so that windows that fire for the first time are a plain append. ``errors`` is the table of the
-    rows that the stream leaves out, None where it leaves out none.
+    rows that the stream leaves out, None where it leaves out none. ``checks`` are what rows of it are to
+    meet; those that do not may go to ``refused``, which is another such output. ``quarantine`` is the table
+    of rows of the source that do not meet what is expected of these.
     """
 
     info: TableInfo
@@ -75,6 +78,14 @@ class Target:
     unique: bool
     appends: bool
     errors: TableInfo | None = None
+    checks: tuple[Check, ...] = ()
+    refused: Target | None = None
+    quarantine: TableInfo | None = None
+
+    @property
+    def tables(self) -> tuple[TableInfo, ...]:
+        """The tables that rows of windows are in."""
+        return (self.info,) if self.refused is None else (self.info, self.refused.info)
 
 
 def output_shape(

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from lakestream.engine.streams.stream import EventRange, Stream
     from lakestream.engine.streams.target import Target
     from lakestream.output.columns import Provenance
-    from lakestream.storage.delta import Table
+    from lakestream.storage.delta import Table, Tables
     from lakestream.storage.records.registry import TickPlan
 
 
@@ -50,19 +50,18 @@ def write_result(
     rows: Rows,
     *,
     retracted: pa.Table | None,
-    app: str,
-    plan: TickPlan,
-    epoch: int,
+    tag: CommitTag,
+    beside: Rows | None = None,
 ) -> Written:
     """Write rows in one commit; ``retracted`` lists (gid, low µs) of windows whose old rows go.
 
-    Arrow rows go through delta-rs, a DataFrame through Spark. No rows and nothing to replace write
-    nothing.
+    ``beside`` are rows of the same windows that go elsewhere. Arrow rows go through delta-rs, a DataFrame
+    through Spark. No rows and nothing to replace write nothing.
     """
-    tag = _tag(app, plan, epoch)
+    replacing = Replacing(table, target, retracted, None if target.appends else beside)
     if rows.here is not None:
-        return _write_arrow(table, target, rows.here, retracted, tag)
-    return _write_spark(spark, table, target, rows.frame, retracted, tag)
+        return _write_arrow(replacing, rows.here, tag)
+    return _write_spark(spark, replacing, rows.frame, tag)
 
 
 def write_range(
@@ -71,22 +70,19 @@ def write_range(
     rows: Rows,
     *,
     event_range: EventRange,
-    app: str,
-    plan: TickPlan,
-    epoch: int,
+    tag: CommitTag,
+    beside: Rows | None = None,
 ) -> Written:
     """Write the rows of a range of event time in one commit, in the place of all rows of its windows.
 
-    A table without provenance, which the user made, keeps the rows of windows that are no more.
+    A table without provenance, which the user made, keeps the rows of windows that are no more. ``beside``
+    are rows of the same windows that go elsewhere.
     """
-    tag = _tag(app, plan, epoch)
     if target.appends:
         return _replace_range(table, target, rows, event_range, tag)
     kept = rows.to_arrow()
     retracted = _windows_there(table, target, event_range)
-    if kept.num_rows == 0 and retracted is None:
-        return Written(0, None)
-    return _write_arrow(table, target, kept, retracted, tag)
+    return _write_arrow(Replacing(table, target, retracted, beside), kept, tag)
 
 
 def _replace_range(
@@ -137,17 +133,34 @@ def rows_in_range(table: Table, target: Target, event_range: EventRange) -> pa.T
     return read_arrow(table, None, where=_range_predicate(target.shape.places, event_range))
 
 
-def windows_in_range(table: Table, target: Target, event_range: EventRange) -> set[tuple[int, int, int]]:
-    """Return group, first and last instant (µs) of the output's windows of a range of event time."""
-    table.refresh()
+def windows_in_range(tables: Tables, target: Target, event_range: EventRange) -> set[tuple[int, int, int]]:
+    """Return group, first and last instant (µs) of the windows of a range of event time that have rows."""
+    return _windows_where(tables, target, _range_predicate(target.shape.places, event_range))
+
+
+def windows_from(tables: Tables, target: Target, lower: int | None) -> set[tuple[int, int, int]]:
+    """Return group, first and last instant of the windows that have rows and start at or after one (µs).
+
+    Windows that start up to a millisecond before may be among them.
+    """
+    where = " AND ".join(time_range(target.shape.places.start, lower, None))
+    return _windows_where(tables, target, where)
+
+
+def _windows_where(tables: Tables, target: Target, where: str) -> set[tuple[int, int, int]]:
+    """Return the windows of which the output, or its quarantine, has rows that meet a condition."""
+    found: set[tuple[int, int, int]] = set()
     places = target.shape.places
-    rows = read_arrow(table, None, columns=[*places.types], where=_range_predicate(places, event_range))
-    return {*places.extents(rows)}
+    for info in target.tables:
+        table = tables.open(info.path)
+        table.refresh()
+        found.update(places.extents(read_arrow(table, None, columns=[*places.types], where=where or None)))
+    return found
 
 
-def write_errors(table: Table, rows: pa.Table, app: str, plan: TickPlan, epoch: int) -> None:
+def write_errors(table: Table, rows: pa.Table, tag: CommitTag) -> None:
     """Append rows to a stream's error table, once for each tick."""
-    commit(table, rows, _tag(app, plan, epoch))
+    commit(table, rows, tag)
 
 
 def delete_output(
@@ -162,11 +175,12 @@ def delete_output(
         delete_where(table, f"{target.shape.places.group} IN ({', '.join(map(str, gids))})")
 
 
-def _tag(app: str, plan: TickPlan, epoch: int) -> CommitTag:
+def tick_tag(app: str, plan: TickPlan, epoch: int, **said: object) -> CommitTag:
+    """Return what a tick's commit says of itself, under an application id; ``said`` is more of it (JSON)."""
     metadata: dict[str, object] = {"epoch": epoch, "tick": plan.tick, "after": plan.after, "upto": plan.upto}
     if plan.followed:
         metadata["tables"] = plan.table_versions
-    return CommitTag(app, plan.tick, metadata)
+    return CommitTag(app, plan.tick, {**metadata, **said})
 
 
 def _range_predicate(
@@ -211,31 +225,25 @@ def _windows_there(table: Table, target: Target, event_range: EventRange) -> pa.
     return pa.table({"gid": pa.array(gids, pa.int64()), "low": pa.array(lows, pa.int64())})
 
 
-def _write_arrow(
-    table: Table, target: Target, rows: pa.Table, retracted: pa.Table | None, tag: CommitTag
-) -> Written:
-    if rows.num_rows == 0 and retracted is None:
+def _write_arrow(replacing: Replacing, rows: pa.Table, tag: CommitTag) -> Written:
+    if rows.num_rows == 0 and replacing.retracted is None and replacing.beside is None:
         return Written(0, None)
-    written, replaced = Replacing(table, target, retracted).by_arrow(rows)
+    written, replaced = replacing.by_arrow(rows)
+    if replaced is None and replacing.retracted is None and not written.num_rows:
+        return Written(0, None)
     crash_point("C6a")
-    result = commit(table, _in_order(target, written), tag, replace=replaced)
+    result = commit(replacing.table, _in_order(replacing.target, written), tag, replace=replaced)
     crash_point("C6b")
     return Written(rows.num_rows, result.version)
 
 
-def _write_spark(
-    spark: SparkSession,
-    table: Table,
-    target: Target,
-    rows: DataFrame,
-    retracted: pa.Table | None,
-    tag: CommitTag,
-) -> Written:
+def _write_spark(spark: SparkSession, replacing: Replacing, rows: DataFrame, tag: CommitTag) -> Written:
+    table, target = replacing.table, replacing.target
     replaced, kept, count = None, None, None
-    if retracted is not None or not target.appends:
+    if replacing.retracted is not None or not target.appends:
         kept = rows.persist()
         count = kept.count()
-        rows, replaced = Replacing(table, target, retracted).by_spark(spark, kept)
+        rows, replaced = replacing.by_spark(spark, kept)
     try:
         crash_point("C6a")
         result = commit(table, _in_order(target, rows), tag, replace=replaced)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from lakestream.engine.windows.families import family_of
+from lakestream.engine.windows.family import PERIOD
 from lakestream.engine.windows.said import named, versions_read, ways_said
 from lakestream.language.expressions.targets import redacted
 
@@ -39,6 +40,30 @@ class FollowTables:
 
     def __str__(self) -> str:
         return "; ".join(self.ways)
+
+
+@dataclass(frozen=True)
+class CheckRows:
+    """Hold the rows that came against what is expected of them; which go elsewhere is written at the end."""
+
+    expected: tuple[str, ...]
+    table: str | None
+    title: ClassVar[str] = "check rows"
+
+    def __str__(self) -> str:
+        return _expected(self.expected, self.table)
+
+
+@dataclass(frozen=True)
+class CheckResults:
+    """Hold the computed rows against what is expected of the output, before anything is written."""
+
+    expected: tuple[str, ...]
+    table: str | None
+    title: ClassVar[str] = "check results"
+
+    def __str__(self) -> str:
+        return _expected(self.expected, self.table)
 
 
 @dataclass(frozen=True)
@@ -111,7 +136,10 @@ class Write:
         return f"{self.how} in {self.table}{late}, one commit{events}"
 
 
-Shared = ReadChanges | FollowTables | ReadRows | Compute | WriteErrors | Write
+_TAKE_ROWS = ("changes", "history", PERIOD)
+"""Kinds of ticks that take rows of the source that no tick has taken before."""
+
+Shared = CheckRows | ReadChanges | FollowTables | ReadRows | Compute | CheckResults | WriteErrors | Write
 """The stages that are the same for all families."""
 
 
@@ -124,16 +152,34 @@ def stages(
     """
     family = family_of(stream)
     step = family.step(target, plan, event_range)
-    reads: tuple[Shared, ...] = ()
+    takes_rows = event_range is None and plan.kind in _TAKE_ROWS
+    reads: tuple[Shared, ...] = _checks(stream, target) if takes_rows else ()
     if family.reads_changes(plan, event_range):
-        reads = (ReadChanges(versions_read(stream, plan), stream.changed_columns),)
+        reads = (*reads, ReadChanges(versions_read(stream, plan), stream.changed_columns))
         if stream.followed and plan.kind == "changes":
             reads = (*reads, FollowTables(tuple(ways_said(stream))))
     if not step.fires:
         return (*reads, step)
     errors = () if target.errors is None else (WriteErrors(named(target.errors)),)
     rows = _rows(family, step)
-    return (*reads, step, *rows, _compute(family, step), *errors, _write(family, target, plan, event_range))
+    computed = (_compute(family, step), *_result_checks(target))
+    return (*reads, step, *rows, *computed, *errors, _write(family, target, plan, event_range))
+
+
+def _checks(stream: Stream, target: Target) -> tuple[CheckRows, ...]:
+    table = None if target.quarantine is None else named(target.quarantine)
+    expected = tuple(str(check.expectation) for check in stream.checks)
+    return (CheckRows(expected, table),) if expected else ()
+
+
+def _result_checks(target: Target) -> tuple[CheckResults, ...]:
+    table = None if target.refused is None else named(target.refused.info)
+    expected = tuple(str(check.expectation) for check in target.checks)
+    return (CheckResults(expected, table),) if expected else ()
+
+
+def _expected(expected: Sequence[str], table: str | None) -> str:
+    return f"{'; '.join(expected)}{f'; quarantine in {table}' if table else ''}"
 
 
 def _rows(family: Family, step: Step) -> tuple[ReadRows, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -14,12 +14,15 @@ from lakestream.engine.reading.queries import shrunk_sql
 from lakestream.engine.reading.relations import CHANGED, Relations
 from lakestream.engine.reading.touched import Touched
 from lakestream.engine.reading.transport import ARROW, fits_here
-from lakestream.engine.streams.write import write_errors, write_range, write_result
+from lakestream.engine.streams.write import tick_tag, write_errors, write_range, write_result
 from lakestream.engine.ticks.evaluating import evaluated_sql
+from lakestream.engine.ticks.expecting import ResultChecks, SourceChecks, SourceQuarantine
 from lakestream.engine.ticks.isolation import Isolation
 from lakestream.engine.ticks.notices import RESULTS, Notices, event_rules
 from lakestream.engine.ticks.previous import PREVIOUS, register_previous
 from lakestream.engine.ticks.stages import (
+    CheckResults,
+    CheckRows,
     Compute,
     FollowTables,
     ReadChanges,
@@ -30,7 +33,8 @@ from lakestream.engine.ticks.stages import (
 )
 from lakestream.engine.windows.family import Step, TickInput
 from lakestream.engine.windows.once.admission import failed_windows
-from lakestream.storage.delta import capabilities, rows_between
+from lakestream.storage.delta import capabilities, rows_between, said_by
+from lakestream.storage.records.registry import Checked
 from lakestream.storage.rows.views import view_of, view_of_sql
 
 if TYPE_CHECKING:
@@ -44,16 +48,20 @@ if TYPE_CHECKING:
     from lakestream.engine.reading.transport import Transport
     from lakestream.engine.streams.stream import EventRange, Stream
     from lakestream.engine.streams.target import Target
+    from lakestream.engine.streams.write import Written
     from lakestream.engine.windows.family import Advance
     from lakestream.notify.outbox import Outbox
-    from lakestream.storage.delta import Table, Tables
+    from lakestream.storage.delta import CommitTag, Table, Tables
     from lakestream.storage.records.registry import TickPlan
     from lakestream.storage.rows.views import View
 
 
 @dataclass
 class TickResult:
-    """What a tick did; ``shrunk`` are groups that wait of which rows went."""
+    """What a tick did; ``shrunk`` are groups that wait of which rows went.
+
+    ``checked`` counts the rows that it held against expectations.
+    """
 
     state: GroupState
     rows_in: int = 0
@@ -63,13 +71,15 @@ class TickResult:
     windows: int = 0
     output_version: int | None = None
     shrunk: tuple[int, ...] = ()
+    checked: dict[str, Checked] = field(default_factory=dict)
 
 
 @dataclass
 class Tick:
     """A tick under way. ``output_committed`` says that its output is there already (replay after a crash).
 
-    ``updated`` is the result of the update query, where streams of one shape have shared it.
+    ``updated`` is the result of the update query, where streams of one shape have shared it. ``compares``: it
+    only does again what was done, for a comparison: expectations stop nothing, and count nothing.
     """
 
     spark: SparkSession
@@ -84,6 +94,7 @@ class Tick:
     output_committed: bool = False
     outbox: Outbox | None = None
     updated: pa.Table | None = None
+    compares: bool = False
     relations: Relations = field(init=False)
     _advance: Advance = field(init=False)
     _results: list[Rows] = field(default_factory=list)
@@ -91,6 +102,12 @@ class Tick:
     """The results, where events are emitted for them."""
     _touched: pa.Table | None = None
     _failed: pa.Table | None = None
+    _moved: Rows | None = None
+    """What comes into the quarantine of the source, or goes."""
+    _others: Rows | None = None
+    """Computed rows that do not stay in the output."""
+    _refused: Rows | None = None
+    """Computed rows that go into the quarantine."""
     _outcome: TickResult = field(init=False)
     _app: str = field(init=False)
 
@@ -134,6 +151,8 @@ class Tick:
             event_range is not None and event_range.overlap_us is None and event_range.from_us is None
         )
         run: Mapping[type, Callable[[Any], None]] = {
+            CheckRows: self._check_rows,
+            CheckResults: self._check_results,
             ReadChanges: self._read_changes,
             FollowTables: self._follow_tables,
             ReadRows: self._read_rows,
@@ -150,6 +169,8 @@ class Tick:
                     continue
                 self._find(stage)
                 if self.output_committed or (self._advance.writes_nothing and self._notices is None):
+                    if writes:
+                        self._move_quarantined()
                     break
         finally:
             self.transport.release()
@@ -169,6 +190,12 @@ class Tick:
         """Find the windows that changes of other tables touch; their results change, and no state."""
         if not self.output_committed:
             self._touched = Touched(self.relations).windows(self.state.rows)
+
+    def _check_rows(self, _stage: CheckRows) -> None:
+        """Count the rows that meet what is expected of them, and find those that do not."""
+        if not self.compares:
+            checks = SourceChecks(self.relations, stops=not self.output_committed)
+            self._outcome.checked, self._moved = checks.run()
 
     # --- advancing ---
 
@@ -257,7 +284,23 @@ class Tick:
         register_previous(self.spark, self.tables, self.stream, self.target)
         return PREVIOUS
 
+    def _check_results(self, _stage: CheckResults) -> None:
+        """Count the computed rows that meet what is expected of them, and part the others from them."""
+        checks = ResultChecks(self.spark, self.stream, self.target.checks, self.plan, stops=not self.compares)
+        checked = checks.run(self._handed_over(), self.transport)
+        self._results, self._others, self._refused = [checked.rows], checked.others, checked.quarantined
+        if not self.compares:
+            self._outcome.checked |= checked.counts
+
     # --- committing ---
+
+    def _move_quarantined(self) -> None:
+        """Let rows of the source come into the quarantine and go, unless that was done with the output."""
+        if self._moved is None or self.target.quarantine is None or self.output_committed:
+            return
+        tag = tick_tag(f"{self._app}:quarantine", self.plan, self.epoch)
+        SourceQuarantine(self.relations, self.target.quarantine).move(self._moved, tag)
+        crash_point("Q1")
 
     def _write_errors(self, _stage: WriteErrors) -> None:
         """Write the rows that were left out, and the windows that failed."""
@@ -265,50 +308,43 @@ class Tick:
         if rows is not None:
             assert self.target.errors is not None  # by stages()
             table = self.tables.open(self.target.errors.path)
-            write_errors(table, rows, self._errors_app, self.plan, self.epoch)
-
-    @property
-    def _errors_app(self) -> str:
-        """The series of the tick's commits to the error table: a recalculation has its own."""
-        ticks = self._app == output_app(self.stream.uuid)
-        return errors_app(self.stream.uuid) if ticks else f"{self._app}:errors"
+            # A recalculation has a series of its own.
+            ticks = self._app == output_app(self.stream.uuid)
+            app = errors_app(self.stream.uuid) if ticks else f"{self._app}:errors"
+            write_errors(table, rows, tick_tag(app, self.plan, self.epoch))
 
     def _write(self, _stage: Write) -> None:
         """Write the results, and take back the windows they replace, under a transaction id."""
         rows, retracted = self._handed_over(), _joined([*self._advance.replaced])
         crash_point("C3")
+        self._move_quarantined()
         table = self.tables.open(self.target.info.path)
         if self._notices is not None:
             self._notices.write(table, self._app, self._advance, results=self._shown, retracted=retracted)
-        event_range = self._advance.event_range
-        if event_range is not None:
-            written = write_range(
-                table,
-                self.target,
-                rows,
-                event_range=event_range,
-                app=self._app,
-                plan=self.plan,
-                epoch=self.epoch,
-            )
-        else:
-            written = write_result(
-                self.spark,
-                table,
-                self.target,
-                rows,
-                retracted=retracted,
-                app=self._app,
-                plan=self.plan,
-                epoch=self.epoch,
-            )
+        if self._refused is not None and self.target.refused is not None:
+            tag = tick_tag(f"{self._app}:quarantine", self.plan, self.epoch)
+            self._put(self.target.refused, self._refused, retracted, rows, tag)
+            crash_point("Q1")
+        counting = () if self.compares else self.target.checks
+        counts = {check.name: astuple(self._outcome.checked[check.name]) for check in counting}
+        tag = tick_tag(self._app, self.plan, self.epoch, **({"checked": counts} if counts else {}))
+        written = self._put(self.target, rows, retracted, self._others, tag)
         self._outcome.rows_out, self._outcome.output_version = written.rows, written.version
+
+    def _put(
+        self, target: Target, rows: Rows, retracted: pa.Table | None, beside: Rows | None, tag: CommitTag
+    ) -> Written:
+        """Write rows into an output; ``beside`` are those of the same windows that go elsewhere."""
+        table, event_range = self.tables.open(target.info.path), self._advance.event_range
+        if event_range is not None:
+            return write_range(table, target, rows, event_range=event_range, tag=tag, beside=beside)
+        return write_result(self.spark, table, target, rows, retracted=retracted, tag=tag, beside=beside)
 
     def _handed_over(self) -> Rows:
         """Return the rows as the output can take them: delta-rs cannot write every table."""
         import pyarrow as pa
 
-        results = self._results or [self._no_rows()]
+        results = self._results or [Rows.of(self.spark.sql(f"{self.target.shape.nothing} WHERE false"))]
         if self._goes_as_arrow:
             found = [rows.to_arrow() for rows in results]
             return Rows(self.spark, pa.concat_tables([rows.cast(found[0].schema) for rows in found]))
@@ -330,22 +366,19 @@ class Tick:
         replaced = _joined([*self._advance.replaced])
         rows = self._outcome.windows
         if replaced is not None and replaced.num_rows:
-            rows += self._rows_near(output, replaced)
+            rows += _rows_near(self.target, output, replaced)
         return fits_here(rows, len(self.target.shape.names))
 
-    def _rows_near(self, output: Table, replaced: pa.Table) -> int:
-        """Return about how many rows of the output may have to be written again with replaced windows."""
-        import pyarrow.compute as pc
 
-        provenance = self.target.shape.provenance
-        if provenance is None:
-            return table_size(output, output.version).rows  # they do not say where they lie
-        starts = pc.min_max(replaced["low"]).as_py()
-        return rows_between(output, provenance.start_in_statistics, starts["min"], starts["max"] + 1)
+def _rows_near(target: Target, output: Table, replaced: pa.Table) -> int:
+    """Return about how many rows of the output may have to be written again with replaced windows."""
+    import pyarrow.compute as pc
 
-    def _no_rows(self) -> Rows:
-        """Return the output's columns without a row: only old rows go."""
-        return Rows.of(self.spark.sql(f"{self.target.shape.nothing} WHERE false"))
+    provenance = target.shape.provenance
+    if provenance is None:
+        return table_size(output, output.version).rows  # they do not say where they lie
+    starts = pc.min_max(replaced["low"]).as_py()
+    return rows_between(output, provenance.start_in_statistics, starts["min"], starts["max"] + 1)
 
 
 def _joined(tables: list[pa.Table]) -> pa.Table | None:
@@ -357,6 +390,12 @@ def _joined(tables: list[pa.Table]) -> pa.Table | None:
 def output_app(uuid: str) -> str:
     """Return the transaction application id of a stream's output commits."""
     return f"lakestream:{uuid}:output"
+
+
+def counts_committed(output: Table, plan: TickPlan) -> dict[str, Checked]:
+    """Return how many computed rows met expectations, as the commit of a tick's output says."""
+    said = said_by(output, output_app(plan.uuid), plan.tick).get("checked")
+    return {name: Checked(*counts) for name, counts in said.items()} if isinstance(said, dict) else {}
 
 
 def errors_app(uuid: str) -> str:

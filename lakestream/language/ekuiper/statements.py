@@ -41,12 +41,13 @@ from lakestream.language.reading.identifiers import refuse_duplicate, take_ident
 from lakestream.language.reading.words import Kind
 from lakestream.language.tdengine.clauses import read_into, read_layout
 from lakestream.language.tdengine.draft import Draft
+from lakestream.language.tdengine.expectations import read_expectation
 from lakestream.language.tdengine.triggers import ReadTrigger
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from lakestream.language.model import TableName
+    from lakestream.language.model import Expectation, TableName
     from lakestream.language.reading.reader import Reader
     from lakestream.language.reading.words import Word
 
@@ -65,7 +66,7 @@ def is_ekuiper(reader: Reader) -> bool:
     """Tell by what follows the stream's name: WITH, columns, or one of eKuiper's windows further on."""
     if reader.sees("WITH") or reader.sees_symbol("("):
         return True
-    return (reader.sees("INTO") or reader.sees("AS")) and window_called(reader) is not None
+    return any(map(reader.sees, ("INTO", "AS", "EXPECT"))) and window_called(reader) is not None
 
 
 def window_called(reader: Reader) -> Word | None:
@@ -84,14 +85,18 @@ def read_ekuiper(reader: Reader, name: TableName) -> Draft:
         raise reader.unsupported("a stream of messages", hint="CREATE TABLE name (column type, …)")
     source = read_source_options(reader) if reader.sees("WITH") else SourceOptions()
     draft.options.values = source.applied(reader, draft.options.values)
+    while reader.sees("EXPECT"):
+        read_expectation(reader, draft)
     draft.words["INTO"] = reader.peek()
     if reader.sees("AS"):
         raise reader.error("INTO_MISSING", "INTO with the output table is missing", hint="… INTO table AS …")
     read_into(reader, draft)
-    while read_layout(reader, draft):
-        pass
+    while read_layout(reader, draft) or reader.sees("EXPECT"):
+        if reader.sees("EXPECT"):
+            read_expectation(reader, draft)
     reader.expect("AS")
     query = _read_query(reader, draft, name)
+    draft.expectations = [_over_table(reader, draft, query, one) for one in draft.expectations]
     draft.calculation = _calculation(reader, draft, query)
     draft.tags = ()
     return draft
@@ -433,6 +438,14 @@ def _over_event(reader: Reader, draft: Draft, query: _Query, f: Fragment, clause
     meant = translated(written, draft.options.values.zone)
     check_row_expression(meant, clause)
     return meant
+
+
+def _over_table(reader: Reader, draft: Draft, query: _Query, expectation: Expectation) -> Expectation:
+    """Return an expectation of events as it is over the table's columns; one of results is so already."""
+    if expectation.of_results:
+        return expectation
+    clause = f"EXPECT {expectation.name}"
+    return replace(expectation, condition=_over_event(reader, draft, query, expectation.condition, clause))
 
 
 def _time_of_event(reader: Reader, draft: Draft, f: Fragment) -> str:

@@ -34,7 +34,7 @@ from lakestream.language.names import FILE_FORMATS, check_column_name, check_nam
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
-    from lakestream.language.model import Fragment, GroupKey, TableName, TagDefinition
+    from lakestream.language.model import Expectation, Fragment, GroupKey, TableName, TagDefinition
 
 COMMON_PLACEHOLDERS = frozenset({"_tgrpid", "_tlocaltime"})
 WINDOW_PLACEHOLDERS = frozenset({"_twstart", "_twend", "_twduration", "_twrownum"})
@@ -112,6 +112,7 @@ class StreamFacts:
     calculation: Fragment | None
     pre_filter: Fragment | None
     notify_where: Fragment | None
+    expectations: tuple[Expectation, ...]
     labels: tuple[str, ...]
     has_source: bool
     fires_at_open: bool
@@ -252,6 +253,8 @@ def check_stream(facts: StreamFacts) -> None:
         check_row_expression(key.expression, "PARTITION BY")
     if facts.pre_filter is not None:
         check_row_expression(facts.pre_filter, "PRE_FILTER")
+    for expectation in facts.expectations:
+        check_row_expression(expectation.condition, f"EXPECT {expectation.name}")
     if facts.subtable is not None:
         _check_group_expression(facts, facts.subtable, "OUTPUT_SUBTABLE")
     for tag in facts.tags:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from lakestream.language.common.source import Source
 from lakestream.language.expressions.targets import redacted_text
-from lakestream.language.model import Duration, Fill, Fragment, TableName
+from lakestream.language.model import Duration, Expectation, Fill, Fragment, TableName
 from lakestream.language.reading.words import Kind, Word, read_words
 
 if TYPE_CHECKING:
@@ -34,6 +34,7 @@ _CLAUSES = {
     "tags": "TAGS",
     "calculation": "AS",
     "notification": "NOTIFY",
+    "expectations": "EXPECT",
 }
 
 
@@ -73,7 +74,7 @@ def _said(value: object) -> str:
     """Return a part of a definition as text, without its place in the statement."""
     if isinstance(value, Fragment):
         return laid_out(value.sql)
-    if isinstance(value, Duration | Fill | TableName):
+    if isinstance(value, Duration | Expectation | Fill | TableName):
         return str(value)
     if isinstance(value, tuple):
         return ", ".join(map(_said, value))

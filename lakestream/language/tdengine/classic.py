@@ -48,6 +48,7 @@ from lakestream.language.reading.literals import take_duration, take_string, tak
 from lakestream.language.reading.words import Kind
 from lakestream.language.tdengine.clauses import read_group_keys, read_into, read_layout, read_output_columns
 from lakestream.language.tdengine.draft import Draft
+from lakestream.language.tdengine.expectations import read_expectation
 from lakestream.language.tdengine.notification import read_classic_notify
 from lakestream.language.tdengine.tables import type_name
 from lakestream.language.tdengine.triggers import ReadTrigger, read_trigger
@@ -60,7 +61,7 @@ if TYPE_CHECKING:
     from lakestream.language.reading.words import Word
     from lakestream.language.tdengine.options import Options
 
-CLASSIC_WORDS = ("TRIGGER", "WATERMARK", "IGNORE", "DELETE_MARK", "FILL_HISTORY", "INTO", "AS")
+CLASSIC_WORDS = ("TRIGGER", "WATERMARK", "IGNORE", "DELETE_MARK", "FILL_HISTORY", "EXPECT", "INTO", "AS")
 """The words of which one follows the stream's name in the classic syntax."""
 
 _WINDOWS = ("INTERVAL", "SESSION", "STATE_WINDOW", "EVENT_WINDOW", "COUNT_WINDOW")
@@ -144,6 +145,9 @@ def _read_options(reader: Reader, draft: Draft) -> _Switches:
         ("FILL_HISTORY",): lambda: _history(reader, switches),
     }
     while not (reader.sees("INTO") or reader.sees("AS")):
+        if reader.sees("EXPECT"):
+            read_expectation(reader, draft)
+            continue
         words = next((words for words in readers if reader.sees(*words)), None)
         if words is None:
             raise reader.unexpected("an option or INTO", [*(words[0] for words in readers), "INTO"])
@@ -228,6 +232,9 @@ def _read_output(reader: Reader, draft: Draft) -> None:
         read_output_columns(reader, draft)
     while not reader.sees("AS"):
         if read_layout(reader, draft):
+            continue
+        if reader.sees("EXPECT"):
+            read_expectation(reader, draft)
             continue
         word = reader.peek()
         name = word.text.upper()

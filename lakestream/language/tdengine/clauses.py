@@ -16,6 +16,7 @@ from lakestream.language.reading.identifiers import (
 )
 from lakestream.language.reading.literals import take_string
 from lakestream.language.reading.words import Kind
+from lakestream.language.tdengine.expectations import read_expectation, sees_expectation
 from lakestream.language.tdengine.notification import read_notify
 from lakestream.language.tdengine.options import read_options
 from lakestream.language.tdengine.tables import read_location, type_name
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from lakestream.language.tdengine.draft import Draft
 
 _CLAUSES = (
-    *("FROM", "PARTITION BY", "STREAM_OPTIONS", "NOTIFY"),
+    *("FROM", "PARTITION BY", "STREAM_OPTIONS", "EXPECT", "NOTIFY"),
     *("INTO", *LAYOUT_CLAUSES, "OUTPUT_SUBTABLE", "TAGS", "AS"),
 )
 
@@ -40,9 +41,9 @@ def read_clauses(reader: Reader, draft: Draft) -> None:
 
 
 def _read_clause(reader: Reader, draft: Draft, clause: str) -> None:
-    if clause in draft.words:
+    if clause in draft.words and clause != "EXPECT":
         raise reader.error("CLAUSE_TWICE", f"{clause} is given twice")
-    draft.words[clause] = reader.peek()
+    draft.words.setdefault(clause, reader.peek())
     _READERS[clause](reader, draft)
 
 
@@ -120,7 +121,8 @@ def _ends_key(reader: Reader) -> bool:
     return (
         reader.sees_symbol(",")
         or reader.sees("AS")
-        or any(reader.sees(*clause.split()) for clause in _CLAUSES)
+        or sees_expectation(reader)
+        or any(reader.sees(*clause.split()) for clause in _CLAUSES if clause != "EXPECT")
     )
 
 
@@ -245,6 +247,7 @@ _READERS = {
     "FROM": _from,
     "PARTITION BY": _partition_by,
     "STREAM_OPTIONS": _stream_options,
+    "EXPECT": read_expectation,
     "NOTIFY": lambda reader, draft: read_notify(reader, draft, _CLAUSES),
     "INTO": read_into,
     "PARTITIONED BY": _laid_out,

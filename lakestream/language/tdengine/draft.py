@@ -11,6 +11,7 @@ from lakestream.language.model import (
     CLOCK,
     LAYOUT_CLAUSES,
     RESULTS,
+    Expectation,
     Fragment,
     GroupKey,
     Notification,
@@ -45,6 +46,7 @@ class Draft:
     layout: OutputLayout = field(default_factory=OutputLayout)
     calculation: Fragment | None = None
     notification: Notification | None = None
+    expectations: list[Expectation] = field(default_factory=list)
     words: dict[str, Word] = field(default_factory=dict)
     unbuilt: list[NotSupportedError] = field(default_factory=list)
 
@@ -64,6 +66,7 @@ def definition(reader: Reader, name: TableName, draft: Draft) -> StreamDefinitio
         calculation=draft.calculation,
         pre_filter=draft.options.values.pre_filter,
         notify_where=draft.notification.where if draft.notification else None,
+        expectations=tuple(draft.expectations),
         labels=labels,
         has_source=draft.source is not None,
         fires_at_open=draft.options.values.emission.at_open,
@@ -92,6 +95,7 @@ def definition(reader: Reader, name: TableName, draft: Draft) -> StreamDefinitio
         notification=replace(draft.notification, labels=labels) if draft.notification else None,
         calculates=draft.calculation is not None,
         layout=draft.layout,
+        expectations=tuple(draft.expectations),
     )
 
 
@@ -188,6 +192,13 @@ def _check_clauses(reader: Reader, draft: Draft) -> None:
             "PARTITION BY needs a trigger table",
             word=draft.words["PARTITION BY"],
             hint="PERIOD(…) FROM table PARTITION BY …",
+        )
+    if draft.source is None and not all(one.of_results for one in draft.expectations):
+        raise reader.error(
+            "TRIGGER_TABLE",
+            "EXPECT before INTO is about rows of the trigger table, and there is none",
+            word=draft.words["EXPECT"],
+            hint="behind INTO it is about rows of the output",
         )
     for name in _NEED_SOURCE:
         if draft.source is None and name in draft.options.words:

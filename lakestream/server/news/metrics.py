@@ -109,6 +109,7 @@ class _State(Collector):
             "lakestream_rows_out": ("Rows written.", lambda s: s.rows_out),
             "lakestream_rows_late": ("Late rows.", lambda s: s.late),
         }
+        yield from _expectations(statuses)
         for name, (about, of) in gauges.items():
             yield _filled(GaugeMetricFamily(name, about, labels=["stream"]), statuses, of)
         for name, (about, of) in counters.items():
@@ -125,6 +126,18 @@ def _begun(status: StreamStatus) -> float | None:
 
 def _queued(status: StreamStatus) -> float | None:
     return status.begun_us / 1_000_000 if status.begun_us is not None and status.waits_for_turn else None
+
+
+def _expectations(statuses: Sequence[StreamStatus]) -> Iterable[Metric]:
+    labels = ["stream", "expectation"]
+    passed = CounterMetricFamily("lakestream_expectation_passed", "Rows that met it.", labels=labels)
+    violated = CounterMetricFamily("lakestream_expectation_violated", "Rows that did not.", labels=labels)
+    for status in statuses:
+        for one in status.expectations:
+            of = [f"{status.database}.{status.name}", one.name]
+            passed.add_metric(of, one.passed)
+            violated.add_metric(of, one.violated)
+    return passed, violated
 
 
 def _filled(

@@ -45,6 +45,17 @@ class LakeDocument(BaseModel):
     now: datetime
 
 
+class ExpectationDocument(BaseModel):
+    """An expectation: of rows of the ``source`` or the ``output``, and how many met it and did not."""
+
+    name: str
+    rows: str
+    condition: str
+    action: str
+    passed: int
+    violated: int
+
+
 class StreamDocument(BaseModel):
     """A stream: lag in commits and seconds, counts since it was created, and what it does.
 
@@ -74,6 +85,8 @@ class StreamDocument(BaseModel):
     doing: str | None
     begun_at: datetime | None
     waits_for_turn: bool
+    expectations: list[ExpectationDocument]
+    quarantines: list[str]
     sources: list[str]
     output: str | None
     trigger: str
@@ -145,6 +158,7 @@ class RunDocument(BaseModel):
     rows_out: int
     windows: int
     late: int
+    violated: int
     lag: int
     error: str | None
 
@@ -260,6 +274,16 @@ class DifferenceDocument(BaseModel):
     found: list[Any] | None
 
 
+class QuarantineDocument(BaseModel):
+    """How the rows of a quarantine compare with those that are to be there."""
+
+    table: str
+    equal_rows: int
+    expected_rows: int
+    found_rows: int
+    differing_rows: int
+
+
 class VerificationDocument(BaseModel):
     """How a stream's output compares with the batch evaluation; the first 100 rows that differ."""
 
@@ -277,6 +301,7 @@ class VerificationDocument(BaseModel):
     left_out_reason: str
     others_rows: int | None
     compared_with: str
+    quarantines: list[QuarantineDocument]
 
 
 class MessageDocument(BaseModel):

@@ -103,7 +103,7 @@ class Subtables:
         return [
             info
             for info in self._catalog.tables(database)
-            if any(column.name == TBNAME for column in info.columns)
+            if info.kind != "quarantine" and any(column.name == TBNAME for column in info.columns)
         ]
 
     def _from_rows(self, stable: TableInfo, where: str | None) -> list[SubtableInfo]:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from lakestream.storage.tables.table import Table
 
 PROPERTY = "lakestream.table"
-Kind = Literal["table", "stable", "output"]
+Kind = Literal["table", "stable", "output", "quarantine"]
 _DESCRIPTION_VERSION = 1
 
 

@@ -38,6 +38,7 @@ from lakestream.storage.records.stream import (
 )
 from lakestream.storage.records.tick import (
     WITHDRAWN,
+    Checked,
     Corrected,
     HistorySlice,
     Instant,
@@ -45,6 +46,7 @@ from lakestream.storage.records.tick import (
     TablePosition,
     TickPlan,
     Totals,
+    checked_together,
 )
 from lakestream.storage.tables.durable import committing
 from lakestream.storage.tables.table import LOG_KEPT, Table, Tables
@@ -58,6 +60,7 @@ if TYPE_CHECKING:
 __all__ = [
     "WITHDRAWN",
     "Begun",
+    "Checked",
     "Compiled",
     "Corrected",
     "Failure",
@@ -75,6 +78,7 @@ __all__ = [
     "TickPlan",
     "Totals",
     "WaitingGroup",
+    "checked_together",
 ]
 
 _KEPT_FAILURES = 50

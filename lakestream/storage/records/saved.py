@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from lakestream.storage.records.job import Failure, Recalculation
 from lakestream.storage.records.stream import Begun, Compiled, Resynced, StreamRecord, WaitingGroup
 from lakestream.storage.records.tick import (
+    Checked,
     Corrected,
     HistorySlice,
     Instant,
@@ -23,7 +24,7 @@ from lakestream.storage.records.tick import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     Keys = dict[str, Any]
 
@@ -219,6 +220,8 @@ def _keys_of_progress(progress: Progress) -> Keys:
         **({} if totals is None else {key: getattr(totals, name) for key, name in _TOTALS.items()}),
         **({} if part is None else {"next_slice": part.number, "cuts": part.cuts}),
         **_given(
+            checked=_saved_checked(progress.checked),
+            total_checked=_saved_checked({} if totals is None else totals.checked),
             kind=progress.kind,
             lag=progress.lag,
             windows=progress.windows,
@@ -234,6 +237,8 @@ def _keys_of_progress(progress: Progress) -> Keys:
 
 def _facts_of_progress(saved: Keys) -> dict[str, Any]:
     totals = {name: saved.pop(key) for key, name in _TOTALS.items() if key in saved}
+    if totals:
+        totals["checked"] = _checked(saved.pop("total_checked", {}))
     mark, corrected = saved.pop("output", None), saved.pop("corrected", None)
     return {
         "totals": Totals(**totals) if totals else None,
@@ -247,8 +252,17 @@ def _facts_of_progress(saved: Keys) -> dict[str, Any]:
         "corrected": Corrected(*corrected) if corrected else None,
         "commit": saved.pop("commit", None),
         "followed": _followed(saved),
+        "checked": _checked(saved.pop("checked", {})),
         "unknown": saved,
     }
+
+
+def _saved_checked(checked: Mapping[str, Checked]) -> Keys | None:
+    return {name: astuple(counts) for name, counts in checked.items()} or None
+
+
+def _checked(saved: Keys) -> dict[str, Checked]:
+    return {name: Checked(*counts) for name, counts in saved.items()}
 
 
 # --- recalculations ---

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 from lakestream.storage.tables.log import commit_digest
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from lakestream.storage.tables.table import Table
 
 
@@ -90,13 +92,34 @@ class TickPlan:
 
 
 @dataclass(frozen=True)
+class Checked:
+    """How many rows met an expectation, and how many did not."""
+
+    passed: int = 0
+    violated: int = 0
+
+    def __add__(self, other: Checked) -> Checked:
+        return Checked(self.passed + other.passed, self.violated + other.violated)
+
+
+def checked_together(one: Mapping[str, Checked], other: Mapping[str, Checked]) -> dict[str, Checked]:
+    """Return counts of expectations, by their names, added up."""
+    none = Checked()
+    return {name: one.get(name, none) + other.get(name, none) for name in {**one, **other}}
+
+
+@dataclass(frozen=True)
 class Totals:
-    """Counts since the stream was created, in every progress record: nobody reads all ticks for them."""
+    """Counts since the stream was created, in every progress record: nobody reads all ticks for them.
+
+    ``checked`` are those of expectations, by their names.
+    """
 
     rows_in: int = 0
     rows_out: int = 0
     late: int = 0
     missed: int = 0
+    checked: Mapping[str, Checked] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -129,7 +152,8 @@ class Progress:
     corrected, None for streams that do neither. ``next_slice`` is the part of history to come, None when it
     is taken. ``commit`` is the digest of the source's commit ``version``, None where it is not known.
     ``followed`` are the tables beside the source, by path, up to which their changes have been followed.
-    ``unknown`` is what else is saved of it.
+    ``checked`` counts the rows that it held against expectations, by their names. ``unknown`` is what else is
+    saved of it.
     """
 
     uuid: str
@@ -151,4 +175,10 @@ class Progress:
     next_slice: HistorySlice | None = None
     commit: str | None = None
     followed: dict[str, TablePosition] = field(default_factory=dict)
+    checked: Mapping[str, Checked] = field(default_factory=dict)
     unknown: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def violated(self) -> int:
+        """How many rows did not meet an expectation; one that did not meet several counts for each."""
+        return sum(counts.violated for counts in self.checked.values())

@@ -213,18 +213,32 @@ def _committed(table: Table, tag: CommitTag, after: int) -> CommitResult:
     raise StorageError("COMMIT_FAILED", f"{table.path} does not hold tick {tag.tick} after it was written")
 
 
-def _replayed(table: Table, tag: CommitTag) -> CommitResult:
-    """Return where an earlier run committed the tick; FENCED when a rival did."""
+def said_by(table: Table, app: str, tick: int) -> dict[str, object]:
+    """Return what the commit of a tick says in its userMetadata; nothing where the log no longer has it."""
+    info = _commit_of(table, app, tick)
+    return {} if info is None else _metadata(info)
+
+
+def _commit_of(table: Table, app: str, tick: int) -> CommitInfo | None:
+    """Return the commit of a tick, as far back as it is looked for."""
     version = table.version
     for candidate in range(version, max(-1, version - _SEARCHED), -1):
         try:
             info = read_commits(table.path, candidate - 1, candidate)[0]
         except StreamError:
             break
-        if (tag.app, tag.tick) in info.transactions:
-            _refuse_rival(table, tag, info)
-            return CommitResult(candidate, replayed=True)
-    return CommitResult(version, replayed=True)
+        if (app, tick) in info.transactions:
+            return info
+    return None
+
+
+def _replayed(table: Table, tag: CommitTag) -> CommitResult:
+    """Return where an earlier run committed the tick; FENCED when a rival did."""
+    info = _commit_of(table, tag.app, tag.tick)
+    if info is None:
+        return CommitResult(table.version, replayed=True)
+    _refuse_rival(table, tag, info)
+    return CommitResult(info.version, replayed=True)
 
 
 def _refuse_rival(table: Table, tag: CommitTag, info: CommitInfo) -> None:

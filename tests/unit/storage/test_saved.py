@@ -14,6 +14,7 @@ from deltalake import DeltaTable
 from lakestream.storage.records import saved
 from lakestream.storage.records.registry import (
     Begun,
+    Checked,
     Compiled,
     Corrected,
     HistorySlice,
@@ -135,6 +136,8 @@ PROGRESS: list[Row] = [
         "corrected": [1, 2, None],
         "commit": "d2",
         "followed": {"/t": ["id", 4, "d3"]},
+        "checked": {"positive": [1, 2]},
+        "total_checked": {"positive": [3, 4]},
         "next_slice": 1,
         "cuts": [10, 20],
     },
@@ -256,7 +259,11 @@ def test_keys_go_to_the_fields_that_they_are_of() -> None:
     history = saved.PLANS.record(written({**PLAN, "extra": PLANS["history"]}))
     assert (history.slice, history.instant, history.closed) == (HistorySlice(0, ()), None, None)
     done = saved.PROGRESS.record(written({**TICK, "extra": PROGRESS[2]}))
-    assert (done.totals, done.output) == (Totals(1, 2, 3, 4), TablePosition("id", 7))
+    assert (done.totals, done.output) == (
+        Totals(1, 2, 3, 4, {"positive": Checked(3, 4)}),
+        TablePosition("id", 7),
+    )
+    assert (done.checked, done.violated) == ({"positive": Checked(1, 2)}, 2)
     assert (done.corrected, done.next_slice) == (Corrected(1, 2, None), HistorySlice(1, (10, 20)))
     job: Recalculation = saved.RECALCULATIONS.record(written({**JOB, "extra": JOBS[3][1]}))
     assert (job.groups, job.cuts, job.versions, job.parts) == ((7,), (1,), (5,), 2)

@@ -9,7 +9,7 @@ from lakestream.engine.base.state import summary_of, summary_sql
 from lakestream.engine.reading.queries import changes_sql
 from lakestream.engine.reading.relations import CHANGED, CHANGES, FIRED
 from lakestream.engine.streams.stream import EventRange
-from lakestream.engine.streams.write import read_windows, windows_in_range
+from lakestream.engine.streams.write import windows_from, windows_in_range
 from lakestream.engine.windows.family import Advance, Fired
 from lakestream.engine.windows.grid.events import GridEvents
 from lakestream.engine.windows.grid.extremes import Extremes
@@ -150,16 +150,14 @@ class Detecting:
         given, options = self.given, self.given.stream.definition.options
         if options.emission.max_delay is None or given.plan.appends_only or given.output_committed:
             return None
-        provenance = given.target.shape.provenance
-        if not provenance or not len(given.state):
+        if not given.target.shape.provenance or not len(given.state):
             return None
         opened = given.spark.sql(self._queries.open_sql(str(state))).toArrow()
         if not opened.num_rows:
             return None
-        output = given.tables.open(given.target.info.path)
-        there = read_windows(output, provenance, least(opened["low"]))
+        there = windows_from(given.tables, given.target, least(opened["low"]))
         open_now = {*zip(opened["gid"].to_pylist(), opened["low"].to_pylist(), strict=True)}
-        found = open_now.intersection(provenance.windows(there))
+        found = open_now.intersection((gid, low) for gid, low, _ in there)
         if not found:
             return None
         gids, lows = zip(*sorted(found), strict=True)
@@ -191,7 +189,7 @@ class Detecting:
         if not ranges or not target.shape.provenance:
             return []
         event_range = EventRange(groups=tuple((row["gid"], row["low"], row["high"] + 1) for row in ranges))
-        there = windows_in_range(self.given.tables.open(target.info.path), target, event_range)
+        there = windows_in_range(self.given.tables, target, event_range)
         windows = {"gid": [gid for gid, *_ in there], "low": [low for _, low, _ in there]}
         return [pa.table(windows, schema=retracted.schema.remove(retracted.schema.get_field_index("high")))]
 

@@ -99,9 +99,10 @@ class Firing:
         """Return SQL of the groups of which the output has the window before a range's first one."""
         groups: set[int] = set()
         if self.given.target.shape.provenance:
-            table = self.given.tables.open(self.given.target.info.path)
             event_range = EventRange(from_us=first.before_us, to_us=first.low_us)
-            groups = {gid for gid, _, _ in windows_in_range(table, self.given.target, event_range)}
+            groups = {
+                gid for gid, _, _ in windows_in_range(self.given.tables, self.given.target, event_range)
+            }
         listed = ", ".join(f"({gid}L)" for gid in sorted(groups))
         return f"VALUES {listed}" if listed else "SELECT 0L WHERE false"
 

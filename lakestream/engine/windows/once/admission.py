@@ -17,6 +17,7 @@ from lakestream.engine.base.names import TBNAME
 from lakestream.engine.base.refused import spark_message
 from lakestream.engine.base.state import GroupState
 from lakestream.engine.reading.relations import CHANGED, EMPTY_CHANGES, EVER, empty_view
+from lakestream.engine.streams.expectations import stays_sql
 from lakestream.engine.windows.family import Advance, Fired
 from lakestream.language.quoting import quoted, quoted_text
 from lakestream.storage.columns.times import iso
@@ -312,7 +313,7 @@ def classified_sql(
     return (
         f"SELECT {_columns(stream, columns)}, CAST(_commit_version AS BIGINT) AS _ls_v, {time} AS _ls_ts, "
         f"{POSITION if placed else _literal(None)} AS _ls_p FROM {written} "
-        f"WHERE _change_type IN ('insert', 'update_postimage'){of_subtable(stream)}"
+        f"WHERE _change_type IN ('insert', 'update_postimage'){of_stream(stream)}"
     )
 
 
@@ -491,7 +492,13 @@ def _hashed_columns(stream: Stream) -> tuple[str, ...]:
     return tuple(name for name in stream.changed_columns if "map<" not in kinds[name])
 
 
-def of_subtable(stream: Stream) -> str:
-    """Return SQL that narrows a condition to the subtable that the stream is on."""
-    subtable = stream.source.subtable
-    return "" if subtable is None else f" AND {quoted(TBNAME)} = {quoted_text(subtable)}"
+def of_stream(stream: Stream) -> str:
+    """Return SQL that narrows a condition to rows that there are for a stream: its subtable's, as expected.
+
+    What FILTER leaves out is there, and moves the watermark.
+    """
+    subtable, stays = stream.source.subtable, stays_sql(stream.checks)
+    parts = [] if subtable is None else [f"{quoted(TBNAME)} = {quoted_text(subtable)}"]
+    if stays:
+        parts.append(f"({f'NOT coalesce({stream.condition}, false) OR ' if stream.condition else ''}{stays})")
+    return "".join(f" AND {part}" for part in parts)

@@ -30,7 +30,7 @@ from lakestream.engine.windows.once.admission import (
     buffered_again_sql,
     classified_sql,
     newest_of,
-    of_subtable,
+    of_stream,
     origin_of_state,
     register_windows,
 )
@@ -100,7 +100,7 @@ class Rebuilding(Admission):
             f"count_if(NOT came) AS removed, min(ts) AS oldest, max(ts) FILTER (WHERE came) AS newest, "
             f"max(ts) FILTER (WHERE NOT came) AS newest_removed "
             f"FROM (SELECT _ls_sign > 0 AS came, {self.stream.time_us} AS ts FROM {CHANGED} "
-            f"WHERE true{of_subtable(self.stream)})"
+            f"WHERE true{of_stream(self.stream)})"
         ).toArrow()
         return _Changes(**row.to_pylist()[0])
 

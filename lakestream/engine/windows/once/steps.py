@@ -54,7 +54,6 @@ class RecomputeAdmitted(Step):
         """Find the windows from the source as it is; the state stays."""
         if newest_of(given.state) is None:
             return Advance(given.state)
-        output = given.tables.open(given.target.info.path)
         return RangeRebuilding(
-            given, event_range=self.event_range, written=partial(windows_in_range, output, given.target)
+            given, event_range=self.event_range, written=partial(windows_in_range, given.tables, given.target)
         ).run()

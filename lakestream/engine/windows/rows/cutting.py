@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from lakestream.engine.base.state import CLOSED, EXPIRED
 from lakestream.engine.reading.relations import EVER
 from lakestream.engine.reading.transport import merge_spans
-from lakestream.engine.streams.write import read_windows
+from lakestream.engine.streams.write import windows_from
 from lakestream.engine.windows.rows.comparing import Comparing
 from lakestream.engine.windows.rows.extents import (
     one_of_each_start,
@@ -317,12 +317,9 @@ class Cutting:
         return self._written(changed, min(group.from_us for group in changed))
 
     def _written(self, late: list[CutGroup], lower: int | None) -> dict[int, list[Window]]:
-        table = self.given.tables.open(self.given.target.info.path)
-        places = self.given.target.shape.places
-        found = read_windows(table, places, lower)
         wanted = {group.gid for group in late}
         windows: dict[int, set[Window]] = defaultdict(set)
-        for gid, start, end in places.extents(found):
+        for gid, start, end in windows_from(self.given.tables, self.given.target, lower):
             if gid in wanted:
                 windows[gid].add((start, end))
         return {gid: sorted(listed) for gid, listed in windows.items()}

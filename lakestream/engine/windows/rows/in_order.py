@@ -385,5 +385,5 @@ def _any_listed(lists: pa.ChunkedArray) -> bool:
 def _plain_groups(stream: Stream) -> tuple[str, ...]:
     """Return the columns that rows are grouped by; none where more than columns tells."""
     names = tuple(group.strip("`") for group in stream.groups)
-    is_plain = set(names) <= set(stream.changed_columns) and not stream.condition
+    is_plain = set(names) <= set(stream.changed_columns) and not (stream.condition or stream.checks)
     return names if is_plain and stream.floor_us is None and stream.source.subtable is None else ()

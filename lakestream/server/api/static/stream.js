@@ -62,10 +62,10 @@ export class StreamPage {
   // The parts that stay; draw() fills them again and again.
   build() {
     const part = () => el("div", {});
-    const names = ["head", "said", "trouble", "figures", "written", "ticks", "lags", "late", "ranges", "errors", "events", "rows"];
+    const names = ["head", "said", "trouble", "figures", "written", "ticks", "lags", "late", "expectations", "ranges", "errors", "events", "rows"];
     this.parts = Object.fromEntries(names.map((name) => [name, part()]));
     this.parts.said.setAttribute("role", "status");
-    const { head, said, trouble, figures, written, ticks, lags, late, ranges, errors, events, rows } = this.parts;
+    const { head, said, trouble, figures, written, ticks, lags, late, expectations, ranges, errors, events, rows } = this.parts;
     const statuses = new Map([[nameOf(this.id), this.stream.status]]);
     const drawn = picture(around(this.lineage, nameOf(this.id)), statuses, nameOf(this.id));
     this.main.replaceChildren(
@@ -78,6 +78,7 @@ export class StreamPage {
       section("Definition", el("pre", { tabindex: "0" }, el("code", {}, this.stream.sql)), el("div", { class: "scroll picture" }, drawn)),
       el("div", { class: "pair" }, section("Seconds per tick", ticks), section("Lag in commits after each tick", lags)),
       section("Late rows per tick", late),
+      section("Expectations", expectations),
       section("Recalculations", ranges),
       section("Errors", errors),
       section("Events", events),
@@ -94,6 +95,7 @@ export class StreamPage {
     this.fill("ticks", this.runs, () => [this.ofRuns("Seconds per tick", "tick", (run) => run.seconds, { unit: " s" })]);
     this.fill("lags", this.runs, () => [this.ofRuns("Lag in commits", "lag", (run) => run.lag, { whole: true })]);
     this.fill("late", this.runs, () => [this.lateRows()]);
+    this.fill("expectations", [stream.expectations, stream.quarantines], () => expectations(stream));
     this.fill("ranges", stream.recalculations, () => [recalculations(stream.recalculations)]);
     this.fill("errors", [stream.errors, stream.errors_table], () => errors(stream));
     this.fill("events", this.events, () => [events(this.events)]);
@@ -229,6 +231,20 @@ function figures(stream) {
   ];
   const items = listed.map(([name, value, title]) => el("div", { title }, el("dt", {}, name), el("dd", {}, value)));
   return el("dl", { class: "figures" }, ...items);
+}
+
+function expectations(stream) {
+  if (!stream.expectations.length) return [note("There are none; EXPECT says what rows are to meet.")];
+  const notes = stream.quarantines.map((name) => note(`Rows that do not meet them stand in ${name}.`));
+  const rows = stream.expectations.map((one) => [
+    one.name,
+    one.rows,
+    el("code", {}, one.condition),
+    one.action,
+    count(one.passed),
+    count(one.violated),
+  ]);
+  return [...notes, table("Expectations", ["Name", "Rows of", "Condition", "On violation", "Passed", "Violated"], rows)];
 }
 
 function recalculations(jobs) {
