@@ -42,7 +42,8 @@ if TYPE_CHECKING:
     from lakestream.engine.rounds.runtime import TickReport
     from lakestream.engine.rounds.wakeups import Alarm
     from lakestream.observation.inspection import Inspection
-    from lakestream.observation.observe import Event, Lineage, Outline, Run
+    from lakestream.observation.lineage import Lineage
+    from lakestream.observation.observe import Event, Outline, Run
     from lakestream.observation.queries import Queries
     from lakestream.observation.verify import Verification
     from lakestream.settings import Settings
@@ -335,11 +336,12 @@ class Lake:
         records, outline = self._at.registry.streams(), self._at.outlines.of
         return {f"{r.database}.{r.name}": outline(r, alarms.get(r.uuid), now_us) for r in records}
 
-    def lineage(self) -> Lineage:
-        """Return the tables that streams read and write; starts no Spark."""
-        from lakestream.observation.observe import lineage
+    def lineage(self, stream: str | None = None, *, columns: bool = False) -> Lineage:
+        """Return what streams read and write, of all or around one; ``columns``: of what these are made."""
+        from lakestream.observation.lineage import lineage
 
-        return lineage(self._at.registry, self._at.catalog)
+        around = self._statements.streams.named(stream) if stream else None
+        return lineage(self._at.registry, self._at.catalog, around, columns=columns)
 
     def events(self, stream: str | None = None, after: str | None = None, limit: int = 100) -> list[Event]:
         """Return events of a stream (None: of all), oldest first; starts no Spark.

@@ -28,6 +28,7 @@ from lakestream.cli.projects.new_command import new
 from lakestream.cli.projects.plan_commands import apply, plan
 from lakestream.cli.projects.test_command import test
 from lakestream.cli.sql.sql_command import sql
+from lakestream.cli.streams.lineage_command import lineage
 from lakestream.cli.streams.log_commands import events, logs
 from lakestream.cli.streams.recalculate_command import recalculate
 from lakestream.cli.streams.run_command import run
@@ -106,6 +107,7 @@ for _command in (
     logs,
     events,
     explain,
+    lineage,
     verify,
     recalculate,
     start,

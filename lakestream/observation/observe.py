@@ -25,14 +25,11 @@ if TYPE_CHECKING:
     from lakestream.notify.deliveries import Deliveries, Delivery
     from lakestream.notify.outbox import Outbox, Sent
     from lakestream.storage.delta import Table
-    from lakestream.storage.names.catalog import Catalog
     from lakestream.storage.names.table_info import TableInfo
     from lakestream.storage.records.registry import Failure, Progress, Registry, StreamRecord
 
 _MORE = 4
 """How many times as many rows are asked of the statistics when deleted ones made the result short."""
-
-_KINDS = {"table": "table", "stable": "super table", "output": "output", "quarantine": "quarantine"}
 
 
 @dataclass(frozen=True)
@@ -71,14 +68,6 @@ class Event:
     group: str | None
     event: str
     deliveries: tuple[tuple[str, str], ...]
-
-
-@dataclass(frozen=True)
-class Lineage:
-    """The tables, as (name, kind), and the streams, as (name, what it reads, what it writes)."""
-
-    tables: tuple[tuple[str, str], ...]
-    streams: tuple[tuple[str, tuple[str, ...], str | None], ...]
 
 
 @dataclass(frozen=True)
@@ -177,22 +166,6 @@ def _lower_bound(table: Table, time: str, rows: int, most_bytes: int) -> tuple[i
         if count >= rows and starts[number + 1 : number + 2] != [start]:
             return start, number + 1 == len(starts)
     return starts[-1], True
-
-
-def lineage(registry: Registry, catalog: Catalog) -> Lineage:
-    """Return the tables that streams read and write, and the streams between them."""
-    streams = []
-    kinds: dict[str, str] = {}
-    for record in registry.streams():
-        streams.append((f"{record.database}.{record.name}", record.sources, record.table))
-        for name in (*record.sources, *([record.table] if record.table else [])):
-            kinds.setdefault(name, _kind_of(catalog, name))
-    return Lineage(tuple(sorted(kinds.items())), tuple(streams))
-
-
-def _kind_of(catalog: Catalog, name: str) -> str:
-    info = catalog.find_table(*name.split(".", 1))
-    return _KINDS[info.kind] if info is not None else "table"
 
 
 def events(

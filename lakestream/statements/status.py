@@ -81,7 +81,13 @@ class StreamStatus:
     @property
     def why(self) -> str:
         """Return in a sentence why the stream's output is not current, or not all of it; empty when it is."""
-        return next(self._reasons(), "")
+        return next(self._reasons(), self._left_out)
+
+    @property
+    def _left_out(self) -> str:
+        """What keeps rows of the source, or results, out of an output that is current."""
+        violated = [str(one) for one in self.expectations if one.violated]
+        return f"Rows did not meet what is expected of them: {'; '.join(violated)}" if violated else ""
 
     def _reasons(self) -> Iterator[str]:
         """Yield why it is not current, what a person has to see to before what passes."""
@@ -107,8 +113,6 @@ class StreamStatus:
             yield f"No tick has run yet, {behind}"
         if behind:
             yield f"It is {behind}"
-        if violated := [str(one) for one in self.expectations if one.violated]:
-            yield f"Rows did not meet what is expected of them: {'; '.join(violated)}"
 
 
 def _behind(commits: int, seconds: float | None) -> str:

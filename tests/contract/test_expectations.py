@@ -211,7 +211,7 @@ def test_a_stream_goes_on_with_another_expectation(lake: Lake) -> None:
     lake.run()
     again = stream(EXPECT.format("QUARANTINE"), options="EXACT | FILL_HISTORY")
     changed = lake.sql(again.replace("CREATE", "CREATE OR REPLACE", 1)).fetchall()
-    assert [clause for clause, _, _ in changed] == ["EXPECT", "recomputed"]
+    assert [clause for clause, _, _ in changed] == ["EXPECT", "output", "recomputed"]
 
 
 # --- what is refused ---

@@ -238,7 +238,9 @@ class LakestreamCommand(click.Command):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401 (click's)
         super().__init__(*args, **kwargs)
-        self.params.extend(global_options())
+        own = {name for param in self.params for name in param.opts}
+        # A command may have an option of its own in the place of a global one.
+        self.params.extend(option for option in global_options() if own.isdisjoint(option.opts))
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the command's own options, then the global ones."""

@@ -119,8 +119,7 @@ class Reader:
         return LineageDocument(
             tables=[TableNode(name=name, kind=kind) for name, kind in found.tables],
             streams=[
-                StreamNode(name=name, reads=list(reads), writes=writes)
-                for name, reads, writes in found.streams
+                StreamNode(name=one.stream, reads=list(one.reads), writes=one.writes) for one in found.streams
             ],
         )
 
