@@ -13,7 +13,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
-from urllib.request import urlopen
 
 from lakestream.errors import BusyError, ConfigError
 
@@ -145,6 +144,8 @@ def _addresses(master: str) -> list[tuple[str, int]]:
 
 
 def _page(host: str, port: str) -> dict[str, Any]:
+    from urllib.request import urlopen
+
     name = f"[{host}]" if ":" in host else host
     with urlopen(f"http://{name}:{int(port)}/json/", timeout=_SECONDS) as page:
         found: dict[str, Any] = json.load(page)

@@ -63,10 +63,10 @@ def refuse_calls(spark: SparkSession, names: Iterable[str]) -> None:
     ``names`` are those that are not Spark's by the lists. No statement makes one: what is in the catalog is
     its owner's. What else Spark has under a name is another Spark's, of which nothing is known.
     """
-    from pyspark.errors import AnalysisException
-
     if not hasattr(spark, "catalog"):
         return  # the small session calls what it knows, by a list
+    from pyspark.errors import AnalysisException
+
     for name in names:
         with suppress(AnalysisException):  # of what lakestream has made something else
             if spark.catalog.getFunction(name).isTemporary:
