@@ -63,8 +63,9 @@ changed: setup ## conformance cases with other words: only errors of ours (ARGS=
 supply: setup ## what comes with the package: an SBOM, licences, known vulnerabilities
 	@$(RUN)/python tools/supply.py
 
-followed: setup ## streams that follow every table they read, over random histories (ARGS="--count 100 --seed 7")
+followed: setup ## streams that follow every table they read, and views, over random histories (ARGS="--count 100 --seed 7")
 	@$(RUN)/python -m tests.properties.followed $(ARGS)
+	@$(RUN)/python -m tests.properties.views $(ARGS)
 
 matrix: setup ## streams by all pairs of kinds, modes and changes (ARGS="--count 1000 --seed 7")
 	@$(RUN)/python -m tests.properties.matrix $(ARGS)

@@ -293,6 +293,11 @@ class SpanTrigger:
     end: Fragment | None = None
 
 
+@dataclass(frozen=True)
+class WholeTrigger:
+    """A single window that holds all there is: computed again whenever a table of the query has changed."""
+
+
 GridTrigger = IntervalTrigger | CalendarTrigger | SlidingTrigger
 """Triggers whose windows follow from time alone."""
 
@@ -306,6 +311,7 @@ Trigger = (
     GridTrigger
     | RowTrigger
     | PeriodTrigger
+    | WholeTrigger
     | SlideTrigger
     | BoundedSessionTrigger
     | LatestTrigger
@@ -355,6 +361,20 @@ class Fill:
 
 
 @dataclass(frozen=True)
+class View:
+    """That a stream is a materialized view: rows of a window have no key, and take the place of all it had.
+
+    ``policy`` is its REFRESH POLICY. ``time`` is the column that its windows are of (None: it is computed as
+    a whole), ``why`` says why it has none where AUTO found that; ``comment`` is that of its table.
+    """
+
+    policy: str
+    time: str | None = None
+    why: str = ""
+    comment: str | None = None
+
+
+@dataclass(frozen=True)
 class StreamOptions:
     """STREAM_OPTIONS. ``history_start`` is event time as written, None for the earliest row.
 
@@ -364,7 +384,7 @@ class StreamOptions:
     ``converts``: results are converted to the columns of a table that is there, taken in order;
     ``names_apart``: no two groups share a subtable, also where its expression gives them one name;
     ``one_table``: rows of all subtables of the source go into one table, without subtables and tags;
-    ``zone`` is the time zone (None: the lake's).
+    ``zone`` is the time zone (None: the lake's). ``view`` says that the stream is a materialized view.
     """
 
     watermark: Duration | None = None
@@ -385,6 +405,7 @@ class StreamOptions:
     names_apart: bool = False
     one_table: bool = False
     zone: str | None = None
+    view: View | None = None
 
     @property
     def wants_history(self) -> bool:
@@ -713,19 +734,31 @@ class ShowStreams:
 
 @dataclass(frozen=True)
 class CreateStream:
-    """``CREATE STREAM [IF NOT EXISTS] …`` or ``CREATE OR REPLACE STREAM …``."""
+    """``CREATE STREAM [IF NOT EXISTS] …`` or ``CREATE OR REPLACE STREAM …``, and so of a materialized view.
+
+    ``otherwise`` is what is made where the lake does not let the definition be, None for nothing.
+    """
 
     definition: StreamDefinition
     if_not_exists: bool = False
     or_replace: bool = False
+    otherwise: StreamDefinition | None = None
 
 
 @dataclass(frozen=True)
 class DropStream:
-    """``DROP STREAM [IF EXISTS] name``."""
+    """``DROP STREAM [IF EXISTS] name``; of a materialized view (``is_view``) its table goes too."""
 
     name: TableName
     if_exists: bool = False
+    is_view: bool = False
+
+
+@dataclass(frozen=True)
+class RefreshView:
+    """``REFRESH MATERIALIZED VIEW name``: what is new in its tables is taken now."""
+
+    name: TableName
 
 
 @dataclass(frozen=True)
@@ -809,6 +842,7 @@ Statement = (
     | ShowStreams
     | CreateStream
     | DropStream
+    | RefreshView
     | StartStream
     | StopStream
     | FlushStream

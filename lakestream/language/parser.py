@@ -14,7 +14,7 @@ from lakestream.language.iotdb.heads import is_iotdb
 from lakestream.language.model import Query
 from lakestream.language.reading.reader import Reader
 from lakestream.language.reading.words import Kind, read_words, split_words
-from lakestream.language.tdengine import tables
+from lakestream.language.tdengine import tables, views
 from lakestream.language.tdengine.foreign import foreign_statement
 
 if TYPE_CHECKING:
@@ -29,6 +29,15 @@ _STATEMENTS: dict[tuple[str, ...], Callable[[Reader], Statement]] = {
     ("CREATE", "STABLE"): lambda reader: tables.create_table(reader, stable=True),
     ("CREATE", "STREAM"): streams.create_stream,
     ("CREATE", "OR", "REPLACE", "STREAM"): lambda reader: streams.create_stream(reader, or_replace=True),
+    ("CREATE", "MATERIALIZED", "VIEW"): views.create_view,
+    ("CREATE", "OR", "REPLACE", "MATERIALIZED", "VIEW"): lambda reader: views.create_view(
+        reader, or_replace=True
+    ),
+    ("REFRESH", "MATERIALIZED", "VIEW"): views.refresh_view,
+    ("DROP", "MATERIALIZED", "VIEW"): views.drop_view,
+    ("EXPLAIN", "MATERIALIZED", "VIEW"): streams.explain_stream,
+    ("DESCRIBE", "MATERIALIZED", "VIEW"): tables.describe,
+    ("DESC", "MATERIALIZED", "VIEW"): tables.describe,
     ("DROP", "DATABASE"): tables.drop_database,
     ("DROP", "TABLE"): tables.drop_table,
     ("DROP", "STABLE"): tables.drop_table,

@@ -43,10 +43,22 @@ def explain_stream(engine: Engine, record: StreamRecord) -> list[tuple[str, str]
             lines.append(("bytes move by", planned.transport))
             lines.append(("computed by", engine.computed_by(record, planned)))
         elif planned is coming[0][1] and planned.kind == "changes":
-            nothing = replace(planned, upto=planned.after)
+            handles = engine.services.catalog.handles
+            versions = {info.path: handles.latest(info.path).version for info in stream.tables.values()}
+            nothing = replace(planned, upto=planned.after, table_versions=versions)
             lines.append(("computed by", engine.computed_by(record, nothing)))
         lines += [(stage.title, str(stage)) for stage in stages(stream, target, planned, event_range)]
-    return [*lines, ("calculation", stream.calculation.query.sql("spark"))]
+    return [*_refreshed(stream), *lines, ("calculation", stream.calculation.query.sql("spark"))]
+
+
+def _refreshed(stream: Stream) -> list[tuple[str, str]]:
+    """Say how a materialized view is refreshed, and why; nothing of another stream."""
+    view = stream.definition.options.view
+    if view is None:
+        return []
+    if view.time is not None:
+        return [("refresh", f"incremental, by windows of {view.time}: those that a change touches")]
+    return [("refresh", f"as a whole, with each change: {view.why or f'REFRESH POLICY {view.policy}'}")]
 
 
 def _next(record: StreamRecord, plan: TickPlan | None, latest: int, instant_us: int | None) -> Coming:

@@ -446,7 +446,8 @@ class Verifier:
         versions = self.record.compiled.read_versions
         paths = () if self._by_replay else self.stream.followed
         followed = {path.read.relation.key for path in paths}
-        followed -= {path.read.relation.key for path in paths if not path.leads}
+        if not family_of(self.stream).is_whole:
+            followed -= {path.read.relation.key for path in paths if not path.leads}
         for read in self.stream.calculation.reads:
             info = self.stream.tables[read.relation.key]
             if info.path == self.stream.source.info.path or read.relation.version is not None:

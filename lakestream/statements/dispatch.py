@@ -181,6 +181,7 @@ class Statements:
             model.StartStream: streams.start,
             model.StopStream: streams.stop,
             model.FlushStream: streams.flush,
+            model.RefreshView: streams.refresh,
             model.RecalculateStream: streams.recalculate,
         }
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from lakestream.engine.base.result import Result
 from lakestream.errors import (
@@ -18,8 +18,15 @@ from lakestream.storage.places.claims import forget_claim
 from lakestream.triggers.kinds import is_periodic
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from lakestream.statements.workspace import Workspace
     from lakestream.storage.records.registry import Recalculation, StreamRecord
+
+
+T = TypeVar("T")
+_NOT_INCREMENTAL = ("UNBOUNDED_READ", "NOT_SUPPORTED", "VIEW_NOT_INCREMENTAL", "NO_TIME_COLUMN")
+"""What refuses a view that goes by windows, and not one that is computed as a whole."""
 
 
 @dataclass
@@ -40,7 +47,7 @@ class StreamStatements:
         known = self.at.registry.find(database, definition.name.name)
         if known is not None:
             if statement.or_replace:
-                return self._replace_stream(known, definition)
+                return self._replace(known, statement)
             if statement.if_not_exists:
                 return Result(message=f"there is a stream {database}.{definition.name.name}")
             raise StatementError(
@@ -49,32 +56,108 @@ class StreamStatements:
                 hint="IF NOT EXISTS keeps it, CREATE OR REPLACE STREAM gives it another definition",
                 place=_place(definition.name),
             )
-        definition = definition.within(self.at.database)
         check_targets(definition.notification, self.at.settings.notify_hosts)
-        try:
-            record = create_stream(
+
+        def make(chosen: model.StreamDefinition) -> StreamRecord:
+            return create_stream(
                 self.at.small,
                 self.at.catalog,
                 self.at.registry,
-                definition,
+                chosen,
                 self.at.timezone,
                 to_micros(self.at.clock.now()),
                 current=self.at.database,
                 exact_by_default=self.at.settings.exact,
                 catalogs=lambda: self.at.catalogs,
             )
-        except LakestreamError as error:
-            raise error.at(_place(definition.source)) from None
+
+        record, why = self._by_first(statement, make)
         self.at.notifier.begin(record, definition.notification)
+        if definition.options.view is not None:
+            return Result(message=f"created materialized view {record.output}{why}")
         does = f"writing {record.output}" if definition.stores else "which notifies"
         return Result(message=f"created stream {record.database}.{record.name}, {does}")
 
+    def _by_first(
+        self, statement: model.CreateStream, make: Callable[[model.StreamDefinition], T]
+    ) -> tuple[T, str]:
+        """Return what is made of a statement's definition, or of the other one that it leaves, and why."""
+        definition = statement.definition.within(self.at.database)
+        try:
+            return make(definition), ""
+        except StatementError as error:
+            if statement.otherwise is None or error.code not in _NOT_INCREMENTAL:
+                raise error.at(_place(definition.source)) from None
+            otherwise = statement.otherwise.within(self.at.database)
+            return make(otherwise), f", computed as a whole: {error.message}"
+        except LakestreamError as error:
+            raise error.at(_place(definition.source)) from None
+
+    def _replace(self, known: StreamRecord, statement: model.CreateStream) -> Result:
+        """Give what is there another definition; a view is made anew, once nothing is wrong with it."""
+        from lakestream.engine.creation.compile import definition_of
+        from lakestream.engine.creation.create import check_view
+
+        views = [one.options.view is not None for one in (definition_of(known), statement.definition)]
+        if not any(views):
+            return self._replace_stream(known, statement.definition)
+        if not all(views):
+            raise NotSupportedError(
+                f"CREATE OR REPLACE of {known.database}.{known.name}, where one is a view and one a stream",
+                hint="drop it first",
+                place=_place(statement.definition.name),
+            )
+        if known.sql == statement.definition.text:
+            return Result(message=f"{known.output} says the same already: nothing is computed anew")
+
+        def check(chosen: model.StreamDefinition) -> None:
+            check_view(
+                self.at.small,
+                self.at.catalog,
+                self.at.registry,
+                known,
+                chosen,
+                zone=self.at.timezone,
+                exact_by_default=self.at.settings.exact,
+            )
+
+        self._by_first(statement, check)
+        self.remove(known)
+        self.at.catalog.drop_table(*known.output.split(".", 1))
+        return self.create(statement)
+
     def drop(self, statement: model.DropStream) -> Result:
-        """DROP STREAM."""
+        """DROP STREAM; of a materialized view its table goes too."""
         record = self._record(statement.name, if_exists=statement.if_exists)
+        what = "materialized view" if statement.is_view else "stream"
         if record is not None:
+            if statement.is_view:
+                self._refuse_no_view(record, statement.name)
             self.remove(record)
-        return Result(message=f"dropped stream {statement.name}" if record else "there was no such stream")
+            if statement.is_view:
+                self.at.catalog.drop_table(*record.output.split(".", 1))
+        return Result(message=f"dropped {what} {statement.name}" if record else f"there was no such {what}")
+
+    def refresh(self, statement: model.RefreshView) -> Result:
+        """REFRESH MATERIALIZED VIEW: what is new in its tables is taken now."""
+        from lakestream.engine.rounds.engine import refresh
+
+        record = self._record(statement.name)
+        assert record is not None
+        self._refuse_no_view(record, statement.name)
+        reports = refresh(self.at.engine, record)
+        rows = sum(report.rows_out for report in reports)
+        return Result(message=f"refreshed {record.output}: {rows} rows written")
+
+    def _refuse_no_view(self, record: StreamRecord, name: model.TableName) -> None:
+        from lakestream.engine.creation.compile import definition_of
+
+        if definition_of(record).options.view is None:
+            raise StatementError(
+                "STREAM_NOT_FOUND",
+                f"{record.database}.{record.name} is a stream and no materialized view",
+                place=_place(name),
+            )
 
     def start(self, statement: model.StartStream) -> Result:
         """START STREAM: failed ones go on, and groups that wait are taken up."""

@@ -306,10 +306,10 @@ _NET = """
 WITH touched AS (
   SELECT gid{any_groups}, coalesce(max(v), 0L) AS v, min(ts) FILTER (WHERE kept) AS low_ts,
     max(ts) FILTER (WHERE kept) AS high_ts, count_if(kept) AS n,
-    collect_set(struct(a, b)) AS spans
+    collect_set(struct(a, b)) AS spans, collect_set(struct(a, b)) FILTER (WHERE v IS NOT NULL) AS came
   FROM ({hits}) GROUP BY gid
 ), known AS (
-  SELECT c.gid{of_changes}, c.v, c.n, c.spans, s.first AS first_before, s.newest AS newest_before,
+  SELECT c.gid{of_changes}, c.v, c.n, c.spans, c.came, s.first AS first_before, s.newest AS newest_before,
     CASE WHEN e.gid IS NULL THEN least(s.first, c.low_ts) ELSE e.first END AS first,
     CASE WHEN e.gid IS NULL THEN greatest(s.newest, c.high_ts) ELSE e.newest END AS newest
   FROM touched c LEFT JOIN {state} s ON c.gid = s.gid LEFT JOIN {extremes} e ON c.gid = e.gid
@@ -320,7 +320,8 @@ WITH touched AS (
   FROM known
 ), numbered AS (
   SELECT *, closed_before < open_before OR closed < open OR moved AS apart,
-    transform(spans, s -> struct({number_a} AS a, {number_b} AS b)) AS hit
+    transform(spans, s -> struct({number_a} AS a, {number_b} AS b)) AS hit,
+    transform(came, s -> struct({number_a} AS a, {number_b} AS b)) AS hit_by_rows
   FROM bounds
 ), ranges AS (
   SELECT *,
@@ -332,7 +333,9 @@ WITH touched AS (
       struct(greatest(open_before, closed + 1) AS a, closed_before AS b)) END, r -> r.a <= r.b) AS retracted,
     CASE WHEN apart THEN CAST(array() AS ARRAY<STRUCT<a: BIGINT, b: BIGINT>>) ELSE filter(transform(hit,
       s -> struct(greatest(s.a, open, open_before) AS a, least(s.b, closed, closed_before) AS b)),
-      r -> r.a <= r.b) END AS refired
+      r -> r.a <= r.b) END AS refired,
+    CASE WHEN apart THEN 0L ELSE CAST(size(filter(hit_by_rows,
+      s -> greatest(s.a, open, open_before) <= least(s.b, closed, closed_before))) AS BIGINT) END AS late
   FROM numbered
 ), spans AS (
   SELECT *,
@@ -341,7 +344,7 @@ WITH touched AS (
   FROM ranges
 )
 SELECT gid{groups}, v, first, newest, fires, refired, retracted, first_before AS first_retracted, n AS rows,
-  CAST(size(refired) AS BIGINT) AS late,
+  late,
   aggregate(concat(fires, refired), 0L, (n, r) -> n + r.b - r.a + 1) AS windows, {low} AS low, {high} AS high
 FROM spans
 """

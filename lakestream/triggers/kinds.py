@@ -17,6 +17,7 @@ from lakestream.language.model import (
     SlidingTrigger,
     SpanTrigger,
     StateTrigger,
+    WholeTrigger,
 )
 
 if TYPE_CHECKING:
@@ -61,6 +62,11 @@ def fragments_of(trigger: Trigger) -> list[Fragment]:
 def is_periodic(trigger: Trigger) -> bool:
     """Return whether the wall clock alone triggers (PERIOD)."""
     return isinstance(trigger, PeriodTrigger)
+
+
+def is_whole(trigger: Trigger) -> bool:
+    """Return whether a single window holds all there is (a view that is computed as a whole)."""
+    return isinstance(trigger, WholeTrigger)
 
 
 def is_of_instants(trigger: Trigger) -> bool:

@@ -162,6 +162,17 @@ class World:
 
     def expected(self, form: Form) -> list[tuple[Any, ...]]:
         """Return what a form's output should hold, by DuckDB."""
+        connection = self.database()
+        found: list[tuple[Any, ...]] = []
+        for group in self._groups(form):
+            times = [at for at, site in self.rows["meters"] if group in ("", site)]
+            for low in _windows(min(times), max(times), form):
+                sql = _bound(form, low, group)
+                found += [(*row, group) if group else row for row in connection.execute(sql).fetchall()]
+        return sorted(found, key=repr)
+
+    def database(self) -> duckdb.DuckDBPyConnection:
+        """Return the tables as DuckDB has them."""
         connection = duckdb.connect()
         connection.execute("SET TimeZone = 'UTC'")
         for statement in TABLES.replace(" COMPOSITE KEY", "").replace("TIMESTAMP", "TIMESTAMPTZ").split(";"):
@@ -170,13 +181,7 @@ class World:
             for key, rest in rows.items():
                 marks = ", ".join("?" * (2 + len(rest)))
                 connection.execute(f"INSERT INTO {name} VALUES ({marks})", [*key, *rest])
-        found: list[tuple[Any, ...]] = []
-        for group in self._groups(form):
-            times = [at for at, site in self.rows["meters"] if group in ("", site)]
-            for low in _windows(min(times), max(times), form):
-                sql = _bound(form, low, group)
-                found += [(*row, group) if group else row for row in connection.execute(sql).fetchall()]
-        return sorted(found, key=repr)
+        return connection
 
     def _groups(self, form: Form) -> list[str]:
         if form.groups:
@@ -236,7 +241,7 @@ def differences(seed: str, names: Sequence[str], steps: int, *, crashes: float =
                 lake.sql(world.statement())
             lake.sql(statements(names, history))
         for _ in range(steps):
-            _step(folder, world, crashes)
+            step(folder, world, crashes)
         with Lake(folder, settings=_settings()) as lake:
             lake.run()
             return [found for name in names if (found := _compared(lake, world, name))]
@@ -248,7 +253,7 @@ def _settings() -> Settings:
     return Settings(checkpoint_ticks=2)
 
 
-def _step(folder: str, world: World, crashes: float) -> None:
+def step(folder: str, world: World, crashes: float) -> None:
     """Write some commits, then run a round that may be ended at some point."""
     with Lake(folder, settings=_settings()) as lake:
         for _ in range(world.random.randint(1, 3)):
@@ -269,14 +274,15 @@ def _compared(lake: Lake, world: World, name: str) -> str:
     )
     places = [columns.index(column) for column in wanted if column in columns]
     found = sorted((tuple(row[place] for place in places) for row in rows), key=repr)
-    found = sorted((tuple(_plain(value) for value in row) for row in found), key=repr)
-    expected = sorted((tuple(_plain(value) for value in row) for row in world.expected(form)), key=repr)
+    found = sorted((tuple(plain(value) for value in row) for row in found), key=repr)
+    expected = sorted((tuple(plain(value) for value in row) for row in world.expected(form)), key=repr)
     if found == expected:
         return ""
     return f"{name}: {world.rows}\n  found    {found}\n  expected {expected}"
 
 
-def _plain(value: object) -> object:
+def plain(value: object) -> object:
+    """Return a value of a row as it is compared."""
     return value.astimezone(UTC).isoformat() if isinstance(value, datetime) else value
 
 

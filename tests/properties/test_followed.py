@@ -121,3 +121,27 @@ def test_a_table_that_is_another_one_stops_the_stream(lake: Lake) -> None:
     lake.sql("CREATE TABLE regions (ts TIMESTAMP, region VARCHAR(4) COMPOSITE KEY, factor INT)")
     lake.run()
     assert "SOURCE_REPLACED" in str(lake.streams()[0].last_error)
+
+
+def test_what_other_tables_touch_is_not_late(lake: Lake) -> None:
+    lake.sql(statements(["chain"], history=False) + ROWS)
+    lake.run()
+    lake.sql("DELETE FROM sites WHERE site = 'a'; INSERT INTO meters VALUES ('2025-01-01 08:00:20', 'b', 1)")
+    assert [(tick.windows, tick.late) for tick in ran(lake)] == [(2, 1)]
+
+
+def test_more_windows_than_may_be_touched_stop_the_stream(tmp_path: Path) -> None:
+    with without_spark(), Lake(tmp_path, settings=Settings(max_windows_per_tick=3)) as lake:
+        lake.sql(
+            TABLES + "CREATE STREAM of_site INTERVAL(1m) SLIDING(1m) FROM meters PARTITION BY site "
+            "STREAM_OPTIONS(EXACT(ALL)) INTO of_site_o AS SELECT _twstart AS at, sum(s.most) AS total "
+            "FROM meters m JOIN sites s ON s.site = m.site "
+            "WHERE m.site = %%1 AND m.ts >= _twstart AND m.ts < _twend"
+        )
+        for minute in range(6):
+            lake.sql(f"INSERT INTO meters VALUES ('2025-01-01 08:0{minute}:10', 'a', 1)")
+            lake.run()
+        lake.sql("INSERT INTO sites VALUES ('2025-01-01 08:00:00', 'a', 'x', 11)")
+        lake.run()
+        stream = lake.streams()[0]
+        assert (stream.status, "TOO_MANY_WINDOWS" in str(stream.last_error)) == ("Failed", True)

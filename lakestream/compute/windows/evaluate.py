@@ -5,6 +5,7 @@
 ``by_row``   a select over the rows of windows that come with their number: grouped by window too;
 ``ranged``   aggregates over windows that reach around a row: by running aggregates of stretches of time;
 ``lateral``  anything else: ``FROM windows, LATERAL (calculation)``, which Spark turns into joins;
+``whole``    a query that knows no windows, evaluated once: that of a view which is computed as a whole;
 ``each``     what Spark refuses there (a correlation two levels deep): one query a window, in batches.
 """
 
@@ -48,6 +49,7 @@ class Way(StrEnum):
     BY_ROW = "by_row"
     RANGED = "ranged"
     LATERAL = "lateral"
+    WHOLE = "whole"
     EACH = "each"
 
 
@@ -93,6 +95,7 @@ class Evaluation:
             Way.GROUPED: self._grouped,
             Way.JOINED: self._joined,
             Way.LATERAL: self._lateral,
+            Way.WHOLE: self._whole,
         }[self.way]()
         evaluated = f"WITH {', '.join(self._relations())} {body}"
         results = self.calculation.carried
@@ -309,6 +312,11 @@ class Evaluation:
             f"SELECT {self._passed()}, {forced} FROM ls_fired {ALIAS} "
             f"LEFT JOIN LATERAL ({there}) AS r({names}, _ls_there) ON true"
         )
+
+    def _whole(self) -> str:
+        names, body = ", ".join(self.columns), self.calculation.query.sql("spark")
+        listed = ", ".join(f"r.{name}" for name in self.columns)
+        return f"SELECT {self._passed()}, {listed} FROM ls_fired {ALIAS} CROSS JOIN ({body}) AS r({names})"
 
     def fired_sql(self) -> str:
         """Return the SQL of the windows to evaluate, with every placeholder, for the way ``each``."""

@@ -39,6 +39,7 @@ from lakestream.language.model import (
 )
 from lakestream.language.quoting import quoted
 from lakestream.triggers.assign import ORDER
+from lakestream.triggers.kinds import is_whole
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -82,7 +83,8 @@ def compile_stream(
     if definition.options.one_table and has_subtables(info) and subtable is None:
         # Rows of equal time are told apart by their tables.
         definition = replace(definition, partition_by=(_OF_TABLE,))
-    if not info.time_column and not definition.options.late.drops:
+    whole = is_whole(definition.trigger)
+    if not info.time_column and not definition.options.late.drops and not whole:
         raise StatementError(
             "NO_TIME_COLUMN",
             f"{info.database}.{info.name} has no time column, and a stream's trigger table needs one",
@@ -109,6 +111,7 @@ def compile_stream(
     condition = definition.options.pre_filter
     groups = tuple(row_expression(key.expression, source, zone) for key in definition.partition_by)
     followed = _followed(definition, names, calculation)
+    at_open = definition.options.emission.at_open
     return Stream(
         uuid,
         definition,
@@ -118,7 +121,7 @@ def compile_stream(
         row_expression(condition, source, zone) if condition else None,
         grid,
         calculation,
-        way or choose_way(calculation, grid, groups, at_open=definition.options.emission.at_open),
+        way or (Way.WHOLE if whole else choose_way(calculation, grid, groups, at_open=at_open)),
         names.tables,
         exact,
         partial_types,
@@ -216,7 +219,8 @@ def definition_of(record: StreamRecord) -> StreamDefinition:
     statement = parse_statement(record.sql)
     if not isinstance(statement, CreateStream):
         raise TypeError(f"the registry holds no CREATE STREAM for {record.name}")
-    definition = statement.definition
+    of_whole = statement.otherwise is not None and record.compiled.way == Way.WHOLE
+    definition = statement.otherwise if of_whole and statement.otherwise else statement.definition
     named = replace(definition, name=definition.name.within(record.database))
     return named.within(record.current or record.database)
 

@@ -118,6 +118,21 @@ def create_stream(  # noqa: PLR0913 (one session computes, another one has the n
     return record
 
 
+def check_view(
+    small: SmallPath,
+    catalog: Catalog,
+    registry: Registry,
+    record: StreamRecord,
+    definition: StreamDefinition,
+    *,
+    zone: str,
+    exact_by_default: bool,
+) -> None:
+    """Raise what :func:`create_stream` raises of a view that is to take the place of a registered one."""
+    others = _Others(registry, record.uuid)
+    _checked(small, catalog, others, definition, zone, record.uuid, exact_by_default=exact_by_default)
+
+
 def replace_stream(
     small: SmallPath,
     catalog: Catalog,
@@ -258,6 +273,7 @@ def _checked(
     _refuse_unfillable(stream)
     _refuse_cycle(stream, registry)
     _refuse_without_feed(stream, catalog)
+    _refuse_other_time(stream)
     _refuse_unfollowable(stream)
     _refuse_collations(stream, catalog)
     stream, result_types, group_types = analyse(small, stream)
@@ -265,7 +281,7 @@ def _checked(
         definition,
         lambda: output_shape(definition, stream.calculation.names, result_types, group_types, stream.zone),
     )
-    if exact and definition.stores and stream.assigner is None:
+    if exact and definition.options.view is None and definition.stores and stream.assigner is None:
         _refuse_inexact(stream)
     _check_notified(small.spark, stream, shape)
     checked = _Checked(stream, shape, list(result_types), list(group_types))
@@ -457,6 +473,12 @@ def _output(
     info = catalog.find_table(database, definition.output.name)
     if info is None:
         return create_output(catalog, definition, checked.shape, uuid, spark), False
+    if definition.options.view is not None:
+        raise StatementError(
+            "TABLE_EXISTS",
+            f"there is a table {info.database}.{info.name}",
+            hint="a view has a table of its own",
+        )
     _refuse_layout_of_another(definition, info)
     for other in registry.streams():
         if other.output == f"{database}.{definition.output.name}":
@@ -529,6 +551,18 @@ def _refuse_inexact(stream: Stream) -> None:
     )
 
 
+def _refuse_other_time(stream: Stream) -> None:
+    """Refuse windows of another column than the table's time: by that a stream knows its rows."""
+    view, source = stream.definition.options.view, stream.source.info
+    if view is not None and view.time is not None and view.time.lower() != source.time_column.lower():
+        raise StatementError(
+            "VIEW_NOT_INCREMENTAL",
+            f"window({view.time}, …): the time of {source.database}.{source.name} is {source.time_column}",
+            hint="REFRESH POLICY AUTO computes it again as a whole",
+            place=place_of(stream.definition.calculation),
+        )
+
+
 def _refuse_cycle(stream: Stream, registry: Registry | _Others) -> None:
     """Refuse an output that the stream reads, directly or by way of other streams."""
     definition = stream.definition
@@ -587,7 +621,7 @@ def _refuse_unfollowable(stream: Stream) -> None:
             hint="a time of the window, such as _twend, in its place",
             place=place,
         )
-    for path in stream.followed:
+    for path in () if family_of(stream).is_whole else stream.followed:
         if not path.leads and follow.within is None:
             raise StatementError(
                 "UNBOUNDED_READ",

@@ -94,9 +94,10 @@ class Planner:
         moved = self._moved(position)
         if not ahead and not moved:
             return None
-        commits = self._at_once(_admitted(ahead, self.limits)) if ahead else ()
+        whole = family_of(self.stream).is_whole
+        commits = ahead if whole or not ahead else self._at_once(_admitted(ahead, self.limits))
         taking = self._taking(source, commits)
-        if moved:
+        if moved or whole:
             transport = self._transport(source, self._size_of_touched(position, commits, moved))
             taking = taking._replace(transport=transport, appends_only=False, oldest_us=None)
         upto = commits[-1].version if commits else position.version
@@ -114,6 +115,10 @@ class Planner:
 
         Where a change leads to windows by way of other rows, these are all looked at.
         """
+        if family_of(self.stream).is_whole:
+            tables = [self.tables.open(info.path) for info in self.stream.tables.values()]
+            sizes = [table_size(table, table.version) for table in tables]
+            return Size(sum(one.rows for one in sizes), sum(one.bytes for one in sizes))
         sizes = [size_of(commits)]
         for path in moved:
             table = self.tables.open(path)
@@ -318,7 +323,7 @@ class Planner:
     def _cuts(self, source: Table, time: str, size: Size) -> tuple[int, ...]:
         """Return the instants between the parts of history: even steps between the oldest and newest row."""
         parts = max(-(-size.rows // self.limits.rows), -(-size.bytes // self.limits.bytes), 1)
-        if parts == 1:
+        if parts == 1 or family_of(self.stream).is_whole:
             return ()
         low, high = oldest_time(source, time, self.small.spark), newest_time(source, time, self.small.spark)
         if low is None or high is None:

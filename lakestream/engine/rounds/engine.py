@@ -396,6 +396,22 @@ class Engine:
         return sorted(planned, key=lambda one: one[0].record.status == "Retrying")
 
 
+def refresh(engine: Engine, record: StreamRecord) -> list[TickReport]:
+    """Take all there is of a stream's tables; raises StreamError when the stream fails meanwhile."""
+    engine.recalculating.resynchronise()
+    reports: list[TickReport] = []
+    while True:
+        runtime = engine.loader.load(record, *engine.services.registry.last(record.uuid))
+        plan = runtime.pending or engine.following.next(runtime, Look())
+        if plan is None:
+            return reports
+        if runtime.pending is None:
+            engine.services.registry.write_plans([plan])
+        reports.append(engine.ticking.run(runtime, plan))
+        if reports[-1].error is not None:
+            raise StreamError("CALCULATION_FAILED", reports[-1].error)
+
+
 def _due_us(runtime: StreamRuntime, now_us: int) -> int | None:
     """Return the next instant at which time alone makes a stream tick (µs), None for none."""
     if runtime.period is not None:

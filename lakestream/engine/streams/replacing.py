@@ -148,7 +148,9 @@ class Replacing:
         return pa.concat_tables([whole, align(survivors, self.table.schema)])
 
     def _keys(self, rows: pa.Table) -> list[tuple[Any, ...]]:
-        """Return the key of each row, times in microseconds."""
+        """Return the key of each row, times in microseconds; of rows without one, their window."""
+        if not self.target.shape.key and self._provenance:
+            return [*self._provenance.windows(rows)]
         columns = [
             micros(rows[name]) if name == self.target.info.time_column else rows[name].to_pylist()
             for name in self.target.shape.key
@@ -165,6 +167,8 @@ class Replacing:
 
     def by_spark(self, spark: SparkSession, rows: DataFrame) -> tuple[DataFrame, str | None]:
         """Return rows with what stays of the ranges that they replace, and the ranges' predicate."""
+        from pyspark.sql.functions import expr
+
         key = [*self.target.shape.key]
         computed = rows if self.beside is None else self._computed_frame(rows)
         ranges = self._replaced_ranges(computed)
@@ -182,6 +186,11 @@ class Replacing:
             old = old.alias("o").join(retracted, _goes_sql(provenance), "left_anti")
         if provenance and not self.target.appends:
             rows = rows.alias("n").join(old.alias("o"), _outlasts_sql(provenance, key), "left_anti")
+        if not key and provenance:
+            written = computed.selectExpr(f"{provenance.group} AS gid", f"{provenance.start} AS start")
+            same = f"o.{provenance.group} = g.gid AND o.{provenance.start} = g.start"
+            stay = old.alias("o").join(written.distinct().alias("g"), expr(same), "left_anti")
+            return rows.unionByName(stay, allowMissingColumns=True), predicate
         return rows.unionByName(_unwritten(old, computed, key), allowMissingColumns=True), predicate
 
     def _computed_frame(self, rows: DataFrame) -> DataFrame:

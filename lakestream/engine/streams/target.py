@@ -110,8 +110,8 @@ def output_shape(
     if not definition.stores:
         at = OutputColumn(AT, "timestamp", "timestamp_micros(_ls_low)")
         return OutputShape((at, *columns), (AT, FLAT.group))
-    if definition.options.late.drops:
-        # Each window fires once, so no row ever replaces another one.
+    if definition.options.late.drops or definition.options.view is not None:
+        # Each window fires once, so no row ever replaces another one; or all of a window's rows give way.
         return _shape(definition, columns, ())
     if columns[0].type != "timestamp":
         fragment = definition.calculation
@@ -269,6 +269,7 @@ def create_output(
             key=shape.key,
             hidden=tuple(shape.places.types),
             writer=writer,
+            comment=definition.options.view.comment if definition.options.view is not None else None,
             partitioned_by=_spelled(shape, layout.partitioned_by),
             location=layout.location.path if layout.location else None,
             cataloged=NewCatalogTable(spark(), name, tuple(clustered_by)) if name else None,
@@ -491,4 +492,6 @@ def keys_are_unique(stream: Stream) -> bool:
     """Return whether each window gives one row, of a key that no other window has; or rows have no key."""
     if stream.late.drops:
         return True
+    if stream.definition.options.view is not None:
+        return False
     return stream.way in {Way.GROUPED, Way.JOINED} and key_is_from_window(stream)

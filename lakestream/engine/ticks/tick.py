@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from lakestream.compute.windows.calculation import WINDOWS
+from lakestream.compute.windows.evaluate import Way
 from lakestream.engine.base.faults import crash_point
 from lakestream.engine.base.rows import Rows
 from lakestream.engine.planning.planner import table_size
@@ -361,7 +362,7 @@ class Tick:
             return False
         if self.transport.name == ARROW:
             return True
-        if self.plan.spark_only or not self.target.appends:
+        if self.plan.spark_only or not self.target.appends or self.stream.way is Way.WHOLE:
             return False
         replaced = _joined([*self._advance.replaced])
         rows = self._outcome.windows

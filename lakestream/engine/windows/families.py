@@ -8,7 +8,8 @@ from lakestream.engine.windows.grid.family import Grid
 from lakestream.engine.windows.once.family import FireOnce
 from lakestream.engine.windows.periodic import Periodic
 from lakestream.engine.windows.rows.family import RowWindows
-from lakestream.language.model import PeriodTrigger
+from lakestream.engine.windows.whole.family import Whole
+from lakestream.language.model import PeriodTrigger, WholeTrigger
 
 if TYPE_CHECKING:
     from lakestream.engine.streams.stream import Stream
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 
 def family_of(stream: Stream) -> Family:
     """Return the family of a stream."""
+    if isinstance(stream.definition.trigger, WholeTrigger):
+        return Whole(stream)
     if stream.assigner is not None:
         return FireOnce(stream)
     if stream.cut is not None:

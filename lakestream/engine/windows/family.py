@@ -243,6 +243,8 @@ class Family(ABC):
     """Whether a recalculation is divided into parts of event time."""
     judges_commits: ClassVar[bool] = False
     """Whether a tick of several commits judges each one of them by those before it."""
+    is_whole: ClassVar[bool] = False
+    """Whether there is a single window over all there is, which is computed again with any change."""
     follows_tables: ClassVar[bool] = False
     """Whether windows fire again that changes of other tables touch."""
     follows_history: ClassVar[bool] = True

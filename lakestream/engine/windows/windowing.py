@@ -27,6 +27,7 @@ from lakestream.language.model import (
     RowTrigger,
     SessionTrigger,
     SlidingTrigger,
+    WholeTrigger,
 )
 from lakestream.language.quoting import quoted, quoted_text
 from lakestream.triggers.assign import PlacedGrid, assigner_of
@@ -60,6 +61,8 @@ def windowing_of(definition: StreamDefinition, source: Source, zone: str) -> Win
     if definition.options.late.drops:
         assigner = _assigner(definition, source, zone)
         return Windowing(PlacedGrid(assigner.reach), assigner=assigner)
+    if isinstance(trigger, WholeTrigger):
+        return Windowing(SpanGrid(disjoint=True))
     if isinstance(trigger, GridTrigger):
         return Windowing(grid_of(trigger, zone))
     overlaps = isinstance(trigger, CountTrigger) and trigger.step < trigger.count

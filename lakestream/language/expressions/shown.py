@@ -17,6 +17,7 @@ from lakestream.language.model import (
     SlidingTrigger,
     SpanTrigger,
     StateTrigger,
+    WholeTrigger,
 )
 
 if TYPE_CHECKING:
@@ -68,5 +69,6 @@ _TEXTS: dict[type, Callable[[Any], str]] = {
     SlideTrigger: lambda t: f"SLIDINGWINDOW({_list(t.length, _unless_zero(t.delay))})",
     BoundedSessionTrigger: lambda t: f"SESSIONWINDOW({_list(t.longest, t.gap)})",
     LatestTrigger: lambda t: f"COUNTWINDOW({_list(t.count, t.step)})",
+    WholeTrigger: lambda _: "everything",
     SpanTrigger: lambda t: f"STATEWINDOW({_list(_sql(t.begin), _sql(t.end))})",
 }

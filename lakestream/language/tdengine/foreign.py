@@ -12,7 +12,7 @@ NO_NODES = "streams need no nodes of their own: lakestream run or lakestream ser
 
 _NODES = dict.fromkeys(("SNODE", "MNODE", "QNODE", "DNODE", "BNODE", "ANODE", "VNODE", "VGROUP"), NO_NODES)
 _OBJECTS: dict[str, str] = _NODES | {
-    "VIEW": "CREATE STREAM … INTO keeps the rows of a query as a table",
+    "VIEW": "CREATE MATERIALIZED VIEW keeps the rows of a query as a table",
     "VTABLE": "",
     "TOPIC": "NOTIFY sends what a stream gives",
     "CONSUMER": "",
@@ -83,7 +83,9 @@ _SHOWN = frozenset(
 def foreign_statement(reader: Reader) -> NotSupportedError | None:
     """Return the error of a statement that is known by its first words, None for any other."""
     first = reader.peek().text.upper()
-    if reader.sees("EXPLAIN", "STREAM") or reader.sees("KILL", "QUERY"):
+    if any(reader.sees(*words) for words in (("EXPLAIN", "STREAM"), ("KILL", "QUERY"))):
+        return None
+    if reader.sees(first, "MATERIALIZED", "VIEW"):
         return None
     if first in _VERBS:
         return reader.unsupported(first, hint=_VERBS[first])

@@ -16,7 +16,7 @@ from lakestream.engine.windows.grid.extremes import Extremes
 from lakestream.engine.windows.grid.queries import GridQueries
 from lakestream.engine.windows.grid.updated import least
 from lakestream.engine.windows.totals import spans_of, total
-from lakestream.engine.windows.waiting import check_groups
+from lakestream.engine.windows.waiting import check_groups, check_windows
 from lakestream.storage.rows.views import view_of, view_of_rows, view_of_sql
 from lakestream.triggers.detect import WIDE
 
@@ -64,7 +64,12 @@ def detected(given: TickInput, found: Rows) -> Detected:
     else:
         summary = given.spark.sql(summary_sql(str(view), groups)).toArrow()
     lists_all = not given.stream.counting_rows or given.rules is not None
-    if lists_all and not given.output_committed:
+    if not lists_all or given.output_committed:
+        return Detected(view, summary)
+    if given.touched is not None:
+        # Other tables have touched them: no row of theirs lies far from the others.
+        check_windows(total(summary, "windows"), given.max_windows)
+    else:
         check_groups(given.stream, summary, summary["windows"], given.max_windows)
     return Detected(view, summary)
 

@@ -1,0 +1,1 @@
+"""A single window over all there is."""

@@ -1,0 +1,82 @@
+"""A single window over all there is: a materialized view that is computed again whenever a table changed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from lakestream.compute.windows.calculation import WINDOWS
+from lakestream.engine.base.state import GroupState
+from lakestream.engine.reading.relations import EVER
+from lakestream.engine.streams.stream import EventRange
+from lakestream.engine.windows.family import WHOLE, Advance, Batch, Family, Fired, Step
+from lakestream.storage.rows.views import view_of_sql
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from pyspark.sql import SparkSession
+
+    from lakestream.engine.streams.target import Target
+    from lakestream.engine.windows.family import Snapshot, TickInput
+    from lakestream.storage.records.registry import TickPlan, WaitingGroup
+
+_WINDOW = "SELECT 0L AS _ls_gid, 0L AS _ls_k, 0L AS _ls_c, 0L AS _ls_low, 1L AS _ls_high, 0L AS _tgrpid"
+
+
+@dataclass(frozen=True)
+class Whole(Family):
+    """One window, without a state: its result follows from the tables at the versions of the plan."""
+
+    reads_rows: ClassVar[bool] = False
+    divides: ClassVar[bool] = False
+    follows_tables: ClassVar[bool] = True
+    is_whole: ClassVar[bool] = True
+
+    def step(self, target: Target, plan: TickPlan, event_range: EventRange | None) -> Step:  # noqa: ARG002
+        """Return the stage that has everything computed again."""
+        return ComputeWhole()
+
+    def reads_changes(self, plan: TickPlan, event_range: EventRange | None) -> bool:  # noqa: ARG002
+        """Return false: what changed is not asked, only that something did."""
+        return False
+
+    def writes(self, target: Target, plan: TickPlan, event_range: EventRange | None) -> str:  # noqa: ARG002
+        """Say that all rows give way."""
+        return WHOLE
+
+    def windows_sql(self, fired: str) -> str:  # noqa: ARG002
+        """Return SQL of the window."""
+        return _WINDOW
+
+    def register_empty(self, spark: SparkSession, group_types: Sequence[str]) -> None:  # noqa: ARG002
+        """Register the window."""
+        view_of_sql(spark, _WINDOW, WINDOWS)
+
+    def rebuild(self, snapshot: Snapshot) -> tuple[GroupState, list[WaitingGroup]]:  # noqa: ARG002
+        """Return no groups: nothing is kept between ticks."""
+        return GroupState(), []
+
+    def follows_from_source(self, late: int, only_added: Callable[[], bool]) -> bool:  # noqa: ARG002
+        """Return true: nothing else counts than what there is."""
+        return True
+
+    def batch(self, snapshot: Snapshot) -> Batch:  # noqa: ARG002
+        """Return the window."""
+        return Batch(_WINDOW)
+
+
+@dataclass(frozen=True)
+class ComputeWhole(Step):
+    """Let the window fire, and all rows of the output give way to its result."""
+
+    title: ClassVar[str] = "fire"
+
+    def __str__(self) -> str:
+        return "everything again, from the tables at their versions in the plan"
+
+    def advance(self, given: TickInput) -> Advance:
+        """Let the window fire."""
+        if given.output_committed:
+            return Advance(given.state)
+        return Advance(given.state, windows=1, fired=Fired([EVER], _WINDOW), event_range=EventRange())

@@ -1,0 +1,371 @@
+"""Reader of CREATE MATERIALIZED VIEW: a query in Spark's own SQL, kept current as a stream is.
+
+A query that groups by ``window(time, …)`` becomes windows of a time grid that follow every table it reads:
+what changes is computed again. Any other one is computed again as a whole when one of its tables has changed.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+
+from lakestream.errors import StatementError
+from lakestream.language.common.source import place_of
+from lakestream.language.expressions.parsing import conjuncts, parse_query, place_in
+from lakestream.language.model import (
+    MICROS,
+    CreateStream,
+    DropStream,
+    Duration,
+    Fragment,
+    IntervalTrigger,
+    OutputLayout,
+    RefreshView,
+    StreamOptions,
+    TableName,
+    View,
+    WholeTrigger,
+)
+from lakestream.language.policies import AtOnce, Exact, Follow
+from lakestream.language.reading.identifiers import take_distinct_names, take_table_name
+from lakestream.language.reading.literals import take_string
+from lakestream.language.tdengine.draft import Draft, definition
+from lakestream.language.tdengine.options import Options
+from lakestream.language.tdengine.triggers import ReadTrigger
+
+if TYPE_CHECKING:
+    from lakestream.language.model import StreamDefinition
+    from lakestream.language.reading.reader import Reader
+
+_REFUSED = "VIEW_NOT_INCREMENTAL"
+POLICIES = ("AUTO", "INCREMENTAL", "FULL")
+_WINDOW = "_lswin"
+"""What stands for ``window`` while a query is parsed, as long as it: sqlglot takes no GROUP BY window(…)."""
+_NAMED = re.compile(r"\bwindow(?=\s*\()", re.IGNORECASE)
+_SPAN = re.compile(r"\s*(\d+)\s+(microsecond|millisecond|second|minute|hour|day|week)s?\b", re.IGNORECASE)
+_UNITS = {
+    "microsecond": 1,
+    "millisecond": MICROS["a"],
+    "second": MICROS["s"],
+    "minute": MICROS["m"],
+    "hour": MICROS["h"],
+    "day": MICROS["d"],
+    "week": MICROS["w"],
+}
+
+
+@dataclass
+class _Clauses:
+    """What stands before the query."""
+
+    name: TableName
+    partitioned_by: tuple[str, ...] = ()
+    policy: str = "AUTO"
+    comment: str | None = None
+    layout: Fragment | None = None
+
+
+def create_view(reader: Reader, *, or_replace: bool = False) -> CreateStream:
+    """Read what follows ``CREATE [OR REPLACE] MATERIALIZED VIEW``.
+
+    Raises StatementError VIEW_NOT_INCREMENTAL for a query that REFRESH POLICY INCREMENTAL does not go with.
+    """
+    if_not_exists = not or_replace and reader.if_not_exists()
+    clauses = _clauses(reader, take_table_name(reader, "a view's name"))
+    reader.expect("AS")
+    query = reader.rest("a query")
+    whole = _whole(reader, clauses, query)
+    if clauses.policy == "FULL":
+        return CreateStream(whole, if_not_exists, or_replace)
+    try:
+        incremental = _incremental(reader, clauses, query)
+    except StatementError as why:
+        if why.code != _REFUSED or clauses.policy == "INCREMENTAL":
+            raise
+        return CreateStream(_because(whole, why.message), if_not_exists, or_replace)
+    if clauses.policy == "INCREMENTAL":
+        return CreateStream(incremental, if_not_exists, or_replace)
+    otherwise = _because(whole, "not every change of its tables leads to windows")
+    return CreateStream(incremental, if_not_exists, or_replace, otherwise)
+
+
+def _clauses(reader: Reader, name: TableName) -> _Clauses:
+    found, seen = _Clauses(name), set()
+    while not reader.sees("AS"):
+        clause = next((one for one in _READERS if reader.sees(*one.split())), None)
+        if clause is None:
+            raise reader.unexpected("AS or a clause of CREATE MATERIALIZED VIEW", (*_READERS, "AS"))
+        if clause in seen:
+            raise reader.error("CLAUSE_TWICE", f"{clause} is given twice")
+        seen.add(clause)
+        _READERS[clause](reader, found)
+    return found
+
+
+def _partitioned_by(reader: Reader, found: _Clauses) -> None:
+    begin = reader.at
+    reader.expect("PARTITIONED", "BY")
+    found.partitioned_by = take_distinct_names(reader, "a column")
+    found.layout = reader.fragment(begin, reader.at)
+
+
+def _policy(reader: Reader, found: _Clauses) -> None:
+    reader.expect("REFRESH", "POLICY")
+    word = reader.take()
+    if word.text.upper() not in POLICIES:
+        raise reader.error(
+            "UNKNOWN_OPTION", f"there is no REFRESH POLICY {word.text}", word=word, hint=" or ".join(POLICIES)
+        )
+    found.policy = word.text.upper()
+
+
+def _comment(reader: Reader, found: _Clauses) -> None:
+    reader.expect("COMMENT")
+    found.comment = take_string(reader, "a comment")
+
+
+_READERS = {"PARTITIONED BY": _partitioned_by, "COMMENT": _comment, "REFRESH POLICY": _policy}
+
+
+def drop_view(reader: Reader) -> DropStream:
+    """Read what follows ``DROP MATERIALIZED VIEW``."""
+    if_exists = reader.if_exists()
+    return DropStream(take_table_name(reader, "a view's name"), if_exists, is_view=True)
+
+
+def refresh_view(reader: Reader) -> RefreshView:
+    """Read what follows ``REFRESH MATERIALIZED VIEW``."""
+    return RefreshView(take_table_name(reader, "a view's name"))
+
+
+# --- the two ways ---
+
+
+def _whole(reader: Reader, clauses: _Clauses, query: Fragment) -> StreamDefinition:
+    """Return the view as a single window, which is computed again whenever a table has changed."""
+    tree = parse_query(_named(query))
+    for group in tree.find_all(exp.Group):
+        first = group.expressions[0] if group.expressions else None
+        if first is not None and _is_window(first):
+            group.set("expressions", [exp.Paren(this=first.copy()), *group.expressions[1:]])
+    for node in [node for node in tree.find_all(exp.Anonymous) if _is_window(node)]:
+        node.set("this", "window")
+    tables = [table for table in tree.find_all(exp.Table) if table.name]
+    common = {cte.alias.lower() for cte in tree.find_all(exp.CTE)}
+    named = [table for table in tables if table.db or table.name.lower() not in common]
+    if not named:
+        raise StatementError(
+            "TRIGGER_TABLE", "a view reads at least one table", hint="FROM table", place=place_of(query)
+        )
+    source = named[0]
+    trigger = ReadTrigger("VIEW", reader.words[0], WholeTrigger())
+    options = StreamOptions(
+        late=Exact(Follow()), fill_history=True, view=View(clauses.policy, comment=clauses.comment)
+    )
+    return _defined(reader, clauses, trigger, source, options, _written(query, tree))
+
+
+def _because(whole: StreamDefinition, why: str) -> StreamDefinition:
+    view = whole.options.view
+    assert view is not None  # by _whole
+    return replace(whole, options=replace(whole.options, view=replace(view, why=why)))
+
+
+def _incremental(reader: Reader, clauses: _Clauses, query: Fragment) -> StreamDefinition:
+    """Return the view as windows of a grid; StatementError VIEW_NOT_INCREMENTAL says why it is none."""
+    tree = parse_query(_named(query))
+    select = _plain(query, tree)
+    call = _call(query, select)
+    column, trigger = call.expressions[0], _grid(query, call)
+    source = _source(query, select, column)
+    _put_windows(select, call)
+    bounds = f"{column.sql('spark')} >= _twstart AND {column.sql('spark')} < _twend"
+    where = select.args.get("where")
+    kept = " AND ".join(
+        [bounds, *(f"({part.sql('spark')})" for part in (conjuncts(where.this) if where else []))]
+    )
+    select.where(exp.Var(this=kept), append=False, copy=False)
+    options = StreamOptions(
+        emission=AtOnce(),
+        late=Exact(Follow()),
+        fill_history=True,
+        ignore_nodata=True,
+        view=View(clauses.policy, column.name, comment=clauses.comment),
+    )
+    read = ReadTrigger("INTERVAL", reader.words[0], trigger)
+    return _defined(reader, clauses, read, source, options, _written(query, select))
+
+
+def _defined(
+    reader: Reader,
+    clauses: _Clauses,
+    trigger: ReadTrigger,
+    source: exp.Table,
+    options: StreamOptions,
+    calculation: Fragment,
+) -> StreamDefinition:
+    draft = Draft(trigger, source=TableName(source.db or None, source.name), output=clauses.name)
+    draft.options = Options(options)
+    draft.calculation = calculation
+    if clauses.partitioned_by:
+        draft.layout = OutputLayout(partitioned_by=clauses.partitioned_by, clause=clauses.layout)
+    return definition(reader, clauses.name, draft)
+
+
+def _named(query: Fragment) -> Fragment:
+    return replace(query, sql=_NAMED.sub(_WINDOW, query.sql), spark=True)
+
+
+def _written(query: Fragment, tree: exp.Query) -> Fragment:
+    sql = str(tree.sql("spark"))
+    return Fragment(sql, query.line, query.column, spark=True)
+
+
+def _is_window(node: exp.Expr) -> bool:
+    return isinstance(node, exp.Anonymous) and node.name.lower() in (_WINDOW, "window")
+
+
+# --- windows of a grid ---
+
+
+def _plain(query: Fragment, tree: exp.Query) -> exp.Select:
+    """Return the select, of which each group's rows depend on the rows of its window alone."""
+    if not isinstance(tree, exp.Select):
+        raise _not_incremental(query, tree, "a set operation")
+    for name, what in (
+        ("distinct", "DISTINCT"),
+        ("limit", "LIMIT"),
+        ("offset", "OFFSET"),
+        ("qualify", "QUALIFY"),
+    ):
+        if tree.args.get(name):
+            raise _not_incremental(query, tree, what)
+    if any(isinstance(node, exp.Window) for item in tree.selects for node in item.walk()):
+        raise _not_incremental(query, tree, "a window function, which looks at all groups")
+    group = tree.args.get("group")
+    if group is None or not group.expressions:
+        raise _not_incremental(query, tree, "a query without GROUP BY window(…)")
+    if {name for name, value in group.args.items() if value} != {"expressions"}:
+        raise _not_incremental(query, tree, "GROUPING SETS, ROLLUP and CUBE")
+    tree.set("order", None)  # a table has no order
+    return tree
+
+
+def _call(query: Fragment, select: exp.Select) -> exp.Anonymous:
+    """Return the window(…) that a select is grouped by."""
+    found = []
+    for key in select.args["group"].expressions:
+        if isinstance(key, exp.Literal) and not key.is_string and 0 < int(key.name) <= len(select.selects):
+            key.replace(select.selects[int(key.name) - 1].unalias().copy())
+    for key in select.args["group"].expressions:
+        items = [
+            item.unalias()
+            for item in select.selects
+            if item.alias == key.name and isinstance(key, exp.Column)
+        ]
+        meant = items[0] if items and _is_window(items[0]) else key
+        if _is_window(meant):
+            found.append(meant)
+            key.replace(meant.copy()) if meant is not key else None
+    if len(found) != 1:
+        raise _not_incremental(query, select, "a query without GROUP BY window(…)")
+    call = found[0]
+    assert isinstance(call, exp.Anonymous)  # by _is_window
+    return call
+
+
+def _grid(query: Fragment, call: exp.Anonymous) -> IntervalTrigger:
+    """Return the grid of ``window(time, length[, step[, start]])``, which counts from 1970-01-01 UTC."""
+    column, *spans = call.expressions
+    if not isinstance(column, exp.Column) or not 1 <= len(spans) <= 3:
+        raise _not_incremental(
+            query, call, "window(…) of another thing than a column, by one to three durations"
+        )
+    micros = [_micros(query, span) for span in spans]
+    length, step = micros[0], micros[1] if len(micros) > 1 else micros[0]
+    offset = micros[2] if len(micros) > 2 else 0
+    if not 0 < step <= length or not 0 <= offset < step:
+        raise _not_incremental(
+            query, call, "window(…) with gaps between its windows, or a start beyond a step"
+        )
+    return IntervalTrigger(_duration(length), _duration(offset), _duration(step))
+
+
+def _micros(query: Fragment, span: exp.Expr) -> int:
+    text, at, total = span.name if isinstance(span, exp.Literal) and span.is_string else "", 0, 0
+    while part := _SPAN.match(text, at):
+        total += int(part[1]) * _UNITS[part[2].lower()]
+        at = part.end()
+    if not text or text[at:].strip():
+        raise _not_incremental(query, span, f"window(…) of {span.sql('spark')}, which is no fixed time")
+    return total
+
+
+def _duration(micros: int) -> Duration:
+    for unit in ("h", "m", "s", "a"):
+        if micros % MICROS[unit] == 0:
+            return Duration(micros // MICROS[unit], unit)
+    return Duration(micros, "u")
+
+
+def _source(query: Fragment, select: exp.Select, column: exp.Column) -> exp.Table:
+    """Return the table whose time the windows are of."""
+    parts = [select.args.get("from_"), *(select.args.get("joins") or [])]
+    tables = [part.this for part in parts if part is not None]
+    named = [one for one in tables if not column.table or one.alias_or_name.lower() == column.table.lower()]
+    with_ = select.args.get("with_")
+    common = {cte.alias.lower() for cte in with_.expressions} if with_ is not None else set()
+    if len(named) != 1 or not isinstance(named[0], exp.Table) or named[0].name.lower() in common:
+        what = f"window({column.sql('spark')}, …), which is not the time of one table"
+        raise _not_incremental(query, column, what)
+    return named[0]
+
+
+def _put_windows(select: exp.Select, call: exp.Anonymous) -> None:
+    """Put the times of the window where a select names it, and group by the rest."""
+    start, end = exp.column("_twstart"), exp.column("_twend")
+    struct = "named_struct('start', _twstart, 'end', _twend)"
+    aliases = {item.alias.lower() for item in select.selects if item.unalias() == call and item.alias}
+
+    def put(node: exp.Expr) -> exp.Expr:
+        if node == call:
+            return exp.Var(this=struct)
+        if isinstance(node, exp.Dot) and node.this == call:
+            return {"start": start, "end": end}[node.name.lower()].copy()
+        if not isinstance(node, exp.Column):
+            return node
+        named = {"window", *aliases}
+        if node.table.lower() in named and node.name.lower() in ("start", "end"):
+            return (start if node.name.lower() == "start" else end).copy()
+        return exp.Var(this=struct) if not node.table and node.name.lower() == "window" else node
+
+    items = []
+    for item in select.selects:
+        name = item.alias or ("window" if item.unalias() == call else item.alias_or_name)
+        body = item.unalias().transform(put)
+        items.append(exp.alias_(body, name, quoted=True) if name else body)
+    select.set("expressions", items)
+    keys = [key.transform(put) for key in select.args["group"].expressions if key != call]
+    having = select.args.get("having")
+    if having is not None:
+        having.set("this", having.this.transform(put))
+    if keys:
+        select.set("group", exp.Group(expressions=keys))
+        return
+    # Without a group of its own there is a row only where there are some to aggregate.
+    select.set("group", None)
+    rows = exp.GT(this=exp.Count(this=exp.Star(), big_int=True), expression=exp.Literal.number(0))
+    both = rows if having is None else exp.and_(rows, having.this.copy())
+    select.set("having", exp.Having(this=both))
+
+
+def _not_incremental(query: Fragment, node: exp.Expr, what: str) -> StatementError:
+    return StatementError(
+        _REFUSED,
+        f"not refreshed incrementally: {what}",
+        hint="REFRESH POLICY AUTO computes it again as a whole",
+        place=place_in(query, node),
+    )

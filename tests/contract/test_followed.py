@@ -1,0 +1,60 @@
+"""Streams and views that follow every table they read, by Spark: verified, resynchronised, and at random."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from lakestream import Lake, Settings
+from tests.properties.followed import FORMS, TABLES, World, plain, statements
+from tests.properties.test_followed import ROWS
+from tests.properties.views import VIEWS
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+CHANGES = (
+    "INSERT INTO regions VALUES ('2025-01-01 08:00:00', 'y', 21)",
+    "DELETE FROM sites WHERE site = 'a'",
+    "INSERT INTO sites VALUES ('2025-01-01 08:00:00', 'a', 'y', 5); DELETE FROM meters WHERE amps = 2",
+)
+
+
+@pytest.mark.long
+def test_what_is_written_is_the_batch_evaluation_over_all_tables(spark: SparkSession, tmp_path: Path) -> None:
+    names = ("exists", "of_group", "left_chain", "whole")
+    with Lake(tmp_path, spark=spark, settings=Settings(small_path="spark")) as lake:
+        lake.sql(TABLES + statements(names, history=True))
+        lake.sql(f"CREATE MATERIALIZED VIEW tumbling_v AS {VIEWS['tumbling'].query}")
+        lake.sql(f"CREATE MATERIALIZED VIEW top_v AS {VIEWS['top'].query}")
+        lake.sql(ROWS)
+        streams = [*(f"{name}_s" for name in names), "tumbling_v", "top_v"]
+        for change in ("", *CHANGES):
+            lake.sql(change)
+            lake.run()
+            assert [stream for stream in streams if not lake.verify(stream).holds] == []
+        lake.sql("RECALCULATE STREAM exists_s RESYNC; RECALCULATE STREAM top_v RESYNC")
+        lake.run()
+        assert [stream for stream in streams if not lake.verify(stream).holds] == []
+        assert {lake.verify(stream).left_out_rows for stream in streams} == {0}
+
+
+@pytest.mark.long
+def test_spark_gives_what_duckdb_gives(spark: SparkSession, tmp_path: Path) -> None:
+    from random import Random
+
+    world = World(Random("by spark"))
+    with Lake(tmp_path, spark=spark, settings=Settings(transport="spark")) as lake:
+        lake.sql(TABLES + statements(["chain", "not_in"], history=True))
+        for _ in range(4):
+            lake.sql(world.statement())
+            lake.sql(world.statement())
+            lake.run()
+        for name in ("chain", "not_in"):
+            rows = lake.sql(f"SELECT * FROM {name}_o").fetchall()
+            found = sorted((tuple(map(plain, row)) for row in rows), key=repr)
+            expected = sorted((tuple(map(plain, row)) for row in world.expected(FORMS[name])), key=repr)
+            assert found == expected

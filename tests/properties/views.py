@@ -1,0 +1,126 @@
+"""Materialized views over random histories of three tables, against DuckDB's own evaluation.
+
+``python -m tests.properties.views --count 100 --seed 7``. The histories are those of
+:mod:`tests.properties.followed`; in the end every view holds what its query gives over the tables as they
+are.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import sys
+from contextlib import nullcontext
+from dataclasses import dataclass
+from random import Random
+from tempfile import mkdtemp
+from typing import TYPE_CHECKING, Any
+
+from lakestream import Lake, Settings
+from tests.properties.followed import TABLES, World, plain, step, without_spark
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+@dataclass(frozen=True)
+class Form:
+    """A view's query, and what DuckDB evaluates for it where it has no such words."""
+
+    query: str
+    ours: str = ""
+
+
+VIEWS = {
+    "tumbling": Form(
+        "SELECT window.start AS low, s.region, count(*) AS n, sum(m.amps) AS total FROM meters m "
+        "JOIN sites s ON s.site = m.site GROUP BY window(m.ts, '2 minutes'), s.region",
+        "SELECT to_timestamp(120 * floor(epoch(m.ts) / 120)) AS low, s.region, count(*) AS n, "
+        "sum(m.amps) AS total FROM meters m JOIN sites s ON s.site = m.site GROUP BY 1, 2",
+    ),
+    "hopping": Form(
+        "SELECT window.end AS high, count(*) AS n, max(m.amps) AS most FROM meters m "
+        "WHERE m.amps > 1 GROUP BY window(m.ts, '2 minutes', '1 minute') HAVING count(*) > 1",
+        "SELECT h + INTERVAL 1 MINUTE AS high, count(*) AS n, max(amps) AS most FROM (SELECT amps, "
+        "unnest([to_timestamp(60 * floor(epoch(ts) / 60)), to_timestamp(60 * floor(epoch(ts) / 60) + 60)]) "
+        "AS h FROM meters WHERE amps > 1) GROUP BY h HAVING count(*) > 1",
+    ),
+    "missing": Form(
+        "SELECT window.start AS low, count(*) AS n, count(s.most) AS known FROM meters m "
+        "LEFT JOIN sites s ON s.site = m.site AND s.most > 2 GROUP BY window(m.ts, '1 minute')",
+        "SELECT to_timestamp(60 * floor(epoch(m.ts) / 60)) AS low, count(*) AS n, count(s.most) AS known "
+        "FROM meters m LEFT JOIN sites s ON s.site = m.site AND s.most > 2 GROUP BY 1",
+    ),
+    "by_key": Form("SELECT region, count(*) AS n, max(most) AS most FROM sites GROUP BY region"),
+    "distinct_rows": Form("SELECT DISTINCT site, region FROM sites WHERE most IS NOT NULL"),
+    "joined": Form(
+        "SELECT m.site, m.amps, r.factor FROM meters m JOIN sites s ON s.site = m.site "
+        "LEFT JOIN regions r ON r.region = s.region",
+    ),
+    "united": Form("SELECT site AS name, most AS n FROM sites UNION ALL SELECT region, factor FROM regions"),
+    "top": Form(
+        "SELECT site, amps FROM (SELECT site, amps, row_number() OVER (PARTITION BY site "
+        "ORDER BY amps DESC, ts) AS place FROM meters WHERE amps IS NOT NULL) t WHERE place <= 2",
+    ),
+    "of_view": Form(
+        "SELECT region, sum(n) AS n FROM tumbling_v GROUP BY region",
+        "SELECT s.region, count(*) AS n FROM meters m JOIN sites s ON s.site = m.site GROUP BY 1",
+    ),
+}
+
+
+def differences(seed: str, names: Sequence[str], steps: int, *, crashes: float = 0.3) -> list[str]:
+    """Run one history, and return what is other than it should be; ``crashes`` is how likely one is."""
+    random = Random(seed)
+    world, folder = World(random), mkdtemp(prefix="views-")
+    settings = Settings(checkpoint_ticks=2)
+    try:
+        with Lake(folder, settings=settings) as lake:
+            lake.sql(TABLES)
+            for _ in range(random.randint(0, 3)):
+                lake.sql(world.statement())
+            for name in names:
+                lake.sql(f"CREATE MATERIALIZED VIEW {name}_v AS {VIEWS[name].query}")
+        for _ in range(steps):
+            step(folder, world, crashes)
+        with Lake(folder, settings=settings) as lake:
+            lake.run()
+            return [found for name in names if (found := _compared(lake, world, name))]
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _compared(lake: Lake, world: World, name: str) -> str:
+    form = VIEWS[name]
+    expected = _sorted(world.database().execute(form.ours or form.query).fetchall())
+    found = _sorted(lake.sql(f"SELECT * FROM {name}_v").fetchall())
+    failed = [stream.last_error for stream in lake.streams() if stream.last_error]
+    if found == expected and not failed:
+        return ""
+    return f"{name}: {failed} {world.rows}\n  found    {found}\n  expected {expected}"
+
+
+def _sorted(rows: list[tuple[Any, ...]]) -> list[tuple[object, ...]]:
+    return sorted((tuple(map(plain, row)) for row in rows), key=repr)
+
+
+def main() -> int:
+    """Run histories; exit status 1 when one does not hold."""
+    parser = argparse.ArgumentParser(prog="python -m tests.properties.views")
+    parser.add_argument("--count", type=int, default=20, help="how many histories (default: 20)")
+    parser.add_argument("--seed", type=int, default=1, help="other seeds give other histories (default: 1)")
+    parser.add_argument("--spark", action="store_true", help="let Spark say the types of results")
+    options = parser.parse_args()
+    failed = 0
+    for number in range(options.count):
+        seed = f"{options.seed}-{number}"
+        with nullcontext() if options.spark else without_spark():
+            found = differences(seed, (*VIEWS,), steps=4)
+        failed += bool(found)
+        sys.stdout.write(f"seed {seed}: {'holds' if not found else chr(10).join(found)}\n")
+        sys.stdout.flush()
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
