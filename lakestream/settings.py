@@ -142,6 +142,11 @@ class Settings(BaseSettings):
         description="hosts that notifications may go to beside public ones by wss: names, addresses, "
         "host:port or networks, separated by commas",
     )
+    alert_urls: Annotated[tuple[str, ...], NoDecode] = Field(
+        default=(),
+        description="who is told that a stream has failed, is tried again, or runs again: urls of webhooks "
+        "(https) and websockets (wss), separated by commas",
+    )
     notify_keep_seconds: float = Field(
         default=86_400.0,
         ge=0,
@@ -287,7 +292,7 @@ class Settings(BaseSettings):
             ) from None
         return zone
 
-    @field_validator("notify_hosts", "trigger_modules", "server_names", mode="before")
+    @field_validator("notify_hosts", "alert_urls", "trigger_modules", "server_names", mode="before")
     @classmethod
     def _from_list(cls, items: object) -> object:
         if isinstance(items, str):
@@ -486,7 +491,7 @@ def _invalid(error: ValidationError) -> ConfigError:
     name = ".".join(str(part) for part in first["loc"])
     known = Settings.model_fields[str(first["loc"][0])] if first["loc"] else None
     about = known.description if known else None
-    shown = "not shown" if name == "server_token" else repr(first["input"])
+    shown = "not shown" if name.startswith(("server_token", "alert_urls")) else repr(first["input"])
     message = f"{name} is {shown}: {first['msg'].removeprefix('Value error, ')}"
     return ConfigError("SETTING_INVALID", message, hint=f"{name}: {about}" if about else "")
 

@@ -27,7 +27,7 @@ CONFIRM_SECONDS = 20.0
 
 _MAX_INBOUND = 64 * 1024
 _LOOK_SECONDS = 0.005
-_PASSING_STATUSES = (408, 425, 429, 500, 502, 503, 504)
+PASSING_STATUSES = (408, 425, 429, 500, 502, 503, 504)
 
 _log = logging.getLogger("lakestream.notify.websocket")
 # At DEBUG the library writes handshakes, with their credentials, and parts of messages.
@@ -66,7 +66,7 @@ class Connection:
             raise
         except (OSError, ValueError, WebSocketException) as error:
             self.close()
-            raise _failed(error) from None
+            raise failed(error) from None
 
     def _confirm(self, connection: ClientConnection) -> None:
         pong = connection.ping()
@@ -97,7 +97,7 @@ class Connection:
         if self._open is None:
             try:
                 endpoint = self._policy.check(self._url)
-                self._open = self._stack.enter_context(self._client(self._socket(endpoint)))
+                self._open = self._stack.enter_context(self._client(judged_socket(self._policy, endpoint)))
             except Refused as refused:
                 raise DeliveryFailed(str(refused), lasting=True) from None
         return self._open
@@ -118,30 +118,31 @@ class Connection:
             logger=_log,
         )
 
-    def _socket(self, endpoint: Endpoint) -> socket.socket:
-        """Connect to the first address that answers, once all of them have been judged."""
-        found = socket.getaddrinfo(endpoint.host, endpoint.port, type=socket.SOCK_STREAM)
-        addresses = dict.fromkeys(str(item[4][0]) for item in found)
-        problem: OSError = OSError("the name has no address")
-        for address in self._policy.allowed(endpoint, addresses):
-            try:
-                sock = socket.create_connection((address, endpoint.port), timeout=OPEN_SECONDS)
-            except OSError as error:
-                problem = error
-                continue
-            sock.settimeout(None)
-            # A peer that reads nothing must not hold the sender for ever.
-            limit = struct.pack("ll", int(CONFIRM_SECONDS), 0)
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, limit)
-            return sock
-        raise problem
+
+def judged_socket(policy: HostPolicy, endpoint: Endpoint) -> socket.socket:
+    """Connect to the first address that answers, once all have been judged. Raises Refused and OSError."""
+    found = socket.getaddrinfo(endpoint.host, endpoint.port, type=socket.SOCK_STREAM)
+    addresses = dict.fromkeys(str(item[4][0]) for item in found)
+    problem: OSError = OSError("the name has no address")
+    for address in policy.allowed(endpoint, addresses):
+        try:
+            sock = socket.create_connection((address, endpoint.port), timeout=OPEN_SECONDS)
+        except OSError as error:
+            problem = error
+            continue
+        sock.settimeout(None)
+        # A peer that reads nothing must not hold the sender for ever.
+        limit = struct.pack("ll", int(CONFIRM_SECONDS), 0)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, limit)
+        return sock
+    raise problem
 
 
-def _failed(error: Exception) -> DeliveryFailed:
+def failed(error: Exception) -> DeliveryFailed:
     """Return what an error means, in words without the url."""
     if isinstance(error, InvalidStatus):
         status = error.response.status_code
-        return DeliveryFailed(f"the server answers {status}", lasting=status not in _PASSING_STATUSES)
+        return DeliveryFailed(f"the server answers {status}", lasting=status not in PASSING_STATUSES)
     if isinstance(error, ssl.SSLCertVerificationError):
         return DeliveryFailed(f"its certificate is not accepted: {error.verify_message}", lasting=True)
     if isinstance(error, socket.gaierror):

@@ -7,14 +7,14 @@ and the connection goes to an address that was judged.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address, ip_network
 from typing import TYPE_CHECKING
 
-from lakestream.language.expressions.targets import read_target
+from lakestream.language.expressions.targets import WEBSOCKETS, read_target
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from lakestream.language.expressions.targets import Endpoint
 
@@ -29,19 +29,23 @@ class Refused(Exception):  # noqa: N818 - a verdict
 
 @dataclass(frozen=True)
 class HostPolicy:
-    """The hosts that are listed: names or addresses, with a port or without, and networks (10.0.0.0/8)."""
+    """The hosts that are listed: names or addresses, with a port or without, and networks (10.0.0.0/8).
+
+    ``schemes`` are those of the urls, each with the port that need not be named.
+    """
 
     listed: tuple[str, ...]
+    schemes: Mapping[str, int] = field(default_factory=lambda: WEBSOCKETS)
 
     def check(self, url: str) -> Endpoint:
         """Return where a url leads, as far as it can be judged by its text. Raises Refused."""
-        endpoint = read_target(url)
+        endpoint = read_target(url, self.schemes)
         if self._lists(endpoint):
             return endpoint
         address = _address(endpoint.host)
         name = endpoint.host.rstrip(".")
         if not endpoint.secure:
-            raise Refused(f"ws:// goes to listed hosts only, {endpoint.host} is not listed")
+            raise Refused(f"without TLS only listed hosts are sent to, {endpoint.host} is not listed")
         if name == "localhost" or name.endswith(".localhost"):
             raise Refused(f"{endpoint.host} is this machine and not listed")
         if address is not None and not is_public(address):

@@ -201,6 +201,8 @@ class Rounds:
                 self.at.system_clock.sleep(wait)
                 continue
             blocked = self._blocked()
+            if self.at.settings.alert_urls:  # a stream may have failed before it had a tick
+                self.at.notifier.follow(at_once=True)
             self.at.notifier.drain()
             if not blocked - self._blocked():
                 return summary

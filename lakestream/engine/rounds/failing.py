@@ -13,6 +13,7 @@ from lakestream.engine.planning.checks import (
     named_state,
 )
 from lakestream.errors import BusyError, LakestreamError, SparkGoneError, StorageError, StreamError
+from lakestream.notify.alerts import put_alert
 from lakestream.storage.places.refusals import store_refusal
 from lakestream.storage.records.registry import Failure
 from lakestream.storage.sessions.session import check_error, check_spark_lives
@@ -103,10 +104,12 @@ class Failing:
         # In an object store another process may just have run the stream: what it did is read then.
         rival = named.code == "FENCED" and not self.services.catalog.layout.is_local
         if not (may_pass(named) or rival):
+            self._alert(record, "Failed", str(named))
             self.services.registry.update(record.uuid, status="Failed", last_error=str(named))
             _tell(logging.ERROR, record, f"has failed: {named}", named.code)
             return
         retry_us = self.retries.put(record.uuid, to_micros(self.services.clock.now()))
+        self._alert(record, "Retrying", str(named))
         self.services.registry.update(
             record.uuid, status="Retrying", last_error=str(named), retry_us=retry_us
         )
@@ -142,6 +145,7 @@ class Failing:
     def recover(self, runtime: StreamRuntime) -> None:
         """Let a stream that was tried again run as others do."""
         if runtime.record.status == "Retrying":
+            self._alert(runtime.record, "Running", None)
             runtime.record = self.services.registry.update(
                 runtime.record.uuid, status="Running", last_error=None
             )
@@ -153,6 +157,13 @@ class Failing:
             return False
         failures = self.services.registry.failures(record.uuid)
         return bool(failures) and failures[-1].code == "SPARK_DIED"
+
+    def _alert(self, record: StreamRecord, status: str, why: str | None) -> None:
+        """Have those told who are to know that a stream gets another status than it has, before it has it."""
+        if record.status == status or not self.services.settings.alert_urls:
+            return
+        name = f"{record.database}.{record.name}"
+        put_alert(self.services.outbox, name, status, why, to_micros(self.services.system_clock.now()))
 
     def is_active(self, record: StreamRecord) -> bool:
         """Return whether a stream runs, or has failed and is to be tried again now."""

@@ -8,9 +8,11 @@ from typing import IO, TYPE_CHECKING
 from lakestream.engine.base.faults import crash_point
 from lakestream.engine.creation.compile import definition_of
 from lakestream.engine.rounds.soundness import has_happened
-from lakestream.errors import Place, StatementError
-from lakestream.language.expressions.targets import read_target, redacted
-from lakestream.notify.policy import HostPolicy, first_refusal
+from lakestream.errors import ConfigError, Place, StatementError
+from lakestream.language.expressions.targets import WEBHOOKS, WEBSOCKETS, read_target, redacted
+from lakestream.notify.alerts import ALERTS, told_of_alerts
+from lakestream.notify.policy import HostPolicy, Refused, first_refusal
+from lakestream.storage.places.leases import MAINTENANCE
 from lakestream.storage.places.lock import try_lock
 
 if TYPE_CHECKING:
@@ -19,8 +21,8 @@ if TYPE_CHECKING:
     from lakestream.clock import Clock
     from lakestream.language.model import Notification
     from lakestream.notify.deliveries import Deliveries
-    from lakestream.notify.dispatcher import Dispatcher, Rules
-    from lakestream.notify.outbox import Outbox
+    from lakestream.notify.dispatcher import Dispatcher, Rules, Sender
+    from lakestream.notify.outbox import Batch, Outbox
     from lakestream.settings import Settings
     from lakestream.storage.places.layout import Layout
     from lakestream.storage.records.registry import Registry, StreamRecord
@@ -54,6 +56,20 @@ def check_targets(notification: Notification | None, hosts: Sequence[str]) -> No
     )
 
 
+def check_alerts(urls: Sequence[str], hosts: Sequence[str]) -> None:
+    """Raise ConfigError SETTING_INVALID for a url of ``alert_urls`` that may not be sent to."""
+    policy = HostPolicy(tuple(hosts), {**WEBHOOKS, **WEBSOCKETS})
+    for url in urls:
+        try:
+            policy.check(url)
+        except (Refused, ValueError) as refused:
+            raise ConfigError(
+                "SETTING_INVALID",
+                f"alert_urls may not be sent to {redacted(url)}: {refused}",
+                hint="https:// or wss:// to a public host, or one that notify_hosts lists",
+            ) from None
+
+
 @dataclass
 class Notifier:
     """Sends the events of a lake's streams, while this process holds the right to."""
@@ -73,11 +89,15 @@ class Notifier:
 
     def begin(self, record: StreamRecord, notification: Notification | None) -> None:
         """Have a new stream's targets, or new targets of a stream, told of what comes from now on."""
-        if notification is None:
+        if notification is not None:
+            self._begin(record.uuid, notification.urls)
+
+    def _begin(self, stream_id: str, urls: Sequence[str]) -> None:
+        if not urls:
             return
         self.outbox.since(self.outbox.version)
         known = {delivery.id for delivery in self.deliveries.all()}
-        new = [self.deliveries.of(record.uuid, url) for url in notification.urls]
+        new = [self.deliveries.of(stream_id, url) for url in urls]
         self.deliveries.move([d for d in new if d.id not in known], self.outbox.version + 1)
 
     def end(self, uuid: str) -> None:
@@ -99,11 +119,15 @@ class Notifier:
             if self._lock is not None:
                 from lakestream.notify.dispatcher import Dispatcher
 
+                check_alerts(self.settings.alert_urls, self.settings.notify_hosts)
+                self._begin(ALERTS, self.settings.alert_urls)
                 self._dispatcher = Dispatcher(self.outbox, self.deliveries, self._rules())
         if self._dispatcher is not None:
-            self._dispatcher.follow(
-                notified, lambda batch: has_happened(self.registry, batch.app, batch.number)
-            )
+
+            def can_be_told(batch: Batch) -> bool | None:
+                return batch.stream_id == ALERTS or has_happened(self.registry, batch.app, batch.number)
+
+            self._dispatcher.follow(notified, can_be_told)
 
     def is_blocked(self, uuid: str) -> bool:
         """Return whether a stream waits until its events have been sent."""
@@ -126,6 +150,8 @@ class Notifier:
     def _notified(self) -> dict[str, Notification]:
         records = [r for r in self.registry.streams() if self.only is None or r.uuid in self.only]
         found = {record.uuid: self._notification(record) for record in records}
+        if self.settings.alert_urls and (self.only is None or MAINTENANCE in self.only):
+            found[ALERTS] = told_of_alerts(self.settings.alert_urls)
         return {uuid: notification for uuid, notification in found.items() if notification is not None}
 
     def _notification(self, record: StreamRecord) -> Notification | None:
@@ -137,10 +163,18 @@ class Notifier:
     def _rules(self) -> Rules:
         from lakestream.notify.connection import Connection
         from lakestream.notify.dispatcher import Rules
+        from lakestream.notify.webhook import Webhook
 
-        policy = HostPolicy(self.settings.notify_hosts)
+        sockets = HostPolicy(self.settings.notify_hosts)
+        webhooks = HostPolicy(self.settings.notify_hosts, WEBHOOKS)
+
+        def connect(url: str) -> Sender:
+            if url.lower().startswith("http"):
+                return Webhook(url, webhooks)
+            return Connection(url, sockets, self.system_clock)
+
         return Rules(
-            connect=lambda url: Connection(url, policy, self.system_clock),
+            connect=connect,
             clock=self.system_clock,
             keep_seconds=self.settings.notify_keep_seconds,
             reach=crash_point,

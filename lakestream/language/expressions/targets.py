@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 MAX_URL = 2_048
 _PLAIN = re.compile(r"[!-~]+")
@@ -26,8 +30,13 @@ class Endpoint:
     port: int
 
 
-def read_target(url: str) -> Endpoint:
-    """Return where a websocket url leads. Raises ValueError with what is wrong, without its secrets.
+WEBSOCKETS = {"ws": 0, "wss": 0}
+WEBHOOKS = {"http": 80, "https": 443}
+"""Schemes, each with the port that a url of it need not name; 0: it must."""
+
+
+def read_target(url: str, schemes: Mapping[str, int] = WEBSOCKETS) -> Endpoint:
+    """Return where a url leads, of a websocket unless told. Raises ValueError, without the url's secrets.
 
     TDengine: protocol, address or name, and port; a path and parameters may follow. An address is
     written in one way only, so that no other spelling of it passes a policy.
@@ -41,15 +50,18 @@ def read_target(url: str) -> Endpoint:
         host, port = parts.hostname or "", parts.port
     except ValueError:
         raise ValueError("its host or port cannot be read") from None
-    if parts.scheme.lower() not in ("ws", "wss"):
-        raise ValueError(f"only ws:// and wss:// are sent to, not {parts.scheme or 'a text without scheme'}")
+    scheme = parts.scheme.lower()
+    if scheme not in schemes:
+        known = " and ".join(f"{one}://" for one in schemes)
+        raise ValueError(f"only {known} are sent to, not {scheme or 'a text without scheme'}")
     if parts.fragment or url.endswith("#"):
         raise ValueError("a url of a websocket has no #fragment")
+    port = port or schemes[scheme]
     if not _is_host(host):
         raise ValueError("its host is neither a name nor an address as it is written")
     if not port:
         raise ValueError("its port is missing")
-    return Endpoint(parts.scheme.lower() == "wss", host, port)
+    return Endpoint(scheme in {"wss", "https"}, host, port)
 
 
 def _is_host(host: str) -> bool:
@@ -70,8 +82,13 @@ def redacted(url: str) -> str:
     if found is None:
         return "*" * len(url)
     user, more = found["user"] or "", found["more"]
+    place, secret = found["place"], ""
+    if found["scheme"].lower().startswith("http"):
+        # The path of a webhook is what lets one in.
+        place, slash, path = place.partition("/")
+        secret = slash + "*" * len(path)
     covered = "*" * (len(user) - 1) + "@" if user else ""
-    return f"{found['scheme']}{covered}{found['place']}{more[:1]}{'*' * (len(more) - 1)}"
+    return f"{found['scheme']}{covered}{place}{secret}{more[:1]}{'*' * (len(more) - 1)}"
 
 
 def redacted_text(text: str) -> str:

@@ -85,7 +85,9 @@ def test_each_failure_is_a_line(
     record: Any = SimpleNamespace(uuid="u", database="main", name="s", status="Retrying")
     clock = SystemClock()
     local = SimpleNamespace(layout=SimpleNamespace(is_local=True))
-    services = SimpleNamespace(is_ours=lambda _: True, registry=nothing, clock=clock, catalog=local)
+    services = SimpleNamespace(
+        is_ours=lambda _: True, registry=nothing, clock=clock, catalog=local, settings=Settings()
+    )
     failing = Failing(cast("Any", services), cast("Any", nothing), Retries())
     monkeypatch.setattr(Failing, "note", lambda *_: None)
     failing.fail(record, error)
