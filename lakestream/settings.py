@@ -438,10 +438,10 @@ def _part(values: dict[str, Any], where: str) -> ProjectFile:
     return ProjectFile(values, parameters)
 
 
-def profile_name(given: Mapping[str, Any]) -> str | None:
+def profile_name(given: Mapping[str, Any], project: Path = Path()) -> str | None:
     """Return the profile that is chosen: as given, else by the environment, else by the project."""
     own = given.get("profile") or os.environ.get(f"{PREFIX}PROFILE")
-    return own or project_file(Path()).settings.get("profile")
+    return own or project_file(project).settings.get("profile")
 
 
 def _files(given: Mapping[str, Any]) -> list[tuple[str, dict[str, Any]]]:

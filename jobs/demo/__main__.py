@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import sys
 from datetime import date, timedelta
+from functools import partial
 from pathlib import Path
 
 import click
 from rich.console import Console
 
-from jobs.demo import by_clock, changes, check, home, report, sources
-from jobs.demo.feed import DATABASE, STREAMS, create_sources, feed
+from jobs.demo import by_clock, changes, check, home, project, report, sources
+from jobs.demo.feed import DATABASE, STREAMS, feed
 from jobs.demo.outputs import read_outputs
 from lakestream.clock import SystemClock
 from lakestream.errors import LakestreamError
@@ -67,8 +68,10 @@ def run(folder: Path, last: date, days_per_run: int, console: Console) -> bool:
     arrivals = list(sources.arrivals(weather, sources.read_flights(files), BACKLOG, last))
     home.prepare(folder)
     with Lake(folder, settings=Settings(timezone=report.TIMEZONE)) as lake:
-        create_sources(lake)
-        fed = feed(lake, changes.spoil(arrivals), days_per_run, SystemClock(), console)
+        plan = project.plan(lake, console)
+        project.apply(lake, plan, streams=False)
+        spoilt, streams = changes.spoil(arrivals), partial(project.apply, lake, plan, streams=True)
+        fed = feed(lake, spoilt, days_per_run, SystemClock(), console, streams)
         for effect in changes.make_changes(lake):
             report.print_effect(effect, console)
         report.print_highlights(lake, console)

@@ -1,9 +1,8 @@
-"""The feeding: statements from ``tables/``, then commits in the order of arrival with ticks between them."""
+"""The feeding: commits in the order of arrival with ticks between them."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn, TimeElapsedColumn
@@ -23,9 +22,6 @@ if TYPE_CHECKING:
 DATABASE = "nyc"
 STREAMS = ("weather_daily", "wind_6h", "departures_hourly", "delays_and_weather")
 """The outputs, in the order they are shown; the stream that keeps one current is called ``…_stream``."""
-
-_TABLES = Path(__file__).parents[2] / "tables"
-_SOURCES = ("database.sql", "weather.sql", "flights.sql")
 
 
 @dataclass(frozen=True)
@@ -48,19 +44,14 @@ class Feed:
     ticks: tuple[Tick, ...]
 
 
-def create_sources(lake: Lake) -> None:
-    """Run the statements of the database and the super tables."""
-    for name in _SOURCES:
-        lake.sql((_TABLES / name).read_text(encoding="utf-8"))
-
-
-def create_streams(lake: Lake) -> None:
-    """Run the statements of the streams."""
-    for name in STREAMS:
-        lake.sql((_TABLES / "streams" / f"{name}.sql").read_text(encoding="utf-8"))
-
-
-def feed(lake: Lake, arrivals: Sequence[Arrival], days_per_run: int, clock: Clock, console: Console) -> Feed:
+def feed(
+    lake: Lake,
+    arrivals: Sequence[Arrival],
+    days_per_run: int,
+    clock: Clock,
+    console: Console,
+    create_streams: Callable[[], None],
+) -> Feed:
     """Load the first arrival as history, create the streams, then feed the others one by one.
 
     The streams run after the history, after every ``days_per_run`` further arrivals and at the end. Each
@@ -75,7 +66,7 @@ def feed(lake: Lake, arrivals: Sequence[Arrival], days_per_run: int, clock: Cloc
         for number, arrival in enumerate(arrivals):
             commits += _insert(lake, arrival)
             if number == 0:
-                create_streams(lake)
+                create_streams()
             if number % days_per_run == 0 or number == len(arrivals) - 1:
                 ticks += run_streams(lake)
             rows += arrival.rows

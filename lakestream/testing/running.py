@@ -6,6 +6,7 @@ import json
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
+from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +17,7 @@ from lakestream.language import model
 from lakestream.language.iotdb.paths import ROOT
 from lakestream.project.definitions import define
 from lakestream.project.files import read_project, read_statements
-from lakestream.settings import PROJECT_FILE, Settings, profile_name, project_file
+from lakestream.settings import PROJECT_FILE, ProjectFile, Settings, profile_name, project_file
 from lakestream.statements.workspace import DEFAULT_DATABASE
 from lakestream.storage.delta import read_arrow
 from lakestream.testing.comparing import difference, different_events, plain_value
@@ -24,7 +25,6 @@ from lakestream.testing.comparing import difference, different_events, plain_val
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from datetime import datetime
-    from pathlib import Path
 
     from lakestream.project.definitions import Definition
     from lakestream.project.files import Written
@@ -66,18 +66,28 @@ class Project:
 
     def parameters(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """Return the parameters of a case: the project's, and those that are given."""
-        own = project_file(self.folder).parameters_of(self._profile) if self.folder else {}
-        return {**own, **given}
+        return {**self._file.parameters_of(self._profile), **given}
 
     def settings(self, timezone: str | None) -> Settings:
-        """Return the settings of a lake for tests: no disk is waited for."""
+        """Return the project's settings for a lake of a test, of which no disk is waited for."""
+        file, profile = self._file, self._profile
+        own = file.profiles[profile].settings if profile in file.profiles else {}
+        named = {} if profile is None or profile in file.profiles else {"profile": profile}
+        values = {name: value for name, value in {**file.settings, **own}.items() if name not in _ELSEWHERE}
         zone = {} if timezone is None else {"timezone": timezone}
-        profile = {} if self.profile is None else {"profile": self.profile}
-        return Settings(durability="process", **profile, **zone)
+        return Settings(**{**values, **named, **zone, "durability": "process"})
+
+    @property
+    def _file(self) -> ProjectFile:
+        return project_file(self.folder) if self.folder else ProjectFile()
 
     @property
     def _profile(self) -> str | None:
-        return profile_name({"profile": self.profile})
+        return profile_name({"profile": self.profile}, self.folder or Path())
+
+
+_ELSEWHERE = {"lake", "profile"}
+"""Settings that are none of a test's lake."""
 
 
 def project_of(path: Path) -> Path | None:

@@ -12,7 +12,7 @@ from rich.console import Console
 
 from jobs.demo import report
 from jobs.demo.check import Comparison, Difference
-from jobs.demo.feed import STREAMS, Feed, Tick, create_sources, feed
+from jobs.demo.feed import Feed, Tick, feed
 from jobs.demo.sources import Arrival
 from lakestream.clock import ManualClock
 from lakestream.errors import StreamError
@@ -26,9 +26,8 @@ class RecordingLake:
     calls: list[str] = field(default_factory=list)
     failed: list[Any] = field(default_factory=list)
 
-    def sql(self, text: str) -> None:
-        heads = (line for line in text.splitlines() if line.startswith("CREATE"))
-        self.calls.append(" ".join(next(heads).split()[:2]))
+    def create_streams(self) -> None:
+        self.calls.append("streams")
 
     def insert(self, table: str, rows: pa.Table) -> int:
         self.calls.append(f"{table} {rows.num_rows}")
@@ -56,17 +55,12 @@ def quiet() -> Console:
     return Console(file=io.StringIO(), width=200)
 
 
-def test_sources_come_before_anything_else(lake: RecordingLake) -> None:
-    create_sources(cast("Any", lake))
-    assert lake.calls == ["CREATE DATABASE", "CREATE STABLE", "CREATE STABLE"]
-
-
 def test_history_streams_then_days_with_a_run_every_few(lake: RecordingLake) -> None:
     arrivals = [arrival(1, 2, 3), arrival(2, 1, 1), arrival(3, 1, 1), arrival(4, 0, 1)]
-    fed = feed(cast("Any", lake), arrivals, 2, lake.clock, quiet())
+    fed = feed(cast("Any", lake), arrivals, 2, lake.clock, quiet(), lake.create_streams)
     assert lake.calls == [
         *("nyc.weather 2", "nyc.flights 3"),
-        *["CREATE STREAM"] * len(STREAMS),
+        "streams",
         "run until idle",
         *("nyc.weather 1", "nyc.flights 1"),
         *("nyc.weather 1", "nyc.flights 1"),
@@ -80,7 +74,7 @@ def test_history_streams_then_days_with_a_run_every_few(lake: RecordingLake) -> 
 def test_a_stream_that_failed_ends_the_demo(lake: RecordingLake) -> None:
     lake.failed = [SimpleNamespace(stream="nyc.wind_6h_stream", error="no such column")]
     with pytest.raises(StreamError, match=r"nyc\.wind_6h_stream failed: no such column"):
-        feed(cast("Any", lake), [arrival(1, 1, 1)], 1, lake.clock, quiet())
+        feed(cast("Any", lake), [arrival(1, 1, 1)], 1, lake.clock, quiet(), lake.create_streams)
 
 
 def test_ticks_are_summed_up_per_stream_and_in_all() -> None:
