@@ -91,6 +91,10 @@ class History:
             else:
                 driver.ask(f"CREATE STREAM {name} {STREAMS[name].format(o=f'o_{name}')}")
 
+    def plans(self) -> int:
+        """Return how many commits of plans of ticks there are."""
+        return len([*(self.root / "_lakestream" / "plans" / "_delta_log").glob("*.json")])
+
     def outputs(self) -> dict[str, list[str]]:
         """Return the rows of each output, in order, floats to nine digits."""
         return {name: _listed(self._table(f"o_{name}")) for name in self.streams}

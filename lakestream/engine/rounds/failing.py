@@ -16,6 +16,7 @@ from lakestream.errors import BusyError, LakestreamError, SparkGoneError, Storag
 from lakestream.notify.alerts import put_alert
 from lakestream.storage.places.refusals import store_refusal
 from lakestream.storage.records.registry import Failure
+from lakestream.storage.sessions.executors import lonely
 from lakestream.storage.sessions.session import check_error, check_spark_lives
 from lakestream.storage.tables.table import storage_refusal
 
@@ -187,6 +188,8 @@ def as_failure(error: BaseException) -> LakestreamError:
     """
     if isinstance(error, SparkGoneError) or getattr(error, "code", "") == "INTERRUPTED":
         raise error
+    if (of_cluster := lonely(error)) is not None:
+        return of_cluster
     if (of_store := store_refusal(error)) is not None:
         return of_store
     if isinstance(error, LakestreamError):
@@ -200,10 +203,7 @@ def as_failure(error: BaseException) -> LakestreamError:
         raise error
     if isinstance(error, of_spark):
         check_spark_lives()
-        try:
-            check_error(error)
-        except BusyError as busy:
-            return busy
+        check_error(error)
         if _CANCELLED in str(error):
             raise BusyError("INTERRUPTED", "what Spark computed was stopped; it is computed again") from error
         return StreamError("CALCULATION_FAILED", spark_message(error))

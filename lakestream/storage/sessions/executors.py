@@ -92,11 +92,10 @@ def fit_partitions(spark: SparkSession) -> None:
         spark.conf.set(_PARTITIONS, str(2 * context.defaultParallelism))
 
 
-def refuse_lonely(error: Exception) -> None:
-    """Raise BusyError NO_EXECUTORS for the error of a query that was ended because no executor came."""
-    found = _SAID.search(str(error))
-    if found is not None:
-        raise _no_executors(found.group(1)) from error
+def lonely(error: BaseException) -> BusyError | None:
+    """Return BusyError NO_EXECUTORS for an error by which a query was ended that no executor came for."""
+    said = _SAID.search(f"{error} {error.__cause__}")
+    return None if said is None else _no_executors(said.group(1))
 
 
 def _no_executors(reason: str) -> BusyError:

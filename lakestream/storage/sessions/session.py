@@ -27,7 +27,7 @@ from lakestream.storage.sessions.cluster import REMOTE, check_master, check_serv
 from lakestream.storage.sessions.executors import (
     await_executors,
     fit_partitions,
-    refuse_lonely,
+    lonely,
     runs_elsewhere,
     watch_executors,
 )
@@ -419,7 +419,8 @@ def check_error(error: Exception) -> None:
     """
     from pyspark.errors import PySparkAssertionError
 
-    refuse_lonely(error)
+    if (busy := lonely(error)) is not None:
+        raise busy from error
     if not (
         type(error).__module__.endswith("exceptions.connect") or isinstance(error, PySparkAssertionError)
     ):
