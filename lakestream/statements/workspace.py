@@ -304,8 +304,9 @@ class Workspace:
             self._sending.close()
             self._sending = None
         if self.running is not None:
-            with self.writing("close"):
-                self.running.checkpoint()
+            if self.running.loader.known:
+                with self.writing("close"):
+                    self.running.checkpoint()
             self.running = None
         if self._small is not None:
             self._small.close()

@@ -264,6 +264,13 @@ def test_a_crash_within_a_turn_loses_and_doubles_nothing(
         assert [written(other, name) for name in streams] == [[2] * 11] * len(streams)
 
 
+def test_a_lake_that_another_process_writes_to_is_named_once(lake: Lake, tmp_path: Path) -> None:
+    with Lake(tmp_path / "lake", settings=_settings()) as other, lake._at.writing("a test"):
+        with pytest.raises(BusyError, match="LAKE_LOCKED"):
+            other.tick_once()
+        other.close()
+
+
 def test_a_claim_of_a_process_that_is_gone_holds_nothing(lake: Lake) -> None:
     claim = try_claim(lake._at.layout, "x")
     assert claim is not None
