@@ -82,3 +82,8 @@ def _major(version: str) -> int:
     if not numbers:
         return 0
     return numbers[1] if numbers[0] == 1 and len(numbers) > 1 else numbers[0]
+
+
+def is_local(master: str) -> bool:
+    """Return whether a master is Spark in this process, and no cluster."""
+    return master.startswith("local") and not master.startswith("local-cluster")

@@ -361,11 +361,6 @@ class Settings(BaseSettings):
         return dict(self._sources)
 
 
-def is_local(master: str) -> bool:
-    """Return whether a master is Spark in this process, and no cluster."""
-    return master.startswith("local") and not master.startswith("local-cluster")
-
-
 def _is_host(item: str) -> bool:
     """Return whether a text can stand in the list of hosts."""
     if "/" in item:

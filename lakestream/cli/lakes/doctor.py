@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal
 
 from lakestream.cli.base.output import counted
 from lakestream.errors import LakestreamError
-from lakestream.settings import is_local
+from lakestream.java import is_local
 from lakestream.storage.sessions.cluster import (
     REMOTE,
     Executor,

@@ -19,8 +19,7 @@ from typing import TYPE_CHECKING, Any, cast
 from weakref import WeakSet
 
 from lakestream.errors import ConfigError, LakeError, PrerequisiteError, SparkGoneError
-from lakestream.java import check_java
-from lakestream.settings import is_local
+from lakestream.java import check_java, is_local
 from lakestream.storage.places.scratch import scratch_folder
 from lakestream.storage.sessions.archive import archive_beside
 from lakestream.storage.sessions.cluster import REMOTE, check_master, check_server, is_standalone
