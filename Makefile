@@ -5,7 +5,7 @@ PYTHON ?= python3
 RUN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-long lint format lock conformance faults cluster properties followed fuzz changed supply matrix clean bench bench-short
+.PHONY: help setup demo test test-long lint format lock conformance faults cluster properties followed fuzz simulate machine changed supply matrix clean bench bench-short
 
 help: ## say what there is
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -56,6 +56,12 @@ properties: setup ## random histories against the reference (ARGS="--count 1000 
 
 fuzz: setup ## statements drawn, worded and changed at random, of every dialect (COUNT=100000)
 	@FUZZ_TEXTS="$(or $(COUNT),100000)" $(RUN)/python -m pytest -n 2 tests/unit/language/test_fuzz.py $(ARGS)
+
+simulate: setup ## leases, outbox and rounds over simulated time and storage (COUNT=1000000 SEED=7)
+	@$(RUN)/python -m tests.simulation --count $(or $(COUNT),1000000) --seed $(or $(SEED),1) $(ARGS)
+
+machine: setup ## a lake under random statements, changes, upkeep and kills (ACTIONS=10000 SEED=7)
+	@$(RUN)/python -m tests.machine --actions $(or $(ACTIONS),1000) --seed $(or $(SEED),1) $(ARGS)
 
 changed: setup ## conformance cases with other words: only errors of ours (ARGS="--count 500 --seed 7")
 	@$(RUN)/python -m tests.conformance.changed $(ARGS)

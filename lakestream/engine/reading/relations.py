@@ -9,10 +9,18 @@ from typing import TYPE_CHECKING
 from lakestream.compute.windows.calculation import ROWS
 from lakestream.engine.base.names import visible_columns
 from lakestream.engine.reading.queries import net_sql, placed_rows_sql, rewritten_sql, rows_sql
-from lakestream.engine.reading.transport import ARROW, SPARK, ArrowTransport, transport_by, unplaced
+from lakestream.engine.reading.transport import (
+    ARROW,
+    SPARK,
+    ArrowTransport,
+    Size,
+    choose_transport,
+    transport_by,
+    unplaced,
+)
 from lakestream.engine.streams.stream import timestamp_us
 from lakestream.language.quoting import quoted
-from lakestream.storage.delta import POSITION
+from lakestream.storage.delta import POSITION, rows_between
 from lakestream.storage.rows.views import view_of, view_of_sql
 
 if TYPE_CHECKING:
@@ -50,6 +58,9 @@ EMPTY_CHANGES = (
     f"CAST(NULL AS BIGINT) AS {POSITION}"
 )
 """What changed rows have beside the source's columns."""
+
+_FEW = Size(500_000)
+"""Rows beside the changed ones that are read as Arrow."""
 
 EVER = (-62_135_596_800_000_000, 253_402_300_800_000_000)
 """The years 1 to 9999 in microseconds, which are the timestamps of Spark and Delta."""
@@ -110,6 +121,12 @@ class Relations:
     def by(self, transport: str) -> Relations:
         """Return the same relations by another way of moving bytes."""
         return replace(self, transport=transport_by(transport, self.spark, self.tables))
+
+    def by_size(self, spans: Spans) -> Relations:
+        """Return the same relations by the way that rows of some spans move: as Arrow while they are few."""
+        source, time = self.tables.open(self._path), self.stream.source.info.time_column
+        rows = sum(rows_between(source, time, low, high) for low, high in spans)
+        return self.by(choose_transport(source, Size(rows), _FEW))
 
     @property
     def _path(self) -> str:

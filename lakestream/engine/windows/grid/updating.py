@@ -15,8 +15,6 @@ from lakestream.engine.reading.queries import fresh_sql, open_rows_sql
 from lakestream.engine.reading.relations import CHANGED, FIRED, GROUPS, PRESENT, STATE, UPDATED
 from lakestream.engine.reading.transport import (
     SPARK,
-    Size,
-    choose_transport,
     fits_here,
     merge_spans,
 )
@@ -40,7 +38,6 @@ from lakestream.engine.windows.totals import total
 from lakestream.engine.windows.waiting import check_groups
 from lakestream.language.quoting import quoted
 from lakestream.notify.rows import closings
-from lakestream.storage.delta import rows_between
 from lakestream.storage.rows.reading import arrow_frame
 from lakestream.storage.rows.views import view_of, view_of_rows, view_of_sql
 from lakestream.triggers.detect import WIDE
@@ -50,9 +47,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from lakestream.engine.windows.family import TickInput
-
-_FEW = Size(500_000)
-"""Rows of open windows that are read as Arrow."""
 
 
 @dataclass(frozen=True)
@@ -130,10 +124,8 @@ class Updating:
         spans = self._open_spans()
         if not spans:
             return None
-        given, info = self.given, self.given.stream.source.info
-        source = given.tables.open(info.path)
-        rows = sum(rows_between(source, info.time_column, low, high) for low, high in spans)
-        relations = given.relations.by(choose_transport(source, Size(rows), _FEW))
+        given = self.given
+        relations = given.relations.by_size(spans)
         relations.rows_at(given.plan.upto if given.plan.kind == "history" else given.plan.after, spans)
         sql = self._incremental.opened_sql(open_rows_sql(self.given.stream), STATE)
         return self.given.spark.sql(sql).toArrow()
