@@ -161,6 +161,9 @@ class Settings(BaseSettings):
         ge=0,
         description="maintenance deletes events that are older and that every target was told of",
     )
+    audit_retention_seconds: float = Field(
+        default=31_536_000.0, ge=0, description="maintenance deletes what was noted of requests so long ago"
+    )
     compact_files: int = Field(
         default=8, ge=2, description="maintenance puts the small files of a table with so many files together"
     )

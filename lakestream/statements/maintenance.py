@@ -20,6 +20,7 @@ from lakestream.errors import LakestreamError, StreamError
 from lakestream.storage.delta import Rules, Table, Upkeep, is_table, keep_up, read_commits, retention
 from lakestream.storage.places import files
 from lakestream.storage.places.layout import SYSTEM_FOLDER
+from lakestream.storage.records.audit import Audit
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -212,6 +213,8 @@ class Maintenance:
             return self._of_outbox(table)
         if name == "deliveries":
             return self._of_deliveries(table)
+        if name == "audit":
+            return self._of_audit(table)
         rows = self.registry.clear_history() if name == "progress" and not self.dry_run else 0
         return replace(self._keep_up(table), rows_deleted=rows)
 
@@ -220,6 +223,12 @@ class Maintenance:
         keep = timedelta(seconds=self.settings.event_retention_seconds)
         before_us, waiting = to_micros(self.clock.now() - keep), self._waiting()
         rows = self.outbox.remove(before_us, waiting, dry_run=self.dry_run)
+        return replace(self._keep_up(table), rows_deleted=rows)
+
+    def _of_audit(self, table: Table) -> Maintained:
+        keep = timedelta(seconds=self.settings.audit_retention_seconds)
+        audit = Audit(self.catalog.layout, self.system_clock)
+        rows = audit.remove(to_micros(self.system_clock.now() - keep), dry_run=self.dry_run)
         return replace(self._keep_up(table), rows_deleted=rows)
 
     def _of_deliveries(self, table: Table) -> Maintained:

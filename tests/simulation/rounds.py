@@ -16,7 +16,7 @@ from apscheduler.schedulers.base import BaseScheduler
 from lakestream.engine.base.instants import to_micros
 from lakestream.engine.rounds.failing import LONGEST_PAUSE_US, Retries
 from lakestream.engine.rounds.wakeups import WaitCondition, WakeUpIndex
-from lakestream.errors import BusyError, SparkGoneError
+from lakestream.errors import BusyError
 from lakestream.language.model import Duration, PeriodTrigger
 from lakestream.scheduler import alarms, watch
 from lakestream.triggers.period import Period
@@ -100,7 +100,7 @@ class _World:
 
     # --- the lake ---
 
-    def tick_once(self, *, revives: bool) -> list[Any]:
+    def tick_once(self) -> list[Any]:
         """Look, do what there is to do, and now and then fail."""
         self.ground.steps += 1
         self.steps += 1
@@ -114,9 +114,6 @@ class _World:
         assert look.streams == self._wanted(now)
         if self.ground.chance(5):
             raise BusyError("LAKE_LOCKED", "another process writes")
-        if self.ground.chance(1):
-            assert revives
-            raise SparkGoneError("SPARK_DIED", "it ended")
         for name, period in self.periods.items():
             self.done[name] = max(period.last(now), min(self.done[name], now))
         self._retry(now)
@@ -126,9 +123,9 @@ class _World:
     def _looked(self) -> WakeUpIndex:
         waits: dict[str, WaitCondition | None] = {}
         for name, period in self.periods.items():
-            source = self.ground.random.choice((None, *self.versions))
+            sources = tuple(name for name in self.versions if self.ground.chance(40))
             due = period.following(self.done[name]) if self.ground.chance(80) else None
-            waits[name] = None if self.ground.chance(5) else WaitCondition(source, due)
+            waits[name] = None if self.ground.chance(5) else WaitCondition(sources, due)
         return WakeUpIndex((0,), dict(self.versions), waits)
 
     def _wanted(self, now: int) -> set[str]:
@@ -139,7 +136,7 @@ class _World:
             for name, one in self.index.waiting.items()
             if one is None
             or (one.due_us is not None and one.due_us <= now)
-            or (one.source is not None and self.versions[one.source] != seen[one.source])
+            or any(self.versions[name] != seen[name] for name in one.sources)
         }
 
     def _retry(self, now: int) -> None:
@@ -183,7 +180,7 @@ def run(ground: Ground, steps: int) -> None:
         patch.object(alarms, "BackgroundScheduler", scheduler),
         patch.object(watch, "SystemClock", lambda: ground),
     ):
-        rounds = watch._Rounds(world, world, _POLL_SECONDS, revives=True)  # type: ignore[arg-type]
+        rounds = watch._Rounds(world, world, _POLL_SECONDS)  # type: ignore[arg-type]
         world.rounds = rounds
         rounds._wake = Signal(world.passing)  # type: ignore[assignment]
         rounds.run()

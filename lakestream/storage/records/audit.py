@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 from lakestream.errors import LakestreamError
 from lakestream.language.expressions.targets import redacted_text
 from lakestream.storage.records.keyed import compact, damage_named, open_system, was_written
-from lakestream.storage.rows.reading import read_arrow
-from lakestream.storage.writes.edits import append
+from lakestream.storage.rows.reading import read_arrow, timestamp_literal
+from lakestream.storage.tables.table import Table
+from lakestream.storage.writes.edits import append, delete_where
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
 
     from lakestream.clock import Clock
     from lakestream.storage.places.layout import Layout
-    from lakestream.storage.tables.table import Table
 
 COLUMNS = {
     "at": "timestamp",
@@ -73,6 +73,19 @@ class Audit:
             table = self._table = self._table or open_system(self._path, COLUMNS)
             append(table, pa.Table.from_pylist([row], schema=table.schema))
             compact(table, _FILES)
+
+    def remove(self, before_us: int, *, dry_run: bool = False) -> int:
+        """Delete what was noted before an instant (µs since 1970 UTC), and return how many rows that is.
+
+        With ``dry_run`` they are only counted.
+        """
+        if not was_written(self._path):
+            return 0
+        old = f"at < {timestamp_literal(before_us)}"
+        if not dry_run:
+            return delete_where(self._path, old)
+        with damage_named(self._path):
+            return int(Table.open(self._path).handle.scan(columns=["at"], predicate=old).read_all().num_rows)
 
     def rows(self) -> pa.Table:
         """Return all that was noted, in no order."""
