@@ -17,6 +17,7 @@ from lakestream.errors import LakestreamError, PrerequisiteError
 from lakestream.server.process.sharing import sharing
 from lakestream.storage.delta import read_commits
 from lakestream.storage.places import files
+from lakestream.storage.places.backup import restore
 from lakestream.storage.places.leases import LEASE_SECONDS, TREE, Leases, Member, read_roll
 from lakestream.storage.records.registry import Registry
 from scheduler.watch import PASSING
@@ -24,6 +25,7 @@ from tests.store_server import BUCKET, Answers, Asked, StoreServer, store_server
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
     from pyspark.sql import SparkSession
 
@@ -304,3 +306,24 @@ def test_a_table_that_was_dropped_and_made_again_is_noticed_before_a_tick(root: 
         [report] = lake.run().ticks
         assert report.error is None
         assert rows(lake, "s") == [(10, 1, 11)]
+
+
+def test_a_lake_goes_on_from_a_backup_in_a_store(root: str, tmp_path: Path) -> None:
+    with Lake(tmp_path / "lake") as lake:
+        lake.sql("CREATE TABLE m (ts TIMESTAMP, v INT)")
+        lake.sql(stream("s", "m"))
+        write(lake, "m", 1, 2, 11)
+        lake.run()
+        first = lake.repair.back_up(root)
+        write(lake, "m", 21)
+        lake.run()
+        second = lake.repair.back_up(root)
+        assert 0 < second.copied < first.copied
+        write(lake, "m", 31)
+    restore(root, str(tmp_path / "again"))
+    with Lake(tmp_path / "again", create=False) as again:
+        assert rows(again, "s") == [(0, 2, 3), (10, 1, 11)]
+        write(again, "m", 3, 31)
+        assert not again.run().failed
+        assert rows(again, "s") == [(0, 3, 6), (10, 1, 11), (20, 1, 21)]
+        assert [*again.repair.check()] == []

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 from collections import Counter
 from datetime import UTC, datetime, timedelta
 from itertools import count
+from random import Random
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -14,6 +17,7 @@ from lakestream import Lake
 from lakestream.errors import LakestreamError
 from lakestream.storage.places import backup as backups
 from lakestream.storage.places.backup import restore
+from lakestream.storage.places.layout import Layout
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -111,6 +115,44 @@ def test_what_was_cut_short_is_neither_a_backup_nor_a_lake(
         go_on(again, 6)
     with pytest.raises(LakestreamError, match="there is a lake"):
         restore(str(tmp_path / "earlier"), str(tmp_path / "restored"))
+
+
+@pytest.mark.long
+def test_copies_that_are_killed_at_any_time_are_whole_or_none(tmp_path: Path) -> None:
+    """Processes that back up, and that restore, are killed at random moments, while the lake goes on."""
+    draws, copy, made = Random(7), tmp_path / "copy", 0
+    with Lake(tmp_path / "lake") as lake:
+        lake.sql(LAKE)
+        for number in range(12):
+            go_on(lake, number + 1)
+            kill_after(draws.uniform(0.5, 4.0), "--lake", lake.root, "backup", str(copy))
+            restored = tmp_path / f"restored{number}"
+            if not (copy / backups.LIST).exists():
+                with pytest.raises(LakestreamError, match="no backup that was completed"):
+                    restore(str(copy), str(restored))
+                continue
+            kill_after(draws.uniform(0.5, 2.0), "restore", str(copy), str(restored))
+            if not Layout(str(restored)).exists():
+                restore(str(copy), str(restored))
+            with Lake(restored) as again:
+                go_on(again, number + 2)
+            made += 1
+        lake.repair.back_up(str(copy))
+    assert made
+    restore(str(copy), str(tmp_path / "last"))
+    with Lake(tmp_path / "last") as again:
+        go_on(again, 14)
+
+
+def kill_after(seconds: float, *arguments: str) -> None:
+    """Run a command, and kill it after a while unless it has ended."""
+    command = [sys.executable, "-m", "lakestream", *arguments]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        process.wait(seconds)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
 
 
 def cut_short(monkeypatch: pytest.MonkeyPatch, function: str, does: Any) -> None:
