@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from lakestream import Lake
+from lakestream.clock import SystemClock
 from lakestream.errors import LakestreamError
 from lakestream.storage.places import backup as backups
 from lakestream.storage.places.backup import restore
@@ -120,18 +121,22 @@ def test_what_was_cut_short_is_neither_a_backup_nor_a_lake(
 @pytest.mark.long
 def test_copies_that_are_killed_at_any_time_are_whole_or_none(tmp_path: Path) -> None:
     """Processes that back up, and that restore, are killed at random moments, while the lake goes on."""
-    draws, copy, made = Random(7), tmp_path / "copy", 0
+    draws, clock = Random(7), SystemClock()
+    copy, made = tmp_path / "copy", 0
     with Lake(tmp_path / "lake") as lake:
         lake.sql(LAKE)
+        begun = clock.monotonic()
+        kill_after(600, "--lake", lake.root, "backup", str(tmp_path / "whole"))
+        usual = clock.monotonic() - begun
         for number in range(12):
             go_on(lake, number + 1)
-            kill_after(draws.uniform(0.5, 4.0), "--lake", lake.root, "backup", str(copy))
+            kill_after(draws.uniform(0.4, 1.6) * usual, "--lake", lake.root, "backup", str(copy))
             restored = tmp_path / f"restored{number}"
             if not (copy / backups.LIST).exists():
                 with pytest.raises(LakestreamError, match="no backup that was completed"):
                     restore(str(copy), str(restored))
                 continue
-            kill_after(draws.uniform(0.5, 2.0), "restore", str(copy), str(restored))
+            kill_after(draws.uniform(0.4, 1.6) * usual, "restore", str(copy), str(restored))
             if not Layout(str(restored)).exists():
                 restore(str(copy), str(restored))
             with Lake(restored) as again:

@@ -100,7 +100,7 @@ class _World:
 
     # --- the lake ---
 
-    def tick_once(self) -> list[Any]:
+    def tick_once(self, _on_tick: Any, _ended: Any) -> list[Any]:
         """Look, do what there is to do, and now and then fail."""
         self.ground.steps += 1
         self.steps += 1
