@@ -54,7 +54,6 @@ class _World:
     def __init__(self, ground: Ground, most: int) -> None:
         self.ground, self.most, self.jumped = ground, most, 0.0
         self.versions = {f"t{n}": 0 for n in range(_SOURCES)}
-        self.registry = SimpleNamespace(marks=lambda: (0,))
         self.tables = SimpleNamespace(latest=lambda path: SimpleNamespace(mark=self.versions[path]))
         self.periods = {
             f"s{n}": Period(_every(ground.random.choice(_LENGTHS)), "UTC", 0) for n in range(_STREAMS)
@@ -110,7 +109,7 @@ class _World:
             self.rounds.stop()
         now = to_micros(self.ground.now())
         self.begun = max(self.begun, now)  # what the clock goes over once more was done
-        look = self.index.look(self.registry, self.tables, now)  # type: ignore[arg-type]
+        look = self.index.look((0,), self.tables, now)  # type: ignore[arg-type]
         assert look.streams == self._wanted(now)
         if self.ground.chance(5):
             raise BusyError("LAKE_LOCKED", "another process writes")
