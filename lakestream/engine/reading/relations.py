@@ -122,12 +122,6 @@ class Relations:
         """Return the same relations by another way of moving bytes."""
         return replace(self, transport=transport_by(transport, self.spark, self.tables))
 
-    def by_size(self, spans: Spans) -> Relations:
-        """Return the same relations by the way that rows of some spans move: as Arrow while they are few."""
-        source, time = self.tables.open(self._path), self.stream.source.info.time_column
-        rows = sum(rows_between(source, time, low, high) for low, high in spans)
-        return self.by(choose_transport(source, Size(rows), _FEW))
-
     @property
     def _path(self) -> str:
         return self.stream.source.info.path
@@ -407,6 +401,14 @@ class Relations:
             transport = transport_by(SPARK, self.spark, self.tables)
         rows = transport.rows(info.path, version, read.relation.columns, info.time_column, [(lower, upper)])
         view_of(rows, read.view)
+
+
+def by_size(relations: Relations, spans: Spans) -> Relations:
+    """Return relations by the way that rows of some spans move: as Arrow while they are few."""
+    info = relations.stream.source.info
+    source = relations.tables.open(info.path)
+    rows = sum(rows_between(source, info.time_column, low, high) for low, high in spans)
+    return relations.by(choose_transport(source, Size(rows), _FEW))
 
 
 def _meets(times: tuple[int, int] | None, spans: Spans) -> bool:

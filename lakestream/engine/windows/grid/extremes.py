@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lakestream.compute.windows.calculation import ROWS
-from lakestream.engine.reading.relations import EVER, EXTREMES
+from lakestream.engine.reading.relations import EVER, EXTREMES, by_size
 from lakestream.engine.reading.transport import merge_spans
 from lakestream.storage.rows.views import view_of_rows, view_of_sql
 
@@ -48,7 +48,7 @@ class Extremes:
         looked_at = view_of_rows(self.spark, suspects, _SUSPECTS)
         found = self._ends(looked_at, self.relations, self._near(suspects, both=both))
         if found["first"].null_count or (both and found["newest"].null_count):
-            found = self._ends(looked_at, self.relations.by_size([EVER]), [EVER], reach=EVER[1] - EVER[0])
+            found = self._ends(looked_at, by_size(self.relations, [EVER]), [EVER], reach=EVER[1] - EVER[0])
         return view_of_rows(self.spark, found, EXTREMES)
 
     @property

@@ -12,7 +12,7 @@ from lakestream.compute.windows.incremental import GROUP_COLUMNS, RESULT, Increm
 from lakestream.engine.base.rows import Rows
 from lakestream.engine.base.state import MANY_GROUPS, GroupState, summary_in_steps, update_summary_of
 from lakestream.engine.reading.queries import fresh_sql, open_rows_sql
-from lakestream.engine.reading.relations import CHANGED, FIRED, GROUPS, PRESENT, STATE, UPDATED
+from lakestream.engine.reading.relations import CHANGED, FIRED, GROUPS, PRESENT, STATE, UPDATED, by_size
 from lakestream.engine.reading.transport import (
     SPARK,
     fits_here,
@@ -125,7 +125,7 @@ class Updating:
         if not spans:
             return None
         given = self.given
-        relations = given.relations.by_size(spans)
+        relations = by_size(given.relations, spans)
         relations.rows_at(given.plan.upto if given.plan.kind == "history" else given.plan.after, spans)
         sql = self._incremental.opened_sql(open_rows_sql(self.given.stream), STATE)
         return self.given.spark.sql(sql).toArrow()
