@@ -292,10 +292,11 @@ class Workspace:
         return Outlines()
 
     def refuse_gone(self, error: Exception) -> None:
-        """Raise SparkGoneError where an error says that the session has ended on its server."""
-        if self.given is not None:
-            from lakestream.storage.sessions.session import check_error
+        """Raise SparkGoneError where an error says that Spark, or the session on its server, has ended."""
+        from lakestream.storage.sessions.session import check_connection, check_error
 
+        check_connection(error)
+        if self.given is not None:
             check_error(error)
 
     def close(self) -> None:

@@ -181,12 +181,12 @@ class ShownLake:
         self,
         work: Callable[[ShownLake], Any],
         gone: object,
+        sent: object,
         *,
-        who: str = "",
         yes: bool = False,
         limited: bool = True,
     ) -> Any:
-        del gone, who, yes, limited
+        del gone, sent, yes, limited
         return work(self)
 
     def restrict(self, databases: tuple[str, ...]) -> None:

@@ -17,7 +17,7 @@ from lakestream.notify.alerts import put_alert
 from lakestream.storage.places.refusals import store_refusal
 from lakestream.storage.records.registry import Failure
 from lakestream.storage.sessions.executors import lonely
-from lakestream.storage.sessions.session import check_error, check_spark_lives
+from lakestream.storage.sessions.session import check_connection, check_error, check_spark_lives
 from lakestream.storage.tables.table import storage_refusal
 
 if TYPE_CHECKING:
@@ -52,8 +52,6 @@ _log = logging.getLogger(__name__)
 _CANCELLED = "SPARK_JOB_CANCELLED"
 _states = logging.getLogger("lakestream.states")
 """Tells of streams that fail and recover."""
-_ENDING_SECONDS = 2.0
-"""How long Spark's JVM may take to end after its connection was lost."""
 
 
 @dataclass
@@ -194,14 +192,12 @@ def as_failure(error: BaseException) -> LakestreamError:
         return of_store
     if isinstance(error, LakestreamError):
         return error
-    lost, of_spark = _errors_of_spark()
-    if isinstance(error, (ConnectionError, *lost)):
-        check_spark_lives(wait_seconds=_ENDING_SECONDS)
+    check_connection(error)
     if (of_storage := storage_refusal(error)) is not None:
         return of_storage
     if not isinstance(error, Exception):
         raise error
-    if isinstance(error, of_spark):
+    if isinstance(error, _errors_of_spark()):
         check_spark_lives()
         check_error(error)
         if _CANCELLED in str(error):
@@ -211,11 +207,11 @@ def as_failure(error: BaseException) -> LakestreamError:
     return StreamError("INTERNAL", f"{type(error).__name__}: {error}", hint="this is a defect of lakestream")
 
 
-def _errors_of_spark() -> tuple[tuple[type[Exception], ...], tuple[type[Exception], ...]]:
-    """Return the errors of a lost connection to Spark, and all of Spark's; none where it is not installed."""
+def _errors_of_spark() -> tuple[type[Exception], ...]:
+    """Return the errors of Spark; none where it is not installed."""
     try:
-        from py4j.protocol import Py4JError, Py4JNetworkError
+        from py4j.protocol import Py4JError
         from pyspark.errors import PySparkException
     except ModuleNotFoundError:
-        return (), ()
-    return (Py4JNetworkError,), (PySparkException, Py4JError)
+        return ()
+    return PySparkException, Py4JError

@@ -17,7 +17,7 @@ from starlette.exceptions import HTTPException
 from lakestream import __version__
 from lakestream.engine.base.instants import from_micros
 from lakestream.engine.base.result import Result
-from lakestream.errors import BusyError, LakestreamError, PrerequisiteError, StatementError
+from lakestream.errors import BusyError, LakestreamError, PrerequisiteError, SparkGoneError, StatementError
 from lakestream.language.quoting import quoted, quoted_text
 from lakestream.server.api.guard import Guard, RequestRefused, error_answer
 from lakestream.server.api.permits import (
@@ -154,7 +154,7 @@ def status_of(error: LakestreamError) -> int:
         return 403
     if error.code == "TOO_MANY_STATEMENTS":
         return 429
-    if isinstance(error, BusyError | PrerequisiteError):
+    if isinstance(error, BusyError | PrerequisiteError | SparkGoneError):
         return 503
     return 400 if isinstance(error, StatementError) else 409
 

@@ -80,7 +80,7 @@ def hand_over_slots(clock: Clock) -> int:
     from pyspark import SparkContext
 
     context = SparkContext._active_spark_context  # noqa: SLF001 - nothing public tells whether there is one
-    if context is None or context._jsc is None:  # noqa: SLF001 - as above
+    if context is None or getattr(context, "_jsc", None) is None:  # which it has not while it starts
         return 0
     try:
         return _handed_over(context, clock)

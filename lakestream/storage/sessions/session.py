@@ -11,6 +11,7 @@ import logging
 import os
 import shutil
 import subprocess
+import sys
 import tempfile
 import threading
 from contextlib import contextmanager
@@ -104,6 +105,9 @@ _LEAST_SPARK = 4
 
 _PARTITIONS = "spark.sql.shuffle.partitions"
 _ROWS_OF_PARTITION = 100_000
+
+_ENDING_SECONDS = 2.0
+"""How long Spark's JVM may take to end after its connection was lost."""
 
 _REFUSED = ("spark.sql.files.ignoreMissingFiles", "spark.sql.files.ignoreCorruptFiles")
 
@@ -411,6 +415,13 @@ def check_spark_lives(spark: SparkSession | None = None, wait_seconds: float = 0
         raise _stopped("the Spark session has been stopped, by its owner or by the cluster's master")
 
 
+def check_connection(error: BaseException) -> None:
+    """Raise SparkGoneError for an error by which the connection to Spark was lost, where Spark has ended."""
+    lost = isinstance(error, ConnectionError) or type(error).__name__ in ("Py4JNetworkError", "Py4JError")
+    if lost and "pyspark" in sys.modules:
+        check_spark_lives(wait_seconds=_ENDING_SECONDS)
+
+
 def check_error(error: Exception) -> None:
     """Raise SparkGoneError SPARK_STOPPED for an error of Spark Connect by which a session has ended.
 
@@ -543,6 +554,9 @@ def _configuration(settings: Settings, scratch: Path, jars: Sequence[Path]) -> d
         "spark.app.name": "lakestream",
         "spark.master": settings.master,
         "spark.driver.memory": settings.driver_memory,
+        # What one query gathers leaves room for the others: it fails, and Spark goes on.
+        "spark.driver.maxResultSize": str(_bytes_of(settings.driver_memory) // 2),
+        "spark.sql.maxBroadcastTableSize": str(_bytes_of(settings.driver_memory) // 4),
         "spark.driver.extraJavaOptions": f"-Duser.timezone=UTC -Dlog4j2.configurationFile={log4j}",
         "spark.executor.extraJavaOptions": "-Duser.timezone=UTC",
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),
@@ -572,6 +586,11 @@ def _configuration(settings: Settings, scratch: Path, jars: Sequence[Path]) -> d
         # Added to, not replaced: without the zone, instants would be read in the machine's.
         merged[key] = f"{configuration[key]} {settings.spark_conf.get(key, '')}".strip()
     return merged if local else merged | {"spark.jars": configuration["spark.jars"]}
+
+
+def _bytes_of(memory: str) -> int:
+    """Return the bytes of a heap as the setting names it, such as 2g."""
+    return int(memory[:-1]) << {"k": 10, "m": 20, "g": 30, "t": 40}[memory[-1].lower()]
 
 
 def _local_cores(master: str) -> int:

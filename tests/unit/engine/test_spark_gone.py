@@ -1,0 +1,46 @@
+"""What an error says of a Spark that has ended."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from types import SimpleNamespace
+
+import pytest
+from py4j.protocol import Py4JError, Py4JNetworkError
+from pyspark import SparkContext
+
+from lakestream import Lake
+from lakestream.engine.rounds.failing import as_failure
+from lakestream.errors import SparkGoneError
+from lakestream.statements.dispatch import Statements
+
+LOST = [ConnectionRefusedError("refused"), Py4JNetworkError("no answer"), Py4JError("o43.getResult")]
+
+
+@pytest.fixture
+def ending(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let Spark's process be one that ends in a moment, as after its connections are gone."""
+    process = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(0.3)"])
+    monkeypatch.setattr(SparkContext, "_gateway", SimpleNamespace(proc=process))
+
+
+@pytest.mark.usefixtures("ending")
+@pytest.mark.parametrize("error", LOST, ids=lambda error: type(error).__name__)
+def test_a_tick_that_lost_spark_says_that_it_has_died(error: Exception) -> None:
+    with pytest.raises(SparkGoneError, match="SPARK_DIED"):
+        as_failure(error)
+
+
+@pytest.mark.usefixtures("ending")
+@pytest.mark.parametrize("error", LOST, ids=lambda error: type(error).__name__)
+def test_a_statement_that_lost_spark_says_that_it_has_died(
+    error: Exception, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def lost(*_: object) -> None:
+        raise error
+
+    with Lake(tmp_path_factory.mktemp("lake")) as lake:
+        monkeypatch.setattr(Statements, "run", lost)
+        with pytest.raises(SparkGoneError, match="SPARK_DIED"):
+            lake.sql("SELECT 1")
