@@ -14,13 +14,13 @@ from lakestream.clock import SystemClock
 from lakestream.engine.base.faults import crash_point
 from lakestream.engine.rounds import engine
 from lakestream.errors import LakestreamError, PrerequisiteError
+from lakestream.scheduler.watch import PASSING
 from lakestream.server.process.sharing import sharing
 from lakestream.storage.delta import read_commits
 from lakestream.storage.places import claims, files
 from lakestream.storage.places.backup import restore
 from lakestream.storage.places.leases import LEASE_SECONDS, TREE, Leases, Member, read_roll
 from lakestream.storage.records.registry import Registry
-from scheduler.watch import PASSING
 from tests.store_server import BUCKET, Answers, Asked, StoreServer, store_server
 
 if TYPE_CHECKING:
