@@ -159,6 +159,9 @@ def compile_calculation(fragment: Fragment, scope: Scope) -> Calculation:
     )
 
 
+_PRESERVING = ("RIGHT", "FULL")
+"""Joins that keep all rows of the table they add, whatever they are joined by."""
+
 _NOW = "timestamp_micros(_tlocaltime div 1000)"
 """What NOW is in a stream: the wall clock of its trigger, which the tick's plan holds."""
 
@@ -364,7 +367,11 @@ class _Rewriter:
             if not isinstance(table, exp.Table) or (relation := self._relation(table)) is None:
                 continue
             conditions = [where.this] if where is not None else []
-            if isinstance(part, exp.Join) and part.args.get("on") is not None:
+            if (
+                isinstance(part, exp.Join)
+                and part.side not in _PRESERVING
+                and part.args.get("on") is not None
+            ):
                 conditions.append(part.args["on"])
             names = {table.alias_or_name.lower()} if joins else {"", table.alias_or_name.lower()}
             time = _TimeColumn(relation.time_column.lower(), frozenset(names))
