@@ -121,7 +121,7 @@ def _statement(reader: Reader, number: int) -> Statement | TreeStatement:
 
 def _unknown(reader: Reader) -> StatementError:
     first = reader.peek().text.upper()
-    following = [words[1] for words in _STATEMENTS if words[0] == first and len(words) > 1]
+    following = list(dict.fromkeys(words[1] for words in _STATEMENTS if words[0] == first and len(words) > 1))
     if following and reader.peek().kind is Kind.WORD:
         reader.take()
         return reader.unexpected(" or ".join(following), following)
