@@ -219,13 +219,13 @@ class _Run:
         clock = self._lake.clock
         assert isinstance(clock, ManualClock)
         by = said if isinstance(said, timedelta) else said - clock.now()
-        assert by >= timedelta(), f"the clock stands at {clock.now().isoformat(sep=' ')} already"
+        _hold("" if by >= timedelta() else f"the clock stands at {clock.now().isoformat(sep=' ')} already")
         clock.advance(by)
         self._run()
 
     def _run(self) -> None:
         failed = [f"{one.stream} failed: {one.error}" for one in self._lake.run().failed]
-        assert not failed, "\n".join(failed)
+        _hold("\n".join(failed))
 
     def _expect(self, said: list[Expected]) -> None:
         self._run()
@@ -238,7 +238,7 @@ class _Run:
             found = difference(columns, one.rows, rows, self._lake.timezone, in_order=one.sql is not None)
             if found is not None:
                 different.append(f"{one.table}: {len(one.rows)} expected, {len(rows)} found\n{found}")
-        assert not different, "\n\n".join(different)
+        _hold("\n\n".join(different))
 
     def _rows(self, one: Expected) -> tuple[Sequence[str], list[dict[str, Any]]]:
         """Return the columns and rows of a query, or of a table without its hidden columns."""
@@ -278,4 +278,11 @@ class _Run:
         if not self._record:
             found = [json.loads(one.event) for one in events]
             different = different_events(said, found, self._lake.timezone)
-            assert different is None, f"events: {len(said)} expected, {len(found)} found\n{different}"
+            if different is not None:
+                _hold(f"events: {len(said)} expected, {len(found)} found\n{different}")
+
+
+def _hold(failure: str) -> None:
+    """Let a step fail of what it says, if anything: pytest would add to what an assertion says."""
+    if failure:
+        raise AssertionError(failure)
