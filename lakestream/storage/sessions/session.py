@@ -396,23 +396,35 @@ def check_spark_lives(spark: SparkSession | None = None, wait_seconds: float = 0
     That is the Spark of a session, without one that of the process, if it has one. After a lost connection
     the JVM may take a moment to end: up to ``wait_seconds`` are waited for that.
     """
+    from py4j.protocol import Py4JError
     from pyspark import SparkContext
 
     if spark is None and SparkContext._gateway is None:  # noqa: SLF001 - nothing public tells
         return
     process = getattr(SparkContext._gateway, "proc", None)  # noqa: SLF001 - as above
-    if process is not None:
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(wait_seconds)
-        if process.returncode is not None:
-            raise SparkGoneError(
-                "SPARK_DIED",
-                f"Spark's JVM (process {process.pid}) has ended with status {process.returncode}",
-                hint="nothing is lost: start again; driver_memory may be too small",
-            )
+    _check_process(process, wait_seconds)
     context = SparkContext._active_spark_context if spark is None else spark.sparkContext  # noqa: SLF001
-    if context is None or context._jsc is None or context._jsc.sc().isStopped():  # noqa: SLF001 - as above
+    try:
+        stopped = context is None or context._jsc is None or context._jsc.sc().isStopped()  # noqa: SLF001
+    except (Py4JError, OSError):  # it ends just now
+        _check_process(process, _ENDING_SECONDS)
+        raise
+    if stopped:
         raise _stopped("the Spark session has been stopped, by its owner or by the cluster's master")
+
+
+def _check_process(process: subprocess.Popen[bytes] | None, wait_seconds: float) -> None:
+    """Raise SparkGoneError SPARK_DIED where Spark's JVM has ended, or does within some seconds."""
+    if process is None:
+        return
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(wait_seconds)
+    if process.returncode is not None:
+        raise SparkGoneError(
+            "SPARK_DIED",
+            f"Spark's JVM (process {process.pid}) has ended with status {process.returncode}",
+            hint="nothing is lost: start again; driver_memory may be too small",
+        )
 
 
 def check_connection(error: BaseException) -> None:

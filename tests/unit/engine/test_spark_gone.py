@@ -14,6 +14,7 @@ from lakestream import Lake
 from lakestream.engine.rounds.failing import as_failure
 from lakestream.errors import SparkGoneError
 from lakestream.statements.dispatch import Statements
+from lakestream.storage.sessions.session import check_spark_lives
 
 LOST = [ConnectionRefusedError("refused"), Py4JNetworkError("no answer"), Py4JError("o43.getResult")]
 
@@ -44,3 +45,14 @@ def test_a_statement_that_lost_spark_says_that_it_has_died(
         monkeypatch.setattr(Statements, "run", lost)
         with pytest.raises(SparkGoneError, match="SPARK_DIED"):
             lake.sql("SELECT 1")
+
+
+@pytest.mark.usefixtures("ending")
+def test_a_look_at_spark_while_it_ends_says_that_it_has_died(monkeypatch: pytest.MonkeyPatch) -> None:
+    def lost() -> None:
+        raise Py4JError("An error occurred while calling o77.sc")
+
+    context = SimpleNamespace(_jsc=SimpleNamespace(sc=lost))
+    monkeypatch.setattr(SparkContext, "_active_spark_context", context)
+    with pytest.raises(SparkGoneError, match="SPARK_DIED"):
+        check_spark_lives()
