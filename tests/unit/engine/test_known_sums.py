@@ -24,6 +24,7 @@ BY_TABLE_AND_SITE: dict[str, Any] = {
     "condition": None,
     "floor_us": None,
     "source": SimpleNamespace(subtable=None),
+    "checks": (),
     "expiry": None,
     "group_columns": ("_ls_g1", "_ls_g2"),
     "time_name": "ts",
