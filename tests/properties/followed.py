@@ -27,7 +27,7 @@ from lakestream.engine.planning import analysis
 from lakestream.settings import Settings
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
 POINTS = ("C1", "C2", "C3", "C4", "C6a", "C6b", "C7")
 START = datetime(2025, 1, 1, 8, tzinfo=UTC)
@@ -286,22 +286,35 @@ def plain(value: object) -> object:
     return value.astimezone(UTC).isoformat() if isinstance(value, datetime) else value
 
 
-def main() -> int:
-    """Run histories; exit status 1 when one does not hold."""
-    parser = argparse.ArgumentParser(prog="python -m tests.properties.followed")
+def run_histories(prog: str, spark: str, found_in: Callable[[str, bool], list[str]]) -> int:
+    """Run histories as the command line says; exit status 1 when one does not hold.
+
+    ``spark`` says what ``--spark`` is for; ``found_in`` gives what differs in the history of a seed, with it
+    or without.
+    """
+    parser = argparse.ArgumentParser(prog=prog)
     parser.add_argument("--count", type=int, default=20, help="how many histories (default: 20)")
     parser.add_argument("--seed", type=int, default=1, help="other seeds give other histories (default: 1)")
-    parser.add_argument("--spark", action="store_true", help="also the queries that only Spark computes")
+    parser.add_argument("--spark", action="store_true", help=spark)
     options = parser.parse_args()
     failed = 0
     for number in range(options.count):
         seed = f"{options.seed}-{number}"
         with nullcontext() if options.spark else without_spark():
-            found = differences(seed, (*FORMS,) if options.spark else SMALL, steps=5)
+            found = found_in(seed, options.spark)
         failed += bool(found)
         sys.stdout.write(f"seed {seed}: {'holds' if not found else chr(10).join(found)}\n")
         sys.stdout.flush()
     return 1 if failed else 0
+
+
+def main() -> int:
+    """Run histories of streams that follow every table of their query."""
+    return run_histories(
+        "python -m tests.properties.followed",
+        "also the queries that only Spark computes",
+        lambda seed, spark: differences(seed, (*FORMS,) if spark else SMALL, steps=5),
+    )
 
 
 if __name__ == "__main__":

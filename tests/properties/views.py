@@ -7,17 +7,15 @@ are.
 
 from __future__ import annotations
 
-import argparse
 import shutil
 import sys
-from contextlib import nullcontext
 from dataclasses import dataclass
 from random import Random
 from tempfile import mkdtemp
 from typing import TYPE_CHECKING, Any
 
 from lakestream import Lake, Settings
-from tests.properties.followed import TABLES, World, plain, step, without_spark
+from tests.properties.followed import TABLES, World, plain, run_histories, step
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -105,21 +103,12 @@ def _sorted(rows: list[tuple[Any, ...]]) -> list[tuple[object, ...]]:
 
 
 def main() -> int:
-    """Run histories; exit status 1 when one does not hold."""
-    parser = argparse.ArgumentParser(prog="python -m tests.properties.views")
-    parser.add_argument("--count", type=int, default=20, help="how many histories (default: 20)")
-    parser.add_argument("--seed", type=int, default=1, help="other seeds give other histories (default: 1)")
-    parser.add_argument("--spark", action="store_true", help="let Spark say the types of results")
-    options = parser.parse_args()
-    failed = 0
-    for number in range(options.count):
-        seed = f"{options.seed}-{number}"
-        with nullcontext() if options.spark else without_spark():
-            found = differences(seed, (*VIEWS,), steps=4)
-        failed += bool(found)
-        sys.stdout.write(f"seed {seed}: {'holds' if not found else chr(10).join(found)}\n")
-        sys.stdout.flush()
-    return 1 if failed else 0
+    """Run histories of materialized views."""
+    return run_histories(
+        "python -m tests.properties.views",
+        "let Spark say the types of results",
+        lambda seed, _: differences(seed, (*VIEWS,), steps=4),
+    )
 
 
 if __name__ == "__main__":
