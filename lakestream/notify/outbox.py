@@ -110,6 +110,14 @@ class Outbox:
         table = self._opened() or self._made()
         commit(table, events, CommitTag(app + _SUFFIX, number, {"epoch": epoch, "tick": number}))
 
+    def has(self, app: str, number: int) -> bool:
+        """Return whether the events of a commit of a stream's output are there, or those of a later one."""
+        table = self._opened()
+        if table is None:
+            return False
+        table.refresh()
+        return (table.transaction_version(app + _SUFFIX) or 0) >= number
+
     @property
     def version(self) -> int:
         """The version of the table that was seen last, -1 while there is none."""

@@ -9,6 +9,8 @@ import pytest
 from lakestream import Lake, Settings
 from lakestream.engine.base.faults import QUARANTINE_POINTS, TICK_POINTS, SimulatedCrash, crash_at
 from lakestream.errors import LakestreamError
+from lakestream.notify.outbox import Outbox
+from tests.notify.catcher import Catcher
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -314,6 +316,42 @@ def test_a_crash_neither_loses_nor_doubles_rows_of_the_quarantine(tmp_path: Path
         assert quarantined(lake) == [(-1, "positive")]
         assert rows(lake, "SELECT n FROM s__quarantine_results") == [(3,)]
         assert counts(lake) == {"positive": (4, 1), "small": (5, 0), "few": (0, 1)}
+
+
+@pytest.mark.parametrize("options", ["EXACT", ""], ids=["exact", "default"])
+def test_a_tick_that_has_written_to_a_quarantine_is_finished_under_a_lower_limit(
+    tmp_path: Path, options: str
+) -> None:
+    """Divided, it would be other ticks, which write the same rows once more."""
+    with Lake(tmp_path / "lake") as lake:
+        lake.sql(TABLE)
+        lake.sql(stream(EXPECT.format("QUARANTINE"), RESULTS.format("QUARANTINE"), options=options))
+        for number in range(6):
+            lake.sql(minute(number, (1, 1), (2, -1), (3, 1), (4, 1)))
+        with crash_at("Q1", 2), pytest.raises(SimulatedCrash):
+            lake.run()
+    with Lake(tmp_path / "lake", settings=Settings(max_windows_per_tick=2)) as lake:
+        assert not lake.run().failed
+        assert quarantined(lake) == [(-1, "positive")] * 6
+        assert rows(lake, "SELECT n FROM s__quarantine_results") == [(3,)] * 5  # the last is open
+
+
+def test_a_tick_that_has_emitted_events_is_finished_under_a_lower_limit(tmp_path: Path) -> None:
+    """Divided, it would be other ticks, whose events are told once more."""
+    catcher = Catcher()
+    hosts = Settings(notify_hosts=("localhost",))
+    told = f"NOTIFY('{catcher.url}') ON (WINDOW_CLOSE)"
+    with Lake(tmp_path / "lake", settings=hosts) as lake:
+        lake.sql(TABLE)
+        lake.sql(f"CREATE STREAM s {TUMBLING} {told} INTO o AS {CALCULATION}")
+        for number in range(6):
+            lake.sql(minute(number, (1, 1)))
+        with crash_at("C5"), pytest.raises(SimulatedCrash):
+            lake.run()
+    with Lake(tmp_path / "lake", settings=hosts.model_copy(update={"max_windows_per_tick": 2})) as lake:
+        assert not lake.run().failed
+        assert len(Outbox(lake._at.outbox.path).read(None, None, 100)) == 5
+    catcher.close()
 
 
 def _run_and_close(lake: Lake) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import sys
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -174,17 +175,23 @@ class Loader:
         *,
         output_committed: bool = False,
         updated: pa.Table | None = None,
+        unlimited: bool = False,
     ) -> TickResult:
         """Run a tick of a stream, from a state, by the small path where that takes it.
 
         ``output_committed``: its output is there already; ``updated`` is what its update query gave, where
-        that is known.
+        that is known; ``unlimited``: it was found within the limit of windows that held when it began.
         """
         small = self.services.small
         kind = (runtime.record.uuid, runtime.record.sql, plan.kind, plan.appends_only)
         return small.ask(
             lambda session: run(
-                self._tick(session, runtime, plan, state, output_committed=output_committed, updated=updated)
+                self._tick(
+                    *(session, runtime, plan, state),
+                    output_committed=output_committed,
+                    updated=updated,
+                    unlimited=unlimited,
+                )
             ),
             key=kind,
             small=self._is_small(runtime, plan),
@@ -199,9 +206,7 @@ class Loader:
         """Return who computes a tick, which is rehearsed for that; with a reason where that is Spark."""
         small = self.services.small
         why = small.why_spark(
-            lambda session: self._tick(
-                session, runtime, plan, runtime.state, output_committed=False, updated=None
-            ).rehearse(),
+            lambda session: self._tick(session, runtime, plan, runtime.state).rehearse(),
             small=self._is_small(runtime, plan),
         )
         return "DuckDB, in this process" if why is None else f"Spark: {why}"
@@ -213,8 +218,9 @@ class Loader:
         plan: TickPlan,
         state: GroupState,
         *,
-        output_committed: bool,
-        updated: pa.Table | None,
+        output_committed: bool = False,
+        updated: pa.Table | None = None,
+        unlimited: bool = False,
     ) -> Tick:
         return Tick(
             spark=session,
@@ -224,7 +230,7 @@ class Loader:
             plan=plan,
             state=state,
             history=history_of(runtime.record, runtime.stream.definition),
-            max_windows=self.services.settings.max_windows_per_tick,
+            max_windows=sys.maxsize if unlimited else self.services.settings.max_windows_per_tick,
             epoch=self.services.epoch,
             output_committed=output_committed,
             outbox=self.services.outbox,

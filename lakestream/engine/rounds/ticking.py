@@ -18,7 +18,7 @@ from lakestream.engine.rounds.runtime import (
 )
 from lakestream.engine.ticks.expecting import ResultRefusedError
 from lakestream.engine.ticks.sharing import Member, Sharing, of_one_shape
-from lakestream.engine.ticks.tick import Tick, counts_committed, output_app
+from lakestream.engine.ticks.tick import Tick, counts_committed, has_begun, output_app
 from lakestream.engine.windows.waiting import (
     TooManyWindowsError,
     let_wait,
@@ -115,7 +115,12 @@ class Ticking:
         return self.recording.record([self._ticked(runtime, plan)])[0]
 
     def _ticked(
-        self, runtime: StreamRuntime, plan: TickPlan, updated: pa.Table | None = None
+        self,
+        runtime: StreamRuntime,
+        plan: TickPlan,
+        updated: pa.Table | None = None,
+        *,
+        unlimited: bool = False,
     ) -> FinishedTick:
         """Run a tick up to the commit of its output; ``updated`` is what its update query gave, if known."""
         started, output_committed = self.services.system_clock.monotonic(), True
@@ -123,7 +128,10 @@ class Ticking:
             output = self.output(runtime)
             output_committed = self._is_committed(runtime, plan, output)
             outcome = self.loader.run(
-                runtime, plan, runtime.state, Tick.run, output_committed=output_committed, updated=updated
+                *(runtime, plan, runtime.state, Tick.run),
+                output_committed=output_committed,
+                updated=updated,
+                unlimited=unlimited,
             )
             if output_committed and runtime.target.checks:
                 outcome.checked |= counts_committed(output, plan)
@@ -132,6 +140,8 @@ class Ticking:
             if isinstance(failure, ResultRefusedError) and plan.kind == "changes" and not output_committed:
                 self.dividing.withdraw(plan)  # what is corrected later is to be taken with it
             if isinstance(failure, TooManyWindowsError) and not output_committed:
+                if not unlimited and self._has_begun(runtime, plan):
+                    return self._ticked(runtime, plan, unlimited=True)
                 if self.dividing.divide(runtime, plan, failure):
                     return FinishedTick(runtime, plan, None, self.services.system_clock.monotonic() - started)
                 if self.let_wait(runtime, failure):
@@ -200,3 +210,12 @@ class Ticking:
         if runtime.pending is None:
             return False
         return (output.transaction_version(output_app(runtime.record.uuid)) or 0) >= plan.tick
+
+    def _has_begun(self, runtime: StreamRuntime, plan: TickPlan) -> bool:
+        """Return whether an earlier run of this plan wrote beside the output: it has to be finished as it is.
+
+        Under another number the same rows and events would be written once more.
+        """
+        if runtime.pending is None:
+            return False
+        return has_begun(self.services.catalog.handles, runtime.target, self.services.outbox, plan)

@@ -299,7 +299,7 @@ class Tick:
         """Let rows of the source come into the quarantine and go, unless that was done with the output."""
         if self._moved is None or self.target.quarantine is None or self.output_committed:
             return
-        tag = tick_tag(f"{self._app}:quarantine", self.plan, self.epoch)
+        tag = tick_tag(quarantine_app(self._app), self.plan, self.epoch)
         SourceQuarantine(self.relations, self.target.quarantine).move(self._moved, tag)
         crash_point("Q1")
 
@@ -323,7 +323,7 @@ class Tick:
         if self._notices is not None:
             self._notices.write(table, self._app, self._advance, results=self._shown, retracted=retracted)
         if self._refused is not None and self.target.refused is not None:
-            tag = tick_tag(f"{self._app}:quarantine", self.plan, self.epoch)
+            tag = tick_tag(quarantine_app(self._app), self.plan, self.epoch)
             self._put(self.target.refused, self._refused, retracted, rows, tag)
             crash_point("Q1")
         counting = () if self.compares else self.target.checks
@@ -397,6 +397,27 @@ def counts_committed(output: Table, plan: TickPlan) -> dict[str, Checked]:
     """Return how many computed rows met expectations, as the commit of a tick's output says."""
     said = said_by(output, output_app(plan.uuid), plan.tick).get("checked")
     return {name: Checked(*counts) for name, counts in said.items()} if isinstance(said, dict) else {}
+
+
+def quarantine_app(app: str) -> str:
+    """Return the transaction application id of the quarantines' commits that go with those of an output."""
+    return f"{app}:quarantine"
+
+
+def has_begun(tables: Tables, target: Target, outbox: Outbox, plan: TickPlan) -> bool:
+    """Return whether a tick wrote rows it left out or put into a quarantine, or events, before its output."""
+    app, results = output_app(plan.uuid), None if target.refused is None else target.refused.info
+    written = {
+        quarantine_app(app): (target.quarantine, results),
+        errors_app(plan.uuid): (target.errors,),
+    }
+    known = (
+        tables.latest(info.path).transaction_version(of)
+        for of, infos in written.items()
+        for info in infos
+        if info is not None
+    )
+    return outbox.has(app, plan.tick) or any((number or 0) >= plan.tick for number in known)
 
 
 def errors_app(uuid: str) -> str:
