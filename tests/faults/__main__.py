@@ -1,7 +1,7 @@
 """Faults by name, or the random killer for as long as you like.
 
 Usage: ``python -m tests.faults [--fault NAME]…`` or ``… --cycles N [--seed N] [--transport NAME] [--jvm |
---store]``;
+--store | --small]``;
 without ``--cycles`` the faults of ``named.toml``, each crash of the matrix among them, or some of them.
 """
 
@@ -29,12 +29,15 @@ def main() -> int:
     parser.add_argument("--transport", choices=["auto", "arrow", "spark"], default="auto")
     parser.add_argument("--jvm", action="store_true", help="kill the process's Spark alone")
     parser.add_argument("--store", action="store_true", help="two daemons share a lake in an object store")
+    parser.add_argument("--small", action="store_true", help="without Spark: many kills in little time")
     options = parser.parse_args()
     if options.cycles is None:
         os.environ["FAULT_CELLS"] = "all"
         return named.run(options.fault)
     if options.store:
         return _kill(options.cycles, options.seed, module="tests.faults.shared")
+    if options.small:
+        return _kill(options.cycles, options.seed, module="tests.faults.forked")
     if options.jvm:
         return _kill(options.cycles, options.seed, "spark", "jvm")
     return _kill(options.cycles, options.seed, options.transport)

@@ -18,6 +18,8 @@ from lakestream.scheduler.watch import watch
 from tests.faults.attach import attached
 
 if TYPE_CHECKING:
+    from multiprocessing.connection import Connection
+
     from lakestream.engine.rounds.runtime import TickReport
     from lakestream.errors import LakestreamError
 
@@ -36,6 +38,13 @@ class Quiet:
     def failed(self, error: LakestreamError) -> None: ...
 
     def stopping(self) -> None: ...
+
+
+def run(root: str, ready: Connection) -> None:
+    """Run until killed, without Spark; say when it is ready to tick."""
+    lake = Lake(root, settings=Settings(checkpoint_ticks=1), create=False)
+    ready.send("ready")
+    watch(lake, Quiet(), poll_seconds=0.01)
 
 
 def main(root: str, transport: str, *flags: str) -> None:
