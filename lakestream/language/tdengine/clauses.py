@@ -91,8 +91,8 @@ def read_group_keys(reader: Reader, draft: Draft, one: Callable[[Reader], GroupK
 def _group_key(reader: Reader) -> GroupKey:
     first = reader.peek()
     begin = reader.at
-    # A key has to stand here: a column may be called like the clause TAGS.
-    is_column = reader.sees("TAGS")
+    # A key has to stand here: a column may be called like a clause, as `location` often is.
+    is_column = reader.sees("TAGS") or reader.sees("LOCATION")
     ends = lambda: _ends_key(reader) and not (is_column and reader.at == begin)  # noqa: E731
     expression = reader.until(ends, "a column of PARTITION BY")
     words = reader.words[begin : reader.at]
