@@ -5,7 +5,7 @@ PYTHON ?= python3
 RUN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-long lint format lock conformance faults cluster properties followed fuzz simulate machine changed supply matrix clean bench bench-short
+.PHONY: help setup demo test test-long lint format lock conformance faults cluster properties followed fuzz simulate machine changed supply matrix site clean bench bench-short
 
 help: ## say what there is
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -69,6 +69,9 @@ changed: setup ## conformance cases with other words: only errors of ours (ARGS=
 supply: setup ## what comes with the package: an SBOM, licences, known vulnerabilities
 	@$(RUN)/python tools/supply.py
 
+site: setup ## the documentation as a site, into build/site
+	@$(RUN)/python tools/site/build.py
+
 followed: setup ## streams that follow every table they read, and views, over random histories (ARGS="--count 100 --seed 7")
 	@$(RUN)/python -m tests.properties.followed $(ARGS)
 	@$(RUN)/python -m tests.properties.views $(ARGS)
@@ -78,7 +81,7 @@ matrix: setup ## streams by all pairs of kinds, modes and changes (ARGS="--count
 
 lock: setup ## compile requirements.in into requirements.lock, with hashes, and those beside it
 	@UV=$$(command -v uv || echo $(RUN)/uv); \
-	for folder in . tests/benchmarks/rivals tools/supply; do \
+	for folder in . tests/benchmarks/rivals tools/site tools/supply; do \
 	  $$UV pip compile $$folder/requirements.in --output-file $$folder/requirements.lock --universal \
 	    --python-version 3.11 --generate-hashes --no-header --no-annotate --quiet --upgrade || exit 1; \
 	done

@@ -43,8 +43,8 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[2]
 RUN = {"sql", "python", "console"}
-SMALL = frozenset({"stream-tests"})
-"""The pages that need no Spark: nothing is run in the lake of the page itself."""
+SMALL = frozenset({ROOT / "docs" / "stream-tests.md", *(ROOT / "docs" / "coming-from").glob("*.md")})
+"""The pages that need no Spark: all that they run goes the small path."""
 
 _BLOCK = re.compile(
     r"^(?:<!-- (?P<note>\w+): (?P<value>\S+) -->\n+)?^```(?P<language>\w*)\n(?P<text>.*?)^```$",

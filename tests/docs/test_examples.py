@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.docs.pages import SMALL, Runner, commands, examples, pages, tidy
+from tests.docs.pages import ROOT, SMALL, Runner, commands, examples, pages, tidy
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,18 +26,29 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     os.environ.update(before)
 
 
+def _name(page: Path) -> str:
+    return str(page.relative_to(ROOT).with_suffix(""))
+
+
 @pytest.mark.spark
 @pytest.mark.slow
-@pytest.mark.parametrize("page", [p for p in pages() if p.stem not in SMALL], ids=lambda page: page.stem)
+@pytest.mark.parametrize("page", [p for p in pages() if p not in SMALL], ids=_name)
 def test_the_page_does_what_it_says(spark: SparkSession, folder: Path, page: Path) -> None:
     runner = Runner(spark, folder)
     check(runner, page)
     runner.close()
 
 
-@pytest.mark.parametrize("page", [p for p in pages() if p.stem in SMALL], ids=lambda page: page.stem)
-def test_the_page_does_what_it_says_without_spark(folder: Path, page: Path) -> None:
-    check(Runner(None, folder), page)
+@pytest.mark.parametrize("page", [p for p in pages() if p in SMALL], ids=_name)
+def test_the_page_does_what_it_says_without_spark(
+    folder: Path, page: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from pyspark.sql import SparkSession
+
+    monkeypatch.delattr(SparkSession, "builder")
+    runner = Runner(None, folder)
+    check(runner, page)
+    runner.close()
 
 
 def check(runner: Runner, page: Path) -> None:

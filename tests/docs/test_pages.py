@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import ast
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
+import yaml
 
 from tests.docs.pages import ROOT
 
@@ -47,6 +48,21 @@ def test_the_index_names_every_page() -> None:
     assert {f"notebooks/{path.name}" for path in (ROOT / "docs" / "notebooks").glob("*.ipynb")} <= linked
     clauses = set(_LINK.findall((ROOT / "docs" / "streams.md").read_text(encoding="utf-8")))
     assert {f"streams/{page.name}" for page in (ROOT / "docs" / "streams").glob("*.md")} <= clauses
+
+
+def test_the_site_lists_every_page() -> None:
+    nav = yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))["nav"]
+    pages = {str(page.relative_to(ROOT / "docs")) for page in (ROOT / "docs").rglob("*.md")}
+    assert pages == set(listed(nav))
+
+
+def listed(nav: Any) -> Iterator[str]:
+    """Yield the pages of a navigation."""
+    if isinstance(nav, str):
+        yield nav
+    else:
+        for part in nav.values() if isinstance(nav, dict) else nav:
+            yield from listed(part)
 
 
 def codes() -> Iterator[str]:
