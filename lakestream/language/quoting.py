@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 
 def quoted(name: str) -> str:
     """Return a name as Spark SQL and lakestream's statements take it, whatever is in it.
@@ -38,3 +44,16 @@ def delta_text(text: str) -> str:
 def delta_name(name: str) -> str:
     """Return a column's name as delta-rs's SQL takes it."""
     return '"' + name.replace('"', '""') + '"'
+
+
+@dataclass(frozen=True)
+class Quoting:
+    """How an engine's SQL writes a column's name and a text."""
+
+    name: Callable[[str], str]
+    text: Callable[[str], str]
+
+
+SPARK = Quoting(quoted, quoted_text)
+DELTA = Quoting(delta_name, delta_text)
+"""delta-rs's."""

@@ -16,7 +16,7 @@ from lakestream.compute.windows.calculation import WINDOWS
 from lakestream.engine.base.state import GroupState
 from lakestream.engine.creation.compile import compile_record
 from lakestream.engine.creation.create import open_target
-from lakestream.engine.creation.others import without_theirs, without_window, written_by_others
+from lakestream.engine.creation.others import own_rows, without_theirs, written_by_others
 from lakestream.engine.reading.relations import (
     history_of,
 )
@@ -25,7 +25,7 @@ from lakestream.engine.rounds.replay import Recorded, Replay
 from lakestream.engine.ticks.evaluating import evaluated_sql
 from lakestream.engine.windows.families import family_of
 from lakestream.engine.windows.family import Snapshot
-from lakestream.language.quoting import quoted
+from lakestream.language.quoting import SPARK, quoted
 from lakestream.observation.comparison import Comparison, Difference
 from lakestream.observation.quarantines import Quarantines, parted
 from lakestream.observation.standing import EVENT_KEY, EVENT_TYPES, standing_events
@@ -357,7 +357,7 @@ class Verifier:
         """Return the rows that the stream answers for, and how many are others'; None: nothing tells."""
         provenance, info = self.target.shape.provenance, self.target.info
         if provenance:
-            return without_window(found, provenance)
+            return own_rows(found, provenance, self.target.shape.own(SPARK))
         columns = [*dict.fromkeys([*types, info.time_column])]
         if any("map<" in info.column(name).type for name in columns):
             return found, None  # Spark holds no maps against one another

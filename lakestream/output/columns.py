@@ -16,7 +16,7 @@ from lakestream.errors import StatementError, did_you_mean
 from lakestream.language.common.functions import Meaning
 from lakestream.language.expressions.meaning import in_spark
 from lakestream.language.expressions.parsing import parse_expression, place_in
-from lakestream.language.quoting import quoted
+from lakestream.language.quoting import DELTA, quoted
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from lakestream.language.model import Fragment, StreamDefinition
+    from lakestream.language.quoting import Quoting
+    from lakestream.output.fixed import Fixed
 
 TBNAME = "tbname"
 MAX_SUBTABLE_NAME = 192
@@ -141,7 +143,7 @@ class OutputColumn:
     """A column of the output: its Spark type, SQL over an evaluation's result, comment, and role.
 
     ``of_group``: its value is that of the row's group. ``label`` is the text of a result without a name:
-    what TDengine calls it, where the table can.
+    what TDengine calls it, where the table can. ``fixed``: what it is in all rows.
     """
 
     name: str
@@ -151,6 +153,7 @@ class OutputColumn:
     is_tag: bool = False
     of_group: bool = False
     label: str = ""
+    fixed: Fixed | None = None
 
     def is_called(self, name: str) -> bool:
         """Return whether a column of a table that is there is this one by its name."""
@@ -183,6 +186,21 @@ class OutputShape:
         if self.provenance is None:
             raise ValueError("the output does not say which windows its rows come from")
         return self.provenance
+
+    @property
+    def fixed(self) -> dict[str, Fixed]:
+        """What is the same in all rows, by the columns that tell rows apart."""
+        return {
+            column.name: column.fixed
+            for column in self.columns
+            if column.fixed is not None
+            and column.fixed.fits(column.type)
+            and (column.of_group or column.name in self.key)
+        }
+
+    def own(self, quoting: Quoting = DELTA) -> str:
+        """Return SQL of what holds for the stream's rows in an output of several; empty: nothing is fixed."""
+        return " AND ".join(fixed.sql(name, quoting) for name, fixed in self.fixed.items())
 
     @property
     def has_subtables(self) -> bool:
@@ -345,9 +363,9 @@ def subtable_sql(definition: StreamDefinition, zone: str) -> str:
     own = f"concat('t_', md5(to_json(named_struct('g', struct({columns})))))"
     if definition.subtable is None:
         return own
-    expression = group_expression(definition.subtable, definition, zone)
-    behind = "''"
-    if _has_group_behind(definition):
-        behind = f"concat({exp.Literal.string(f'_{definition.output.name}_').sql('spark')}, _ls_gid)"
-    cut = f"substring(CAST({expression} AS STRING), 1, {MAX_SUBTABLE_NAME} - length({behind}))"
+    name = f"CAST({group_expression(definition.subtable, definition, zone)} AS STRING)"
+    if not _has_group_behind(definition):
+        return f"coalesce(substring({name}, 1, {MAX_SUBTABLE_NAME}), {own})"
+    behind = f"concat({exp.Literal.string(f'_{definition.output.name}_').sql('spark')}, _ls_gid)"
+    cut = f"substring({name}, 1, {MAX_SUBTABLE_NAME} - length({behind}))"
     return f"coalesce(concat({cut}, {behind}), {own})"

@@ -11,7 +11,7 @@ from lakestream.compute.windows.evaluate import Way
 from lakestream.engine.base.instants import newest_time, parse_instant
 from lakestream.engine.base.names import TBNAME, has_subtables
 from lakestream.engine.base.refused import refused
-from lakestream.engine.creation.compile import compile_stream
+from lakestream.engine.creation.compile import compile_record, compile_stream
 from lakestream.engine.planning.analysis import analyse, analysis_error, check_results, other_results
 from lakestream.engine.streams.expectations import result_checks
 from lakestream.engine.streams.quarantine import Quarantine
@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from lakestream.engine.streams.stream import Stream
     from lakestream.language.model import StreamDefinition
     from lakestream.output.columns import OutputShape
+    from lakestream.output.fixed import Fixed
     from lakestream.storage.names.catalog import Catalog
     from lakestream.storage.names.table_info import TableInfo
     from lakestream.storage.records.registry import Registry, StreamChanges
@@ -156,7 +157,7 @@ def replace_stream(
     checked = _checked(
         small, catalog, others, definition, record.zone, record.uuid, exact_by_default=exact_by_default
     )
-    keeps = _keeps_output(catalog, record, definition, checked)
+    keeps = _keeps_output(catalog, others, record, definition, checked)
     recalculate()
     if not keeps:
         catalog.drop_table(*record.output.split(".", 1))
@@ -205,11 +206,15 @@ def try_stream(
     checked = _checked(
         small, catalog, others, definition, record.zone, record.uuid, exact_by_default=exact_by_default
     )
-    return _keeps_output(catalog, record, definition, checked)
+    return _keeps_output(catalog, others, record, definition, checked)
 
 
 def _keeps_output(
-    catalog: Catalog, record: StreamRecord, definition: StreamDefinition, checked: _Checked
+    catalog: Catalog,
+    others: _Others,
+    record: StreamRecord,
+    definition: StreamDefinition,
+    checked: _Checked,
 ) -> bool:
     """Return whether the output that a stream has takes the rows of another definition.
 
@@ -224,11 +229,24 @@ def _keeps_output(
         _refuse_without_provenance(definition, info, there)
         if definition.options.late.drops and not definition.options.late.by_arrival:
             require_provenance("CREATE OR REPLACE STREAM", info, there)
+        _refuse_rows_among_others(catalog, others, info, there)
+        _refuse_other_rows(record, _fixed_of(record, catalog, info), there)
     except StatementError:
-        if record.shared_output or info.external:
+        if record.shared_output or info.external or _writers_of(others, info):
             raise
         return False
     return True
+
+
+def _refuse_other_rows(record: StreamRecord, were: dict[str, Fixed] | None, shape: OutputShape) -> None:
+    """Refuse to call other rows than before the stream's own: those that it has written would stay."""
+    if were is not None and were != shape.fixed:
+        raise StatementError(
+            "OUTPUT_MISMATCH",
+            f"its rows in {record.output} are told from others' by {', '.join(were | shape.fixed)}, "
+            "and that would be another value",
+            hint="drop the stream and its rows, and create it anew",
+        )
 
 
 @dataclass(frozen=True)
@@ -305,20 +323,17 @@ def open_target(
     stream: Stream, record: StreamRecord, catalog: Catalog, spark: Callable[[], SparkSession]
 ) -> Target:
     """Return the output of a registered stream; it is made again when it was dropped (TDengine A8)."""
-    shape = output_shape(
-        stream.definition,
-        stream.calculation.names,
-        record.compiled.result_types,
-        record.compiled.group_types,
-        stream.zone,
-    )
     quarantine = Quarantine(stream.definition, record.uuid)
     database, name = record.output.split(".", 1)
     info = catalog.find_table(database, name) or create_output(
-        catalog, _named_in_full(stream.definition, record), shape, record.uuid, spark
+        catalog,
+        _named_in_full(stream.definition, record),
+        _shape_of(stream, record),
+        record.uuid,
+        spark,
     )
     try:
-        shape = check_existing(info, shape, stream.definition, record.compiled.group_types)
+        shape = _shape_there(stream, record, info)
         _refuse_without_provenance(stream.definition, info, shape)
         quarantine.refuse_taken(catalog)
     except StatementError as error:
@@ -338,6 +353,27 @@ def open_target(
         refused=quarantine.of_results(catalog, target),
         quarantine=quarantine.of_source(catalog, stream.source),
     )
+
+
+def _shape_of(stream: Stream, record: StreamRecord) -> OutputShape:
+    """Return the columns that a registered stream's output has where the stream makes it."""
+    found = record.compiled
+    names, zone = stream.calculation.names, stream.zone
+    return output_shape(stream.definition, names, found.result_types, found.group_types, zone)
+
+
+def _shape_there(stream: Stream, record: StreamRecord, info: TableInfo) -> OutputShape:
+    """Return the columns of a registered stream's output as the table has them that is there."""
+    shape = _shape_of(stream, record)
+    return check_existing(info, shape, stream.definition, record.compiled.group_types)
+
+
+def _fixed_of(record: StreamRecord, catalog: Catalog, info: TableInfo) -> dict[str, Fixed] | None:
+    """Return what tells the rows of a registered stream from others'; None: its tables have gone."""
+    try:
+        return _shape_there(compile_record(record, catalog), record, info).fixed
+    except StatementError:
+        return None
 
 
 def _named_in_full(definition: StreamDefinition, record: StreamRecord) -> StreamDefinition:
@@ -480,18 +516,32 @@ def _output(
             hint="a view has a table of its own",
         )
     _refuse_layout_of_another(definition, info)
-    for other in registry.streams():
-        if other.output == f"{database}.{definition.output.name}":
-            raise StatementError(
-                "OUTPUT_TAKEN",
-                f"{other.output} is the output table of the stream {other.database}.{other.name}",
-                hint="give every stream an output table of its own",
-            )
     refuse_tag_types(info, definition)
     _refuse_computed_columns(catalog, info)
     there = check_existing(info, checked.shape, definition, checked.group_types)
     _refuse_without_provenance(definition, info, there)
+    _refuse_rows_among_others(catalog, registry, info, there)
     return info, True
+
+
+def _refuse_rows_among_others(
+    catalog: Catalog, registry: Registry | _Others, info: TableInfo, shape: OutputShape
+) -> None:
+    """Refuse an output of other streams whose rows nothing tells from those of this one (TDengine A8)."""
+    for other in _writers_of(registry, info):
+        ours, theirs = shape.fixed, _fixed_of(other, catalog, info) or {}
+        if not any(ours[name].is_apart(theirs[name]) for name in ours.keys() & theirs.keys()):
+            raise StatementError(
+                "OUTPUT_TAKEN",
+                f"{other.output} is the output table of the stream {other.database}.{other.name}, "
+                "and nothing tells the rows of both apart",
+                hint="in both a tag of one value, TAGS (site STRING AS 'north'), or subtables that begin "
+                "otherwise, OUTPUT_SUBTABLE(concat('north_', tbname)); or an output table of its own",
+            )
+
+
+def _writers_of(registry: Registry | _Others, info: TableInfo) -> list[StreamRecord]:
+    return [one for one in registry.streams() if one.output == f"{info.database}.{info.name}"]
 
 
 def _refuse_layout_of_another(definition: StreamDefinition, info: TableInfo) -> None:

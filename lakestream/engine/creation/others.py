@@ -24,10 +24,16 @@ if TYPE_CHECKING:
     from lakestream.storage.records.registry import StreamRecord
 
 
-def without_window(found: DataFrame, provenance: Provenance) -> tuple[DataFrame, int]:
-    """Return the rows of an output that name their window, and how many name none."""
-    others = found.where(f"{provenance.group} IS NULL").count()
-    return (found.where(f"{provenance.group} IS NOT NULL") if others else found), others
+def own_rows(found: DataFrame, provenance: Provenance, own: str) -> tuple[DataFrame, int]:
+    """Return the rows of an output that name their window and are the stream's, and how many are not.
+
+    ``own`` is SQL of what tells them from rows of other streams, empty where nothing does.
+    """
+    held = f"{provenance.group} IS NOT NULL"
+    if own:
+        held += f" AND coalesce({own}, false)"
+    others = found.where(f"NOT ({held})").count()
+    return (found.where(held) if others else found), others
 
 
 def without_theirs(

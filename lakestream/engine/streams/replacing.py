@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from lakestream.language.quoting import delta_name, delta_text, quoted
+from lakestream.language.quoting import DELTA, SPARK, delta_name, delta_text, quoted
 from lakestream.output.columns import micros
 from lakestream.storage.delta import align, read_arrow, timestamp_literal
 from lakestream.storage.rows.reading import among, arrow_frame, instant_literal
@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 
     from lakestream.engine.base.rows import Rows
     from lakestream.engine.streams.target import Target
-    from lakestream.output.columns import Provenance
+    from lakestream.language.quoting import Quoting
+    from lakestream.output.columns import OutputShape, Provenance
     from lakestream.storage.delta import Table
 
 MAX_LITERALS = 300
@@ -97,7 +98,8 @@ class Replacing:
             parts.append(self._keys_predicate(rows))
         elif provenance and parts:
             parts.append(windows_predicate(provenance, provenance.windows(rows)))
-        return " OR ".join(f"({one})" for one in parts if one) or None
+        replaced = " OR ".join(f"({one})" for one in parts if one)
+        return of_own(self.target.shape, replaced) if replaced else None
 
     def _retracted(self) -> set[tuple[int, int]]:
         if self.retracted is None:
@@ -178,6 +180,7 @@ class Replacing:
             f"({time} >= {timestamp_literal(low)} AND {time} <= {timestamp_literal(high)})"
             for time, low, high in ranges
         )
+        predicate = of_own(self.target.shape, predicate, SPARK)
         read = spark.read.format("delta").option("versionAsOf", self.table.refresh())
         old = read.load(self.table.path).where(predicate)
         provenance = self._provenance
@@ -211,6 +214,12 @@ class Replacing:
             starts = self.retracted["low"].to_pylist()
             ranges.append((provenance.start, min(starts), max(starts)))
         return ranges
+
+
+def of_own(shape: OutputShape, predicate: str, quoting: Quoting = DELTA) -> str:
+    """Return a predicate of rows of an output as one of those that are the stream's own."""
+    own = shape.own(quoting)
+    return f"{own} AND ({predicate})" if own else predicate
 
 
 def windows_predicate(places: Provenance, windows: Sequence[tuple[int, int]]) -> str:

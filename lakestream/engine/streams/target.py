@@ -29,6 +29,7 @@ from lakestream.output.columns import (
     subtable_sql,
     subtables_are_groups,
 )
+from lakestream.output.fixed import fixed_subtable, fixed_tag, fixed_value
 from lakestream.storage.columns.types import WIDER, spark_type
 from lakestream.storage.names.metastore import NewCatalogTable
 from lakestream.storage.names.table_info import Column
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from lakestream.engine.streams.expectations import Check
     from lakestream.engine.streams.stream import Stream
     from lakestream.language.model import Fragment, OutputLayout, StreamDefinition
+    from lakestream.output.fixed import Fixed
     from lakestream.storage.names.catalog import Catalog
     from lakestream.storage.names.table_info import TableInfo
 
@@ -104,8 +106,10 @@ def output_shape(
     results = result_names(definition, names)
     labels = _labels(definition, len(results))
     columns = [
-        OutputColumn(name, _storable(name, kind), f"c{number}", label=label)
-        for number, (name, kind, label) in enumerate(zip(results, result_types, labels, strict=True), 1)
+        OutputColumn(name, _storable(name, kind), f"c{number}", label=label, fixed=fixed)
+        for number, (name, kind, label, fixed) in enumerate(
+            zip(results, result_types, labels, _fixed(definition, len(results)), strict=True), 1
+        )
     ]
     if not definition.stores:
         at = OutputColumn(AT, "timestamp", "timestamp_micros(_ls_low)")
@@ -135,7 +139,8 @@ def output_shape(
 
 
 def _subtable(definition: StreamDefinition, zone: str) -> OutputColumn:
-    return OutputColumn(TBNAME, "string", subtable_sql(definition, zone), of_group=True)
+    sql = subtable_sql(definition, zone)
+    return OutputColumn(TBNAME, "string", sql, of_group=True, fixed=fixed_subtable(definition))
 
 
 def _shape(definition: StreamDefinition, columns: Sequence[OutputColumn], key: Sequence[str]) -> OutputShape:
@@ -151,6 +156,12 @@ def _labels(definition: StreamDefinition, count: int) -> list[str]:
     if definition.columns or len(items) != count:
         return [""] * count
     return ["" if given_name(item) else text_of(item) for item in items]
+
+
+def _fixed(definition: StreamDefinition, count: int) -> list[Fixed | None]:
+    """Return what results are in all rows, None for those that differ."""
+    items = parse_query(definition.calculation).selects
+    return [fixed_value(item.unalias()) for item in items] if len(items) == count else [None] * count
 
 
 _FOREIGN = re.compile(r"\b(?:interval|variant|void)\b(?![:`])")
@@ -195,6 +206,7 @@ def _tags(definition: StreamDefinition, group_types: Sequence[str], zone: str) -
                 tag.comment,
                 is_tag=True,
                 of_group=True,
+                fixed=fixed_tag(tag.expression),
             )
             for tag, value in zip(definition.tags, values, strict=True)
         ]

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from lakestream.engine.base.faults import crash_point
 from lakestream.engine.base.rows import Rows
-from lakestream.engine.streams.replacing import Replacing, windows_predicate
-from lakestream.language.quoting import quoted
+from lakestream.engine.streams.replacing import Replacing, of_own, windows_predicate
+from lakestream.language.quoting import DELTA, SPARK, quoted
 from lakestream.storage.delta import (
     CommitTag,
     commit,
@@ -22,7 +22,7 @@ from lakestream.storage.rows.reading import instant_literal
 from lakestream.storage.writes.upkeep import FILE_BYTES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
+    from collections.abc import Collection, Sequence
 
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from lakestream.engine.base.state import GroupState
     from lakestream.engine.streams.stream import EventRange, Stream
     from lakestream.engine.streams.target import Target
-    from lakestream.output.columns import Provenance
+    from lakestream.output.columns import OutputShape
     from lakestream.storage.delta import Table, Tables
     from lakestream.storage.records.registry import TickPlan
 
@@ -90,8 +90,7 @@ def _replace_range(
 ) -> Written:
     by_arrow = rows.here is not None
     kept = rows if by_arrow else Rows.of(rows.frame.persist())
-    literal = instant_literal if by_arrow else timestamp_literal  # Spark takes its own only
-    predicate = _range_predicate(target.shape.places, event_range, literal)
+    predicate = _range_predicate(target.shape, event_range, by_arrow=by_arrow)
     try:
         count = kept.count()
         crash_point("C6a")
@@ -106,7 +105,7 @@ def _replace_range(
 
 def read_windows(
     table: Table,
-    places: Provenance,
+    shape: OutputShape,
     lower: int | None,
     upper: int | None = None,
     *,
@@ -116,26 +115,26 @@ def read_windows(
 
     Rows of windows that start up to a millisecond before may be among them.
     """
-    where = " AND ".join(time_range(places.start, lower, upper))
-    return read_arrow(table, columns=[*places.types, *columns], where=where or None)
+    return read_arrow(table, columns=[*shape.places.types, *columns], where=_between(shape, lower, upper))
 
 
 def rows_of_windows(table: Table, target: Target, windows: pa.Table) -> pa.Table:
     """Return the output's rows of windows (gid, low µs); where they are many, of the span that they cover."""
     listed = [*zip(windows["gid"].to_pylist(), windows["low"].to_pylist(), strict=True)]
     table.refresh()
-    return read_arrow(table, None, where=windows_predicate(target.shape.places, listed))
+    where = windows_predicate(target.shape.places, listed)
+    return read_arrow(table, None, where=of_own(target.shape, where) if where else None)
 
 
 def rows_in_range(table: Table, target: Target, event_range: EventRange) -> pa.Table:
     """Return the output's rows of the windows of a range of event time."""
     table.refresh()
-    return read_arrow(table, None, where=_range_predicate(target.shape.places, event_range))
+    return read_arrow(table, None, where=_range_predicate(target.shape, event_range))
 
 
 def windows_in_range(tables: Tables, target: Target, event_range: EventRange) -> set[tuple[int, int, int]]:
     """Return group, first and last instant (µs) of the windows of a range of event time that have rows."""
-    return _windows_where(tables, target, _range_predicate(target.shape.places, event_range))
+    return _windows_where(tables, target, _range_predicate(target.shape, event_range))
 
 
 def windows_from(tables: Tables, target: Target, lower: int | None) -> set[tuple[int, int, int]]:
@@ -143,18 +142,23 @@ def windows_from(tables: Tables, target: Target, lower: int | None) -> set[tuple
 
     Windows that start up to a millisecond before may be among them.
     """
-    where = " AND ".join(time_range(target.shape.places.start, lower, None))
-    return _windows_where(tables, target, where)
+    return _windows_where(tables, target, _between(target.shape, lower, None))
 
 
-def _windows_where(tables: Tables, target: Target, where: str) -> set[tuple[int, int, int]]:
+def _between(shape: OutputShape, lower: int | None, upper: int | None) -> str | None:
+    """Return the predicate of the stream's rows of windows that start in a range, None for all rows."""
+    where = " AND ".join([*filter(None, [shape.own()]), *time_range(shape.places.start, lower, upper)])
+    return where or None
+
+
+def _windows_where(tables: Tables, target: Target, where: str | None) -> set[tuple[int, int, int]]:
     """Return the windows of which the output, or its quarantine, has rows that meet a condition."""
     found: set[tuple[int, int, int]] = set()
     places = target.shape.places
     for info in target.tables:
         table = tables.open(info.path)
         table.refresh()
-        found.update(places.extents(read_arrow(table, None, columns=[*places.types], where=where or None)))
+        found.update(places.extents(read_arrow(table, None, columns=[*places.types], where=where)))
     return found
 
 
@@ -172,7 +176,8 @@ def delete_output(
     rows = state.rows.select(["gid", column]).to_pylist() if state.rows is not None else []
     gids = sorted(row["gid"] for row in rows if row[column] in subtables)
     if gids:
-        delete_where(table, f"{target.shape.places.group} IN ({', '.join(map(str, gids))})")
+        of_groups = f"{target.shape.places.group} IN ({', '.join(map(str, gids))})"
+        delete_where(table, of_own(target.shape, of_groups))
 
 
 def tick_tag(app: str, plan: TickPlan, epoch: int, **said: object) -> CommitTag:
@@ -183,11 +188,10 @@ def tick_tag(app: str, plan: TickPlan, epoch: int, **said: object) -> CommitTag:
     return CommitTag(app, plan.tick, {**metadata, **said})
 
 
-def _range_predicate(
-    places: Provenance, event_range: EventRange, literal: Callable[[int], str] = instant_literal
-) -> str:
-    """Return the predicate of the rows of a range's windows; ``literal`` writes an instant."""
-    group, start, end = places.group, places.start, places.end
+def _range_predicate(shape: OutputShape, event_range: EventRange, *, by_arrow: bool = True) -> str:
+    """Return the predicate of the stream's rows of a range's windows, for delta-rs or for Spark."""
+    group, start, end = shape.places.group, shape.places.start, shape.places.end
+    literal = instant_literal if by_arrow else timestamp_literal  # Spark takes its own only
     parts = [f"{start} IS NOT NULL"]
     if event_range.overlap_us is not None:
         parts.append(f"{end} > {literal(event_range.overlap_us)}")
@@ -207,7 +211,7 @@ def _range_predicate(
         parts.append(f"{group} IN ({', '.join(map(str, event_range.only))})")
     if event_range.without:
         parts.append(f"{group} NOT IN ({', '.join(map(str, event_range.without))})")
-    return " AND ".join(parts)
+    return of_own(shape, " AND ".join(parts), DELTA if by_arrow else SPARK)
 
 
 def _windows_there(table: Table, target: Target, event_range: EventRange) -> pa.Table | None:
@@ -219,7 +223,7 @@ def _windows_there(table: Table, target: Target, event_range: EventRange) -> pa.
         return None
     table.refresh()
     old = read_arrow(
-        table, None, columns=[*provenance.types], where=_range_predicate(provenance, event_range)
+        table, None, columns=[*provenance.types], where=_range_predicate(target.shape, event_range)
     )
     gids, lows = zip(*provenance.windows(old), strict=True) if old.num_rows else ((), ())
     return pa.table({"gid": pa.array(gids, pa.int64()), "low": pa.array(lows, pa.int64())})

@@ -51,5 +51,4 @@ def _rows(tables: Tables, target: Target, names: list[str], starts: pa.Table) ->
     ends = pc.min_max(starts["low"]).as_py()
     lower, upper = ends["min"] or 0, ends["max"] or 0
     table = tables.latest(target.info.path)
-    places = target.shape.places
-    return read_windows(table, places, lower, upper + 1, columns=names)
+    return read_windows(table, target.shape, lower, upper + 1, columns=names)
