@@ -58,7 +58,15 @@ def _refreshed(stream: Stream) -> list[tuple[str, str]]:
         return []
     if view.time is not None:
         return [("refresh", f"incremental, by windows of {view.time}: those that a change touches")]
-    return [("refresh", f"as a whole, with each change: {view.why or f'REFRESH POLICY {view.policy}'}")]
+    if stream.keys is None:
+        why = ", not by keys: ".join(filter(None, (view.why, stream.why_whole)))
+        return [("refresh", f"as a whole, with each change: {why}")]
+    lines = [("refresh", f"incremental, by the keys {stream.keys.said}: those that a change touches")]
+    if stream.keys.anywhere:
+        lines.append(
+            ("refresh", f"as a whole, with each change of {', '.join(sorted(stream.keys.anywhere))}")
+        )
+    return lines
 
 
 def _next(record: StreamRecord, plan: TickPlan | None, latest: int, instant_us: int | None) -> Coming:

@@ -22,6 +22,12 @@ CHANGES = (
     "INSERT INTO sites VALUES ('2025-01-01 08:00:00', 'a', 'y', 5); DELETE FROM meters WHERE amps = 2",
 )
 
+BY_KEYS = ("top", "joined", "by_factor", "unknown")
+SESSIONS = (
+    "SELECT site, session_window(ts, '90 seconds').start AS low, count(*) AS n FROM meters "
+    "GROUP BY session_window(ts, '90 seconds'), site"
+)
+
 
 @pytest.mark.long
 def test_what_is_written_is_the_batch_evaluation_over_all_tables(spark: SparkSession, tmp_path: Path) -> None:
@@ -29,14 +35,17 @@ def test_what_is_written_is_the_batch_evaluation_over_all_tables(spark: SparkSes
     with Lake(tmp_path, spark=spark, settings=Settings(small_path="spark")) as lake:
         lake.sql(TABLES + statements(names, history=True))
         lake.sql(f"CREATE MATERIALIZED VIEW tumbling_v AS {VIEWS['tumbling'].query}")
-        lake.sql(f"CREATE MATERIALIZED VIEW top_v AS {VIEWS['top'].query}")
+        for name in BY_KEYS:
+            lake.sql(f"CREATE MATERIALIZED VIEW {name}_v REFRESH POLICY INCREMENTAL AS {VIEWS[name].query}")
+        lake.sql(f"CREATE MATERIALIZED VIEW sessions_v REFRESH POLICY INCREMENTAL AS {SESSIONS}")
         lake.sql(ROWS)
-        streams = [*(f"{name}_s" for name in names), "tumbling_v", "top_v"]
+        streams = [*(f"{name}_s" for name in names), *(f"{name}_v" for name in ("tumbling", *BY_KEYS))]
+        streams.append("sessions_v")
         for change in ("", *CHANGES):
             lake.sql(change)
             lake.run()
             assert [stream for stream in streams if not lake.verify(stream).holds] == []
-        lake.sql("RECALCULATE STREAM exists_s RESYNC; RECALCULATE STREAM top_v RESYNC")
+        lake.sql("RECALCULATE STREAM exists_s RESYNC; RECALCULATE STREAM joined_v RESYNC")
         lake.run()
         assert [stream for stream in streams if not lake.verify(stream).holds] == []
         assert {lake.verify(stream).left_out_rows for stream in streams} == {0}

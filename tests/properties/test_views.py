@@ -41,7 +41,8 @@ def refreshed(lake: Lake, name: str) -> str:
 
 def test_random_histories_equal_the_query() -> None:
     with without_spark():
-        assert differences("few", ("tumbling", "hopping", "joined", "of_view"), steps=2) == []
+        assert differences("few", ("tumbling", "hopping", "of_all", "of_view"), steps=2) == []
+        assert differences("keys", ("joined", "by_factor", "first_of_region", "unknown"), steps=2) == []
 
 
 def test_a_view_by_windows_computes_those_that_a_change_touches(lake: Lake) -> None:
@@ -54,14 +55,55 @@ def test_a_view_by_windows_computes_those_that_a_change_touches(lake: Lake) -> N
     assert refreshed(lake, "tumbling").startswith("incremental, by windows of ts")
 
 
-def test_a_view_without_windows_is_computed_as_a_whole(lake: Lake) -> None:
-    made(lake, "by_key")
+def test_a_view_without_keys_is_computed_as_a_whole(lake: Lake) -> None:
+    made(lake, "of_all")
     lake.run()
-    lake.sql("DELETE FROM sites WHERE site = 'a'")
+    lake.sql("DELETE FROM meters WHERE site = 'b'")
     lake.run()
-    assert lake.sql("SELECT * FROM by_key_v").fetchall() == [("y", 1, 2)]
-    assert "without GROUP BY window" in refreshed(lake, "by_key")
+    assert lake.sql("SELECT * FROM of_all_v").fetchall() == [(2, 3)]
+    assert "without GROUP BY window(…), not by keys: it has no keys" in refreshed(lake, "of_all")
     assert lake.run().ticks == []
+
+
+def test_a_view_by_keys_computes_those_that_a_change_touches(lake: Lake) -> None:
+    made(lake, "by_factor")
+    lake.sql("INSERT INTO regions VALUES ('2025-01-01 08:00:00', 'x', 7) ('2025-01-01 08:00:00', 'y', 8)")
+    assert [tick.rows_out for tick in lake.run().ticks] == [2]
+    lake.sql("INSERT INTO regions VALUES ('2025-01-01 08:00:00', 'y', 9)")
+    assert [tick.windows for tick in lake.run().ticks] == [3]  # what it was, what it is, and that of none
+    assert sorted(lake.sql("SELECT * FROM by_factor_v").fetchall()) == [(7, 1, 2, 2), (9, 2, 1, 1)]
+    assert refreshed(lake, "by_factor").startswith("incremental, by the keys r.factor, s.most:")
+    lake.sql("INSERT INTO regions VALUES ('2025-01-01 08:00:00', 'z', 5)")
+    assert [(tick.windows, tick.rows_out) for tick in lake.run().ticks] == [(0, 0)]
+
+
+def test_rows_that_are_only_added_are_computed_alone(lake: Lake) -> None:
+    made(lake, "projected", "REFRESH POLICY INCREMENTAL")
+    lake.run()
+    lake.sql("INSERT INTO meters VALUES ('2025-01-01 08:10:10', 'a', 4)")
+    assert [tick.rows_out for tick in lake.run().ticks] == [1]
+    lake.sql("DELETE FROM meters WHERE amps = 3")
+    lake.run()
+    rows = lake.sql("SELECT * FROM projected_v").fetchall()
+    assert sorted(rows) == [("a", 2), ("a", 5), ("b", 3)]
+
+
+def test_a_table_that_leads_nowhere_has_all_computed_again(lake: Lake) -> None:
+    lake.sql(
+        "CREATE MATERIALIZED VIEW times_v AS SELECT m.site, sum(m.amps * r.factor) AS n FROM meters m "
+        "CROSS JOIN regions r GROUP BY m.site"
+    )
+    lake.sql("INSERT INTO regions VALUES ('2025-01-01 08:00:00', 'x', 1)")
+    lake.run()
+    assert sorted(lake.sql("SELECT * FROM times_v").fetchall()) == [("a", 4), ("b", 2)]
+    lake.sql("INSERT INTO regions VALUES ('2025-01-01 08:00:00', 'x', 2)")
+    lake.run()
+    assert sorted(lake.sql("SELECT * FROM times_v").fetchall()) == [("a", 8), ("b", 4)]
+    said = [said for _, said in lake.sql("EXPLAIN MATERIALIZED VIEW times_v").fetchall()]
+    assert said[:2] == [
+        "incremental, by the keys m.site: those that a change touches",
+        "as a whole, with each change of main.regions",
+    ]
 
 
 def test_full_says_so(lake: Lake) -> None:

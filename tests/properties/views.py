@@ -60,6 +60,36 @@ VIEWS = {
         "SELECT site, amps FROM (SELECT site, amps, row_number() OVER (PARTITION BY site "
         "ORDER BY amps DESC, ts) AS place FROM meters WHERE amps IS NOT NULL) t WHERE place <= 2",
     ),
+    "by_factor": Form(
+        "SELECT r.factor, s.most, count(*) AS n, count(DISTINCT m.amps) AS kinds FROM meters m "
+        "LEFT JOIN sites s ON s.site = m.site LEFT JOIN regions r ON r.region = s.region "
+        "GROUP BY r.factor, s.most"
+    ),
+    "by_comma": Form(
+        "SELECT s.region, max(m.amps) AS most, min(r.factor) AS least FROM meters m, sites s, regions r "
+        "WHERE m.site = s.site AND s.region = r.region AND m.amps > 0 GROUP BY s.region HAVING count(*) > 1"
+    ),
+    "most_of_counts": Form(
+        "WITH c AS (SELECT m.site, m.amps, count(*) AS n FROM meters m JOIN sites s ON s.site = m.site "
+        "GROUP BY m.site, m.amps) SELECT site, max(n) AS most, count(*) AS kinds FROM c GROUP BY site"
+    ),
+    "unknown": Form(
+        "SELECT m.site, count(*) AS n FROM meters m LEFT ANTI JOIN sites s ON s.site = m.site AND s.most > 2 "
+        "GROUP BY m.site",
+        "SELECT m.site, count(*) AS n FROM meters m ANTI JOIN sites s ON s.site = m.site AND s.most > 2 "
+        "GROUP BY m.site",
+    ),
+    "projected": Form("SELECT site, amps + 1 AS more FROM meters WHERE amps IS NOT NULL"),
+    "first_of_region": Form(
+        "SELECT region, site, amps FROM (SELECT s.region, m.site, m.amps, row_number() OVER (PARTITION BY "
+        "s.region ORDER BY m.amps DESC, m.site, m.ts, s.ts) AS place FROM meters m LEFT JOIN sites s "
+        "ON s.site = m.site WHERE m.amps IS NOT NULL) t WHERE place = 1"
+    ),
+    "counted_sites": Form(
+        "SELECT DISTINCT s.region, r.factor FROM sites s LEFT JOIN regions r ON r.region = s.region "
+        "AND r.factor > 1"
+    ),
+    "of_all": Form("SELECT count(*) AS n, max(amps) AS most FROM meters"),
     "of_view": Form(
         "SELECT region, sum(n) AS n FROM tumbling_v GROUP BY region",
         "SELECT s.region, count(*) AS n FROM meters m JOIN sites s ON s.site = m.site GROUP BY 1",

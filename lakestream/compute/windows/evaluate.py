@@ -6,6 +6,7 @@
 ``ranged``   aggregates over windows that reach around a row: by running aggregates of stretches of time;
 ``lateral``  anything else: ``FROM windows, LATERAL (calculation)``, which Spark turns into joins;
 ``whole``    a query that knows no windows, evaluated once: that of a view which is computed as a whole;
+``keyed``    the same of a query whose rows fall apart by keys: of all keys, or of those that are touched;
 ``each``     what Spark refuses there (a correlation two levels deep): one query a window, in batches.
 """
 
@@ -21,6 +22,7 @@ from lakestream.compute.expressions.functions import aggregates, is_aggregate_ca
 from lakestream.compute.windows.calculation import ALIAS, ROWS, WINDOWS, Bound, Calculation
 from lakestream.compute.windows.gaps import carried
 from lakestream.compute.windows.hoist import hoist
+from lakestream.compute.windows.keys import NUMBER
 from lakestream.compute.windows.panes import partials
 from lakestream.compute.windows.ranges import Ranges
 from lakestream.compute.windows.window_rows import WindowRows
@@ -32,6 +34,7 @@ from lakestream.triggers.assign import ORDER_OF_ROWS, PlacedGrid
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from lakestream.compute.windows.keys import Keys
     from lakestream.triggers.grid import Grid
 
 BATCH = 8
@@ -50,6 +53,7 @@ class Way(StrEnum):
     RANGED = "ranged"
     LATERAL = "lateral"
     WHOLE = "whole"
+    KEYED = "keyed"
     EACH = "each"
 
 
@@ -63,7 +67,8 @@ class Evaluation:
     may be combined from partial ones, as far as their kind goes (means of decimals may not); ``forces``:
     a window for which the calculation gives no row has one, of constants and NULLs (FORCE_OUTPUT);
     ``groups``: SQL of what rows are grouped by before there are windows; ``previous``: a view of the
-    values before them (see :func:`carried`).
+    values before them (see :func:`carried`); ``keys``: how a view falls apart by keys, with ``of_touched``
+    the results of keys that are touched alone.
     """
 
     calculation: Calculation
@@ -76,6 +81,8 @@ class Evaluation:
     forces: bool = False
     groups: tuple[str, ...] = ()
     previous: str | None = None
+    keys: Keys | None = None
+    of_touched: bool = False
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -96,6 +103,7 @@ class Evaluation:
             Way.JOINED: self._joined,
             Way.LATERAL: self._lateral,
             Way.WHOLE: self._whole,
+            Way.KEYED: self._keyed,
         }[self.way]()
         evaluated = f"WITH {', '.join(self._relations())} {body}"
         results = self.calculation.carried
@@ -317,6 +325,18 @@ class Evaluation:
         names, body = ", ".join(self.columns), self.calculation.query.sql("spark")
         listed = ", ".join(f"r.{name}" for name in self.columns)
         return f"SELECT {self._passed()}, {listed} FROM ls_fired {ALIAS} CROSS JOIN ({body}) AS r({names})"
+
+    def _keyed(self) -> str:
+        """Evaluate with the number of a row's key as its group: by that it is found again."""
+        assert self.keys is not None  # by compile_stream
+        names = ", ".join((*self.columns, NUMBER))
+        query = self.keys.restricted if self.of_touched else self.keys.query
+        passed = ", ".join(f"{ALIAS}.{name}" for name in ("_ls_k", "_ls_low", "_ls_high"))
+        listed = ", ".join(f"r.{name}" for name in self.columns)
+        return (
+            f"SELECT r.{NUMBER} AS _ls_gid, {passed}, {listed} "
+            f"FROM ls_fired {ALIAS} CROSS JOIN ({query.sql('spark')}) AS r({names})"
+        )
 
     def fired_sql(self) -> str:
         """Return the SQL of the windows to evaluate, with every placeholder, for the way ``each``."""

@@ -247,7 +247,7 @@ class _Survey:
         )
 
     def _source(self, scope: _Scope, number: int, part: exp.Expr) -> _Source:
-        join = "FROM" if isinstance(part, exp.From) else _kind(part)
+        join = "FROM" if isinstance(part, exp.From) else join_kind(part)
         on = conjuncts(part.args["on"]) if part.args.get("on") is not None else []
         using = tuple(name.name.lower() for name in part.args.get("using") or ())
         node = part.this
@@ -325,7 +325,7 @@ def _within(place: _Place, query: exp.Expr) -> _Place:
     return replace(place, leads=False) if cut else place
 
 
-def _kind(join: exp.Expr) -> str:
+def join_kind(join: exp.Expr) -> str:
     """Return the kind of a join; an empty text for those of which nothing follows for single rows."""
     side, kind, method = (str(join.args.get(name) or "").upper() for name in ("side", "kind", "method"))
     if method or side in ("RIGHT", "FULL"):
@@ -538,7 +538,7 @@ class _Around:
 
     def _resolved(self, node: exp.Expr, scope: _Scope) -> exp.Expr | None:
         """Return an expression over the columns of leaves and groups; None where it is more than that."""
-        if not _is_of_rows(node):
+        if not is_of_rows(node):
             return None
         missing = False
 
@@ -640,13 +640,19 @@ def _of_using(source: _Source, before: Sequence[_Source]) -> list[exp.Expr]:
     return found
 
 
-def _is_of_rows(node: exp.Expr) -> bool:
+def is_of_rows(node: exp.Expr) -> bool:
     """Return whether an expression is about single rows, and all of it is seen."""
     return not any(
-        isinstance(part, (exp.Query, exp.Var, exp.Window, exp.Star, exp.Lambda, exp.UDTF))
+        isinstance(part, (exp.Query, exp.Window, exp.Star, exp.Lambda, exp.UDTF))
+        or (isinstance(part, exp.Var) and not _is_unit(part))
         or is_aggregate_call(part)
         for part in node.walk()
     )
+
+
+def _is_unit(node: exp.Var) -> bool:
+    """Return whether a word is a unit of time, and not SQL that is carried as it is."""
+    return node.arg_key == "unit" or isinstance(node.parent, exp.Extract)
 
 
 def _is_plain(select: exp.Select) -> bool:
@@ -687,11 +693,12 @@ def _links(node: exp.Expr) -> tuple[str, ...]:
         return ()
     sides = (node.left.unnest(), node.right.unnest())
     return tuple(
-        side.table for side in map(_uncast, sides) if isinstance(side, exp.Column) and side.table != GROUPS
+        side.table for side in map(uncast, sides) if isinstance(side, exp.Column) and side.table != GROUPS
     )
 
 
-def _uncast(node: exp.Expr) -> exp.Expr:
+def uncast(node: exp.Expr) -> exp.Expr:
+    """Return an expression without the casts and brackets around it."""
     while isinstance(node, (exp.Cast, exp.Paren)):
         node = node.this
     return node

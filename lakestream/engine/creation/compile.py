@@ -12,6 +12,8 @@ from lakestream.compute.windows.calculation import (
 )
 from lakestream.compute.windows.evaluate import Way, choose_way
 from lakestream.compute.windows.gaps import filled
+from lakestream.compute.windows.keys import keys_of
+from lakestream.compute.windows.leads import NotKeyedError
 from lakestream.compute.windows.reach import paths_of
 from lakestream.engine.base.names import (
     TBNAME,
@@ -45,6 +47,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from lakestream.compute.windows.calculation import Calculation
+    from lakestream.compute.windows.keys import Keys
     from lakestream.compute.windows.reach import Path
     from lakestream.language.model import (
         Expectation,
@@ -111,7 +114,11 @@ def compile_stream(
     condition = definition.options.pre_filter
     groups = tuple(row_expression(key.expression, source, zone) for key in definition.partition_by)
     followed = _followed(definition, names, calculation)
-    at_open = definition.options.emission.at_open
+    keys, why_whole = _keys(definition, calculation, way) if whole else (None, "")
+    if way is None:
+        at_open = definition.options.emission.at_open
+        of_grid = choose_way(calculation, grid, groups, at_open=at_open)
+        way = of_grid if not whole else Way.WHOLE if keys is None else Way.KEYED
     return Stream(
         uuid,
         definition,
@@ -121,7 +128,7 @@ def compile_stream(
         row_expression(condition, source, zone) if condition else None,
         grid,
         calculation,
-        way or (Way.WHOLE if whole else choose_way(calculation, grid, groups, at_open=at_open)),
+        way,
         names.tables,
         exact,
         partial_types,
@@ -131,7 +138,24 @@ def compile_stream(
         _time_us(definition.options, source, zone) if assigner is not None else "",
         followed=followed,
         checks=source_checks(definition, source, zone),
+        keys=keys,
+        why_whole=why_whole,
     )
+
+
+def _keys(definition: StreamDefinition, calculation: Calculation, way: Way | None) -> tuple[Keys | None, str]:
+    """Return by what keys the rows of a view without windows fall apart, or why by none.
+
+    ``way`` is what creation found, None at creation.
+    """
+    view = definition.options.view
+    if view is not None and view.policy == "FULL":
+        return None, "REFRESH POLICY FULL"
+    try:
+        keys = keys_of(calculation)
+    except NotKeyedError as why:
+        return None, str(why)
+    return (None, "Spark does not compute it by keys") if way is Way.WHOLE else (keys, "")
 
 
 def _followed(definition: StreamDefinition, names: Names, calculation: Calculation) -> tuple[Path, ...]:
@@ -219,7 +243,7 @@ def definition_of(record: StreamRecord) -> StreamDefinition:
     statement = parse_statement(record.sql)
     if not isinstance(statement, CreateStream):
         raise TypeError(f"the registry holds no CREATE STREAM for {record.name}")
-    of_whole = statement.otherwise is not None and record.compiled.way == Way.WHOLE
+    of_whole = statement.otherwise is not None and record.compiled.way in (Way.WHOLE, Way.KEYED)
     definition = statement.otherwise if of_whole and statement.otherwise else statement.definition
     named = replace(definition, name=definition.name.within(record.database))
     return named.within(record.current or record.database)

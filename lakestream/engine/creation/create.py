@@ -295,6 +295,7 @@ def _checked(
     _refuse_unfollowable(stream)
     _refuse_collations(stream, catalog)
     stream, result_types, group_types = analyse(small, stream)
+    _refuse_not_incremental(stream)
     shape = _at_calculation(
         definition,
         lambda: output_shape(definition, stream.calculation.names, result_types, group_types, stream.zone),
@@ -598,6 +599,25 @@ def _refuse_inexact(stream: Stream) -> None:
         "EXACT needs a key that comes from the window, and the first result column is not one of its times",
         hint=f"select {' or '.join(sorted(UNIQUE_TIMES & stream.calculation.scope.placeholders))} first",
         place=place_in(fragment, parse_query(fragment).selects[0]),
+    )
+
+
+def _refuse_not_incremental(stream: Stream) -> None:
+    """Refuse a view that is to be refreshed incrementally and would be computed as a whole."""
+    view = stream.definition.options.view
+    if view is None or view.policy != "INCREMENTAL" or not family_of(stream).is_whole:
+        return
+    if stream.keys is None:
+        why = f"not refreshed incrementally: {view.why}, not by keys: {stream.why_whole}"
+    elif stream.keys.anywhere:
+        why = f"no equal columns lead from a change of {', '.join(sorted(stream.keys.anywhere))} to its keys"
+    else:
+        return
+    raise StatementError(
+        "VIEW_NOT_INCREMENTAL",
+        why,
+        hint="REFRESH POLICY AUTO computes it again as a whole",
+        place=place_of(stream.definition.calculation),
     )
 
 

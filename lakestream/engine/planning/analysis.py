@@ -21,6 +21,7 @@ from lakestream.compute.windows.ranges import MARKED
 from lakestream.engine.base.names import TBNAME, trees_of, visible_columns
 from lakestream.engine.base.refused import refused
 from lakestream.engine.reading.relations import CHANGED, EMPTY_CHANGES, empty_view
+from lakestream.engine.reading.touched import register_untouched
 from lakestream.engine.streams.source import row_expression
 from lakestream.engine.windows.families import family_of
 from lakestream.errors import NotSupportedError, StatementError, StreamError
@@ -101,6 +102,7 @@ def _analyse(spark: SparkSession, stream: Stream) -> tuple[Stream, list[str], li
     if family.assigns_rows:
         return _analyse_admitted(spark, stream, group_types)
     _check_trigger(spark, stream)
+    stream = _keyed_or_whole(spark, stream)
     fill = stream.definition.options.fill
     typed = stream
     if fill is not None:
@@ -123,6 +125,19 @@ def _analyse(spark: SparkSession, stream: Stream) -> tuple[Stream, list[str], li
         _check_constants(spark, constants_of(stream.calculation, fill), kinds)
     stream = replace(stream, partial_types=_partial_types(spark, stream))
     return stream, [kinds[name] for name in wanted], group_types
+
+
+def _keyed_or_whole(spark: SparkSession, stream: Stream) -> Stream:
+    """Return a view as it is, or as a whole where Spark takes its keys for none: it compares no maps."""
+    if stream.keys is None:
+        return stream
+    try:
+        for branch in stream.keys.branches:
+            register_untouched(spark, stream, branch)
+        _types(spark, stream.evaluation(of_touched=True).sql())
+    except analysis_error():
+        return replace(stream, keys=None, way=Way.WHOLE, why_whole="Spark does not compute it by keys")
+    return stream
 
 
 def _analyse_admitted(

@@ -116,8 +116,11 @@ class Planner:
         Where a change leads to windows by way of other rows, these are all looked at.
         """
         if family_of(self.stream).is_whole:
+            added = not moved and _adds_alone(self.stream, commits)
             tables = [self.tables.open(info.path) for info in self.stream.tables.values()]
+            tables = [table for table in tables if not (added and table.path == self._source_path)]
             sizes = [table_size(table, table.version) for table in tables]
+            sizes += [size_of(commits)] if added else []
             return Size(sum(one.rows for one in sizes), sum(one.bytes for one in sizes))
         sizes = [size_of(commits)]
         for path in moved:
@@ -396,6 +399,14 @@ class Planner:
     @property
     def _source_path(self) -> str:
         return self.stream.source.info.path
+
+
+def _adds_alone(stream: Stream, commits: Sequence[CommitInfo]) -> bool:
+    """Return whether commits of the source only add rows, which give rows of a view of their own."""
+    alone = None if stream.keys is None else stream.keys.alone
+    if alone is None or stream.tables[alone.relation.key].path != stream.source.info.path:
+        return False
+    return all(commit.append_only for commit in commits if commit.data_change)
 
 
 def _retyped(info: TableInfo, kinds: Mapping[str, str]) -> TableInfo:

@@ -384,11 +384,15 @@ class Relations:
         everything = [(None, None)]
         return self.transport.rows(info.path, version, read.relation.columns, info.time_column, everything)
 
-    def tables_read(self, spans: Spans) -> None:
-        """Register the tables that the calculation reads, as far as windows of the spans need them."""
+    def tables_read(self, spans: Spans, *, without: frozenset[str] = frozenset()) -> None:
+        """Register the tables that the calculation reads, as far as windows of the spans need them.
+
+        The views ``without`` are there already.
+        """
         span = (spans[0][0], spans[-1][1])
         for read in self.stream.calculation.reads:
-            self._table_read(read, span)
+            if read.view not in without:
+                self._table_read(read, span)
 
     def _table_read(self, read: Read, span: tuple[int, int]) -> None:
         info = self.stream.tables[read.relation.key]

@@ -1,9 +1,9 @@
-"""The windows that changes of other tables touch: those whose results these may have changed.
+"""The windows and keys that changes of tables touch: those whose results these may have changed.
 
 For every table that a stream follows, the rows of it that came or went since the tick before are led to
-windows, by the ways that its query leaves (:mod:`lakestream.compute.windows.reach`). Where a way goes through
-other tables, rows of these count that are there now and that were there before: so it does not matter in
-which order they changed.
+windows, by the ways that its query leaves (:mod:`lakestream.compute.windows.reach`), or to keys
+(:mod:`lakestream.compute.windows.keys`). Where a way goes through other tables, rows of these count that are
+there now and that were there before: so it does not matter in which order they changed.
 """
 
 from __future__ import annotations
@@ -13,48 +13,35 @@ from typing import TYPE_CHECKING
 
 from lakestream.compute.windows.calculation import ROWS
 from lakestream.compute.windows.reach import GROUPS
-from lakestream.engine.reading.relations import EVER, STATE
+from lakestream.engine.reading.relations import EVER, STATE, empty_view
 from lakestream.language.quoting import quoted, quoted_text
+from lakestream.storage.delta import read_commits
 from lakestream.storage.rows.views import view_of, view_of_rows, view_of_sql
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from pyspark.sql import SparkSession
 
     from lakestream.compute.windows.calculation import Read
+    from lakestream.compute.windows.keys import Branch, Keys
+    from lakestream.compute.windows.leads import Lead
     from lakestream.compute.windows.reach import Condition, Path
     from lakestream.engine.reading.relations import Relations
+    from lakestream.engine.streams.stream import Stream
     from lakestream.storage.rows.views import View
 
-_RAW, _WENT, _BESIDE = "ls_raw_followed", "ls_followed", "ls_beside"
+_RAW, _WENT, _BESIDE, _NONE = "ls_raw_followed", "ls_followed", "ls_beside", "ls_none"
+MAX_KEYS = 10_000
+"""Keys that a tick computes again one by one; where more are touched, all are."""
 
 
 @dataclass
-class Touched:
-    """What one tick finds of the tables that its stream follows."""
+class _Followed:
+    """The tables that a stream follows, with what came and went in one tick."""
 
     relations: Relations
     _changed: dict[str, View] = field(default_factory=dict)
     _beside: dict[str, View] = field(default_factory=dict)
-    _has_rows: bool = False
-
-    def windows(self, groups: pa.Table | None) -> pa.Table | None:
-        """Return (gid, group columns, a, b): windows that are touched, of groups as the state has them.
-
-        ``a`` and ``b`` are the numbers of the first and the last one, or instants in them where numbers are
-        counted from a group's first row. None for none.
-        """
-        if groups is None or not groups.num_rows:
-            return None
-        self._read_changes()
-        paths = [path for path in self.relations.stream.followed if path.read.relation.key in self._changed]
-        if not paths:
-            return None
-        spark = self.relations.spark
-        view_of_rows(spark, groups, STATE)
-        found = spark.sql(" UNION ".join(self._sql(path) for path in paths)).toArrow()
-        return found if found.num_rows else None
-
-    # --- what changed ---
 
     def _read_changes(self) -> None:
         """Register the net changes of the followed tables that have some."""
@@ -78,6 +65,43 @@ class Touched:
             return (plan.after, plan.upto) if plan.after < plan.upto else None
         after = plan.followed_after.get(path)
         return None if after is None else (after, plan.table_versions[path])
+
+    def _table(self, read: Read) -> str:
+        """Register a table's rows, those that went in this tick among them; return their name."""
+        key = read.relation.key
+        if key not in self._beside:
+            listed = ", ".join(map(quoted, read.relation.columns))
+            number, name = len(self._beside), f"{_BESIDE}_{len(self._beside)}"
+            rows = view_of(self.relations.whole(read), f"{_RAW}_of_{number}")
+            sql = f"SELECT {listed} FROM {rows}"
+            if key in self._changed:
+                sql += f" UNION ALL SELECT {listed} FROM {self._changed[key]}"
+            self._beside[key] = view_of_sql(self.relations.spark, sql, name)
+        return str(self._beside[key])
+
+
+@dataclass
+class Touched(_Followed):
+    """The windows that one tick touches."""
+
+    _has_rows: bool = False
+
+    def windows(self, groups: pa.Table | None) -> pa.Table | None:
+        """Return (gid, group columns, a, b): windows that are touched, of groups as the state has them.
+
+        ``a`` and ``b`` are the numbers of the first and the last one, or instants in them where numbers are
+        counted from a group's first row. None for none.
+        """
+        if groups is None or not groups.num_rows:
+            return None
+        self._read_changes()
+        paths = [path for path in self.relations.stream.followed if path.read.relation.key in self._changed]
+        if not paths:
+            return None
+        spark = self.relations.spark
+        view_of_rows(spark, groups, STATE)
+        found = spark.sql(" UNION ".join(self._sql(path) for path in paths)).toArrow()
+        return found if found.num_rows else None
 
     # --- which windows that touches ---
 
@@ -154,18 +178,67 @@ class Touched:
             self._has_rows = True
         return ROWS
 
-    def _table(self, read: Read) -> str:
-        """Register a table's rows, those that went in this tick among them; return their name."""
-        key = read.relation.key
-        if key not in self._beside:
-            listed = ", ".join(map(quoted, read.relation.columns))
-            number, name = len(self._beside), f"{_BESIDE}_{len(self._beside)}"
-            rows = view_of(self.relations.whole(read), f"{_RAW}_of_{number}")
-            sql = f"SELECT {listed} FROM {rows}"
-            if key in self._changed:
-                sql += f" UNION ALL SELECT {listed} FROM {self._changed[key]}"
-            self._beside[key] = view_of_sql(self.relations.spark, sql, name)
-        return str(self._beside[key])
+
+@dataclass
+class TouchedKeys(_Followed):
+    """The keys of a view that one tick touches."""
+
+    def find(self) -> list[int] | None:
+        """Register the keys that are touched, a branch each, and return their numbers; None: all may be."""
+        keys = _keys(self.relations.stream)
+        self._read_changes()
+        if keys.anywhere & self._changed.keys():
+            return None
+        found: set[int] = set()
+        for branch in keys.branches:
+            parts = [
+                self._sql(branch, lead) for lead in branch.leads if lead.read.relation.key in self._changed
+            ]
+            if not parts:
+                register_untouched(self.relations.spark, self.relations.stream, branch)
+                continue
+            rows = self.relations.spark.sql(f"{' UNION '.join(parts)} LIMIT {MAX_KEYS + 1}").toArrow()
+            view_of_rows(self.relations.spark, rows, branch.touched)
+            found.update(rows["gid"].to_pylist())
+        return None if len(found) > MAX_KEYS else sorted(found)
+
+    def register_added(self) -> Read | None:
+        """Register the rows that were added where these give result rows of their own; return their read.
+
+        None: other rows have changed too, or may give others.
+        """
+        stream, alone = self.relations.stream, _keys(self.relations.stream).alone
+        if alone is None:
+            return None
+        moved = {path.read.relation.key: self._versions(path.read) for path in stream.followed}
+        versions = moved.pop(alone.relation.key)
+        if versions is None or any(moved.values()):
+            return None
+        path = stream.tables[alone.relation.key].path
+        if not all(commit.append_only for commit in read_commits(path, *versions) if commit.data_change):
+            return None
+        transport, columns = self.relations.transport, alone.relation.columns
+        view_of(transport.appended(path, *versions, columns, versions=False).frame, alone.view)
+        return alone
+
+    def _sql(self, branch: Branch, lead: Lead) -> str:
+        """Return SQL of the keys that the changes of one read touch."""
+        return branch.sql(lead, str(self._changed[lead.read.relation.key]), self._table, self._changed.keys())
+
+
+def register_untouched(spark: SparkSession, stream: Stream, branch: Branch) -> None:
+    """Register that no key of a branch is touched."""
+    lead, names = branch.leads[0], dict.fromkeys(read.relation.key for read in stream.calculation.reads)
+    empty = {key: f"{_NONE}_{number}" for number, key in enumerate(names)}
+    for key, name in empty.items():
+        empty_view(spark, stream.tables[key], name)
+    sql = branch.sql(lead, empty[lead.read.relation.key], lambda read: empty[read.relation.key], empty)
+    view_of_sql(spark, sql, branch.touched)
+
+
+def _keys(stream: Stream) -> Keys:
+    assert stream.keys is not None  # by the family
+    return stream.keys
 
 
 def _take(conditions: set[Condition], there: set[str], *, by_group: bool) -> list[str]:

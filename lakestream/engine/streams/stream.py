@@ -24,6 +24,7 @@ from lakestream.triggers.kinds import is_periodic, late_rows_refire, step_us
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from lakestream.compute.windows.keys import Keys
     from lakestream.compute.windows.reach import Path
     from lakestream.engine.streams.expectations import Check
     from lakestream.engine.streams.source import Source
@@ -86,6 +87,10 @@ class Stream:
     """How changes of other tables that its query reads lead to windows (EXACT(ALL))."""
     checks: tuple[Check, ...] = ()
     """What rows of the source are to meet."""
+    keys: Keys | None = None
+    """How the rows of a view without windows fall apart by keys; None where they do not."""
+    why_whole: str = ""
+    """Why a view is computed as a whole, where it is."""
 
     @property
     def group_columns(self) -> tuple[str, ...]:
@@ -221,13 +226,18 @@ class Stream:
         )
 
     def evaluation(
-        self, *, retracts: bool = False, settled: bool = False, previous: str | None = None
+        self,
+        *,
+        retracts: bool = False,
+        settled: bool = False,
+        previous: str | None = None,
+        of_touched: bool = False,
     ) -> Evaluation:
         """How the calculation is evaluated.
 
         ``retracts``: rows were taken back in the tick; ``settled``: the rows are those of the source as
         it is, so that a window need not tell what was there when it fired; ``previous``: a view of the
-        values that stand before the windows (FILL(PREV)).
+        values that stand before the windows (FILL(PREV)); ``of_touched``: of the keys that are touched.
         """
         return Evaluation(
             self.calculation,
@@ -241,6 +251,8 @@ class Stream:
             forces=self.definition.options.force_output,
             groups=self.groups,
             previous=previous,
+            keys=self.keys,
+            of_touched=of_touched,
         )
 
     @property

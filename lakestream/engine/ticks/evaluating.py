@@ -23,13 +23,17 @@ def evaluated_sql(
     retracts: bool,
     settled: bool = False,
     previous: str | None = None,
+    of_touched: bool = False,
 ) -> str:
     """Return the SQL of the calculation's result for the registered windows, by the stream's way.
 
-    ``previous`` names a view of the values before the windows, for a stream that carries them on.
+    ``previous`` names a view of the values before the windows, for a stream that carries them on;
+    ``of_touched``: of the keys that are touched alone.
     """
     if stream.way is not Way.EACH:
-        return stream.evaluation(retracts=retracts, settled=settled, previous=previous).sql()
+        return stream.evaluation(
+            retracts=retracts, settled=settled, previous=previous, of_touched=of_touched
+        ).sql()
     view_of(_each_window(spark, stream, retracts=retracts, settled=settled), "ls_evaluated")
     return "SELECT * FROM ls_evaluated"
 

@@ -230,7 +230,7 @@ class Tick:
             self.relations.rows_at(self.plan.upto, fired.spans)
         elif stage.rows is not None:
             self.relations.rows_as_changed(fired.spans)
-        self.relations.tables_read(fired.spans)
+        self.relations.tables_read(fired.spans, without=fired.registered)
 
     def _compute(self, stage: Compute, *, begins_anew: bool) -> None:
         fired = self._advance.fired
@@ -246,8 +246,15 @@ class Tick:
     def _evaluated(self, stream: Stream, previous: str | None = None) -> Rows:
         """Evaluate the calculation for the registered windows, by the way of the stream given."""
         retracts = not self.plan.appends_only
-        settled = self._advance.fired is not None and self._advance.fired.settled
-        sql = evaluated_sql(self.spark, stream, retracts=retracts, settled=settled, previous=previous)
+        fired = self._advance.fired
+        sql = evaluated_sql(
+            self.spark,
+            stream,
+            retracts=retracts,
+            settled=fired is not None and fired.settled,
+            previous=previous,
+            of_touched=fired is not None and fired.of_touched,
+        )
         rows = self.spark.sql(self.target.shape.select(sql, unique=self.target.appends))
         if self._notices is None:
             return Rows.of(rows)
@@ -362,7 +369,10 @@ class Tick:
             return False
         if self.transport.name == ARROW:
             return True
-        if self.plan.spark_only or not self.target.appends or self.stream.way is Way.WHOLE:
+        if self.plan.spark_only or not self.target.appends:
+            return False
+        event_range = self._advance.event_range
+        if self.stream.way in (Way.WHOLE, Way.KEYED) and not (event_range and event_range.only):
             return False
         replaced = _joined([*self._advance.replaced])
         rows = self._outcome.windows

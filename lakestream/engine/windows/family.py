@@ -116,12 +116,15 @@ class Fired:
 
     They lie in ``spans`` of event time (µs). ``windows`` is SQL of them with their placeholders, over the
     rows that are registered by then; None: they are registered, with their rows. ``settled``: their rows are
-    those of the source as it is.
+    those of the source as it is. ``of_touched``: results of keys that are touched alone; ``registered`` are
+    views of reads that are there already.
     """
 
     spans: Spans
     windows: str | None = None
     settled: bool = True
+    of_touched: bool = False
+    registered: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,8 @@
 """Reader of CREATE MATERIALIZED VIEW: a query in Spark's own SQL, kept current as a stream is.
 
 A query that groups by ``window(time, …)`` becomes windows of a time grid that follow every table it reads:
-what changes is computed again. Any other one is computed again as a whole when one of its tables has changed.
+what changes is computed again. Any other one is a single window; whether its rows fall apart by keys, so that
+those that a change touches are computed again, is found once its tables are known.
 """
 
 from __future__ import annotations
@@ -69,10 +70,7 @@ class _Clauses:
 
 
 def create_view(reader: Reader, *, or_replace: bool = False) -> CreateStream:
-    """Read what follows ``CREATE [OR REPLACE] MATERIALIZED VIEW``.
-
-    Raises StatementError VIEW_NOT_INCREMENTAL for a query that REFRESH POLICY INCREMENTAL does not go with.
-    """
+    """Read what follows ``CREATE [OR REPLACE] MATERIALIZED VIEW``."""
     if_not_exists = not or_replace and reader.if_not_exists()
     clauses = _clauses(reader, take_table_name(reader, "a view's name"))
     reader.expect("AS")
@@ -83,7 +81,7 @@ def create_view(reader: Reader, *, or_replace: bool = False) -> CreateStream:
     try:
         incremental = _incremental(reader, clauses, query)
     except StatementError as why:
-        if why.code != _REFUSED or clauses.policy == "INCREMENTAL":
+        if why.code != _REFUSED:
             raise
         return CreateStream(_because(whole, why.message), if_not_exists, or_replace)
     if clauses.policy == "INCREMENTAL":
@@ -145,7 +143,7 @@ def refresh_view(reader: Reader) -> RefreshView:
 
 
 def _whole(reader: Reader, clauses: _Clauses, query: Fragment) -> StreamDefinition:
-    """Return the view as a single window, which is computed again whenever a table has changed."""
+    """Return the view as a single window over all there is."""
     tree = parse_query(_named(query))
     for group in tree.find_all(exp.Group):
         first = group.expressions[0] if group.expressions else None
@@ -365,7 +363,7 @@ def _put_windows(select: exp.Select, call: exp.Anonymous) -> None:
 def _not_incremental(query: Fragment, node: exp.Expr, what: str) -> StatementError:
     return StatementError(
         _REFUSED,
-        f"not refreshed incrementally: {what}",
+        f"not by windows: {what}",
         hint="REFRESH POLICY AUTO computes it again as a whole",
         place=place_in(query, node),
     )

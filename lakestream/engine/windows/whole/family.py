@@ -1,4 +1,8 @@
-"""A single window over all there is: a materialized view that is computed again whenever a table changed."""
+"""A single window over all there is: a materialized view without windows of time.
+
+Where its rows fall apart by keys, those of the keys that a change touches are computed again, and take the
+place of those before; else all of them are. The first tick, and a recalculation, compute all.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +12,7 @@ from typing import TYPE_CHECKING, ClassVar
 from lakestream.compute.windows.calculation import WINDOWS
 from lakestream.engine.base.state import GroupState
 from lakestream.engine.reading.relations import EVER
+from lakestream.engine.reading.touched import TouchedKeys
 from lakestream.engine.streams.stream import EventRange
 from lakestream.engine.windows.family import WHOLE, Advance, Batch, Family, Fired, Step
 from lakestream.storage.rows.views import view_of_sql
@@ -34,16 +39,20 @@ class Whole(Family):
     is_whole: ClassVar[bool] = True
 
     def step(self, target: Target, plan: TickPlan, event_range: EventRange | None) -> Step:  # noqa: ARG002
-        """Return the stage that has everything computed again."""
-        return ComputeWhole()
+        """Return the stage that has everything computed again, or what a change touches."""
+        keys = self.stream.keys
+        if keys is None or plan.kind != "changes" or event_range is not None:
+            return ComputeWhole()
+        return ComputeTouched(keys.said)
 
     def reads_changes(self, plan: TickPlan, event_range: EventRange | None) -> bool:  # noqa: ARG002
-        """Return false: what changed is not asked, only that something did."""
+        """Return false: changes of no table come before those of others."""
         return False
 
     def writes(self, target: Target, plan: TickPlan, event_range: EventRange | None) -> str:  # noqa: ARG002
-        """Say that all rows give way."""
-        return WHOLE
+        """Say what gives way."""
+        by_keys = self.stream.keys is not None and plan.kind == "changes" and event_range is None
+        return "replace all rows of the keys" if by_keys else WHOLE
 
     def windows_sql(self, fired: str) -> str:  # noqa: ARG002
         """Return SQL of the window."""
@@ -80,3 +89,32 @@ class ComputeWhole(Step):
         if given.output_committed:
             return Advance(given.state)
         return Advance(given.state, windows=1, fired=Fired([EVER], _WINDOW), event_range=EventRange())
+
+
+@dataclass(frozen=True)
+class ComputeTouched(Step):
+    """Let the rows of the keys give way that changes touch, to their results."""
+
+    keys: str
+    title: ClassVar[str] = "fire"
+
+    def __str__(self) -> str:
+        return f"the keys ({self.keys}) of rows that changed rows are joined with, or were"
+
+    def advance(self, given: TickInput) -> Advance:
+        """Find the keys; of rows that are only added, and give rows of their own, none has any before."""
+        if given.output_committed:
+            return Advance(given.state)
+        keys = TouchedKeys(given.relations)
+        added = keys.register_added()
+        if added is not None:
+            fired = Fired([EVER], _WINDOW, registered=frozenset({added.view}))
+            return Advance(given.state, windows=1, fired=fired)
+        touched = keys.find()
+        if touched is None:
+            return ComputeWhole().advance(given)
+        if not touched:
+            return Advance(given.state)
+        fired = Fired([EVER], _WINDOW, of_touched=True)
+        only = EventRange(only=tuple(touched))
+        return Advance(given.state, windows=len(touched), fired=fired, event_range=only)

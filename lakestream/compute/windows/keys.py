@@ -1,0 +1,374 @@
+"""By what keys the rows of a query fall apart.
+
+Rows of a query that are made of rows with equal keys depend on no others: keys are those of GROUP BY, of
+DISTINCT and of PARTITION BY; where there are none, columns of a table of which each result row is made of one
+row. A change leaves all rows be but those of the keys that :mod:`lakestream.compute.windows.leads` finds.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+
+from lakestream.compute.expressions.functions import is_aggregate_call
+from lakestream.compute.windows.calculation import COLUMNS, READ
+from lakestream.compute.windows.leads import Core, Key, NotKeyedError, names_of
+from lakestream.compute.windows.reach import is_of_rows
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+
+    from lakestream.compute.windows.calculation import Calculation, Read
+    from lakestream.compute.windows.leads import Lead
+
+TOUCHED = "ls_touched_"
+"""What the relations of touched keys begin with, one a branch: gid, the number of a key, and its values."""
+
+NUMBER = "_ls_key"
+"""The column with the number of a row's key: 64 bits of a hash."""
+
+_CORE = "core"
+_ASKED = "_ls_asked"
+
+
+@dataclass(frozen=True)
+class Branch:
+    """A query between UNION ALL: its keys, and how changes of tables lead to these."""
+
+    number: int | None
+    keys: tuple[Key, ...]
+    leads: tuple[Lead, ...]
+
+    @property
+    def touched(self) -> str:
+        """The relation of its touched keys."""
+        return f"{TOUCHED}{self.number or 0}"
+
+    def sql(self, lead: Lead, changed: str, beside: Callable[[Read], str], moved: Collection[str]) -> str:
+        """Return SQL of the keys that changed rows touch, as :data:`TOUCHED` has them; see :class:`Lead`."""
+        names = names_of(self.keys)
+        found = lead.sql(self.keys, changed, beside, moved)
+        return f"SELECT {self.number_sql(names)} AS gid, {', '.join(names)} FROM ({found})"
+
+    def number_sql(self, keys: Sequence[str]) -> str:
+        """Return SQL of the number of a key, from SQL of its values."""
+        parts = [] if self.number is None else [f"{self.number}L"]
+        parts += [part for key in keys for part in (f"({key}) IS NULL", key)]
+        return f"xxhash64({', '.join(parts)})"
+
+
+@dataclass(frozen=True)
+class Keys:
+    """A query by keys: ``query`` gives the number of the key as its last column.
+
+    ``restricted`` is the same of the keys in the relations :data:`TOUCHED` alone. Changes of the tables
+    ``anywhere`` may touch all rows. ``alone``: each result row is made of one row of this read, so that those
+    of added rows are added.
+    """
+
+    query: exp.Query
+    restricted: exp.Query
+    branches: tuple[Branch, ...]
+    anywhere: frozenset[str]
+    alone: Read | None
+
+    @property
+    def said(self) -> str:
+        """The keys as they were written."""
+        listed = [", ".join(key.written.sql("spark") for key in branch.keys) for branch in self.branches]
+        return "; ".join(dict.fromkeys(listed))
+
+
+def keys_of(calculation: Calculation) -> Keys:
+    """Return by what keys the rows of a calculation fall apart; raises NotKeyedError."""
+    query = _inlined(calculation.query.copy())
+    selects = _branches(query)
+    numbers: list[int | None] = [None] if len(selects) == 1 else [*range(len(selects))]
+    found = [_keyed(select, number) for number, select in zip(numbers, selects, strict=True)]
+    reads = _reads(query)
+    led = Counter(lead.read.view for branch, _ in found for lead in branch.leads)
+    there = Counter(read.view for read in reads)
+    anywhere = frozenset(read.relation.key for read in reads if led[read.view] < there[read.view])
+    if all(read.relation.key in anywhere for read in reads):
+        raise NotKeyedError("no equal columns lead from a change of its tables to keys")
+    restricted = query.copy()
+    for number, (branch, _) in enumerate(found):
+        core = next(one for one in restricted.find_all(exp.Select) if one.meta.get(_CORE) == number)
+        _restrict(core, branch)
+    alone = found[0][1] if len(found) == 1 else None
+    if alone is not None and sum(read.relation.key == alone.relation.key for read in reads) > 1:
+        alone = None
+    return Keys(query, restricted, tuple(branch for branch, _ in found), anywhere, alone)
+
+
+def _reads(query: exp.Query) -> list[Read]:
+    found = (node.meta[READ] for node in query.walk() if READ in node.meta)
+    return [read for read in found if read.relation.version is None]
+
+
+def _inlined(query: exp.Query) -> exp.Query:
+    """Put what WITH names where it is named; raises NotKeyedError for what refers to itself."""
+    named = query.args.get("with_")
+    if named is None:
+        return query
+    if named.args.get("recursive"):
+        raise NotKeyedError("WITH RECURSIVE")
+    query.set("with_", None)
+    bodies: dict[str, exp.Expr] = {}
+    for cte in named.expressions:
+        if cte.args["alias"].args.get("columns"):
+            raise NotKeyedError("WITH that names columns")
+        bodies[cte.alias.lower()] = _with_bodies(cte.this, bodies)
+    found = _with_bodies(query, bodies)
+    assert isinstance(found, exp.Query)  # it was one
+    return found
+
+
+def _with_bodies(query: exp.Expr, bodies: Mapping[str, exp.Expr]) -> exp.Expr:
+    for table in list(query.find_all(exp.Table)):
+        body = bodies.get(table.name.lower())
+        if body is None or table.db:
+            continue
+        alias = exp.TableAlias(this=exp.to_identifier(table.alias or table.name, quoted=True))
+        subquery = exp.Subquery(this=body.copy(), alias=alias)
+        for name in ("joins", "laterals", "pivots", "sample"):
+            subquery.set(name, table.args.get(name))
+        table.replace(subquery)
+    return query
+
+
+def _branches(query: exp.Expr) -> list[exp.Select]:
+    """Return the selects of a query that UNION ALL joins; raises NotKeyedError for others."""
+    if isinstance(query, exp.Subquery) and READ not in query.meta:
+        return _branches(query.this)
+    if isinstance(query, exp.Union) and not query.args.get("distinct"):
+        if _cut(query):
+            raise NotKeyedError("a LIMIT")
+        query.set("order", None)
+        return [*_branches(query.left), *_branches(query.right)]
+    if not isinstance(query, exp.Select):
+        raise NotKeyedError("a set operation other than UNION ALL")
+    return [query]
+
+
+def _cut(query: exp.Expr) -> bool:
+    return any(query.args.get(name) is not None for name in ("limit", "offset", "fetch"))
+
+
+def _keyed(select: exp.Select, number: int | None) -> tuple[Branch, Read | None]:
+    """Give a select the number of the key as its last column; return its branch.
+
+    With it the read of which each of its rows is made of one row, where it is such a select.
+    """
+    select.set("order", None)  # a table has no order
+    levels = _Levels(select)
+    keys, alone = levels.keys, None
+    if keys is None:
+        source = levels.core.anchor()
+        keys, alone = levels.core.keys_of_rows(source), source.read
+    if not keys:
+        raise NotKeyedError("it has no keys by which its rows fall apart")
+    core = levels.core
+    named = frozenset(name for key in keys for name in key.tables)
+    leads = [lead for source in core.sources if (lead := core.lead(source, named)) is not None]
+    branch = Branch(number, tuple(keys), tuple(leads))
+    core.select.meta[_CORE] = number or 0
+    levels.show_number(branch.number_sql([key.written.sql("spark") for key in keys]))
+    return branch, alone
+
+
+def _restrict(core: exp.Select, branch: Branch) -> None:
+    """Keep the rows of touched keys alone."""
+    names = names_of(branch.keys)
+    same = (
+        f"{_ASKED}.{name} <=> ({key.written.sql('spark')})"
+        for name, key in zip(names, branch.keys, strict=True)
+    )
+    alias = exp.TableAlias(this=exp.to_identifier(_ASKED))
+    touched = exp.Table(this=exp.to_identifier(branch.touched), alias=alias)
+    join = exp.Join(this=touched, side="LEFT", kind="SEMI", on=exp.Var(this=" AND ".join(same)))
+    core.append("joins", join)
+
+
+# --- selects over each other ---
+
+
+class _Levels:
+    """A select over rows of tables, and those over it, which have one query each in FROM."""
+
+    def __init__(self, select: exp.Select) -> None:
+        self.selects: list[exp.Select] = []
+        below: exp.Expr = select
+        while True:
+            if not isinstance(below, exp.Select):
+                raise NotKeyedError("a set operation within the query")
+            _refuse_cut(below)
+            self.selects.append(below)
+            inner = _single_query(below)
+            if inner is None:
+                break
+            below = inner
+        self.core = Core(self.selects[-1])
+        self.keys = self._keys()
+
+    def _keys(self) -> list[Key] | None:
+        """Return the keys; None where each select gives a row for one that it has."""
+        keys: list[Key] | None = None
+        shown: dict[str, Key | None] = {}
+        for select in reversed(self.selects):
+            is_core = select is self.core.select
+            find = self.core.key if is_core else _Shown(select, shown).key
+            asked = _asked(select)
+            if asked is not None:
+                keys = [*dict.fromkeys(key for key in map(find, asked) if key is not None)]
+            results = {item.alias_or_name.lower(): find(item.unalias()) for item in select.selects}
+            # What is no key, or made of keys, tells nothing of the rows of a key.
+            shown = {name: key for name, key in results.items() if asked is None or key in (keys or [])}
+        return keys
+
+    def show_number(self, sql: str) -> None:
+        """Have all selects show the number of the key, the last of their columns."""
+        for select in reversed(self.selects):
+            if any(item.is_star for item in select.selects):
+                raise NotKeyedError("a star")
+            column = exp.column(NUMBER)
+            number = exp.Var(this=sql) if select is self.core.select else column
+            group = select.args.get("group")
+            if group is not None and select is not self.core.select:
+                group.append("expressions", column.copy())
+            select.append("expressions", exp.alias_(number, NUMBER))
+
+
+def _refuse_cut(select: exp.Select) -> None:
+    if _cut(select):
+        raise NotKeyedError("a LIMIT")
+    if select.args.get("with_") is not None:
+        raise NotKeyedError("WITH within the query")
+    if select.args.get("laterals") and _single_query(select) is not None:
+        raise NotKeyedError("LATERAL VIEW of a query")
+
+
+def _single_query(select: exp.Select) -> exp.Expr | None:
+    """Return the query of which a select has the rows, where it stands alone in FROM."""
+    source = select.args.get("from_")
+    if source is None or select.args.get("joins"):
+        return None
+    node = source.this
+    if not isinstance(node, exp.Subquery) or READ in node.meta:
+        return None
+    if node.args["alias"].args.get("columns") if node.args.get("alias") else False:
+        raise NotKeyedError("a query whose columns are renamed")
+    if node.args.get("pivots") or node.args.get("sample") or node.args.get("joins"):
+        raise NotKeyedError("PIVOT or TABLESAMPLE")
+    found: exp.Expr = node.this
+    return found
+
+
+@dataclass(frozen=True)
+class _Shown:
+    """The results of a query as the select over it sees them: expressions of rows, where they are known."""
+
+    select: exp.Select
+    results: Mapping[str, Key | None]
+
+    def key(self, node: exp.Expr) -> Key | None:
+        """Return an expression of the results as one of the rows below; None where it is more than that."""
+        if not is_of_rows(node):
+            return None
+        missing = False
+
+        def put(part: exp.Expr, name: str) -> exp.Expr:
+            nonlocal missing
+            if not isinstance(part, exp.Column):
+                return part
+            found = self.results.get(part.name.lower())
+            missing = missing or found is None
+            return part if found is None else exp.Paren(this=getattr(found, name).copy())
+
+        if isinstance(node, exp.Column):
+            return self.results.get(node.name.lower())
+        written, resolved = (node.copy().transform(put, name) for name in ("written", "resolved"))
+        return None if missing else Key(written, resolved)
+
+
+def _asked(select: exp.Select) -> list[exp.Expr] | None:
+    """Return the expressions of a select by which its rows fall apart; None where each is one of a row."""
+    found = _groups(select)
+    if found is None and (select.args.get("having") or any(map(_aggregates, _own(select)))):
+        return []
+    for window in _windows(select):
+        parts = window.args.get("partition_by") or []
+        found = [*parts] if found is None else [node for node in found if node in parts]
+    if select.args.get("distinct"):
+        items = [item.unalias() for item in select.selects]
+        found = items if found is None else [node for node in found if node in items]
+    return found
+
+
+def _groups(select: exp.Select) -> list[exp.Expr] | None:
+    """Return what a select groups by: no windows, of which a row may be in several."""
+    group = select.args.get("group")
+    if group is None:
+        return None
+    several = any(group.find_all(exp.Cube, exp.Rollup, exp.GroupingSets))
+    if several or {name for name, value in group.args.items() if value} != {"expressions"}:
+        raise NotKeyedError("GROUPING SETS, ROLLUP and CUBE")
+    return [node for key in group.expressions if not _is_window(node := _meant(key.unnest(), select))]
+
+
+def _meant(key: exp.Expr, select: exp.Select) -> exp.Expr:
+    """Return what a key of GROUP BY stands for: itself, or a result by its number."""
+    if isinstance(key, exp.Literal) and not key.is_string:
+        number = int(key.name) - 1
+        return select.selects[number].unalias() if 0 <= number < len(select.selects) else key
+    if isinstance(key, exp.Column) and not key.table:
+        # Spark looks for a column first: where there is one of the name, it is what the result is made of.
+        items = [item for item in select.selects if item.alias.lower() == key.name.lower()]
+        if len(items) == 1 and not _has_column(select, key.name):
+            return items[0].unalias()
+    return key
+
+
+def _has_column(select: exp.Select, name: str) -> bool:
+    """Return whether a select may have a column of a name in FROM."""
+    for node in _sources_of(select):
+        if READ in node.meta:
+            if name.lower() in map(str.lower, node.meta[COLUMNS]):
+                return True
+        elif isinstance(node, exp.Subquery) and isinstance(node.this, exp.Select):
+            if name.lower() in (item.alias_or_name.lower() for item in node.this.selects):
+                return True
+        else:
+            return True
+    return False
+
+
+def _sources_of(select: exp.Select) -> list[exp.Expr]:
+    parts = [select.args.get("from_"), *(select.args.get("joins") or [])]
+    return [part.this for part in parts if part is not None]
+
+
+def _is_window(node: exp.Expr) -> bool:
+    names = ("window", "session_window")
+    return isinstance(node, exp.Anonymous) and node.name.lower() in names
+
+
+def _windows(select: exp.Select) -> Iterator[exp.Window]:
+    """Give the window functions of a select itself."""
+    yield from (node for node in _own(select) if isinstance(node, exp.Window))
+
+
+def _own(select: exp.Select) -> Iterator[exp.Expr]:
+    """Give the nodes of a select that are in no query within it."""
+    for node in select.walk(prune=lambda one: one is not select and isinstance(one, exp.Query)):
+        if node is select or not isinstance(node, exp.Query):
+            yield node
+
+
+def _aggregates(node: exp.Expr) -> bool:
+    """Return whether a node makes one value of rows, and is no window function."""
+    over = node.parent.parent if isinstance(node.parent, (exp.Filter, exp.IgnoreNulls)) else node.parent
+    return is_aggregate_call(node) and not isinstance(over, exp.Window)

@@ -1,0 +1,69 @@
+"""By which keys the rows of a query fall apart, and which of them a changed row of a table touches."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+import yaml
+
+from lakestream.compute.windows.calculation import Scope, compile_calculation
+from lakestream.compute.windows.keys import Keys, keys_of
+from lakestream.compute.windows.leads import NotKeyedError
+from lakestream.language.model import Fragment
+from lakestream.storage.small.dialect import duckdb_sql
+from tests.unit.compute.test_calculation import METERS
+from tests.unit.compute.test_reach import TABLES
+
+CASES: list[dict[str, Any]] = yaml.safe_load(Path(__file__).with_name("keys.yaml").read_text("utf-8"))
+CHAIN = (
+    "SELECT r.f, s.most, count(*) FROM meters m LEFT JOIN sites s ON s.loc = m.loc "
+    "LEFT JOIN regions r ON r.region = s.region GROUP BY r.f, s.most"
+)
+
+
+def found(query: str) -> Keys:
+    scope = Scope(METERS, (), None, frozenset(), "UTC", lambda _, name, __: TABLES[name])
+    return keys_of(compile_calculation(Fragment(query, statement=query, spark=True), scope))
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case["query"][:70])
+def test_rows_fall_apart_by_keys(case: dict[str, Any]) -> None:
+    if "why" in case:
+        with pytest.raises(NotKeyedError, match=case["why"]):
+            found(case["query"])
+        return
+    keys = found(case["query"])
+    assert keys.said == case["keys"]
+    assert sorted(keys.anywhere) == case.get("anywhere", [])
+    assert (keys.alone and keys.alone.relation.key) == case.get("alone")
+
+
+@pytest.mark.parametrize(
+    ("table", "moved", "touched"),
+    [
+        ("meters", (), {(7, 1)}),
+        ("sites", (), {(None, None), (None, 1), (7, None), (7, 1)}),
+        ("regions", (), {(None, 1), (7, 1)}),
+        ("meters", ("main.sites",), {(None, None), (None, 1), (7, None), (7, 1)}),
+        ("meters", ("main.regions",), {(None, 1), (7, 1)}),
+    ],
+)
+def test_keys_with_and_without_what_may_be_joined(
+    table: str, moved: tuple[str, ...], touched: set[tuple[object, ...]]
+) -> None:
+    (branch,) = found(CHAIN).branches
+    (lead,) = (lead for lead in branch.leads if lead.read.relation.key == f"main.{table}")
+    sql = lead.sql(
+        branch.keys, table, lambda read: read.relation.key.split(".")[1], {f"main.{table}", *moved}
+    )
+    connection = duckdb.connect()
+    connection.execute(
+        "CREATE TABLE meters AS SELECT now() AS ts, 2 AS v, 'l' AS loc, 1 AS gid, 't' AS tbname"
+    )
+    connection.execute("CREATE TABLE sites AS SELECT 'l' AS loc, 'x' AS region, 1 AS most")
+    connection.execute("CREATE TABLE regions AS SELECT 'x' AS region, 7 AS f")
+    names = {name: name for name in TABLES}
+    assert set(connection.execute(duckdb_sql(sql).over(names)).fetchall()) == touched
