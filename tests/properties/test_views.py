@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lakestream import Lake, Settings
+from tests.properties import tpch
 from tests.properties.followed import TABLES, without_spark
 from tests.properties.views import VIEWS, differences
 
@@ -43,6 +44,12 @@ def test_random_histories_equal_the_query() -> None:
     with without_spark():
         assert differences("few", ("tumbling", "hopping", "of_all", "of_view"), steps=2) == []
         assert differences("keys", ("joined", "by_factor", "first_of_region", "unknown"), steps=2) == []
+
+
+@pytest.mark.long
+def test_views_in_the_shape_of_tpch_under_refreshes() -> None:
+    with without_spark():
+        assert tpch.differences("few", (*tpch.QUERIES,), steps=2) == []
 
 
 def test_a_view_by_windows_computes_those_that_a_change_touches(lake: Lake) -> None:
