@@ -22,7 +22,7 @@ BESIDE = "source"
 """The folder of the site that holds what lies outside of ``docs/``."""
 SHIM = "assets/iframe-worker/shim.js"
 """What lets a page that is opened from a disk be searched; the theme would load it from elsewhere."""
-SHIM_ELSEWHERE = "https://unpkg.com/iframe-worker/shim"
+_SHIM_ELSEWHERE = re.compile(r"https://[\w./-]+/iframe-worker/shim")
 
 _LINK = re.compile(r"\[(?P<text>[^\]]*)\]\((?P<path>\.\./[^)\s#]+)(?P<anchor>#[^)\s]*)?\)")
 
@@ -65,12 +65,12 @@ def on_page_markdown(markdown: str, page: Page, **_: object) -> str:
 def on_post_page(output: str, page: Page, **_: object) -> str:
     """Load the shim from the site."""
     here = posixpath.dirname(page.file.src_uri) or "."
-    return output.replace(SHIM_ELSEWHERE, posixpath.relpath(SHIM, here))
+    return _SHIM_ELSEWHERE.sub(posixpath.relpath(SHIM, here), output)
 
 
 def on_post_template(output_content: str, **_: object) -> str:
     """Load the shim from the site, for the page of what is not found, which stands anywhere."""
-    return output_content.replace(SHIM_ELSEWHERE, f"/{SHIM}")
+    return _SHIM_ELSEWHERE.sub(f"/{SHIM}", output_content)
 
 
 def _outside(markdown: str, source: str) -> Iterator[str]:
