@@ -7,16 +7,14 @@ everything is run by somebody.
 from __future__ import annotations
 
 from contextlib import contextmanager, suppress
-from functools import partial
 from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 from uuid import UUID
 
 from obstore.exceptions import AlreadyExistsError, PreconditionError
-from tenacity import Retrying
 
 from lakestream.errors import StorageError
-from lakestream.storage.places import leases
+from lakestream.storage.places import attempts, leases
 from lakestream.storage.places.leases import LEASE_SECONDS, RENEW_SECONDS, TREE, Leases, Member
 
 if TYPE_CHECKING:
@@ -160,10 +158,9 @@ def run(ground: Ground, steps: int) -> None:
     def answers(_folder: str) -> Iterator[_Store]:
         yield world.store
 
-    retrying = partial(Retrying, sleep=ground.sleep)
     with (
         patch.object(leases, "store_answers", answers),
-        patch.object(leases, "Retrying", retrying),
+        patch.object(attempts, "_CLOCK", ground),
         patch.object(leases, "uuid4", lambda: UUID(int=ground.random.getrandbits(128))),
     ):
         for _ in range(steps):

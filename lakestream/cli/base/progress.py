@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Self
 from rich.progress import BarColumn, Progress, ProgressColumn, Task, TaskID, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
-from lakestream.cli.base.output import console, counted
+from lakestream.cli.base.output import console, described
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -66,7 +66,7 @@ class TickProgress(_Drawn):
             self._bars[name],
             completed=done,
             total=max(1, done + report.lag),
-            figures=describe(self._rows[name], self._seconds[name], report.lag),
+            figures=described(self._rows[name], self._seconds[name], report.lag),
         )
 
 
@@ -90,13 +90,3 @@ class _Fetched(ProgressColumn):
 
     def render(self, task: Task) -> Text:  # noqa: ARG002 (rich's signature)
         return Text(f"{self._fetched() / 1e6:.1f} MB")
-
-
-def describe(rows: int, seconds: float, lag: int) -> str:
-    """Return rows, rows per second of work and lag in commits, for people.
-
-    >>> describe(336_776, 2.0, 3)
-    '336,776 rows  168,388 rows/s  lag 3 commits'
-    """
-    speed = f"{rows / seconds:,.0f} rows/s" if seconds > 0 else "- rows/s"
-    return f"{counted(rows, 'row')}  {speed}  lag {counted(lag, 'commit')}"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from lakestream.cli.base.names import streams_option
-from lakestream.cli.base.output import print_json, print_table
+from lakestream.cli.base.output import described, print_json, print_table
 from lakestream.cli.base.session import PROGRAM, Session, command, progress_option
 from lakestream.errors import StreamError
 
@@ -161,11 +161,9 @@ def _watch(session: Session, lake: Lake, totals: Totals, poll: float | None) -> 
 
 def tick_line(report: TickReport) -> str:
     """Return a tick as one line of talk."""
-    from lakestream.cli.base.progress import describe
-
     if report.error:
         return f"{report.stream} tick {report.tick}: {report.error}"
-    figures = describe(report.rows_in, report.seconds, report.lag)
+    figures = described(report.rows_in, report.seconds, report.lag)
     return (
         f"{report.stream} tick {report.tick}: {figures}  {report.rows_out:,} rows out  {report.seconds:.2f} s"
     )

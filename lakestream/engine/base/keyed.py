@@ -74,8 +74,8 @@ class Keyed:
         import numpy as np
         import pyarrow as pa
 
-        wanted = np.unique(gids.to_numpy(zero_copy_only=False))
-        unchanged = np.setdiff1d(wanted, self.changed, assume_unique=True)
+        wanted = each_once(gids.to_numpy(zero_copy_only=False))
+        unchanged = wanted[~np.isin(wanted, self.changed, assume_unique=True)]
         found = [self.settled.take(self._rows_of(unchanged))]
         if self.recent.num_rows and len(unchanged) < len(wanted):
             found.append(among(self.recent, pa.array(wanted)))
@@ -86,12 +86,20 @@ class Keyed:
         import numpy as np
         import pyarrow as pa
 
-        changed = np.union1d(self.changed, gids.to_numpy(zero_copy_only=False))
+        changed = each_once(np.append(self.changed, gids.to_numpy(zero_copy_only=False)))
         others = among(self.recent, gids, others=True)
         aligned = new.select(self.settled.column_names).cast(self.settled.schema)
         recent = pa.concat_tables([others, aligned]).combine_chunks()
         found = Keyed(self.settled, recent, changed)
         return Keyed.of_table(found.rows) if max(recent.num_rows, len(changed)) > _MOST_APART else found
+
+
+def each_once(values: np.ndarray) -> np.ndarray:
+    """Return whole numbers in order, each once; numpy's own answer loads what it has for masked arrays."""
+    import numpy as np
+
+    ordered = np.sort(values)
+    return ordered[np.append(True, ordered[1:] != ordered[:-1])] if len(ordered) else ordered
 
 
 def among(rows: pa.Table, gids: pa.Array | pa.ChunkedArray, *, others: bool = False) -> pa.Table:

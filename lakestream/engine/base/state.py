@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lakestream.engine.base.keyed import Keyed, among
+from lakestream.engine.base.keyed import Keyed, among, each_once
 from lakestream.storage.records.states import StateChanges
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class Unsaved:
         """Return them with those that have changed now."""
         import numpy as np
 
-        return Unsaved(self.tick, np.union1d(self.gids, gids.to_numpy()))
+        return Unsaved(self.tick, each_once(np.append(self.gids, gids.to_numpy())))
 
 
 class GroupState:
@@ -187,7 +187,7 @@ class GroupState:
             return None
         rows = self.of(pa.array(self.unsaved.gids))
         assert rows is not None  # by as_saved()
-        gone = np.setdiff1d(self.unsaved.gids, rows["gid"].to_numpy())
+        gone = self.unsaved.gids[~np.isin(self.unsaved.gids, rows["gid"].to_numpy())]
         return StateChanges(self.unsaved.tick, version, rows, pa.array(gone), len(self))
 
     def of(self, gids: pa.Array | pa.ChunkedArray) -> pa.Table | None:

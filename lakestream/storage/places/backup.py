@@ -13,10 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tenacity import Retrying, retry_if_exception_type, stop_after_attempt
-
 from lakestream.errors import LakeError, NotSupportedError, StorageError
 from lakestream.storage.places import files
+from lakestream.storage.places.attempts import attempted
 from lakestream.storage.places.layout import MARKER, SYSTEM_FOLDER, Layout
 
 if TYPE_CHECKING:
@@ -63,11 +62,13 @@ def back_up(
             "backup of a lake in an object store", hint="let the store keep versions of its objects"
         )
     to = _place(layout, to)
-    retrying = Retrying(
-        retry=retry_if_exception_type(FileNotFoundError), stop=stop_after_attempt(_ATTEMPTS), reraise=True
-    )
     try:
-        return retrying(_copied, layout, to, lock, outside)
+        return attempted(
+            lambda: _copied(layout, to, lock, outside),
+            FileNotFoundError,
+            attempts=_ATTEMPTS,
+            jitter_seconds=0,
+        )
     except FileNotFoundError as error:
         raise StorageError(
             "BACKUP_INCOMPLETE",

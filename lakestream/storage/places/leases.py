@@ -13,8 +13,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
-from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_random
-
+from lakestream.storage.places.attempts import attempted
 from lakestream.storage.places.files import read_bytes, store_answers
 
 if TYPE_CHECKING:
@@ -162,13 +161,10 @@ class Leases:
         """Change the file, and again from what it is then if somebody else did meanwhile."""
         from obstore.exceptions import AlreadyExistsError, PreconditionError
 
-        retrying = Retrying(
-            retry=retry_if_exception_type((AlreadyExistsError, PreconditionError)),
-            stop=stop_after_attempt(_ATTEMPTS),
-            wait=wait_random(0, _MAX_JITTER_SECONDS),
-            reraise=True,
+        others = (AlreadyExistsError, PreconditionError)
+        return attempted(
+            lambda: self._change(change), others, attempts=_ATTEMPTS, jitter_seconds=_MAX_JITTER_SECONDS
         )
-        return retrying(self._change, change)
 
     def _change(self, change: Callable[[Roll], Roll]) -> Roll:
         with store_answers(self._folder) as store:

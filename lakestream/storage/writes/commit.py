@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING
 
 from deltalake import CommitProperties, Transaction, write_deltalake
 from deltalake.exceptions import CommitFailedError
-from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_random
 
 from lakestream.errors import LakestreamError, StorageError, StreamError
+from lakestream.storage.places.attempts import attempted
 from lakestream.storage.rows.reading import align
 from lakestream.storage.tables.durable import committing
 from lakestream.storage.tables.log import SAME_ROWS, CommitInfo, read_commits
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
 _FILE_CELLS = 300_000
 """Values in a file of about ``FILE_BYTES``, as Spark counts rows only."""
 _ATTEMPTS = 5
-_MAX_JITTER_SECONDS = 0.2
 _SEARCHED = 1_000
 _CONFLICTS = (
     "ConcurrentAppendException",
@@ -135,14 +134,8 @@ def rewrite(table: Table, rows: DataFrame) -> int:
 def _retried(
     table: Table, rows: pa.Table | DataFrame | None, tag: CommitTag, replace: str | None, start: int
 ) -> CommitResult:
-    retrying = Retrying(
-        retry=retry_if_exception_type(_Conflict),
-        stop=stop_after_attempt(_ATTEMPTS),
-        wait=wait_random(0, _MAX_JITTER_SECONDS),
-        reraise=True,
-    )
     try:
-        return retrying(_attempt, table, rows, tag, replace, start)
+        return attempted(lambda: _attempt(table, rows, tag, replace, start), _Conflict, attempts=_ATTEMPTS)
     except _Conflict as error:
         raise StorageError(
             "COMMIT_CONFLICT",

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from functools import wraps
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
 from weakref import WeakKeyDictionary
 
 from deltalake import CommitProperties, DeltaTable, Schema, write_deltalake
 from deltalake.exceptions import CommitFailedError, DeltaError
-from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_random
 
 from lakestream.errors import StatementError, StorageError, StreamError
 from lakestream.language.quoting import delta_name
+from lakestream.storage.places.attempts import attempted
 from lakestream.storage.rows.reading import align, opened, timestamp_literal
 from lakestream.storage.tables.durable import committing, force_commits
 from lakestream.storage.tables.far_times import has_far_times
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from lakestream.storage.writes.written import Written
 
 _T = TypeVar("_T")
+_P = ParamSpec("_P")
 
 TABLE_PROPERTIES = {
     "delta.enableChangeDataFeed": "true",
@@ -39,13 +41,14 @@ TABLE_PROPERTIES = {
 """Properties of the tables that lakestream makes: no feature that delta-rs cannot write."""
 
 
-retried = retry(
-    retry=retry_if_exception_type(CommitFailedError),
-    stop=stop_after_attempt(5),
-    wait=wait_random(0, 0.2),
-    before_sleep=lambda _: look_anew(),
-    reraise=True,
-)
+def retried(edit: Callable[_P, _T]) -> Callable[_P, _T]:
+    """Have an edit look anew and be done again where another commit came in between."""
+
+    @wraps(edit)
+    def asked(*args: _P.args, **kwargs: _P.kwargs) -> _T:
+        return attempted(lambda: edit(*args, **kwargs), CommitFailedError, before_next=look_anew)
+
+    return asked
 
 
 def create(
