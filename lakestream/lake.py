@@ -163,7 +163,7 @@ class Lake:
 
         What it computes can be interrupted; ``settings`` are those that it has otherwise.
         """
-        own = self._at.settings.model_copy(update=settings)
+        own = self._at.settings.but(**settings)
         return Lake(self.root, settings=own, create=False, confirm=confirm, beside=self)
 
     def interrupt(self) -> None:

@@ -9,30 +9,21 @@ the one exception is ``timezone``, in which days and longer windows are cut.
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 import tomllib
-from dataclasses import dataclass, field, replace
+from copy import copy
+from dataclasses import dataclass, field, fields, replace
 from importlib.resources import files
-from ipaddress import ip_network
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
-
-from pydantic import ByteSize, Field, PrivateAttr, SecretStr, ValidationError, field_validator
-from pydantic_settings import (
-    BaseSettings,
-    InitSettingsSource,
-    NoDecode,
-    PydanticBaseSettingsSource,
-    SettingsConfigDict,
-)
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 from lakestream.errors import ConfigError, did_you_mean
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
+
+    from pydantic import SecretStr
 
 PREFIX = "LAKESTREAM_"
 
@@ -46,293 +37,271 @@ _PROFILES = Path(str(files("lakestream"))) / "conf"
 _STORE_POLL_SECONDS = 1.0
 
 
-class Settings(BaseSettings):
+def _setting(default: object, description: str, **limits: object) -> Any:  # noqa: ANN401 - as field() does
+    """Declare a setting: its built-in value, what it is for, and what holds of a value that is given."""
+    said = {"description": description, "limits": limits}
+    return field(default_factory=lambda: copy(default), metadata=said)
+
+
+@dataclass(frozen=True, init=False, eq=False)
+class Settings:
     """The settings of one lake object; frozen. Sizes take units (``16MiB``), times are seconds."""
 
-    model_config = SettingsConfigDict(
-        env_prefix=PREFIX, env_ignore_empty=True, extra="forbid", frozen=True, validate_default=False
-    )
-
-    profile: str | None = Field(default=None, description="a profile's name (conf/NAME.toml) or file")
-    lake: str | None = Field(
+    profile: str | None = _setting(default=None, description="a profile's name (conf/NAME.toml) or file")
+    lake: str | None = _setting(
         default=None, description="path or URI of the lake that the command line works with"
     )
-    timezone: str = Field(
+    timezone: str = _setting(
         default="UTC",
         description="zone in which days, weeks, months and years are cut, for example Europe/Helsinki",
     )
 
-    master: str = Field(default="local[*]", min_length=1, description="Spark's master")
-    driver_memory: str = Field(
+    master: str = _setting(default="local[*]", min_length=1, description="Spark's master")
+    driver_memory: str = _setting(
         default="2g", pattern=r"^\d+[kmgtKMGT]$", description="heap of the Spark driver, for example 2g"
     )
-    jars: Path | None = Field(
+    jars: Path | None = _setting(
         default=None,
         description="folder with the Delta jars, and those for an object store; found or resolved once "
         "when not given",
     )
-    spark_conf: Annotated[dict[str, str], NoDecode] = Field(
-        default_factory=dict, description="further Spark settings by their own names; as text, a JSON object"
+    spark_conf: dict[str, str] = _setting(
+        default={}, description="further Spark settings by their own names; as text, a JSON object"
     )
 
-    executor_wait_seconds: float = Field(
+    executor_wait_seconds: float = _setting(
         default=60.0,
         gt=0,
         description="how long a query waits for an executor of a Spark cluster before it fails with "
         "NO_EXECUTORS",
     )
 
-    transport: Literal["auto", "arrow", "spark"] = Field(
+    transport: Literal["auto", "arrow", "spark"] = _setting(
         default="auto", description="how changes travel: by Arrow, by Spark, or chosen by size"
     )
-    small_bytes: ByteSize = Field(
-        default=ByteSize(16 * 1024**2), ge=0, description="changes up to this size travel as Arrow"
+    small_bytes: int = _setting(
+        of_bytes=True, default=16 * 1024**2, ge=0, description="changes up to this size travel as Arrow"
     )
-    small_rows: int = Field(default=200_000, ge=0, description="changes up to this many rows travel as Arrow")
+    small_rows: int = _setting(
+        default=200_000, ge=0, description="changes up to this many rows travel as Arrow"
+    )
 
-    small_path: Literal["auto", "spark"] = Field(
+    small_path: Literal["auto", "spark"] = _setting(
         default="auto",
         description="who computes what travels as Arrow: DuckDB in this process where it does so exactly as "
         "Spark, or Spark always",
     )
 
-    durability: Literal["full", "process"] = Field(
+    durability: Literal["full", "process"] = _setting(
         default="full",
         description="what a commit outlasts on a local disk: a power cut, being forced to the disk before "
         "anything builds on it, or the end of the process only",
     )
 
-    max_commits_per_tick: int = Field(default=1_000, ge=1, description="source commits taken by one tick")
-    max_rows_per_tick: int = Field(default=5_000_000, ge=1, description="changed rows taken by one tick")
-    max_bytes_per_tick: ByteSize = Field(
-        default=ByteSize(512 * 1024**2), ge=1, description="size of the changes taken by one tick"
+    max_commits_per_tick: int = _setting(default=1_000, ge=1, description="source commits taken by one tick")
+    max_rows_per_tick: int = _setting(default=5_000_000, ge=1, description="changed rows taken by one tick")
+    max_bytes_per_tick: int = _setting(
+        of_bytes=True, default=512 * 1024**2, ge=1, description="size of the changes taken by one tick"
     )
-    max_windows_per_tick: int = Field(
+    max_windows_per_tick: int = _setting(
         default=1_000_000,
         ge=1,
         description="windows of one tick, which takes fewer commits for it; where one commit makes a group "
         "need more, that waits, and without groups the stream stops",
     )
 
-    sink_commits_per_second: float = Field(
+    sink_commits_per_second: float = _setting(
         default=50.0, ge=0, description="output commits a second of one stream; 0 for no limit"
     )
-    sink_bytes_per_second: ByteSize = Field(
-        default=ByteSize(0), ge=0, description="output bytes a second of one stream; 0 for no limit"
+    sink_bytes_per_second: int = _setting(
+        of_bytes=True, default=0, ge=0, description="output bytes a second of one stream; 0 for no limit"
     )
 
-    recalculation_rows: int = Field(
+    recalculation_rows: int = _setting(
         default=1_000_000, ge=1, description="rows read by one part of a recalculation, between live ticks"
     )
 
-    exact: bool = Field(
+    exact: bool = _setting(
         default=False,
         description="new streams follow every change (EXACT) unless they name another policy",
     )
 
-    checkpoint_seconds: float = Field(
+    checkpoint_seconds: float = _setting(
         default=180.0, gt=0, description="a stream's state is saved at least this often while it works"
     )
-    checkpoint_ticks: int = Field(
+    checkpoint_ticks: int = _setting(
         default=100, ge=1, description="a stream's state is saved every so many ticks"
     )
 
-    notify_hosts: Annotated[tuple[str, ...], NoDecode] = Field(
+    notify_hosts: tuple[str, ...] = _setting(
         default=(),
         description="hosts that notifications may go to beside public ones by wss: names, addresses, "
         "host:port or networks, separated by commas",
     )
-    alert_urls: Annotated[tuple[str, ...], NoDecode] = Field(
+    alert_urls: tuple[str, ...] = _setting(
         default=(),
         description="who is told that a stream has failed, is tried again, or runs again: urls of webhooks "
         "(https) and websockets (wss), separated by commas",
     )
-    notify_keep_seconds: float = Field(
+    notify_keep_seconds: float = _setting(
         default=86_400.0,
         ge=0,
         description="how long events wait for a target that cannot be reached; 0 drops them at once",
     )
 
-    history_ticks: int = Field(
+    history_ticks: int = _setting(
         default=100, ge=1, description="ticks of each stream that the run history keeps at least"
     )
-    event_retention_seconds: float = Field(
+    event_retention_seconds: float = _setting(
         default=604_800.0,
         ge=0,
         description="maintenance deletes events that are older and that every target was told of",
     )
-    audit_retention_seconds: float = Field(
+    audit_retention_seconds: float = _setting(
         default=31_536_000.0, ge=0, description="maintenance deletes what was noted of requests so long ago"
     )
-    compact_files: int = Field(
+    compact_files: int = _setting(
         default=8, ge=2, description="maintenance puts the small files of a table with so many files together"
     )
 
-    compact_commits: int = Field(
+    compact_commits: int = _setting(
         default=100,
         ge=0,
         description="after so many commits of ticks a table's small files are put together, and a source "
         "that its writers give no checkpoints gets one; 0 leaves that to maintenance",
     )
 
-    maintenance_at: str = Field(
+    maintenance_at: str = _setting(
         default="03:30",
         pattern=r"^(([01]\d|2[0-3]):[0-5]\d|never)$",
         description="time of day, in the lake's time zone, at which `serve` maintains the lake; or never",
     )
 
-    parallel_ticks: int = Field(
+    parallel_ticks: int = _setting(
         default=0,
         ge=0,
         description="how many streams tick at a time by Spark, which those that need none do not wait for; "
         "0: as many as this machine has cores",
     )
-    tick_priorities: Annotated[dict[str, int], NoDecode] = Field(
-        default_factory=dict,
+    tick_priorities: dict[str, int] = _setting(
+        default={},
         description="streams (`database.name`) whose ticks by Spark come before others when they wait for "
         "their turn, or after them: those of the highest number come first, one that is not named has 0; in "
         "the environment a JSON object",
     )
 
-    continuous_query_submit_thread_count: int = Field(
+    continuous_query_submit_thread_count: int = _setting(
         default=2, ge=1, description="executions of continuous queries that are computed at a time"
     )
-    continuous_query_min_every_interval_in_ms: int = Field(
+    continuous_query_min_every_interval_in_ms: int = _setting(
         default=1_000, ge=1, description="the least EVERY of a continuous query, in milliseconds"
     )
-    trigger_modules: Annotated[tuple[str, ...], NoDecode] = Field(
+    trigger_modules: tuple[str, ...] = _setting(
         default=(),
         description="Python modules that CREATE TRIGGER may load classes from, separated by commas",
     )
-    trigger_lib_dir: Path | None = Field(
+    trigger_lib_dir: Path | None = _setting(
         default=None, description="folder of modules, .zip and .whl files that CREATE TRIGGER may load"
     )
 
-    lock_wait_seconds: float = Field(
+    lock_wait_seconds: float = _setting(
         default=30.0, ge=0, description="how long to wait for another process that writes to the lake"
     )
-    poll_seconds: float = Field(
+    poll_seconds: float = _setting(
         default=0.02,
         gt=0,
         description="pause between two looks at the sources while nothing changes (1 in an object store); "
         "ten times as long after ten seconds without a tick",
     )
 
-    server_host: str = Field(default="127.0.0.1", min_length=1, description="address that `serve` listens on")
-    server_port: int = Field(
+    server_host: str = _setting(
+        default="127.0.0.1", min_length=1, description="address that `serve` listens on"
+    )
+    server_port: int = _setting(
         default=8600, ge=0, le=65_535, description="port that `serve` listens on; 0 for any that is free"
     )
-    server_token: SecretStr | None = Field(
+    server_token: SecretStr | None = _setting(
         default=None,
         min_length=16,
         description="token that requests to `serve` must carry; needed beyond the machine itself",
     )
-    server_names: Annotated[tuple[str, ...], NoDecode] = Field(
+    server_names: tuple[str, ...] = _setting(
         default=(),
         description="further host names that `serve` is reached by, separated by commas",
     )
-    server_tls_cert: Path | None = Field(
+    server_tls_cert: Path | None = _setting(
         default=None, description="file with the certificate, and its chain, by which `serve` answers https"
     )
-    server_tls_key: Path | None = Field(
+    server_tls_key: Path | None = _setting(
         default=None, description="file with the key of the certificate, not encrypted"
     )
-    connect_port: int = Field(
+    connect_port: int = _setting(
         default=0, ge=0, le=65_535, description="port of Spark Connect under `serve`, such as 15002; 0: none"
     )
-    server_connections: int = Field(
+    server_connections: int = _setting(
         default=1_000, ge=1, description="how many connections clients of `serve` may have at once"
     )
-    stuck_seconds: float = Field(
+    stuck_seconds: float = _setting(
         default=3_600.0,
         ge=0,
         description="how long a round of `serve` may take before `/healthz` calls it stuck; 0: any time",
     )
-    statement_seconds: float = Field(
+    statement_seconds: float = _setting(
         default=600.0,
         ge=0,
         description="how long a statement that `serve` runs for a client may take before it is interrupted; "
         "0: as long as it does",
     )
 
-    client_statements: int = Field(
+    client_statements: int = _setting(
         default=32,
         ge=0,
         description="how many statements of one client of `serve`, by its token or its address, may run or "
         "wait; 0: any number",
     )
 
-    log_level: Literal["debug", "info", "warning", "error"] = Field(
+    log_level: Literal["debug", "info", "warning", "error"] = _setting(
         default="info", description="the least that `serve` writes to its log; debug has every tick"
     )
-    log_format: Literal["text", "json"] = Field(
+    log_format: Literal["text", "json"] = _setting(
         default="text", description="how `serve` writes its log: lines of text, or of JSON"
     )
 
-    _sources: dict[str, str] = PrivateAttr(default_factory=dict)
+    _sources: ClassVar[Mapping[str, str]] = {}
+    """Where the values come from that are not built in; each object has its own."""
 
-    def __init__(self, **values: Any) -> None:  # noqa: ANN401 - pydantic checks each value
+    def __init__(self, **values: Any) -> None:  # noqa: ANN401 - each value is checked
         """Read the settings; ``values`` win over environment and profile.
 
         Raises ConfigError: SETTING_UNKNOWN, SETTING_INVALID, PROFILE_NOT_FOUND or PROFILE_INVALID.
         """
         _refuse_unknown_variables()
         _refuse_unknown(values, "an argument")
-        try:
-            super().__init__(**values)
-        except ValidationError as error:
-            raise _invalid(error) from None
-        self._sources = _where_from(values)
+        said = [*reversed(_files(values)), *_environment(), ("argument", values)]
+        given = {name: value for _, part in said for name, value in part.items()}
+        if given:
+            # What checks values takes longer to load than all else that settings are.
+            from lakestream.given import checked
 
-    @field_validator("timezone")
-    @classmethod
-    def _known_zone(cls, zone: str) -> str:
-        try:
-            ZoneInfo(zone)
-        except (ZoneInfoNotFoundError, ValueError, OSError):
-            raise ValueError(
-                f"there is no time zone {zone!r}; write it like Europe/Helsinki or UTC"
-            ) from None
-        return zone
+            given = checked(given)
+        built_in = {one.name: one.default_factory() for one in fields(self) if callable(one.default_factory)}
+        self.__dict__.update(built_in | given)
+        self.__dict__["_sources"] = {name: where for where, part in said for name in part}
 
-    @field_validator("notify_hosts", "alert_urls", "trigger_modules", "server_names", mode="before")
-    @classmethod
-    def _from_list(cls, items: object) -> object:
-        if isinstance(items, str):
-            return tuple(item.strip() for item in items.split(",") if item.strip())
-        return items
+    def but(self, **others: Any) -> Self:  # noqa: ANN401 - each has the type of its setting
+        """Return the settings with others in the place of some; they are not checked."""
+        changed = copy(self)
+        changed.__dict__.update(others)
+        return changed
 
-    @field_validator("notify_hosts")
-    @classmethod
-    def _known_hosts(cls, hosts: tuple[str, ...]) -> tuple[str, ...]:
-        for item in hosts:
-            if not _is_host(item):
-                raise ValueError(f"{item!r} is neither a host nor a network such as 10.0.0.0/8")
-        return hosts
-
-    @field_validator("spark_conf", "tick_priorities", mode="before")
-    @classmethod
-    def _from_json(cls, conf: object) -> object:
-        if not isinstance(conf, str):
-            return conf
-        try:
-            return json.loads(conf)
-        except ValueError as error:
-            raise ValueError(f"not a JSON object: {error}") from None
+    def shown(self) -> dict[str, object]:
+        """Return each setting's value as JSON has it; a secret is not shown."""
+        return {one.name: _shown(getattr(self, one.name)) for one in fields(self)}
 
     @classmethod
-    def settings_customise_sources(
-        cls,
-        settings_cls: type[BaseSettings],
-        init_settings: PydanticBaseSettingsSource,
-        env_settings: PydanticBaseSettingsSource,
-        dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - pydantic-settings' signature
-        file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - pydantic-settings' signature
-    ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Order the sources for pydantic-settings: arguments, environment, profile, project."""
-        given = init_settings() if isinstance(init_settings, InitSettingsSource) else {}
-        files = [InitSettingsSource(settings_cls, values) for _, values in _files(given)]
-        return init_settings, env_settings, *files
+    def described(cls) -> dict[str, str]:
+        """Return what each setting is for, by its name."""
+        return {one.name: one.metadata["description"] for one in fields(cls)}
 
     def for_lake(self, root: str) -> Settings:
         """Return the settings for a lake: in an object store a look is a request, and costs as one.
@@ -344,16 +313,16 @@ class Settings(BaseSettings):
         if not separator:
             return self
         update: dict[str, Any] = {}
-        if "poll_seconds" not in self.model_fields_set:
+        if "poll_seconds" not in self._sources:
             update["poll_seconds"] = _STORE_POLL_SECONDS
         reads = scheme == "s3" or f"spark.hadoop.fs.{scheme}.impl" in self.spark_conf
         if not reads and "DATABRICKS_RUNTIME_VERSION" not in os.environ:
             update |= {"transport": "arrow", "small_bytes": sys.maxsize, "small_rows": sys.maxsize}
-        return self.model_copy(update=update)
+        return self.but(**update)
 
     def with_spark_conf(self, conf: Mapping[str, str]) -> Settings:
         """Return the settings with some of Spark's, before which those go that ``spark_conf`` has."""
-        return self.model_copy(update={"spark_conf": {**conf, **self.spark_conf}})
+        return self.but(spark_conf={**conf, **self.spark_conf})
 
     def sources(self) -> dict[str, str]:
         """Return for each setting where its value comes from.
@@ -361,18 +330,13 @@ class Settings(BaseSettings):
         One of ``built-in``, ``project lakestream.toml``, ``profile PATH``, ``environment NAME`` and
         ``argument``; of a project's profile the path is ``lakestream.toml [profiles.NAME]``.
         """
-        return dict(self._sources)
+        return {name: self._sources.get(name, "built-in") for name in self.described()}
 
 
-def _is_host(item: str) -> bool:
-    """Return whether a text can stand in the list of hosts."""
-    if "/" in item:
-        try:
-            ip_network(item, strict=False)
-        except ValueError:
-            return False
-        return True
-    return bool(item) and not any(character in item for character in " @?#\\")
+def _shown(value: object) -> object:
+    if value is None or isinstance(value, str | int | float | dict):
+        return value
+    return list(value) if isinstance(value, tuple) else str(value)
 
 
 def profile_path(name: str) -> Path:
@@ -465,16 +429,16 @@ def _toml(path: Path) -> dict[str, Any]:
 
 def _refuse_unknown(values: dict[str, Any], where: str) -> None:
     for key in values:
-        if key not in Settings.model_fields:
+        if key not in Settings.described():
             raise ConfigError(
                 "SETTING_UNKNOWN",
                 f"{key} ({where}) is not a setting",
-                hint=did_you_mean(key, Settings.model_fields) or "docs/configuration.md lists the settings",
+                hint=did_you_mean(key, Settings.described()) or "docs/configuration.md lists the settings",
             )
 
 
 def _refuse_unknown_variables() -> None:
-    known = {PREFIX + name.upper() for name in Settings.model_fields} | OTHER_VARIABLES
+    known = {PREFIX + name.upper() for name in Settings.described()} | OTHER_VARIABLES
     for name in os.environ:
         if name.upper().startswith(PREFIX) and name.upper() not in known:
             raise ConfigError(
@@ -484,25 +448,8 @@ def _refuse_unknown_variables() -> None:
             )
 
 
-def _invalid(error: ValidationError) -> ConfigError:
-    first = error.errors(include_url=False, include_context=False)[0]
-    name = ".".join(str(part) for part in first["loc"])
-    known = Settings.model_fields[str(first["loc"][0])] if first["loc"] else None
-    about = known.description if known else None
-    shown = "not shown" if name.startswith(("server_token", "alert_urls")) else repr(first["input"])
-    message = f"{name} is {shown}: {first['msg'].removeprefix('Value error, ')}"
-    return ConfigError("SETTING_INVALID", message, hint=f"{name}: {about}" if about else "")
-
-
-def _where_from(values: dict[str, Any]) -> dict[str, str]:
-    files = _files(values)
-    return {key: _winner(key, values, files) for key in Settings.model_fields}
-
-
-def _winner(key: str, values: dict[str, Any], files: list[tuple[str, dict[str, Any]]]) -> str:
-    if key in values:
-        return "argument"
-    variable = PREFIX + key.upper()
-    if os.environ.get(variable):
-        return f"environment {variable}"
-    return next((where for where, said in files if key in said), "built-in")
+def _environment() -> Iterator[tuple[str, dict[str, str]]]:
+    """Give what each variable that is not empty says."""
+    for name, value in os.environ.items():
+        if name.upper().startswith(PREFIX) and name.upper() not in OTHER_VARIABLES and value:
+            yield f"environment {name.upper()}", {name[len(PREFIX) :].lower(): value}

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from websockets.sync.server import ServerConnection
 
-COMPACT_COMMITS = Settings.model_fields["compact_commits"].default
+COMPACT_COMMITS = Settings().compact_commits
 HOST, STREAM = "127.0.0.1", "s"
 START, KEEP_SECONDS = datetime(2025, 1, 1, tzinfo=UTC), 86_400.0
 

@@ -348,7 +348,7 @@ def test_a_tick_that_has_emitted_events_is_finished_under_a_lower_limit(tmp_path
             lake.sql(minute(number, (1, 1)))
         with crash_at("C5"), pytest.raises(SimulatedCrash):
             lake.run()
-    with Lake(tmp_path / "lake", settings=hosts.model_copy(update={"max_windows_per_tick": 2})) as lake:
+    with Lake(tmp_path / "lake", settings=hosts.but(max_windows_per_tick=2)) as lake:
         assert not lake.run().failed
         assert len(Outbox(lake._at.outbox.path).read(None, None, 100)) == 5
     catcher.close()

@@ -51,7 +51,7 @@ def main(root: str, transport: str, *flags: str) -> None:
     """Run to idle, or until a signal."""
     settings = Settings(transport=transport, checkpoint_ticks=1)
     if own := "--own-spark" in flags:
-        settings = settings.model_copy(update={"master": "local[1]", "driver_memory": "1g"})
+        settings = settings.but(master="local[1]", driver_memory="1g")
     lake = Lake(root, spark=None if own else attached(), settings=settings, create=False)
     for point in (flag.removeprefix("--stop-at=") for flag in flags if flag.startswith("--stop-at=")):
         faults._set(point, 1, lambda: os.kill(os.getpid(), signal.SIGSTOP))

@@ -86,7 +86,9 @@ def _width(text: str) -> int:
     return cell_len(text)
 
 
-def _folded(names: Sequence[str], right: Sequence[bool], rows: Sequence[Sequence[str]], err: bool) -> list[str]:
+def _folded(
+    names: Sequence[str], right: Sequence[bool], rows: Sequence[Sequence[str]], err: bool
+) -> list[str]:
     """Lay a table out within the width of the terminal."""
     from rich import box
     from rich.table import Table

@@ -19,7 +19,7 @@ def show_settings(session: Session) -> None:
     """Show every setting, its value, and what set it."""
     settings = session.settings()
     won = settings.sources()
-    values = settings.model_dump(mode="json")
+    values = settings.shown()
     if session.json:
         print_json(
             {"settings": {name: {"value": value, "from": won[name]} for name, value in values.items()}}

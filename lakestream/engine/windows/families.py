@@ -4,11 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lakestream.engine.windows.grid.family import Grid
-from lakestream.engine.windows.once.family import FireOnce
-from lakestream.engine.windows.periodic import Periodic
-from lakestream.engine.windows.rows.family import RowWindows
-from lakestream.engine.windows.whole.family import Whole
 from lakestream.language.model import PeriodTrigger, WholeTrigger
 
 if TYPE_CHECKING:
@@ -17,13 +12,23 @@ if TYPE_CHECKING:
 
 
 def family_of(stream: Stream) -> Family:
-    """Return the family of a stream."""
+    """Return the family of a stream; what others do is not loaded for it."""
     if isinstance(stream.definition.trigger, WholeTrigger):
+        from lakestream.engine.windows.whole.family import Whole
+
         return Whole(stream)
     if stream.assigner is not None:
+        from lakestream.engine.windows.once.family import FireOnce
+
         return FireOnce(stream)
     if stream.cut is not None:
+        from lakestream.engine.windows.rows.family import RowWindows
+
         return RowWindows(stream)
     if isinstance(stream.definition.trigger, PeriodTrigger):
+        from lakestream.engine.windows.periodic import Periodic
+
         return Periodic(stream)
+    from lakestream.engine.windows.grid.family import Grid
+
     return Grid(stream)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from lakestream.cli.base import output
 from lakestream.cli.base.output import cell, console, print_json, print_table, unique_names
 from lakestream.engine.base.plain import plain
 
@@ -72,6 +73,22 @@ def test_a_table_aligns_numbers_right_and_reads_no_markup(capsys: pytest.Capture
         "城市 :smile:   1000",
         "NULL           NULL",
     ]
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [[], [("a", 1, None)], [("城市 :smile:", -1.5, True), (None, 1_000, False), ("x\ty", None, "long text")]],
+)
+def test_a_table_in_a_pipe_is_laid_out_as_in_a_wide_terminal(
+    rows: list[tuple[object, ...]], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    columns = ("text", "number", "a longer name")
+    print_table(columns, rows)
+    plain = capsys.readouterr().out
+    monkeypatch.setattr(output, "is_terminal", lambda _: True)
+    monkeypatch.setenv("COLUMNS", "200")
+    print_table(columns, rows)
+    assert capsys.readouterr().out == plain
 
 
 def test_a_table_in_a_pipe_is_never_cut(capsys: pytest.CaptureFixture[str]) -> None:

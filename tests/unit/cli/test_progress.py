@@ -11,6 +11,7 @@ import pytest
 from rich.console import Console
 
 from lakestream.cli.base import progress
+from lakestream.cli.base.output import described
 from lakestream.cli.base.session import Session
 from lakestream.errors import BusyError
 from tests.unit.cli.conftest import report
@@ -90,8 +91,8 @@ def test_a_watch_says_every_tick_and_error(
     assert outcome.stdout.splitlines()[-1].split() == ["main.daily", "1", "1000", "10", "0.5", "2000", "0"]
 
 
-def test_describe() -> None:
-    assert progress.describe(1, 0.0, 1) == "1 row  - rows/s  lag 1 commit"
+def test_described() -> None:
+    assert described(1, 0.0, 1) == "1 row  - rows/s  lag 1 commit"
 
 
 def test_the_bar_of_the_jars_shows_the_bytes_so_far(screen: io.StringIO) -> None:

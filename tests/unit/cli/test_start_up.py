@@ -16,7 +16,10 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 HEAVY = ("pyspark", "pyarrow", "pandas", "sqlglot", "pydantic", "deltalake", "apscheduler", "rich")
-NOT_FOR_FEW_ROWS = ("pandas", "pyspark", "py4j", "apscheduler", "fastapi", "uvicorn", "websockets")
+NOT_FOR_FEW_ROWS = (
+    *("pandas", "pyspark", "py4j", "apscheduler", "fastapi", "uvicorn", "websockets"),
+    *("asyncio", "numpy.ma", "pydantic", "rich", "tenacity"),
+)
 
 
 def run_python(script: str) -> subprocess.CompletedProcess[str]:
