@@ -1,31 +1,20 @@
 """Streams and their ticks: Delta tables under ``_lakestream``, one small delta-rs commit per change.
 
-``streams`` holds one row per stream. ``plans`` and ``progress`` hold a row per tick and are rewritten
-with the last ticks of each stream when they have grown; ``state/<uuid>`` holds the state of one stream.
+``streams`` holds one row per stream. ``plans`` and ``progress`` hold a row per tick, the last ones
+of each stream; ``state/<uuid>`` holds the state of one stream.
 """
 
 from __future__ import annotations
 
-import threading
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, Unpack
-
-from deltalake import write_deltalake
-from deltalake.exceptions import CommitFailedError
+from typing import TYPE_CHECKING, Any, Unpack
 
 from lakestream.errors import StatementError, did_you_mean
 from lakestream.language.quoting import delta_text
 from lakestream.storage.records import saved
 from lakestream.storage.records.job import Failure, Recalculation, RecalculationStatus
-from lakestream.storage.records.keyed import (
-    KeyedTable,
-    Known,
-    damage_named,
-    open_system,
-    rows_of,
-    was_written,
-)
+from lakestream.storage.records.keyed import KeyedTable, Known
 from lakestream.storage.records.states import SavedStates
 from lakestream.storage.records.stream import (
     Begun,
@@ -48,11 +37,11 @@ from lakestream.storage.records.tick import (
     Totals,
     checked_together,
 )
-from lakestream.storage.tables.durable import committing
-from lakestream.storage.tables.table import LOG_KEPT, Table, Tables
+from lakestream.storage.records.tick_log import TickLog
+from lakestream.storage.tables.table import Tables
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Sequence
     from contextlib import AbstractContextManager
 
     from lakestream.storage.places.layout import Layout
@@ -82,11 +71,6 @@ __all__ = [
 ]
 
 _KEPT_FAILURES = 50
-_MAX_FILES = 64
-_REFRESHED_EVERY = 16
-
-
-_Tick = TypeVar("_Tick", TickPlan, Progress)
 
 
 class Registry:
@@ -110,9 +94,9 @@ class Registry:
         self._recalculations = KeyedTable(path, saved.RECALCULATIONS.columns, "id", writing)
         self._failures = KeyedTable(layout.system_path("failures"), saved.FAILURES.columns, "id", writing)
         path = layout.system_path("plans")
-        self._plans = _TickLog(path, saved.PLANS, self._streams, kept_ticks, writing)
+        self._plans = TickLog(path, saved.PLANS, self._streams, kept_ticks, writing)
         path = layout.system_path("progress")
-        self._progress = _TickLog(path, saved.PROGRESS, self._streams, kept_ticks, writing)
+        self._progress = TickLog(path, saved.PROGRESS, self._streams, kept_ticks, writing)
 
     def marks(self) -> tuple[int, ...]:
         """Return how far each of its tables has come: equal marks say that nothing was written.
@@ -245,157 +229,3 @@ class Registry:
         """Let go of all but the last ``kept_ticks`` of each stream; return how many ticks went."""
         self._plans.clear()
         return self._progress.clear()
-
-
-class _TickLog(Generic[_Tick]):
-    """A table of one row per tick, of which the last ticks of each stream are kept."""
-
-    def __init__(
-        self,
-        path: str,
-        form: saved.Form[_Tick],
-        streams: KeyedTable,
-        kept_ticks: Callable[[], int],
-        writing: Callable[[], AbstractContextManager[object]],
-    ) -> None:
-        self._path = path
-        self._writing = writing
-        self._guard = threading.RLock()
-        self._own_commits = 0
-        self._streams = streams
-        self._kept_ticks = kept_ticks
-        self._form: saved.Form[_Tick] = form
-        self._table: Table | None = None
-        self._files = 0
-        self._last: dict[str, _Tick] = {}
-        self._read_at = -1
-
-    def write(self, records: Sequence[_Tick]) -> None:
-        """Append records in one commit; rewrite the table when it has grown."""
-        if not records:
-            return
-        with self._alone():
-            self._load()
-            table = self._table or open_system(self._path, self._form.columns)
-            self._table = table
-            self._append(table, records)
-
-    def _append(self, table: Table, records: Sequence[_Tick]) -> None:
-        import pyarrow as pa
-
-        with committing(table):
-            if table.version % _REFRESHED_EVERY == 0:
-                table.refresh()
-            rows = pa.Table.from_pylist([self._form.row(record) for record in records], schema=table.schema)
-            before = table.version
-            write_deltalake(table.handle, rows, mode="append", post_commithook_properties=LOG_KEPT)
-            self._last.update({record.uuid: record for record in records})
-            self._files += 1
-            self._own_commits += 1
-            # What another daemon appended in between is read with the next look.
-            self._read_at = table.version if table.version == before + 1 else -1
-            if self._files > _MAX_FILES:
-                self._shorten(table)
-
-    def clear(self) -> int:
-        """Keep the last ticks of each stream only, and return how many records went."""
-        with self._alone():
-            self._load()
-            if self._table is None:
-                return 0
-            with committing(self._table):
-                return self._shorten(self._table)
-
-    def last(self, uuid: str) -> _Tick | None:
-        """Return the newest record of a stream."""
-        with self._guard:
-            self._load()
-            return self._last.get(uuid)
-
-    def newest(self) -> dict[str, _Tick]:
-        """Return the newest record of every stream."""
-        with self._guard:
-            self._load()
-            return dict(self._last)
-
-    def of(self, uuid: str) -> list[_Tick]:
-        """Return the records that are kept of a stream, in order of ticks."""
-        with self._guard:
-            return self._read(f"uuid = {delta_text(uuid)}")
-
-    def mark(self) -> int:
-        """Return how many commits others have made, -1 for a table that was never written."""
-        with self._guard:
-            return self._latest() - self._own_commits
-
-    def _latest(self) -> int:
-        """Return the latest version, -1 for a table that was never written."""
-        table = self._opened()
-        with damage_named(self._path):
-            return -1 if table is None else table.refresh()
-
-    @contextmanager
-    def _alone(self) -> Iterator[None]:
-        """Keep other threads, and other writers, from what is read and then written."""
-        with self._guard, self._writing():
-            yield
-
-    @property
-    def seen(self) -> int:
-        """The mark as far as this process has seen; nothing is asked for it."""
-        return (-1 if self._table is None else self._table.version) - self._own_commits
-
-    def _opened(self) -> Table | None:
-        if self._table is None and was_written(self._path):
-            with damage_named(self._path):
-                self._table = Table.open(self._path)
-        return self._table
-
-    def _load(self) -> None:
-        """Read the newest records when another process has written since."""
-        if self._latest() == self._read_at or self._table is None:
-            return
-        table = self._table
-        self._last = {record.uuid: record for record in self._read(None)}
-        self._files = len(table.handle.file_uris())
-        self._read_at = table.version
-
-    def _read(self, predicate: str | None) -> list[_Tick]:
-        """Return records in order of ticks."""
-        table = self._opened()
-        if table is None:
-            return []
-        with damage_named(self._path):
-            found = rows_of(table.handle.scan(predicate=predicate))
-        return sorted(map(self._form.record, found), key=lambda record: record.tick)
-
-    def _kept(self, records: Sequence[_Tick]) -> list[_Tick]:
-        """Return the last ticks of the streams that are there, of all in order."""
-        own: dict[str, list[_Tick]] = {uuid: [] for uuid in self._streams.rows()}
-        for record in records:
-            if record.uuid in own:
-                own[record.uuid].append(record)
-        last = self._kept_ticks()
-        return [record for records in own.values() for record in records[-last:]]
-
-    def _shorten(self, table: Table) -> int:
-        """Put the last ticks of the streams in the place of all, in one commit; return how many go.
-
-        Where another daemon appends meanwhile, nothing goes: there is a next time.
-        """
-        import pyarrow as pa
-
-        records = self._read(None)
-        kept = self._kept(records)
-        if len(kept) == len(records) and self._files <= _MAX_FILES:
-            return 0
-        data = pa.Table.from_pylist([self._form.row(record) for record in kept], schema=table.schema)
-        try:
-            write_deltalake(table.handle, data, mode="overwrite")
-        except CommitFailedError:
-            return 0
-        table.handle.vacuum(retention_hours=1, enforce_retention_duration=False, dry_run=False)
-        self._read_at = table.reopen()
-        self._own_commits += 1
-        self._files = 1
-        return len(records) - len(kept)

@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
+from deltalake import DeltaTable
 
-from lakestream.errors import StatementError
+from lakestream.errors import StatementError, StorageError
 from lakestream.storage.records.keyed import KeyedTable
 from lakestream.storage.records.registry import Compiled, Progress, Registry, StreamRecord, TickPlan
+from lakestream.storage.records.tick_log import TickLog
 
 if TYPE_CHECKING:
     from lakestream.storage.places.layout import Layout
@@ -155,3 +157,59 @@ def test_ticks_that_two_writers_append_are_all_seen(layout: Layout) -> None:
         other.write_plans([TickPlan("u2", tick, "changes", tick, tick + 1, 0)])
     assert one.last_of_all() == other.last_of_all()
     assert {uuid: plan.tick for uuid, (plan, _) in one.last_of_all().items() if plan} == {"u1": 3, "u2": 3}
+
+
+def test_what_another_process_appends_is_read_alone(layout: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
+    writer, reader = Registry(layout), Registry(layout)
+    writer.write_progress([Progress("u1", 1, 5), Progress("u2", 1, 5)])
+    assert reader.last_of_all() == writer.last_of_all()
+    monkeypatch.setattr(TickLog, "_scanned", lambda *_: pytest.fail("all of it was read"))
+    for tick in range(2, 5):
+        writer.write_progress([Progress("u1", tick, 5 + tick)])
+        assert reader.last("u1")[1] == Progress("u1", tick, 5 + tick)
+    assert reader.last_of_all() == writer.last_of_all()
+
+
+def test_ticks_that_were_put_together_are_read_as_before(layout: Layout) -> None:
+    writer, reader = Registry(layout), Registry(layout)
+    writer.add(record())
+    writer.add(record("u2", "t"))
+    writer.write_progress([Progress("u2", 1, 7)])
+    assert reader.last("u2")[1] == Progress("u2", 1, 7)
+    for tick in range(70):
+        writer.write_progress([Progress("u1", tick, tick)])
+    files = [*Path(layout.system_path("progress")).glob("*.parquet")]
+    assert len(DeltaTable(layout.system_path("progress")).file_uris()) < 10 < len(files)
+    for registry in (reader, Registry(layout)):
+        assert registry.last_of_all() == writer.last_of_all()
+        assert [p.tick for p in registry.history("u1")] == list(range(70))
+
+
+def test_a_stream_that_rests_keeps_its_ticks_while_others_lose_theirs(layout: Layout) -> None:
+    registry = Registry(layout, kept_ticks=lambda: 5)
+    registry.add(record())
+    registry.add(record("u2", "t"))
+    registry.write_progress([Progress("u2", tick, 7) for tick in range(3)])
+    for tick in range(70):
+        registry.write_progress([Progress("u1", tick, tick), Progress("gone", tick, tick)])
+    assert [p.tick for p in registry.history("u2")] == [0, 1, 2]
+    kept = [p.tick for p in registry.history("u1")]
+    assert kept == list(range(kept[0], 70))
+    assert 5 <= len(kept) < 20
+    assert len(registry.history("gone")) < 20
+    assert registry.clear_history() > 0
+    assert [p.tick for p in registry.history("u1")] == list(range(65, 70))
+    assert registry.clear_history() == 0
+
+
+def test_an_appended_file_that_is_gone_has_all_of_it_read(layout: Layout) -> None:
+    writer, reader = Registry(layout), Registry(layout)
+    writer.write_progress([Progress("u1", 1, 5)])
+    assert reader.last("u1")[1] == Progress("u1", 1, 5)
+    writer.write_progress([Progress("u1", 2, 6)])
+    newest = max(
+        Path(layout.system_path("progress")).glob("*.parquet"), key=lambda file: file.stat().st_mtime_ns
+    )
+    newest.unlink()
+    with pytest.raises(StorageError, match="REGISTRY_DAMAGED"):
+        reader.last("u1")
