@@ -132,6 +132,13 @@ class Settings:
     checkpoint_ticks: int = _setting(
         default=100, ge=1, description="a stream's state is saved every so many ticks"
     )
+    state_memory: int = _setting(
+        of_bytes=True,
+        default=1024**3,
+        ge=0,
+        description="memory for the states of streams: beyond it those of most groups lie in files of the "
+        "folder for temporary files, where a tick finds its groups",
+    )
 
     notify_hosts: tuple[str, ...] = _setting(
         default=(),

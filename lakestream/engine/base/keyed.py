@@ -6,68 +6,67 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from lakestream.storage.rows.settled import Settled
+
 if TYPE_CHECKING:
     import numpy as np
     import pyarrow as pa
 
 _MOST_APART = 32_768
-"""Changed rows that lie beside the others before they are put among them."""
+"""Changed rows that lie beside the others before they are put among them; more beside very many."""
+
+_PART_APART = 64
 
 
 @dataclass(frozen=True)
 class Keyed:
     """A table with a column gid (BIGINT), as a value: what replaces rows gives another one.
 
-    ``settled`` is in the order of gid. Of the groups in ``changed``, in order too, only the rows in
-    ``recent`` count.
+    Of the groups in ``changed``, whose numbers are in order, only the rows in ``recent`` count, and not the
+    ``hidden`` ones that are settled.
     """
 
-    settled: pa.Table
+    settled: Settled
     recent: pa.Table
     changed: np.ndarray
+    hidden: int = 0
 
     @classmethod
     def of_table(cls, rows: pa.Table) -> Keyed:
         """Return the rows of a table."""
+        return cls._of(Settled.of_table(rows))
+
+    @classmethod
+    def _of(cls, settled: Settled) -> Keyed:
         import numpy as np
 
-        order = np.argsort(rows["gid"].to_numpy(), kind="stable")
-        settled = rows.take(order).combine_chunks()
-        return cls(settled, rows.schema.empty_table(), np.empty(0, np.int64))
+        return cls(settled, settled.schema.empty_table(), np.empty(0, np.int64))
 
     def __len__(self) -> int:
-        return int(self.settled.num_rows - len(self._hidden) + self.recent.num_rows)
+        return len(self.settled) - self.hidden + int(self.recent.num_rows)
 
     @cached_property
-    def _gids(self) -> np.ndarray:
-        gids: np.ndarray = self.settled["gid"].to_numpy()
-        return gids
+    def nbytes(self) -> int:
+        """The bytes that they take in memory."""
+        return self.settled.nbytes + int(self.recent.nbytes)
 
-    @cached_property
-    def _hidden(self) -> np.ndarray:
-        """The settled rows of groups that have changed since."""
-        return self._rows_of(self.changed)
-
-    def _rows_of(self, gids: np.ndarray) -> np.ndarray:
-        """Return where the settled rows of groups are, whose numbers are in order."""
-        import numpy as np
-
-        first = np.searchsorted(self._gids, gids, "left")
-        counts = np.searchsorted(self._gids, gids, "right") - first
-        ends = np.cumsum(counts)
-        return np.repeat(first - ends + counts, counts) + np.arange(ends[-1] if len(ends) else 0)
-
-    @cached_property
+    @property
     def rows(self) -> pa.Table:
-        """All rows, in no order; costs as much as there are."""
-        import numpy as np
+        """All rows, in no order; costs as much as there are; what it takes is kept but of those in a file."""
+        return self._together() if self.settled.in_file else self._rows
+
+    @cached_property
+    def _rows(self) -> pa.Table:
+        return self._together()
+
+    def _together(self) -> pa.Table:
         import pyarrow as pa
 
-        if not len(self.changed):
-            return self.settled
-        stay = np.ones(self.settled.num_rows, bool)
-        stay[self._hidden] = False
-        return pa.concat_tables([self.settled.filter(pa.array(stay)), self.recent]).combine_chunks()
+        settled = self.settled
+        batches = settled.without(self.changed) if len(self.changed) else settled.batches
+        return pa.concat_tables(
+            [pa.Table.from_batches(batches, settled.schema), self.recent]
+        ).combine_chunks()
 
     def of(self, gids: pa.Array | pa.ChunkedArray) -> pa.Table:
         """Return the rows of some groups."""
@@ -76,22 +75,33 @@ class Keyed:
 
         wanted = each_once(gids.to_numpy(zero_copy_only=False))
         unchanged = wanted[~np.isin(wanted, self.changed, assume_unique=True)]
-        found = [self.settled.take(self._rows_of(unchanged))]
+        found = [self.settled.of(unchanged)]
         if self.recent.num_rows and len(unchanged) < len(wanted):
             found.append(among(self.recent, pa.array(wanted)))
         return pa.concat_tables(found).combine_chunks()
 
     def replaced(self, new: pa.Table, gids: pa.Array | pa.ChunkedArray) -> Keyed:
-        """Return the rows with those of some groups replaced by new ones, which are of these groups."""
+        """Return the rows with those of some groups replaced by new ones, which are of these groups.
+
+        Raises OSError where they lie in a file, and the disk takes no other one.
+        """
         import numpy as np
         import pyarrow as pa
 
-        changed = each_once(np.append(self.changed, gids.to_numpy(zero_copy_only=False)))
+        replaced = each_once(gids.to_numpy(zero_copy_only=False))
+        newly = replaced[~np.isin(replaced, self.changed, assume_unique=True)]
+        hidden = self.hidden + self.settled.count(newly)
         others = among(self.recent, gids, others=True)
-        aligned = new.select(self.settled.column_names).cast(self.settled.schema)
+        aligned = new.select(self.settled.schema.names).cast(self.settled.schema)
         recent = pa.concat_tables([others, aligned]).combine_chunks()
-        found = Keyed(self.settled, recent, changed)
-        return Keyed.of_table(found.rows) if max(recent.num_rows, len(changed)) > _MOST_APART else found
+        changed = each_once(np.append(self.changed, replaced))
+        if max(recent.num_rows, len(changed)) > max(_MOST_APART, len(self.settled) // _PART_APART):
+            return self._of(self.settled.replaced(changed, recent))
+        return Keyed(self.settled, recent, changed, hidden)
+
+    def spilled(self) -> Keyed:
+        """Return the rows, but for recent ones, in a file; raises OSError where the disk takes none."""
+        return self if self.settled.in_file else self._of(self.settled.spilled(self.changed, self.recent))
 
 
 def each_once(values: np.ndarray) -> np.ndarray:

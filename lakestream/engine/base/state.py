@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from lakestream.engine.base.keyed import Keyed, among, each_once
@@ -27,9 +28,6 @@ DELAYS = "delays"
 
 MANY_GROUPS = 2_000
 """More groups than these are not all looked at: which ones a tick touches is found out first, by a query."""
-
-MAX_OPEN = 1_000_000
-"""Open windows that are kept in memory; a stream with more reads its rows again when windows close."""
 
 
 @dataclass(frozen=True)
@@ -159,8 +157,6 @@ class GroupState:
             kept = _replaced(self._opened, opened, gids)
         elif len(self):
             kept = None
-        if kept is not None and len(kept) > MAX_OPEN:
-            kept = None
         rows = _replaced(self._rows, touched.filter(_known(touched)), gids)
         return GroupState(rows, kept, gids, None if self.unsaved is None else self.unsaved.and_of(gids))
 
@@ -172,11 +168,31 @@ class GroupState:
         """Return the state as one that is saved as of a tick; what is not by group is always saved whole."""
         import numpy as np
 
-        by_group = isinstance(self._rows, Keyed) or (
-            self._rows is not None and "gid" in self._rows.column_names
-        )
-        unsaved = Unsaved(tick, np.empty(0, np.int64)) if by_group else None
+        unsaved = Unsaved(tick, np.empty(0, np.int64)) if self._is_by_group else None
         return GroupState(self._rows, self._opened, self.touched, unsaved)
+
+    @property
+    def _is_by_group(self) -> bool:
+        rows = self._rows
+        return isinstance(rows, Keyed) or (rows is not None and "gid" in rows.column_names)
+
+    @cached_property
+    def nbytes(self) -> int:
+        """The bytes that it takes in memory."""
+        return sum(rows.nbytes for rows in (self._rows, self._opened) if rows is not None)
+
+    def spilled(self) -> GroupState:
+        """Return the state with its groups and open windows in a file, where they are found by group.
+
+        Raises OSError where the disk takes none.
+        """
+        if not self._is_by_group:
+            return self
+        self._index()
+        rows, opened = (
+            None if known is None else _keyed(known).spilled() for known in (self._rows, self._opened)
+        )
+        return GroupState(rows, opened, self.touched, self.unsaved)
 
     def changes(self, version: int) -> StateChanges | None:
         """Return what is not saved, as of the source's version; None where all of it is to be."""

@@ -114,6 +114,7 @@ class Engine:
                 raise
         for uuid in self.services.turns.elsewhere & {*self.loader.known}:
             self.services.turns.known[uuid] = self.loader.known.pop(uuid)
+        self.loader.spill()
         self._wait(look, {runtime.record.uuid for runtime, _ in planned}, now_us)
         return reports
 

@@ -51,6 +51,21 @@ class Loader:
         else:
             self.known.pop(uuid, None)
 
+    def spill(self) -> None:
+        """Put the largest states into files until those in memory take no more than they may."""
+        sizes = {uuid: runtime.state.nbytes for uuid, runtime in self.known.items()}
+        beyond = sum(sizes.values()) - self.services.settings.state_memory
+        for uuid in sorted(sizes, key=sizes.__getitem__, reverse=True) if beyond > 0 else ():
+            runtime = self.known[uuid]
+            try:
+                runtime.state = runtime.state.spilled()
+            except OSError:
+                _log.warning("the disk takes no states of streams", exc_info=True)
+                return
+            beyond -= sizes[uuid] - runtime.state.nbytes
+            if beyond <= 0:
+                return
+
     def load(self, record: StreamRecord, plan: TickPlan | None, progress: Progress | None) -> StreamRuntime:
         """Return the stream as it is in memory, or read its place and state from the lake."""
         known = self.known.get(record.uuid)

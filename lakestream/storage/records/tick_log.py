@@ -237,7 +237,7 @@ class TickLog(Generic[_Tick]):
             return 0
         self._count_own(before, table)
         self._drop_old(table)
-        return rows.num_rows - len(kept)
+        return int(rows.num_rows) - len(kept)
 
     def _drop_old(self, table: Table) -> None:
         """Delete files that are put together by now, and count those that are left."""

@@ -7,7 +7,6 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from lakestream.engine.base import state as states
 from lakestream.engine.base.state import (
     CLOSED,
     GroupState,
@@ -72,10 +71,20 @@ def test_open_windows_of_groups_that_were_not_known_make_none_of_the_others_know
     assert unknown.updated(groups((2, 20)), opened((2, 7))).opened is None
 
 
-def test_too_many_open_windows_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(states, "MAX_OPEN", 3)
-    assert KNOWN.updated(groups((3, 5)), opened()).opened is not None
-    assert KNOWN.updated(groups((3, 5)), opened((3, 1))).opened is None
+def test_a_state_in_a_file_is_the_same_state() -> None:
+    spilled = KNOWN.spilled()
+    assert spilled == KNOWN
+    assert (KNOWN.nbytes > 0, spilled.nbytes) == (True, 0)
+    after = [state.updated(groups((2, 25)), opened((2, 9))) for state in (KNOWN, spilled, spilled.spilled())]
+    assert [listed(state.opened) for state in after] == [[(1, 7), (2, 9)]] * 3
+    assert listed(after[1].only([2]).rows) == [(2, 25)]
+    assert listed(spilled.rows) == [(1, 10), (2, 20)]
+    assert GroupState().spilled() == GroupState()
+
+
+def test_a_state_that_is_not_by_group_stays_in_memory() -> None:
+    state = GroupState(pa.table({"newest": [1]}))
+    assert state.spilled() is state
 
 
 def test_groups_are_left_out_or_picked_with_their_windows() -> None:

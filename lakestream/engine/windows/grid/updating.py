@@ -114,13 +114,13 @@ class Updating:
 
     def _with_open_windows(self, state: GroupState) -> GroupState:
         """Return a state with its open windows, computed from the source where they are not known."""
-        if state.rows is None or not len(state) or state.knows_opened:
+        if not len(state) or state.knows_opened:
             return state
-        return state.with_opened(self._open_windows(state.rows))
+        return state.with_opened(self._open_windows(state))
 
-    def _open_windows(self, groups: pa.Table) -> pa.Table | None:
+    def _open_windows(self, state: GroupState) -> pa.Table | None:
         """Compute the open windows of groups from the source as it was before the tick."""
-        view_of_rows(self.given.spark, groups, STATE)
+        view_of_rows(self.given.spark, state.rows, STATE)
         spans = self._open_spans()
         if not spans:
             return None
