@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from lakestream.engine.rounds.wakeups import Alarm
     from lakestream.observation.inspection import Inspection
     from lakestream.observation.lineage import Lineage
-    from lakestream.observation.observe import Event, Outline, Run
+    from lakestream.observation.observe import Details, Event, Outline, Run
     from lakestream.observation.queries import Queries
     from lakestream.observation.verify import Verification
     from lakestream.settings import Settings
@@ -296,34 +296,34 @@ class Lake:
         """Return a stream's last failures (up to 50), in order; starts no Spark."""
         return self._at.registry.failures(self._statements.streams.named(stream).uuid)
 
-    def errors_table(self, stream: str) -> str | None:
-        """Return the name of the table of rows that a stream left out, None when there is none."""
-        record = self._statements.streams.named(stream)
-        name = record.errors_table
-        there = self._at.catalog.find_table(*name.split(".", 1))
-        return name if there is not None and there.kind == "output" else None
+    def details(self, stream: str) -> Details:
+        """Return what there is to know of a stream beside its status; starts no Spark."""
+        from lakestream.observation.observe import details
 
-    def newest_results(self, stream: str, limit: int = 500) -> pa.Table:
-        """Return the newest rows of a stream's output by its time, newest first.
+        return details(self._at.catalog, self._statements.streams.named(stream))
+
+    def newest_results(self, stream: str, limit: int = 500, *, windows: bool = False) -> pa.Table:
+        """Return the newest rows of a stream's output, newest first; ``windows``: the window of each too.
 
         Starts Spark only where the statistics of the output's files do not tell which ones to read.
         """
         from lakestream.observation.observe import newest_rows
+        from lakestream.observation.windows import without_windows
         from lakestream.statements.query import table_frame
 
         record = self._statements.streams.named(stream)
-        database, name = record.output.split(".", 1)
-        info = self._at.catalog.find_table(database, name)
+        info = self._at.catalog.find_table(*record.output.split(".", 1))
         if info is None:
             raise StatementError("TABLE_NOT_FOUND", f"the output {record.output} of {stream} is gone")
         table = self._at.catalog.handles.latest(info.path)
-        rows = newest_rows(table, info, limit, _MOST_BYTES)
+        rows = newest_rows(table, info, limit, _MOST_BYTES, windows=windows)
         if rows is not None:
             return rows
         frame = table_frame(self._at.session, self._at.catalog, info, self._at.settings.small_bytes)
         if info.time_column:
             frame = frame.orderBy(frame[info.time_column].desc())
-        return frame.limit(limit).toArrow()
+        rows = frame.limit(limit).toArrow()
+        return without_windows(rows) if windows else rows
 
     def triggers(self, alarms: Mapping[str, Alarm]) -> dict[str, Outline]:
         """Return by stream what triggers it, and when the clock does so next; starts no Spark.

@@ -13,6 +13,7 @@ from lakestream.engine.base.instants import to_micros
 from lakestream.engine.base.names import visible_columns
 from lakestream.engine.creation.compile import definition_of
 from lakestream.language.streams import trigger_of
+from lakestream.observation.windows import with_windows
 from lakestream.storage.delta import capabilities, read_arrow
 from lakestream.storage.tables.datafiles import data_files, file_times
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from lakestream.notify.deliveries import Deliveries, Delivery
     from lakestream.notify.outbox import Outbox, Sent
     from lakestream.storage.delta import Table
+    from lakestream.storage.names.catalog import Catalog
     from lakestream.storage.names.table_info import TableInfo
     from lakestream.storage.records.registry import Failure, Progress, Registry, StreamRecord
 
@@ -127,11 +129,45 @@ def _failed_run(stream: str, failure: Failure) -> Run:
     return Run(stream, failure.tick, "failed", failure.at_us, 0.0, 0, 0, 0, 0, 0, error)
 
 
-def newest_rows(table: Table, info: TableInfo, limit: int, most_bytes: int) -> pa.Table | None:
+@dataclass(frozen=True)
+class Details:
+    """What there is to know of one stream beside its status.
+
+    ``errors_table`` is the table of rows that it left out, None when there is none; ``newest_us`` the newest
+    event time of its source (µs since 1970 UTC), None where the statistics of its files do not tell one.
+    """
+
+    errors_table: str | None
+    newest_us: int | None
+
+
+def details(catalog: Catalog, record: StreamRecord) -> Details:
+    """Return what there is to know of a stream beside its status."""
+    errors = catalog.find_table(*record.errors_table.split(".", 1))
+    source = catalog.find_table(*record.sources[0].split(".", 1)) if record.sources else None
+    newest = None
+    if source is not None and source.time_column:
+        newest = _newest_time(catalog.handles.latest(source.path), source.time_column)
+    return Details(record.errors_table if errors is not None and errors.kind == "output" else None, newest)
+
+
+def _newest_time(table: Table, time: str) -> int | None:
+    """Return the newest time (µs since 1970 UTC) that the statistics of a table's files have."""
+    files = data_files(table, table.version, time, None, None)
+    most = f"max.{table.statistic_of(time)}"
+    if files.num_rows == 0 or most not in files.column_names or files[most].null_count:
+        return None
+    newest: int = max(file_times(table, time, files[most], 1).to_pylist())
+    return newest
+
+
+def newest_rows(
+    table: Table, info: TableInfo, limit: int, most_bytes: int, *, windows: bool = False
+) -> pa.Table | None:
     """Return the newest rows of a table by its time, newest first.
 
-    None where the statistics of its files do not tell which files hold them, or these are larger than
-    ``most_bytes``.
+    With ``windows`` they have a column more, for the window of each (:func:`with_windows`). None where the
+    statistics of its files do not tell which files hold them, or these are larger than ``most_bytes``.
     """
     if not info.time_column or not capabilities(table).arrow_reads:
         return None
@@ -140,10 +176,11 @@ def newest_rows(table: Table, info: TableInfo, limit: int, most_bytes: int) -> p
         lower = _lower_bound(table, info.time_column, asked, most_bytes)
         if lower is None:
             return None
-        columns = list(visible_columns(info))
+        columns = [*visible_columns(info), *(info.hidden if windows else ())]
         rows = read_arrow(table, None, columns=columns, lower=lower[0], time_column=info.time_column)
         if rows.num_rows >= limit or lower[1]:
-            return rows.sort_by([(info.time_column, "descending")]).slice(0, limit)
+            found = rows.sort_by([(info.time_column, "descending")]).slice(0, limit)
+            return with_windows(table, info, found, most_bytes) if windows else found
         asked *= _MORE
 
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from lakestream.engine.base.instants import to_micros
 from lakestream.engine.base.result import Result
-from lakestream.errors import StatementError
+from lakestream.errors import Place, StatementError
 from lakestream.server.shown.documents import (
     DeliveryDocument,
     EventDocument,
@@ -103,6 +103,18 @@ class ShownLake:
         self.asked: list[tuple[Any, ...]] = []
         self.ticks = 40
         self.events_shown = [event(number) for number in range(3)]
+        self.database = "main"
+        self.answers: dict[str, tuple[list[str], list[tuple[Any, ...]]]] = {
+            "SHOW DATABASES": (["name"], [("main",)]),
+            "SHOW `main`.STABLES": (["stable_name"], [("power",)]),
+            "SHOW `main`.TABLES": (["table_name", "stable_name"], [("drill", "power"), ("weather", None)]),
+            "DESCRIBE `main`.`power`": (["field"], [("ts",), ("watts",)]),
+            "EXPLAIN STREAM `main`.`hourly`": (
+                ["stage", "what"],
+                [("tick", "41 (changes)"), ("write", "one commit")],
+            ),
+            "SELECT ts": (["ts", "watts"], [(NOW - timedelta(hours=n), 700.0 + n) for n in range(3)]),
+        }
 
     # --- what the reader answers ---
 
@@ -146,6 +158,7 @@ class ShownLake:
             recalculations=[job] if is_busy else [],
             errors=[failed] if is_busy else [],
             errors_table="main.hourly__errors" if is_busy else None,
+            newest=NOW + timedelta(minutes=90) if is_busy else None,
         )
 
     def runs(self, name: str, limit: int) -> list[RunDocument]:
@@ -159,6 +172,7 @@ class ShownLake:
     def lineage(self) -> LineageDocument:
         kinds = {"main.power": "super table", "main.weather": "table"}
         kinds |= {one["output"]: "output" for one in self.streams_shown}
+        kinds = {source: "table" for one in self.streams_shown for source in one["sources"]} | kinds
         return LineageDocument(
             tables=[TableNode(name=name, kind=kind) for name, kind in sorted(kinds.items())]
             if self.streams_shown
@@ -189,25 +203,40 @@ class ShownLake:
         del gone, sent, yes, limited
         return work(self)
 
-    def restrict(self, databases: tuple[str, ...]) -> None:
-        del databases
+    def restrict(self, databases: tuple[str, ...], asker: str | None = None) -> None:
+        del databases, asker
 
     def noting(self, *_: str) -> AbstractContextManager[None]:
         return nullcontext()
 
-    def newest_results(self, stream: str, limit: int) -> pa.Table:
+    def newest_results(self, stream: str, limit: int, *, windows: bool) -> pa.Table:
+        assert windows
         if self._of(stream)["tick"] is None:
             raise StatementError("TABLE_NOT_FOUND", f"there is no table of {stream}")
         hours = [NOW - timedelta(hours=number) for number in range(48)]
-        rows = [
+        rows: list[dict[str, Any]] = [
             {"tbname": hall, "hour": hour, "mean": value(number, phase), "n": 60 - number % 3}
             for number, hour in enumerate(hours)
             for phase, hall in enumerate(("hall A", "hall B", EVIL))
         ]
         types = {"tbname": pa.string(), "hour": pa.timestamp("us", "UTC"), "mean": pa.float64()}
-        return pa.Table.from_pylist(rows[:limit], pa.schema({**types, "n": pa.int64()}))
+        for row in rows:
+            again = row["n"] == 58
+            row["window"] = {"start": row["hour"], "end": row["hour"] + timedelta(hours=1), "again": again}
+        time = pa.timestamp("us", "UTC")
+        window = pa.struct([("start", time), ("end", time), ("again", pa.bool_())])
+        return pa.Table.from_pylist(rows[:limit], pa.schema({**types, "n": pa.int64(), "window": window}))
 
-    def sql(self, text: str) -> Result:
+    def sql(self, text: str, dialect: str = "tdengine", limit: int | None = None) -> Result:
+        del dialect, limit
+        for asked, (columns, rows) in self.answers.items():
+            if text.startswith(asked):
+                return Result(columns, rows)
+        if text.startswith("SELECT wrong"):
+            place = Place(1, 8, 5)
+            raise StatementError(
+                "NO_COLUMN", "there is no column wrong", hint="did you mean watts?", place=place
+            )
         self.asked.append((text,))
         return Result(message="done")
 

@@ -235,16 +235,17 @@ def _add_stream_looks(app: FastAPI, service: Service) -> None:
         require(who_asks(request), Scope.READ, database)
         stream = f"{database}.{name}"
         rows = await service.statements.run(
-            lambda lake: lake.newest_results(stream, limit),
+            lambda lake: lake.newest_results(stream, limit, windows=True),
             _gone(request),
             _sent(request, f"the newest rows of {stream}"),
         )
-        result = Result(arrow=rows)
+        last = rows.num_columns - 1
+        result, windows = Result(arrow=rows.remove_column(last)), rows.column(last).to_pylist()
         columns = [
             ColumnDocument(name=column, type=kind)
             for column, kind in zip(result.columns, column_types(result), strict=True)
         ]
-        return RowsDocument(columns=columns, rows=json_rows(result))
+        return RowsDocument(columns=columns, rows=json_rows(result), windows=windows)
 
 
 # --- what changes something ---

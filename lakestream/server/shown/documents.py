@@ -138,13 +138,14 @@ class FailureDocument(BaseModel):
 
 
 class StreamDetails(StreamDocument):
-    """A stream with its definition, recalculations and failures."""
+    """A stream with its definition, recalculations and failures; ``newest`` is its source's newest time."""
 
     sql: str
     created_at: datetime
     recalculations: list[RecalculationDocument]
     errors: list[FailureDocument]
     errors_table: str | None
+    newest: datetime | None
 
 
 class RunDocument(BaseModel):
@@ -170,11 +171,20 @@ class ColumnDocument(BaseModel):
     type: str
 
 
+class WindowDocument(BaseModel):
+    """A window of event time, and whether it fired ``again`` in one of the last commits of the output."""
+
+    start: datetime
+    end: datetime
+    again: bool
+
+
 class RowsDocument(BaseModel):
-    """Rows, newest first."""
+    """Rows, newest first, and the window of each, null where the table does not tell it."""
 
     columns: list[ColumnDocument]
     rows: list[list[Any]]
+    windows: list[WindowDocument | None]
 
 
 class TableNode(BaseModel):

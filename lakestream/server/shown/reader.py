@@ -87,7 +87,7 @@ class Reader:
     def stream(self, name: str) -> StreamDetails:
         """Return a stream with what it is made of. Raises StatementError STREAM_NOT_FOUND."""
         with self._turn:
-            jobs = self._lake.recalculations(name)
+            jobs, details = self._lake.recalculations(name), self._lake.details(name)
             status = next(status for status in self._lake.streams() if _name(status) == name)
             return StreamDetails(
                 **self._stream(status, self._lake.triggers(self._alarms())[name]),
@@ -98,7 +98,8 @@ class Reader:
                     FailureDocument(at=from_micros(f.at_us), code=f.code, message=f.message)
                     for f in self._lake.failures(name)
                 ],
-                errors_table=self._lake.errors_table(name),
+                errors_table=details.errors_table,
+                newest=_instant(details.newest_us),
             )
 
     def runs(self, name: str, limit: int) -> list[RunDocument]:

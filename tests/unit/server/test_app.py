@@ -56,6 +56,7 @@ def test_the_newest_rows_of_an_output(client: TestClient) -> None:
     output = client.get("/api/streams/main/hourly/output?limit=1").json()
     assert [column["name"] for column in output["columns"]] == ["hour", "n"]
     assert output["rows"] == [["2025-01-01T09:00:00+00:00", 0]]
+    assert output["windows"] == [None]
 
 
 def test_lineage(client: TestClient) -> None:

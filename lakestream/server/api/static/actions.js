@@ -2,7 +2,7 @@
 
 import { post, streamPath } from "./api.js";
 import { el } from "./dom.js";
-import { lakeZone } from "./format.js";
+import { instant, lakeZone } from "./format.js";
 import { nameOf } from "./overview.js";
 
 // The buttons of a stream; `done` hears what was done.
@@ -10,12 +10,7 @@ export function buttons(stream, done) {
   const runs = stream.status === "Running" || stream.status === "Retrying";
   const stop = action("Stop", "It stops after the running tick, and goes on from there when it is started.", "stop");
   const start = action("Start", "It goes on from where it stopped.", "start");
-  const recalculate = action(
-    "Recalculate",
-    "Windows that overlap the range are computed again from the source as it is, and replaced in the output.",
-    "recalculate",
-    range,
-  );
+  const recalculate = recalculation();
   const verify = action(
     "Verify",
     "Its output is compared with the batch evaluation of its statement, which may take a while.",
@@ -49,14 +44,30 @@ function action(title, description, path, fields = () => [], body = {}) {
   return { title, description, path, fields, body };
 }
 
-function range(isNeeded = true) {
-  const zone = el("p", { class: "note" }, `Times are in the lake's time zone, ${lakeZone()}.`);
-  const from = isNeeded ? "From (included)" : "From (included); empty: the beginning";
-  return [field(from, "from", isNeeded), field("To (not included); empty: all there is", "to", false), zone];
+// Ask for a recalculation of a range of instants.
+export function recalculateRange(stream, from, to, done) {
+  const [low, high] = [Math.floor(from), Math.ceil(to)].map((seconds) => instant(new Date(seconds * 1000).toISOString()).replace(" ", "T"));
+  const one = recalculation(() => range(true, low, high));
+  ask(one, stream, (answer) => done(answer.message));
 }
 
-function field(label, name, required) {
-  return el("label", {}, label, el("input", { type: "datetime-local", step: "1", name, required }));
+function recalculation(fields = range) {
+  return action(
+    "Recalculate",
+    "Windows that overlap the range are computed again from the source as it is, and replaced in the output.",
+    "recalculate",
+    fields,
+  );
+}
+
+function range(isNeeded = true, low = "", high = "") {
+  const zone = el("p", { class: "note" }, `Times are in the lake's time zone, ${lakeZone()}.`);
+  const from = isNeeded ? "From (included)" : "From (included); empty: the beginning";
+  return [field(from, "from", isNeeded, low), field("To (not included); empty: all there is", "to", false, high), zone];
+}
+
+function field(label, name, required, value) {
+  return el("label", {}, label, el("input", { type: "datetime-local", step: "1", name, required, value }));
 }
 
 function ask(one, stream, done) {

@@ -18,7 +18,8 @@ async function answer(response) {
 async function request(path, options) {
   try {
     return await fetch(path, options);
-  } catch {
+  } catch (error) {
+    if (error.name === "AbortError") throw error;
     throw new ApiError(0, {
       code: "NOT_REACHED",
       message: "the daemon does not answer",
@@ -31,9 +32,10 @@ export async function get(path) {
   return answer(await request(path));
 }
 
-export async function post(path, body = {}) {
+// `signal` gives up: what runs for it ends.
+export async function post(path, body = {}, signal = null) {
   const headers = { "Content-Type": "application/json" };
-  return answer(await request(path, { method: "POST", headers, body: JSON.stringify(body) }));
+  return answer(await request(path, { method: "POST", headers, body: JSON.stringify(body), signal }));
 }
 
 export function streamPath(stream, rest = "") {

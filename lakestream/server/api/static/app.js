@@ -4,7 +4,9 @@ import { get, listen } from "./api.js";
 import { el, note } from "./dom.js";
 import { useZone } from "./format.js";
 import { Overview } from "./overview.js";
+import { SqlPage } from "./sql.js";
 import { StreamPage } from "./stream.js";
+import { TablesPage } from "./tables.js";
 
 const PAUSE = 1000;
 const POLL = 10000;
@@ -18,11 +20,25 @@ let waiting = null;
 function pageOf(hash) {
   const [, kind, database, name] = hash.split("/").map(decodeURIComponent);
   const holder = el("div");
-  return kind === "streams" && name ? new StreamPage(holder, database, name) : new Overview(holder);
+  if (kind === "streams" && name) return new StreamPage(holder, database, name);
+  if (kind === "tables") return new TablesPage(holder);
+  return kind === "sql" ? new SqlPage(holder, database) : new Overview(holder);
+}
+
+// Say which part is shown, to the eye and to screen readers.
+function mark(hash) {
+  const part = `#/${hash.split("/")[1] ?? ""}`;
+  for (const link of document.querySelectorAll("#parts a")) {
+    const isHere = link.getAttribute("href") === (part === "#/streams" ? "#/" : part);
+    if (isHere) link.setAttribute("aria-current", "page");
+    else link.removeAttribute("aria-current");
+  }
 }
 
 async function show() {
-  current = pageOf(location.hash || "#/");
+  const hash = location.hash || "#/";
+  current = pageOf(hash);
+  mark(hash);
   document.title = current.title;
   main.replaceChildren(note("Loading …"));
   await refresh();

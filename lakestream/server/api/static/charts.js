@@ -12,11 +12,11 @@ function colour(name) {
 }
 
 // Plot series over instants (seconds); `bands` are ranges of instants to shade, `unit` ends each value, and
-// `whole` is for what is counted.
-export function plot(label, times, series, { unit = "", bands = [], bars = false, whole = false } = {}) {
+// `whole` is for what is counted, `select` hears of a range (instants) that is drawn over the plot.
+export function plot(label, times, series, { unit = "", bands = [], bars = false, whole = false, select = null } = {}) {
   if (!times.length) return note("Nothing to show yet.");
   const holder = el("div", { class: "plot", role: "img", "aria-label": described(label, times, series, unit) });
-  const draw = () => new uPlot(options(holder, series, { unit, bands, bars, whole }), [times, ...series.map((one) => one.values)], holder);
+  const draw = () => new uPlot(options(holder, series, { unit, bands, bars, whole, select }), [times, ...series.map((one) => one.values)], holder);
   const chart = { holder, draw, plotted: null };
   drawn.add(chart);
   new ResizeObserver(() => resize(chart)).observe(holder);
@@ -63,7 +63,7 @@ const CLOCK = [
 // Steps of an axis that counts.
 const WHOLE = [1, 10, 100, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8].flatMap((step) => [step, 2 * step, 5 * step]);
 
-function options(holder, series, { unit, bands, bars, whole }) {
+function options(holder, series, { unit, bands, bars, whole, select }) {
   const axis = { stroke: colour("--muted"), grid: { stroke: colour("--line"), width: 1 }, ticks: { show: false }, font: "12px system-ui" };
   const values = (_, ticks) => ticks.map((tick) => `${count(tick)}${unit}`);
   return {
@@ -71,9 +71,9 @@ function options(holder, series, { unit, bands, bars, whole }) {
     height: HEIGHT,
     tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1000), lakeZone()),
     legend: { live: false, show: series.length > 1 },
-    cursor: { points: { size: 6 } },
+    cursor: { points: { size: 6 }, ...(select && { drag: { x: true, y: false, setScale: false } }) },
     plugins: [tip(series, unit)],
-    hooks: { drawClear: [(chart) => shade(chart, bands)] },
+    hooks: { drawClear: [(chart) => shade(chart, bands)], ...(select && { setSelect: [(chart) => brushed(chart, select)] }) },
     axes: [{ ...axis, space: 84, values: CLOCK }, { ...axis, size: 64, values, ...(whole && { incrs: WHOLE }) }],
     series: [{}, ...series.map((one, number) => line(one, number, bars))],
     scales: { x: { range: (_, low, high) => around(low, high) }, y: { range: (_, low, high) => span(low, high) } },
@@ -97,6 +97,11 @@ function span(low, high) {
   const bottom = Math.min(0, low);
   const top = high > bottom ? high : bottom + 1;
   return low > (high - low) * 3 ? [low - (high - low || 1) * 0.1, high + (high - low || 1) * 0.1] : [bottom, top + (top - bottom) * 0.06];
+}
+
+function brushed(chart, select) {
+  const { left, width } = chart.select;
+  if (width > 2) select(chart.posToVal(left, "x"), chart.posToVal(left + width, "x"));
 }
 
 function shade(chart, bands) {

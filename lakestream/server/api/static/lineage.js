@@ -1,6 +1,7 @@
 // Tables and the streams between them, from left to right: each stands right of all that it reads.
 
-import { svg } from "./dom.js";
+import { el, svg } from "./dom.js";
+import { linkOf } from "./links.js";
 
 const ROW = 54;
 const HEIGHT = 34;
@@ -26,11 +27,91 @@ export function picture(lineage, statuses, highlight = null) {
   return drawn;
 }
 
-// Only what a stream reads and writes.
+// A stream with all that leads to it, and all that goes on from it.
 export function around(lineage, name) {
-  const streams = lineage.streams.filter((stream) => stream.name === name);
-  const touched = new Set(streams.flatMap((stream) => [...stream.reads, stream.writes]));
-  return { tables: lineage.tables.filter((table) => touched.has(table.name)), streams };
+  const streams = new Set([...reached(lineage, name, true), ...reached(lineage, name, false)]);
+  const kept = lineage.streams.filter((stream) => streams.has(stream.name));
+  const touched = new Set(kept.flatMap((stream) => [...stream.reads, stream.writes]));
+  return { tables: lineage.tables.filter((table) => touched.has(table.name)), streams: kept };
+}
+
+function reached(lineage, start, isDown) {
+  const found = new Set([start]);
+  const of = new Map(lineage.streams.map((stream) => [stream.name, stream]));
+  for (const name of found) {
+    const one = of.get(name);
+    if (!one) continue;
+    for (const other of lineage.streams) {
+      const leads = isDown ? other.reads.includes(one.writes) : one.reads.includes(other.writes);
+      if (leads) found.add(other.name);
+    }
+  }
+  return found;
+}
+
+const ZOOMS = [0.25, 0.35, 0.5, 0.7, 1, 1.4, 2];
+const ALL = "All streams";
+// How it is looked at stays while one looks at something else.
+const view = { focus: ALL, zoom: 1 };
+
+// The lineage with what chooses a stream and how large it is.
+export class LineageView {
+  constructor() {
+    const zoom = (title, label, work) => el("button", { type: "button", title, "aria-label": title, click: work }, label);
+    this.choice = el("select", { change: (event) => this.focus(event.target.value) });
+    this.holder = el("div", { class: "scroll picture", tabindex: "0", role: "region", "aria-label": "Lineage" });
+    this.element = el(
+      "div",
+      {},
+      el(
+        "div",
+        { class: "finding" },
+        el("label", {}, "Around", this.choice),
+        el("div", { class: "buttons" }, zoom("Smaller", "−", () => this.step(-1)), zoom("Larger", "+", () => this.step(1)), zoom("Fit the width", "Fit", () => this.fit())),
+      ),
+      this.holder,
+    );
+    this.shown = "";
+  }
+
+  show(lineage, statuses) {
+    const key = JSON.stringify([lineage, [...statuses]]);
+    if (this.shown === key) return;
+    [this.shown, this.lineage, this.statuses] = [key, lineage, statuses];
+    const names = [ALL, ...lineage.streams.map((stream) => stream.name).sort()];
+    if (!names.includes(view.focus)) view.focus = ALL;
+    this.choice.replaceChildren(...names.map((name) => el("option", { selected: name === view.focus }, name)));
+    this.draw();
+  }
+
+  draw() {
+    const isAll = view.focus === ALL;
+    const shown = isAll ? this.lineage : around(this.lineage, view.focus);
+    this.picture = picture(shown, this.statuses, isAll ? null : view.focus);
+    this.size = [Number(this.picture.getAttribute("width")), Number(this.picture.getAttribute("height"))];
+    this.holder.replaceChildren(this.picture);
+    this.scale(view.zoom);
+  }
+
+  focus(name) {
+    view.focus = name;
+    this.draw();
+  }
+
+  step(direction) {
+    const place = ZOOMS.findLastIndex((zoom) => zoom <= view.zoom + 1e-9);
+    this.scale(ZOOMS[Math.min(ZOOMS.length - 1, Math.max(0, place + direction))]);
+  }
+
+  fit() {
+    this.scale(Math.min(1, (this.holder.clientWidth - 8) / this.size[0]));
+  }
+
+  scale(zoom) {
+    view.zoom = zoom;
+    this.picture.setAttribute("width", this.size[0] * zoom);
+    this.picture.setAttribute("height", this.size[1] * zoom);
+  }
 }
 
 function nodesOf(lineage) {
@@ -113,7 +194,5 @@ function box(node, statuses, highlight) {
     svg("text", { x: node.x + node.width / 2, y: node.y + HEIGHT / 2 + 4.5, "text-anchor": "middle" }, node.label),
   );
   if (!node.isStream) return drawn;
-  const [database, ...rest] = node.name.split(".");
-  const href = `#/streams/${encodeURIComponent(database)}/${encodeURIComponent(rest.join("."))}`;
-  return svg("a", { href, "aria-label": label }, drawn);
+  return svg("a", { href: linkOf(node.name), "aria-label": label }, drawn);
 }

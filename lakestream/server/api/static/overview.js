@@ -3,7 +3,8 @@
 import { get } from "./api.js";
 import { cell, el, note, section, table } from "./dom.js";
 import { ago, count, duration, instant, plural } from "./format.js";
-import { picture } from "./lineage.js";
+import { LineageView } from "./lineage.js";
+import { linkOf } from "./links.js";
 
 const COLUMNS = ["Stream", "State", "Trigger", "Lag", "Last tick", "Rows/s", "Rows in", "Rows out", "Late", "Next due"];
 // What the columns are sorted by; a column without a value here is not sorted.
@@ -34,10 +35,6 @@ const FIRST_STREAM = `CREATE STREAM hourly INTERVAL(1h) SLIDING(1h)
 
 export function nameOf(stream) {
   return `${stream.database}.${stream.name}`;
-}
-
-export function linkTo(stream) {
-  return `#/streams/${encodeURIComponent(stream.database)}/${encodeURIComponent(stream.name)}`;
 }
 
 // The state in a word, with a colour beside it.
@@ -122,17 +119,13 @@ export class Overview {
   }
 
   drawLineage() {
-    const statuses = this.streams.map((stream) => [nameOf(stream), stream.status]);
-    const key = JSON.stringify([this.lineage, statuses]);
-    if (this.graph.dataset.shown === key) return;
-    this.graph.dataset.shown = key;
-    this.graph.replaceChildren(picture(this.lineage, new Map(statuses)));
+    this.graph.show(this.lineage, new Map(this.streams.map((stream) => [nameOf(stream), stream.status])));
   }
 
   build() {
     this.shown = "";
     this.summary = el("p", { class: "note" });
-    this.graph = el("div", { class: "scroll picture", tabindex: "0", role: "region", "aria-label": "Lineage" });
+    this.graph = new LineageView();
     const holder = table("Streams", COLUMNS, this.streams.map(row));
     holder.classList.add("streams");
     this.body = holder.querySelector("tbody");
@@ -150,7 +143,7 @@ export class Overview {
       holder,
       this.none,
       this.others,
-      section("Lineage", this.graph, legend()),
+      section("Lineage", this.graph.element, legend()),
     );
   }
 
@@ -234,7 +227,7 @@ function label(body) {
 
 function row(stream) {
   return [
-    el("a", { href: linkTo(stream), class: "name" }, nameOf(stream)),
+    el("a", { href: linkOf(nameOf(stream)), class: "name" }, nameOf(stream)),
     el("span", {}, state(stream), ...remarks(stream).map((text) => el("small", { title: text }, text)), stream.last_error ? wrong(stream.last_error) : null),
     stream.trigger,
     lag(stream),

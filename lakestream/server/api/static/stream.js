@@ -1,22 +1,20 @@
 // One stream: its definition, what it wrote, its ticks, recalculations, errors and events.
 
 import { get, streamPath } from "./api.js";
-import { buttons, resync } from "./actions.js";
+import { buttons, recalculateRange, resync } from "./actions.js";
 import { plot } from "./charts.js";
 import { el, note, section, table } from "./dom.js";
 import { ago, count, duration, instant } from "./format.js";
 import { around, picture } from "./lineage.js";
+import { quoted, run } from "./names.js";
 import { lag, nameOf, remarks, state } from "./overview.js";
+import { plottable, plotted, seconds, valueOf } from "./rows.js";
+import { timeline } from "./windows.js";
 
 const RUNS = 200;
 const ROWS = 500;
 const ROWS_LISTED = 12;
 const EVENTS = 50;
-const LINES = 8;
-const NUMBERS = /^(u?int|float|double|half|decimal)/;
-const FRACTIONS = /^(float|double|half)/;
-const TIMES = /^(timestamp|date)/;
-
 export class StreamPage {
   constructor(main, database, name) {
     this.main = main;
@@ -62,10 +60,10 @@ export class StreamPage {
   // The parts that stay; draw() fills them again and again.
   build() {
     const part = () => el("div", {});
-    const names = ["head", "said", "trouble", "figures", "written", "ticks", "lags", "late", "expectations", "ranges", "errors", "events", "rows"];
+    const names = ["head", "said", "trouble", "figures", "written", "windows", "next", "ticks", "lags", "late", "expectations", "ranges", "errors", "events", "rows"];
     this.parts = Object.fromEntries(names.map((name) => [name, part()]));
     this.parts.said.setAttribute("role", "status");
-    const { head, said, trouble, figures, written, ticks, lags, late, expectations, ranges, errors, events, rows } = this.parts;
+    const { head, said, trouble, figures, written, windows, next, ticks, lags, late, expectations, ranges, errors, events, rows } = this.parts;
     const statuses = new Map([[nameOf(this.id), this.stream.status]]);
     const drawn = picture(around(this.lineage, nameOf(this.id)), statuses, nameOf(this.id));
     this.main.replaceChildren(
@@ -75,9 +73,11 @@ export class StreamPage {
       trouble,
       figures,
       section("Output", written),
+      section("Windows", windows),
       section("Definition", el("pre", { tabindex: "0" }, el("code", {}, this.stream.sql)), el("div", { class: "scroll picture" }, drawn)),
       el("div", { class: "pair" }, section("Seconds per tick", ticks), section("Lag in commits after each tick", lags)),
       section("Late rows per tick", late),
+      section("Next tick", next),
       section("Expectations", expectations),
       section("Recalculations", ranges),
       section("Errors", errors),
@@ -92,6 +92,10 @@ export class StreamPage {
     this.fill("trouble", [stream.last_error, stream.status], () => trouble(stream, this.done));
     parts.figures.replaceChildren(figures(stream));
     this.fill("written", [this.output, stream.recalculations, this.measure], () => [this.written()]);
+    // The instants of PERIOD are of the wall clock, which the newest event time says nothing of.
+    const newest = stream.trigger.startsWith("PERIOD") ? null : stream.newest;
+    this.fill("windows", [this.output, newest], () => timeline(this.output, newest));
+    this.fill("next", stream.status, () => [this.plan()]);
     this.fill("ticks", this.runs, () => [this.ofRuns("Seconds per tick", "tick", (run) => run.seconds, { unit: " s" })]);
     this.fill("lags", this.runs, () => [this.ofRuns("Lag in commits", "lag", (run) => run.lag, { whole: true })]);
     this.fill("late", this.runs, () => [this.lateRows()]);
@@ -139,33 +143,47 @@ export class StreamPage {
 
   written() {
     if (this.output.error) return note(this.output.error.message);
-    const { columns, rows } = this.output;
-    const time = columns.findIndex((column) => TIMES.test(column.type));
-    const measures = columns.flatMap((column, place) => (NUMBERS.test(column.type) ? [place] : []));
-    if (!rows.length) return note("Nothing is written yet.");
-    if (time < 0 || !measures.length) return note("It has no time or no number to plot; the newest rows stand below.");
-    const first = measures.find((place) => FRACTIONS.test(columns[place].type)) ?? measures[0];
-    const chosen = measures.includes(this.measure) ? this.measure : first;
+    if (!this.output.rows.length) return note("Nothing is written yet.");
+    const found = plottable(this.output.columns);
+    if (!found) return note("It has no time or no number to plot; the newest rows stand below.");
     const bands = this.stream.recalculations.map((job) => [job.from && seconds(job.from), job.to && seconds(job.to)]);
-    const { times, series, hidden } = lines(columns, rows, time, chosen);
+    const change = (place) => {
+      this.measure = place;
+      this.draw();
+      this.parts.written.querySelector("select").focus();
+    };
+    const brushed = el("div", { class: "brushed" });
+    const select = (from, to) => brushed.replaceChildren(this.again(from, to));
     return el(
       "div",
       {},
-      measures.length > 1 ? this.chooser(columns, measures, chosen) : null,
-      plot(`${columns[chosen].name} of ${this.stream.output}`, times, series, { bands }),
-      hidden ? note(`${LINES} of ${LINES + hidden} groups are plotted.`) : null,
+      ...plotted(this.stream.output, this.output, found, this.measure, change, { bands, select }),
+      brushed,
       bands.length ? el("p", { class: "legend" }, el("span", { class: "key key-band" }, "recalculated")) : null,
     );
   }
 
-  chooser(columns, measures, chosen) {
-    const change = (event) => {
-      this.measure = Number(event.target.value);
-      this.draw();
-      this.parts.written.querySelector("select").focus();
+  // What recalculates a range that was drawn over the plot.
+  again(from, to) {
+    const shown = [from, to].map((at) => instant(new Date(at * 1000).toISOString())).join(" to ");
+    const click = () => recalculateRange(this.stream, from, to, this.done);
+    return el("button", { type: "button", click }, `Recalculate ${shown}`);
+  }
+
+  // The stages of the next tick, when they are asked for.
+  plan() {
+    const shown = el("div", { role: "status" });
+    const click = async () => {
+      shown.replaceChildren(note("Planning …"));
+      const { database, name } = this.id;
+      try {
+        const { rows } = await run(`EXPLAIN STREAM ${quoted(database)}.${quoted(name)}`);
+        shown.replaceChildren(table("Stages of the next tick", ["Stage", "What it does"], rows.map(([stage, what]) => [stage, el("span", { class: "message" }, what)])));
+      } catch (error) {
+        shown.replaceChildren(note(error.message));
+      }
     };
-    const choices = measures.map((place) => el("option", { value: place, selected: place === chosen }, columns[place].name));
-    return el("label", { class: "chooser" }, "Column", el("select", { change }, ...choices));
+    return el("div", {}, el("button", { type: "button", click }, "Show the plan"), shown);
   }
 
   newest() {
@@ -174,42 +192,6 @@ export class StreamPage {
     const shown = rows.slice(0, ROWS_LISTED).map((values) => values.map((value, place) => valueOf(value, columns[place])));
     return table("Newest rows", columns.map((column) => column.name), shown);
   }
-}
-
-function seconds(text) {
-  return new Date(text).getTime() / 1000;
-}
-
-function valueOf(value, column) {
-  if (value === null) return el("i", { class: "null" }, "NULL");
-  if (column.type.startsWith("timestamp")) return instant(value);
-  return typeof value === "object" ? JSON.stringify(value) : typeof value === "boolean" ? String(value) : value;
-}
-
-// The columns of text that tell groups apart: without those that others of them follow from.
-function dividing(columns, rows) {
-  const groups = (places) => new Set(rows.map((row) => JSON.stringify(places.map((place) => row[place])))).size;
-  const texts = columns.flatMap((column, place) => (column.type.includes("string") ? [place] : []));
-  const all = groups(texts);
-  return texts.reduce((kept, place) => {
-    const others = kept.filter((one) => one !== place);
-    return groups(others) === all ? others : kept;
-  }, texts);
-}
-
-// A line per group: the values of one column over time.
-function lines(columns, rows, time, measure) {
-  const texts = dividing(columns, rows);
-  const groups = new Map();
-  for (const row of rows) {
-    const group = texts.map((place) => row[place]).join(" · ") || columns[measure].name;
-    if (!groups.has(group)) groups.set(group, new Map());
-    groups.get(group).set(seconds(row[time]), typeof row[measure] === "number" ? row[measure] : null);
-  }
-  const plotted = [...groups].sort(([one], [other]) => one.localeCompare(other)).slice(0, LINES);
-  const times = [...new Set(plotted.flatMap(([, values]) => [...values.keys()]))].sort((one, other) => one - other);
-  const series = plotted.map(([label, values]) => ({ label, values: times.map((at) => values.get(at)) }));
-  return { times, series, hidden: groups.size - plotted.length };
 }
 
 function trouble(stream, done) {

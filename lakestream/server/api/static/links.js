@@ -1,0 +1,7 @@
+// Addresses of the parts of the page.
+
+// The address of a stream by its name, `database.name`.
+export function linkOf(stream) {
+  const [database, ...rest] = stream.split(".");
+  return `#/streams/${encodeURIComponent(database)}/${encodeURIComponent(rest.join("."))}`;
+}

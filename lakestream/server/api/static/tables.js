@@ -1,0 +1,94 @@
+// The tables of the lake: what they are, which streams read and write them.
+
+import { get } from "./api.js";
+import { el, note, table } from "./dom.js";
+import { plural } from "./format.js";
+import { quoted, tablesOf } from "./names.js";
+import { linkOf } from "./links.js";
+
+const chosen = { words: "", subtables: false };
+
+export class TablesPage {
+  title = "Tables – lakestream";
+
+  constructor(main) {
+    this.main = main;
+  }
+
+  async load() {
+    [this.tables, this.lineage] = await Promise.all([tablesOf(), get("/api/lineage")]);
+    this.build();
+    this.fill();
+  }
+
+  async refresh() {
+    [this.tables, this.lineage] = await Promise.all([tablesOf(), get("/api/lineage")]);
+    this.fill();
+  }
+
+  hears() {
+    return false;
+  }
+
+  build() {
+    const find = (event) => {
+      chosen.words = event.target.value;
+      this.fill();
+    };
+    const subtables = (event) => {
+      chosen.subtables = event.target.checked;
+      this.fill();
+    };
+    this.summary = el("p", { class: "note" });
+    this.holder = el("div", {});
+    this.main.replaceChildren(
+      el("h1", {}, "Tables"),
+      this.summary,
+      el(
+        "div",
+        { class: "finding", role: "search" },
+        el("label", {}, "Find", el("input", { type: "search", value: chosen.words, placeholder: "name, super table, stream", input: find })),
+        el("label", {}, el("input", { type: "checkbox", checked: chosen.subtables, change: subtables }), "Subtables"),
+      ),
+      this.holder,
+    );
+  }
+
+  fill() {
+    const words = chosen.words.toLowerCase().split(/\s+/).filter(Boolean);
+    const listed = this.tables
+      .filter((one) => chosen.subtables || one.kind !== "subtable")
+      .map((one) => ({ ...one, ...this.streams(one) }))
+      .filter((one) => words.every((word) => [nameOf(one), one.of, ...one.readers, ...one.writers].join(" ").toLowerCase().includes(word)));
+    this.summary.textContent = `${plural(this.tables.filter((one) => one.kind !== "subtable").length, "table")}, ${plural(this.tables.filter((one) => one.kind === "subtable").length, "subtable")}`;
+    const rows = listed.map((one) => [
+      el("a", { href: linkToRows(one), class: "name", title: "its rows" }, nameOf(one)),
+      one.of ? `${one.kind} of ${one.of}` : one.kind,
+      links(one.writers),
+      links(one.readers),
+    ]);
+    this.holder.replaceChildren(rows.length ? table("Tables", ["Table", "Kind", "Written by", "Read by"], rows) : note("No table is like that."));
+    this.holder.firstChild.classList.add("streams");
+  }
+
+  streams({ database, name, of }) {
+    const names = new Set([`${database}.${name}`, ...(of ? [`${database}.${of}`] : [])]);
+    const { streams } = this.lineage;
+    return {
+      writers: streams.filter((one) => names.has(one.writes)).map((one) => one.name),
+      readers: streams.filter((one) => one.reads.some((read) => names.has(read))).map((one) => one.name),
+    };
+  }
+}
+
+function nameOf(one) {
+  return `${one.database}.${one.name}`;
+}
+
+function linkToRows(one) {
+  return `#/sql/${encodeURIComponent(`SELECT * FROM ${quoted(one.database)}.${quoted(one.name)} LIMIT 100`)}`;
+}
+
+function links(names) {
+  return el("span", {}, ...names.flatMap((name, place) => [place ? ", " : "", el("a", { href: linkOf(name) }, name)]));
+}
