@@ -248,6 +248,15 @@ class Settings:
     server_connections: int = _setting(
         default=1_000, ge=1, description="how many connections clients of `serve` may have at once"
     )
+    postgres_port: int = _setting(
+        default=0,
+        ge=0,
+        le=65_535,
+        description="port of `serve` for PostgreSQL's clients, such as 5432; 0: none",
+    )
+    postgres_rows: int = _setting(
+        default=100_000, ge=1, description="most rows of a result for PostgreSQL's clients"
+    )
     stuck_seconds: float = _setting(
         default=3_600.0,
         ge=0,

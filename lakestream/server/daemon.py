@@ -10,16 +10,19 @@ import socket
 import ssl
 import sys
 import threading
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager, nullcontext
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
 import uvicorn
 
 from lakestream.clock import SystemClock
-from lakestream.errors import BusyError, ConfigError, LakestreamError
+from lakestream.errors import BusyError, ConfigError, LakestreamError, extra
 from lakestream.lake import Lake
-from lakestream.server.api.app import Service, create_app
+from lakestream.server.api.app import create_app
+from lakestream.server.api.asking import Service
+from lakestream.server.api.guard import Keys
 from lakestream.server.news.feed import Feed
 from lakestream.server.news.listener import Listener
 from lakestream.server.news.live import Live, Rates
@@ -38,6 +41,7 @@ from lakestream.storage.sessions.jobs import hand_over_slots
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from contextlib import AbstractAsyncContextManager
     from types import FrameType
 
     from lakestream.server.process.owner import Owner
@@ -71,7 +75,25 @@ def serve(layout: Layout, settings: Settings, say: Callable[[str], None]) -> Non
         listening = held.enter_context(closing(listen(settings.server_host, settings.server_port)))
         if settings.connect_port:
             listen(LOOPBACK[0], settings.connect_port).close()
-        _run(layout, settings, say, ownership, listening)
+        sockets = Sockets(listening, _for_postgres(settings, held))
+        _run(layout, settings, say, ownership, sockets)
+
+
+@dataclass(frozen=True)
+class Sockets:
+    """Where the daemon listens: for HTTP, and for PostgreSQL's clients where it does."""
+
+    http: socket.socket
+    postgres: socket.socket | None = None
+
+
+def _for_postgres(settings: Settings, held: ExitStack) -> socket.socket | None:
+    """Take the port for PostgreSQL's clients, if there is to be one. Raises EXTRA_MISSING, as listen does."""
+    if not settings.postgres_port:
+        return None
+    with extra("postgres"):
+        import pg_mimic  # noqa: F401 (before the lake is opened)
+    return held.enter_context(closing(listen(settings.server_host, settings.postgres_port)))
 
 
 def check_token(settings: Settings, layout: Layout) -> None:
@@ -154,7 +176,7 @@ def _run(
     settings: Settings,
     say: Callable[[str], None],
     ownership: Ownership | None,
-    listening: socket.socket,
+    sockets: Sockets,
 ) -> None:
     """Start the server, then run rounds until told to stop; without ownership, a part of them.
 
@@ -165,7 +187,7 @@ def _run(
     from lakestream.scheduler.watch import watch
 
     clock, live = SystemClock(), Live()
-    rates, url = Rates(clock.monotonic), _url(listening, settings)
+    rates, url = Rates(clock.monotonic), _url(sockets.http, settings)
     settings = settings.with_spark_conf(connect_conf(settings))
     with Lake(layout.root, settings=settings, create=False) as lake:
         reader, feed = Reader(lake.another(), rates, lambda: lake.alarms), Feed(lake.another(), live)
@@ -185,7 +207,7 @@ def _run(
             service = Service(reader, statements, live, audit, metrics.text, listener.health)
             with ExitStack() as held:
                 tokens = Tokens(layout)
-                held.enter_context(_answering(service, settings, tokens, listening, feed))
+                held.enter_context(_answering(service, settings, tokens, sockets, feed))
                 if settings.connect_port:
                     beside = lake.another()
                     beside.spark  # noqa: B018 - to ask for it starts it
@@ -235,13 +257,14 @@ def maintain(open_lake: Callable[[], Lake], leases: Leases | None, say: Callable
 
 @contextmanager
 def _answering(
-    service: Service, settings: Settings, tokens: Tokens, listening: socket.socket, feed: Feed
+    service: Service, settings: Settings, tokens: Tokens, sockets: Sockets, feed: Feed
 ) -> Iterator[None]:
     """Answer requests in a thread of its own."""
     token = settings.server_token
     names = frozenset({"localhost", settings.server_host, *settings.server_names})
     text = token.get_secret_value() if token else None
-    app = create_app(service, names=names, token=text, tokens=tokens)
+    keys = Keys(text, tokens)
+    app = create_app(service, names=names, keys=keys)
     server = uvicorn.Server(
         uvicorn.Config(
             app,
@@ -262,7 +285,8 @@ def _answering(
 
     async def answer() -> None:
         following = asyncio.ensure_future(feed.run())
-        await server.serve(sockets=[listening])
+        async with _answering_postgres(service, settings, keys, sockets.postgres):
+            await server.serve(sockets=[sockets.http])
         following.cancel()
 
     thread = threading.Thread(target=lambda: asyncio.run(answer()), name="server", daemon=True)
@@ -272,6 +296,22 @@ def _answering(
     finally:
         server.should_exit = True
         thread.join(_DRAIN_SECONDS * 2)
+
+
+def _answering_postgres(
+    service: Service, settings: Settings, keys: Keys, listening: socket.socket | None
+) -> AbstractAsyncContextManager[None]:
+    """Return what answers PostgreSQL's clients meanwhile, where there is a socket for them."""
+    if listening is None:
+        return nullcontext()
+    from lakestream.server.postgres.listener import Terms, answering
+
+    tls = None
+    if settings.server_tls_cert is not None:
+        tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        tls.load_cert_chain(settings.server_tls_cert, settings.server_tls_key)
+    terms = Terms(keys, settings.server_connections, settings.postgres_rows, settings.statement_seconds, tls)
+    return answering(service, terms, listening)
 
 
 def _url(listening: socket.socket, settings: Settings) -> str:

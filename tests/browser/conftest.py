@@ -47,13 +47,15 @@ class Shown:
 def shown() -> Iterator[Shown]:
     import uvicorn
 
-    from lakestream.server.api.app import Service, create_app
+    from lakestream.server.api.app import create_app
+    from lakestream.server.api.asking import Service
+    from lakestream.server.api.guard import Keys
     from lakestream.server.news.live import Live
 
     lake, live = ShownLake(), Live()
     listening = socket.create_server(("127.0.0.1", 0))
     service: Any = Service(lake, lake, live, lake, lambda: b"", lambda: "ok")  # type: ignore[arg-type]
-    app = create_app(service, names=frozenset(), token=None)
+    app = create_app(service, names=frozenset(), keys=Keys())
     config = uvicorn.Config(app, ws="websockets-sansio", lifespan="off", log_level="warning")
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)

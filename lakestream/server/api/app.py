@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
 from pathlib import Path as FilePath
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
@@ -19,24 +17,15 @@ from lakestream.engine.base.instants import from_micros
 from lakestream.engine.base.result import Result
 from lakestream.errors import BusyError, LakestreamError, PrerequisiteError, SparkGoneError, StatementError
 from lakestream.language.quoting import quoted, quoted_text
-from lakestream.server.api.guard import Guard, RequestRefused, error_answer
-from lakestream.server.api.permits import (
-    asker_of,
-    is_about_queries,
-    kills,
-    require,
-    require_statements,
-    sees_as,
-    who_asks,
-)
+from lakestream.server.api.asking import ROW_LIMIT, Asker, Service, noting_refusal, run_statements
+from lakestream.server.api.guard import Guard, Keys, RequestRefused, error_answer
+from lakestream.server.api.permits import require, who_asks
 from lakestream.server.api.reference import reference
 from lakestream.server.api.rows import column_types, json_rows, verification_document
-from lakestream.server.process.statements import Sent
 from lakestream.server.shown.documents import (
     ColumnDocument,
     ErrorDocument,
     EventDocument,
-    Health,
     LakeDocument,
     LineageDocument,
     MessageDocument,
@@ -58,18 +47,10 @@ from lakestream.statements.workspace import DEFAULT_DATABASE
 from lakestream.storage.records.tokens import Scope
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterator
-    from contextlib import AbstractContextManager
+    from collections.abc import Awaitable, Callable
 
     from lakestream.lake import Lake
     from lakestream.server.news.live import Live
-    from lakestream.server.process.statements import Statements
-    from lakestream.server.shown.reader import Reader
-    from lakestream.storage.records.audit import Audit
-    from lakestream.storage.records.tokens import Tokens
-
-ROW_LIMIT = 10_000
-"""Most rows of a result."""
 
 STATIC = FilePath(__file__).parent / "static"
 
@@ -82,25 +63,8 @@ Name = Annotated[str, Path(max_length=128)]
 Limit = Annotated[int, Query(ge=1, le=ROW_LIMIT)]
 
 
-@dataclass(frozen=True)
-class Service:
-    """What the routes use; ``metrics`` gives the text for Prometheus, ``health`` whether rounds go on."""
-
-    reader: Reader
-    statements: Statements
-    live: Live
-    audit: Audit
-    metrics: Callable[[], bytes]
-    health: Callable[[], Health]
-
-
-def create_app(
-    service: Service, *, names: frozenset[str], token: str | None, tokens: Tokens | None = None
-) -> Guard:
-    """Return the application; ``names`` are the host names that it is reached by beside addresses.
-
-    ``token`` is the one of the settings, which may do everything, ``tokens`` are those of the lake.
-    """
+def create_app(service: Service, *, names: frozenset[str], keys: Keys) -> Guard:
+    """Return the application; ``names`` are the host names that it is reached by beside addresses."""
     app = FastAPI(
         title="lakestream",
         version=__version__,
@@ -115,7 +79,7 @@ def create_app(
     _add_queries(app, service)
     _add_live(app, service.live)
     _add_page(app)
-    return Guard(app, names, token, tokens)
+    return Guard(app, names, keys)
 
 
 # --- errors ---
@@ -237,7 +201,7 @@ def _add_stream_looks(app: FastAPI, service: Service) -> None:
         rows = await service.statements.run(
             lambda lake: lake.newest_results(stream, limit, windows=True),
             _gone(request),
-            _sent(request, f"the newest rows of {stream}"),
+            _asker(request).sent(f"the newest rows of {stream}"),
         )
         last = rows.num_columns - 1
         result, windows = Result(arrow=rows.remove_column(last)), rows.column(last).to_pylist()
@@ -257,39 +221,31 @@ def _add_statements(app: FastAPI, service: Service) -> None:
     @app.post("/api/statements")
     async def run(request: Request, asked: StatementRequest) -> StatementDocument:
         """Run statements, and return the result of the last one."""
-        principal = who_asks(request)
 
-        def work(lake: Lake) -> StatementDocument:
-            with _permitted(service, request, asked):
-                lake.database = asked.database
-                lake.restrict(principal.databases, sees_as(principal, _client(request)))
-                result = lake.sql(asked.sql, asked.dialect, limit=ROW_LIMIT)
-                return StatementDocument(
-                    columns=list(result.columns),
-                    types=column_types(result),
-                    rows=json_rows(result),
-                    message=result.message,
-                    truncated=result.truncated,
-                    database=lake.database,
-                )
+        def document(result: Result, database: str) -> StatementDocument:
+            return StatementDocument(
+                columns=list(result.columns),
+                types=column_types(result),
+                rows=json_rows(result),
+                message=result.message,
+                truncated=result.truncated,
+                database=database,
+            )
 
-        at_once = is_about_queries(asked.sql, asked.dialect)
-        return await statements.run(
-            work, _gone(request), _sent(request, asked.sql, at_once=at_once), yes=asked.yes
-        )
+        return await run_statements(service, _asker(request), asked, _gone(request), document)
 
     async def change(request: Request, database: str, did: str, work: Callable[[Lake], _T]) -> _T:
         """Do something that changes a stream of a database, and note it."""
-        principal = who_asks(request)
+        asker = _asker(request)
 
         def noted(lake: Lake) -> _T:
-            with _noting_refusal(service, request, did):
-                require(principal, Scope.WRITE, database)
-            lake.restrict(principal.databases)
-            with service.audit.noting(principal.name, _client(request), did):
+            with noting_refusal(service, asker, did):
+                require(asker.principal, Scope.WRITE, database)
+            lake.restrict(asker.principal.databases)
+            with service.audit.noting(asker.principal.name, asker.address, did):
                 return work(lake)
 
-        return await statements.run(noted, _gone(request), _sent(request, did))
+        return await statements.run(noted, _gone(request), asker.sent(did))
 
     @app.post("/api/streams/{database}/{name}/start")
     async def start(request: Request, database: Name, name: Name) -> MessageDocument:
@@ -330,7 +286,7 @@ def _add_statements(app: FastAPI, service: Service) -> None:
         found = await statements.run(
             lambda lake: lake.verify(stream, asked.start, asked.end),
             _gone(request),
-            _sent(request, f"VERIFY STREAM {quoted(database)}.{quoted(name)}"),
+            _asker(request).sent(f"VERIFY STREAM {quoted(database)}.{quoted(name)}"),
             limited=False,
         )
         return verification_document(found)
@@ -342,36 +298,16 @@ def _add_queries(app: FastAPI, service: Service) -> None:
     @app.get("/api/statements")
     def running(request: Request) -> list[RunningDocument]:
         """Return the statements that run or wait for their turn: of all for an admin, else one's own."""
-        found = queries.of(sees_as(who_asks(request), _client(request)))
+        found = queries.of(_asker(request).sees)
         return [RunningDocument.model_validate(query, from_attributes=True) for query in found]
 
     @app.delete("/api/statements/{query}")
     def kill(request: Request, query: str) -> MessageDocument:
         """End a statement that runs or waits: any for an admin, else one's own."""
-        principal, client = who_asks(request), _client(request)
-        with service.audit.noting(principal.name, client, f"KILL QUERY {quoted_text(query)}"):
-            queries.kill(query, sees_as(principal, client))
+        asker = _asker(request)
+        with service.audit.noting(asker.principal.name, asker.address, f"KILL QUERY {quoted_text(query)}"):
+            queries.kill(query, asker.sees)
         return MessageDocument(message=f"ended {query}")
-
-
-@contextmanager
-def _noting_refusal(service: Service, request: Request, did: str) -> Iterator[None]:
-    """Note what somebody with a token was not let do."""
-    try:
-        yield
-    except RequestRefused as refusal:
-        service.audit.note(who_asks(request).name, _client(request), did, refusal.problem.code)
-        raise
-
-
-def _permitted(service: Service, request: Request, asked: StatementRequest) -> AbstractContextManager[None]:
-    """Refuse statements that whoever asks may not run; return what notes those that change something."""
-    principal = who_asks(request)
-    with _noting_refusal(service, request, asked.sql):
-        scope = require_statements(principal, asked.sql, asked.dialect, asked.database)
-    if scope is Scope.READ and not kills(asked.sql):
-        return nullcontext()
-    return service.audit.noting(principal.name, _client(request), asked.sql)
 
 
 def _database_of(stream: str | None) -> str | None:
@@ -379,14 +315,8 @@ def _database_of(stream: str | None) -> str | None:
     return None if not stream else stream.rpartition(".")[0] or DEFAULT_DATABASE
 
 
-def _sent(request: Request, sql: str, *, at_once: bool = False) -> Sent:
-    """Return what a request has done, as it is listed while it runs."""
-    client = _client(request)
-    return Sent(sql, asker_of(who_asks(request), client), client, at_once)
-
-
-def _client(request: Request) -> str:
-    return request.client.host if request.client else ""
+def _asker(request: Request) -> Asker:
+    return Asker(who_asks(request), request.client.host if request.client else "")
 
 
 def _gone(request: Request) -> Callable[[], Awaitable[None]]:

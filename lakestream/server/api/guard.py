@@ -48,6 +48,30 @@ _HEADERS = {
 }
 
 
+@dataclass(frozen=True)
+class Keys:
+    """What lets somebody in: the token of the settings, which lets do everything, and those of the lake."""
+
+    token: str | None = None
+    tokens: Tokens | None = None
+
+    def are_asked_for(self) -> bool:
+        """Return whether whoever asks must have a token."""
+        return self.token is not None or bool(self.tokens and self.tokens.every())
+
+    def holder(self, text: str) -> Principal | None:
+        """Return whose token a text is, None for nobody's."""
+        if self.token is not None and _same(text, self.token):
+            return OWNER
+        return self.tokens.holder(text) if self.tokens and text else None
+
+    def holder_of_pass(self, text: str) -> Principal | None:
+        """Return from whose token a pass was made, None for nobody's."""
+        if self.token is not None and _same(text, pass_of_token(self.token)):
+            return OWNER
+        return self.tokens.holder_of_pass(text) if self.tokens and text else None
+
+
 class RequestRefused(HTTPException):
     """A request that is answered by an error, whatever its route would have made of it."""
 
@@ -62,8 +86,7 @@ class Guard:
 
     app: ASGIApp
     names: frozenset[str]
-    token: str | None = None
-    tokens: Tokens | None = None
+    keys: Keys
 
     async def __call__(self, scope: Asked, receive: Receive, send: Send) -> None:
         """Pass a request on, or answer it."""
@@ -97,10 +120,10 @@ class Guard:
 
     def _check_token(self, scope: Asked, headers: Headers) -> Response | None:
         """Let a request with the token pass; return the answer to a first visit of the page with it."""
-        if scope["path"] == _OPEN or not self._asks_for_tokens():
+        if scope["path"] == _OPEN or not self.keys.are_asked_for():
             return None
         given = QueryParams(scope["query_string"]).get("token", "")
-        if scope["type"] == "http" and scope["path"] == "/" and self._holder(given) is not None:
+        if scope["type"] == "http" and scope["path"] == "/" and self.keys.holder(given) is not None:
             answer = RedirectResponse("/", status_code=303)
             is_encrypted = scope["scheme"] == "https"
             kept = pass_of_token(given)
@@ -108,7 +131,7 @@ class Guard:
             return answer
         bearer = headers.get("authorization", "").removeprefix("Bearer ")
         cookie = cookie_parser(headers.get("cookie", "")).get(COOKIE, "")
-        principal = self._holder(bearer) or self._holder_of_pass(cookie)
+        principal = self.keys.holder(bearer) or self.keys.holder_of_pass(cookie)
         if principal is None:
             raise RequestRefused(
                 401,
@@ -118,19 +141,6 @@ class Guard:
             )
         scope["principal"] = principal
         return None
-
-    def _asks_for_tokens(self) -> bool:
-        return self.token is not None or bool(self.tokens and self.tokens.every())
-
-    def _holder(self, text: str) -> Principal | None:
-        if self.token is not None and _same(text, self.token):
-            return OWNER
-        return self.tokens.holder(text) if self.tokens and text else None
-
-    def _holder_of_pass(self, text: str) -> Principal | None:
-        if self.token is not None and _same(text, pass_of_token(self.token)):
-            return OWNER
-        return self.tokens.holder_of_pass(text) if self.tokens and text else None
 
 
 def _same(given: str, known: str) -> bool:

@@ -12,7 +12,9 @@ from starlette.testclient import TestClient
 from lakestream.clock import SystemClock
 from lakestream.lake import Lake
 from lakestream.language.model import Duration, PeriodTrigger
-from lakestream.server.api.app import Service, create_app
+from lakestream.server.api.app import create_app
+from lakestream.server.api.asking import Service
+from lakestream.server.api.guard import Keys
 from lakestream.server.news.live import Live, Rates
 from lakestream.server.news.metrics import Metrics
 from lakestream.server.process.statements import Statements
@@ -100,7 +102,7 @@ def serve(root: str) -> Callable[..., AbstractContextManager[TestClient]]:
         metrics = Metrics(reader.statuses, reader.waiting)
         statements = Statements(opened, seconds, first.queries)
         service = Service(reader, statements, Live(), Audit(Layout(root), clock), metrics.text, lambda: "ok")
-        app = create_app(service, names=frozenset(names), token=token, tokens=Tokens(Layout(root)))
+        app = create_app(service, names=frozenset(names), keys=Keys(token, Tokens(Layout(root))))
         yield TestClient(app, base_url="http://127.0.0.1:8600", follow_redirects=False)
         statements.close()
 

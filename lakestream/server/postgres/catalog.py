@@ -1,0 +1,412 @@
+"""PostgreSQL's system tables over a lake's tables, which its clients ask for databases, tables and columns.
+
+DuckDB answers in this process: it has the tables of ``catalog.sql``, filled with what the lake has, and
+nothing else in reach.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from importlib.resources import files
+from typing import TYPE_CHECKING
+
+import duckdb
+import pyarrow as pa
+import sqlglot
+from pg_mimic import ARRAY_OID
+from pg_mimic import types as pg
+from sqlglot import exp
+from sqlglot.errors import SqlglotError
+
+from lakestream import __version__
+from lakestream.lake import workspace_of
+from lakestream.observation.information import INFORMATION_SCHEMA
+from lakestream.server.postgres.failing import refusal
+from lakestream.server.postgres.values import type_number
+from lakestream.storage.columns.types import arrow_type
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from lakestream.lake import Lake
+    from lakestream.storage.names.table_info import Column, TableInfo
+    from lakestream.storage.records.tokens import Principal
+
+VERSION = "16.0"
+"""The version of PostgreSQL whose tables these are, as clients ask for it."""
+
+_TABLES = "pg"
+_SCHEMAS = {"pg_catalog": _TABLES, INFORMATION_SCHEMA: "info"}
+"""Where the system tables are: DuckDB has some of its own by those names."""
+_OWN_TABLES = "ins_"
+"""How the lake's own tables in ``information_schema`` begin."""
+_FIRST = 16_384
+"""The number of the first table; PostgreSQL's own have lower ones."""
+_SYSTEM = {"pg_catalog": 11, INFORMATION_SCHEMA: 13_000}
+_SYSTEM_TABLES = {
+    "pg_type": 1247,
+    "pg_attribute": 1249,
+    "pg_proc": 1255,
+    "pg_class": 1259,
+    "pg_database": 1262,
+    "pg_namespace": 2615,
+    "pg_description": 2609,
+    "pg_constraint": 2606,
+    "pg_roles": 12_000,
+}
+_TYPES = {
+    pg.BOOL: ("bool", "boolean", "B", 1),
+    pg.BYTEA: ("bytea", "bytea", "U", -1),
+    pg.INT2: ("int2", "smallint", "N", 2),
+    pg.INT4: ("int4", "integer", "N", 4),
+    pg.INT8: ("int8", "bigint", "N", 8),
+    pg.TEXT: ("text", "text", "S", -1),
+    pg.OID: ("oid", "oid", "N", 4),
+    pg.NAME: ("name", "name", "S", 64),
+    pg.VARCHAR: ("varchar", "character varying", "S", -1),
+    pg.JSON: ("json", "json", "U", -1),
+    pg.FLOAT4: ("float4", "real", "N", 4),
+    pg.FLOAT8: ("float8", "double precision", "N", 8),
+    pg.DATE: ("date", "date", "D", 4),
+    pg.TIME: ("time", "time without time zone", "D", 8),
+    pg.TIMESTAMP: ("timestamp", "timestamp without time zone", "D", 8),
+    pg.TIMESTAMPTZ: ("timestamptz", "timestamp with time zone", "D", 8),
+    pg.INTERVAL: ("interval", "interval", "T", 16),
+    pg.NUMERIC: ("numeric", "numeric", "N", -1),
+}
+"""Types by number: name, name in words, category, size in bytes."""
+_KINDS = {"name": "VARCHAR", "char": "VARCHAR", "text": "VARCHAR", "oid": "BIGINT", "xid": "BIGINT"}
+_RENAMED = {"user": "current_user", "json_build_object": "json_object"}
+_REGISTERED = {"regclass": "regclass_name", "regtype": "regtype_name"}
+_SESSION = frozenset(
+    {
+        "version",
+        "current_database",
+        "current_catalog",
+        "current_schema",
+        "current_schemas",
+        "current_user",
+        "session_user",
+        "user",
+        "current_setting",
+        "set_config",
+        "inet_server_addr",
+        "inet_server_port",
+        "txid_current",
+        "quote_ident",
+    }
+)
+"""Functions that tell of a connection; those that begin with ``pg_`` or ``has_`` are further ones."""
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What somebody sees of a lake: its databases, and their tables."""
+
+    databases: tuple[str, ...]
+    tables: tuple[TableInfo, ...]
+
+
+@dataclass(frozen=True)
+class Visit:
+    """A connection, as the system tables tell of it: its ``database`` is the one that clients connect to."""
+
+    database: str
+    user: str
+    number: int
+
+
+def seen(lake: Lake, principal: Principal) -> Seen:
+    """Return what somebody sees of a lake."""
+    lake.restrict(principal.databases)
+    catalog = workspace_of(lake).catalog
+    databases = tuple(name for name in catalog.databases.names() if principal.reaches(name))
+    return Seen(databases, tuple(info for name in databases for info in catalog.tables(name)))
+
+
+def parsed(sql: str) -> exp.Query | None:
+    """Return a query as a tree, None for what is none, or none of PostgreSQL's."""
+    try:
+        tree = sqlglot.parse_one(sql, read="postgres")
+    except SqlglotError:
+        return None
+    return tree if isinstance(tree, exp.Query) else None
+
+
+def is_about_catalog(tree: exp.Query) -> bool:
+    """Return whether a query is about system tables, or about the connection only."""
+    known = {cte.alias for cte in tree.find_all(exp.CTE)}
+    tables = [table for table in tree.find_all(exp.Table) if table.db or table.name not in known]
+    if any(map(_is_system, tables)):
+        return True
+    return not any(table.name for table in tables) and any(map(_asks_session, tree.walk()))
+
+
+def _is_system(table: exp.Table) -> bool:
+    if table.db.lower() == INFORMATION_SCHEMA:
+        return not table.name.lower().startswith(_OWN_TABLES)
+    return table.db.lower() == "pg_catalog" or (not table.db and table.name.lower().startswith("pg_"))
+
+
+def _asks_session(node: exp.Expr) -> bool:
+    if isinstance(node, exp.Cast) and _kind_of(node.to).startswith("reg"):
+        return True
+    name = _function(node)
+    return name in _SESSION or name.startswith(("pg_", "has_"))
+
+
+def _function(node: exp.Expr) -> str:
+    """Return the name of the function that a node calls, else nothing."""
+    if isinstance(node, exp.Anonymous):
+        return str(node.name).lower()
+    if isinstance(node, exp.Column) and not node.table and not node.this.args.get("quoted"):
+        return node.name.lower() if node.name.lower() in {"user", "session_user"} else ""
+    if isinstance(node, exp.CurrentVersion):
+        return "version"
+    return node.sql_name().lower() if isinstance(node, exp.Func) else ""
+
+
+class Catalog:
+    """The system tables for one connection; ``seconds`` is how long a query of them may take, 0: any time."""
+
+    def __init__(self, visit: Visit, seconds: float) -> None:
+        self._visit, self._seconds = visit, seconds
+        self._seen: Seen | None = None
+        self._engine: duckdb.DuckDBPyConnection | None = None
+        self._functions: frozenset[str] = frozenset()
+
+    async def ask(self, tree: exp.Query, here: str, settings: Mapping[str, str], seen: Seen) -> pa.Table:
+        """Return the rows of a query; ``here`` is the current database. Raises PgError."""
+        engine = await asyncio.to_thread(self._filled, seen, here, settings)
+        sql = self._rewritten(_named(tree)).sql(dialect="duckdb")
+        running = asyncio.ensure_future(asyncio.to_thread(_rows, engine, sql))
+        try:
+            return await asyncio.wait_for(asyncio.shield(running), self._seconds or None)
+        except TimeoutError:
+            raise refusal("57014", f"the query has not ended in {self._seconds:g} s") from None
+        except duckdb.Error as error:
+            said = str(error).splitlines()[0]
+            raise refusal("0A000", f"the system tables cannot answer this: {said}") from None
+        finally:
+            if not running.done():
+                engine.interrupt()
+                await asyncio.wait([running])
+
+    def _filled(self, seen: Seen, here: str, settings: Mapping[str, str]) -> duckdb.DuckDBPyConnection:
+        if self._engine is None or seen != self._seen:
+            self.close()
+            self._engine, self._seen = _engine(self._visit, seen), seen
+            found = self._engine.execute(
+                "SELECT DISTINCT function_name FROM duckdb_functions() WHERE schema_name = ?", [_TABLES]
+            ).fetchall()
+            self._functions = frozenset(name for (name,) in found)
+        self._engine.execute("SET VARIABLE here = ?", [here])
+        rows: list[dict[str, object]] = [
+            {"name": name, "setting": value, "reset_val": value} for name, value in settings.items()
+        ]
+        _fill(self._engine, "pg_settings", rows)
+        self._engine.execute("SET VARIABLE settings = MAP(?, ?)", [[*settings], [*settings.values()]])
+        return self._engine
+
+    def close(self) -> None:
+        """Forget the tables."""
+        if self._engine is not None:
+            self._engine.close()
+            self._engine = None
+
+    def _rewritten(self, tree: exp.Query) -> exp.Expr:
+        """Return a query of PostgreSQL's as one of the tables and functions that there are."""
+        return tree.copy().transform(self._renamed)
+
+    def _renamed(self, node: exp.Expr) -> exp.Expr:
+        match node:
+            case exp.Table():
+                return self._table(node)
+            case exp.Column() if node.db.lower() in _SCHEMAS:
+                node.set("db", exp.to_identifier(_SCHEMAS[node.db.lower()]))
+            case exp.Collate():
+                node = node.this.transform(self._renamed)
+            case exp.Operator():
+                node = _operation(node).transform(self._renamed)
+            case exp.Cast():
+                node = self._cast(node)
+            case exp.Dot() if node.this.name.lower() in _SCHEMAS:
+                node = node.expression.transform(self._renamed)
+            case _:
+                node = self._called(node)
+        return node
+
+    def _table(self, node: exp.Table) -> exp.Expr:
+        if isinstance(node.this, exp.Func):
+            return self._function_table(node)
+        if _is_system(node):
+            node.set("db", exp.to_identifier(_SCHEMAS.get(node.db.lower(), _TABLES)))
+            node.set("catalog", None)
+        return node
+
+    def _function_table(self, node: exp.Table) -> exp.Expr:
+        """Return what a function gives as a table; its column has the name that the table has."""
+        node.set("db", exp.to_identifier(_TABLES) if _function(node.this) in self._functions else None)
+        alias = node.args.get("alias")
+        if alias is None:
+            return node
+        if not isinstance(node.this, exp.Explode | exp.Unnest | exp.ExplodingGenerateSeries | exp.Anonymous):
+            value = node.this.transform(self._renamed)
+            return exp.select(exp.alias_(value, alias.name)).subquery(alias.name)
+        if not alias.columns:
+            alias.set("columns", [alias.this.copy()])
+        return node
+
+    def _called(self, node: exp.Expr) -> exp.Expr:
+        name = _RENAMED.get(_function(node), _function(node))
+        if isinstance(node, exp.Anonymous) and name in _RENAMED.values():
+            node.set("this", name)
+        if name not in self._functions or isinstance(node.parent, exp.Dot | exp.Table):
+            return node
+        given = node.expressions if isinstance(node, exp.Anonymous) else [*node.iter_expressions()]
+        if isinstance(node, exp.Column):
+            given = []
+        arguments = [one.transform(self._renamed) for one in given]
+        return exp.Dot(
+            this=exp.to_identifier(_TABLES), expression=exp.Anonymous(this=name, expressions=arguments)
+        )
+
+    def _cast(self, node: exp.Cast) -> exp.Expr:
+        kind = _kind_of(node.to)
+        if kind == "regclass" and isinstance(node.this, exp.Literal) and node.this.is_string:
+            return _own_call("to_regclass", node.this)
+        if kind in _REGISTERED:
+            return _own_call(_REGISTERED[kind], node.this.transform(self._renamed))
+        if kind.startswith("reg"):
+            return exp.cast(node.this.transform(self._renamed), "VARCHAR")
+        if kind in _KINDS:
+            return exp.cast(node.this.transform(self._renamed), _KINDS[kind])
+        return node
+
+
+def _named(tree: exp.Query) -> exp.Query:
+    """Return a query whose columns have the names that PostgreSQL gives them."""
+    named = tree.copy()
+    for one in named.selects:
+        if not isinstance(one, exp.Alias | exp.Column | exp.Star) or _function(one):
+            called = one.expression if isinstance(one, exp.Dot) else one
+            one.replace(
+                exp.alias_(one.copy(), _function(called) or one.alias_or_name or "?column?", quoted=True)
+            )
+    return named
+
+
+def _own_call(name: str, argument: exp.Expr) -> exp.Expr:
+    return exp.Dot(
+        this=exp.to_identifier(_TABLES), expression=exp.Anonymous(this=name, expressions=[argument])
+    )
+
+
+def _kind_of(kind: exp.Expr | None) -> str:
+    """Return the name of a type, without the schema that it is written with."""
+    return "" if kind is None else kind.sql(dialect="postgres").lower().rpartition(".")[2].strip('"')
+
+
+def _operation(node: exp.Operator) -> exp.Expr:
+    """Return ``a OPERATOR(pg_catalog.~) b`` as ``a ~ b``."""
+    operator = str(node.args["operator"]).rpartition(".")[2].strip()
+    return sqlglot.parse_one(
+        f"{node.this.sql('postgres')} {operator} {node.expression.sql('postgres')}", read="postgres"
+    )
+
+
+def _rows(engine: duckdb.DuckDBPyConnection, sql: str) -> pa.Table:
+    return engine.sql(sql).to_arrow_table()
+
+
+def _engine(visit: Visit, seen: Seen) -> duckdb.DuckDBPyConnection:
+    engine = duckdb.connect(config={"threads": 1, "memory_limit": "512MB"})
+    engine.execute(files(__package__).joinpath("catalog.sql").read_text(encoding="utf-8"))
+    spoken = f"PostgreSQL {VERSION} (lakestream {__version__})"
+    for name, value in (("who", visit.user), ("version", spoken), ("pid", visit.number)):
+        engine.execute(f"SET VARIABLE {name} = ?", [value])
+    spaces = {name: number for number, name in enumerate(seen.databases, _FIRST)} | _SYSTEM
+    _fill(
+        engine,
+        "pg_namespace",
+        [{"oid": number, "nspname": name, "nspowner": 10} for name, number in spaces.items()],
+    )
+    _fill(engine, "pg_database", [{"oid": 5, "datname": visit.database}])
+    _fill(engine, "pg_roles", [{"oid": 10, "rolname": visit.user}])
+    _fill(engine, "pg_type", [*_type_rows()])
+    first = _FIRST + len(seen.databases)
+    tables = [*enumerate(seen.tables, first)]
+    _fill(engine, "pg_class", [*_table_rows(tables, spaces)])
+    _fill(engine, "pg_attribute", [row for number, info in tables for row in _column_rows(number, info)])
+    _fill(engine, "pg_description", [row for number, info in tables for row in _comment_rows(number, info)])
+    engine.execute("SET enable_external_access = false; SET lock_configuration = true")
+    return engine
+
+
+def _fill(engine: duckdb.DuckDBPyConnection, table: str, rows: list[dict[str, object]]) -> None:
+    """Put rows (of the same columns) in the place of those of a table."""
+    engine.execute(f"DELETE FROM {_TABLES}.{table}")  # noqa: S608 (a table of this module)
+    if not rows:
+        return
+    names = ", ".join(rows[0])
+    given = pa.Table.from_pylist(rows)
+    engine.register("given", given)
+    engine.execute(f"INSERT INTO {_TABLES}.{table} ({names}) SELECT {names} FROM given")  # noqa: S608 (as above)
+    engine.unregister("given")
+
+
+def _type_rows() -> Iterator[dict[str, object]]:
+    for number, (name, words, category, size) in _TYPES.items():
+        array = ARRAY_OID.get(number, 0)
+        row = {"oid": number, "typname": name, "words": words, "typcategory": category, "typlen": size}
+        yield {**row, "typelem": 0, "typarray": array}
+        if array:
+            row = {
+                "oid": array,
+                "typname": f"_{name}",
+                "words": f"{words}[]",
+                "typcategory": "A",
+                "typlen": -1,
+            }
+            yield {**row, "typelem": number, "typarray": 0}
+
+
+def _table_rows(
+    tables: list[tuple[int, TableInfo]], spaces: Mapping[str, int]
+) -> Iterator[dict[str, object]]:
+    for name, number in _SYSTEM_TABLES.items():
+        yield {
+            "oid": number,
+            "relname": name,
+            "relnamespace": _SYSTEM["pg_catalog"],
+            "relkind": "r",
+            "relnatts": 0,
+        }
+    for number, info in tables:
+        space, count = spaces[info.database], len(_columns(info))
+        yield {"oid": number, "relname": info.name, "relnamespace": space, "relkind": "r", "relnatts": count}
+
+
+def _columns(info: TableInfo) -> list[Column]:
+    return [column for column in info.columns if column.name not in info.hidden]
+
+
+def _column_rows(table: int, info: TableInfo) -> Iterator[dict[str, object]]:
+    for at, column in enumerate(_columns(info), 1):
+        kind = arrow_type(column.type)
+        number = type_number(kind)
+        modifier = (kind.precision << 16 | kind.scale) + 4 if pa.types.is_decimal(kind) else -1
+        row = {"attrelid": table, "attname": column.name, "atttypid": number, "attnum": at}
+        yield {**row, "atttypmod": modifier, "attndims": int(pa.types.is_list(kind))}
+
+
+def _comment_rows(table: int, info: TableInfo) -> Iterator[dict[str, object]]:
+    for at, column in enumerate(_columns(info), 1):
+        if column.comment:
+            yield {
+                "objoid": table,
+                "classoid": _SYSTEM_TABLES["pg_class"],
+                "objsubid": at,
+                "description": column.comment,
+            }

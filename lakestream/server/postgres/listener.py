@@ -1,0 +1,234 @@
+"""Connections of PostgreSQL's clients: who is let in, encrypted or not, and how much they may send."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+import re
+import secrets
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pg_mimic import BaseSession, PgError, PgServer
+from pg_mimic import messages as said
+from pg_mimic.connection import Connection
+from pg_mimic.stream import ConnectionClosed, PgStream
+from pg_mimic.types import unpack_int32
+
+from lakestream.errors import LakestreamError
+from lakestream.lake import workspace_of
+from lakestream.server.api.asking import Asker
+from lakestream.server.api.guard import BODY_LIMIT
+from lakestream.server.api.permits import ANYONE
+from lakestream.server.postgres.catalog import VERSION
+from lakestream.server.postgres.failing import refusal, told
+from lakestream.server.postgres.session import LakeSession
+from lakestream.server.postgres.wording import split
+from lakestream.server.process.connections import HEAD_SECONDS
+
+if TYPE_CHECKING:
+    import socket
+    import ssl
+    from collections.abc import AsyncIterator
+
+    from lakestream.server.api.asking import Service
+    from lakestream.server.api.guard import Keys
+
+_HEAD_LIMIT = 10_000
+"""Most bytes of the message that a connection begins with, as PostgreSQL has it."""
+_PATH = re.compile(r"-c\s*search_path=(\w+)")
+_logger = logging.getLogger("lakestream.postgres")
+
+
+class Stream(PgStream):
+    """Messages of a client, none longer than it may be."""
+
+    async def read_message(self) -> tuple[bytes, bytes]:
+        """Return the next message. Raises ConnectionClosed for one that is too long."""
+        head = await self._read_exactly(5)
+        return head[:1], await self._body(unpack_int32(head, 1) - 4, BODY_LIMIT)
+
+    async def read_startup_packet(self) -> tuple[int, bytes]:
+        """Return what a connection begins with, its number and the rest of it; as :meth:`read_message`."""
+        head = await self._read_exactly(8)
+        return unpack_int32(head, 4), await self._body(unpack_int32(head, 0) - 8, _HEAD_LIMIT)
+
+    async def _body(self, length: int, limit: int) -> bytes:
+        if not 0 <= length <= limit:
+            raise ConnectionClosed
+        body: bytes = await self._read_exactly(length) if length else b""
+        return body
+
+
+class Line(Connection):
+    """A connection of somebody who was let in; of a script each statement is taken as it is written."""
+
+    async def _authenticate(self) -> bool:
+        self.stream.write(said.make_authentication_ok())
+        return True
+
+    async def _handle_simple_query(self, sql: str) -> None:
+        statements = split(sql)
+        if not statements:
+            self.stream.write(said.make_empty_query_response())
+        for statement in statements:
+            await self._execute_one_simple_statement(statement)
+
+
+@dataclass(frozen=True)
+class Terms:
+    """On what clients are served: by which ``keys``, how many ``connections``, ``rows`` of a result.
+
+    ``seconds`` is how long a statement may take (0: any time); with ``tls`` everything is encrypted.
+    """
+
+    keys: Keys
+    connections: int
+    rows: int
+    seconds: float
+    tls: ssl.SSLContext | None = None
+
+
+class Lines:
+    """All connections; those that are there by their numbers."""
+
+    def __init__(self, service: Service, terms: Terms) -> None:
+        self._service, self._terms = service, terms
+        # Only for what connections ask it: the version, and which of them a request to cancel means.
+        self._known = PgServer(BaseSession, server_version=VERSION)
+        self._numbers = itertools.count(1)
+        self._tasks: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
+
+    async def take(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Serve a connection until it ends."""
+        task = asyncio.current_task()
+        assert task is not None
+        if len(self._tasks) >= self._terms.connections:
+            writer.transport.abort()
+            return
+        self._tasks[task] = writer
+        stream = Stream(reader, writer)
+        try:
+            await self._serve(stream)
+        except (ConnectionClosed, ConnectionError, TimeoutError, asyncio.CancelledError):
+            pass
+        except PgError as error:
+            await _refuse(stream, error)
+        except Exception:
+            _logger.exception("a connection has failed")
+        finally:
+            del self._tasks[task]
+            writer.close()
+
+    async def close(self) -> None:
+        """End all connections."""
+        for task, writer in self._tasks.items():
+            writer.transport.abort()  # a task that is cancelled ends its statement only
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _serve(self, stream: Stream) -> None:
+        async with asyncio.timeout(HEAD_SECONDS):
+            begun = await self._begun(stream)
+            if begun is None:
+                return
+            asker = await self._let_in(stream)
+        database = begun.setdefault("database", begun.get("user", ""))
+        await self._require(asker, database)
+        session = LakeSession(self._service, asker, database, self._terms.rows, self._terms.seconds)
+        path = _PATH.search(begun.get("options", ""))
+        session.database = path[1] if path else database
+        number, secret = next(self._numbers), secrets.randbelow(2**31)
+        line = Line(stream, session, self._known, number, secret, begun)
+        self._known._connections[number] = line  # noqa: SLF001 (where it looks for one to cancel)
+        try:
+            await line.run()
+        finally:
+            del self._known._connections[number]  # noqa: SLF001
+
+    async def _begun(self, stream: Stream) -> dict[str, str] | None:
+        """Return what a client says of itself, None for one that only had another's statement cancelled."""
+        tls = self._terms.tls
+        number, body = await stream.read_startup_packet()
+        if number == said.GSSENC_REQUEST_CODE:
+            await _answer(stream, b"N")
+            number, body = await stream.read_startup_packet()
+        is_encrypted = number == said.SSL_REQUEST_CODE and tls is not None
+        if number == said.SSL_REQUEST_CODE:
+            await _answer(stream, b"S" if tls else b"N")
+            if tls is not None:
+                await _encrypt(stream, tls)
+            number, body = await stream.read_startup_packet()
+        if number == said.CANCEL_REQUEST_CODE:
+            self._known.cancel(*said.parse_cancel_request(body))
+            return None
+        if tls is not None and not is_encrypted:
+            raise refusal("28000", "the server takes encrypted connections only", "sslmode=require")
+        begun: dict[str, str] = said.parse_startup_message(body)
+        return begun
+
+    async def _let_in(self, stream: Stream) -> Asker:
+        """Return who a client is: by the token that it gives as password, where there are tokens."""
+        address = stream.writer.get_extra_info("peername")[0]
+        keys = self._terms.keys
+        if not await asyncio.to_thread(keys.are_asked_for):
+            return Asker(ANYONE, address)
+        await _answer(stream, said.make_authentication_cleartext_password())
+        kind, body = await stream.read_message()
+        given = body.rstrip(b"\0").decode(errors="replace") if kind == said.PASSWORD else ""
+        principal = await asyncio.to_thread(keys.holder, given)
+        if principal is None:
+            raise refusal(
+                "28P01", "TOKEN_NEEDED: the password is no valid token", "`lakestream token create`"
+            )
+        return Asker(principal, address)
+
+    async def _require(self, asker: Asker, database: str) -> None:
+        """Raise PgError for a database that there is none of, or that is out of reach."""
+
+        def names(lake: object) -> list[str]:
+            every = workspace_of(lake).catalog.databases.names()  # type: ignore[arg-type]
+            return [name for name in every if asker.principal.reaches(name)]
+
+        try:
+            known = await self._service.statements.run(
+                names, asyncio.get_running_loop().create_future, asker.sent("the databases")
+            )
+        except LakestreamError as error:
+            raise told(error) from None
+        if database not in known:
+            raise refusal(
+                "3D000", f"DATABASE_NOT_FOUND: there is no database {database}", f"known: {', '.join(known)}"
+            )
+
+
+@asynccontextmanager
+async def answering(service: Service, terms: Terms, listening: socket.socket) -> AsyncIterator[None]:
+    """Serve PostgreSQL's clients at a socket meanwhile."""
+    lines = Lines(service, terms)
+    server = await asyncio.start_server(lines.take, sock=listening)
+    try:
+        yield
+    finally:
+        server.close()
+        await lines.close()
+
+
+async def _answer(stream: Stream, data: bytes) -> None:
+    stream.write(data)
+    await stream.drain()
+
+
+async def _encrypt(stream: Stream, tls: ssl.SSLContext) -> None:
+    """Go on encrypted. What came before, in the clear, is nobody's word: the connection ends."""
+    if stream.reader._buffer:  # type: ignore[attr-defined]  # noqa: SLF001 (nothing else tells)
+        raise ConnectionClosed
+    await stream.writer.start_tls(tls)
+
+
+async def _refuse(stream: Stream, error: PgError) -> None:
+    fields = {"S": "FATAL", "V": "FATAL", "C": error.sqlstate, "M": error.message, **error.fields}
+    with suppress(ConnectionError):
+        await _answer(stream, said.make_error_response(fields))

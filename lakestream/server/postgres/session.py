@@ -1,0 +1,300 @@
+"""What a client of PostgreSQL asks, statement by statement: answered by the lake, or by its catalog."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from pg_mimic import TEXT, BaseSession, Portal, ResultColumn, Statement, StaticStatement
+from pg_mimic.messages import make_notice_response
+from pg_mimic.middleware import MiddlewareContext, set_show, transaction_control
+
+from lakestream.errors import LakestreamError, StatementError
+from lakestream.language import model, parse_script
+from lakestream.server.api.asking import run_statements
+from lakestream.server.api.guard import RequestRefused
+from lakestream.server.postgres.catalog import Catalog, Visit, is_about_catalog, parsed, seen
+from lakestream.server.postgres.failing import problem_told, refusal, told
+from lakestream.server.postgres.values import told_rows
+from lakestream.server.postgres.wording import filled, parameters, split, worded
+from lakestream.server.shown.documents import StatementRequest
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Sequence
+
+    from pg_mimic.connection import Connection
+
+    from lakestream.engine.base.result import Result
+    from lakestream.server.api.asking import Asker, Service
+
+    Ask = Callable[[str, Sequence[str | None], Sequence[int]], Awaitable["Answer"]]
+
+_LOOK_SECONDS = 0.5
+_WITH_ROWS = (
+    model.Query,
+    model.ShowDatabases,
+    model.ShowTables,
+    model.ShowSnodes,
+    model.ShowStreams,
+    model.ShowQueries,
+    model.Describe,
+    model.VerifyStream,
+    model.ExplainStream,
+)
+_NOTHING_TO_DO = re.compile(
+    r"(set\s+(session\s+characteristics|transaction|time\s+zone)|reset|discard|deallocate|close|unlisten)\b",
+    re.IGNORECASE,
+)
+"""What is about a session's state where a lake has none: transactions, settings, statements kept."""
+_SEARCH_PATH = re.compile(r"set\s+(?:session\s+)?search_path\s*(?:=|to)\s*(?P<first>[^,;]+)", re.IGNORECASE)
+_SHOW = re.compile(r"show\s+(?P<name>transaction\s+isolation\s+level|time\s+zone|[\w.]+)\s*$", re.IGNORECASE)
+_SHOWN_AS = {"transaction isolation level": "transaction_isolation", "time zone": "timezone"}
+_SETTINGS = {
+    "transaction_isolation": "read committed",
+    "default_transaction_isolation": "read committed",
+    "transaction_read_only": "off",
+    "default_transaction_read_only": "off",
+    "max_index_keys": "32",
+    "max_identifier_length": "128",
+    "is_superuser": "off",
+}
+"""What a session has beside what the protocol tells of it and what is SET; none of it has an effect."""
+_logger = logging.getLogger("lakestream.postgres")
+
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a statement gave: columns (None: none) and rows, what there is to say, whether there are more."""
+
+    columns: list[ResultColumn] | None
+    rows: list[tuple[Any, ...]]
+    message: str = ""
+    truncated: bool = False
+
+
+class LakeSession(BaseSession):
+    """One connection's statements; ``rows`` are the most of a result, ``seconds`` the most of time.
+
+    ``database`` is the current one, as statements without a name of one mean it.
+    """
+
+    def __init__(self, service: Service, asker: Asker, database: str, rows: int, seconds: float) -> None:
+        self._service, self._asker, self._rows, self._seconds = service, asker, rows, seconds
+        self.database, self._home = database, database
+        self._written = 0
+        self._connection: Connection | None = None
+        self._catalog: Catalog | None = None
+
+    async def init(self, connection: Connection) -> None:
+        """Take the connection that the session is of."""
+        self._connection = connection
+        visit = Visit(self._home, connection.username, connection.pid)
+        self._catalog = Catalog(visit, self._seconds)
+
+    async def close(self) -> None:
+        """Forget what the session has seen."""
+        if self._catalog is not None:
+            self._catalog.close()
+
+    async def prepare(self, sql: str, param_oids: list[int | None]) -> Statement:
+        """Return a statement that can be asked for its columns and its rows. Raises PgError."""
+        parts = split(sql)
+        if len(parts) > 1:
+            raise refusal("42601", "several statements cannot be prepared as one")
+        text = parts[0].strip() if parts else ""
+        own = await self._of_connection(text) if text else StaticStatement("", None, [])
+        if own is not None:
+            return own
+        count = parameters(text)
+        kinds = [kind or TEXT for kind in [*param_oids, *[None] * count][:count]]
+        tree = parsed(text)
+        if tree is not None and is_about_catalog(tree):
+            return Prepared(text, kinds, self._ask_catalog, has_rows=True)
+        return Prepared(text, kinds, self._ask_lake, has_rows=self._gives_rows(text, kinds))
+
+    # --- what is about the connection -----------------------------------------------------------
+
+    async def _of_connection(self, sql: str) -> Statement | None:
+        """Return what sets or shows the state of the connection, None for a statement of the lake."""
+        found = _SEARCH_PATH.match(sql)
+        if found:
+            return StaticStatement(sql, None, [], lambda: self._use(found["first"].strip().strip("'\"")))
+        if _NOTHING_TO_DO.match(sql):
+            return StaticStatement(sql, None, [])
+        assert self._connection is not None
+        context = MiddlewareContext(self._connection, sql, [])
+        transaction = await transaction_control(context)
+        if transaction is not None:
+            return StaticStatement(transaction.sql, None, [], lambda: self._transaction(transaction.sql))
+        shown = _SHOW.match(sql)
+        if shown is None or _is_read(sql):
+            return await set_show(context) if shown is None else None
+        name = " ".join(shown["name"].lower().split())
+        name = _SHOWN_AS.get(name, name)
+        return StaticStatement(sql, [ResultColumn(name, TEXT)], [(self._settings().get(name, ""),)])
+
+    def _settings(self) -> dict[str, str]:
+        """Return the settings of the connection, as they were set, by name."""
+        assert self._connection is not None
+        told = {**self._connection.server.parameter_status, **self._connection.session_vars}
+        told = {name.lower(): value for name, value in told.items()}
+        return {**_SETTINGS, **told, "search_path": self.database}
+
+    def _use(self, database: str) -> None:
+        if database not in ("$user", "public"):
+            self.database = database
+
+    def _transaction(self, word: str) -> None:
+        """Begin or end a transaction, which changes nothing: each statement stands on its own.
+
+        Raises PgError for a ROLLBACK of what was written.
+        """
+        written, self._written = self._written, 0
+        assert self._connection is not None
+        self._connection.tx_status = b"T" if word == "BEGIN" else b"I"
+        if word == "ROLLBACK" and written:
+            said = "1 statement" if written == 1 else f"{written} statements"
+            raise refusal(
+                "0A000",
+                f"NOT_SUPPORTED: {said} since BEGIN cannot be rolled back: each statement stands on its own",
+                "connect with autocommit",
+            )
+
+    # --- what is asked of the lake --------------------------------------------------------------
+
+    def _gives_rows(self, sql: str, kinds: Sequence[int]) -> bool:
+        """Return whether a statement gives rows, and so may be run to learn their columns."""
+        try:
+            script = parse_script(worded(sql, [None] * len(kinds), kinds))
+        except StatementError as error:
+            raise told(error) from None
+        return all(isinstance(one, _WITH_ROWS) for one in script)
+
+    async def _ask_lake(self, sql: str, values: Sequence[str | None], kinds: Sequence[int]) -> Answer:
+        asked = StatementRequest(sql=worded(sql, values, kinds), database=self.database)
+
+        def answer(result: Result, database: str) -> tuple[Answer, str]:
+            if not result.columns:
+                return Answer(None, [], result.message), database
+            columns, rows = told_rows(result.to_arrow())
+            return Answer(columns, rows, result.message, result.truncated), database
+
+        given, self.database = await self._told(
+            run_statements(self._service, self._asker, asked, self._gone, answer, self._rows)
+        )
+        self._count(given)
+        return given
+
+    def _count(self, given: Answer) -> None:
+        assert self._connection is not None
+        if given.columns is None and self._connection.tx_status == b"T":
+            self._written += 1
+        if given.message:
+            notice = {"S": "NOTICE", "V": "NOTICE", "C": "00000", "M": given.message}
+            self._connection.stream.write(make_notice_response(notice))
+
+    async def _ask_catalog(self, sql: str, values: Sequence[str | None], kinds: Sequence[int]) -> Answer:
+        tree = parsed(filled(sql, values, kinds))
+        assert tree is not None
+        assert self._catalog is not None
+        principal = self._asker.principal
+        found = await self._told(
+            self._service.statements.run(
+                lambda lake: seen(lake, principal), self._gone, self._asker.sent("the system tables")
+            )
+        )
+        rows = await self._catalog.ask(tree, self.database, self._settings(), found)
+        return Answer(*told_rows(rows))
+
+    async def _told(self, asked: Awaitable[_T]) -> _T:
+        """Return what comes of asking the lake, errors as the protocol tells them."""
+        try:
+            return await asked
+        except LakestreamError as error:
+            raise told(error) from None
+        except RequestRefused as error:
+            raise problem_told(error.problem) from None
+        except Exception as error:
+            _logger.exception("a statement has failed")
+            said = f"INTERNAL: {type(error).__name__}: this is a defect of lakestream"
+            raise refusal("XX000", said) from None
+
+    async def _gone(self) -> None:
+        """Wait until the client hangs up."""
+        assert self._connection is not None
+        while not self._connection.stream.reader.at_eof():  # noqa: ASYNC110 (it tells of no event)
+            await asyncio.sleep(_LOOK_SECONDS)
+
+
+def _is_read(sql: str) -> bool:
+    """Return whether a lake reads a statement: SHOW of its own things, not of a connection's setting."""
+    try:
+        return bool(parse_script(sql))
+    except StatementError:
+        return False
+
+
+class Prepared(Statement):
+    """A statement with its parameters; ``ask`` runs it with values; ``has_rows``: it gives some.
+
+    A client may ask for the columns first, of which only running it tells: those rows are the first portal's.
+    """
+
+    def __init__(self, sql: str, kinds: list[int], ask: Ask, *, has_rows: bool) -> None:
+        self.sql, self.param_oids = sql, [*kinds]
+        self._kinds, self._ask, self._has_rows = kinds, ask, has_rows
+        self._bound: Asked | None = None
+        self._looked: Asked | None = None
+
+    async def describe(self) -> list[ResultColumn] | None:
+        """Return the columns of the rows; of the last portal's, where one was bound."""
+        if not self._has_rows:
+            return None
+        portal = self._bound
+        if portal is None:
+            portal = self._looked = self._looked or self._portal([None] * len(self.param_oids))
+        return (await portal.answer()).columns
+
+    def bind(self, params: list[str | None]) -> Portal:
+        """Return what runs the statement with values."""
+        looked, self._looked = self._looked, None
+        self._bound = looked if looked is not None and not params else self._portal(params)
+        return self._bound
+
+    def _portal(self, params: list[str | None]) -> Asked:
+        return Asked(lambda: self._ask(self.sql, params, self._kinds))
+
+
+class Asked(Portal):
+    """A statement that runs once, when its columns or its rows are asked for."""
+
+    def __init__(self, ask: Callable[[], Awaitable[Answer]]) -> None:
+        self._ask = ask
+        self._answer: Answer | None = None
+        self._sent = 0
+
+    async def answer(self) -> Answer:
+        """Return what the statement gave."""
+        if self._answer is None:
+            self._answer = await self._ask()
+        return self._answer
+
+    async def execute(self, max_rows: int) -> tuple[list[tuple[Any, ...]], bool]:
+        """Return the next rows, and whether that many were asked for. Raises PgError where there are more."""
+        answer = await self.answer()
+        end = self._sent + max_rows if max_rows > 0 else len(answer.rows)
+        if answer.truncated and (max_rows <= 0 or end > len(answer.rows)):
+            error = StatementError(
+                "RESULT_TOO_LARGE",
+                f"the result has more than {len(answer.rows):,} rows",
+                hint="LIMIT, or the setting postgres_rows",
+            )
+            raise told(error)
+        rows = answer.rows[self._sent : end]
+        self._sent = end
+        return rows, 0 < max_rows == len(rows)

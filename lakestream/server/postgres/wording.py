@@ -1,0 +1,115 @@
+"""What a client of PostgreSQL writes, in the words of a lake: names, strings, and values of parameters.
+
+Such a client encloses names in double quotes and strings in single ones, in which a backslash is itself; a
+lake takes both quotes for strings, back-ticks for names, and a backslash for an escape.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from lakestream.language.quoting import quoted
+from lakestream.server.postgres.failing import refusal
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+_PARTS = re.compile(
+    r"""
+    (?P<escaped> [eE]'(?:[^'\\]|\\.|'')*' )
+  | (?P<string> '(?:[^']|'')*' )
+  | (?P<name> "(?:[^"]|"")*" )
+  | (?P<own> `(?:[^`]|``)*` )
+  | (?P<comment> --[^\n]* | /\*.*?\*/ )
+  | (?P<parameter> \$\d+ )
+  | (?P<end> ; )
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+_BOOLEANS = {"t": "TRUE", "true": "TRUE", "f": "FALSE", "false": "FALSE"}
+_BOOL, _NUMBERS = 16, frozenset({20, 21, 23, 26, 700, 701, 1700})
+_TIMES = {1082: "DATE", 1114: "TIMESTAMP_NTZ", 1184: "TIMESTAMP"}
+"""The types of parameters whose values are no texts, by PostgreSQL's numbers."""
+
+
+def split(sql: str) -> list[str]:
+    """Return the statements of a script, without the semicolons between them."""
+    cuts = [0]
+    for part in _PARTS.finditer(sql):
+        if part.lastgroup == "end":
+            cuts += [part.start(), part.end()]
+    parts = [sql[start:end] for start, end in zip(cuts[::2], [*cuts[1::2], len(sql)], strict=True)]
+    return [part for part in parts if part.strip()]
+
+
+def parameters(sql: str) -> int:
+    """Return how many parameters a statement has: the highest number of one."""
+    numbers = (int(part[0][1:]) for part in _PARTS.finditer(sql) if part.lastgroup == "parameter")
+    return max(numbers, default=0)
+
+
+def worded(sql: str, values: Sequence[str | None], types: Sequence[int | None]) -> str:
+    """Return a statement as a lake reads it, with values (as texts) in the place of parameters."""
+    return "".join(_worded(sql, _literals(values, types, "\\")))
+
+
+def filled(sql: str, values: Sequence[str | None], types: Sequence[int | None]) -> str:
+    """Return a statement in PostgreSQL's own words, with values in the place of parameters."""
+    literals = _literals(values, types, "")
+
+    def fill(part: re.Match[str]) -> str:
+        return _value(part[0], literals) if part.lastgroup == "parameter" else part[0]
+
+    return _PARTS.sub(fill, sql)
+
+
+def _worded(sql: str, literals: Sequence[str]) -> Iterator[str]:
+    done = 0
+    for part in _PARTS.finditer(sql):
+        yield sql[done : part.start()]
+        done = part.end()
+        text = part[0]
+        match part.lastgroup:
+            case "escaped":
+                yield text[1:]
+            case "string":
+                yield text.replace("\\", "\\\\")
+            case "name":
+                yield quoted(text[1:-1].replace('""', '"'))
+            case "parameter":
+                yield _value(text, literals)
+            case _:
+                yield text
+    yield sql[done:]
+
+
+def _value(parameter: str, literals: Sequence[str]) -> str:
+    number = int(parameter[1:])
+    if not 1 <= number <= len(literals):
+        raise refusal("42P02", f"there is no value for the parameter {parameter}")
+    return literals[number - 1]
+
+
+def _literals(values: Sequence[str | None], types: Sequence[int | None], escape: str) -> list[str]:
+    kinds = [*types, *[None] * len(values)]
+    return [_literal(value, kind, escape) for value, kind in zip(values, kinds, strict=False)]
+
+
+def _literal(value: str | None, kind: int | None, escape: str) -> str:
+    """Return a value as a literal; ``escape`` stands before a backslash in a string."""
+    if not isinstance(value, str):
+        if value is None:
+            return "NULL"
+        raise refusal("0A000", "a parameter that is an array is not supported")
+    if kind in _NUMBERS:
+        if not _NUMBER.fullmatch(value):
+            raise refusal("22P02", f"{value!r} is no number")
+        return f"({value})" if value.startswith("-") else value
+    if kind == _BOOL:
+        if value.lower() not in _BOOLEANS:
+            raise refusal("22P02", f"{value!r} is neither true nor false")
+        return _BOOLEANS[value.lower()]
+    text = "'" + value.replace("'", "''").replace("\\", escape + "\\") + "'"
+    return f"{_TIMES[kind]} {text}" if kind in _TIMES else text

@@ -1,0 +1,306 @@
+"""PostgreSQL's protocol over a small lake, asked by psycopg; nothing here starts Spark."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import ssl
+import threading
+from datetime import UTC, datetime
+from decimal import Decimal
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+import pyarrow as pa
+import pytest
+from pg_mimic import ARRAY_OID
+from pg_mimic import types as pg
+
+from lakestream.clock import SystemClock
+from lakestream.lake import Lake
+from lakestream.server.api.asking import Service
+from lakestream.server.api.guard import Keys
+from lakestream.server.news.live import Live, Rates
+from lakestream.server.postgres.listener import Terms, answering
+from lakestream.server.postgres.values import told_rows
+from lakestream.server.postgres.wording import split, worded
+from lakestream.server.process.statements import Statements
+from lakestream.server.shown.reader import Reader
+from lakestream.settings import Settings
+from lakestream.storage.places.layout import Layout
+from lakestream.storage.records.audit import Audit
+from lakestream.storage.records.tokens import Scope, Tokens
+from tests.certificates import certificate
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+TABLES = """
+CREATE STABLE power (ts TIMESTAMP, watts DOUBLE, n INT, note VARCHAR(20), fine BOOL)
+  TAGS (hall VARCHAR(10));
+INSERT INTO drill USING power TAGS ('A')
+  VALUES ('2025-01-01 08:10:00', 700, 1, 'a\\\\b', true)
+         ('2025-01-01 08:50:00', 740.5, 2, 'it''s', NULL);
+CREATE DATABASE other;
+CREATE TABLE other.Mixed (ts TIMESTAMP, `Big` BIGINT);
+CREATE TABLE other.priced (ts TIMESTAMP, total DECIMAL(10,2))
+"""
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> str:
+    root = str(tmp_path_factory.mktemp("postgres") / "lake")
+    with Lake(root, settings=Settings()) as lake:
+        lake.sql(TABLES)
+    return root
+
+
+class Served:
+    """A lake served to PostgreSQL's clients, on a loop in a thread of its own."""
+
+    def __init__(self, root: str, keys: Keys, rows: int, tls: ssl.SSLContext | None) -> None:
+        first = Lake(root, settings=Settings(jars=Path("/nowhere")), create=False)  # and so no Spark
+        clock = SystemClock()
+        self.audit = Audit(Layout(root), clock)
+        self.statements = Statements(first.another, 0, first.queries)
+        reader = Reader(first.another(), Rates(clock.monotonic), dict)
+        service = Service(reader, self.statements, Live(), self.audit, lambda: b"", lambda: "ok")
+        listening = socket.create_server(("127.0.0.1", 0))
+        self.port = listening.getsockname()[1]
+        self.ended, begun = asyncio.Event(), threading.Event()
+        self.loop = asyncio.new_event_loop()
+
+        async def serve() -> None:
+            async with answering(service, Terms(keys, 10, rows, 10.0, tls), listening):
+                begun.set()
+                await self.ended.wait()
+
+        self.thread = threading.Thread(target=lambda: self.loop.run_until_complete(serve()), daemon=True)
+        self.thread.start()
+        begun.wait()
+
+    def close(self) -> None:
+        self.loop.call_soon_threadsafe(self.ended.set)
+        self.thread.join()
+        self.statements.close()
+
+    def connect(self, **given: Any) -> psycopg.Connection[tuple[Any, ...]]:
+        given = {"user": "ada", "dbname": "main", "password": "none", "autocommit": True, **given}
+        return psycopg.connect(host="127.0.0.1", port=self.port, **given)
+
+
+@pytest.fixture(scope="module")
+def open_served(root: str) -> Iterator[Served]:
+    """The lake without tokens; of a result there are at most four rows."""
+    served = Served(root, Keys(), 4, None)
+    yield served
+    served.close()
+
+
+@pytest.fixture
+def ada(open_served: Served) -> Iterator[psycopg.Connection[tuple[Any, ...]]]:
+    with open_served.connect() as connection:
+        yield connection
+
+
+def test_a_clients_words_become_the_lakes() -> None:
+    sql = """SELECT "a""b", 'x\\y', E'z\\n', `t` FROM "T" WHERE a = $2 AND b = $1 /* "c" $3 */ -- 'd'"""
+    assert worded(sql, ["it's \\", "-5"], [None, 20]) == (
+        """SELECT `a"b`, 'x\\\\y', 'z\\n', `t` FROM `T` WHERE a = (-5) AND b = 'it''s \\\\' """
+        """/* "c" $3 */ -- 'd'"""
+    )
+    assert split("SELECT ';' AS \"a;\"; ;SELECT 2 -- ;") == ["SELECT ';' AS \"a;\"", "SELECT 2 -- ;"]
+    assert worded("$1 $2 $3", ["2025-01-01 00:00:00+02", None, "t"], [1184, 25, 16]) == (
+        "TIMESTAMP '2025-01-01 00:00:00+02' NULL TRUE"
+    )
+    with pytest.raises(Exception, match="no number"):
+        worded("SELECT $1", ["1; DROP TABLE t"], [23])
+    with pytest.raises(Exception, match="no value"):
+        worded("SELECT $2", ["1"], [None])
+
+
+@pytest.mark.parametrize("binary", [False, True])
+def test_rows_have_the_types_that_the_table_has(ada: psycopg.Connection[Any], *, binary: bool) -> None:
+    rows = ada.execute('SELECT "ts", watts, n, note, fine FROM power ORDER BY ts', binary=binary)
+    assert rows.fetchall() == [
+        (datetime(2025, 1, 1, 8, 10, tzinfo=UTC), 700.0, 1, "a\\b", True),
+        (datetime(2025, 1, 1, 8, 50, tzinfo=UTC), 740.5, 2, "it's", None),
+    ]
+
+
+def test_what_postgresql_lacks_is_json_or_text() -> None:
+    far = pa.array([300_000_000_000_000_000], pa.timestamp("us", "UTC"))
+    table = pa.table(
+        {
+            "d": pa.array([Decimal("1.5")]),
+            "l": pa.array([[1, 2]]),
+            "s": pa.array([{"a": [1]}]),
+            "far": far,
+            "big": pa.array([2**63], pa.uint64()),
+        }
+    )
+    columns, rows = told_rows(table)
+    kinds = {"d": pg.NUMERIC, "l": ARRAY_OID[pg.INT8], "s": pg.JSON, "far": pg.TEXT, "big": pg.NUMERIC}
+    assert {column.name: column.oid for column in columns} == kinds
+    assert rows[0][:3] == (Decimal("1.5"), [1, 2], '{"a": [1]}')
+    assert rows[0][3].startswith("11476")
+
+
+def test_a_statement_with_parameters_runs_again_with_others(ada: psycopg.Connection[Any]) -> None:
+    asked = "SELECT n FROM power WHERE watts > %s AND note = %s"
+    for note, found in (("it's", [(2,)]), ("a\\b", [(1,)]), ("'; DROP TABLE power --", [])):
+        assert ada.execute(asked, (1.5, note), prepare=True).fetchall() == found
+
+
+def test_statements_of_a_lake_say_what_they_did(ada: psycopg.Connection[Any]) -> None:
+    said: list[str] = []
+    ada.add_notice_handler(lambda notice: said.append(notice.message_primary or ""))
+    ada.execute("CREATE TABLE made (ts TIMESTAMP, v INT); INSERT INTO made VALUES ('2026-01-01', 1), (1, 2)")
+    assert said == ["created table main.made", "inserted 2 rows"]
+    assert ada.execute("SELECT sum(v) FROM made").fetchone() == (3,)
+    assert [row[0] for row in ada.execute("SHOW TABLES").fetchall()] == ["drill", "made"]
+    ada.execute("USE other")
+    assert ada.execute("SELECT count(*) FROM Mixed").fetchone() == (0,)
+    ada.execute("SET search_path = main")
+    ada.execute("DROP TABLE made")
+
+
+def test_errors_have_postgresqls_codes_and_ours(ada: psycopg.Connection[Any]) -> None:
+    with pytest.raises(psycopg.errors.UndefinedTable, match="TABLE_NOT_FOUND") as error:
+        ada.execute("SELECT * FROM nothing")
+    assert error.value.diag.message_detail == "line 1, column 15"
+    with pytest.raises(psycopg.errors.SyntaxError, match="SYNTAX"):
+        ada.execute("INSERT nothing")
+    assert ada.execute("SELECT 1").fetchone() == (1,)
+
+
+def test_what_was_written_is_not_rolled_back_in_silence(open_served: Served) -> None:
+    with open_served.connect(autocommit=False) as connection:
+        connection.execute("SELECT 1")
+        connection.rollback()
+        connection.execute("CREATE TABLE stays (ts TIMESTAMP, v INT)")
+        with pytest.raises(psycopg.errors.FeatureNotSupported, match="1 statement since BEGIN"):
+            connection.rollback()
+        connection.execute("DROP TABLE stays")
+        connection.commit()
+        connection.rollback()
+
+
+def test_a_result_that_is_too_large_is_an_error_and_no_part_of_it(ada: psycopg.Connection[Any]) -> None:
+    rows = "SELECT a.n FROM power AS a CROSS JOIN power AS b"
+    assert len(ada.execute(rows).fetchall()) == 4
+    with pytest.raises(psycopg.DatabaseError, match="RESULT_TOO_LARGE: the result has more than 4 rows"):
+        ada.execute(f"{rows} UNION ALL SELECT 1")
+
+
+TABLES_OF_ALL = """
+SELECT table_schema, table_name FROM information_schema.tables
+WHERE table_schema NOT IN ('pg_catalog') ORDER BY 1, 2
+"""
+COLUMNS = """
+SELECT a.attname, pg_catalog.format_type(a.atttypid, a.atttypmod) FROM pg_catalog.pg_attribute a
+WHERE a.attrelid IN ('power'::regclass, 'other.priced'::regclass) AND a.attnum IN (2, 3) ORDER BY 1
+"""
+AS_PSQL = """
+SELECT n.nspname, c.relname FROM pg_catalog.pg_class c
+LEFT JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+WHERE c.relkind IN ('r', 'p') AND n.nspname !~ '^pg_toast' AND pg_catalog.pg_table_is_visible(c.oid)
+  AND c.relname OPERATOR(pg_catalog.~) '^(power)$' COLLATE pg_catalog.default
+"""
+AS_SQLALCHEMY = """
+SELECT pg_catalog.pg_class.relname FROM pg_catalog.pg_class
+JOIN pg_catalog.pg_namespace ON pg_catalog.pg_namespace.oid = pg_catalog.pg_class.relnamespace
+WHERE pg_catalog.pg_class.relkind = ANY (ARRAY['r', 'p']) AND pg_catalog.pg_namespace.nspname = 'other'
+"""
+AS_GRAFANA = """
+SELECT quote_ident(table_name) FROM information_schema.tables WHERE table_schema IN (
+  SELECT CASE WHEN trim(s[i]) = '"$user"' THEN user ELSE trim(s[i]) END
+  FROM generate_series(
+    array_lower(string_to_array(current_setting('search_path'), ','), 1),
+    array_upper(string_to_array(current_setting('search_path'), ','), 1)) AS i,
+    string_to_array(current_setting('search_path'), ',') s)
+"""
+AS_JDBC = "SELECT (information_schema._pg_expandarray(i.indkey)).n FROM pg_catalog.pg_index i"
+
+
+@pytest.mark.parametrize(
+    ("asked", "given"),
+    [
+        ("SELECT current_database(), current_schema, current_user", [("main", "main", "ada")]),
+        ("SELECT substr(pg_catalog.version(), 1, 13)", [("PostgreSQL 16",)]),
+        ("SHOW transaction isolation level", [("read committed",)]),
+        (TABLES_OF_ALL, [("main", "power"), ("other", "Mixed"), ("other", "priced")]),
+        (
+            COLUMNS,
+            [("n", "integer"), ("total", "numeric(10,2)"), ("watts", "double precision")],
+        ),
+        (AS_PSQL, [("main", "power")]),
+        (AS_SQLALCHEMY, [("Mixed",), ("priced",)]),
+        (AS_GRAFANA, [("power",)]),
+        (AS_JDBC, []),
+    ],
+)
+def test_clients_find_the_tables(ada: psycopg.Connection[Any], asked: str, given: list[tuple[Any]]) -> None:
+    assert ada.execute(asked).fetchall() == given
+    assert ada.execute(asked, prepare=True).fetchall() == given
+
+
+def test_the_lakes_own_tables_are_asked_of_the_lake(ada: psycopg.Connection[Any]) -> None:
+    assert ada.execute("SELECT count(*) FROM information_schema.ins_streams").fetchone() == (0,)
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        "SELECT * FROM pg_catalog.pg_class, read_text('/etc/hostname')",
+        "SELECT * FROM pg_catalog.pg_class, '/etc/hostname'",
+        "SELECT * FROM pg_catalog.pg_nothing",
+    ],
+)
+def test_system_tables_reach_nothing_else(ada: psycopg.Connection[Any], asked: str) -> None:
+    with pytest.raises(psycopg.errors.FeatureNotSupported, match="the system tables cannot answer this"):
+        ada.execute(asked)
+
+
+def test_an_unknown_database_is_refused(open_served: Served) -> None:
+    with pytest.raises(psycopg.OperationalError, match="there is no database nowhere"):
+        open_served.connect(dbname="nowhere")
+
+
+def test_a_message_that_is_too_long_ends_the_connection(ada: psycopg.Connection[Any]) -> None:
+    with pytest.raises(psycopg.OperationalError):
+        ada.execute("SELECT '" + "x" * 1024**2 + "'")
+
+
+def test_a_token_lets_in_and_does_what_its_scope_does(root: str, tmp_path: Path) -> None:
+    tokens = Tokens(Layout(root))
+    reads = tokens.issue("grafana", Scope.READ, ("other",), 0)
+    cert, key = certificate(tmp_path)
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(cert, key)
+    served = Served(root, Keys("s" * 16, tokens), 100, tls)
+    connect = partial(served.connect, sslmode="require")
+    try:
+        for given in ("", "wrong", "s" * 15):
+            with pytest.raises(psycopg.OperationalError, match="TOKEN_NEEDED"):
+                connect(password=given or "-")
+        with pytest.raises(psycopg.OperationalError, match="there is no database main"):
+            connect(password=reads)
+        with pytest.raises(psycopg.OperationalError, match="encrypted connections only"):
+            served.connect(password=reads, dbname="other", sslmode="disable")
+        with connect(password=reads, dbname="other") as grafana:
+            found = grafana.execute("SELECT relname FROM pg_class WHERE relnamespace > 14000").fetchall()
+            assert found == [("Mixed",), ("priced",)]
+            for refused in ("SELECT * FROM main.power", "INSERT INTO Mixed VALUES (1, 1)"):
+                with pytest.raises(psycopg.errors.InsufficientPrivilege, match="FORBIDDEN"):
+                    grafana.execute(refused)
+        with connect(password="s" * 16, dbname="other") as owner:
+            owner.execute("INSERT INTO Mixed VALUES (1, 1)")
+    finally:
+        tokens.revoke("grafana")
+        served.close()
+    noted = {(row["who"], row["did"], row["outcome"]) for row in served.audit.rows().to_pylist()}
+    written = "INSERT INTO Mixed VALUES (1, 1)"
+    assert {("grafana", written, "FORBIDDEN"), ("server_token", written, "ok")} <= noted
