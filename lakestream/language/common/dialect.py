@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from sqlglot import exp, tokens
 from sqlglot.dialects.spark import Spark
-from sqlglot.tokenizer_core import Token, TokenType
+from sqlglot.tokens import Token, TokenType
 
 from lakestream.language.common.aggregates import OWN_AGGREGATES
 from lakestream.language.common.functions import CLOCK, OWN

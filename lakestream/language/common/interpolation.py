@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from sqlglot import exp
 from sqlglot.parsers.spark import SparkParser
-from sqlglot.tokenizer_core import TokenType
+from sqlglot.tokens import TokenType
 
 INTERPOLATION = "interpolation"
 """The argument of a select that holds its clause of INTERP."""

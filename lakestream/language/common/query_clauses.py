@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, ClassVar
 from sqlglot import exp
 from sqlglot.errors import ParseError
 from sqlglot.parsers.spark import SparkParser
-from sqlglot.tokenizer_core import TokenType
+from sqlglot.tokens import TokenType
 
 from lakestream.language.common.interpolation import InterpolationParser
 from lakestream.language.model import CALENDAR_UNITS
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from sqlglot.dialects.dialect import Dialect
-    from sqlglot.tokenizer_core import Token
+    from sqlglot.tokens import Token
 
 SLICES, INNER_WINDOW, SLICE_LIMIT = "slices", "inner_window", "slice_limit"
 """The arguments of a select that hold its clauses of TDengine."""

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from sqlglot.dialects.dialect import Dialect
-    from sqlglot.tokenizer_core import Token
+    from sqlglot.tokens import Token
 
     from lakestream.errors import Place
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 from sqlglot.dialects.spark import Spark
 from sqlglot.errors import ErrorLevel, UnsupportedError
-from sqlglot.tokenizer_core import TokenType
+from sqlglot.tokens import TokenType
 
 from lakestream.errors import NotSupportedError, StatementError
 from lakestream.language.common.dialect import SparkFunctions
@@ -26,7 +26,7 @@ from lakestream.language.common.source import Source, place_of
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from sqlglot.tokenizer_core import Token
+    from sqlglot.tokens import Token
 
     from lakestream.language.expressions.inner_windows import PlaceOf
     from lakestream.language.model import Fragment

@@ -7,7 +7,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
 
 from sqlglot.errors import TokenError
-from sqlglot.tokenizer_core import TokenType
+from sqlglot.tokens import TokenType
 
 from lakestream.errors import StatementError
 from lakestream.language.common.dialect import WordTokenizer, merge
