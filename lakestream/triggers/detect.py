@@ -70,7 +70,7 @@ class _Firings:
 
     def refired_sql(self, fired: str) -> str:
         """Return the SQL that lists the windows that had fired and fire again: gid, low BIGINT µs."""
-        return _REFIRED.format(fired=fired, low=self.grid.low("k", "first"))
+        return _REFIRED.format(fired=fired, low=self.grid.low("k", "first"), exists=self.grid.exists("k"))
 
     def retracted_sql(self, fired: str) -> str:
         """Return the SQL that lists the windows that are no more: gid, low BIGINT µs, high.
@@ -78,7 +78,8 @@ class _Firings:
         ``high`` is NULL but for a wide range, of which it is the start of the last window.
         """
         low, high = (self.grid.low(f"r.{end}", "first_retracted") for end in "ab")
-        return _RETRACTED.format(fired=fired, wide=WIDE, low=low, high=high)
+        exists = self.grid.exists("r.a")
+        return _RETRACTED.format(fired=fired, wide=WIDE, low=low, high=high, exists=exists)
 
 
 @dataclass(frozen=True)
@@ -363,7 +364,7 @@ FROM ({numbered}) WHERE {exists} GROUP BY gid, k
 _REFIRED = """
 SELECT DISTINCT gid, {low} AS low FROM (
   SELECT gid, first, explode(flatten(transform(refired, r -> sequence(r.a, r.b)))) AS k FROM {fired}
-)
+) WHERE {exists}
 """
 
 _RETRACTED = """
@@ -371,5 +372,5 @@ SELECT gid, {low} AS low, CASE WHEN r.b > r.a THEN {high} END AS high FROM (
   SELECT gid, first_retracted, explode(flatten(transform(retracted, r -> CASE
     WHEN r.b - r.a >= {wide}L THEN array(r)
     ELSE transform(sequence(r.a, r.b), k -> struct(k AS a, k AS b)) END))) AS r FROM {fired}
-)
+) WHERE r.b > r.a OR {exists}
 """

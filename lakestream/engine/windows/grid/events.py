@@ -78,7 +78,8 @@ class GridEvents:
         return (
             f"SELECT gid{self._groups()}, {grid.low(k, first)} AS low, {grid.high(k, first)} AS high, "
             f"{kind_sql(WINDOW_INVALIDATION, 'true')} "
-            f"FROM (SELECT gid{self._groups()}, first_retracted, {retracted} AS k FROM {self.fired})"
+            f"FROM (SELECT gid{self._groups()}, first_retracted, {retracted} AS k FROM {self.fired}) "
+            f"WHERE {grid.exists(k)}"
         )
 
     def _opened_and_left(self) -> list[str]:
@@ -169,7 +170,8 @@ class GridEvents:
         return (
             f"SELECT gid{self._groups()}, {grid.low('k', first)} AS low, {grid.high('k', first)} AS high, "
             f"newest{when} - {self.stream.watermark_delay}L AS mark "
-            f"FROM (SELECT DISTINCT *, explode({numbers}) AS k FROM ({moved}) WHERE {first} IS NOT NULL)"
+            f"FROM (SELECT DISTINCT *, explode({numbers}) AS k FROM ({moved}) WHERE {first} IS NOT NULL) "
+            f"WHERE {grid.exists('k')}"
         )
 
     def _keep_with_rows(self, view: str, windows: str, version: int) -> None:

@@ -86,7 +86,8 @@ class GridQueries:
         return (
             f"SELECT gid, k, {grid.low('k', 'first')} AS low FROM ("
             f"SELECT gid, first, explode(sequence(a, b)) AS k FROM (SELECT gid, first, {first} AS a, "
-            f"{grid.begun(upto, 'first')} AS b FROM {state} WHERE first IS NOT NULL) WHERE a <= b)"
+            f"{grid.begun(upto, 'first')} AS b FROM {state} WHERE first IS NOT NULL) WHERE a <= b) "
+            f"WHERE {grid.exists('k')}"
         )
 
     def fired_sql(self, state: str, version: int, ranges: str) -> str:
