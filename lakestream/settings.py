@@ -193,8 +193,8 @@ class Settings:
     tick_priorities: dict[str, int] = _setting(
         default={},
         description="streams (`database.name`) whose ticks by Spark come before others when they wait for "
-        "their turn, or after them: those of the highest number come first, one that is not named has 0; in "
-        "the environment a JSON object",
+        "their turn, or after them: each of the number counts as 10 s of waiting, one that is not named has "
+        "0; in the environment a JSON object",
     )
 
     continuous_query_submit_thread_count: int = _setting(

@@ -25,6 +25,10 @@ if TYPE_CHECKING:
     from lakestream.engine.rounds.runtime import StreamRuntime, TickReport
 
 
+WORTH_SECONDS = 10.0
+"""What a priority is worth: so much longer a turn counts as having waited."""
+
+
 @dataclass
 class _Done:
     """A turn that has ended, with its engine, what it did, and what raised out of it."""
@@ -40,8 +44,9 @@ class Lanes:
     """Takes the turns that an engine's rounds leave, at most ``most`` at a time.
 
     ``new_slot`` makes what a thread works with, ``here`` gives that of the calling thread. ``priorities`` are
-    those of streams by name, 0 for others: of the turns that wait those of the highest come first, of equal
-    ones whichever has waited longest. All but what runs in lanes is called by one thread.
+    those of streams by name, 0 for others: of the turns that wait whichever has waited longest comes first,
+    each of the priority counting as ``WORTH_SECONDS`` more, so that none waits for ever. All but what runs in
+    lanes is called by one thread.
     """
 
     engine: Engine
@@ -128,14 +133,14 @@ class Lanes:
 
     def _queue(self) -> None:
         """Put turns that were left in their place among those that wait, and say that they do."""
-        now = self.clock.now().timestamp()
+        now, since = self.clock.now().timestamp(), self.clock.monotonic()
         left = self.engine.services.turns.left
         for turn in left:
             for claim in turn.claims.values():
                 claim.say(turn.doing, now, waits=True)
-        self._waiting += [(turn, now) for turn in left]
+        self._waiting += [(turn, since) for turn in left]
         left.clear()
-        self._waiting.sort(key=lambda one: -self._priority(one[0]))
+        self._waiting.sort(key=lambda one: one[1] - WORTH_SECONDS * self._priority(one[0]))
 
     def _priority(self, turn: Turn) -> int:
         return max(self.priorities.get(f"{r.database}.{r.name}", 0) for r in turn.records)

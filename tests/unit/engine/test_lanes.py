@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import threading
+from datetime import UTC, datetime, timedelta
 from functools import partial
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
 from lakestream import Lake, Settings
+from lakestream.clock import ManualClock
 from lakestream.engine.base.faults import SimulatedCrash, crash_at
-from lakestream.engine.lanes.lanes import Lanes
+from lakestream.engine.base.turns import Turn, Turns
+from lakestream.engine.lanes.lanes import WORTH_SECONDS, Lanes
 from lakestream.engine.rounds.engine import Engine
 from lakestream.engine.rounds.loading import Loader
 from lakestream.errors import BusyError, SparkGoneError, StatementError
@@ -280,6 +284,27 @@ def test_a_claim_of_a_process_that_is_gone_holds_nothing(lake: Lake) -> None:
     claim._file.close()  # type: ignore[union-attr]
     assert work_on(lake._at.layout, "x") is None
     assert try_claim(lake._at.layout, "x") is not None
+
+
+def test_a_steady_load_of_high_priorities_starves_no_low_one() -> None:
+    """Turns take 3 s each of the one lane, and there is always one of the high priority."""
+    clock, turns = ManualClock(datetime(2025, 1, 1, tzinfo=UTC)), Turns(None)
+    engine = cast("Any", SimpleNamespace(services=SimpleNamespace(turns=turns)))
+    lanes = Lanes(engine, cast("Any", None), cast("Any", None), 1, {"main.high": 6}, clock)
+
+    def leave(name: str) -> None:
+        record = cast("Any", SimpleNamespace(uuid=name, database="main", name=name))
+        turns.left.append(Turn((record,), None, {}))
+
+    leave("low")
+    begun = []
+    for _ in range(40):
+        leave("high")
+        lanes._queue()
+        begun.append((clock.monotonic(), lanes._next()[0].name))
+        lanes._running.clear()
+        clock.advance(timedelta(seconds=3))
+    assert [at for at, name in begun if name == "main.low"] == [6 * WORTH_SECONDS]
 
 
 def test_higher_priorities_come_first_and_suspects_are_alone(lake: Lake, spark: Spark) -> None:
