@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 _LONGEST_COMMIT = timedelta(days=1)
 """How long before its commit a file may have been written, and so be taken for an old one."""
 
-_GROUPED = ("state", "results")
+_GROUPED = ("state", "opened", "results")
 """System folders that hold a table for each stream."""
 
 

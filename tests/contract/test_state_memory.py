@@ -1,4 +1,4 @@
-"""States beyond the memory that they may take lie in files, and every row is as if they did not."""
+"""States lie in files beyond the memory that they may take, and a start goes on from what is saved."""
 
 from __future__ import annotations
 
@@ -7,17 +7,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
+import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from lakestream import Lake, Settings
 from lakestream.engine.base import keyed
 from lakestream.engine.rounds.loading import Loader
+from lakestream.engine.rounds.recording import Recording
+from lakestream.engine.windows.grid.updating import Updating
 from lakestream.storage.rows import settled
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    import pytest
 
 GROUPS, TOUCHED = 2_500, 40
 START = datetime(2025, 1, 1, tzinfo=UTC)
@@ -84,3 +85,92 @@ def test_states_stay_in_memory_where_the_disk_takes_none(
         feed(lake, [(0, GROUPS), (14, TOUCHED)])
         assert len(lake.sql("SELECT * FROM o").fetchall()) == TOUCHED
     assert "the disk takes no states" in caplog.text
+
+
+@pytest.mark.parametrize("window", ["INTERVAL(10s) SLIDING(10s)", "INTERVAL(10s) SLIDING(5s)"])
+def test_a_start_reads_no_rows_of_open_windows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, window: str
+) -> None:
+    def never(*_: object) -> None:
+        pytest.fail("open windows were computed from the source")
+
+    monkeypatch.setattr(Updating, "_open_windows", never)
+    with Lake(tmp_path) as lake:
+        create(lake, window)
+        feed(lake, [(0, 30), (4, 30)])
+    for commits in [[(5, 3)], [(8, 30), (9, 2)], [(21, 30)], [(34, 30)]]:
+        with Lake(tmp_path, create=False) as lake:
+            feed(lake, commits)
+    assert totals(tmp_path) == batch(tmp_path, window)
+
+
+def test_open_windows_that_are_not_of_the_groups_tick_are_computed_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    window = "INTERVAL(10s) SLIDING(10s)"
+    with Lake(tmp_path) as lake:
+        create(lake, window)
+        feed(lake, [(0, 30)])
+    with monkeypatch.context() as patch, Lake(tmp_path, create=False) as lake:
+        patch.setattr(Recording, "_write_opened", lambda *_: None)  # as a crash in between leaves them
+        feed(lake, [(4, 30)])
+    with Lake(tmp_path, create=False) as lake:
+        feed(lake, [(8, 10), (21, 30)])
+    assert totals(tmp_path) == batch(tmp_path, window)
+
+
+def test_open_windows_that_are_damaged_are_computed_anew(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    window = "INTERVAL(10s) SLIDING(10s)"
+    with Lake(tmp_path) as lake:
+        create(lake, window)
+        feed(lake, [(0, 30), (4, 30)])
+    [*files] = (tmp_path / "_lakestream" / "opened").glob("*/*.parquet")
+    for file in files:
+        file.write_bytes(b"nothing")
+    for commits in [[(8, 10)], [(21, 30)]]:
+        with Lake(tmp_path, create=False) as lake:
+            feed(lake, commits)
+    assert totals(tmp_path) == batch(tmp_path, window)
+    assert caplog.text.count("open windows are computed anew") == 1
+
+
+def test_a_stream_that_is_dropped_leaves_no_open_windows(tmp_path: Path) -> None:
+    with Lake(tmp_path) as lake:
+        create(lake, "INTERVAL(10s) SLIDING(10s)")
+        feed(lake, [(0, 30)])
+    folder = tmp_path / "_lakestream" / "opened"
+    assert len([*folder.iterdir()]) == 1
+    with Lake(tmp_path, create=False) as lake:
+        lake.sql("DROP STREAM a")
+    assert not [*folder.iterdir()]
+
+
+def create(lake: Lake, window: str) -> None:
+    lake.sql("CREATE TABLE m (ts TIMESTAMP, g BIGINT, v BIGINT)")
+    lake.sql(
+        f"CREATE STREAM a {window} FROM m PARTITION BY g INTO o "
+        "AS SELECT _twstart AS at, sum(v) AS total FROM %%trows"
+    )
+
+
+def totals(root: Path) -> list[tuple[object, ...]]:
+    """Return what the stream has written of windows with rows (at, group, total), in order."""
+    with Lake(root, create=False) as lake:
+        return sorted(lake.sql("SELECT at, g, total FROM o WHERE total IS NOT NULL").fetchall())
+
+
+def batch(root: Path, window: str) -> list[tuple[object, ...]]:
+    """Return the closed windows with rows of the whole source."""
+    step = 5 if window.endswith("(5s)") else 10
+    rows = pa.table(DeltaTable(f"{root}/main/m").to_pyarrow_table()).to_pylist()
+    newest = {g: max(row["ts"] for row in rows if row["g"] == g) for g in {row["g"] for row in rows}}
+    found: dict[tuple[datetime, int], int] = {}
+    for row in rows:
+        second = int((row["ts"] - START).total_seconds())
+        for start in range(second // step * step, second - 10, -step):
+            at = START + timedelta(seconds=start)
+            if at + timedelta(seconds=10) <= newest[row["g"]]:
+                found[at, row["g"]] = found.get((at, row["g"]), 0) + row["v"]
+    return sorted((at, g, total) for (at, g), total in found.items())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -32,16 +32,20 @@ MANY_GROUPS = 2_000
 
 @dataclass(frozen=True)
 class Unsaved:
-    """The groups (gid) that have changed since the state was saved, which was as of a tick."""
+    """The groups (gid) that have changed since the state was saved, which was as of a tick.
+
+    ``opened``: the open windows were saved with it.
+    """
 
     tick: int
     gids: np.ndarray
+    opened: bool = False
 
     def and_of(self, gids: pa.Array) -> Unsaved:
         """Return them with those that have changed now."""
         import numpy as np
 
-        return Unsaved(self.tick, each_once(np.append(self.gids, gids.to_numpy())))
+        return replace(self, gids=each_once(np.append(self.gids, gids.to_numpy())))
 
 
 class GroupState:
@@ -88,11 +92,14 @@ class GroupState:
     __hash__ = None  # type: ignore[assignment]
 
     def saved(self, version: int) -> pa.Table:
-        """Return the state as a checkpoint keeps it: with the source's version that it stands for."""
-        import pyarrow as pa
-
+        """Return the groups as a checkpoint keeps them: with the source's version that they stand for."""
         assert self.rows is not None
-        return self.rows.append_column("version", pa.array([version] * len(self), pa.int64()))
+        return _of_version(self.rows, version)
+
+    def opened_saved(self, version: int) -> pa.Table | None:
+        """Return the open windows as a checkpoint keeps them; None for none, or where they are not known."""
+        opened = self.opened
+        return None if opened is None or not opened.num_rows else _of_version(opened, version)
 
     @classmethod
     def loaded(
@@ -168,7 +175,7 @@ class GroupState:
         """Return the state as one that is saved as of a tick; what is not by group is always saved whole."""
         import numpy as np
 
-        unsaved = Unsaved(tick, np.empty(0, np.int64)) if self._is_by_group else None
+        unsaved = Unsaved(tick, np.empty(0, np.int64), self.knows_opened) if self._is_by_group else None
         return GroupState(self._rows, self._opened, self.touched, unsaved)
 
     @property
@@ -195,16 +202,18 @@ class GroupState:
         return GroupState(rows, opened, self.touched, self.unsaved)
 
     def changes(self, version: int) -> StateChanges | None:
-        """Return what is not saved, as of the source's version; None where all of it is to be."""
-        import numpy as np
-        import pyarrow as pa
-
+        """Return which groups are not saved, as of the source's version; None where all are to be."""
         if self.unsaved is None:
             return None
-        rows = self.of(pa.array(self.unsaved.gids))
-        assert rows is not None  # by as_saved()
-        gone = self.unsaved.gids[~np.isin(self.unsaved.gids, rows["gid"].to_numpy())]
-        return StateChanges(self.unsaved.tick, version, rows, pa.array(gone), len(self))
+        self._index()
+        return _changes(self._rows, self.unsaved, version)
+
+    def opened_changes(self, version: int) -> StateChanges | None:
+        """Return which open windows are not saved, as :meth:`changes` does of groups."""
+        if self.unsaved is None or not self.unsaved.opened:
+            return None
+        self._index()
+        return _changes(self._opened, self.unsaved, version)
 
     def of(self, gids: pa.Array | pa.ChunkedArray) -> pa.Table | None:
         """Return the rows of some groups."""
@@ -215,6 +224,23 @@ class GroupState:
         """Have the rows found by group from now on: to bring them in order costs as much as there are."""
         self._rows = None if self._rows is None else _keyed(self._rows)
         self._opened = None if self._opened is None else _keyed(self._opened)
+
+
+def _of_version(rows: pa.Table, version: int) -> pa.Table:
+    import pyarrow as pa
+
+    return rows.append_column("version", pa.array([version] * rows.num_rows, pa.int64()))
+
+
+def _changes(rows: pa.Table | Keyed | None, unsaved: Unsaved, version: int) -> StateChanges | None:
+    import numpy as np
+    import pyarrow as pa
+
+    if rows is None:
+        return None
+    changed = _keyed(rows).of(pa.array(unsaved.gids))
+    gone = unsaved.gids[~np.isin(unsaved.gids, changed["gid"].to_numpy())]
+    return StateChanges(unsaved.tick, version, changed, pa.array(gone), len(rows))
 
 
 def _table(rows: pa.Table | Keyed | None) -> pa.Table | None:

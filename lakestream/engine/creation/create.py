@@ -179,7 +179,7 @@ def replace_stream(
     else:
         changes |= {"resynced": None}
     Quarantine(definition, record.uuid).drop(catalog)
-    registry.states.remove(record.uuid)
+    registry.remove_states(record.uuid)
     registry.update(record.uuid, **changes)
     return keeps
 

@@ -67,7 +67,7 @@ class Resync:
         if len(state):
             self.registry.states.write(self.record.uuid, tick, state.saved(version))
         else:
-            self.registry.states.remove(self.record.uuid)
+            self.registry.remove_states(self.record.uuid)
         self.registry.update(self.record.uuid, **begun)
         totals = progress.totals if progress else None
         commit = commit_digest(source.path, version)

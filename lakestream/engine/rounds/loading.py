@@ -119,6 +119,23 @@ class Loader:
             _log.warning("the state is computed anew from the source: %s", error.message)
             return None
 
+    def _opened(self, runtime: StreamRuntime, tick: int) -> pa.Table | None:
+        """Return the open windows that were saved with the groups of a tick; None: the source tells them."""
+        incremental = runtime.stream.incremental
+        if incremental is None or runtime.delays is not None:
+            return None
+        try:
+            saved = self.services.registry.opened.read(runtime.record.uuid, tick)
+        except StorageError as error:
+            if error.code != "STATE_DAMAGED":
+                raise
+            _log.warning("open windows are computed anew from the source: %s", error.message)
+            return None
+        if saved is None or saved[0] != tick:
+            return None
+        rows = saved[1].drop_columns(["version"])
+        return rows if {*rows.column_names} == {*incremental.kept_columns.values()} else None
+
     def _restore_delays(self, runtime: StreamRuntime, last: TickPlan) -> None:
         """Follow the last tick, which the saved delays may lack: saying it again changes nothing."""
         if runtime.delays is not None:
@@ -163,7 +180,7 @@ class Loader:
         loaded = runtime.family.loaded(saved[1]) if saved else None
         version, state = loaded or (None, GroupState())
         if saved is not None:
-            state = state.as_saved(saved[0])
+            state = state.with_opened(self._opened(runtime, saved[0])).as_saved(saved[0])
         state = state.without(runtime.stream.waiting_groups)
         plans = self.services.planner(runtime).replay(position, version)
         if saved is not None and saved[0] < position.tick and runtime.family.is_stale(state):

@@ -119,6 +119,10 @@ class Recording:
     def write_state(self, runtime: StreamRuntime, tick: int, version: int) -> None:
         """Save the state of a stream as that of a tick and a version of its source: what changed, or all."""
         states, state = self.services.registry.states, runtime.state
+        sums_up = runtime.stream.incremental is not None and runtime.delays is None
+        if sums_up and not state.knows_opened:
+            # First: they would be of the tick, and not of these groups.
+            self.services.registry.opened.remove(runtime.record.uuid)
         # The clock alone changes delays, of whichever groups.
         changes = state.changes(version) if runtime.delays is None else None
         if changes is None or not states.write_changes(runtime.record.uuid, tick, changes):
@@ -126,7 +130,24 @@ class Recording:
             states.write(
                 runtime.record.uuid, tick, whole if runtime.delays is None else runtime.delays.saved(whole)
             )
+        if sums_up and state.knows_opened:
+            self._write_opened(runtime, tick, version)
         runtime.state = state.as_saved(tick)
+
+    def _write_opened(self, runtime: StreamRuntime, tick: int, version: int) -> None:
+        """Save the open windows of a stream beside its groups, so that no start reads their rows again.
+
+        Those that are not of the groups' tick, as a crash between the two leaves them, count for nothing.
+        """
+        saved, state, uuid = self.services.registry.opened, runtime.state, runtime.record.uuid
+        changes = state.opened_changes(version)
+        if changes is not None and saved.write_changes(uuid, tick, changes):
+            return
+        whole = state.opened_saved(version)
+        if whole is None:
+            saved.remove(uuid)
+        else:
+            saved.write(uuid, tick, whole)
 
     def report(
         self,

@@ -1,7 +1,7 @@
 """Streams and their ticks: Delta tables under ``_lakestream``, one small delta-rs commit per change.
 
 ``streams`` holds one row per stream. ``plans`` and ``progress`` hold a row per tick, the last ones
-of each stream; ``state/<uuid>`` holds the state of one stream.
+of each stream; ``state/<uuid>`` holds the state of one stream, ``opened/<uuid>`` its open windows.
 """
 
 from __future__ import annotations
@@ -87,7 +87,8 @@ class Registry:
         kept_ticks: Callable[[], int] = lambda: 100,
         writing: Callable[[], AbstractContextManager[object]] = nullcontext,
     ) -> None:
-        self.states = SavedStates(layout, tables or Tables())
+        tables = tables or Tables()
+        self.states, self.opened = SavedStates(layout, tables), SavedStates(layout, tables, "opened")
         self._streams = KeyedTable(layout.system_path("streams"), saved.STREAMS.columns, "uuid", writing)
         self._known = Known(saved.STREAMS.record, lambda record: (record.database, record.name))
         path = layout.system_path("recalculations")
@@ -170,6 +171,11 @@ class Registry:
         self._streams.remove([uuid])
         self._recalculations.remove([job.id for job in self.recalculations(uuid)])
         self._failures.remove([failure.id for failure in self.failures(uuid)])
+        self.remove_states(uuid)
+
+    def remove_states(self, uuid: str) -> None:
+        """Remove what is saved of a stream's groups and open windows."""
+        self.opened.remove(uuid)
         self.states.remove(uuid)
 
     # --- recalculations --------------------------------------------------------------------------

@@ -1,5 +1,7 @@
 """What streams know between ticks, saved: whole, and from then on by change.
 
+Groups and open windows are saved in tables of their own; both are of a tick.
+
 A row is what was saved of a group as of a tick: of each group that of the newest tick counts, and so a state
 is read as of any tick since the last whole one. A row of a group that went has no version; a row without a
 group says which tick saved its changes. The transaction version of a commit is its tick. A table of an older
@@ -61,10 +63,10 @@ class StateChanges:
 
 
 class SavedStates:
-    """The saved states of a lake's streams, by the stream's id."""
+    """The saved states of a lake's streams, by the stream's id, in tables of a folder of the lake's own."""
 
-    def __init__(self, layout: Layout, tables: Tables) -> None:
-        self._layout, self._tables = layout, tables
+    def __init__(self, layout: Layout, tables: Tables, folder: str = "state") -> None:
+        self._layout, self._tables, self._folder = layout, tables, folder
 
     def write(self, uuid: str, tick: int, state: pa.Table) -> None:
         """Save a whole state as of a tick in one commit; those before stay readable for a while.
@@ -165,7 +167,7 @@ class SavedStates:
             return self._tables.latest(path)
 
     def _path(self, uuid: str) -> str:
-        return self._layout.system_path(f"state/{uuid}")
+        return self._layout.system_path(f"{self._folder}/{uuid}")
 
     def _opened(self, uuid: str, rows: pa.Table) -> Table:
         path = self._path(uuid)
