@@ -44,9 +44,9 @@ class Statements:
     def _run(self, statement: model.Statement | TreeStatement) -> Result:
         if isinstance(statement, TreeStatement):
             return self._run_on_tree(statement)
-        reading = self._reading.get(type(statement))
-        if reading is not None:
-            return reading(statement)
+        apart = self._reading.get(type(statement)) or self._ticking.get(type(statement))
+        if apart is not None:
+            return apart(statement)
         with self._at.writing(type(statement).__name__, self._touched(statement)):
             return self._writing[type(statement)](statement)
 
@@ -162,6 +162,11 @@ class Statements:
         }
 
     @cached_property
+    def _ticking(self) -> Mapping[type, Callable[[Any], Result]]:
+        """What ticks a stream, and holds its claim alone meanwhile."""
+        return {model.FlushStream: self.streams.flush, model.RefreshView: self.streams.refresh}
+
+    @cached_property
     def _writing(self) -> Mapping[type, Callable[[Any], Result]]:
         tables, streams = self.tables, self.streams
         return {
@@ -180,8 +185,6 @@ class Statements:
             model.DropStream: streams.drop,
             model.StartStream: streams.start,
             model.StopStream: streams.stop,
-            model.FlushStream: streams.flush,
-            model.RefreshView: streams.refresh,
             model.RecalculateStream: streams.recalculate,
         }
 
@@ -190,7 +193,7 @@ def _named_streams(statement: model.Statement) -> Iterator[model.TableName]:
     """Yield the streams that a statement changes, by name; a recalculation is only asked for."""
     if isinstance(statement, model.CreateStream):
         yield statement.definition.name
-    elif isinstance(statement, model.DropStream | model.StartStream | model.StopStream | model.FlushStream):
+    elif isinstance(statement, model.DropStream | model.StartStream | model.StopStream):
         yield statement.name
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from lakestream.storage.delta import one_look
 from lakestream.storage.names.catalog import Catalog
+from lakestream.storage.places.claims import wait_for_claim
 from lakestream.storage.places.leases import TREE
 from lakestream.storage.tables.table import Tables, storage_refusal
 
@@ -18,10 +19,12 @@ if TYPE_CHECKING:
 
     from lakestream.engine.lanes.lanes import Lanes
     from lakestream.engine.lanes.slot import Slot
+    from lakestream.engine.rounds.engine import Engine
     from lakestream.engine.rounds.runtime import TickReport
     from lakestream.engine.rounds.wakeups import Alarm
     from lakestream.statements.streams import StreamStatements
     from lakestream.statements.workspace import Workspace
+    from lakestream.storage.records.registry import StreamRecord
 
 
 @dataclass
@@ -217,6 +220,32 @@ class Rounds:
         """Let the ticks that run end."""
         if "lanes" in self.__dict__:
             self.lanes.close()
+
+
+@contextmanager
+def ticking(at: Workspace, record: StreamRecord, doing: str) -> Iterator[Engine]:
+    """Tick a stream as a turn does: with its claim, and the lake's lock for moments only.
+
+    What ticks it is waited for first; ``doing`` is what others are told. Raises BusyError STREAM_BUSY.
+    """
+    from lakestream.engine.base.turns import Turn
+    from lakestream.engine.rounds.engine import engine_beside
+
+    at.lock_clock.forget()
+    wait = at.settings.lock_wait_seconds
+    claim = wait_for_claim(at.layout, record.uuid, record.full_name, wait_seconds=wait, clock=at.lock_clock)
+    turn, known = Turn((record,), None, {record.uuid: claim}), at.engine.loader.known
+    handed = {record.uuid: known.pop(record.uuid)} if record.uuid in known else {}
+    try:
+        claim.say(doing, at.system_clock.now().timestamp())
+        own = engine_beside(at.engine, _slot_here(at), turn, handed, at.engine.services.tell)
+        yield own
+        at.engine.take_back(turn, own)
+    except BaseException:
+        at.engine.forget(record.uuid)
+        raise
+    finally:
+        claim.release()
 
 
 def _slot(at: Workspace) -> Slot:

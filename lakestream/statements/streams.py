@@ -141,11 +141,13 @@ class StreamStatements:
     def refresh(self, statement: model.RefreshView) -> Result:
         """REFRESH MATERIALIZED VIEW: what is new in its tables is taken now."""
         from lakestream.engine.rounds.engine import refresh
+        from lakestream.statements.rounds import ticking
 
         record = self._record(statement.name)
         assert record is not None
         self._refuse_no_view(record, statement.name)
-        reports = refresh(self.at.engine, record)
+        with ticking(self.at, record, "REFRESH MATERIALIZED VIEW") as engine:
+            reports = refresh(engine, self.at.registry.stream(record.database, record.name))
         rows = sum(report.rows_out for report in reports)
         return Result(message=f"refreshed {record.output}: {rows} rows written")
 
@@ -181,9 +183,12 @@ class StreamStatements:
 
     def flush(self, statement: model.FlushStream) -> Result:
         """FLUSH STREAM."""
+        from lakestream.statements.rounds import ticking
+
         record = self._record(statement.name)
         assert record is not None
-        reports = self.at.engine.flush(record)
+        with ticking(self.at, record, "FLUSH STREAM") as engine:
+            reports = engine.flush(record)
         rows = sum(report.rows_out for report in reports)
         return Result(message=f"flushed {record.database}.{record.name}: {rows} rows written")
 

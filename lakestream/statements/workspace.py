@@ -106,7 +106,7 @@ class Workspace:
         self.system_clock = SystemClock()
         self.queries: Queries = Queries(self.system_clock) if beside is None else beside.queries
         self.asker: str | None = None
-        self._lock_clock = InterruptibleClock()
+        self.lock_clock = InterruptibleClock()
         self.database = DEFAULT_DATABASE
         self.given, self.confirm = self._spark.given, confirm
         self.layout = Layout(root)
@@ -199,7 +199,7 @@ class Workspace:
 
     def interrupt(self) -> None:
         """Have what another thread computes, or waits for, for a lake beside another one fail."""
-        self._lock_clock.interrupt()
+        self.lock_clock.interrupt()
         if self._small is not None:
             self._small.interrupt()
         if self._own is not None and self._tag is not None:
@@ -231,15 +231,15 @@ class Workspace:
         """
         here = frozenset() if self.running is None else self.running.services.turns.here
         wait = self.settings.lock_wait_seconds
-        self._lock_clock.forget()
+        self.lock_clock.forget()
         with ExitStack() as held:
             for one in sorted(records, key=lambda record: record.uuid):
                 if one.uuid not in here:
                     claim = wait_for_claim(
-                        self.layout, one.uuid, one.full_name, wait_seconds=wait, clock=self._lock_clock
+                        self.layout, one.uuid, one.full_name, wait_seconds=wait, clock=self.lock_clock
                     )
                     held.callback(claim.release)
-            with writer_lock(self.layout, wait_seconds=wait, clock=self._lock_clock, purpose=purpose):
+            with writer_lock(self.layout, wait_seconds=wait, clock=self.lock_clock, purpose=purpose):
                 yield
 
     @property

@@ -6,6 +6,7 @@ Usage: ``python -m tests.cluster [--rows N] [--scenario NAME]… [--stream NAME]
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 import tempfile
 from pathlib import Path
@@ -23,6 +24,7 @@ def main() -> int:
     parser.add_argument("--stream", action="append", choices=[*STREAMS, "once"], default=[])
     parser.add_argument("--folder", type=Path, help="where logs and lakes stay; else they go")
     options = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that no master and worker outlive it
     clock, wrong = SystemClock(), 0
     with tempfile.TemporaryDirectory(prefix="lakestream-cluster-") as scratch:
         folder = options.folder or Path(scratch)
