@@ -17,7 +17,7 @@ setup: ## virtual environment, locked packages, Delta jars
 	  echo "  or name it: make PYTHON=/path/to/python3.11" >&2; exit 69; }
 	@$(PYTHON) tools/setup.py
 
-demo: setup ## keep four streams over a year of flights and weather, and check every row
+demo: setup ## keep four streams and a view over a year of flights and weather, and check every row
 	@$(RUN)/python -m jobs.demo $(ARGS)
 
 test: setup ## the tests, two files at a time (ARGS="-k name" for some of them, "-n 0" in one process)

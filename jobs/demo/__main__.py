@@ -70,6 +70,7 @@ def run(folder: Path, last: date, days_per_run: int, console: Console) -> bool:
     with Lake(folder, settings=Settings(timezone=report.TIMEZONE)) as lake:
         plan = project.plan(lake, console)
         project.apply(lake, plan, streams=False)
+        lake.insert(f"{DATABASE}.airlines", changes.misname(sources.read_airlines(files)))
         spoilt, streams = changes.spoil(arrivals), partial(project.apply, lake, plan, streams=True)
         fed = feed(lake, spoilt, days_per_run, SystemClock(), console, streams)
         for effect in changes.make_changes(lake):
@@ -77,7 +78,7 @@ def run(folder: Path, last: date, days_per_run: int, console: Console) -> bool:
         report.print_highlights(lake, console)
         report.print_ticks(fed, console)
         report.print_rates(fed, console)
-        verified = {name: lake.verify(f"{DATABASE}.{name}_stream") for name in STREAMS}
+        verified = {stream: lake.verify(f"{DATABASE}.{stream}") for stream in STREAMS.values()}
     for fired in by_clock.run(folder, weather, report.TIMEZONE):
         report.print_fired(fired, console)
     expected = check.expected_outputs(files, last)

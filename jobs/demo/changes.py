@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from jobs.demo.check import compare
-from jobs.demo.feed import run_streams
+from jobs.demo.feed import VIEW, run_streams
 from jobs.demo.outputs import read_outputs
 
 if TYPE_CHECKING:
@@ -35,6 +35,7 @@ LATE_HOUR = datetime(2013, 1, 31, 8, tzinfo=UTC)
 MISREPORTED = ("flights_jfk_ha", datetime(2013, 1, 9, 14, tzinfo=UTC), 51)
 ENTERED_TWICE = ("flights_lga_us", datetime(2013, 1, 31, 14, tzinfo=UTC), 2120)
 WRONG_NUMBER = 2210
+MISNAMED, WRONG_NAME = "OO", "Sky West Airlines Inc."
 
 
 @dataclass(frozen=True)
@@ -55,6 +56,7 @@ CHANGES = (
     Change("A late record", "late_record.sql", "wind_6h"),
     Change("A correction", "correction.sql", "departures_hourly"),
     Change("A deletion", "deletion.sql", "departures_hourly"),
+    Change("An airline's record", "airline.sql", VIEW),
 )
 
 
@@ -80,6 +82,12 @@ def spoil(arrivals: Sequence[Arrival]) -> list[Arrival]:
         first, weather=first.weather.filter(pc.invert(late)), flights=pa.concat_tables([flights, wrong])
     )
     return [spoilt, *others]
+
+
+def misname(airlines: pa.Table) -> pa.Table:
+    """Return the airlines as they were first recorded: one has another name."""
+    misnamed = pc.equal(airlines["carrier"], MISNAMED)
+    return _with_column(airlines, "name", pc.if_else(misnamed, WRONG_NAME, airlines["name"]))
 
 
 def _with_wrong_delay(flights: pa.Table) -> pa.Table:

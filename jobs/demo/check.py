@@ -1,9 +1,9 @@
 """What the streams must have written, computed by DuckDB from the raw CSV files alone.
 
 Each file of ``expected/`` is one query, written by hand; its first two columns are the key of a row. It
-reads two tables: ``weather`` and ``flights``, the files up to the last day fed, with ``date`` (the local
-day the file states) and, for a flight, ``scheduled`` (the instant). Which windows are closed follows from
-the data: those that end at or before the airport's newest row.
+reads ``airlines``, and ``weather`` and ``flights``, the files up to the last day fed, with ``date`` (the
+local day the file states) and, for a flight, ``scheduled`` (the instant). Which windows are closed follows
+from the data: those that end at or before the airport's newest row.
 """
 
 from __future__ import annotations
@@ -46,6 +46,8 @@ FROM read_csv($path, nullstr = 'NA')
 WHERE make_date(year, month, day) <= $last
 """
 
+_AIRLINES = "CREATE TABLE airlines AS SELECT * FROM read_csv($path)"
+
 
 @dataclass(frozen=True)
 class Difference:
@@ -79,6 +81,7 @@ def expected_outputs(files: RawFiles, last: date) -> dict[str, pa.Table]:
         connection.execute(_MIDNIGHT)
         connection.execute(_WEATHER, {"path": str(files.weather), "last": last})
         connection.execute(_FLIGHTS, {"path": str(files.unzip_flights(Path(folder))), "last": last})
+        connection.execute(_AIRLINES, {"path": str(files.airlines)})
         return {
             query.stem: connection.sql(query.read_text(encoding="utf-8")).to_arrow_table()
             for query in sorted(_EXPECTED.glob("*.sql"))

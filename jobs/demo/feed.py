@@ -20,8 +20,15 @@ if TYPE_CHECKING:
     from lakestream.lake import Lake
 
 DATABASE = "nyc"
-STREAMS = ("weather_daily", "wind_6h", "departures_hourly", "delays_and_weather")
-"""The outputs, in the order they are shown; the stream that keeps one current is called ``…_stream``."""
+VIEW = "airline_days"
+STREAMS = {
+    **{
+        name: f"{name}_stream"
+        for name in ("weather_daily", "wind_6h", "departures_hourly", "delays_and_weather")
+    },
+    VIEW: VIEW,
+}
+"""The outputs, in the order they are shown, and the streams that keep them current: a view is one itself."""
 
 
 @dataclass(frozen=True)

@@ -12,17 +12,17 @@ from jobs.demo.feed import DATABASE, STREAMS
 if TYPE_CHECKING:
     from pathlib import Path
 
-_KEYS = ("origin", "device")
+_KEYS = ("origin", "device", "airline")
 _OWN = "_ls_"
 
 
 def read_outputs(folder: Path) -> dict[str, pa.Table]:
-    """Return the rows of each output of the lake: the airport, then the columns of the stream's result."""
+    """Return the rows of each output of the lake: its key, then the other columns of the result."""
     return {name: read_output(folder / DATABASE / name) for name in STREAMS}
 
 
 def read_output(path: Path) -> pa.Table:
-    """Return the rows of a table: the airport, or the device, then the columns of the result."""
+    """Return the rows of a table: the airport, device or airline, then the columns of the result."""
     query = QueryBuilder().register("output", DeltaTable(path)).execute("SELECT * FROM output")
     rows = pa.table(query.read_all())
     [key] = [name for name in rows.column_names if name in _KEYS]

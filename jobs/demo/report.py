@@ -44,6 +44,9 @@ HIGHLIGHTS = {
     "The days with the most flights in rain": """
         SELECT origin, day, flights, cancelled, mean_delay, flights_in_rain, mean_delay_in_rain, min_visib
         FROM nyc.delays_and_weather ORDER BY flights_in_rain DESC, origin LIMIT 5""",
+    "The airlines' days with the most flights in rain": """
+        SELECT airline, day, flights, departed, mean_delay, flights_in_rain, min_visib
+        FROM nyc.airline_days ORDER BY flights_in_rain DESC, airline LIMIT 5""",
 }
 """A few rows of each output, by Spark SQL."""
 
@@ -62,7 +65,8 @@ def print_effect(effect: Effect, console: Console) -> None:
     console.print(f"\n{effect.change.title}", style="bold")
     console.print(effect.change.statement, style="dim")
     shown = effect.outputs[effect.change.shown]
-    rows = [row for d in shown.differences for row in _sides(d, shown.columns, ("before", "after"))]
+    differences = shown.differences[:_SHOWN_DIFFERENCES]
+    rows = [row for d in differences for row in _sides(d, shown.columns, ("before", "after"))]
     _print_table(effect.change.shown, ("", *shown.columns), rows, console)
     counts = {name: len(compared.differences) for name, compared in effect.outputs.items()}
     changed = ", ".join(f"{n} {'row' if n == 1 else 'rows'} of {name}" for name, n in counts.items() if n)
@@ -101,7 +105,7 @@ def print_checks(
     """
     console.print("\nVERIFY STREAM (the output against lakestream's own batch evaluation):")
     for name, result in verified.items():
-        console.print(f"  {name}_stream: {result.equal_rows} of {result.expected_rows} rows equal")
+        console.print(f"  {name}: {result.equal_rows} of {result.expected_rows} rows equal")
         for difference in islice(result.differing, _SHOWN_DIFFERENCES):
             console.print(f"    differs: {difference}")
     console.print("\nCheck (the output against DuckDB over the raw CSV files):")

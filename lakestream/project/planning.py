@@ -17,7 +17,7 @@ from lakestream.project.environments import check_environment, database_in, in_e
 from lakestream.project.plan import Change, Plan, Step
 from lakestream.project.unlisted import unlisted, unlisted_of_tree
 from lakestream.statements.dispatch import Statements
-from lakestream.statements.streams import refuse_replacing
+from lakestream.statements.streams import NOT_INCREMENTAL, refuse_replacing
 from lakestream.storage.records.definitions import Definitions
 
 if TYPE_CHECKING:
@@ -164,20 +164,42 @@ class _Planner:
 
         said = statement.definition.within(definition.written.database)
         record = self.at.registry.find(said.name.database or "", said.name.name)
+        if statement.otherwise is not None:
+            said = self._by_windows_or_not(definition, statement)
         if record is None:
             return self._new_stream(definition, said)
         clauses = tuple(differences(definition_of(record), said))
         if not clauses:
             return _same(definition)
+        if said.options.view is not None:
+            self._try(definition, said, None)
+            step = Step.of(definition.written.beginning("CREATE OR REPLACE MATERIALIZED VIEW"))
+            note = "made anew"
+            return Change("stream", definition.name, "changed", (step,), clauses, note=note, recomputed=True)
         try:
             refuse_replacing(definition_of(record), said)
             return replace(self._changed_stream(definition, said, record), clauses=clauses)
         except LakestreamError as error:
             return Change("stream", definition.name, "refused", clauses=clauses, error=error)
 
+    def _by_windows_or_not(
+        self, definition: Definition, statement: model.CreateStream
+    ) -> model.StreamDefinition:
+        """Return the definition of a view that goes by windows, else the one without any."""
+        database, otherwise = definition.written.database, statement.otherwise
+        assert otherwise is not None  # by _stream
+        try:
+            self._try(definition, statement.definition.within(database), None)
+        except StatementError as error:
+            if error.code not in NOT_INCREMENTAL:
+                raise
+            return otherwise.within(database)
+        return statement.definition.within(database)
+
     def _new_stream(self, definition: Definition, said: model.StreamDefinition) -> Change:
         self._try(definition, said, None)
-        step = Step.of(definition.written.beginning("CREATE STREAM"))
+        what = "STREAM" if said.options.view is None else "MATERIALIZED VIEW"
+        step = Step.of(definition.written.beginning(f"CREATE {what}"))
         rows = self._rows(said, said.options.history_start) if said.options.wants_history else 0
         begins = f"reads {rows:,} rows of history" if said.options.wants_history else "begins with what comes"
         return Change("stream", definition.name, "new", (step,), rows=rows, note=begins)

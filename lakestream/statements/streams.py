@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 T = TypeVar("T")
-_NOT_INCREMENTAL = ("UNBOUNDED_READ", "NOT_SUPPORTED", "VIEW_NOT_INCREMENTAL", "NO_TIME_COLUMN")
+NOT_INCREMENTAL = ("UNBOUNDED_READ", "NOT_SUPPORTED", "VIEW_NOT_INCREMENTAL", "NO_TIME_COLUMN")
 """What refuses a view that goes by windows, and not one that is computed as a whole."""
 
 
@@ -86,7 +86,7 @@ class StreamStatements:
         try:
             return make(definition), ""
         except StatementError as error:
-            if statement.otherwise is None or error.code not in _NOT_INCREMENTAL:
+            if statement.otherwise is None or error.code not in NOT_INCREMENTAL:
                 raise error.at(_place(definition.source)) from None
             otherwise = statement.otherwise.within(self.at.database)
             return make(otherwise), f", computed as a whole: {error.message}"

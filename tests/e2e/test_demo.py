@@ -12,6 +12,7 @@ from jobs.demo.report import query_lines
 
 ROOT = Path(__file__).parents[2]
 OUTPUTS = ("weather_daily", "wind_6h", "departures_hourly", "delays_and_weather")
+VIEW = "airline_days"
 BY_CLOCK = ("bulletin", "mean")
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.e2e]
@@ -39,18 +40,19 @@ def demo(lake: Path) -> subprocess.CompletedProcess[str]:
 def test_every_row_is_equal(demo: subprocess.CompletedProcess[str]) -> None:
     assert demo.returncode == 0, demo.stdout + demo.stderr
     checked = re.findall(r"^  (\w+): (\d+) of (\d+) rows equal$", demo.stdout, re.MULTILINE)
-    compared = [*OUTPUTS, *BY_CLOCK, "total"]
-    assert [name for name, _, _ in checked] == [*(f"{o}_stream" for o in OUTPUTS), *compared]
+    compared = [*OUTPUTS, VIEW, *BY_CLOCK, "total"]
+    assert [name for name, _, _ in checked] == [*(f"{o}_stream" for o in OUTPUTS), VIEW, *compared]
     assert all(equal == total != "0" for _, equal, total in checked)
 
 
 def test_the_changes_are_shown_with_the_rows_that_they_change(demo: subprocess.CompletedProcess[str]) -> None:
     sides = re.findall(r"^(before|after) ", demo.stdout, re.MULTILINE)
-    assert sides == ["before", "after"] * (6 + 1 + 1)
+    assert sides == ["before", "after"] * (6 + 1 + 1) + ["before", "after"] * 2
     assert re.findall(r"^changed: (.*); all other rows", demo.stdout, re.MULTILINE) == [
         "1 row of weather_daily, 6 rows of wind_6h",
-        "1 row of departures_hourly, 1 row of delays_and_weather",
-        "1 row of departures_hourly, 1 row of delays_and_weather",
+        "1 row of departures_hourly, 1 row of delays_and_weather, 1 row of airline_days",
+        "1 row of departures_hourly, 1 row of delays_and_weather, 1 row of airline_days",
+        "2 rows of airline_days",
     ]
 
 

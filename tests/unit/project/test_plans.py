@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lakestream.storage.records.registry import Registry
+from tests.properties.followed import without_spark
 from tests.unit.project.conftest import READINGS, stream
 
 if TYPE_CHECKING:
@@ -39,6 +40,22 @@ def test_what_is_new_is_made_and_then_the_same(project: Project) -> None:
         "streams/hourly.sql", "-- said\n" + stream().replace("avg(celsius)", "avg( celsius ) /* so */")
     )
     assert not project.plan().has_changes
+
+
+def test_a_view_is_made_stays_and_is_made_anew(made: Project) -> None:
+    view = (
+        "CREATE MATERIALIZED VIEW hours AS SELECT window.start AS hour, max(celsius) AS warmth FROM readings "
+    )
+    with without_spark():
+        made.write("streams/hours.sql", view + "GROUP BY window(ts, '1 hour')")
+        assert made.change("main.hours").action == "new"
+        assert [one.outcome for one in made.apply()] == ["done"]
+        assert set(made.actions().values()) == {"same"}
+        made.write("streams/hours.sql", view + "GROUP BY window(ts, '2 hours')")
+        change = made.change("main.hours")
+        assert (change.action, change.note) == ("changed", "made anew")
+        assert [one.outcome for one in made.apply()] == ["done"]
+        assert set(made.actions().values()) == {"same"}
 
 
 def test_history_is_counted(made: Project) -> None:
