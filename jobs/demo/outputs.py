@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 _KEYS = ("origin", "device", "airline")
 _OWN = "_ls_"
+_BESIDE = ("tbname", "window")
+"""What lakestream adds to a result: the subtable, and the window that a row came from."""
 
 
 def read_outputs(folder: Path) -> dict[str, pa.Table]:
@@ -26,5 +28,5 @@ def read_output(path: Path) -> pa.Table:
     query = QueryBuilder().register("output", DeltaTable(path)).execute("SELECT * FROM output")
     rows = pa.table(query.read_all())
     [key] = [name for name in rows.column_names if name in _KEYS]
-    of_result = [n for n in rows.column_names if n not in {key, "tbname"} and not n.startswith(_OWN)]
+    of_result = [n for n in rows.column_names if n not in {key, *_BESIDE} and not n.startswith(_OWN)]
     return rows.select([key, *of_result])

@@ -5,12 +5,10 @@ Types are known when a query is planned, so that their checks cost nothing for a
 
 from __future__ import annotations
 
-import math
 import re
-import struct
-from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
+from lakestream.storage.small.hashing import INSTANT, hashes
 from lakestream.storage.small.jsons import json_values
 
 if TYPE_CHECKING:
@@ -23,8 +21,7 @@ if TYPE_CHECKING:
 TYPES = "types: "
 """What errors begin with that follow from the types of a query, whatever the rows are."""
 _WHOLE = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT")
-_INSTANT = "TIMESTAMP WITH TIME ZONE"
-_HASHED = (*_WHOLE[:4], "BOOLEAN", "VARCHAR", "DATE", "DOUBLE", _INSTANT)
+_HASHED = (*_WHOLE[:4], "BOOLEAN", "VARCHAR", "DATE", "DOUBLE", INSTANT)
 _SHOWN = (*_HASHED, "HUGEINT")
 
 
@@ -50,9 +47,9 @@ _MACROS = {
     "ls_integral(x)": _only(*_WHOLE, "BOOLEAN"),
     "ls_truth(x)": _only("BOOLEAN"),
     "ls_string(x)": _only("VARCHAR"),
-    "ls_instant(x)": _only(_INSTANT),
+    "ls_instant(x)": _only(INSTANT),
     "ls_date(x)": _only("DATE"),
-    "ls_time(x)": _only("DATE", _INSTANT),
+    "ls_time(x)": _only("DATE", INSTANT),
     "ls_hashed(x)": _only(*_HASHED),
     # Remainders and quotients by zero are NULL in Spark; remainders have the sign of the dividend in both.
     "ls_mod(a, b)": "a % CASE WHEN b = 0 THEN NULL ELSE b END",
@@ -98,8 +95,8 @@ _MACROS = {
         r"THEN regexp_replace(x, '\+00$', '') WHEN x IS NOT NULL THEN ls_fail('another calendar') END"
     ),
     "ls_text(x)": (
-        f"CASE WHEN typeof(x) IN ('DATE', '{_INSTANT}') THEN ls_time_text(CAST(x AS VARCHAR)) "
-        f"ELSE CAST(({_only(*_WHOLE, 'BOOLEAN', 'VARCHAR', 'DATE', _INSTANT)}) AS VARCHAR) END"
+        f"CASE WHEN typeof(x) IN ('DATE', '{INSTANT}') THEN ls_time_text(CAST(x AS VARCHAR)) "
+        f"ELSE CAST(({_only(*_WHOLE, 'BOOLEAN', 'VARCHAR', 'DATE', INSTANT)}) AS VARCHAR) END"
     ),
     "ls_hash(h, x)": "ls_hash_of(h, CAST(x AS VARCHAR), typeof(x))",
     "ls_json(x)": f"ls_json_of(CAST(({_only(*_SHOWN)}) AS VARCHAR), typeof(x))",
@@ -143,49 +140,3 @@ def define_macros(connection: DuckDBPyConnection) -> None:
 def _fail(reasons: pa.ChunkedArray) -> None:
     """Raise an error for a reason: DuckDB's own ``error`` may not stand where rows are ordered or parted."""
     raise ValueError(reasons[0].as_py())
-
-
-def hashes(seeds: pa.ChunkedArray, texts: pa.ChunkedArray, kinds: pa.ChunkedArray) -> pa.Array:
-    """Return Spark's xxhash64 of values by their texts, from seeds; the seed where a text is NULL."""
-    import pyarrow as pa
-
-    known: dict[tuple[int, str, str], int] = {}
-    found: list[int] = []
-    for key in zip(seeds.to_pylist(), texts.to_pylist(), kinds.to_pylist(), strict=True):
-        if key[1] is None:
-            found.append(key[0])
-            continue
-        if key not in known:
-            known[key] = _hash(*key)
-        found.append(known[key])
-    return pa.array(found, pa.int64())
-
-
-def _hash(seed: int, text: str, kind: str) -> int:
-    """Return the hash of one value: XXH64 of its bytes, as Spark lays them out."""
-    import xxhash
-
-    value = xxhash.xxh64_intdigest(_bytes(text, kind), seed % 2**64)
-    return value - 2**64 if value >= 2**63 else value
-
-
-def _bytes(text: str, kind: str) -> bytes:
-    if kind == "VARCHAR":
-        return text.encode()
-    if kind == "DOUBLE":
-        # Spark takes the zeros for one value, and so all that is not a number.
-        value = float(text)
-        return struct.pack("<d", abs(value) if value == 0 or math.isnan(value) else value)
-    width = 8 if kind in ("BIGINT", _INSTANT) else 4
-    return _number(text, kind).to_bytes(width, "little", signed=True)
-
-
-def _number(text: str, kind: str) -> int:
-    """Return the number by which Spark holds a value that is no fraction and no text."""
-    if kind == "BOOLEAN":
-        return int(text == "true")
-    if kind == "DATE":
-        return (date.fromisoformat(text) - date(1970, 1, 1)).days
-    if kind == _INSTANT:
-        return (datetime.fromisoformat(text) - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
-    return int(text)
