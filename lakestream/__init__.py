@@ -13,6 +13,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from IPython.core.interactiveshell import InteractiveShell
+
     from lakestream.clock import Clock, ManualClock, SystemClock
     from lakestream.errors import LakestreamError
     from lakestream.lake import Lake
@@ -39,3 +41,15 @@ def __getattr__(name: str) -> object:
     value: object = getattr(import_module(_HOMES[name]), name)
     globals()[name] = value
     return value
+
+
+def load_ipython_extension(shell: InteractiveShell) -> None:
+    """Give a notebook its magics: what ``%load_ext lakestream`` calls.
+
+    Raises PrerequisiteError EXTRA_MISSING.
+    """
+    from lakestream.errors import extra
+
+    with extra("notebook"):
+        from lakestream.notebook.magics import load
+    load(shell)

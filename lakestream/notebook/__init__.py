@@ -1,0 +1,1 @@
+"""Notebooks: ``%load_ext lakestream`` gives cells of statements, with progress, tables and charts."""
