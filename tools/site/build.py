@@ -13,12 +13,16 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
+from unittest.mock import Mock
 
 ROOT = Path(__file__).resolve().parents[2]
 LOCK = Path(__file__).with_name("requirements.lock")
 TOOLS = ROOT / "build" / "site-tools"
 STAMP = TOOLS / ".lock"
 SITE = ROOT / "build" / "site"
+HTTP = ROOT / "build" / "http.html"
+"""What the API says of itself: the end of the page on HTTP."""
 UV = [str(ROOT / ".venv" / "bin" / "uv"), "--quiet"]
 
 _LOADED = re.compile(r"<(?:script|img|iframe|link)\b[^>]*?\b(?:src|href)=\"?(https?:[^\"\s>]+)")
@@ -36,6 +40,17 @@ def install() -> None:
     STAMP.write_text(digest)
 
 
+def describe_http() -> None:
+    """Write the requests and documents of the HTTP API, as its OpenAPI description has them."""
+    from lakestream.server.api.app import create_app
+    from lakestream.server.api.asking import Service
+    from lakestream.server.api.guard import Keys
+    from lakestream.server.api.reference import markup
+
+    app: Any = create_app(Service(*[Mock()] * 6), names=frozenset(), keys=Keys()).app
+    HTTP.write_text(markup(app.openapi()), encoding="utf-8")
+
+
 def loaded_from_elsewhere() -> list[str]:
     """Return the addresses that pages would load something from."""
     pages = SITE.rglob("*.html")
@@ -45,7 +60,8 @@ def loaded_from_elsewhere() -> list[str]:
 def main() -> int:
     """Build the site and return the exit status."""
     install()
-    environment = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
+    describe_http()
+    environment = {**os.environ, "NO_MKDOCS_2_WARNING": "1", "PYTHONPATH": str(ROOT)}
     command = [str(TOOLS / "bin" / "mkdocs"), "build", "--strict", "--clean", "--quiet"]
     if subprocess.run(command, cwd=ROOT, env=environment, check=False).returncode:
         return 1

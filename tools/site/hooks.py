@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 from mkdocs.structure.files import File
 from pymdownx.slugs import slugify
 
+from tools.site.diagrams import diagram
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -20,10 +22,13 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[2]
 BESIDE = "source"
 """The folder of the site that holds what lies outside of ``docs/``."""
+HTTP = ROOT / "build" / "http.html"
+"""What the API says of itself, which ``build.py`` writes: the end of the page on HTTP."""
 SHIM = "assets/iframe-worker/shim.js"
 """What lets a page that is opened from a disk be searched; the theme would load it from elsewhere."""
 _SHIM_ELSEWHERE = re.compile(r"https://[\w./-]+/iframe-worker/shim")
 
+_RAILROAD = re.compile(r"<!-- railroad: (\S+) -->")
 _LINK = re.compile(r"\[(?P<text>[^\]]*)\]\((?P<path>\.\./[^)\s#]+)(?P<anchor>#[^)\s]*)?\)")
 
 
@@ -45,7 +50,10 @@ def on_files(files: Files, config: MkDocsConfig) -> None:
 
 
 def on_page_markdown(markdown: str, page: Page, **_: object) -> str:
-    """Lead links out of ``docs/`` to the copies; of a folder the name alone stays."""
+    """Draw diagrams, end the page on HTTP, and lead links out of ``docs/`` to the copies.
+
+    Of a folder the name alone stays.
+    """
 
     def led(link: re.Match[str]) -> str:
         path = _path(link["path"], page.file.src_uri)
@@ -56,6 +64,9 @@ def on_page_markdown(markdown: str, page: Page, **_: object) -> str:
         here = posixpath.dirname(page.file.src_uri) or "."
         return f"[{link['text']}]({posixpath.relpath(f'{BESIDE}/{path}', here)}{link['anchor'] or ''})"
 
+    markdown = _RAILROAD.sub(lambda found: f'<div class="railroad">{diagram(found[1])}</div>', markdown)
+    if page.file.src_uri == "http.md":
+        markdown += f"\n\n{HTTP.read_text(encoding='utf-8')}"
     if page.file.src_uri.startswith(f"{BESIDE}/"):
         # A page of the checkout's top: its links go from there.
         return re.sub(r"\]\((?:docs/)([^)\s]+)\)", r"](../\1)", markdown)

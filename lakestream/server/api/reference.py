@@ -31,14 +31,19 @@ _PAGE = """<!doctype html>
 
 
 def reference(api: Described) -> str:
-    """Return an OpenAPI description as a page: each request with its parameters, then each document."""
+    """Return an OpenAPI description as a page."""
+    return _PAGE.format(body=markup(api))
+
+
+def markup(api: Described) -> str:
+    """Return an OpenAPI description as HTML: each request with its parameters, then each document."""
     requests = "".join(
         _request(path, method, one)
         for path, methods in api["paths"].items()
         for method, one in methods.items()
     )
     documents = "".join(_document(name, one) for name, one in api["components"]["schemas"].items())
-    return _PAGE.format(body=f"<h2>Requests</h2>{requests}<h2>Documents</h2>{documents}")
+    return f"<h2>Requests</h2>{requests}<h2>Documents</h2>{documents}"
 
 
 def _request(path: str, method: str, described: Described) -> str:

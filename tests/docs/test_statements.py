@@ -1,0 +1,86 @@
+"""The statements that the site draws are those that are read."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from lakestream.errors import StatementError
+from lakestream.language import parse_script
+from lakestream.language.tdengine.options import _OPTIONS
+from lakestream.language.tdengine.triggers import TRIGGERS
+from tests.docs.pages import ROOT
+from tools.site.grammar import rules, sentences
+
+RULES = rules()
+PLACES = {
+    **dict.fromkeys(("length", "step", "period"), "10s"),
+    "alias": "g#",
+    "catalog-table": "c.d.t",
+    "check": "e#",
+    "column": "v#",
+    "condition": "v > 1",
+    "count": "2",
+    "expression": "v % 2",
+    "gap": "5s",
+    "instant": "'2025-01-01'",
+    "offset": "1s",
+    "output": "o",
+    "path": "'/p'",
+    "query": "SELECT * FROM t",
+    "result": "r#",
+    "stream": "s",
+    "table": "t",
+    "tag-name": "k#",
+    "text": "'words'",
+    "time": "ts",
+    "type": "TIMESTAMP",
+    "unit": "WEEK",
+    "url": "'wss://example.com:443/x#'",
+    "view": "v",
+    "view-query": "SELECT window.start AS r1, count(*) AS n FROM t GROUP BY window(ts, '1 minute')",
+}
+"""What stands in places; ``#`` is another number each time."""
+STATEMENTS = ("create-stream", "manage-stream", "recalculate", "create-view", "create-table")
+
+
+OF_MEANING = (
+    "DELETE_OUTPUT_WITHOUT_TBNAME",
+    "NOTIFY_EVENTS",
+    "NOTIFY_MISSING",
+    "OPTION_TWICE",
+    "OUTPUT_SUBTABLE_WITHOUT_GROUPS",
+    "TAGS_WITHOUT_GROUPS",
+)
+"""What refuses a sentence that was read to its end: which clauses go together is no question of the rules."""
+
+
+def numbered(sentence: str) -> str:
+    """Put another number in the place of each ``#``."""
+    first, *others = sentence.split("#")
+    return first + "".join(f"{number}{other}" for number, other in enumerate(others))
+
+
+@pytest.mark.parametrize("name", STATEMENTS)
+def test_sentences_of_a_rule_are_read(name: str) -> None:
+    found = [*sentences(RULES[name], RULES, PLACES)]
+    assert len(found) > 2
+    for sentence in found:
+        try:
+            parse_script(numbered(sentence), dialect="tdengine")
+        except StatementError as error:
+            assert error.code in OF_MEANING, sentence  # noqa: PT017 - most of them are read
+
+
+def test_the_rules_have_all_triggers_and_options() -> None:
+    assert {words.split()[0] for words in sentences(RULES["trigger"], RULES, PLACES)} == set(TRIGGERS)
+    assert {words.split()[0] for words in sentences(RULES["option"], RULES, PLACES)} == set(_OPTIONS)
+
+
+def test_every_diagram_is_of_a_rule() -> None:
+    pages = (ROOT / "docs").rglob("*.md")
+    shown = {
+        name for page in pages for name in re.findall(r"<!-- railroad: (\S+) -->", page.read_text("utf-8"))
+    }
+    assert shown == set(RULES)
