@@ -81,7 +81,7 @@ def main() -> int:
     if options.plots:
         return _plots()
     if options.growth:
-        return _growth(options.system, options.scale)
+        return _growth(options)
     return _short() if options.short else _long(options)
 
 
@@ -106,16 +106,18 @@ def _short() -> int:
     return 0 if all(holds for _, holds in compared) else 1
 
 
-def _growth(systems: Sequence[str] | None, scale: float) -> int:
-    """Measure each axis at its sizes, once, by its systems or some of them."""
+def _growth(options: argparse.Namespace) -> int:
+    """Measure axes at their sizes, once, by their systems or some of them."""
     found: list[dict[str, object]] = []
     failed = False
     for axis in growth.AXES:
+        if options.scenario is not None and axis.scenario not in options.scenario:
+            continue
         for share in axis.scales:
             measured = Measured()
-            chosen = [name for name in axis.systems if systems is None or name in systems]
-            measured.repeat([axis.scenario], chosen, share * scale)
-            found += growth.points(measured.rows(), axis, share * scale)
+            chosen = [one for one in axis.systems if options.system is None or one in options.system]
+            measured.repeat([axis.scenario], chosen, share * options.scale)
+            found += growth.points(measured.rows(), axis, share * options.scale)
             failed |= measured.failed
             report.write(found, GROWTH)
     return 1 if failed else 0

@@ -62,14 +62,14 @@ AXES = (
 
 
 def points(rows: Sequence[Mapping[str, Any]], axis: Axis, scale: float) -> Iterator[dict[str, object]]:
-    """Yield the seconds of an axis at a share, from what a run measured."""
+    """Yield the processor seconds of an axis at a share, which other work of the machine changes little."""
     for row in rows:
-        if row["metric"] == "seconds":
+        if row["metric"] == "cpu_seconds":
             yield {
                 "axis": axis.name,
                 "size": axis.size(scale),
                 "system": row["system"],
-                "seconds": row["median"],
+                "cpu_seconds": row["median"],
             }
 
 
@@ -80,12 +80,13 @@ def markdown(found: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _section(axis: Axis, found: Sequence[Mapping[str, Any]]) -> str:
-    return f"## {axis.title}\n\n![seconds by {axis.name}](growth-{axis.name}.svg)\n\n{_table(axis, found)}"
+    plot = f"![processor seconds by {axis.name}](growth-{axis.name}.svg)"
+    return f"## {axis.title}\n\n{plot}\n\n{_table(axis, found)}"
 
 
 def _table(axis: Axis, found: Sequence[Mapping[str, Any]]) -> str:
     """Return a line for each size and a column for each system."""
-    seconds = {(one["size"], one["system"]): one["seconds"] for one in found}
+    seconds = {(one["size"], one["system"]): one["cpu_seconds"] for one in found}
     lines = [
         f"| {axis.name} | {' | '.join(f'`{system}`' for system in axis.systems)} |",
         f"| ---: |{' ---: |' * len(axis.systems)}",

@@ -19,15 +19,15 @@ if TYPE_CHECKING:
 
 
 def draw(axis: Axis, found: Sequence[Mapping[str, Any]], file: Path) -> None:
-    """Draw the seconds of each system by size, both logarithmic."""
+    """Draw the processor seconds of each system by size, both logarithmic."""
     from matplotlib import pyplot as plt
 
     figure, axes = plt.subplots(figsize=(7, 4))
     for system in axis.systems:
-        line = sorted((one["size"], one["seconds"]) for one in found if one["system"] == system)
+        line = sorted((one["size"], one["cpu_seconds"]) for one in found if one["system"] == system)
         if line:
             axes.plot(*zip(*line, strict=True), marker="o", label=system)
-    axes.set(xscale="log", yscale="log", xlabel=axis.name, ylabel="seconds", title=axis.title)
+    axes.set(xscale="log", yscale="log", xlabel=axis.name, ylabel="processor seconds", title=axis.title)
     axes.grid(visible=True, alpha=0.3)
     axes.legend()
     figure.tight_layout()

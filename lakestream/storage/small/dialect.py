@@ -22,7 +22,7 @@ from lakestream.storage.small.macros import USES
 from lakestream.storage.small.objects import joined, json_object
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
 
 _STRUCTURE: frozenset[type[exp.Expr]] = frozenset(
@@ -229,18 +229,19 @@ def duckdb_sql(text: str) -> DuckQuery:
         query = parse_one(text, dialect="spark")
     except (SqlglotError, RecursionError) as error:
         raise NotExactError(f"not understood: {error}") from error
-    for node in query.walk():
+    nodes = [*query.walk()]
+    for node in nodes:
         _check(node)
-    views = _mark_views(query)
+    views = _mark_views(nodes)
     rewritten = _rewritten(query)
     refuse_growth(rewritten, USES)
-    return DuckQuery(rewritten.sql(dialect="duckdb", identify=True), views)
+    return DuckQuery(rewritten.sql(dialect="duckdb", identify=True, copy=False), views)
 
 
-def _mark_views(query: exp.Expr) -> tuple[str, ...]:
+def _mark_views(nodes: Sequence[exp.Expr]) -> tuple[str, ...]:
     """Mark the names of views, which common table expressions are not, and return them."""
-    own = {one.alias.lower() for one in query.find_all(exp.CTE)}
-    views = [table for table in query.find_all(exp.Table) if table.name.lower() not in own]
+    own = {one.alias.lower() for one in nodes if isinstance(one, exp.CTE)}
+    views = [one for one in nodes if isinstance(one, exp.Table) and one.name.lower() not in own]
     for table in views:
         if not table.alias:
             table.set("alias", exp.TableAlias(this=exp.to_identifier(table.name)))

@@ -157,9 +157,10 @@ class SmallSession:
         self._prepared.move_to_end(sql)
         relation = self.connection.sql(f"EXECUTE {prepared.name}")
         rows = relation.to_arrow_table()
-        if any(f"{name}_1" in rows.column_names for name in rows.column_names):
-            raise NotExactError("columns of one name", always=False)
         if prepared.schema is None:
+            names = set(rows.column_names)
+            if any(f"{name}_1" in names for name in names):
+                raise NotExactError("columns of one name", always=False)
             schema = as_spark(rows.schema, [str(kind) for kind in relation.types])
             _check_types(schema)
             prepared.schema = schema

@@ -69,8 +69,8 @@ def force_commits(table: str, after: int, upto: int) -> None:
 def _force_commit(table: Path, version: int) -> None:
     log = table / _LOG
     entry = log / f"{version:020}.json"
-    written = [table / name for name in data_files(entry)]
-    _force_together([*written, *_folders(table, written)])
+    names = [*data_files(entry)]
+    _force_together([*(table / name for name in names), *_folders(table, names)])
     checkpoints = [*log.glob(f"{version:020}.checkpoint*")] if _checkpointed(log, version) else []
     named = [log / "_last_checkpoint"] if checkpoints else []
     made = [table, table.parent] if version == 0 else []
@@ -112,9 +112,13 @@ def data_files(entry: Path) -> Iterator[str]:
                 yield from (file.name for file in entry.parent.parent.glob("deletion_vector_*.bin"))
 
 
-def _folders(table: Path, written: Iterable[Path]) -> list[Path]:
-    """Return the folders that files are in, those inside others first, up to the table's."""
-    parents = {folder for file in written for folder in file.parents if folder.is_relative_to(table)}
+def _folders(table: Path, names: Iterable[str]) -> list[Path]:
+    """Return the folders of a table that its files are in, those inside others first."""
+    parents = set[Path]()
+    for name in names:
+        # Few tables have folders in them, and to take paths apart takes longer than all else here.
+        within = (table / name).parents if "/" in name else (table,)
+        parents.update(folder for folder in within if folder.is_relative_to(table))
     return sorted(parents, reverse=True)
 
 

@@ -64,8 +64,8 @@ def many_rounds(source: DeltaTable, scale: float, work: Callable[[], object]) ->
 
 
 def many_shape(scale: float) -> tuple[int, int]:
-    """Return how many rounds are the warm-up, and how many are measured."""
-    return scaled(WARM_ROUNDS, scale, 1), scaled(MANY_ROUNDS, scale, 2)
+    """Return how many rounds are the warm-up, and how many are measured; queries are new in the first two."""
+    return scaled(WARM_ROUNDS, scale, 2), scaled(MANY_ROUNDS, scale, 2)
 
 
 TOUCHED_GROUPS, GROUP_TICKS = 100, 20
