@@ -74,13 +74,16 @@ class Roll:
 def part_of(roll: Roll, member: str, wanted: Collection[str], using: Collection[str]) -> Roll:
     """Return the roll once a daemon has taken its part of what is ``wanted``, and given up what is beyond.
 
-    Parts are equal, rounded up. What it is ``using`` it keeps until it has let go of it.
+    Parts are equal, rounded up. What it is ``using`` it keeps until it has let go of it. What is not wanted
+    any more each gives up for itself: others may not know yet.
     """
     holders = {
-        what: holder for what, holder in roll.holders.items() if holder in roll.members and what in wanted
+        what: holder
+        for what, holder in roll.holders.items()
+        if holder in roll.members and (what in wanted or holder != member or what in using)
     }
     part = _size(roll, wanted)
-    own = sorted(what for what, holder in holders.items() if holder == member)
+    own = sorted(what for what, holder in holders.items() if holder == member and what in wanted)
     for what in own[part:]:
         if what not in using:
             del holders[what]
@@ -119,7 +122,7 @@ class Leases:
         began = self._clock.monotonic()
         wanted = set(self._wanted())
         roll = self._changed(lambda roll: self._with_own_part(roll, wanted))
-        self._held = frozenset(sorted(roll.of(self._id))[: _size(roll, wanted)])
+        self._held = frozenset(sorted(roll.of(self._id) & wanted)[: _size(roll, wanted)])
         self._renewed_at = began
 
     def use(self) -> frozenset[str]:
@@ -147,7 +150,9 @@ class Leases:
     def _with_own_part(self, roll: Roll, wanted: Collection[str]) -> Roll:
         self._member = replace(self._member, beats=self._member.beats + 1)
         living = {key: member for key, member in roll.members.items() if self._lives(key, member)}
-        return part_of(Roll({**living, self._id: self._member}, roll.holders), self._id, wanted, self._using)
+        new = part_of(Roll({**living, self._id: self._member}, roll.holders), self._id, wanted, self._using)
+        self._held &= new.of(self._id)  # before the file says so: its answer may be lost
+        return new
 
     def _lives(self, key: str, member: Member) -> bool:
         now = self._clock.monotonic()

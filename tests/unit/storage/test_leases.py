@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakestream.clock import ManualClock
+from lakestream.errors import StorageError
 from lakestream.storage.places import files
 from lakestream.storage.places.leases import FILE, LEASE_SECONDS, Leases, Member, Roll, read_roll
 
@@ -82,6 +83,40 @@ def test_what_a_dead_one_had_is_taken_over(daemons: Daemons) -> None:
     second.renew()
     assert second.use() == STREAMS
     assert [member.pid for member in read_roll(FOLDER).members.values()] == [2]
+
+
+def test_what_is_not_wanted_for_a_moment_stays_with_whoever_runs_it(daemons: Daemons) -> None:
+    """A stream is stopped and started again before its daemon has looked."""
+    first, second = daemons.one(1), daemons.one(2)
+    first.renew()
+    first.use()
+    daemons.wanted = STREAMS - {"d"}
+    second.renew()
+    daemons.wanted = STREAMS
+    second.renew()
+    assert first.has("d")
+    assert not second.has("d")
+
+
+def test_what_is_given_up_is_not_run_though_the_answer_is_lost(
+    daemons: Daemons, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = daemons.one(1), daemons.one(2)
+    first.renew()
+    second.renew()
+    change = Leases._change
+
+    def unanswered(*arguments: Any) -> None:
+        change(*arguments)
+        raise StorageError("STORE_FAILED", "the store does not answer")
+
+    with monkeypatch.context() as lost:
+        lost.setattr(Leases, "_change", unanswered)
+        with pytest.raises(StorageError):
+            first.renew()
+    second.renew()
+    assert second.use()
+    assert not first.use() & second.use()
 
 
 def test_one_that_leaves_gives_everything_back_at_once(daemons: Daemons) -> None:
