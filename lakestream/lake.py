@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from lakestream.storage.places.leases import Leases
     from lakestream.storage.records.registry import Failure, Recalculation
     from lakestream.storage.sessions.jars import Watch
+    from lakestream.storage.sessions.shared import SharedSpark
 
 _MOST_BYTES = 64 * 1024**2
 """Size of the files that a look at the newest rows reads without Spark."""
@@ -66,12 +67,12 @@ class Lake:
     ``clock`` is the wall clock (the machine's by default); ``spark`` a session to use instead of one of
     its own; ``create`` makes the lake when there is none; ``confirm`` is asked before a table outside
     the lake is changed; ``watch`` shows that Spark's jars are being fetched; ``beside`` is a lake whose Spark
-    this one has too, whichever of them starts it. One process at a time writes
-    to a local lake: statements and rounds of ticks wait for one another across processes, by a lock. In an
-    object store conditional writes do instead.
+    this one has too, whichever of them starts it. One process at a time writes to a local lake: statements
+    and rounds of ticks wait for one another across processes, by a lock; conditional writes do in a store.
 
     ``alarms`` tells when the clock makes something due, by the id of the stream or continuous query, as
-    the last round left it: another object whenever it may have changed.
+    the last round left it: another object whenever it may have changed. ``queries`` are the statements that
+    run, of lakes beside this one too, and ``shared_spark`` is their Spark.
 
     Raises LakeError LAKE_NOT_FOUND, LAKE_NOT_WRITABLE or LAKE_TOO_NEW; of a session that is given
     SparkGoneError SPARK_STOPPED.
@@ -100,7 +101,7 @@ class Lake:
             beside=None if beside is None else beside._at,  # noqa: SLF001 - of its kind
         )
         self.queries: Queries = self._at.queries
-        """The statements that run, of lakes beside this one too."""
+        self.shared_spark: SharedSpark = self._at.spark
         self._statements = Statements(self._at)
         self._rounds = Rounds(self._at, self._statements.streams)
 
@@ -369,7 +370,7 @@ class Lake:
 
         ``on_tick`` hears of every tick as it ends. With ``ended`` what Spark computes is not waited for: it
         goes on beside, ``ended`` is called in another thread as a tick of it ends, and the next round returns
-        it. Events are sent meanwhile, by threads of their own. Raises SparkGoneError when Spark has ended.
+        it. Events are sent meanwhile, by threads of their own. Raises SparkGoneError when Spark has died.
         """
         return self._rounds.tick_once(on_tick, ended)
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol
 
 from lakestream.clock import SystemClock
-from lakestream.errors import BusyError, StorageError
+from lakestream.errors import BusyError, SparkGoneError, StorageError
 from lakestream.scheduler.alarms import Alarms
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class Listener(Protocol):
         """Hear what a tick did."""
 
     def failed(self, error: LakestreamError) -> None:
-        """Hear of an error that may be gone at the next round (see :data:`PASSING`)."""
+        """Hear of an error that may be gone at the next round (see :data:`PASSING`), or of Spark's death."""
 
     def stopping(self) -> None:
         """Hear that a signal came; the running tick is finished first."""
@@ -58,8 +58,10 @@ def watch(lake: Lake, listener: Listener, *, poll_seconds: float) -> None:
     Rounds never overlap; an alarm during one, or the end of a tick beside, is followed by another. What is
     due is decided by the lake's own state: alarms that ring late, twice or not at all (the clock was set)
     change when a round begins, not what it does. A signal lets the running ticks finish; a second SIGINT ends
-    the process at once. Has to be called in the main
-    thread. Raises what a round raised, except the errors in :data:`PASSING`.
+    the process at once. Has to be called in the main thread.
+
+    Where a Spark that lakestream has started has died, that is said, and what it was to do begins anew with
+    another one. Raises what a round raised, except that and the errors in :data:`PASSING`.
     """
     rounds = _Rounds(lake, listener, poll_seconds)
     with _stopped_by_signals(rounds, listener):
@@ -125,6 +127,11 @@ class _Rounds(threading.Thread):
         try:
             return bool(self._lake.tick_once(self._listener.ticked, self._wake.set))
         except PASSING as error:
+            self._listener.failed(error)
+            return False
+        except SparkGoneError as error:
+            if not self._lake.shared_spark.goes_on():
+                raise
             self._listener.failed(error)
             return False
         finally:

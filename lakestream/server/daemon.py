@@ -62,8 +62,8 @@ def serve(layout: Layout, settings: Settings, say: Callable[[str], None]) -> Non
     """Serve a lake until SIGTERM or SIGINT; ``say`` hears what happens. Called in the main thread.
 
     Waits for a daemon that serves the lake already; in an object store it shares the streams with others.
-    Raises ConfigError TOKEN_NEEDED or TLS_UNUSABLE, BusyError PORT_IN_USE, and what ends the rounds
-    (SPARK_DIED).
+    Where its Spark dies, another one is started. Raises ConfigError TOKEN_NEEDED or TLS_UNUSABLE, BusyError
+    PORT_IN_USE, and what ends the rounds (SPARK_DIED, where each Spark dies soon).
     """
     check_token(settings, layout)
     check_tls(settings)
@@ -191,14 +191,18 @@ def _run(
     settings = settings.with_spark_conf(connect_conf(settings))
     with Lake(layout.root, settings=settings, create=False) as lake:
         reader, feed = Reader(lake.another(), rates, lambda: lake.alarms), Feed(lake.another(), live)
-        metrics = Metrics(reader.statuses, reader.waiting)
+        deaths = lake.shared_spark.deaths
+        metrics = Metrics(reader.statuses, reader.waiting, lambda: deaths.count)
         serving = f"serving {layout.root} at {url}"
         stuck = lake.settings.stuck_seconds
 
         def begun() -> list[float]:
             return [one.since for one in works(layout).values() if not one.waits and one.pid == os.getpid()]
 
-        listener = Listener(serving, say, clock, live, rates, metrics, feed, begun, stuck)
+        def rests() -> bool:
+            return deaths.rests
+
+        listener = Listener(serving, say, clock, live, rates, metrics, feed, begun, rests, stuck)
         with (
             closing(_statements(lake)) as statements,
             regularly(_SLOT_SECONDS, lambda: hand_over_slots(clock)),

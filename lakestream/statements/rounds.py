@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
+from lakestream.errors import LakestreamError, SparkGoneError
 from lakestream.storage.delta import one_look
 from lakestream.storage.names.catalog import Catalog
 from lakestream.storage.places.claims import wait_for_claim
@@ -47,6 +48,8 @@ class Rounds:
     streams: StreamStatements
     alarms: Mapping[str, Alarm] = field(default_factory=dict)
     _part: frozenset[str] | None = None
+    _deaths: int = 0
+    """Of Spark, that have been told."""
     _runs_tree: bool = False
 
     @cached_property
@@ -84,22 +87,53 @@ class Rounds:
         self, work: Callable[[], list[TickReport]], on_tick: Callable[[TickReport], None] | None
     ) -> list[TickReport]:
         """Take back what has ended, and run what is small of a round; turns that it leaves have to begin."""
-        self.at.check_spark()
-        self._take_part()
-        try:
-            with self._telling(on_tick), one_look():
-                reports = self._collected()
-                return reports + work()
-        except BaseException as error:
-            if (of_storage := storage_refusal(error)) is not None:
-                raise of_storage from error
-            raise
+        with self._noticing_death():
+            self._take_part()
+            try:
+                with self._telling(on_tick), one_look():
+                    reports = self._collected()
+                    return reports + work()
+            except BaseException as error:
+                if (of_storage := storage_refusal(error)) is not None:
+                    raise of_storage from error
+                raise
 
     def _ended(self, on_tick: Callable[[TickReport], None] | None) -> list[TickReport]:
         """Wait for the end of a turn, and return what it did."""
         self.lanes.wait()
-        with self._telling(on_tick):
+        with self._noticing_death(), self._telling(on_tick):
             return self._collected()
+
+    @contextmanager
+    def _noticing_death(self) -> Iterator[None]:
+        """Raise SparkGoneError where Spark has died since the last round, whoever noticed it, or dies now.
+
+        What is kept of streams is read from the lake again.
+        """
+        self.at.spark.check()
+        deaths = self.at.spark.deaths
+        try:
+            if deaths.last is not None and deaths.count > self._deaths:
+                raise deaths.last
+            with self._gone_named():
+                yield
+        except SparkGoneError:
+            self.at.spark.goes_on()
+            self._deaths = deaths.count
+            self.at.engine.forget()
+            self.at.forget_tree()
+            raise
+
+    @contextmanager
+    def _gone_named(self) -> Iterator[None]:
+        """Raise SparkGoneError for whatever fails because Spark has ended."""
+        try:
+            yield
+        except LakestreamError:
+            raise
+        except Exception as error:
+            self.at.refuse_gone(error)
+            raise
 
     @contextmanager
     def _telling(self, on_tick: Callable[[TickReport], None] | None) -> Iterator[None]:
@@ -190,6 +224,7 @@ class Rounds:
         self, on_tick: Callable[[TickReport], None] | None, work: Callable[[], list[TickReport]]
     ) -> RunSummary:
         summary = RunSummary()
+        self._deaths = self.at.spark.deaths.count
         self.at.asking.hurry()
         self.at.engine.asking.hurry()
         while True:

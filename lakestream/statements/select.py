@@ -40,7 +40,7 @@ class SelectStatements:
             frame = self._query_frame(spark, fragment)
             return computed(frame if limit is None else frame.limit(limit), fragment)
 
-        self.at.check_spark()
+        self.at.spark.check()
         return self.at.small.ask(ask)
 
     def _query_frame(self, spark: SparkSession, fragment: model.Fragment) -> DataFrame:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from contextlib import ExitStack, contextmanager
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
@@ -19,12 +18,13 @@ from lakestream.storage.places.lock import booted_since, note_boot, writer_lock
 from lakestream.storage.places.proof import prove_store
 from lakestream.storage.records.definitions import Definitions
 from lakestream.storage.records.registry import Registry
+from lakestream.storage.sessions.shared import SharedSpark
 from lakestream.storage.tables.durable import leave_to_the_kernel
 from lakestream.storage.tables.looks import Seldom
 from lakestream.storage.tables.table import Tables
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from pyspark.sql import SparkSession
 
@@ -47,44 +47,14 @@ if TYPE_CHECKING:
 DEFAULT_DATABASE = "main"
 
 
-class _Spark:
-    """The Spark of a lake, which other lakes beside it have too: given, or started on first need."""
-
-    def __init__(self, given: SparkSession | None, watch: Watch | None) -> None:
-        self.given = given
-        self._watch = watch
-        self._session: SparkSession | None = None
-        self._starting = threading.Lock()
-
-    def session(self, settings: Settings, schemes: Callable[[], Collection[str]]) -> SparkSession:
-        """Return the session that users have; one that is started reads the stores of the ``schemes``."""
-        from lakestream.storage.sessions.jars import say_so
-        from lakestream.storage.sessions.session import adopt_session, spark_session
-
-        self.check()
-        with self._starting:
-            if self._session is None and self.given is not None:
-                self._session = adopt_session(self.given)
-            elif self._session is None:
-                self._session = spark_session(settings, self._watch or say_so, schemes())
-        return self._session
-
-    def check(self) -> None:
-        """Raise SparkGoneError when Spark has ended since it was started or given."""
-        spark = self.given or self._session
-        if spark is not None:
-            from lakestream.storage.sessions.session import check_given
-
-            check_given(spark)
-
-
 class Workspace:
     """The parts of an open lake. ``database`` is the one that names without one mean.
 
     ``queries`` are the statements that run, those of a lake beside this one too, of which ``asker`` sees
     their own; None: all. ``given`` is the Spark session that the user gave, ``running`` the engine where
-    there is one already, ``leases`` what this process holds of a lake that several daemons serve. Arguments
-    and errors are those of :class:`lakestream.lake.Lake`.
+    there is one already, ``spark`` what all lakes beside this one have too, ``leases`` what this process
+    holds of a lake that several daemons serve. Arguments and errors are those of
+    :class:`lakestream.lake.Lake`.
     """
 
     def __init__(
@@ -99,16 +69,17 @@ class Workspace:
         watch: Watch | None,
         beside: Workspace | None = None,
     ) -> None:
-        self._spark: _Spark = _Spark(spark, watch) if beside is None else beside._spark  # noqa: SLF001 - of its kind
-        self._spark.check()
+        self.system_clock = SystemClock()
+        own = SharedSpark(spark, watch, self.system_clock)
+        self.spark: SharedSpark = own if beside is None else beside.spark
+        self.spark.check()
         self._tag = None if beside is None else f"lakestream-{uuid4()}"
         self.clock = clock
-        self.system_clock = SystemClock()
         self.queries: Queries = Queries(self.system_clock) if beside is None else beside.queries
         self.asker: str | None = None
         self.lock_clock = InterruptibleClock()
         self.database = DEFAULT_DATABASE
-        self.given, self.confirm = self._spark.given, confirm
+        self.given, self.confirm = self.spark.given, confirm
         self.layout = Layout(root)
         tables = Tables()
         self.catalog = Catalog(self.layout, clock, tables)
@@ -121,6 +92,7 @@ class Workspace:
         self.leases: Leases | None = None
         self._given_settings = settings
         self._own: SparkSession | None = None
+        self._own_of: SparkSession | None = None
         self._sending: Notifier | None = None
         self._small: SmallPath | None = None
         self.asking, self._has_tree = Seldom(self.system_clock), False
@@ -160,7 +132,7 @@ class Workspace:
     @property
     def shared(self) -> SparkSession:
         """The session that users have: frames that leave the lake are of it."""
-        return self._spark.session(self.settings, self._schemes)
+        return self.spark.session(self.settings, self._schemes)
 
     def _schemes(self) -> set[str]:
         """Return the schemes of the URIs at which the lake and its tables lie."""
@@ -178,9 +150,9 @@ class Workspace:
         from lakestream.storage.sessions.session import check_reach, fit_cluster, statement_session
 
         shared = self.shared
-        if self._own is None:
+        if self._own is None or self._own_of is not shared:
             check_reach(shared, self.layout)
-            self._own = statement_session(shared)
+            self._own, self._own_of = statement_session(shared), shared
             if self._tag is not None:
                 from lakestream.storage.sessions.jobs import mark_thread
 
@@ -206,10 +178,6 @@ class Workspace:
             from lakestream.storage.sessions.jobs import cancel_jobs
 
             cancel_jobs(self._own, self._tag)
-
-    def check_spark(self) -> None:
-        """Raise SparkGoneError when Spark has ended since it was started or given."""
-        self._spark.check()
 
     @property
     def notifier(self) -> Notifier:

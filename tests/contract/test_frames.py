@@ -130,7 +130,7 @@ def test_what_does_not_fit_is_refused(lake: Lake, rows: Any, code: str, words: s
 
 @pytest.mark.spark
 def test_points_come_as_frames_too(lake: Lake, spark: SparkSession) -> None:
-    lake._at._spark._session = spark
+    lake._at.spark._session = spark
     lake.insert("root.ln.d1", pl.DataFrame({"ts": [DAY], "v": [1.5], "state": ["on"]}))
     found = lake.sql("SELECT v, state FROM root.ln.d1", dialect="iotdb").fetchall()
     assert [row[1:] for row in found] == [(1.5, "on")]
@@ -155,7 +155,7 @@ def test_a_result_needs_a_lake_for_spark() -> None:
 
 @pytest.mark.spark
 def test_a_result_is_a_frame_of_the_lakes_spark(lake: Lake, spark: SparkSession) -> None:
-    lake._at._spark._session = spark
+    lake._at.spark._session = spark
     assert lake.sql("DESCRIBE t").to_spark().count() == 3
     assert lake.sql("SHOW STREAMS").to_spark().collect() == []
     assert lake.sql("SELECT 1 AS one").to_spark().collect() == [(1,)]

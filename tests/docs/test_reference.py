@@ -51,7 +51,7 @@ def test_the_page_of_http_lists_the_requests() -> None:
 
 
 def test_the_page_of_http_lists_the_metrics() -> None:
-    text = Metrics(list, dict).text().decode()
+    text = Metrics(list, dict, int).text().decode()
     families = {
         name + ("_info" if kind == "info" else "")
         for name, kind in re.findall(r"^# TYPE (\S+) (\S+)$", text, re.MULTILINE)

@@ -18,6 +18,7 @@ from websockets.sync.client import connect
 from lakestream.clock import SystemClock
 from lakestream.lake import Lake
 from tests.certificates import certificate
+from tests.faults.attach import jvm_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -60,8 +61,7 @@ class Serving:
             clock.sleep(0.05)
 
     def jvm(self) -> int:
-        children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
-        return next(int(pid) for pid in children if b"java" in Path(f"/proc/{pid}/cmdline").read_bytes())
+        return jvm_of(self.process.pid)
 
     def end(self, number: int) -> int:
         self.process.send_signal(number)
@@ -165,7 +165,7 @@ def taken_over(serve: Callable[..., Serving], first: Serving) -> Serving:
     return second
 
 
-def test_a_daemon_whose_spark_dies_says_so_and_ends(
+def test_a_daemon_whose_spark_dies_says_so_and_starts_another_one(
     root: str, serve: Callable[..., Serving], tmp_path: Path
 ) -> None:
     port = free_port()
@@ -177,8 +177,9 @@ def test_a_daemon_whose_spark_dies_says_so_and_ends(
     assert [row["name"] for row in json.loads(shown.stdout)["rows"]] == ["hourly"]
     assert attached(port, tmp_path / "beside") == 3
     os.kill(serving.jvm(), signal.SIGKILL)
-    assert serving.process.wait(30) == 70
-    assert "SPARK_DIED" in serving.log.read_text()
+    serving.until(lambda: "SPARK_DIED" in serving.log.read_text())
+    assert attached(port, tmp_path / "again") == 3
+    assert serving.process.poll() is None
 
 
 def test_a_daemon_with_a_certificate_answers_https_alone(
@@ -201,6 +202,40 @@ ENDLESS = """
 SELECT sum(a.watts * b.watts * c.watts) AS x FROM many a JOIN many b ON a.watts <> b.watts
 JOIN many c ON c.watts <> b.watts
 """
+
+
+@pytest.mark.long
+def test_a_spark_that_dies_under_a_statement_ends_that_one_alone(
+    root: str, serve: Callable[..., Serving]
+) -> None:
+    """Ticks and statements are computed by Spark: both have another one afterwards."""
+    serving = serve(SMALL_PATH="spark")
+    url = serving.url()
+    made = lakestream(root, "sql", TABLES.replace("power", "loads").replace("hourly", "means"))
+    assert made.returncode == 0, made.stderr
+    with Lake(root) as lake:
+        lake.sql("CREATE TABLE lots (ts TIMESTAMP, watts DOUBLE)")
+        lake.insert("lots", [{"ts": n, "watts": n} for n in range(20_000)])
+        lake.insert("loads", [{"ts": "2025-01-01 08:10:00", "watts": 1}, {"ts": "2025-01-01 09:00:00"}])
+    with connect(url.replace("http", "ws") + "/api/live?stream=main.means") as live:
+        for number in range(2):
+            client = subprocess.Popen(
+                [*COMMAND, "--lake", root, "sql", ENDLESS.replace("many", "lots")],
+                env=environment(),
+                stderr=subprocess.PIPE,
+                text=True,
+            )
+            SystemClock().sleep(8)  # by then the statement computes
+            os.kill(serving.jvm(), signal.SIGKILL)
+            _, said = client.communicate(timeout=60)
+            assert (client.returncode, "SPARK_DIED" in said) == (70, True), said
+            with Lake(root) as lake:
+                lake.insert("loads", [{"ts": f"2025-01-01 1{number}:00:00", "watts": 1}])
+            while json.loads(live.recv(timeout=120)).get("rows_out") != 1:
+                pass
+    assert lakestream(root, "sql", "SELECT count(*) AS n FROM loads").stdout.split()[-1] == "4"
+    assert "lakestream_spark_deaths_total 2.0" in urlopen(f"{url}/metrics").read().decode()
+    assert serving.process.poll() is None
 
 
 def test_a_statement_without_end_keeps_no_stream_from_ticking(

@@ -1,8 +1,8 @@
 """Faults by name, or the random killer for as long as you like.
 
-Usage: ``python -m tests.faults [--fault NAME]…`` or ``… --cycles N [--seed N] [--transport NAME] [--jvm |
---store | --small]``;
-without ``--cycles`` the faults of ``named.toml``, each crash of the matrix among them, or some of them.
+Usage: ``python -m tests.faults [--fault NAME]…`` or
+``… --cycles N [--seed N] [--transport NAME] [--jvm | --store | --small]``; without ``--cycles`` the faults of
+``named.toml``, each crash of the matrix among them, or some of them.
 """
 
 from __future__ import annotations

@@ -42,6 +42,12 @@ def attached() -> SparkSession:
     return SparkSession(context, session)
 
 
+def jvm_of(process: int) -> int:
+    """Return the id of the JVM that a process has started and that runs."""
+    found = subprocess.run(["pgrep", "-P", str(process), "java"], capture_output=True, text=True, check=True)
+    return int(found.stdout.split()[0])
+
+
 @contextmanager
 def child(module: str, *arguments: str, **environment: str) -> Iterator[subprocess.Popen[str]]:
     """Run a module of the tests; it is killed at the end of the block unless it has ended."""

@@ -6,8 +6,9 @@ start of a JVM. All that is random comes from the seed, except what the schedule
 
 from __future__ import annotations
 
+import os
 import random
-import subprocess
+import signal
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,7 +18,7 @@ from deltalake import DeltaTable
 
 from lakestream import Lake, Settings
 from lakestream.clock import SystemClock
-from tests.faults.attach import child, gateway_of
+from tests.faults.attach import child, gateway_of, jvm_of
 from tests.faults.meters import (
     EXACT,
     HOPPING,
@@ -35,6 +36,7 @@ from tests.reference.fold import Change, Stream, evaluate
 from tests.reference.grid import Interval, Span
 
 if TYPE_CHECKING:
+    import subprocess
     from collections.abc import Callable, Sequence
 
     from pyspark.sql import SparkSession
@@ -45,6 +47,8 @@ if TYPE_CHECKING:
 CHECKED_EVERY = 5
 MAX_SECONDS = 4.0
 """A child is killed between nothing and so many seconds after it was ready."""
+CURRENT_SECONDS = 900.0
+"""How long a child may take to start Spark, and to take all that there is."""
 
 
 def _by_state(rows: Sequence[tuple[int, int | None]]) -> list[list[tuple[int, int | None]]]:
@@ -218,7 +222,7 @@ def run(
 ) -> int:
     """Kill a child ``cycles`` times while rows are written, and check now and then; return the commits.
 
-    With ``jvm`` the child has a Spark of its own, and only that is killed: the child has to end by itself.
+    With ``jvm`` the child has a Spark of its own, which is killed before it: it has to go on with another.
     Raises AssertionError as soon as an output is not what it should be.
     """
     drawn = random.Random(seed)
@@ -232,6 +236,8 @@ def run(
             load.write(lake)
             assert process.stdout is not None
             assert process.stdout.readline() == "ready\n", process.communicate()[1]
+            if jvm:
+                _await_current(lake, process)  # by then there is a Spark
             deadline += clock.monotonic()
             while clock.monotonic() < deadline:
                 load.write(lake)
@@ -248,9 +254,16 @@ def run(
 
 
 def _kill_jvm(load: Workload, lake: Lake, process: subprocess.Popen[str]) -> None:
-    """Kill the Spark of a child, give it work, and see it end with an error that names what happened."""
-    subprocess.run(["pkill", "-KILL", "-P", str(process.pid), "java"], check=True)
+    """Kill the Spark of a child, give it work, and see it go on with another one."""
+    os.kill(jvm_of(process.pid), signal.SIGKILL)
     load.write(lake)
-    _, errors = process.communicate(timeout=60)
-    assert process.returncode, errors
-    assert "SPARK_DIED" in errors, errors
+    _await_current(lake, process)
+
+
+def _await_current(lake: Lake, process: subprocess.Popen[str]) -> None:
+    clock = SystemClock()
+    deadline = clock.monotonic() + CURRENT_SECONDS
+    while {(status.status, status.lag) for status in lake.streams()} != {("Running", 0)}:
+        assert process.poll() is None, process.communicate()[1]
+        assert clock.monotonic() < deadline, lake.streams()
+        clock.sleep(0.2)

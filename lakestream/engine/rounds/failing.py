@@ -17,7 +17,12 @@ from lakestream.notify.alerts import put_alert
 from lakestream.storage.places.refusals import store_refusal
 from lakestream.storage.records.registry import Failure
 from lakestream.storage.sessions.executors import lonely
-from lakestream.storage.sessions.session import check_connection, check_error, check_spark_lives
+from lakestream.storage.sessions.session import (
+    check_connection,
+    check_error,
+    check_spark_lives,
+    has_lost_spark,
+)
 from lakestream.storage.tables.table import storage_refusal
 
 if TYPE_CHECKING:
@@ -37,7 +42,7 @@ MOST_DEATHS = 3
 _PASSING = {
     *("COMMIT_CONFLICT", "COMMIT_FAILED", "EDIT_FAILED", "IO_ERROR", "READ_FAILED", "TABLE_UNREADABLE"),
     *("CLOCK_SKEW", "NO_BUCKET", "STORE_FAILED", "STORE_REFUSED", "STORE_UNREACHABLE"),
-    *("SPARK_UNREACHABLE", "NO_EXECUTORS"),
+    *("SPARK_UNREACHABLE", "SPARK_RESTING", "NO_EXECUTORS"),
 }
 _FIRST_PAUSE_US = 1_000_000
 _MOST_DOUBLED = 10
@@ -118,17 +123,20 @@ class Failing:
         """Return what a tick failed of, as :func:`as_failure`.
 
         Raises SparkGoneError too; where Spark has died the stream comes last the next time, and after some
-        deaths of one tick it has failed: whoever starts this process again would see it die for ever.
+        deaths of one tick it has failed: whoever starts Spark again would see it die for ever.
         """
         try:
             return as_failure(error)
         except SparkGoneError as gone:
             if gone.code == "SPARK_DIED" and self.services.is_ours(record.uuid):
-                self.note(record, gone)
+                known = self.services.registry.failures(record.uuid)
+                if not known or known[-1].message != gone.message:  # a death, by its process, counts once
+                    self.note(record, gone)
                 failures = self.services.registry.failures(record.uuid)[-MOST_DEATHS:]
                 last = {(failure.code, failure.tick) for failure in failures}
                 again = len(failures) < MOST_DEATHS or len(last) > 1
                 status: Status = "Retrying" if again else "Failed"
+                self._alert(record, status, str(gone))
                 self.services.registry.update(record.uuid, status=status, last_error=str(gone))
             raise
 
@@ -191,6 +199,8 @@ def as_failure(error: BaseException) -> LakestreamError:
     if (of_store := store_refusal(error)) is not None:
         return of_store
     if isinstance(error, LakestreamError):
+        if error.__cause__ is not None and has_lost_spark(error.__cause__):
+            check_connection(error.__cause__)
         return error
     check_connection(error)
     if (of_storage := storage_refusal(error)) is not None:

@@ -38,7 +38,8 @@ class Listener:
     """Hears of rounds; ``serving`` says what is served and where, ``say`` talks to who started the daemon.
 
     A round, or a tick beside, that takes longer than ``stuck_seconds`` is taken for one that is stuck; 0:
-    none is. ``begun`` gives when each tick beside has begun, in seconds since 1970 UTC.
+    none is. ``begun`` gives when each tick beside has begun, in seconds since 1970 UTC, ``rests`` whether no
+    Spark is started for a while, since each dies soon.
     """
 
     serving: str
@@ -49,6 +50,7 @@ class Listener:
     metrics: Metrics
     feed: Feed
     begun: Callable[[], list[float]]
+    rests: Callable[[], bool]
     stuck_seconds: float = 0
     _failed_at: float = float("-inf")
     _began_at: float = float("inf")
@@ -61,7 +63,7 @@ class Listener:
         longest = max(now - self._began_at, self.clock.now().timestamp() - since)
         if self.stuck_seconds and longest > self.stuck_seconds:
             return "stuck"
-        return "ok" if now - self._failed_at > _WELL_SECONDS else "failing"
+        return "failing" if self.rests() or now - self._failed_at <= _WELL_SECONDS else "ok"
 
     def began(self) -> None:
         """Note when a round begins."""

@@ -26,14 +26,18 @@ _STATUSES = ("Running", "Retrying", "Stopped", "Failed")
 class Metrics:
     """The metrics of one daemon.
 
-    ``statuses`` gives the streams as they are, ``waiting`` how many events wait for each target.
+    ``statuses`` gives the streams as they are, ``waiting`` how many events wait for each target, ``deaths``
+    how often Spark has died.
     """
 
     def __init__(
-        self, statuses: Callable[[], Sequence[StreamStatus]], waiting: Callable[[], dict[str, int]]
+        self,
+        statuses: Callable[[], Sequence[StreamStatus]],
+        waiting: Callable[[], dict[str, int]],
+        deaths: Callable[[], int],
     ) -> None:
         self._registry = CollectorRegistry()
-        self._registry.register(_State(statuses, waiting))
+        self._registry.register(_State(statuses, waiting, deaths))
         Info("lakestream_build", "Version.", registry=self._registry).info({"version": __version__})
         self._ticks = Counter("lakestream_ticks", "Ticks.", ["stream", "result"], registry=self._registry)
         self._seconds = Histogram(
@@ -58,10 +62,14 @@ class _State(Collector):
     """Reads the state of the lake when Prometheus asks."""
 
     def __init__(
-        self, statuses: Callable[[], Sequence[StreamStatus]], waiting: Callable[[], dict[str, int]]
+        self,
+        statuses: Callable[[], Sequence[StreamStatus]],
+        waiting: Callable[[], dict[str, int]],
+        deaths: Callable[[], int],
     ) -> None:
         self._statuses = statuses
         self._waiting = waiting
+        self._deaths = deaths
 
     def collect(self) -> Iterable[Metric]:
         statuses = self._statuses()
@@ -74,6 +82,9 @@ class _State(Collector):
         for target, count in self._waiting().items():
             waiting.add_metric([target], count)
         yield waiting
+        deaths = CounterMetricFamily("lakestream_spark_deaths", "How often Spark has died and was let go of.")
+        deaths.add_metric([], self._deaths())
+        yield deaths
 
     def describe(self) -> Iterable[Metric]:
         """Return nothing: what there is follows from the lake."""

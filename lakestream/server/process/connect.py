@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from lakestream.lake import Lake
     from lakestream.settings import Settings
 
+_log = logging.getLogger(__name__)
 _PLUGIN = "org.apache.spark.sql.connect.SparkConnectPlugin"
 
 
@@ -48,8 +50,8 @@ def naming(lake: Lake, seconds: float) -> Iterator[None]:
                 lake.spark  # noqa: B018 - to ask for it gives the names
             except LakestreamError:
                 pass  # a table that cannot be looked at now: the rounds say so
-            except Exception:  # noqa: BLE001 - Spark is gone, which ends the rounds
-                return
+            except Exception:  # noqa: BLE001 - Spark has ended meanwhile: another one is asked the next time
+                _log.debug("names are given again", exc_info=True)
             if ended.wait(seconds):
                 return
 

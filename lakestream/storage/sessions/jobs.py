@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import suppress
 from itertools import count
 from math import inf
 from typing import TYPE_CHECKING, Any
@@ -30,11 +31,13 @@ class OwnSession:
     def __init__(self, shared: Callable[[], SparkSession]) -> None:
         self._shared = shared
         self._session: SparkSession | None = None
+        self._of: SparkSession | None = None
 
     def get(self) -> SparkSession:
         """Return the session."""
-        if self._session is None:
-            self._session = statement_session(self._shared())
+        shared = self._shared()
+        if self._session is None or self._of is not shared:
+            self._session, self._of = statement_session(shared), shared
             if not is_remote(self._session):
                 self._session.sparkContext.setLocalProperty(_POOL, f"{_TICKS}{next(_lanes)}")
         return self._session
@@ -62,9 +65,12 @@ def mark_thread(spark: SparkSession, tag: str) -> None:
 
 def cancel_jobs(spark: SparkSession, tag: str) -> None:
     """Have the running jobs of a tag fail; what their thread begins afterwards is not stopped."""
+    from py4j.protocol import Py4JError
+
     if is_remote(spark):
         spark.interruptTag(tag)
-    else:
+        return
+    with suppress(Py4JError, OSError, AttributeError):  # Spark has ended, and its jobs with it
         spark.sparkContext.cancelJobsWithTag(tag)
 
 

@@ -15,10 +15,12 @@ import sys
 import tempfile
 import threading
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 from weakref import WeakSet
 
+from lakestream.clock import SystemClock
 from lakestream.errors import ConfigError, LakeError, PrerequisiteError, SparkGoneError
 from lakestream.java import check_java, is_local
 from lakestream.storage.places.scratch import scratch_folder
@@ -108,6 +110,12 @@ _ROWS_OF_PARTITION = 100_000
 
 _ENDING_SECONDS = 2.0
 """How long Spark's JVM may take to end after its connection was lost."""
+
+_LATE_SECONDS = 30.0
+"""For so long after a Spark was let go of, what fails may have been asked of that one."""
+
+_LOST = ("Py4JNetworkError", "Py4JError")
+"""What py4j raises where its JVM does not answer."""
 
 _REFUSED = ("spark.sql.files.ignoreMissingFiles", "spark.sql.files.ignoreCorruptFiles")
 
@@ -399,8 +407,10 @@ def check_spark_lives(spark: SparkSession | None = None, wait_seconds: float = 0
     from py4j.protocol import Py4JError
     from pyspark import SparkContext
 
-    if spark is None and SparkContext._gateway is None:  # noqa: SLF001 - nothing public tells
-        return
+    if spark is None:
+        _check_late()
+        if SparkContext._gateway is None:  # noqa: SLF001 - nothing public tells
+            return
     process = getattr(SparkContext._gateway, "proc", None)  # noqa: SLF001 - as above
     _check_process(process, wait_seconds)
     context = SparkContext._active_spark_context if spark is None else spark.sparkContext  # noqa: SLF001
@@ -427,11 +437,71 @@ def _check_process(process: subprocess.Popen[bytes] | None, wait_seconds: float)
         )
 
 
+def has_lost_spark(error: BaseException) -> bool:
+    """Return whether an error is one by which the connection to Spark was lost, if it had to do with it."""
+    return isinstance(error, ConnectionError | EOFError) or type(error).__name__ in _LOST
+
+
 def check_connection(error: BaseException) -> None:
-    """Raise SparkGoneError for an error by which the connection to Spark was lost, where Spark has ended."""
-    lost = isinstance(error, ConnectionError) or type(error).__name__ in ("Py4JNetworkError", "Py4JError")
-    if lost and "pyspark" in sys.modules:
+    """Raise SparkGoneError for what fails where Spark has ended, or is about to by what the error says."""
+    if "pyspark" not in sys.modules:
+        return
+    if has_lost_spark(error):
         check_spark_lives(wait_seconds=_ENDING_SECONDS)
+        return
+    from pyspark import SparkContext
+
+    _check_late()
+    _check_process(getattr(SparkContext._gateway, "proc", None), 0)  # noqa: SLF001 - nothing public tells
+
+
+@dataclass(frozen=True)
+class _Started:
+    """The JVM that was started here, and the folder of what it keeps on the disk."""
+
+    process: subprocess.Popen[bytes]
+    scratch: Path
+
+
+_STARTED: list[_Started] = []
+"""At most one; a process has one JVM at a time."""
+
+_LATELY: list[tuple[SparkGoneError, float]] = []
+"""What was said of the Spark that was let go of last, and when."""
+
+
+def forget_spark(gone: SparkGoneError) -> bool:
+    """Let go of a Spark that was started here and whose JVM has ended: the next session starts another.
+
+    Returns False where there is none: another one is its owner's. ``gone`` is what is said of it to those who
+    hear from it no more.
+    """
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
+    if not _STARTED or _STARTED[0].process.poll() is None:
+        return False
+    started = _STARTED.pop()
+    context, gateway = SparkContext._active_spark_context, SparkContext._gateway  # noqa: SLF001 - nothing public does
+    _LATELY[:] = [(gone, SystemClock().monotonic())]
+    SparkContext._gateway = SparkContext._jvm = SparkContext._active_spark_context = None  # noqa: SLF001
+    SparkSession._instantiatedSession = SparkSession._activeSession = None  # noqa: SLF001
+    with contextlib.suppress(Exception):  # its connections lead nowhere
+        if context is not None:
+            context._jsc = None  # noqa: SLF001 - it cannot be asked to stop
+            context.stop()
+    with contextlib.suppress(Exception):
+        if gateway is not None:
+            gateway.close()
+    shutil.rmtree(started.scratch, ignore_errors=True)
+    return True
+
+
+def _check_late() -> None:
+    """Raise SparkGoneError where a Spark was let go of just now."""
+    for gone, at in _LATELY:
+        if SystemClock().monotonic() - at < _LATE_SECONDS:
+            raise gone
 
 
 def check_error(error: Exception) -> None:
@@ -525,6 +595,7 @@ def _launch(conf: SparkConf, log: Path, classes: Path | None) -> None:
             gateway = launch_gateway(  # type: ignore[no-untyped-call]
                 conf, popen_kwargs={"stdout": sink, "stderr": sink}
             )
+        _STARTED[:] = [_Started(gateway.proc, log.parent)]
         if classes is not None:
             compile_log_store(gateway, classes)
         SparkContext(conf=conf, gateway=gateway)

@@ -7,12 +7,13 @@ import os
 import signal
 import threading
 from datetime import timedelta
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from lakestream.clock import SystemClock
-from lakestream.errors import BusyError, LakestreamError, StreamError
+from lakestream.errors import BusyError, LakestreamError, SparkGoneError, StreamError
 from lakestream.scheduler.watch import QUIET_SECONDS, pause, watch
 
 if TYPE_CHECKING:
@@ -33,6 +34,8 @@ class Rounds:
         self.at_end = at_end
         self.running = 0
         self.most_running = 0
+        self.has_spark = True
+        self.shared_spark = SimpleNamespace(goes_on=lambda: self.has_spark)
 
     def tick_once(self, on_tick: Callable[[Any], None], _ended: Callable[[], None]) -> list[Any]:
         self.running += 1
@@ -136,6 +139,19 @@ def test_an_error_that_passes_is_told_and_the_watch_goes_on() -> None:
     heard = run(Rounds(busy, ["a"], at_end=send(signal.SIGTERM)))
     assert (heard.ticks, heard.errors) == (["a"], [busy])
     assert heard.rounds[:4] == ["began", "ended"] * 2
+
+
+def test_a_spark_that_has_died_is_told_and_the_watch_goes_on_with_another() -> None:
+    gone = SparkGoneError("SPARK_DIED", "process 9 has ended")
+    heard = run(Rounds(gone, ["a"], at_end=send(signal.SIGTERM)))
+    assert (heard.ticks, heard.errors) == (["a"], [gone])
+
+
+def test_a_given_spark_that_has_died_ends_the_watch() -> None:
+    lake = Rounds(SparkGoneError("SPARK_DIED", "process 9 has ended"), at_end=lambda: None)
+    lake.has_spark = False
+    with pytest.raises(SparkGoneError):
+        run(lake)
 
 
 @pytest.mark.parametrize("error", [StreamError("CHANGES_LOST", "gone"), ZeroDivisionError("x")])

@@ -99,7 +99,7 @@ def serve(root: str) -> Callable[..., AbstractContextManager[TestClient]]:
         clock = SystemClock()
         period = Period(PeriodTrigger(Duration(1, "h"), Duration(0, "s")), "UTC", NOON_US)
         reader = Reader(opened(), Rates(clock.monotonic), lambda: {"u1": period})
-        metrics = Metrics(reader.statuses, reader.waiting)
+        metrics = Metrics(reader.statuses, reader.waiting, lambda: 0)
         statements = Statements(opened, seconds, first.queries)
         service = Service(reader, statements, Live(), Audit(Layout(root), clock), metrics.text, lambda: "ok")
         app = create_app(service, names=frozenset(names), keys=Keys(token, Tokens(Layout(root))))

@@ -39,7 +39,7 @@ def loaded(name: str) -> Any:
 @pytest.fixture(scope="module")
 def names() -> dict[str, set[str]]:
     """The metrics of a daemon by name, each with its labels."""
-    metrics = Metrics(lambda: [status(last_tick_us=1)], lambda: {"wss://x": 3})
+    metrics = Metrics(lambda: [status(last_tick_us=1)], lambda: {"wss://x": 3}, lambda: 2)
     metrics.count(report())
     families = text_string_to_metric_families(metrics.text().decode())
     samples = [sample for family in families for sample in family.samples]

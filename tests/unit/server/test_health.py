@@ -15,9 +15,12 @@ from lakestream.server.news.listener import Listener
 @pytest.mark.parametrize("stuck_seconds", [60, 0])
 def test_a_round_that_does_not_end_is_stuck(stuck_seconds: float) -> None:
     clock, said, begun = ManualClock(datetime(2025, 1, 1, tzinfo=UTC)), list[str](), list[float]()
-    nobody = cast("Any", None)
+    nobody, resting = cast("Any", None), list[str]()
     listener = Listener(
-        "x", said.append, clock, nobody, nobody, nobody, nobody, lambda: [*begun], stuck_seconds
+        *("x", said.append, clock, nobody, nobody, nobody, nobody),
+        begun=lambda: [*begun],
+        rests=lambda: bool(resting),
+        stuck_seconds=stuck_seconds,
     )
     assert listener.health() == "ok"
     listener.began()
@@ -30,6 +33,9 @@ def test_a_round_that_does_not_end_is_stuck(stuck_seconds: float) -> None:
     assert (listener.health(), len(said)) == ("failing", 1)
     clock.advance(timedelta(seconds=10))
     assert listener.health() == "ok"
+    resting.append("Spark has died several times")
+    assert listener.health() == "failing"
+    resting.clear()
     begun.append(clock.now().timestamp())
     clock.advance(timedelta(seconds=61))
     assert listener.health() == ("stuck" if stuck_seconds else "ok")

@@ -1,0 +1,178 @@
+"""The Spark of a lake and of those beside it: given, or started on first need, and anew where it has died."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from dataclasses import dataclass, field
+from math import inf
+from typing import TYPE_CHECKING
+
+from tenacity import RetryCallState, Retrying, stop_after_attempt, wait_chain, wait_exponential, wait_none
+
+from lakestream.errors import BusyError, PrerequisiteError, SparkGoneError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
+
+    from pyspark.sql import SparkSession
+
+    from lakestream.clock import Clock
+    from lakestream.settings import Settings
+    from lakestream.storage.sessions.jars import Watch
+
+MOST_IN_A_ROW = 10
+"""A Spark that has died so often, each time soon, is not started again by this process."""
+
+LIVED_SECONDS = 60.0
+"""One that has lived so long has not died soon: the next one is started at once."""
+
+_PAUSE = wait_chain(wait_none(), wait_exponential(max=60))
+_ENOUGH = stop_after_attempt(MOST_IN_A_ROW)
+_log = logging.getLogger(__name__)
+
+
+@dataclass
+class Deaths:
+    """How often the Spark that a process has started has died, and when another one may be started.
+
+    The first time that is at once, then after pauses that grow as long as each dies soon.
+    """
+
+    clock: Clock
+    count: int = 0
+    last: SparkGoneError | None = None
+    _series: RetryCallState = field(default_factory=lambda: RetryCallState(Retrying(), None, (), {}))
+    _began_at: float = inf
+    _rests_until: float = -inf
+
+    def __post_init__(self) -> None:
+        """Let none have died."""
+        self._series.attempt_number = 0
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether another Spark is ever started."""
+        return not _ENOUGH(self._series)
+
+    @property
+    def rests(self) -> bool:
+        """Whether none is started now."""
+        return not self.goes_on or self._seconds > 0
+
+    @property
+    def _seconds(self) -> float:
+        return self._rests_until - self.clock.monotonic()
+
+    def note(self, gone: SparkGoneError) -> None:
+        """Count a death."""
+        now = self.clock.monotonic()
+        if now - self._began_at >= LIVED_SECONDS:
+            self._series.attempt_number = 0
+        self.count, self.last, self._began_at = self.count + 1, gone, inf
+        self._series.attempt_number += 1
+        self._rests_until = now + _PAUSE(self._series)
+
+    def check(self) -> None:
+        """Raise BusyError SPARK_RESTING while no Spark is started, SparkGoneError where none ever is."""
+        if self.last is not None and not self.goes_on:
+            raise self.last
+        if (seconds := self._seconds) > 0:
+            raise BusyError(
+                "SPARK_RESTING",
+                f"Spark has died {self._series.attempt_number} times in a row; it is started again in "
+                f"{seconds:.0f} s",
+                hint="try again then; driver_memory may be too small",
+            )
+
+    def began(self) -> None:
+        """Note that one was started."""
+        self._began_at = self.clock.monotonic()
+        if self.count:
+            _log.warning("another Spark was started, after %d that have died", self.count)
+
+
+class SharedSpark:
+    """The Spark of a lake, which other lakes beside it have too: given, or started on first need.
+
+    One that was started here is let go of when its JVM has ended, and whoever needs Spark starts another.
+    """
+
+    def __init__(self, given: SparkSession | None, watch: Watch | None, clock: Clock) -> None:
+        self.given = given
+        self.deaths = Deaths(clock)
+        self._watch = watch
+        self._session: SparkSession | None = None
+        self._starting = threading.Lock()
+
+    def session(self, settings: Settings, schemes: Callable[[], Collection[str]]) -> SparkSession:
+        """Return the session that users have; one that is started reads the stores of the ``schemes``.
+
+        Raises BusyError SPARK_RESTING, and what the start of a Spark raises.
+        """
+        from lakestream.storage.sessions.session import adopt_session
+
+        self.check()
+        with self._starting:
+            if self._session is None and self.given is not None:
+                self._session = adopt_session(self.given)
+            elif self._session is None:
+                self._session = self._started(settings, schemes())
+            return self._session
+
+    def check(self) -> None:
+        """Raise SparkGoneError when Spark has ended that was given, or that this process found there.
+
+        One that was started here is let go of.
+        """
+        spark = self.given or self._session
+        if spark is None:
+            return
+        from lakestream.storage.sessions.session import check_given
+
+        try:
+            check_given(spark)
+        except SparkGoneError as gone:
+            if self.given is not None or not self._lets_go(spark, gone):
+                raise
+
+    def goes_on(self) -> bool:
+        """Return whether Spark is there, or started when it is needed: let go of what has ended."""
+        try:
+            self.check()
+        except SparkGoneError:
+            return False
+        return self.deaths.goes_on
+
+    def _lets_go(self, spark: SparkSession, gone: SparkGoneError) -> bool:
+        """Let go of a session; return False where that is not ours to do."""
+        from lakestream.storage.sessions.session import forget_spark
+
+        if self._session is not spark:
+            return True  # somebody else has
+        with self._starting:
+            if self._session is spark:
+                if not forget_spark(gone):
+                    return False
+                self._session = None
+                self.deaths.note(gone)
+        return True
+
+    def _started(self, settings: Settings, schemes: Collection[str]) -> SparkSession:
+        from lakestream.storage.sessions.jars import say_so
+        from lakestream.storage.sessions.session import forget_spark, spark_session
+
+        self.deaths.check()
+        try:
+            session = spark_session(settings, self._watch or say_so, schemes)
+        except PrerequisiteError as error:
+            if error.code != "SPARK_NOT_STARTED" or not self.deaths.count:
+                raise
+            # It has started before: what it died of takes this one too.
+            gone = SparkGoneError("SPARK_DIED", error.message, hint=error.hint)
+            forget_spark(gone)
+            self.deaths.note(gone)
+            self.deaths.check()
+            raise
+        self.deaths.began()
+        return session
