@@ -1,8 +1,8 @@
 """Faults by name, or the random killer for as long as you like.
 
-Usage: ``python -m tests.faults [--fault NAME]…`` or
-``… --cycles N [--seed N] [--transport NAME] [--jvm | --store | --small]``; without ``--cycles`` the faults of
-``named.toml``, each crash of the matrix among them, or some of them.
+Usage: ``python -m tests.faults [--fault NAME]…``,
+``… --cycles N [--seed N] [--transport NAME] [--jvm | --store | --small]`` or ``… --soak MINUTES [--seed N]``;
+without these two the faults of ``named.toml``, each crash of the matrix among them, or some of them.
 """
 
 from __future__ import annotations
@@ -29,8 +29,12 @@ def main() -> int:
     parser.add_argument("--transport", choices=["auto", "arrow", "spark"], default="auto")
     parser.add_argument("--jvm", action="store_true", help="kill the process's Spark alone")
     parser.add_argument("--store", action="store_true", help="two daemons share a lake in an object store")
+    parser.add_argument("--soak", type=float, metavar="MINUTES", help="a daemon under random faults")
     parser.add_argument("--small", action="store_true", help="without Spark: many kills in little time")
     options = parser.parse_args()
+    if options.soak is not None:
+        command = [sys.executable, "-m", "tests.faults.soak", str(options.seed), str(options.soak)]
+        return subprocess.run(command, check=False).returncode
     if options.cycles is None:
         os.environ["FAULT_CELLS"] = "all"
         return named.run(options.fault)
