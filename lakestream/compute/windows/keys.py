@@ -8,7 +8,7 @@ row. A change leaves all rows be but those of the keys that :mod:`lakestream.com
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from sqlglot import exp
@@ -36,11 +36,16 @@ _ASKED = "_ls_asked"
 
 @dataclass(frozen=True)
 class Branch:
-    """A query between UNION ALL: its keys, and how changes of tables lead to these."""
+    """A query between UNION ALL: its keys, and how changes of tables lead to these.
+
+    ``narrowed`` are columns of reads of which only rows count that have the value of a key there: the read's
+    view, the column, and the key's place.
+    """
 
     number: int | None
     keys: tuple[Key, ...]
     leads: tuple[Lead, ...]
+    narrowed: tuple[tuple[str, str, int], ...] = ()
 
     @property
     def touched(self) -> str:
@@ -94,6 +99,8 @@ def keys_of(calculation: Calculation) -> Keys:
     anywhere = frozenset(read.relation.key for read in reads if led[read.view] < there[read.view])
     if all(read.relation.key in anywhere for read in reads):
         raise NotKeyedError("no equal columns lead from a change of its tables to keys")
+    once = {view for view, count in there.items() if count == 1}
+    found = [(_narrowing(branch, once), read) for branch, read in found]
     restricted = query.copy()
     for number, (branch, _) in enumerate(found):
         core = next(one for one in restricted.find_all(exp.Select) if one.meta.get(_CORE) == number)
@@ -102,6 +109,11 @@ def keys_of(calculation: Calculation) -> Keys:
     if alone is not None and sum(read.relation.key == alone.relation.key for read in reads) > 1:
         alone = None
     return Keys(query, restricted, tuple(branch for branch, _ in found), anywhere, alone)
+
+
+def _narrowing(branch: Branch, views: set[str]) -> Branch:
+    """Return a branch that narrows these views alone: others stand elsewhere too."""
+    return replace(branch, narrowed=tuple(one for one in branch.narrowed if one[0] in views))
 
 
 def _reads(query: exp.Query) -> list[Read]:
@@ -174,7 +186,10 @@ def _keyed(select: exp.Select, number: int | None) -> tuple[Branch, Read | None]
     core = levels.core
     named = frozenset(name for key in keys for name in key.tables)
     leads = [lead for source in core.sources if (lead := core.lead(source, named)) is not None]
-    branch = Branch(number, tuple(keys), tuple(leads))
+    narrowed = [
+        (read.view, name, place) for place, key in enumerate(keys) for read, name in core.narrowed(key)
+    ]
+    branch = Branch(number, tuple(keys), tuple(leads), tuple(narrowed))
     core.select.meta[_CORE] = number or 0
     levels.show_number(branch.number_sql([key.written.sql("spark") for key in keys]))
     return branch, alone

@@ -5,7 +5,7 @@ What is not understood is left out of the conditions: then more keys are touched
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from sqlglot import exp
@@ -72,13 +72,15 @@ class Source:
 class Condition:
     """A condition that rows meet: always, or where there is a row of the table ``of``.
 
-    ``needs`` are the tables that it is about; of ``links`` there is a row wherever it holds.
+    ``needs`` are the tables that it is about; of ``links`` there is a row wherever it holds; ``equal`` are
+    the columns of which it says that they are equal.
     """
 
     sql: str
     needs: frozenset[str]
     links: frozenset[str]
     of: str = ""
+    equal: frozenset[exp.Column] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -220,9 +222,7 @@ class Core:
             for source in found:
                 source.is_optional = False
             names = {source.name for source in found}
-            conditions = [
-                Condition(one.sql, one.needs, one.links) if one.of in names else one for one in conditions
-            ]
+            conditions = [replace(one, of="") if one.of in names else one for one in conditions]
 
     def _without_doubtful(self, conditions: list[Condition]) -> list[Condition]:
         """Leave out what may hold for rows without one of a table that it is about."""
@@ -243,7 +243,12 @@ class Core:
         found = self.key(node)
         if found is None:
             return None
-        return Condition(found.resolved.sql("spark"), found.tables, _links(found.resolved), of)
+        node = found.resolved
+        sides = (node.left, node.right) if isinstance(node, exp.EQ) else ()
+        equal = frozenset(side for side in sides if isinstance(side, exp.Column))
+        return Condition(
+            node.sql("spark"), found.tables, _links(node), of, equal if len(equal) > 1 else frozenset()
+        )
 
     # --- keys ---
 
@@ -282,6 +287,29 @@ class Core:
 
         resolved = node.copy().transform(put)
         return None if missing or not _tables_of(resolved) else Key(node.copy(), resolved)
+
+    def narrowed(self, key: Key) -> list[tuple[Read, str]]:
+        """Return columns of reads of which only rows count that have the key's value there.
+
+        They are equal to it wherever the rows are joined.
+        """
+        column = key.resolved
+        if not isinstance(column, exp.Column) or self._by_name[column.table].is_optional:
+            return []
+        equal, grows = {column}, True
+        while grows:
+            known = len(equal)
+            for one in self.conditions:
+                if one.equal & equal and self._same_type(one):
+                    # What is asked of a table that rows may be without says nothing of the others.
+                    equal.update(column for column in one.equal if one.of in ("", column.table))
+            grows = len(equal) > known
+        sources = ((self._by_name[one.table], one.name) for one in sorted(equal, key=str))
+        return [(source.read, name) for source, name in sources if source.read is not None]
+
+    def _same_type(self, condition: Condition) -> bool:
+        reads = ((self._by_name[column.table].read, column.name.lower()) for column in condition.equal)
+        return len({read and read.relation.types.get(name) for read, name in reads}) == 1
 
     def _source_of(self, column: exp.Column) -> str | None:
         if len(column.parts) > 2:

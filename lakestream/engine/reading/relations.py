@@ -24,7 +24,7 @@ from lakestream.storage.delta import POSITION, rows_between
 from lakestream.storage.rows.views import view_of, view_of_sql
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
@@ -384,17 +384,24 @@ class Relations:
         everything = [(None, None)]
         return self.transport.rows(info.path, version, read.relation.columns, info.time_column, everything)
 
-    def tables_read(self, spans: Spans, *, without: frozenset[str] = frozenset()) -> None:
+    def tables_read(
+        self,
+        spans: Spans,
+        *,
+        without: frozenset[str] = frozenset(),
+        narrowed: Mapping[str, str] | None = None,
+    ) -> None:
         """Register the tables that the calculation reads, as far as windows of the spans need them.
 
-        The views ``without`` are there already.
+        The views ``without`` are there already; ``narrowed`` gives conditions for rows of views.
         """
         span = (spans[0][0], spans[-1][1])
         for read in self.stream.calculation.reads:
             if read.view not in without:
-                self._table_read(read, span)
+                rows, condition = self._table_read(read, span), (narrowed or {}).get(read.view)
+                view_of(rows if condition is None else rows.where(condition), read.view)
 
-    def _table_read(self, read: Read, span: tuple[int, int]) -> None:
+    def _table_read(self, read: Read, span: tuple[int, int]) -> DataFrame:
         info = self.stream.tables[read.relation.key]
         asked = read.relation.version
         version = self.plan.table_versions[info.path] if asked is None else asked
@@ -403,8 +410,7 @@ class Relations:
         large = lower is None and self.plan.large_tables.get(info.path)
         if transport.name == ARROW and large:
             transport = transport_by(SPARK, self.spark, self.tables)
-        rows = transport.rows(info.path, version, read.relation.columns, info.time_column, [(lower, upper)])
-        view_of(rows, read.view)
+        return transport.rows(info.path, version, read.relation.columns, info.time_column, [(lower, upper)])
 
 
 def by_size(relations: Relations, spans: Spans) -> Relations:

@@ -230,7 +230,7 @@ class Tick:
             self.relations.rows_at(self.plan.upto, fired.spans)
         elif stage.rows is not None:
             self.relations.rows_as_changed(fired.spans)
-        self.relations.tables_read(fired.spans, without=fired.registered)
+        self.relations.tables_read(fired.spans, without=fired.registered, narrowed=fired.narrowed)
 
     def _compute(self, stage: Compute, *, begins_anew: bool) -> None:
         fired = self._advance.fired

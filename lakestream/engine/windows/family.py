@@ -20,7 +20,7 @@ from lakestream.engine.reading.transport import ARROW
 from lakestream.storage.rows.views import view_of_rows, view_of_sql
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     import pyarrow as pa
     from pyspark.sql import SparkSession
@@ -117,7 +117,7 @@ class Fired:
     They lie in ``spans`` of event time (µs). ``windows`` is SQL of them with their placeholders, over the
     rows that are registered by then; None: they are registered, with their rows. ``settled``: their rows are
     those of the source as it is. ``of_touched``: results of keys that are touched alone; ``registered`` are
-    views of reads that are there already.
+    views of reads that are there already, ``narrowed`` those of which only rows count that meet a condition.
     """
 
     spans: Spans
@@ -125,6 +125,7 @@ class Fired:
     settled: bool = True
     of_touched: bool = False
     registered: frozenset[str] = frozenset()
+    narrowed: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

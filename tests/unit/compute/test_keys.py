@@ -41,6 +41,22 @@ def test_rows_fall_apart_by_keys(case: dict[str, Any]) -> None:
     assert (keys.alone and keys.alone.relation.key) == case.get("alone")
 
 
+def test_rows_of_other_keys_are_left_out_where_columns_are_equal() -> None:
+    query = (
+        "SELECT s.loc, count(r.f) FROM sites s JOIN meters m ON m.loc = s.loc "
+        "LEFT JOIN regions r ON {} GROUP BY s.loc"
+    )
+    by_view = {0: "sites", 1: "meters", 2: "regions"}
+
+    def narrowed(on: str) -> list[tuple[str, str]]:
+        (branch,) = found(query.format(on)).branches
+        return [(by_view[int(view[-1])], column) for view, column, _ in branch.narrowed]
+
+    assert narrowed("r.region = s.loc") == [("meters", "loc"), ("regions", "region"), ("sites", "loc")]
+    # A row of meters without one of regions may have another gid than its loc.
+    assert narrowed("r.region = s.loc AND r.region = m.tbname") == narrowed("r.region = s.loc")
+
+
 @pytest.mark.parametrize(
     ("table", "moved", "touched"),
     [

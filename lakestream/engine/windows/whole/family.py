@@ -115,6 +115,6 @@ class ComputeTouched(Step):
             return ComputeWhole().advance(given)
         if not touched:
             return Advance(given.state)
-        fired = Fired([EVER], _WINDOW, of_touched=True)
+        fired = Fired([EVER], _WINDOW, of_touched=True, narrowed=keys.narrowed)
         only = EventRange(only=tuple(touched))
         return Advance(given.state, windows=len(touched), fired=fired, event_range=only)
