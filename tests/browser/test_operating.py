@@ -108,6 +108,7 @@ def test_the_lineage_of_sixty_streams_is_looked_at_one_way_at_a_time(page: Page,
     page.reload()
     graph = page.get_by_role("region", name="Lineage")
     expect(graph.locator("path.edge")).to_have_count(120)
+    assert graph.evaluate("one => one.clientHeight < 600")
     page.get_by_role("button", name="Fit the width").click()
     assert graph.evaluate("one => one.scrollWidth <= one.clientWidth")
     page.get_by_label("Around").select_option("main.c2_1")
