@@ -5,7 +5,7 @@ PYTHON ?= python3
 RUN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-long lint format lock conformance faults cluster properties followed fuzz simulate machine changed supply matrix site clean bench bench-short
+.PHONY: help setup demo test test-long lint format lock conformance faults cluster properties followed fuzz simulate scale machine changed supply matrix site clean bench bench-short
 
 help: ## say what there is
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -59,6 +59,9 @@ fuzz: setup ## statements drawn, worded and changed at random, of every dialect 
 
 simulate: setup ## leases, outbox and rounds over simulated time and storage (COUNT=1000000 SEED=7)
 	@$(RUN)/python -m tests.simulation --count $(or $(COUNT),1000000) --seed $(or $(SEED),1) $(ARGS)
+
+scale: setup ## what steps cost by their size, and many streams and daemons simulated by it (ARGS="--costs FILE")
+	@$(RUN)/python -m tests.scale $(ARGS)
 
 machine: setup ## a lake under random statements, changes, upkeep and kills (ACTIONS=10000 SEED=7)
 	@$(RUN)/python -m tests.machine --actions $(or $(ACTIONS),1000) --seed $(or $(SEED),1) $(ARGS)
