@@ -156,6 +156,18 @@ class Settings:
         description="how long events wait for a target that cannot be reached; 0 drops them at once",
     )
 
+    openlineage_url: str | None = _setting(
+        default=None,
+        description="who is told of every tick by OpenLineage: the address of a server (http, https), or the "
+        "path of a file that events are put behind one another in",
+    )
+    openlineage_token: SecretStr | None = _setting(
+        default=None, description="key that events to a server of OpenLineage carry"
+    )
+    openlineage_namespace: str = _setting(
+        default="lakestream", min_length=1, description="namespace of the streams in OpenLineage"
+    )
+
     history_ticks: int = _setting(
         default=100, ge=1, description="ticks of each stream that the run history keeps at least"
     )

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
-from lakestream.errors import LakestreamError, SparkGoneError
+from lakestream.errors import LakestreamError, SparkGoneError, extra
 from lakestream.storage.delta import one_look
 from lakestream.storage.names.catalog import Catalog
 from lakestream.storage.places.claims import wait_for_claim
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from lakestream.engine.rounds.engine import Engine
     from lakestream.engine.rounds.runtime import TickReport
     from lakestream.engine.rounds.wakeups import Alarm
+    from lakestream.observation.openlineage.sender import Sender
     from lakestream.statements.streams import StreamStatements
     from lakestream.statements.workspace import Workspace
     from lakestream.storage.records.registry import StreamRecord
@@ -68,6 +69,15 @@ class Rounds:
             priorities,
             self.at.system_clock,
         )
+
+    @cached_property
+    def lineage(self) -> Sender | None:
+        """Who tells of ticks by OpenLineage; None: nobody is to be told. Raises EXTRA_MISSING."""
+        if self.at.settings.openlineage_url is None:
+            return None
+        with extra("openlineage"):
+            from lakestream.observation.openlineage.sender import Sender
+        return Sender(self.at.registry, self.at.catalog, self.at.system_clock, self.at.settings)
 
     def tick_once(
         self,
@@ -138,10 +148,16 @@ class Rounds:
     @contextmanager
     def _telling(self, on_tick: Callable[[TickReport], None] | None) -> Iterator[None]:
         """Have somebody hear of each tick as it is recorded."""
-        services = self.at.engine.services
+        services, lineage = self.at.engine.services, self.lineage
         before = services.tell
-        if on_tick is not None:
-            services.tell = on_tick
+        hearing = [*filter(None, [on_tick, None if lineage is None else lineage.tell])]
+
+        def tell(report: TickReport) -> None:
+            for hear in hearing:
+                hear(report)
+
+        if hearing:
+            services.tell = tell
         try:
             yield
         finally:
@@ -252,9 +268,11 @@ class Rounds:
         }
 
     def close(self) -> None:
-        """Let the ticks that run end."""
+        """Let the ticks that run end, and what is told of them be sent."""
         if "lanes" in self.__dict__:
             self.lanes.close()
+        if (lineage := self.__dict__.pop("lineage", None)) is not None:
+            lineage.close()
 
 
 @contextmanager

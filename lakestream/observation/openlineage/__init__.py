@@ -1,0 +1,1 @@
+"""OpenLineage: a receiver hears of every tick, which tables it read and wrote, and of which columns."""

@@ -1,0 +1,89 @@
+"""What a receiver of OpenLineage hears of ticks, and what becomes of them where it does not listen."""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from lakestream.lake import Lake
+from lakestream.settings import Settings
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+TABLES = """
+CREATE TABLE power (ts TIMESTAMP, watts DOUBLE);
+CREATE STREAM hourly INTERVAL(1h) SLIDING(1h) FROM power INTO power_hourly
+  NOTIFY('wss://example.com/hook?key=secret')
+  AS SELECT _twstart AS hour, count(*) AS n, max(watts) AS most FROM %%trows;
+INSERT INTO power VALUES ('2025-01-01 08:10:00', 700), ('2025-01-01 09:00:00', 0)
+""".replace("  NOTIFY('wss://example.com/hook?key=secret')\n", "")
+
+
+def ticked(root: Path, **settings: Any) -> None:
+    with Lake(root, settings=Settings(**settings)) as lake:
+        lake.sql(TABLES)
+        assert [tick.error for tick in lake.run().ticks] == [None]
+        assert lake.sql("SELECT most FROM power_hourly").fetchall() == [(700.0,)]
+
+
+def test_each_tick_is_a_run_with_its_tables_and_the_lineage_of_columns(tmp_path: Path) -> None:
+    heard = tmp_path / "events.ndjson"
+    ticked(tmp_path / "lake", openlineage_url=str(heard), openlineage_namespace="plant")
+    events = [json.loads(line) for line in heard.read_text().splitlines()]
+    assert [event["eventType"] for event in events] == ["START", "COMPLETE"]
+    start, end = events
+    assert start["run"]["runId"] == end["run"]["runId"]
+    assert (end["job"]["namespace"], end["job"]["name"]) == ("plant", "main.hourly")
+    assert "CREATE STREAM hourly" in end["job"]["facets"]["sql"]["query"]
+    source, output = end["inputs"][0], end["outputs"][0]
+    assert (source["namespace"], source["name"]) == ("file", str(tmp_path / "lake" / "main" / "power"))
+    assert source["facets"]["symlinks"]["identifiers"][0]["name"] == "main.power"
+    assert [one["name"] for one in source["facets"]["schema"]["fields"]] == ["ts", "watts"]
+    assert output["outputFacets"]["outputStatistics"]["rowCount"] == 1
+    fields = output["facets"]["columnLineage"]["fields"]
+    assert [one["field"] for one in fields["most"]["inputFields"]] == ["watts"]
+    assert fields["most"]["inputFields"][0]["name"] == source["name"]
+    assert fields["most"]["inputFields"][0]["transformations"][0]["subtype"] == "TRANSFORMATION"
+    assert [one["field"] for one in fields["hour"]["inputFields"]] == ["ts"]
+    assert fields["n"]["inputFields"] == []
+
+
+def test_a_server_hears_of_them_with_its_key(tmp_path: Path) -> None:
+    heard: list[tuple[str, str, str]] = []
+
+    class Receiver(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            heard.append((self.path, self.headers["Authorization"], body["eventType"]))
+            self.send_response(201)
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = HTTPServer(("127.0.0.1", 0), Receiver)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        url = f"http://127.0.0.1:{server.server_port}"
+        ticked(tmp_path / "lake", openlineage_url=url, openlineage_token="k" * 16)
+    finally:
+        server.shutdown()
+        server.server_close()
+    assert heard == [("/api/v1/lineage", f"Bearer {'k' * 16}", kind) for kind in ("START", "COMPLETE")]
+
+
+@pytest.mark.parametrize("url", ["http://127.0.0.1:9", "/nowhere/events.ndjson"])
+def test_a_receiver_that_is_not_there_stops_no_tick(
+    tmp_path: Path, url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.WARNING, "lakestream.openlineage"):
+        ticked(tmp_path / "lake", openlineage_url=url)
+    said = [record.message for record in caplog.records if record.name == "lakestream.openlineage"]
+    assert said
+    assert "OpenLineage event" in said[0]
