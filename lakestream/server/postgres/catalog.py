@@ -191,7 +191,7 @@ class Catalog:
         finally:
             if not running.done():
                 engine.interrupt()
-                await asyncio.wait([running])
+                await asyncio.gather(running, return_exceptions=True)
 
     def _filled(self, seen: Seen, here: str, settings: Mapping[str, str]) -> duckdb.DuckDBPyConnection:
         if self._engine is None or seen != self._seen:
