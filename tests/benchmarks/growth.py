@@ -69,7 +69,7 @@ def points(rows: Sequence[Mapping[str, Any]], axis: Axis, scale: float) -> Itera
                 "axis": axis.name,
                 "size": axis.size(scale),
                 "system": row["system"],
-                "cpu_seconds": row["median"],
+                "cpu_seconds": round(row["median"], 4),
             }
 
 

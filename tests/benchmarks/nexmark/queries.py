@@ -77,7 +77,7 @@ QUERIES = {
     ),
     # Bids of a user in each window.
     "q12": Query(
-        f"{_TUMBLING} FROM bid PARTITION BY tbname",
+        f"{_TUMBLING} FROM bid PARTITION BY tbname STREAM_OPTIONS(IGNORE_NODATA_TRIGGER)",
         "SELECT _twstart AS start, max(bidder) AS key, count(*) AS n FROM %%trows",
         f"SELECT start, key, n FROM (SELECT {_start(_LENGTH)} AS start, bidder AS key, count(*) AS n"
         f" FROM bid GROUP BY ALL) JOIN (SELECT bidder, epoch_us(max(ts)) AS newest FROM bid GROUP BY bidder)"
