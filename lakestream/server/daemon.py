@@ -68,7 +68,7 @@ def serve(layout: Layout, settings: Settings, say: Callable[[str], None]) -> Non
     check_token(settings, layout)
     check_tls(settings)
     clock = SystemClock()
-    with _ended_by_signals(), ExitStack() as held:
+    with ended_by_signals() as is_told, ExitStack() as held:
         ownership = None
         if layout.is_local:
             ownership = held.enter_context(Ownership.wait(layout, clock, lambda owner: say(_waits(owner))))
@@ -76,7 +76,7 @@ def serve(layout: Layout, settings: Settings, say: Callable[[str], None]) -> Non
         if settings.connect_port:
             listen(LOOPBACK[0], settings.connect_port).close()
         sockets = Sockets(listening, _for_postgres(settings, held))
-        _run(layout, settings, say, ownership, sockets)
+        _run(layout, settings, say, ownership, sockets, is_told)
 
 
 @dataclass(frozen=True)
@@ -157,15 +157,20 @@ def _waits(owner: Owner | None) -> str:
 
 
 @contextmanager
-def _ended_by_signals() -> Iterator[None]:
-    """Let SIGTERM and SIGINT end the process with status 0 while it waits or starts."""
+def ended_by_signals() -> Iterator[Callable[[], bool]]:
+    """Let SIGTERM and SIGINT end the process with status 0 while it waits or starts.
+
+    Gives whether one has come: what runs just then may keep the exception to itself.
+    """
+    told = threading.Event()
 
     def handle(_number: int, _frame: FrameType | None) -> None:
+        told.set()
         sys.exit(0)
 
     before = {number: signal.signal(number, handle) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
-        yield
+        yield told.is_set
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
@@ -177,6 +182,7 @@ def _run(
     say: Callable[[str], None],
     ownership: Ownership | None,
     sockets: Sockets,
+    is_told: Callable[[], bool],
 ) -> None:
     """Start the server, then run rounds until told to stop; without ownership, a part of them.
 
@@ -225,7 +231,8 @@ def _run(
                 held.enter_context(
                     daily(settings.maintenance_at, lake.timezone, lambda: maintain(lake.another, leases, say))
                 )
-                watch(lake, listener, poll_seconds=lake.settings.poll_seconds)
+                if not is_told():
+                    watch(lake, listener, poll_seconds=lake.settings.poll_seconds)
 
 
 def _statements(lake: Lake) -> Statements:

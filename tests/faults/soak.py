@@ -188,7 +188,7 @@ def main() -> int:
     try:
         soak.run(float(minutes), tell)
         Console().print(soak.report())
-    except AssertionError as error:
+    except (AssertionError, subprocess.TimeoutExpired) as error:
         tell(f"{error}\nthe lake is in {folder}")
         return 1
     finally:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import signal
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any, cast
 
@@ -9,6 +12,7 @@ import pytest
 
 from lakestream.clock import ManualClock
 from lakestream.errors import BusyError
+from lakestream.server.daemon import ended_by_signals
 from lakestream.server.news.listener import Listener
 
 
@@ -39,3 +43,14 @@ def test_a_round_that_does_not_end_is_stuck(stuck_seconds: float) -> None:
     begun.append(clock.now().timestamp())
     clock.advance(timedelta(seconds=61))
     assert listener.health() == ("stuck" if stuck_seconds else "ok")
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_that_comes_while_it_starts_is_heard_whoever_keeps_the_exit(number: int) -> None:
+    before = signal.getsignal(number)
+    with ended_by_signals() as is_told:
+        assert not is_told()
+        with suppress(SystemExit):
+            os.kill(os.getpid(), number)
+        assert is_told()
+    assert signal.getsignal(number) is before
