@@ -5,13 +5,19 @@ from __future__ import annotations
 import json
 import logging
 import threading
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from openlineage.client.event_v2 import RunState
 
+from lakestream.engine.rounds.runtime import TickReport
 from lakestream.lake import Lake
+from lakestream.observation.openlineage.events import Told, events_of
 from lakestream.settings import Settings
+from lakestream.storage.records.registry import Compiled, StreamRecord
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -19,10 +25,9 @@ if TYPE_CHECKING:
 TABLES = """
 CREATE TABLE power (ts TIMESTAMP, watts DOUBLE);
 CREATE STREAM hourly INTERVAL(1h) SLIDING(1h) FROM power INTO power_hourly
-  NOTIFY('wss://example.com/hook?key=secret')
   AS SELECT _twstart AS hour, count(*) AS n, max(watts) AS most FROM %%trows;
 INSERT INTO power VALUES ('2025-01-01 08:10:00', 700), ('2025-01-01 09:00:00', 0)
-""".replace("  NOTIFY('wss://example.com/hook?key=secret')\n", "")
+"""
 
 
 def ticked(root: Path, **settings: Any) -> None:
@@ -76,6 +81,35 @@ def test_a_server_hears_of_them_with_its_key(tmp_path: Path) -> None:
         server.shutdown()
         server.server_close()
     assert heard == [("/api/v1/lineage", f"Bearer {'k' * 16}", kind) for kind in ("START", "COMPLETE")]
+
+
+def test_a_tick_that_failed_is_a_run_of_its_own() -> None:
+    record = StreamRecord(
+        "u1",
+        "main",
+        "s",
+        "CREATE STREAM s",
+        "Running",
+        0,
+        0,
+        "id",
+        "main.out",
+        source="main.power",
+        zone="UTC",
+        compiled=Compiled("by_row", exact=False, reads=("main.power",)),
+    )
+    report = TickReport("main.s", 3, "changes", 1, 2, 1, 0, 0, 0, 0, 1.5, "arrow", 0)
+    ended = datetime(2025, 1, 1, tzinfo=UTC)
+    told = Told(record, {}, None, ())
+    failed = [*events_of(told, replace(report, error="COMMIT_FAILED: no space"), ended, "plant")]
+    assert [event.eventType for event in failed] == [RunState.START, RunState.FAIL]
+    facets = failed[1].run.facets
+    assert facets is not None
+    assert getattr(facets["errorMessage"], "message", "") == "COMMIT_FAILED: no space"
+    assert failed[0].eventTime == "2024-12-31T23:59:58.500000+00:00"
+    done = events_of(told, report, ended, "plant")[1].run.runId
+    later = events_of(told, report, ended + timedelta(hours=1), "plant")[1].run.runId
+    assert done == later != failed[1].run.runId
 
 
 @pytest.mark.parametrize("url", ["http://127.0.0.1:9", "/nowhere/events.ndjson"])
