@@ -307,7 +307,7 @@ def _slot(at: Workspace) -> Slot:
     from lakestream.engine.reading.small import SmallPath
     from lakestream.storage.sessions.jobs import OwnSession
 
-    session = OwnSession(lambda: at.shared)
+    session = OwnSession(lambda: at.shared, at.layout)
     small = SmallPath(session.get, at.small.is_on, refused=at.small.refused)
 
     def close() -> None:

@@ -8,7 +8,13 @@ from itertools import count
 from math import inf
 from typing import TYPE_CHECKING, Any
 
-from lakestream.storage.sessions.session import end_session, is_remote, statement_session
+from lakestream.storage.sessions.session import (
+    check_reach,
+    end_session,
+    fit_cluster,
+    is_remote,
+    statement_session,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -17,6 +23,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from lakestream.clock import Clock
+    from lakestream.storage.places.layout import Layout
 
 _STATEMENTS, _TICKS = "statements:", "ticks:"
 _POOL = "spark.scheduler.pool"
@@ -26,20 +33,25 @@ _FOR_TICKS_SECONDS, _FOR_STATEMENTS_SECONDS = 1, 10
 
 
 class OwnSession:
-    """The session of a thread that runs ticks beside others, made on its first need; its jobs have a pool."""
+    """The session of a thread that runs ticks beside others, made on its first need; its jobs have a pool.
 
-    def __init__(self, shared: Callable[[], SparkSession]) -> None:
-        self._shared = shared
+    On a cluster it follows the number of executors, which are asked first whether they find the lake.
+    """
+
+    def __init__(self, shared: Callable[[], SparkSession], layout: Layout) -> None:
+        self._shared, self._layout = shared, layout
         self._session: SparkSession | None = None
         self._of: SparkSession | None = None
 
     def get(self) -> SparkSession:
-        """Return the session."""
+        """Return the session; raises LakeError LAKE_NOT_SHARED."""
         shared = self._shared()
         if self._session is None or self._of is not shared:
+            check_reach(shared, self._layout)
             self._session, self._of = statement_session(shared), shared
             if not is_remote(self._session):
                 self._session.sparkContext.setLocalProperty(_POOL, f"{_TICKS}{next(_lanes)}")
+        fit_cluster(self._session)
         return self._session
 
     def close(self) -> None:

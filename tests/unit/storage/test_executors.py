@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from lakestream.engine.rounds.failing import as_failure, may_pass
 from lakestream.errors import StorageError
+from lakestream.storage.places.layout import Layout
+from lakestream.storage.sessions import jobs
 from lakestream.storage.sessions.executors import lonely
 
 CANCELLED = RuntimeError(
@@ -30,3 +34,20 @@ def test_a_stream_says_that_no_executor_came_and_is_tried_again(error: Exception
 
 def test_other_errors_are_what_they_are() -> None:
     assert lonely(RuntimeError("Job 3 cancelled")) is None
+
+
+def test_a_session_beside_others_follows_the_executors_of_a_cluster_too(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Else its shuffles have Spark's 200 parts; and executors that do not find the lake write elsewhere."""
+    shared: Any = object()
+    session: Any = object()
+    done: list[object] = []
+    layout = Layout("/lake")
+    monkeypatch.setattr(jobs, "check_reach", lambda *asked: done.append(asked))
+    monkeypatch.setattr(jobs, "statement_session", lambda _: session)
+    monkeypatch.setattr(jobs, "is_remote", lambda _: True)
+    monkeypatch.setattr(jobs, "fit_cluster", done.append)
+    own = jobs.OwnSession(lambda: shared, layout)
+    assert own.get() is own.get() is session
+    assert done == [(shared, layout), session, session]
