@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import logging
 import threading
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from math import inf
 from typing import TYPE_CHECKING
-
-from tenacity import RetryCallState, Retrying, stop_after_attempt, wait_chain, wait_exponential, wait_none
 
 from lakestream.errors import BusyError, PrerequisiteError, SparkGoneError
 
@@ -27,8 +25,6 @@ MOST_IN_A_ROW = 10
 LIVED_SECONDS = 60.0
 """One that has lived so long has not died soon: the next one is started at once."""
 
-_PAUSE = wait_chain(wait_none(), wait_exponential(max=60))
-_ENOUGH = stop_after_attempt(MOST_IN_A_ROW)
 _log = logging.getLogger(__name__)
 
 
@@ -42,18 +38,14 @@ class Deaths:
     clock: Clock
     count: int = 0
     last: SparkGoneError | None = None
-    _series: RetryCallState = field(default_factory=lambda: RetryCallState(Retrying(), None, (), {}))
+    _in_a_row: int = 0
     _began_at: float = inf
     _rests_until: float = -inf
-
-    def __post_init__(self) -> None:
-        """Let none have died."""
-        self._series.attempt_number = 0
 
     @property
     def goes_on(self) -> bool:
         """Whether another Spark is ever started."""
-        return not _ENOUGH(self._series)
+        return self._in_a_row < MOST_IN_A_ROW
 
     @property
     def rests(self) -> bool:
@@ -68,10 +60,10 @@ class Deaths:
         """Count a death."""
         now = self.clock.monotonic()
         if now - self._began_at >= LIVED_SECONDS:
-            self._series.attempt_number = 0
+            self._in_a_row = 0
         self.count, self.last, self._began_at = self.count + 1, gone, inf
-        self._series.attempt_number += 1
-        self._rests_until = now + _PAUSE(self._series)
+        self._in_a_row += 1
+        self._rests_until = now + _pause(self._in_a_row)
 
     def check(self) -> None:
         """Raise BusyError SPARK_RESTING while no Spark is started, SparkGoneError where none ever is."""
@@ -80,8 +72,7 @@ class Deaths:
         if (seconds := self._seconds) > 0:
             raise BusyError(
                 "SPARK_RESTING",
-                f"Spark has died {self._series.attempt_number} times in a row; it is started again in "
-                f"{seconds:.0f} s",
+                f"Spark has died {self._in_a_row} times in a row; it is started again in {seconds:.0f} s",
                 hint="try again then; driver_memory may be too small",
             )
 
@@ -90,6 +81,15 @@ class Deaths:
         self._began_at = self.clock.monotonic()
         if self.count:
             _log.warning("another Spark was started, after %d that have died", self.count)
+
+
+def _pause(deaths: int) -> float:
+    """Return the seconds until the next start after so many deaths in a row."""
+    from tenacity import RetryCallState, Retrying, wait_chain, wait_exponential, wait_none
+
+    series = RetryCallState(Retrying(), None, (), {})
+    series.attempt_number = deaths
+    return wait_chain(wait_none(), wait_exponential(max=60))(series)
 
 
 class SharedSpark:

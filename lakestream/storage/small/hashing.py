@@ -32,7 +32,8 @@ def hashes(seeds: pa.ChunkedArray, texts: pa.ChunkedArray, kinds: pa.ChunkedArra
 
     found = kinds.unique().to_pylist()
     if len(found) == 1 and found[0] not in ("VARCHAR", "DOUBLE"):
-        hashed = pa.array(_of_numbers(seeds, texts, found[0]), pa.int64())
+        words = pa.py_buffer(_of_numbers(seeds, texts, found[0]))
+        hashed = pa.Array.from_buffers(pa.int64(), len(texts), [None, words])
         return pc.if_else(pc.is_valid(texts.combine_chunks()), hashed, seeds.combine_chunks())
     rows = [*zip(seeds.to_pylist(), texts.to_pylist(), kinds.to_pylist(), strict=True)]
     known = {row: row[0] if row[1] is None else _of_text(*row) for row in dict.fromkeys(rows)}

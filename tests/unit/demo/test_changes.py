@@ -70,7 +70,7 @@ def test_the_days_after_january_are_as_they_are(
 
 def test_the_statements_insert_update_and_delete() -> None:
     kinds = [type(parse_statement(change.statement)) for change in CHANGES]
-    assert kinds == [model.Insert, model.Update, model.Delete]
+    assert kinds == [model.Insert, model.Update, model.Delete, model.Update]
     assert {change.shown for change in CHANGES} <= set(STREAMS)
 
 

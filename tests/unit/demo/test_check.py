@@ -87,6 +87,7 @@ def test_there_is_a_query_for_each_output(expected: dict[str, pa.Table]) -> None
         "departures_hourly": 19_483,
         "weather_daily": 3 * 363,
         "wind_6h": 26_187,
+        "airline_days": 5_442,
         "bulletin": 3 * 4,
         "mean": 3 * 4,
     }

@@ -25,7 +25,7 @@ def test_tables_come_first_and_streams_are_left_for_later(tmp_path: Path) -> Non
         assert lake.sql("SHOW nyc.STABLES").fetchall() == [("flights",), ("weather",)]
         assert lake.streams() == []
         names = {one.name for one in plan.changes if one.kind == "stream"}
-        assert names == {f"nyc.{name}_stream" for name in STREAMS}
+        assert names == {f"nyc.{stream}" for stream in STREAMS.values()}
 
 
 def test_the_tests_of_its_streams_hold() -> None:

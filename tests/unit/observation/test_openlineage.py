@@ -118,6 +118,6 @@ def test_a_receiver_that_is_not_there_stops_no_tick(
 ) -> None:
     with caplog.at_level(logging.WARNING, "lakestream.openlineage"):
         ticked(tmp_path / "lake", openlineage_url=url)
-    said = [record.message for record in caplog.records if record.name == "lakestream.openlineage"]
+    said = [record.getMessage() for record in caplog.records if record.name == "lakestream.openlineage"]
     assert said
     assert "OpenLineage event" in said[0]
