@@ -32,4 +32,5 @@ def number(of_examples: int) -> settings:
 
 many = number(40)
 some = number(25)
+several = number(10)
 few = number(6)

@@ -10,7 +10,7 @@ from hypothesis import given
 
 from tests.properties.driving import check
 from tests.properties.histories import Example, examples
-from tests.properties.profiles import few, some
+from tests.properties.profiles import few, several, some
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -31,7 +31,14 @@ def test_in_order_by_spark(spark: SparkSession, example: Example) -> None:
     check(replace(example, transport="spark"), spark)
 
 
-@some
+@several
 @given(example=examples(disorder=True))
 def test_late_rows_and_updates(spark: SparkSession, example: Example) -> None:
+    check(replace(example, transport="auto"), spark)
+
+
+@pytest.mark.long
+@some
+@given(example=examples(disorder=True))
+def test_more_late_rows_and_updates(spark: SparkSession, example: Example) -> None:
     check(replace(example, transport="auto"), spark)
