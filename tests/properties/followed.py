@@ -27,7 +27,7 @@ from lakestream.engine.planning import analysis
 from lakestream.settings import Settings
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
 POINTS = ("C1", "C2", "C3", "C4", "C6a", "C6b", "C7")
 START = datetime(2025, 1, 1, 8, tzinfo=UTC)
@@ -273,9 +273,8 @@ def _compared(lake: Lake, world: World, name: str) -> str:
         ["tag_site", "site"] if form.groups else []
     )
     places = [columns.index(column) for column in wanted if column in columns]
-    found = sorted((tuple(row[place] for place in places) for row in rows), key=repr)
-    found = sorted((tuple(plain(value) for value in row) for row in found), key=repr)
-    expected = sorted((tuple(plain(value) for value in row) for row in world.expected(form)), key=repr)
+    found = in_order(tuple(row[place] for place in places) for row in rows)
+    expected = in_order(world.expected(form))
     if found == expected:
         return ""
     return f"{name}: {world.rows}\n  found    {found}\n  expected {expected}"
@@ -284,6 +283,11 @@ def _compared(lake: Lake, world: World, name: str) -> str:
 def plain(value: object) -> object:
     """Return a value of a row as it is compared."""
     return value.astimezone(UTC).isoformat() if isinstance(value, datetime) else value
+
+
+def in_order(rows: Iterable[Sequence[object]]) -> list[tuple[object, ...]]:
+    """Return rows as they are compared, in an order that is that of equal rows."""
+    return sorted((tuple(map(plain, row)) for row in rows), key=repr)
 
 
 def run_histories(prog: str, spark: str, found_in: Callable[[str, bool], list[str]]) -> int:

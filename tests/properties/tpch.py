@@ -22,7 +22,7 @@ import pyarrow as pa
 
 from lakestream import Lake, Settings
 from lakestream.engine.base.faults import SimulatedCrash, crash_at
-from tests.properties.followed import POINTS, plain, run_histories
+from tests.properties.followed import POINTS, in_order, run_histories
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -214,14 +214,10 @@ def differences(seed: str, names: Sequence[str], steps: int, *, crashes: float =
 
 
 def _compared(lake: Lake, world: World, name: str) -> str:
-    expected = _sorted(world.expected(QUERIES[name]))
-    found = _sorted(lake.sql(f"SELECT * FROM {name}_v").fetchall())
+    expected = in_order(world.expected(QUERIES[name]))
+    found = in_order(lake.sql(f"SELECT * FROM {name}_v").fetchall())
     failed = [stream.last_error for stream in lake.streams() if stream.last_error]
     return "" if found == expected and not failed else f"{name}: {failed}\n  {found}\n  {expected}"
-
-
-def _sorted(rows: Sequence[tuple[Any, ...]]) -> list[tuple[object, ...]]:
-    return sorted((tuple(map(plain, row)) for row in rows), key=repr)
 
 
 def main() -> int:

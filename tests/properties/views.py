@@ -12,10 +12,10 @@ import sys
 from dataclasses import dataclass
 from random import Random
 from tempfile import mkdtemp
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from lakestream import Lake, Settings
-from tests.properties.followed import TABLES, World, plain, run_histories, step
+from tests.properties.followed import TABLES, World, in_order, run_histories, step
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -120,16 +120,12 @@ def differences(seed: str, names: Sequence[str], steps: int, *, crashes: float =
 
 def _compared(lake: Lake, world: World, name: str) -> str:
     form = VIEWS[name]
-    expected = _sorted(world.database().execute(form.ours or form.query).fetchall())
-    found = _sorted(lake.sql(f"SELECT * FROM {name}_v").fetchall())
+    expected = in_order(world.database().execute(form.ours or form.query).fetchall())
+    found = in_order(lake.sql(f"SELECT * FROM {name}_v").fetchall())
     failed = [stream.last_error for stream in lake.streams() if stream.last_error]
     if found == expected and not failed:
         return ""
     return f"{name}: {failed} {world.rows}\n  found    {found}\n  expected {expected}"
-
-
-def _sorted(rows: list[tuple[Any, ...]]) -> list[tuple[object, ...]]:
-    return sorted((tuple(map(plain, row)) for row in rows), key=repr)
 
 
 def main() -> int:

@@ -16,7 +16,7 @@ from sqlglot import exp
 from lakestream.compute.expressions.functions import is_aggregate_call
 from lakestream.compute.windows.calculation import COLUMNS, READ
 from lakestream.compute.windows.leads import Core, Key, NotKeyedError, names_of
-from lakestream.compute.windows.reach import is_of_rows
+from lakestream.compute.windows.reach import with_columns
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -291,22 +291,18 @@ class _Shown:
 
     def key(self, node: exp.Expr) -> Key | None:
         """Return an expression of the results as one of the rows below; None where it is more than that."""
-        if not is_of_rows(node):
-            return None
-        missing = False
-
-        def put(part: exp.Expr, name: str) -> exp.Expr:
-            nonlocal missing
-            if not isinstance(part, exp.Column):
-                return part
-            found = self.results.get(part.name.lower())
-            missing = missing or found is None
-            return part if found is None else exp.Paren(this=getattr(found, name).copy())
-
         if isinstance(node, exp.Column):
-            return self.results.get(node.name.lower())
-        written, resolved = (node.copy().transform(put, name) for name in ("written", "resolved"))
-        return None if missing else Key(written, resolved)
+            return self._below(node)
+        written = with_columns(node, lambda column: _in_brackets(self._below(column), "written"))
+        resolved = with_columns(node, lambda column: _in_brackets(self._below(column), "resolved"))
+        return None if written is None or resolved is None else Key(written, resolved)
+
+    def _below(self, column: exp.Column) -> Key | None:
+        return self.results.get(column.name.lower())
+
+
+def _in_brackets(key: Key | None, form: str) -> exp.Expr | None:
+    return None if key is None else exp.Paren(this=getattr(key, form).copy())
 
 
 def _asked(select: exp.Select) -> list[exp.Expr] | None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from lakestream.compute.windows.calculation import COLUMNS, READ
-from lakestream.compute.windows.reach import is_of_rows, join_kind, uncast
+from lakestream.compute.windows.reach import join_kind, uncast, with_columns
 from lakestream.language.expressions.parsing import conjuncts
 from lakestream.language.quoting import quoted, quoted_text
 
@@ -273,20 +273,13 @@ class Core:
 
     def key(self, node: exp.Expr) -> Key | None:
         """Return an expression of rows of the select's tables; None where it is more, or not all is seen."""
-        if not is_of_rows(node):
-            return None
-        missing = False
 
-        def put(part: exp.Expr) -> exp.Expr:
-            nonlocal missing
-            if not isinstance(part, exp.Column):
-                return part
-            name = self._source_of(part)
-            missing = missing or name is None
-            return part if name is None else exp.column(part.name, table=name, quoted=True)
+        def sourced(column: exp.Column) -> exp.Expr | None:
+            name = self._source_of(column)
+            return None if name is None else exp.column(column.name, table=name, quoted=True)
 
-        resolved = node.copy().transform(put)
-        return None if missing or not _tables_of(resolved) else Key(node.copy(), resolved)
+        resolved = with_columns(node, sourced)
+        return None if resolved is None or not _tables_of(resolved) else Key(node.copy(), resolved)
 
     def narrowed(self, key: Key) -> list[tuple[Read, str]]:
         """Return columns of reads of which only rows count that have the key's value there.

@@ -20,7 +20,7 @@ from lakestream.language.expressions.parsing import conjuncts
 from lakestream.language.quoting import quoted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from lakestream.compute.windows.calculation import Calculation, Read
 
@@ -538,20 +538,7 @@ class _Around:
 
     def _resolved(self, node: exp.Expr, scope: _Scope) -> exp.Expr | None:
         """Return an expression over the columns of leaves and groups; None where it is more than that."""
-        if not is_of_rows(node):
-            return None
-        missing = False
-
-        def put(part: exp.Expr) -> exp.Expr:
-            nonlocal missing
-            if not isinstance(part, exp.Column):
-                return part
-            found = self._column(part, scope)
-            missing = missing or found is None
-            return part if found is None else found
-
-        replaced = node.copy().transform(put)
-        return None if missing else replaced
+        return with_columns(node, lambda column: self._column(column, scope))
 
     def _column(self, column: exp.Column, scope: _Scope | None) -> exp.Expr | None:
         qualifier, name = column.table.lower(), column.name.lower()
@@ -648,6 +635,27 @@ def is_of_rows(node: exp.Expr) -> bool:
         or is_aggregate_call(part)
         for part in node.walk()
     )
+
+
+def with_columns(node: exp.Expr, meant: Callable[[exp.Column], exp.Expr | None]) -> exp.Expr | None:
+    """Return an expression of rows with what is meant by its columns in their places.
+
+    None where it is about more than single rows, or nothing is meant by one of them.
+    """
+    if not is_of_rows(node):
+        return None
+    missing = False
+
+    def put(part: exp.Expr) -> exp.Expr:
+        nonlocal missing
+        if not isinstance(part, exp.Column):
+            return part
+        found = meant(part)
+        missing = missing or found is None
+        return part if found is None else found
+
+    replaced: exp.Expr = node.copy().transform(put)
+    return None if missing else replaced
 
 
 def _is_unit(node: exp.Var) -> bool:
