@@ -605,6 +605,7 @@ class CreateTable:
     time: TimeBy | None = None
     keyed: bool = True
     catalog_name: CatalogName | None = None
+    comment: str | None = None
 
 
 @dataclass(frozen=True)
@@ -640,6 +641,15 @@ class AddColumn:
     table: TableName
     column: ColumnDefinition
     is_tag: bool = False
+
+
+@dataclass(frozen=True)
+class SetComment:
+    """``COMMENT ON TABLE|COLUMN``: a text, empty for none, of a table or of a column of it."""
+
+    table: TableName
+    column: str | None
+    text: str
 
 
 @dataclass(frozen=True)
@@ -829,6 +839,7 @@ Statement = (
     | CreateSubtables
     | DropTable
     | AddColumn
+    | SetComment
     | SetTag
     | Insert
     | InsertQuery

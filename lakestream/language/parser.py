@@ -44,6 +44,7 @@ _STATEMENTS: dict[tuple[str, ...], Callable[[Reader], Statement]] = {
     ("DROP", "STREAM"): streams.drop_stream,
     ("ALTER", "TABLE"): tables.alter_table,
     ("ALTER", "STABLE"): tables.alter_table,
+    ("COMMENT", "ON"): tables.comment_on,
     ("START", "STREAM"): streams.start_stream,
     ("STOP", "STREAM"): streams.stop_stream,
     ("FLUSH", "STREAM"): streams.flush_stream,

@@ -21,10 +21,11 @@ if TYPE_CHECKING:
 _HINT = "DROP TABLE and apply again loses its rows; or give the new one another name"
 
 
-def added_columns(statement: model.CreateTable, info: TableInfo) -> list[str]:
-    """Return ADD COLUMN and ADD TAG for what a table of the lake lacks of that of a statement.
+def changes_of_table(statement: model.CreateTable, info: TableInfo) -> list[str]:
+    """Return what ALTER TABLE is to do for a table of the lake to be as a statement says.
 
-    Comments of columns are not compared. Raises StatementError TABLE_DIFFERS for all that cannot be added.
+    Columns and tags that it lacks are added, and comments that the statement has are given. Raises
+    StatementError TABLE_DIFFERS for all that cannot be added.
     """
     name = f"{info.database}.{info.name}"
     wanted = columns_of(statement)
@@ -39,13 +40,27 @@ def added_columns(statement: model.CreateTable, info: TableInfo) -> list[str]:
     differing += [f"it has {column.name}, which is not in the file" for column in known.values()]
     if differing:
         raise StatementError("TABLE_DIFFERS", f"{name} is another table: {'; '.join(differing)}", hint=_HINT)
+    return [*_added(statement, info), *_commented(statement, info)]
+
+
+def _added(statement: model.CreateTable, info: TableInfo) -> Iterator[str]:
     names = {column.name.lower() for column in info.columns}
-    return [
-        f"ADD {word} {quoted(column.name)} {column.type_name}"
-        for word, columns in (("COLUMN", statement.columns), ("TAG", statement.tags))
-        for column in columns
-        if column.name.lower() not in names
-    ]
+    for word, columns in (("COLUMN", statement.columns), ("TAG", statement.tags)):
+        for column in columns:
+            if column.name.lower() not in names:
+                comment = f" COMMENT {quoted_text(column.comment)}" if column.comment else ""
+                yield f"ADD {word} {quoted(column.name)} {column.type_name}{comment}"
+
+
+def _commented(statement: model.CreateTable, info: TableInfo) -> Iterator[str]:
+    """Give the comments that a statement says and the table does not; one that it leaves out may be there."""
+    if statement.comment and statement.comment != info.comment:
+        yield f"COMMENT {quoted_text(statement.comment)}"
+    there = {column.name.lower(): column for column in info.columns}
+    for column in (*statement.columns, *statement.tags):
+        known = there.get(column.name.lower())
+        if known is not None and column.comment and column.comment != known.comment:
+            yield f"ALTER COLUMN {quoted(known.name)} COMMENT {quoted_text(column.comment)}"
 
 
 def _differing(statement: model.CreateTable, info: TableInfo) -> Iterator[str]:

@@ -11,7 +11,7 @@ from lakestream.language import model
 from lakestream.language.expressions.differences import differences, laid_out
 from lakestream.language.model import CatalogName
 from lakestream.language.quoting import quoted, quoted_path
-from lakestream.project.comparing import added_columns, subtable_changes
+from lakestream.project.comparing import changes_of_table, subtable_changes
 from lakestream.project.definitions import define
 from lakestream.project.environments import check_environment, database_in, in_environment
 from lakestream.project.plan import Change, Plan, Step
@@ -119,14 +119,14 @@ class _Planner:
             return self._attached(definition, statement, info)
         if info is None:
             return _new(definition)
-        added = added_columns(statement, info)
-        if not added:
+        changes = changes_of_table(statement, info)
+        if not changes:
             return _same(definition)
-        note = f"{', '.join(added)}"
+        note = f"{', '.join(changes)}"
         if self.environment is not None:
             return _left(definition, f"is shared by all environments: {note}")
         alter = f"ALTER TABLE {quoted_path(info.database, info.name)}"
-        steps = tuple(Step(f"{alter} {one}", info.database) for one in added)
+        steps = tuple(Step(f"{alter} {one}", info.database) for one in changes)
         return Change(definition.kind, definition.name, "changed", steps, note=note)
 
     def _attached(

@@ -176,6 +176,7 @@ class Statements:
             model.CreateSubtables: tables.create_subtables,
             model.DropTable: tables.drop_table,
             model.AddColumn: tables.add_column,
+            model.SetComment: tables.set_comment,
             model.SetTag: tables.set_tag,
             model.Insert: tables.insert,
             model.InsertQuery: tables.insert_query,
@@ -206,7 +207,8 @@ def _named_tables(statement: model.Statement) -> Iterator[model.TableName]:
     elif isinstance(statement, model.Insert):
         yield from (target.table for target in statement.targets)
     elif isinstance(
-        statement, model.AddColumn | model.SetTag | model.InsertQuery | model.Update | model.Delete
+        statement,
+        model.AddColumn | model.SetComment | model.SetTag | model.InsertQuery | model.Update | model.Delete,
     ):
         yield statement.table
 

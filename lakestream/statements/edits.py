@@ -8,20 +8,22 @@ from typing import TYPE_CHECKING, Any
 from lakestream.engine.base.names import TBNAME, Names, has_subtables
 from lakestream.engine.base.result import Result
 from lakestream.engine.reading.frames import fitted
-from lakestream.errors import LakestreamError, Place, StatementError
+from lakestream.errors import LakestreamError, NotSupportedError, Place, StatementError
 from lakestream.language.iotdb.paths import ROOT
 from lakestream.statements.changes import refuse_read_time, table_of
 from lakestream.storage.columns.types import shown_type, spark_type
 from lakestream.storage.delta import Written, insert_rows
+from lakestream.storage.names.comments import OF_TABLE, set_comments
 from lakestream.storage.names.registered import SubtableInfo
 from lakestream.storage.names.subtables import Subtables
 from lakestream.storage.names.table_info import Column
 from lakestream.storage.writes.values import convert, rows_of_values, sql_literal
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     import pyarrow as pa
+    from pyspark.sql import SparkSession
 
     from lakestream.language import model
     from lakestream.storage.names.catalog import Catalog
@@ -62,6 +64,7 @@ class Editor:
             time_column=columns[0].name,
             key=key,
             if_not_exists=statement.if_not_exists,
+            comment=statement.comment,
         )
         return Result(message=f"created {kind} {database}.{statement.name.name}")
 
@@ -74,6 +77,7 @@ class Editor:
             columns,
             time_column=time,
             if_not_exists=statement.if_not_exists,
+            comment=statement.comment,
         )
         return Result(message=f"created table {database}.{statement.name.name}")
 
@@ -109,6 +113,23 @@ class Editor:
         column = _column(statement.column, is_tag=statement.is_tag)
         self.catalog.add_column(database, statement.table.name, column)
         return Result(message=f"added {column.name} to {database}.{statement.table.name}")
+
+    def set_comment(
+        self, statement: model.SetComment, database: str, spark: Callable[[], SparkSession]
+    ) -> Result:
+        """COMMENT ON TABLE or COLUMN; ``spark`` is for a table that delta-rs does not write."""
+        info, subtable = table_of(self.catalog, statement.table, database)
+        if subtable is not None:
+            raise NotSupportedError(
+                f"a comment on the subtable {subtable}", hint=f"comment its super table, {info.name}"
+            )
+        table, name = self.catalog.handle(info), f"{info.database}.{info.name}"
+        if statement.column is not None:
+            name = f"{name}.{statement.column}"
+            if info.column(statement.column).name not in {field.name for field in table.fields}:
+                raise NotSupportedError(f"a comment on {name}, which is made of other columns")
+        set_comments(table, {statement.column or OF_TABLE: statement.text}, spark)
+        return Result(message=f"commented {name}" if statement.text else f"took the comment of {name} away")
 
     def set_tag(self, statement: model.SetTag, database: str) -> Result:
         """ALTER TABLE sub SET TAG …."""
@@ -231,14 +252,16 @@ class Editor:
     # --- looking ---
 
     def describe(self, statement: model.Describe, database: str) -> Result:
-        """DESCRIBE: column, type, note, comment; provenance is not shown. A message where others made it."""
+        """DESCRIBE: column, type, note, comment, without provenance; a message of the table itself."""
         info, _ = table_of(self.catalog, statement.table, database)
         rows = [
             (column.name, shown_type(column.type), _note(column, info), column.comment or "")
             for column in info.columns
             if column.name not in info.hidden
         ]
-        return Result(("field", "type", "note", "comment"), rows, message=_origin(info))
+        about = f"{info.database}.{info.name}: {info.comment}" if info.comment else ""
+        said = "\n".join(filter(None, (about, _origin(info))))
+        return Result(("field", "type", "note", "comment"), rows, message=said)
 
     def show_tables(self, statement: model.ShowTables, database: str) -> Result:
         """SHOW TABLES (ordinary ones, outputs and subtables) and SHOW STABLES."""

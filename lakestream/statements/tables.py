@@ -98,6 +98,11 @@ class TableStatements:
         """ALTER TABLE … ADD COLUMN."""
         return self.at.editor().add_column(statement, self.at.in_database(statement.table))
 
+    def set_comment(self, statement: model.SetComment) -> Result:
+        """COMMENT ON …; outputs of the streams that read the table follow with their next tick."""
+        database = self.at.in_database(statement.table)
+        return self.at.editor().set_comment(statement, database, lambda: self.at.session)
+
     def set_tag(self, statement: model.SetTag) -> Result:
         """ALTER TABLE … SET TAG."""
         editor, database = self.at.editor(), self.at.in_database(statement.table)

@@ -42,7 +42,7 @@ PLACES = {
     "view-query": "SELECT window.start AS r1, count(*) AS n FROM t GROUP BY window(ts, '1 minute')",
 }
 """What stands in places; ``#`` is another number each time."""
-STATEMENTS = ("create-stream", "manage-stream", "recalculate", "create-view", "create-table")
+STATEMENTS = ("create-stream", "manage-stream", "recalculate", "create-view", "create-table", "comment")
 
 
 OF_MEANING = (

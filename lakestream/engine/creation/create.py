@@ -92,7 +92,7 @@ def create_stream(  # noqa: PLR0913 (one session computes, another one has the n
     table = catalog.handles.latest(stream.source.info.path)
     until, compiled = _untaken_until(stream, catalog, small.spark), checked.found(catalog)
     # Nothing was made up to here.
-    output, shared = _output(catalogs, catalog, registry, definition, checked, uuid)
+    output, shared = _output(catalogs, catalog, registry, definition, checked)
     errors_table(catalog, definition, uuid)
     Quarantine(definition, uuid).of_source(catalog, stream.source)
     record = StreamRecord(
@@ -161,7 +161,7 @@ def replace_stream(
     recalculate()
     if not keeps:
         catalog.drop_table(*record.output.split(".", 1))
-        create_output(catalog, definition, checked.shape, record.uuid, small.spark)
+        create_output(catalog, checked.stream, definition, checked.shape, small.spark)
     taken = definition.options.wants_history
     until = _untaken_until(checked.stream, catalog, small.spark) if taken else record.until_us
     changes: StreamChanges = {
@@ -328,9 +328,9 @@ def open_target(
     database, name = record.output.split(".", 1)
     info = catalog.find_table(database, name) or create_output(
         catalog,
+        stream,
         _named_in_full(stream.definition, record),
         _shape_of(stream, record),
-        record.uuid,
         spark,
     )
     try:
@@ -503,13 +503,12 @@ def _output(
     registry: Registry,
     definition: StreamDefinition,
     checked: _Checked,
-    uuid: str,
 ) -> tuple[TableInfo, bool]:
     """Return the output table, and whether it may hold rows that are not this stream's."""
     database = definition.output.database or definition.name.database or ""
     info = catalog.find_table(database, definition.output.name)
     if info is None:
-        return create_output(catalog, definition, checked.shape, uuid, spark), False
+        return create_output(catalog, checked.stream, definition, checked.shape, spark), False
     if definition.options.view is not None:
         raise StatementError(
             "TABLE_EXISTS",

@@ -84,6 +84,8 @@ class Loader:
         totals = (progress.totals or Totals()) if progress else None
         mark = progress.output if progress else None
         runtime = StreamRuntime(record, stream, target, position, GroupState(), pending, mark, totals)
+        taken = record.start_version if position.version is None else position.version
+        runtime.commented = {**done, stream.source.info.path: taken}
         delay = stream.emission.max_delay
         saved = self._saved(runtime)
         if delay is not None:

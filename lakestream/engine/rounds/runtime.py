@@ -74,7 +74,8 @@ class StreamRuntime:
     """A stream under the engine's care: compiled, with its state and place.
 
     ``mark`` is where its output stood after its last tick, None when that is not known; ``waiting`` what
-    it waits for, None when the next round has to look at it.
+    it waits for, None when the next round has to look at it. ``commented`` are the versions of the tables
+    that it reads, by path, whose comments its output has.
     """
 
     record: StreamRecord
@@ -92,6 +93,7 @@ class StreamRuntime:
     closed_us: int = 0
     corrected: Corrected | None = None
     waiting: WaitCondition | None = None
+    commented: dict[str, int] = field(default_factory=dict)
 
     @cached_property
     def period(self) -> Period | None:

@@ -16,6 +16,7 @@ from lakestream.engine.rounds.runtime import (
     StreamRuntime,
     TickReport,
 )
+from lakestream.engine.streams.comments import follow_comments
 from lakestream.engine.ticks.expecting import ResultRefusedError
 from lakestream.engine.ticks.sharing import Member, Sharing, of_one_shape
 from lakestream.engine.ticks.tick import Tick, counts_committed, has_begun, output_app
@@ -127,6 +128,7 @@ class Ticking:
         try:
             output = self.output(runtime)
             output_committed = self._is_committed(runtime, plan, output)
+            self._follow_comments(runtime, plan)
             outcome = self.loader.run(
                 *(runtime, plan, runtime.state, Tick.run),
                 output_committed=output_committed,
@@ -159,6 +161,15 @@ class Ticking:
                 taking_up(runtime.record, outcome.shrunk, plan.upto, now_us)
             )
         return FinishedTick(runtime, plan, outcome, self.services.system_clock.monotonic() - started)
+
+    def _follow_comments(self, runtime: StreamRuntime, plan: TickPlan) -> None:
+        """Have the output say what the tables that a tick reads say as of it."""
+        reads = {**plan.table_versions, runtime.stream.source.info.path: plan.upto}
+        known = runtime.commented
+        spans = {path: (known[path], upto) for path, upto in reads.items() if known.get(path, upto) < upto}
+        tables = self.services.catalog.handles
+        follow_comments(runtime.stream, runtime.target, tables, spans, self.services.spark)
+        runtime.commented = {**known, **reads}
 
     def let_wait(self, runtime: StreamRuntime, failure: TooManyWindowsError) -> bool:
         """Have the groups wait of which too many windows would fire; return whether the others can go on."""

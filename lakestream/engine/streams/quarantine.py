@@ -63,7 +63,8 @@ class Quarantine:
         if not self._has(of_results=True):
             return None
         shape = quarantine_shape(target.shape)
-        columns = [Column(column.name, column.type, column.comment) for column in shape.columns]
+        said = {column.name: column.comment for column in target.info.columns}
+        columns = [Column(column.name, column.type, said.get(column.name)) for column in shape.columns]
         columns += [Column(name, kind) for name, kind in shape.places.types.items()]
         hidden = tuple(shape.places.types)
         info = self._table(catalog, RESULTS_SUFFIX, columns, target.info.time_column, shape.key, hidden)

@@ -10,6 +10,7 @@ from sqlglot import exp
 
 from lakestream.compute.windows.calculation import ALIAS
 from lakestream.compute.windows.evaluate import Way
+from lakestream.engine.streams.comments import comment_of_output, commented
 from lakestream.errors import LakestreamError, StatementError, StorageError, did_you_mean
 from lakestream.language.common.source import place_of
 from lakestream.language.expressions.grouping import asks_for_subtables, selected_groups
@@ -258,14 +259,15 @@ def columns_of(shape: OutputShape) -> list[Column]:
 
 def create_output(
     catalog: Catalog,
+    stream: Stream,
     definition: StreamDefinition,
     shape: OutputShape,
-    writer: str,
     spark: Callable[[], SparkSession],
 ) -> TableInfo:
     """Make the output table of a stream; raises StorageError CREATE_FAILED and leaves nothing then.
 
-    ``spark`` gives the session whose catalogs the statement names.
+    ``definition`` is the stream's, with names in full. ``spark`` gives the session whose catalogs the
+    statement names.
     """
     output = definition.output
     times = [column.name for column in shape.columns if column.type == "timestamp"]
@@ -274,14 +276,14 @@ def create_output(
     try:
         info = catalog.create_table(
             output.database or definition.name.database or "",
-            output.name if definition.stores else writer,
-            columns_of(shape),
+            output.name if definition.stores else stream.uuid,
+            columns_of(commented(stream, shape)),
             kind="output",
             time_column=times[0] if times else "",
             key=shape.key,
             hidden=tuple(shape.places.types),
-            writer=writer,
-            comment=definition.options.view.comment if definition.options.view is not None else None,
+            writer=stream.uuid,
+            comment=comment_of_output(stream),
             partitioned_by=_spelled(shape, layout.partitioned_by),
             location=layout.location.path if layout.location else None,
             cataloged=NewCatalogTable(spark(), name, tuple(clustered_by)) if name else None,

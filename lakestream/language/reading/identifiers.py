@@ -45,6 +45,18 @@ def take_table_name(reader: Reader, what: str = "a table's name") -> TableName:
     return TableName(first, check_name(second, reader.place(word)), line, column)
 
 
+def take_column_of_table(reader: Reader) -> tuple[TableName, str]:
+    """Take ``[database.]table.column``."""
+    database = None
+    if reader.peek(3).is_symbol("."):
+        database = take_database_name(reader)
+        reader.expect_symbol(".")
+    name, word = take_identifier(reader, "a table's name")
+    table = TableName(database, check_name(name, reader.place(word)), *reader.source.position(word.start))
+    reader.expect_symbol(".")
+    return table, take_column_name(reader)
+
+
 def take_catalog_name(reader: Reader) -> CatalogName:
     """Take ``[[catalog.]schema.]table``, a table's name in a catalog of Spark's."""
     first = reader.peek()

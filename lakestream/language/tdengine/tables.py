@@ -24,6 +24,7 @@ from lakestream.language.model import (
     InsertTarget,
     KillQuery,
     Location,
+    SetComment,
     SetTag,
     ShowDatabases,
     ShowQueries,
@@ -41,6 +42,7 @@ from lakestream.language.reading.identifiers import (
     refuse_duplicate,
     take_catalog_name,
     take_column_name,
+    take_column_of_table,
     take_database_name,
     take_distinct_names,
     take_identifier,
@@ -62,7 +64,7 @@ _SIZED_TYPES = frozenset({"VARCHAR", "NCHAR", "BINARY", "VARBINARY", "DECIMAL", 
 _UNSIGNABLE = frozenset({"TINYINT", "SMALLINT", "INT", "INTEGER", "BIGINT"})
 _UNBUILT_TYPES = frozenset({"JSON", "GEOMETRY", "BLOB", "MEDIUMBLOB"})
 _COLUMN_OPTIONS = ("ENCODE", "COMPRESS", "LEVEL", "NOT", "DEFAULT")
-_TABLE_OPTIONS = ("TTL", "SMA", "KEEP", "COMMENT", "VIRTUAL", "FILE", "ROLLUP", "MAX_DELAY", "WATERMARK")
+_TABLE_OPTIONS = ("TTL", "SMA", "KEEP", "VIRTUAL", "FILE", "ROLLUP", "MAX_DELAY", "WATERMARK")
 
 
 # --- databases -----------------------------------------------------------------------------------
@@ -123,8 +125,12 @@ def _column(reader: Reader) -> ColumnDefinition:
     for option in _COLUMN_OPTIONS:
         if reader.sees(option):
             raise reader.unsupported(f"the column option {option}")
-    comment = take_string(reader, "a comment") if reader.accept("COMMENT") else None
-    return ColumnDefinition(name, kind, comment, composite)
+    return ColumnDefinition(name, kind, _comment(reader), composite)
+
+
+def _comment(reader: Reader) -> str | None:
+    """Take ``[COMMENT 'text']``."""
+    return take_string(reader, "a comment") if reader.accept("COMMENT") else None
 
 
 def _columns(
@@ -172,10 +178,11 @@ def create_table(reader: Reader, *, stable: bool) -> CreateTable | CreateSubtabl
     tags = _columns(reader, columns) if reader.accept("TAGS") else ()
     if stable and not tags:
         raise reader.unexpected("TAGS (a super table has tags)")
+    comment = _comment(reader)
     for option in _TABLE_OPTIONS:
         if reader.sees(option):
             raise reader.unsupported(f"the table option {option}")
-    return CreateTable(name, columns, tags, if_not_exists, keyed=keyed or bool(tags))
+    return CreateTable(name, columns, tags, if_not_exists, keyed=keyed or bool(tags), comment=comment)
 
 
 def read_location(reader: Reader) -> Location:
@@ -292,9 +299,16 @@ def drop_table(reader: Reader) -> DropTable:
     return DropTable(name, if_exists)
 
 
-def alter_table(reader: Reader) -> AddColumn | SetTag:
+def alter_table(reader: Reader) -> AddColumn | SetComment | SetTag:
     """Read what follows ``ALTER TABLE`` or ``ALTER STABLE``."""
     table = take_table_name(reader)
+    if reader.accept("COMMENT"):
+        return SetComment(table, None, take_string(reader, "a comment"))
+    if reader.accept("ALTER"):
+        reader.accept("COLUMN")
+        column = take_column_name(reader)
+        reader.expect("COMMENT")
+        return SetComment(table, column, take_string(reader, "a comment"))
     if reader.accept("ADD"):
         is_tag = reader.accept("TAG")
         if not is_tag:
@@ -304,7 +318,21 @@ def alter_table(reader: Reader) -> AddColumn | SetTag:
         return SetTag(table, _tag_values(reader))
     if reader.peek().kind is Kind.WORD and reader.peek().text.upper() in ("DROP", "MODIFY", "RENAME", "SET"):
         raise reader.unsupported(f"ALTER TABLE … {reader.peek().text.upper()}")
-    raise reader.unexpected("ADD COLUMN, ADD TAG or SET TAG", ("ADD", "SET"))
+    raise reader.unexpected(
+        "ADD COLUMN, ADD TAG, SET TAG, COMMENT or ALTER COLUMN", ("ADD", "SET", "COMMENT", "ALTER")
+    )
+
+
+def comment_on(reader: Reader) -> SetComment:
+    """Read what follows ``COMMENT ON``."""
+    if reader.accept("TABLE"):
+        table, column = take_table_name(reader), None
+    else:
+        reader.expect("COLUMN")
+        table, column = take_column_of_table(reader)
+    reader.expect("IS")
+    text = "" if reader.accept("NULL") else take_string(reader, "a comment, or NULL")
+    return SetComment(table, column, text)
 
 
 def _added_column(reader: Reader) -> ColumnDefinition:

@@ -12,6 +12,7 @@ from openlineage.client.facet_v2 import (
     DatasetFacet,
     RunFacet,
     column_lineage_dataset,
+    documentation_dataset,
     error_message_run,
     job_type_job,
     output_statistics_output_dataset,
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from lakestream.engine.rounds.runtime import TickReport
-    from lakestream.observation.lineage import ColumnLineage
+    from lakestream.engine.streams.origins import ColumnLineage
     from lakestream.storage.names.table_info import TableInfo
     from lakestream.storage.records.registry import StreamRecord
 
@@ -114,7 +115,9 @@ def _facets(info: TableInfo, namespace: str) -> dict[str, DatasetFacet]:
         schema_dataset.SchemaDatasetFacetFields(column.name, column.type, column.comment) for column in shown
     ]
     name = symlinks_dataset.Identifier(namespace, f"{info.database}.{info.name}", "TABLE")
+    text = documentation_dataset.DocumentationDatasetFacet(info.comment or "", producer=PRODUCER)
     return {
+        **({"documentation": text} if info.comment else {}),
         "schema": schema_dataset.SchemaDatasetFacet(fields, producer=PRODUCER),
         "symlinks": symlinks_dataset.SymlinksDatasetFacet([name], producer=PRODUCER),
     }

@@ -402,11 +402,7 @@ def _column_rows(table: int, info: TableInfo) -> Iterator[dict[str, object]]:
 
 
 def _comment_rows(table: int, info: TableInfo) -> Iterator[dict[str, object]]:
-    for at, column in enumerate(_columns(info), 1):
-        if column.comment:
-            yield {
-                "objoid": table,
-                "classoid": _SYSTEM_TABLES["pg_class"],
-                "objsubid": at,
-                "description": column.comment,
-            }
+    for at, text in enumerate([info.comment, *(column.comment for column in _columns(info))]):
+        if text:
+            row = {"objoid": table, "classoid": _SYSTEM_TABLES["pg_class"]}
+            yield {**row, "objsubid": at, "description": text}

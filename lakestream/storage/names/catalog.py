@@ -225,7 +225,8 @@ class Catalog:
         )
         properties = {PROPERTY: description(info)}
         if cataloged is not None:
-            with cataloged.made(columns, {**edits.TABLE_PROPERTIES, **properties}, partitioned_by) as known:
+            said = {**edits.TABLE_PROPERTIES, **properties}
+            with cataloged.made(columns, said, partitioned_by, comment) as known:
                 return self._named_here(info, known)
         fields = [delta_field(column.name, column.type, column.comment) for column in columns]
         edits.create(path, fields, properties=properties, comment=comment, partitioned_by=partitioned_by)

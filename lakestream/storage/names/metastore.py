@@ -44,7 +44,11 @@ class NewCatalogTable:
 
     @contextmanager
     def made(
-        self, columns: Sequence[Column], properties: Mapping[str, str], partitioned_by: Sequence[str]
+        self,
+        columns: Sequence[Column],
+        properties: Mapping[str, str],
+        partitioned_by: Sequence[str],
+        comment: str | None,
     ) -> Iterator[CatalogTable]:
         """Make the table, empty; it is dropped again where what is done with it fails.
 
@@ -53,7 +57,7 @@ class NewCatalogTable:
         CREATE_FAILED.
         """
         self._refuse_taken()
-        self._create(columns, properties, partitioned_by)
+        self._create(columns, properties, partitioned_by, comment)
         try:
             yield find_catalog_table(self.spark, self.name)
         except BaseException:
@@ -70,15 +74,20 @@ class NewCatalogTable:
             raise _is_there(self.name)
 
     def _create(
-        self, columns: Sequence[Column], properties: Mapping[str, str], partitioned_by: Sequence[str]
+        self,
+        columns: Sequence[Column],
+        properties: Mapping[str, str],
+        partitioned_by: Sequence[str],
+        comment: str | None,
     ) -> None:
         from pyspark.errors import AnalysisException
 
         listed = ", ".join(map(_column, columns))
         said = ", ".join(f"{_text(name)} = {_text(value)}" for name, value in properties.items())
+        about = f" COMMENT {_text(comment)}" if comment else ""
         layout = _by("PARTITIONED BY", partitioned_by) + _by("CLUSTER BY", self.clustered_by)
         name = quoted_path(*self.name.parts)
-        create = f"CREATE TABLE {name} ({listed}) USING delta{layout} TBLPROPERTIES ({said})"
+        create = f"CREATE TABLE {name} ({listed}) USING delta{layout}{about} TBLPROPERTIES ({said})"
         try:
             self.spark.sql(create)
         except Exception as error:

@@ -62,6 +62,7 @@ class TableInfo:
     """How the event time is read where it is something else than a timestamp; no statement writes there."""
     catalog_name: str | None = None
     """The name in a catalog of Spark's by which the table was found, in full."""
+    comment: str | None = None
 
     def type_at(self, path: Sequence[str]) -> str | None:
         """Return the Spark SQL type of a column, or of a field in a struct; None where there is none."""
@@ -225,6 +226,7 @@ def described(database: str, name: str, handle: Table, text: str | None, *, exte
         external=external,
         writer=data["writer"],
         catalog_name=data.get("catalog_name"),
+        comment=handle.handle.metadata().description or None,
     )
 
 
@@ -239,7 +241,7 @@ def _column(field: Field, data: Mapping[str, Any]) -> Column:
     return Column(
         name=field.name,
         type=spark_type_of(field),
-        comment=(field.metadata or {}).get("comment"),
+        comment=(field.metadata or {}).get("comment") or None,
         is_tag=field.name in data["tags"],
         composite_key=field.name in data["composite"],
     )

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 TABLES = """
-CREATE TABLE power (ts TIMESTAMP, watts DOUBLE);
+CREATE TABLE power (ts TIMESTAMP, watts DOUBLE) COMMENT 'of the plant';
 CREATE STREAM hourly INTERVAL(1h) SLIDING(1h) FROM power INTO power_hourly
   AS SELECT _twstart AS hour, count(*) AS n, max(watts) AS most FROM %%trows;
 INSERT INTO power VALUES ('2025-01-01 08:10:00', 700), ('2025-01-01 09:00:00', 0)
@@ -49,6 +49,7 @@ def test_each_tick_is_a_run_with_its_tables_and_the_lineage_of_columns(tmp_path:
     source, output = end["inputs"][0], end["outputs"][0]
     assert (source["namespace"], source["name"]) == ("file", str(tmp_path / "lake" / "main" / "power"))
     assert source["facets"]["symlinks"]["identifiers"][0]["name"] == "main.power"
+    assert source["facets"]["documentation"]["description"] == "of the plant"
     assert [one["name"] for one in source["facets"]["schema"]["fields"]] == ["ts", "watts"]
     assert output["outputFacets"]["outputStatistics"]["rowCount"] == 1
     fields = output["facets"]["columnLineage"]["fields"]

@@ -148,6 +148,19 @@ def test_columns_and_tags_are_added_and_tags_set(made: Project) -> None:
     assert made.lake.sql("SELECT DISTINCT room, floor, bar FROM readings").fetchall() == [("y", 1, None)]
 
 
+def test_comments_that_a_file_says_are_given(made: Project) -> None:
+    text = READINGS.replace("DOUBLE)", "DOUBLE COMMENT 'by day', bar DOUBLE COMMENT 'of air')")
+    made.write("tables/readings.sql", text.replace(");", ") COMMENT 'the plant''s';", 1))
+    assert "COMMENT 'the plant\\'s'" in made.change("main.readings").note
+    made.apply()
+    assert not made.plan().has_changes
+    shown = made.lake.sql("DESCRIBE readings")
+    assert [row[3] for row in shown.fetchall() if row[3]] == ["by day", "of air"]
+    assert shown.message == "main.readings: the plant's"
+    made.write("tables/readings.sql", text.replace(" COMMENT 'by day'", ""))
+    assert not made.plan().has_changes
+
+
 @pytest.mark.parametrize(
     ("written", "said"),
     [

@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 TABLES = """
-CREATE STABLE power (ts TIMESTAMP, watts DOUBLE, n INT, note VARCHAR(20), fine BOOL)
-  TAGS (hall VARCHAR(10));
+CREATE STABLE power (ts TIMESTAMP, watts DOUBLE COMMENT 'in W', n INT, note VARCHAR(20), fine BOOL)
+  TAGS (hall VARCHAR(10)) COMMENT 'of the plant';
 INSERT INTO drill USING power TAGS ('A')
   VALUES ('2025-01-01 08:10:00', 700, 1, 'a\\\\b', true)
          ('2025-01-01 08:50:00', 740.5, 2, 'it''s', NULL);
@@ -222,6 +222,10 @@ SELECT quote_ident(table_name) FROM information_schema.tables WHERE table_schema
     array_upper(string_to_array(current_setting('search_path'), ','), 1)) AS i,
     string_to_array(current_setting('search_path'), ',') s)
 """
+OF_POWER = """
+SELECT objsubid, description FROM pg_catalog.pg_description
+WHERE objoid = 'power'::regclass ORDER BY objsubid
+"""
 AS_JDBC = "SELECT (information_schema._pg_expandarray(i.indkey)).n FROM pg_catalog.pg_index i"
 
 
@@ -239,6 +243,7 @@ AS_JDBC = "SELECT (information_schema._pg_expandarray(i.indkey)).n FROM pg_catal
         (AS_PSQL, [("main", "power")]),
         (AS_SQLALCHEMY, [("Mixed",), ("priced",)]),
         (AS_GRAFANA, [("power",)]),
+        (OF_POWER, [(0, "of the plant"), (2, "in W")]),
         (AS_JDBC, []),
     ],
 )
