@@ -7,6 +7,7 @@ so that most of the time goes into ticks, and their ends. VERIFY, which needs Sp
 from __future__ import annotations
 
 import multiprocessing
+import os
 import random
 import shutil
 import sys
@@ -16,13 +17,17 @@ from typing import TYPE_CHECKING
 
 from lakestream.clock import SystemClock
 from tests.faults.child import run
-from tests.faults.killer import CHECKED_EVERY, Workload
+from tests.faults.killer import CHECKED_EVERY, CURRENT_SECONDS, KINDS, Workload
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from multiprocessing.process import BaseProcess
 
-MAX_SECONDS = 2.0
-"""A child is killed between nothing and so many seconds after it was ready."""
+MAX_SECONDS = 0.8
+"""A child is killed after between nothing and so many seconds of the processor, which is about what it takes
+to begin and to take all that there is: whatever else the machine does, kills come at any point of that."""
+STREAMS = 2
+"""Streams of one lake, drawn of all kinds."""
 
 _PRELOADED = (
     *("lakestream.engine.rounds.engine", "lakestream.engine.lanes.lanes", "lakestream.engine.reading.small"),
@@ -43,26 +48,47 @@ def kill(root: Path, cycles: int, seed: str, tell: Callable[[str], None]) -> int
     drawn = random.Random(seed)
     forking = multiprocessing.get_context("forkserver")
     forking.set_forkserver_preload([*_PRELOADED])
-    load = Workload(drawn, root).begin()
-    clock = SystemClock()
+    load = Workload(drawn, root, kinds=drawn.sample(KINDS, STREAMS)).begin()
+    tell(f"streams {', '.join(load.kinds)}")
     for cycle in range(1, cycles + 1):
         ready, said = forking.Pipe(duplex=False)
         process = forking.Process(target=run, args=(str(root), said))
         with load.opened() as lake:
-            process.start()
             load.write(lake)
-            assert ready.poll(120), "a child has not begun"
-            deadline = clock.monotonic() + drawn.uniform(0, MAX_SECONDS)
-            while clock.monotonic() < deadline:
-                load.write(lake)
-                clock.sleep(drawn.uniform(0, 0.3))
-            assert process.is_alive(), f"a child has ended by itself, with status {process.exitcode}"
-            process.kill()
-            process.join()
+            process.start()
+            try:
+                assert ready.poll(CURRENT_SECONDS), "a child has not begun"
+                _await_death(drawn, process, lambda: load.write(lake))
+            finally:
+                process.kill()
+                process.join()
         if cycle % CHECKED_EVERY == 0 or cycle == cycles:
             load.check()
             tell(f"cycle {cycle}: {len(load.commits)} commits, all is well")
     return len(load.commits)
+
+
+def _await_death(drawn: random.Random, process: BaseProcess, write: Callable[[], None]) -> None:
+    """Wait until a child's time is over, and write up to twice meanwhile."""
+    death = drawn.uniform(0, MAX_SECONDS)
+    for moment in sorted(drawn.uniform(0, death) for _ in range(drawn.randint(0, 2))):
+        _await_moment(process, moment)
+        write()
+    _await_moment(process, death)
+
+
+def _await_moment(process: BaseProcess, seconds: float) -> None:
+    """Wait until a child has taken so much of the processor; to be idle takes a little, too."""
+    clock = SystemClock()
+    while process.is_alive() and _processor_seconds(process) < seconds:
+        clock.sleep(0.005)
+    assert process.is_alive(), f"a child has ended by itself, with status {process.exitcode}"
+
+
+def _processor_seconds(process: BaseProcess) -> float:
+    written = Path(f"/proc/{process.pid}/stat").read_text(encoding="utf-8")
+    user, system = written.rpartition(")")[2].split()[11:13]
+    return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
 
 
 def main() -> int:

@@ -10,6 +10,7 @@ import os
 import random
 import signal
 from dataclasses import dataclass, field
+from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -48,7 +49,7 @@ CHECKED_EVERY = 5
 MAX_SECONDS = 4.0
 """A child is killed between nothing and so many seconds after it was ready."""
 CURRENT_SECONDS = 900.0
-"""How long a child may take to start Spark, and to take all that there is."""
+"""How long a child may take to start Spark, to take all that there is, and to hold the lake's lock."""
 
 
 def _by_state(rows: Sequence[tuple[int, int | None]]) -> list[list[tuple[int, int | None]]]:
@@ -59,6 +60,8 @@ def _by_state(rows: Sequence[tuple[int, int | None]]) -> list[list[tuple[int, in
 
 
 METERS = ("a", "b", "c")
+PERIODIC, PERIOD_SECONDS = "periodic", 1.0
+"""The stream that says at instants of the wall clock what was written since the one before."""
 STREAMS: dict[str, Trigger | Cut] = {
     "hopping": HOPPING,
     "exact": EXACT,
@@ -71,6 +74,7 @@ STREAMS: dict[str, Trigger | Cut] = {
     ),
     "counts": Cut("COUNT_WINDOW(4, 2)", lambda rows: counts(rows, 4, 2)),
 }
+KINDS = (*STREAMS, PERIODIC)
 
 
 @dataclass
@@ -81,6 +85,7 @@ class Workload:
     root: Path = Path()
     spark: SparkSession | None = None
     transport: str = "auto"
+    kinds: Sequence[str] = KINDS
     commits: list[Commit] = field(default_factory=list)
     readings: dict[Cell, int] = field(default_factory=dict)
     front: int = 0
@@ -89,13 +94,13 @@ class Workload:
         """Make the lake."""
         with self.opened() as lake:
             lake.sql("CREATE STABLE meters (ts TIMESTAMP, v INT) TAGS (loc INT)")
-            for name, trigger in STREAMS.items():
-                lake.sql(trigger.statement(name=name, output=f"o_{name}"))
+            for name in self.kinds:
+                lake.sql(_statement(name))
         return self
 
     def opened(self) -> Lake:
         """Open the lake as a process that has just started would."""
-        settings = Settings(transport=self.transport, checkpoint_ticks=3, lock_wait_seconds=120)
+        settings = Settings(transport=self.transport, checkpoint_ticks=3, lock_wait_seconds=CURRENT_SECONDS)
         return Lake(self.root, spark=self.spark, settings=settings)
 
     # --- what is written ---
@@ -170,21 +175,40 @@ class Workload:
 
     def check(self) -> None:
         """Run to idle; hold every output against the reference, and every tick against its commits."""
+        SystemClock().sleep(PERIOD_SECONDS)  # an instant behind all that was written
         with self.opened() as lake:
             failed = lake.run().failed
             assert not failed, failed[0].error
             for status in lake.streams():
                 assert (status.status, status.lag) == ("Running", 0), status
-        for name, trigger in STREAMS.items():
+        for name in self.kinds:
             output = self.path(f"o_{name}")
-            same(rows_of(output), self._expected(trigger))
+            if name == PERIODIC:
+                self._check_periodic(rows_of(output))
+            else:
+                same(rows_of(output), self._expected(STREAMS[name]))
             ticks = commits_by_tick(output)
             assert len(ticks) == len(set(ticks)), f"a tick was committed twice to {output}: {ticks}"
+
+    def _check_periodic(self, said: Sequence[Row]) -> None:
+        """Hold what instants said against what was written: each writing of one of them, in order."""
+        for meter in METERS:
+            written = [
+                change.row["v"]
+                for commit in self.commits
+                for change in commit
+                if change.kind == "write" and change.row["tbname"] == meter
+            ]
+            counts = [*accumulate(n for name, _, n, _ in said if name == meter)]
+            totals = [*accumulate(total or 0 for name, _, _, total in said if name == meter)]
+            assert max(counts, default=0) == len(written), (meter, counts, written)
+            sums = [*accumulate(written)]
+            assert totals == [sums[count - 1] for count in counts], (meter, counts, totals, written)
 
     def verify(self) -> None:
         """Let VERIFY hold every output against the batch evaluation."""
         with self.opened() as lake:
-            for name in STREAMS:
+            for name in self.kinds:
                 found = lake.verify(name)
                 assert found.holds, found.differing
 
@@ -204,6 +228,17 @@ class Workload:
         return sorted(
             (name, int((start - START).total_seconds()), n, total) for name, start, _, n, total in rows
         )
+
+
+def _statement(name: str) -> str:
+    """Return the CREATE STREAM of a kind."""
+    if name != PERIODIC:
+        return STREAMS[name].statement(name=name, output=f"o_{name}")
+    return (
+        f"CREATE STREAM {name} PERIOD({PERIOD_SECONDS:.0f}s) FROM meters PARTITION BY tbname "
+        f"STREAM_OPTIONS(IGNORE_NODATA_TRIGGER) INTO o_{name} AS "
+        "SELECT CAST(_tlocaltime / 1000000 AS TIMESTAMP) AS at, count(*) AS n, sum(v) AS total FROM %%trows"
+    )
 
 
 def _row(cell: Cell, value: int) -> dict[str, Any]:
