@@ -41,17 +41,17 @@ def main() -> int:
     if options.store:
         return _kill(options.cycles, options.seed, module="tests.faults.shared")
     if options.small:
-        return _kill(options.cycles, options.seed, module="tests.faults.forked")
+        return _kill(options.cycles, options.seed, module="tests.faults.forked", batch=options.cycles)
     if options.jvm:
         return _kill(options.cycles, options.seed, "spark", "jvm")
     return _kill(options.cycles, options.seed, options.transport)
 
 
-def _kill(cycles: int, seed: int, *how: str, module: str = "tests.faults.batch") -> int:
+def _kill(cycles: int, seed: int, *how: str, module: str = "tests.faults.batch", batch: int = BATCH) -> int:
     clock = SystemClock()
     begun = clock.monotonic()
-    for number, done in enumerate(range(0, cycles, BATCH)):
-        count = min(BATCH, cycles - done)
+    for number, done in enumerate(range(0, cycles, batch)):
+        count = min(batch, cycles - done)
         command = [sys.executable, "-m", module, f"{seed}-{number}", str(count), *how]
         status = subprocess.run(command, check=False).returncode
         if status:

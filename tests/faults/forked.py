@@ -1,4 +1,4 @@
-"""One lake under the random killer without Spark: what is killed is forked, and begins within milliseconds.
+"""Lakes under the random killer without Spark: what is killed is forked, and begins within milliseconds.
 
 Usage: ``python -m tests.faults.forked SEED CYCLES``. A server that has imported what a child needs forks it,
 so that most of the time goes into ticks, and their ends. VERIFY, which needs Spark, is left to the others.
@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import pkgutil
 import random
 import shutil
 import sys
 import tempfile
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -29,15 +31,11 @@ to begin and to take all that there is: whatever else the machine does, kills co
 STREAMS = 2
 """Streams of one lake, drawn of all kinds."""
 
-_PRELOADED = (
-    *("lakestream.engine.rounds.engine", "lakestream.engine.lanes.lanes", "lakestream.engine.reading.small"),
-    *(
-        "lakestream.scheduler.watch",
-        "lakestream.statements.dispatch",
-        "lakestream.settings",
-        "tests.faults.child",
-    ),
-)
+_PACKAGES = ("lakestream.engine", "lakestream.language", "lakestream.scheduler", "lakestream.storage.small")
+"""Packages of which a child has every module from the start, as well as the libraries that they call."""
+_LIBRARIES = ("tests.faults.child", "lakestream.statements.dispatch", "duckdb", "pandas")
+CYCLES = 20
+"""Kills of one lake: the reference goes over its whole history at every check."""
 
 
 def kill(root: Path, cycles: int, seed: str, tell: Callable[[str], None]) -> int:
@@ -47,9 +45,8 @@ def kill(root: Path, cycles: int, seed: str, tell: Callable[[str], None]) -> int
     """
     drawn = random.Random(seed)
     forking = multiprocessing.get_context("forkserver")
-    forking.set_forkserver_preload([*_PRELOADED])
+    forking.set_forkserver_preload([*_LIBRARIES, *_modules()])
     load = Workload(drawn, root, kinds=drawn.sample(KINDS, STREAMS)).begin()
-    tell(f"streams {', '.join(load.kinds)}")
     for cycle in range(1, cycles + 1):
         ready, said = forking.Pipe(duplex=False)
         process = forking.Process(target=run, args=(str(root), said))
@@ -64,7 +61,7 @@ def kill(root: Path, cycles: int, seed: str, tell: Callable[[str], None]) -> int
                 process.join()
         if cycle % CHECKED_EVERY == 0 or cycle == cycles:
             load.check()
-            tell(f"cycle {cycle}: {len(load.commits)} commits, all is well")
+            tell(f"{', '.join(load.kinds)}: cycle {cycle}, {len(load.commits)} commits, all is well")
     return len(load.commits)
 
 
@@ -91,6 +88,11 @@ def _processor_seconds(process: BaseProcess) -> float:
     return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
 
 
+def _modules() -> list[str]:
+    found = (pkgutil.walk_packages(import_module(name).__path__, f"{name}.") for name in _PACKAGES)
+    return [module.name for modules in found for module in modules]
+
+
 def main() -> int:
     """Run the cycles; exit status 1 when an output was not what it should be, and its lake stays."""
     seed, cycles = sys.argv[1:]
@@ -99,13 +101,14 @@ def main() -> int:
         sys.stdout.write(f"seed {seed}: {text}\n")
         sys.stdout.flush()
 
-    folder = Path(tempfile.mkdtemp(prefix="lakestream-faults-"))
-    try:
-        kill(folder / "lake", int(cycles), seed, tell)
-    except AssertionError as error:
-        tell(f"{error}\nthe lake is in {folder}")
-        return 1
-    shutil.rmtree(folder)
+    for lake, done in enumerate(range(0, int(cycles), CYCLES)):
+        folder = Path(tempfile.mkdtemp(prefix="lakestream-faults-"))
+        try:
+            kill(folder / "lake", min(CYCLES, int(cycles) - done), f"{seed}-{lake}", tell)
+        except AssertionError as error:
+            tell(f"lake {lake}: {error}\nit is in {folder}")
+            return 1
+        shutil.rmtree(folder)
     return 0
 
 
