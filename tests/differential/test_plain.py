@@ -118,7 +118,7 @@ class Drawer:
             lambda: f"(- {one})",
             lambda: f"if({one}, {other}, {third})",
             lambda: f"CASE WHEN {one} THEN {other} ELSE {third} END",
-            lambda: f"CAST({one} AS {pick(CASTS)})",
+            lambda: f"{pick(['CAST', 'TRY_CAST'])}({one} AS {pick(CASTS)})",
             lambda: f"date_trunc('{pick(['SECOND', 'DAY', 'MONTH'])}', {one})",
             lambda: f"({one} BETWEEN {other} AND {third})",
             lambda: f"({one} IN ({other}, {third}))",

@@ -33,6 +33,7 @@ _TYPES = {
 _WINDOW = {
     **dict.fromkeys(("_twstart", "_twend", "_tprev_ts", "_tcurrent_ts", "_tnext_ts"), INSTANT),
     **dict.fromkeys(("_twduration", "_twrownum", "_tgrpid"), WHOLE),
+    **dict.fromkeys(("_tprev_localtime", "_tlocaltime", "_tnext_localtime"), WHOLE),
 }
 """What every relation of windows has, where it has it."""
 
@@ -271,7 +272,7 @@ _RULES: dict[type[exp.Expr], Callable[[exp.Expr, Mapping[str, str]], str]] = {
     exp.Div: _quotient,
     exp.IntDiv: _whole_quotient,
     **dict.fromkeys((exp.If, exp.Case, exp.Coalesce, exp.Greatest, exp.Least, exp.Nullif), _chosen),
-    exp.Cast: _cast,
+    **dict.fromkeys((exp.Cast, exp.TryCast), _cast),
     **dict.fromkeys((exp.Floor, exp.Ceil), _of(WHOLE, WHOLE, DOUBLE)),
     exp.Sqrt: _of(DOUBLE, WHOLE, DOUBLE),
     **dict.fromkeys((exp.Year, exp.Month, exp.Day), _of(WHOLE, INSTANT, DAY)),
