@@ -1,7 +1,8 @@
 """Faults by name, or the random killer for as long as you like.
 
 Usage: ``python -m tests.faults [--fault NAME]…``,
-``… --cycles N [--seed N] [--transport NAME] [--jvm | --store | --small]`` or ``… --soak MINUTES [--seed N]``;
+``… --cycles N [--seed N] [--transport NAME] [--jvm | --store | --small]`` or
+``… --soak MINUTES [--seed N] [--small]``;
 without these two the faults of ``named.toml``, each crash of the matrix among them, or some of them.
 """
 
@@ -34,6 +35,7 @@ def main() -> int:
     options = parser.parse_args()
     if options.soak is not None:
         command = [sys.executable, "-m", "tests.faults.soak", str(options.seed), str(options.soak)]
+        command += ["small"] * options.small
         return subprocess.run(command, check=False).returncode
     if options.cycles is None:
         os.environ["FAULT_CELLS"] = "all"

@@ -272,7 +272,7 @@ def run(
             assert process.stdout is not None
             assert process.stdout.readline() == "ready\n", process.communicate()[1]
             if jvm:
-                _await_current(lake, process)  # by then there is a Spark
+                await_current(lake, process)  # by then there is a Spark
             deadline += clock.monotonic()
             while clock.monotonic() < deadline:
                 load.write(lake)
@@ -292,10 +292,11 @@ def _kill_jvm(load: Workload, lake: Lake, process: subprocess.Popen[str]) -> Non
     """Kill the Spark of a child, give it work, and see it go on with another one."""
     os.kill(jvm_of(process.pid), signal.SIGKILL)
     load.write(lake)
-    _await_current(lake, process)
+    await_current(lake, process)
 
 
-def _await_current(lake: Lake, process: subprocess.Popen[str]) -> None:
+def await_current(lake: Lake, process: subprocess.Popen[Any]) -> None:
+    """Wait until the streams of a process have taken all that there is."""
     clock = SystemClock()
     deadline = clock.monotonic() + CURRENT_SECONDS
     while {(status.status, status.lag) for status in lake.streams()} != {("Running", 0)}:

@@ -1,8 +1,10 @@
 """A soak: a daemon under load and random faults for some minutes; at the end every output is as it should be.
 
-Usage: ``python -m tests.faults.soak SEED MINUTES``. The daemon is killed, stopped for a while, ended and
-started again, and its Spark killed where it has one, while rows are written, a third of them by a tool that
-knows no lake. What ticks take and how much memory the daemon has is told of the first and of the last third.
+Usage: ``python -m tests.faults.soak SEED MINUTES [small]``. The daemon is killed, stopped for a while, ended
+and started again, and its Spark killed where it has one, while rows are written, a third of them by a tool
+that knows no lake; one harm of two is done to a daemon that has taken all there is. With ``small`` there is
+no Spark before VERIFY at the end. What ticks take and how much memory the daemon has is told of the first
+and of the last third.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ from rich.table import Table
 
 from lakestream.clock import SystemClock
 from tests.faults.attach import CHECKOUT, jvm_of
-from tests.faults.killer import STREAMS, Workload
+from tests.faults.killer import CURRENT_SECONDS, KINDS, Workload, await_current
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -52,6 +54,7 @@ class Soak:
     load: Workload
     drawn: random.Random
     log: Path
+    paths: Sequence[str] = ("auto", "auto", "auto", "spark")
     clock: SystemClock = field(default_factory=SystemClock)
     seen: list[tuple[float, int]] = field(default_factory=list)
     faults: dict[str, int] = field(default_factory=dict)
@@ -65,7 +68,7 @@ class Soak:
         with self.load.opened() as lake:
             while self.clock.monotonic() < end:
                 self._write(lake)
-                self._harm()
+                self._harm(lake)
                 count += 1
                 if count % CHECKED_EVERY == 0:
                     self._check(tell)
@@ -90,7 +93,10 @@ class Soak:
             files = len(list((process / "fd").iterdir()))
             self.seen.append((int(resident.split()[1]) / 1024, files))
 
-    def _harm(self) -> None:
+    def _harm(self, lake: Lake) -> None:
+        if self.drawn.random() < 0.5:
+            assert self._daemon is not None
+            await_current(lake, self._daemon)
         harm = self.drawn.choice((self._kill, self._kill, self._pause, self._restart, self._kill_spark))
         name = harm.__name__.strip("_")
         self.faults[name] = self.faults.get(name, 0) + bool(harm())
@@ -129,7 +135,7 @@ class Soak:
 
     def _start(self) -> None:
         command = [sys.executable, "-m", "lakestream", "--lake", str(self.load.root), "serve"]
-        path = self.drawn.choice(("auto", "auto", "auto", "spark"))
+        path = self.drawn.choice(self.paths)
         environment = {**os.environ, "PYTHONPATH": str(CHECKOUT), **_SETTINGS, "LAKESTREAM_SMALL_PATH": path}
         with self.log.open("ab") as log:
             self._daemon = subprocess.Popen(command, stdout=log, stderr=log, env=environment)
@@ -139,7 +145,7 @@ class Soak:
         assert self._daemon is not None
         assert self._daemon.poll() is None, self.log.read_text()[-4_000:]
         self._daemon.send_signal(number)
-        status = self._daemon.wait(120)
+        status = self._daemon.wait(CURRENT_SECONDS)
         assert status in (0, -number), (status, self.log.read_text()[-4_000:])
         self._daemon = None
 
@@ -152,7 +158,7 @@ class Soak:
     def report(self) -> Table:
         """Return what ticks took, and the daemon's memory and open files, in the first and the last third."""
         with self.load.opened() as lake:
-            runs = [run for name in STREAMS for run in lake.runs(name, limit=100_000) if run.error is None]
+            runs = [run for name in KINDS for run in lake.runs(name, limit=100_000) if run.error is None]
         ticks = [run.seconds for run in sorted(runs, key=lambda run: run.at_us)]
         shown = Table("", "first third", "last third")
         for name, values in (
@@ -177,9 +183,11 @@ def _quantile(values: Sequence[float], percent: int) -> float:
 
 def main() -> int:
     """Run a soak; exit status 1 when an output was not what it should be, and its lake stays."""
-    seed, minutes = sys.argv[1:]
+    seed, minutes, *small = sys.argv[1:]
     drawn, folder = random.Random(seed), Path(tempfile.mkdtemp(prefix="lakestream-soak-"))
     soak = Soak(Workload(drawn, folder / "lake").begin(), drawn, folder / "daemon.log")
+    if small:
+        soak.paths = ("auto",)
 
     def tell(text: str) -> None:
         sys.stdout.write(f"seed {seed}: {text}\n")
