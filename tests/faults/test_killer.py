@@ -6,16 +6,17 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.faults import killer
+from tests.faults import forked, killer
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.faults, pytest.mark.spark, pytest.mark.long]
+pytestmark = [pytest.mark.faults, pytest.mark.long]
 
 
+@pytest.mark.spark
 def test_kills_at_any_time_lose_and_double_nothing(
     tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -23,8 +24,13 @@ def test_kills_at_any_time_lose_and_double_nothing(
     assert killer.run(tmp_path / "lake", spark, cycles=10, seed="1") > 20
 
 
+@pytest.mark.spark
 def test_the_spark_of_a_process_is_killed_alone(
     tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(killer, "MAX_SECONDS", 3.0)
     assert killer.run(tmp_path / "lake", spark, cycles=3, seed="2", transport="spark", jvm=True) > 5
+
+
+def test_kills_without_spark_lose_and_double_nothing(tmp_path: Path) -> None:
+    assert forked.kill(tmp_path / "lake", cycles=10, seed="1", tell=lambda _text: None) > 10
