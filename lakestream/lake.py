@@ -12,6 +12,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
 from lakestream.clock import SystemClock
@@ -67,8 +68,8 @@ class Lake:
     ``clock`` is the wall clock (the machine's by default); ``spark`` a session to use instead of one of
     its own; ``create`` makes the lake when there is none; ``confirm`` is asked before a table outside
     the lake is changed; ``watch`` shows that Spark's jars are being fetched; ``beside`` is a lake whose Spark
-    this one has too, whichever of them starts it. One process at a time writes to a local lake: statements
-    and rounds of ticks wait for one another across processes, by a lock; conditional writes do in a store.
+    this one has too, whichever of them starts it. Of a local lake processes change what
+    there is, and the rows of a table, one at a time, by locks; in a store conditional writes do instead.
 
     ``alarms`` tells when the clock makes something due, by the id of the stream or continuous query, as
     the last round left it: another object whenever it may have changed. ``queries`` are the statements that
@@ -251,10 +252,9 @@ class Lake:
 
         given = rows_given(rows)
         if table.startswith(f"{ROOT}."):
-            with self._at.writing("insert"):
-                return self._at.tree.insert(table, given)
+            return self._at.tree.insert(table, given)
         info = self._at.named(table)
-        with self._at.writing("insert", self._at.registry.writers(f"{info.database}.{info.name}")):
+        with self._at.changing("INSERT", [info]):
             editor = self._at.editor()
             if isinstance(given, list):
                 return editor.insert_dicts(info, given)
@@ -415,7 +415,8 @@ class Lake:
             self._at.clock,
             self._at.system_clock,
             lambda: self._at.session,
-            lambda table: self._at.writing("maintain", self._at.registry.writers(table)),
+            partial(self._at.writing, "maintain"),
+            partial(self._at.changing, "maintain"),
             dry_run,
         )
         done = []

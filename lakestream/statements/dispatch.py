@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from datetime import timedelta
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from lakestream.engine.base.names import Names
 from lakestream.engine.base.result import Result
+from lakestream.errors import LakestreamError
 from lakestream.language import model
 from lakestream.language.iotdb.values import TreeStatement
 from lakestream.statements.select import SelectStatements
@@ -16,10 +19,11 @@ from lakestream.statements.tables import TableStatements, touches
 from lakestream.storage.tables.table import refusals_named
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from lakestream.observation.verify import Verification
     from lakestream.statements.workspace import Workspace
+    from lakestream.storage.names.table_info import TableInfo
     from lakestream.storage.records.registry import StreamRecord
 
     _T = TypeVar("_T")
@@ -28,7 +32,11 @@ _MOMENT_SECONDS = 0.02
 
 
 class Statements:
-    """Runs statements of all dialects on one lake, those that write to it one at a time."""
+    """Runs statements of all dialects on one lake.
+
+    Those that change what there is in it are run one at a time, those that change rows one at a time of a
+    table.
+    """
 
     def __init__(self, at: Workspace) -> None:
         self._at = at
@@ -44,19 +52,39 @@ class Statements:
     def _run(self, statement: model.Statement | TreeStatement) -> Result:
         if isinstance(statement, TreeStatement):
             return self._run_on_tree(statement)
-        apart = self._reading.get(type(statement)) or self._ticking.get(type(statement))
+        apart = self._reading.get(type(statement)) or self._apart.get(type(statement))
         if apart is not None:
             return apart(statement)
-        with self._at.writing(type(statement).__name__, self._touched(statement)):
+        tables = self._tables(statement)
+        if (change := self._changing.get(type(statement))) is not None:
+            with self._at.changing(type(statement).__name__.upper(), tables):
+                return change(statement)
+        with self._at.writing(type(statement).__name__, self._touched(statement, tables), tables):
             return self._writing[type(statement)](statement)
 
-    def _touched(self, statement: model.Statement) -> list[StreamRecord]:
+    def _tables(self, statement: model.Statement) -> list[TableInfo]:
+        """Return the tables whose rows nobody else may change meanwhile, for subtables their super tables.
+
+        A table that is not there is for the statement to miss.
+        """
+        at = self._at
+        found = []
+        for name in _named_tables(statement):
+            with suppress(LakestreamError):
+                found.append(Names(at.catalog, at.database).find(at.in_database(name), name.name)[0])
+        if isinstance(statement, model.DropDatabase):
+            with suppress(LakestreamError):
+                found += at.catalog.tables(statement.name)
+        return found
+
+    def _touched(self, statement: model.Statement, changed: Sequence[TableInfo]) -> list[StreamRecord]:
         """Return the streams that may not tick meanwhile: a statement changes them, or what they write."""
         at = self._at
         if isinstance(statement, model.DropDatabase):
             return [record for record in at.registry.streams() if touches(record, statement.name)]
         streams = {str(name.within(at.database)) for name in _named_streams(statement)}
         tables = {str(name.within(at.database)) for name in _named_tables(statement)}
+        tables |= {info.full_name for info in changed}
         read = tables if isinstance(statement, model.DropTable) else set[str]()
         return [
             record
@@ -65,9 +93,9 @@ class Statements:
         ]
 
     def _run_on_tree(self, statement: TreeStatement) -> Result:
-        from lakestream.timeseries.tree import changes_the_lake
+        from lakestream.timeseries.tree import POINTS, changes_the_lake
 
-        if not changes_the_lake(statement):
+        if isinstance(statement, POINTS) or not changes_the_lake(statement):
             return self._at.tree.run(statement)
         with self._at.writing(type(statement).__name__):
             return self._at.tree.run(statement)
@@ -162,9 +190,19 @@ class Statements:
         }
 
     @cached_property
-    def _ticking(self) -> Mapping[type, Callable[[Any], Result]]:
-        """What ticks a stream, and holds its claim alone meanwhile."""
-        return {model.FlushStream: self.streams.flush, model.RefreshView: self.streams.refresh}
+    def _apart(self) -> Mapping[type, Callable[[Any], Result]]:
+        """What takes long, and holds the claim of a stream or a table for a part of that."""
+        return {
+            model.FlushStream: self.streams.flush,
+            model.RefreshView: self.streams.refresh,
+            model.InsertQuery: self.tables.insert_query,
+        }
+
+    @cached_property
+    def _changing(self) -> Mapping[type, Callable[[Any], Result]]:
+        """What changes rows, and holds the claims of their tables."""
+        tables = self.tables
+        return {model.Insert: tables.insert, model.Update: tables.update, model.Delete: tables.delete}
 
     @cached_property
     def _writing(self) -> Mapping[type, Callable[[Any], Result]]:
@@ -178,10 +216,6 @@ class Statements:
             model.AddColumn: tables.add_column,
             model.SetComment: tables.set_comment,
             model.SetTag: tables.set_tag,
-            model.Insert: tables.insert,
-            model.InsertQuery: tables.insert_query,
-            model.Update: tables.update,
-            model.Delete: tables.delete,
             model.CreateStream: streams.create,
             model.DropStream: streams.drop,
             model.StartStream: streams.start,
@@ -206,9 +240,9 @@ def _named_tables(statement: model.Statement) -> Iterator[model.TableName]:
         yield statement.name
     elif isinstance(statement, model.Insert):
         yield from (target.table for target in statement.targets)
+        yield from (target.using.stable for target in statement.targets if target.using is not None)
     elif isinstance(
-        statement,
-        model.AddColumn | model.SetComment | model.SetTag | model.InsertQuery | model.Update | model.Delete,
+        statement, model.AddColumn | model.SetComment | model.SetTag | model.Update | model.Delete
     ):
         yield statement.table
 

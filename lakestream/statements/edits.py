@@ -197,8 +197,9 @@ class Editor:
             Names(self.catalog, database).find(database, target.table.name)  # raises TABLE_NOT_FOUND
             raise AssertionError
         _, subtable = self._subtable(target.using, database)
-        self.subtables.create(database, [subtable])
-        return subtable
+        # Another process may have made it meanwhile, for a row of its own.
+        self.subtables.create(database, [subtable], if_not_exists=True)
+        return self.subtables.find(database, subtable.name) or subtable
 
     def _refuse_unwritable(self, info: TableInfo) -> None:
         refuse_read_time(info)

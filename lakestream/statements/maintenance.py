@@ -1,7 +1,8 @@
 """Maintenance of a lake: small files, old files, old events and old ticks, table by table.
 
 Whatever it stops at is whole: it changes no row that a stream or a reader needs, and is done again the
-next time. Each table is taken under the lake's lock by itself, so that ticks go on in between.
+next time. A table of users is kept from whoever changes it, and from what ticks into it; lakestream's own are
+taken under the lake's lock, each by itself, so that ticks go on in between.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from lakestream.storage.places.layout import SYSTEM_FOLDER
 from lakestream.storage.records.audit import Audit
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
     from contextlib import AbstractContextManager
 
     from pyspark.sql import SparkSession
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from lakestream.notify.outbox import Outbox
     from lakestream.settings import Settings
     from lakestream.storage.names.catalog import Catalog
+    from lakestream.storage.names.table_info import TableInfo
     from lakestream.storage.records.definitions import Definitions
     from lakestream.storage.records.registry import Progress, Registry, StreamRecord, TickPlan
 
@@ -73,7 +75,7 @@ class _Need:
 
 @dataclass(frozen=True)
 class Maintenance:
-    """Maintains one lake; ``writing`` takes its lock, and what ticks a table of that name (empty: none).
+    """Maintains one lake; ``writing`` takes its lock, ``changing`` keeps others from changing tables.
 
     ``clock`` is the streams' wall clock.
     """
@@ -87,13 +89,14 @@ class Maintenance:
     clock: Clock
     system_clock: Clock
     spark: Callable[[], SparkSession]
-    writing: Callable[[str], AbstractContextManager[None]]
+    writing: Callable[[], AbstractContextManager[None]]
+    changing: Callable[[Sequence[TableInfo]], AbstractContextManager[None]]
     dry_run: bool
     _needs: dict[str, list[_Need]] = field(default_factory=dict)
 
     def run(self) -> Iterator[Maintained]:
         """Yield what was done, table by table: those of the databases, then lakestream's own."""
-        with self.writing(""):
+        with self.writing():
             self._note_needs()
         for database in self.catalog.databases.names():
             for name in self.catalog.table_names(database):
@@ -102,11 +105,10 @@ class Maintenance:
             yield self._timed(f"{SYSTEM_FOLDER}/{name}", partial(self._of_system, name))
 
     def _timed(self, table: str, work: Callable[[], Maintained]) -> Maintained:
-        """Do the work on a table under the lock; one that fails does not stop the others."""
+        """Do the work on a table; one that fails does not stop the others."""
         started = self.system_clock.monotonic()
         try:
-            with self.writing(table):
-                done = work()
+            done = work()
         except LakestreamError as error:
             done = Maintained(table, error=str(error))
         return replace(done, table=table, seconds=self.system_clock.monotonic() - started)
@@ -117,8 +119,9 @@ class Maintenance:
         info = self.catalog.table(database, name)
         if info.external:
             return Maintained(name, left_out="it lies outside the lake: whoever owns it maintains it")
-        rewritten = any(record.output == f"{database}.{name}" for record in self.registry.streams())
-        return self._keep_up(self.catalog.handles.latest(info.path), rewritten=rewritten)
+        with self.changing([info]):
+            rewritten = any(record.output == info.full_name for record in self.registry.streams())
+            return self._keep_up(self.catalog.handles.latest(info.path), rewritten=rewritten)
 
     def _keep_up(self, table: Table, *, rewritten: bool = False) -> Maintained:
         waits = self._who_waits(table)
@@ -208,6 +211,10 @@ class Maintenance:
         return [name for name in [*names, *grouped] if is_table(files.join(root, name))]
 
     def _of_system(self, name: str) -> Maintained:
+        with self.writing():
+            return self._of_own(name)
+
+    def _of_own(self, name: str) -> Maintained:
         table = Table.open(files.join(self.catalog.layout.system_root, name))
         if name == "outbox":
             return self._of_outbox(table)

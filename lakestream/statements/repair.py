@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal
 
 from lakestream.engine.planning.checks import named_state
 from lakestream.engine.rounds.soundness import refuse_unsound
-from lakestream.errors import LakestreamError, NotSupportedError, StorageError, StreamError
+from lakestream.errors import BusyError, LakestreamError, NotSupportedError, StorageError, StreamError
 from lakestream.storage.places.backup import back_up
 from lakestream.storage.places.layout import SYSTEM_FOLDER
 from lakestream.storage.places.lock import note_boot, try_lock
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from lakestream.observation.verify import Verification
     from lakestream.statements.streams import StreamStatements
     from lakestream.statements.workspace import Workspace
+    from lakestream.storage.names.table_info import TableInfo
     from lakestream.storage.places.backup import Backup
     from lakestream.storage.records.registry import StreamRecord
 
@@ -96,7 +97,7 @@ class Repair:
         """
         if not finding.remedy:
             return []
-        with self.at.writing("repair", self._streams()):
+        with self.at.writing("repair", self._streams(), self._tables(finding.where)):
             if finding.remedy == "resync":
                 record = self.streams.named(finding.where)
                 self.streams.request(record, None)
@@ -112,6 +113,13 @@ class Repair:
         try:
             return self.at.registry.streams()
         except StorageError:
+            return []
+
+    def _tables(self, where: str) -> list[TableInfo]:
+        """Return the table of users that a finding is about; none where it is not known, or about others."""
+        try:
+            return [self.at.named(where)]
+        except LakestreamError:
             return []
 
     def back_up(self, to: str) -> Backup:
@@ -190,9 +198,11 @@ def recover(at: Workspace) -> None:
     """Put aside the commits that a power cut tore, where the machine was started anew since the last look.
 
     They are those that nobody was told of: what is recorded as done was forced to the disk before. Where
-    another process writes to the lake, that one has looked.
+    another process writes to the lake, that one has looked, or does so now: it is waited for.
     """
     if (lock := try_lock(at.layout)) is None:
+        with suppress(BusyError), at.writing("recover"):
+            pass  # who had the lock may have been at this very work
         return
     with lock:
         own = [log.parent for log in Path(at.layout.system_root).rglob("_delta_log")]

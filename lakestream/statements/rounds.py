@@ -9,6 +9,7 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 from lakestream.errors import LakestreamError, SparkGoneError, extra
+from lakestream.statements.workspace import Workspace, tree_of
 from lakestream.storage.delta import one_look
 from lakestream.storage.names.catalog import Catalog
 from lakestream.storage.places.claims import wait_for_claim
@@ -25,8 +26,9 @@ if TYPE_CHECKING:
     from lakestream.engine.rounds.wakeups import Alarm
     from lakestream.observation.openlineage.sender import Sender
     from lakestream.statements.streams import StreamStatements
-    from lakestream.statements.workspace import Workspace
     from lakestream.storage.records.registry import StreamRecord
+    from lakestream.timeseries.rounds import TreeRounds
+    from lakestream.timeseries.tree import TreeEngine
 
 
 @dataclass
@@ -51,7 +53,9 @@ class Rounds:
     _part: frozenset[str] | None = None
     _deaths: int = 0
     """Of Spark, that have been told."""
-    _runs_tree: bool = False
+    _noted: tuple[Mapping[str, Alarm], Mapping[str, Alarm]] = ({}, {})
+    _hearing: Callable[[], None] | None = None
+    """Whom to tell of what ends beside the round that goes on; None: the round waits for it."""
 
     @cached_property
     def lanes(self) -> Lanes:
@@ -71,6 +75,20 @@ class Rounds:
         )
 
     @cached_property
+    def tree(self) -> TreeRounds:
+        """What is due of the tree, where it is asked for."""
+        from lakestream.storage.sessions.jobs import OwnSession
+        from lakestream.timeseries.rounds import TreeRounds
+
+        at = self.at
+        session = OwnSession(lambda: at.shared, at.layout)
+
+        def beside() -> TreeEngine:
+            return tree_of(at, Catalog(at.layout, at.clock, Tables()), session.get)
+
+        return TreeRounds(at.layout, at.system_clock, lambda: at.tree, beside, session.close)
+
+    @cached_property
     def lineage(self) -> Sender | None:
         """Who tells of ticks by OpenLineage; None: nobody is to be told. Raises EXTRA_MISSING."""
         if self.at.settings.openlineage_url is None:
@@ -85,7 +103,11 @@ class Rounds:
         ended: Callable[[], None] | None = None,
     ) -> list[TickReport]:
         """Run one round; see :meth:`lakestream.lake.Lake.tick_once`."""
-        reports = self._begun(self._everything, on_tick)
+        self._hearing = ended
+        try:
+            reports = self._begun(self._everything, on_tick)
+        finally:
+            self._hearing = None
         if ended is not None:
             self.lanes.begin(ended)
             return reports
@@ -131,7 +153,7 @@ class Rounds:
             self.at.spark.goes_on()
             self._deaths = deaths.count
             self.at.engine.forget()
-            self.at.forget_tree()
+            self._forget_tree()
             raise
 
     @contextmanager
@@ -171,6 +193,9 @@ class Rounds:
         if reports:
             with self.at.writing("events"):
                 self.at.notifier.follow(at_once=True)
+        if "tree" in self.__dict__:
+            reports += [self.at.engine.services.told(report) for report in self.tree.collect()]
+            self._note_alarms()
         return reports
 
     def _take_part(self) -> None:
@@ -183,41 +208,45 @@ class Rounds:
         # Events are sent by the daemon that runs their stream, from where the one before has stopped.
         self.at.notifier.close()
         self.at.notifier.only = part
+        self._forget_tree()
+
+    def _forget_tree(self) -> None:
         self.at.forget_tree()
+        if "tree" in self.__dict__:
+            self.tree.forget()
 
     def _everything(self) -> list[TickReport]:
-        self._runs_tree = (self._part is None or TREE in self._part) and self.at.runs_tree()
-        if self._is_idle():
-            return []
-        return self._ticked(self._with_tree)
-
-    def _with_tree(self) -> list[TickReport]:
-        reports = self.at.engine.round()
-        if self._runs_tree:
-            for report in self.at.tree.round():
-                reports.append(self.at.engine.services.told(report))
-        return reports
+        return [*self._tick_streams(), *self._run_tree()]
 
     def _tick_streams(self) -> list[TickReport]:
-        return self._ticked(self.at.engine.round)
-
-    def _ticked(self, work: Callable[[], list[TickReport]]) -> list[TickReport]:
+        # To find out that there is nothing to do, others need not be kept from writing.
+        if self.at.notifier.is_waiting() and self.at.engine.is_idle():
+            return []
         with self.at.writing("ticks"):
             self.at.notifier.follow(at_once=False)
-            reports = work()
+            reports = self.at.engine.round()
             if reports:
                 self.at.notifier.follow(at_once=True)
                 self.at.engine.keep_up()
-        self.alarms = {**self.at.engine.alarms, **(self.at.tree.queries.alarms if self._runs_tree else {})}
+        self._note_alarms()
         return reports
 
-    def _is_idle(self) -> bool:
-        """Return whether a round would do nothing: to find that out it need not keep others from writing."""
-        return (
-            self.at.notifier.is_waiting()
-            and self.at.engine.is_idle()
-            and not (self._runs_tree and not self.at.tree.is_idle())
-        )
+    def _run_tree(self) -> list[TickReport]:
+        """Run what is due of the tree, or have it run beside: no stream waits for it."""
+        if (self._part is not None and TREE not in self._part) or not self.at.runs_tree():
+            return []
+        if self._hearing is not None:
+            self.tree.begin(self._hearing)
+            return []
+        reports = [self.at.engine.services.told(report) for report in self.tree.run()]
+        self._note_alarms()
+        return reports
+
+    def _note_alarms(self) -> None:
+        """Put the alarms of streams and of continuous queries together, where one of them has changed."""
+        parts = (self.at.engine.alarms, self.tree.alarms if "tree" in self.__dict__ else {})
+        if any(part is not known for part, known in zip(parts, self._noted, strict=True)):
+            self.alarms, self._noted = {**parts[0], **parts[1]}, parts
 
     def run(
         self,
@@ -271,6 +300,8 @@ class Rounds:
         """Let the ticks that run end, and what is told of them be sent."""
         if "lanes" in self.__dict__:
             self.lanes.close()
+        if "tree" in self.__dict__:
+            self.tree.close()
         if (lineage := self.__dict__.pop("lineage", None)) is not None:
             lineage.close()
 

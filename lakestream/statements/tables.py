@@ -115,7 +115,7 @@ class TableStatements:
         return self.at.editor().insert(statement, self.at.database)
 
     def insert_query(self, statement: model.InsertQuery) -> Result:
-        """INSERT INTO … SELECT."""
+        """INSERT INTO … SELECT; nobody waits for the query."""
         info = self.at.catalog.table(self.at.in_database(statement.table), statement.table.name)
         rows = self.selects.computed(statement.query)
         names = list(statement.columns) or [
@@ -125,7 +125,8 @@ class TableStatements:
             raise StatementError(
                 "VALUE_COUNT", f"{len(names)} columns are filled, and the query gives {rows.num_columns}"
             )
-        self.at.editor().insert_arrow(info, rows.rename_columns(names))
+        with self.at.changing("INSERT", [info]):
+            self.at.editor().insert_arrow(info, rows.rename_columns(names))
         return Result(message=f"inserted {rows.num_rows} row{'s' if rows.num_rows != 1 else ''}")
 
     def update(self, statement: model.Update) -> Result:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from lakestream.clock import InterruptibleClock, SystemClock
+from lakestream.language.iotdb.paths import ROOT
 from lakestream.notify.deliveries import Deliveries
 from lakestream.notify.outbox import Outbox
 from lakestream.observation.queries import Queries
 from lakestream.storage.names.catalog import Catalog
-from lakestream.storage.places.claims import try_claim, wait_for_claim
+from lakestream.storage.places.claims import claim_of_table, claimed, try_claim
 from lakestream.storage.places.layout import Layout
 from lakestream.storage.places.lock import booted_since, note_boot, writer_lock
 from lakestream.storage.places.proof import prove_store
@@ -24,7 +25,8 @@ from lakestream.storage.tables.looks import Seldom
 from lakestream.storage.tables.table import Tables
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from contextlib import AbstractContextManager
 
     from pyspark.sql import SparkSession
 
@@ -191,24 +193,30 @@ class Workspace:
         return self._sending
 
     @contextmanager
-    def writing(self, purpose: str, records: Iterable[StreamRecord] = ()) -> Iterator[None]:
+    def writing(
+        self, purpose: str, records: Iterable[StreamRecord] = (), tables: Iterable[TableInfo] = ()
+    ) -> Iterator[None]:
         """Keep other writers of the lake from writing meanwhile; ``purpose`` is what they are told.
 
-        What ticks one of the streams is waited for first, and kept from it too. Raises BusyError
-        STREAM_BUSY, LAKE_LOCKED.
+        What ticks one of the streams, or changes one of the tables, is waited for first, and kept from it
+        too. Raises BusyError STREAM_BUSY, TABLE_BUSY, LAKE_LOCKED.
         """
-        here = frozenset() if self.running is None else self.running.services.turns.here
         wait = self.settings.lock_wait_seconds
-        self.lock_clock.forget()
-        with ExitStack() as held:
-            for one in sorted(records, key=lambda record: record.uuid):
-                if one.uuid not in here:
-                    claim = wait_for_claim(
-                        self.layout, one.uuid, one.full_name, wait_seconds=wait, clock=self.lock_clock
-                    )
-                    held.callback(claim.release)
-            with writer_lock(self.layout, wait_seconds=wait, clock=self.lock_clock, purpose=purpose):
-                yield
+        with (
+            _claimed(self, purpose, _names(self, records, tables)),
+            writer_lock(self.layout, wait_seconds=wait, clock=self.lock_clock, purpose=purpose),
+        ):
+            yield
+
+    @contextmanager
+    def changing(self, doing: str, tables: Sequence[TableInfo]) -> Iterator[None]:
+        """Keep others from changing rows of tables meanwhile, and what ticks into them; the lake is free.
+
+        ``doing`` is what others are told. Raises BusyError TABLE_BUSY, STREAM_BUSY.
+        """
+        writers = {one.uuid: one for info in tables for one in self.registry.writers(info.full_name)}
+        with _claimed(self, doing, _names(self, writers.values(), tables)):
+            yield
 
     @property
     def engine(self) -> Engine:
@@ -239,18 +247,7 @@ class Workspace:
     @cached_property
     def tree(self) -> TreeEngine:
         """The tree of time series."""
-        from lakestream.timeseries.tree import TreeEngine
-
-        catalog, zone = self.catalog, self.timezone
-        return TreeEngine(
-            catalog,
-            self.clock,
-            self.system_clock,
-            self.settings,
-            lambda: self.session,
-            zone,
-            current=lambda: self.database,
-        )
+        return tree_of(self, self.catalog, lambda: self.session)
 
     @cached_property
     def outlines(self) -> Outlines:
@@ -326,3 +323,35 @@ class Workspace:
         database, name = table.split(".", 1)
         info = self.catalog.find_table(database, name)
         return self.catalog.handles.latest(info.path).version if info is not None else None
+
+
+def tree_of(at: Workspace, catalog: Catalog, session: Callable[[], SparkSession]) -> TreeEngine:
+    """Return the tree of time series of a lake for a thread, by what that works with."""
+    from lakestream.timeseries.points import Guards
+    from lakestream.timeseries.tree import TreeEngine
+
+    own = {claim_of_table(ROOT): ROOT}
+    return TreeEngine(
+        catalog,
+        at.clock,
+        at.system_clock,
+        at.settings,
+        session,
+        at.timezone,
+        current=lambda: at.database,
+        guards=Guards(lambda doing: _claimed(at, doing, own), lambda: at.writing("points")),
+    )
+
+
+def _claimed(at: Workspace, doing: str, names: Mapping[str, str]) -> AbstractContextManager[None]:
+    """Return what holds the claims of streams and tables, whose names are given by their ids."""
+    wait, clock, now = at.settings.lock_wait_seconds, at.lock_clock, at.system_clock.now().timestamp()
+    clock.forget()
+    return claimed(at.layout, doing, names, wait_seconds=wait, clock=clock, now=now)
+
+
+def _names(at: Workspace, records: Iterable[StreamRecord], tables: Iterable[TableInfo]) -> Mapping[str, str]:
+    """Return what is to be claimed: not the streams that the round which goes on has here."""
+    here = frozenset() if at.running is None else at.running.services.turns.here
+    streams = {record.uuid: record.full_name for record in records if record.uuid not in here}
+    return {**streams, **{claim_of_table(info.path): info.full_name for info in tables}}

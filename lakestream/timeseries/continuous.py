@@ -207,7 +207,7 @@ class ContinuousQueries:
             self.alarms = {record.uuid: self._alarm(record) for record in records}
             return []
         self._looked_at = None
-        self.definitions.put_queries([attempt.record for attempt in attempts])
+        self.definitions.renew_queries([attempt.record for attempt in attempts])
         crash_point("C2")
         threads = min(len(attempts), self.settings.continuous_query_submit_thread_count)
         started = self.system_clock.monotonic()
@@ -281,7 +281,7 @@ class ContinuousQueries:
         if isinstance(rows, pa.Table):
             return self.writer.write(blocks_into(query, rows), tag)
         try:
-            return write_large(self.writer.tree, rows, placements(query), tag)
+            return write_large(self.writer, rows, placements(query), tag)
         finally:
             rows.unpersist()
 
@@ -302,7 +302,7 @@ class ContinuousQueries:
             series=None,
             versions={},
         )
-        self.definitions.put_queries([done])
+        self.definitions.renew_queries([done])
 
     def _failed(self, attempt: _Attempt, error: LakestreamError) -> None:
         record = replace(attempt.record, last_error=str(error))
@@ -311,7 +311,7 @@ class ContinuousQueries:
         # What was written in part is computed from the same rows the next time.
         if not self._may_have_written(record):
             record = replace(record, series=None, versions={})
-        self.definitions.put_queries([record])
+        self.definitions.renew_queries([record])
 
     def _may_have_written(self, record: QueryRecord) -> bool:
         try:

@@ -437,7 +437,7 @@ class Triggers:
         for hook in hooks:
             if hook.statement.stateful:
                 hook.record = replace(hook.record, state=_state_of(hook))
-        self.definitions.put_triggers(hook.record for hook in hooks)
+        self.definitions.renew_triggers(hook.record for hook in hooks)
 
 
 def _place(record: TriggerRecord, info: TableInfo, mapped: Sequence[Mapped]) -> int:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from lakestream.language.iotdb.paths import Path
     from lakestream.storage.delta import CommitTag
     from lakestream.storage.names.tree import Tree
+    from lakestream.timeseries.points import Writer
     from lakestream.timeseries.series import Placement
 
 _TARGET, _OLD = "_ls_target", "_ls_old_"
@@ -43,21 +44,26 @@ class _Part:
     rows: DataFrame
 
 
-def write_large(tree: Tree, rows: DataFrame, placements: Sequence[Placement], tag: CommitTag) -> int:
+def write_large(writer: Writer, rows: DataFrame, placements: Sequence[Placement], tag: CommitTag) -> int:
     """Write a result, a commit per table that is made at most once, and return how many rows that were.
 
     ``rows`` are read several times. Series that are not there are created, where they have a point. Raises
     StatementError SERIES_TYPE, DATABASE_MAPPED or TYPE_NOT_STORABLE; nothing is written then.
     """
     parts = [_part(rows, placement) for placement in placements]
-    missing = dict(one for part in parts for one in missing_series(tree, _with_points(part), part.types))
-    if missing:
-        tree.add(list(missing.items()))
-    tables: dict[str, list[DataFrame]] = {}
-    for part in parts:
-        for name, points in _placed(tree, part):
-            tables.setdefault(name, []).append(points)
-    return sum(_write_table(tree, name, points, tag) for name, points in tables.items())
+    with_points = [_with_points(part) for part in parts]
+    tree = writer.tree
+    with writer.guards.alone("INSERT"):
+        with writer.guards.recording():
+            pairs = zip(parts, with_points, strict=True)
+            missing = dict(one for part, some in pairs for one in missing_series(tree, some, part.types))
+            if missing:
+                tree.add(list(missing.items()))
+        tables: dict[str, list[DataFrame]] = {}
+        for part in parts:
+            for name, points in _placed(tree, part):
+                tables.setdefault(name, []).append(points)
+        return sum(_write_table(tree, name, points, tag) for name, points in tables.items())
 
 
 def _part(rows: DataFrame, placement: Placement) -> _Part:

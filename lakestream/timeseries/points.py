@@ -28,7 +28,8 @@ from lakestream.storage.names.tree import DEVICE, TIME, Tree
 from lakestream.storage.writes.values import convert
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from contextlib import AbstractContextManager
 
     import pyarrow as pa
 
@@ -67,12 +68,24 @@ class Block:
     row_by_row: bool = False
 
 
+@dataclass(frozen=True)
+class Guards:
+    """What writing points holds: ``alone`` keeps other writers of points away, and tells them what is done.
+
+    ``recording`` keeps those away who make tables, for a moment.
+    """
+
+    alone: Callable[[str], AbstractContextManager[None]]
+    recording: Callable[[], AbstractContextManager[None]]
+
+
 class Writer:
     """Writes blocks of points; ``triggers`` see them first and may refuse them by raising."""
 
-    def __init__(self, tree: Tree, triggers: Triggers) -> None:
+    def __init__(self, tree: Tree, triggers: Triggers, guards: Guards) -> None:
         self.tree = tree
         self.triggers = triggers
+        self.guards = guards
 
     def write(self, blocks: Sequence[Block], tag: CommitTag | None = None) -> int:
         """Write points, a commit per table, and return how many rows that were.
@@ -81,6 +94,10 @@ class Writer:
         is made at most once. Raises StatementError SERIES_TYPE where a series is of another type,
         DATABASE_MAPPED where it cannot be written here, and what triggers raise; nothing is written then.
         """
+        with self.guards.alone("INSERT"), self.guards.recording():
+            return self._write(blocks, tag)
+
+    def _write(self, blocks: Sequence[Block], tag: CommitTag | None) -> int:
         blocks = [block for block in blocks if block.rows.num_rows]
         missing = dict(one for b in blocks for one in missing_series(self.tree, _with_points(b), b.types))
         if blocks:

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from lakestream.language.model import Now
     from lakestream.settings import Settings
     from lakestream.storage.names.catalog import Catalog
-    from lakestream.timeseries.points import Block
+    from lakestream.timeseries.points import Block, Guards
 
 READING = (
     values.ShowTreeDatabases,
@@ -44,6 +44,10 @@ READING = (
     values.ShowTriggers,
 )
 """Statements that change nothing (a SELECT without INTO is one too)."""
+
+
+POINTS = (values.InsertPoints, values.QueryTree)
+"""Statements that write points, or none: by the guards of who writes them, so that a query holds none."""
 
 
 def changes_the_lake(statement: TreeStatement) -> bool:
@@ -66,6 +70,7 @@ class TreeEngine:
         zone: str,
         *,
         current: Callable[[], str],
+        guards: Guards,
     ) -> None:
         self.clock = clock
         self.current = current
@@ -75,7 +80,7 @@ class TreeEngine:
         self.mapped = MappedTables(self.tree, spark, settings)
         self.reader = SeriesReader(self.tree, self.mapped, spark, settings, zone)
         self.triggers = Triggers(definitions, self.tree, self.mapped, clock, settings)
-        self.writer = Writer(self.tree, self.triggers)
+        self.writer = Writer(self.tree, self.triggers, guards)
         self.queries = ContinuousQueries(
             definitions,
             self.reader,

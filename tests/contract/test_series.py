@@ -359,8 +359,8 @@ def test_spark_writes_what_arrow_writes(world: World, spark: SparkSession, query
             written = engine.writer.write(blocks_into(found, rows), tag)
         else:
             frame = spark.createDataFrame(rows)
-            written = write_large(engine.tree, frame, placements(found), tag)
-            assert write_large(engine.tree, frame, placements(found), tag) == written
+            written = write_large(engine.writer, frame, placements(found), tag)
+            assert write_large(engine.writer, frame, placements(found), tag) == written
         columns = [row[:2] for row in world.sql(f"SHOW TIMESERIES root.{name}.**")]
         shown = [(path.replace(name, "to"), kind) for path, kind in columns]
         seen.append((written, shown, world.sql(f"SELECT * FROM root.{name}.**")))
@@ -528,7 +528,7 @@ def test_rows_of_a_statement_come_again_with_their_ids_after_a_crash(
         raise SimulatedCrash
 
     with monkeypatch.context() as broken:
-        broken.setattr(Definitions, "put_triggers", crash)
+        broken.setattr(Definitions, "renew_triggers", crash)
         with pytest.raises(SimulatedCrash):
             world.lake.run()
     first = kept()

@@ -64,6 +64,11 @@ class TableInfo:
     """The name in a catalog of Spark's by which the table was found, in full."""
     comment: str | None = None
 
+    @property
+    def full_name(self) -> str:
+        """The name with its database."""
+        return f"{self.database}.{self.name}"
+
     def type_at(self, path: Sequence[str]) -> str | None:
         """Return the Spark SQL type of a column, or of a field in a struct; None where there is none."""
         kind = next((column.type for column in self.columns if column.name == path[0]), None)

@@ -83,10 +83,9 @@ def _copied(
     """Copy once; FileNotFoundError for a file that upkeep took away meanwhile."""
     known = _listed(to) if files.exists(to, LIST) else {}
     with lock():
+        contents = {name: Path(layout.root, name).read_text(encoding="utf-8") for name in _changing(layout)}
         stamps = dict(_files_of(Path(layout.root)))
-        changing = {name: Path(layout.root, name) for name in stamps if Path(name).name in _CHANGING}
-        contents = {name: file.read_text(encoding="utf-8") for name, file in changing.items()}
-    stamps = {name: stamp for name, stamp in stamps.items() if name not in contents}
+    stamps = {name: stamp for name, stamp in stamps.items() if Path(name).name not in _CHANGING}
     copied = [name for name, stamp in stamps.items() if known.get(name) != stamp]
     for name in copied:
         _copy(Path(layout.root, name), to, f"{_FILES}/{name}")
@@ -144,6 +143,14 @@ def _files_of(root: Path) -> Iterator[tuple[str, tuple[int, int]]]:
         if file.is_file() and not _is_left_out(name):
             stamp = file.stat()
             yield str(name), (stamp.st_size, stamp.st_mtime_ns)
+
+
+def _changing(layout: Layout) -> Iterator[str]:
+    """Yield the files that are written anew: what they name is there before they are, and listed after."""
+    for known in _CHANGING:
+        for file in Path(layout.root).rglob(known):
+            if not _is_left_out(name := file.relative_to(layout.root)):
+                yield str(name)
 
 
 def _is_left_out(name: Path) -> bool:

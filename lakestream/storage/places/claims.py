@@ -1,17 +1,19 @@
-"""Claims: who works on which stream now, so that what takes long need not keep others from writing.
+"""Claims: who works on which stream, or table, so that what takes long need not keep others from writing.
 
-A tick is made by whoever has the claim of its stream. One that takes long holds that alone, and the lake's
-lock (:mod:`lakestream.storage.places.lock`) only while it records something. The kernel takes a claim back
+A tick is made by whoever has the claim of its stream, and the rows of a table are changed by whoever has that
+of the table. What takes long holds those alone, and the lake's lock
+(:mod:`lakestream.storage.places.lock`) only while it records something. The kernel takes a claim back
 when its process ends. In an object store claims tell the threads of a process apart: leases do the rest.
 """
 
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import json
 import os
 import threading
-from contextlib import suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
@@ -19,10 +21,13 @@ from typing import IO, TYPE_CHECKING
 from lakestream.errors import BusyError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
     from lakestream.clock import Clock
     from lakestream.storage.places.layout import Layout
 
 _FOLDER = "claims"
+_OF_TABLES = "table-"
 _POLL_SECONDS = 0.02
 
 _guard = threading.Lock()
@@ -77,8 +82,13 @@ class Claim:
         self._file.close()
 
 
+def claim_of_table(path: str) -> str:
+    """Return the id by which a table, at a path or URI, is claimed."""
+    return _OF_TABLES + hashlib.sha256(path.encode()).hexdigest()[:32]
+
+
 def try_claim(layout: Layout, uuid: str) -> Claim | None:
-    """Claim a stream, None where somebody works on it."""
+    """Claim a stream, or a table, by its id; None where somebody works on it."""
     if not layout.is_local:
         with _guard:
             if (layout.root, uuid) in _taken:
@@ -95,14 +105,18 @@ def try_claim(layout: Layout, uuid: str) -> Claim | None:
 
 
 def wait_for_claim(layout: Layout, uuid: str, name: str, *, wait_seconds: float, clock: Clock) -> Claim:
-    """Claim a stream once nobody works on it; BusyError STREAM_BUSY after ``wait_seconds`` of the clock."""
+    """Claim a stream, or a table, once nobody works on it.
+
+    Raises BusyError STREAM_BUSY, TABLE_BUSY after ``wait_seconds`` of the clock.
+    """
     deadline = clock.monotonic() + wait_seconds
     while (claim := try_claim(layout, uuid)) is None:
         if clock.monotonic() >= deadline:
             work = work_on(layout, uuid)
             doing = "somebody works on it" if work is None else f"process {work.pid} does {work}"
+            code = "TABLE_BUSY" if uuid.startswith(_OF_TABLES) else "STREAM_BUSY"
             raise BusyError(
-                "STREAM_BUSY",
+                code,
                 f"{name} is not to be changed now: {doing}",
                 hint="try again when that has ended; lock_wait_seconds says how long to wait",
             )
@@ -110,8 +124,26 @@ def wait_for_claim(layout: Layout, uuid: str, name: str, *, wait_seconds: float,
     return claim
 
 
+@contextmanager
+def claimed(
+    layout: Layout, doing: str, names: Mapping[str, str], *, wait_seconds: float, clock: Clock, now: float
+) -> Iterator[None]:
+    """Hold the claims of streams and tables, whose names are given by their ids; taken in one order by all.
+
+    Of a table others are told what is done since ``now`` (seconds since 1970 UTC). Raises what
+    :func:`wait_for_claim` does.
+    """
+    with ExitStack() as held:
+        for one, name in sorted(names.items()):
+            claim = wait_for_claim(layout, one, name, wait_seconds=wait_seconds, clock=clock)
+            held.callback(claim.release)
+            if one.startswith(_OF_TABLES):
+                claim.say(doing, now)
+        yield
+
+
 def work_on(layout: Layout, uuid: str) -> Work | None:
-    """Return what is done to a stream for long, as whoever has claimed it says; None for nothing."""
+    """Return what is done to a stream, or a table, as whoever has claimed it says; None for nothing."""
     if not layout.is_local:
         return _taken.get((layout.root, uuid))
     path = Path(layout.system_root, _FOLDER, uuid)
@@ -131,7 +163,7 @@ def works(layout: Layout) -> dict[str, Work]:
             return {}
     else:
         found = [uuid for root, uuid in [*_taken] if root == layout.root]
-    done = ((uuid, work_on(layout, uuid)) for uuid in found)
+    done = ((uuid, work_on(layout, uuid)) for uuid in found if not uuid.startswith(_OF_TABLES))
     return {uuid: work for uuid, work in done if work is not None}
 
 

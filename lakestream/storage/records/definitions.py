@@ -6,7 +6,7 @@ import json
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from lakestream.storage.records.keyed import KeyedTable, Known
+from lakestream.storage.records.keyed import KeyedTable, Known, Row
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -79,7 +79,7 @@ TRIGGER_COLUMNS = {
 
 
 class Definitions:
-    """The continuous queries and triggers of one lake. One process writes them, any may read."""
+    """The continuous queries and triggers of one lake; statements change them beside the rounds."""
 
     def __init__(self, layout: Layout) -> None:
         self._queries = KeyedTable(layout.system_path("continuous_queries"), QUERY_COLUMNS, "name")
@@ -104,6 +104,10 @@ class Definitions:
         """Record continuous queries in the place of what was known of them, in one commit."""
         self._queries.put(map(_row, records))
 
+    def renew_queries(self, records: Iterable[QueryRecord]) -> None:
+        """Record how far continuous queries have come, in one commit; one that was dropped stays dropped."""
+        self._queries.renew([*map(_row, records)], _of_one)
+
     def remove_query(self, name: str) -> None:
         """Remove a continuous query."""
         self._queries.remove([name])
@@ -116,6 +120,10 @@ class Definitions:
         """Record triggers in the place of what was known of them, in one commit."""
         self._triggers.put(map(_row, records))
 
+    def renew_triggers(self, records: Iterable[TriggerRecord]) -> None:
+        """Record how far triggers have come, and their states; one that was dropped stays dropped."""
+        self._triggers.renew([*map(_row, records)], _further)
+
     def remove_trigger(self, name: str) -> None:
         """Remove a trigger."""
         self._triggers.remove([name])
@@ -123,6 +131,18 @@ class Definitions:
 
 def _row(record: QueryRecord | TriggerRecord) -> dict[str, Any]:
     return {**asdict(record), "versions": json.dumps(record.versions)}
+
+
+def _of_one(old: Row, new: Row) -> Row | None:
+    """Return the new row of a definition, None where the old one is of another definition of its name."""
+    return new if old["uuid"] == new["uuid"] else None
+
+
+def _further(old: Row, new: Row) -> Row | None:
+    """Return the new row of a trigger, which a statement may have told of further tables."""
+    known, own = json.loads(old["versions"]), json.loads(new["versions"])
+    versions = {path: max(known.get(path, -1), own.get(path, -1)) for path in {**known, **own}}
+    return _of_one(old, {**new, "versions": json.dumps(versions)})
 
 
 def _query(row: dict[str, Any]) -> QueryRecord:

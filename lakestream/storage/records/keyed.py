@@ -25,7 +25,7 @@ from lakestream.storage.tables.table import LOG_KEPT, Table, first_line, is_refu
 from lakestream.storage.writes.edits import create, retried
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
 
     import arro3.core as arro
@@ -206,6 +206,19 @@ class KeyedTable:
         """Put a row that is made of the one that is there; None: there is none."""
         with self._alone():
             self._put_once({key: change(self.rows().get(key))})
+
+    @retried
+    def renew(self, rows: Sequence[Row], renewed: Callable[[Row, Row], Row | None]) -> None:
+        """Put rows in the place of those that are there, in one commit: what is made of the old and the new.
+
+        None: the old one stays. A key that is gone stays gone.
+        """
+        with self._alone():
+            old = self.rows()
+            pairs = [(old[row[self._key]], row) for row in rows if row[self._key] in old]
+            new = {row[self._key]: row for row in (renewed(*pair) for pair in pairs) if row is not None}
+            if new:
+                self._put_once(new)
 
     @retried
     def remove(self, keys: Iterable[str]) -> None:

@@ -48,6 +48,25 @@ def test_triggers_come_in_the_order_of_their_creation(tmp_path: Path) -> None:
     assert [record.name for record in definitions.triggers()] == ["a"]
 
 
+def test_what_was_dropped_meanwhile_stays_dropped(tmp_path: Path) -> None:
+    ours, theirs = Definitions(layout(tmp_path)), Definitions(layout(tmp_path))
+    ours.put_queries([QUERY, replace(QUERY, name="b")])
+    theirs.remove_query("b")
+    theirs.remove_query("c")
+    theirs.put_queries([replace(QUERY, uuid="another", next_us=7)])
+    ours.renew_queries([replace(QUERY, next_us=40), replace(QUERY, name="b", next_us=40)])
+    assert ours.queries() == [replace(QUERY, uuid="another", next_us=7)]
+
+
+def test_a_trigger_keeps_what_it_was_told_of_meanwhile(tmp_path: Path) -> None:
+    ours, theirs = Definitions(layout(tmp_path)), Definitions(layout(tmp_path))
+    trigger = TriggerRecord("u1", "z", "CREATE …", 1, {"/t": 3})
+    ours.put_triggers([trigger])
+    theirs.put_triggers([replace(trigger, versions={"/t": 3, "/new": 5})])
+    ours.renew_triggers([replace(trigger, versions={"/t": 4, "/made": 0}, state="00")])
+    assert theirs.triggers() == [replace(trigger, versions={"/t": 4, "/new": 5, "/made": 0}, state="00")]
+
+
 def test_old_and_new_rows_are_put_together(tmp_path: Path) -> None:
     table = KeyedTable(layout(tmp_path).system_path("t"), {"k": "string", "v": "bigint"}, "k")
     table.put([{"k": "a", "v": 1}])
