@@ -5,7 +5,7 @@ PYTHON ?= python3
 RUN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-long lint format lock conformance faults cluster properties followed fuzz simulate scale machine changed supply matrix site clean bench bench-short
+.PHONY: help setup demo test test-long lint format lock conformance faults cluster properties followed fuzz simulate scale machine changed supply matrix site clean bench bench-short integrations
 
 help: ## say what there is
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -75,6 +75,9 @@ supply: setup ## what comes with the package: an SBOM, licences, known vulnerabi
 site: setup ## the documentation as a site, into build/site
 	@$(RUN)/python tools/site/build.py
 
+integrations: setup ## operators by Airflow, assets by Dagster, models by dbt, in environments of their own (ARGS="dbt")
+	@$(RUN)/python -m tests.integrations $(ARGS)
+
 followed: setup ## streams that follow every table they read, and views, over random histories (ARGS="--count 100 --seed 7")
 	@$(RUN)/python -m tests.properties.followed $(ARGS)
 	@$(RUN)/python -m tests.properties.views $(ARGS)
@@ -85,10 +88,10 @@ matrix: setup ## streams by all pairs of kinds, modes and changes (ARGS="--count
 
 lock: setup ## compile requirements.in into requirements.lock, with hashes, and those beside it
 	@UV=$$(command -v uv || echo $(RUN)/uv); \
-	for folder in . tests/benchmarks/rivals tools/site tools/supply; do \
-	  $$UV pip compile $$folder/requirements.in --output-file $$folder/requirements.lock --universal \
-	    --python-version 3.11 --generate-hashes --no-header --no-annotate --quiet --upgrade || exit 1; \
-	done
+	lock() { $$UV pip compile $$1/requirements.in $$2 --output-file $$1/requirements.lock --universal \
+	  --python-version 3.11 --generate-hashes --no-header --no-annotate --quiet --upgrade || exit 1; }; \
+	for folder in . tests/benchmarks/rivals tests/integrations/dbt tools/site tools/supply; do lock $$folder; done; \
+	for folder in tests/integrations/airflow tests/integrations/dagster; do lock $$folder pyproject.toml; done
 
 clean: ## remove what the set-up and the runs made
 	rm -rf .venv .jars .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache demo-lake

@@ -59,7 +59,7 @@ class Measured:
         if system not in environment.APART:
             return True
         if self._apart is None:
-            self._apart = environment.make()
+            self._apart = environment.RIVALS.make()
         if not self._apart:
             sys.stderr.write(f"{scenario:24} {system:22} not there\n")
         return self._apart
@@ -125,11 +125,11 @@ def _growth(options: argparse.Namespace) -> int:
 
 def _plots() -> int:
     """Write the plots of the growth measured last, and its numbers beside them."""
-    if not environment.make():
+    if not environment.RIVALS.make():
         return 1
     numbers = PLOTS / GROWTH.name
     shutil.copy(GROWTH, numbers)
-    command = [environment.python(), "-m", "tests.benchmarks.plots", str(numbers), str(PLOTS)]
+    command = [environment.RIVALS.python, "-m", "tests.benchmarks.plots", str(numbers), str(PLOTS)]
     subprocess.run(command, check=True)
     found = json.loads(numbers.read_text(encoding="utf-8"))
     report.fill(PLOTS / "growth.md", growth.markdown(found))

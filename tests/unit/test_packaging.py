@@ -81,6 +81,8 @@ def test_the_wheel_is_one_package_with_all_that_it_needs(built: Path) -> None:
         "docs/getting-started.md",
         "docs/streams/late-rows.md",
         "cli/jobs/databricks.yml",
+        "integrations/dbt/dbt_project.yml",
+        "integrations/dbt/macros/materializations.sql",
         "scheduler/watch.py",
         "server/api/static/index.html",
         "storage/sessions/jars.sha256",

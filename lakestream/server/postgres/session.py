@@ -170,13 +170,13 @@ class LakeSession(BaseSession):
     def _gives_rows(self, sql: str, kinds: Sequence[int]) -> bool:
         """Return whether a statement gives rows, and so may be run to learn their columns."""
         try:
-            script = parse_script(worded(sql, [None] * len(kinds), kinds))
+            script = parse_script(worded(sql, [None] * len(kinds), kinds, self._home))
         except StatementError as error:
             raise told(error) from None
         return all(isinstance(one, _WITH_ROWS) for one in script)
 
     async def _ask_lake(self, sql: str, values: Sequence[str | None], kinds: Sequence[int]) -> Answer:
-        asked = StatementRequest(sql=worded(sql, values, kinds), database=self.database)
+        asked = StatementRequest(sql=worded(sql, values, kinds, self._home), database=self.database)
 
         def answer(result: Result, database: str) -> tuple[Answer, str]:
             if not result.columns:

@@ -19,6 +19,7 @@ _PARTS = re.compile(
     r"""
     (?P<escaped> [eE]'(?:[^'\\]|\\.|'')*' )
   | (?P<string> '(?:[^']|'')*' )
+  | (?P<path> (?: "(?:[^"]|"")*" \. ){2} "(?:[^"]|"")*" )
   | (?P<name> "(?:[^"]|"")*" )
   | (?P<own> `(?:[^`]|``)*` )
   | (?P<comment> --[^\n]* | /\*.*?\*/ )
@@ -27,6 +28,7 @@ _PARTS = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
+_NAME = re.compile(r'"((?:[^"]|"")*)"')
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 _BOOLEANS = {"t": "TRUE", "true": "TRUE", "f": "FALSE", "false": "FALSE"}
 _BOOL, _NUMBERS = 16, frozenset({20, 21, 23, 26, 700, 701, 1700})
@@ -50,9 +52,14 @@ def parameters(sql: str) -> int:
     return max(numbers, default=0)
 
 
-def worded(sql: str, values: Sequence[str | None], types: Sequence[int | None]) -> str:
-    """Return a statement as a lake reads it, with values (as texts) in the place of parameters."""
-    return "".join(_worded(sql, _literals(values, types, "\\")))
+def worded(
+    sql: str, values: Sequence[str | None], types: Sequence[int | None], connected_to: str = ""
+) -> str:
+    """Return a statement as a lake reads it, with values (as texts) in the place of parameters.
+
+    A client may name a table by three names, the first of which is what it is ``connected_to``.
+    """
+    return "".join(_worded(sql, _literals(values, types, "\\"), connected_to))
 
 
 def filled(sql: str, values: Sequence[str | None], types: Sequence[int | None]) -> str:
@@ -65,7 +72,7 @@ def filled(sql: str, values: Sequence[str | None], types: Sequence[int | None]) 
     return _PARTS.sub(fill, sql)
 
 
-def _worded(sql: str, literals: Sequence[str]) -> Iterator[str]:
+def _worded(sql: str, literals: Sequence[str], connected_to: str) -> Iterator[str]:
     done = 0
     for part in _PARTS.finditer(sql):
         yield sql[done : part.start()]
@@ -76,8 +83,10 @@ def _worded(sql: str, literals: Sequence[str]) -> Iterator[str]:
                 yield text[1:]
             case "string":
                 yield text.replace("\\", "\\\\")
-            case "name":
-                yield quoted(text[1:-1].replace('""', '"'))
+            case "path" | "name":
+                names = [name.replace('""', '"') for name in _NAME.findall(text)]
+                whole = len(names) == 1 or names[0] != connected_to
+                yield ".".join(map(quoted, names if whole else names[1:]))
             case "parameter":
                 yield _value(text, literals)
             case _:

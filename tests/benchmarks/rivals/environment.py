@@ -14,52 +14,22 @@ import tempfile
 from importlib.util import find_spec
 from pathlib import Path
 
+from tests.apart import Apart
+
 APART = ("flink", "flink_batch", "pathway")
 """The systems that run in it."""
 
-FOLDER = Path("build/rivals").absolute()
-_LOCK = Path(__file__).with_name("requirements.lock")
-_STAMP = FOLDER / ".made"
 _PARQUET = "org.apache.flink:flink-sql-parquet:2.3.0"
 _PARQUET_SHA256 = "f30617f4a5a6d437750f155ff72178ab34439aec91df64d96621c260559ba5fd"
-_JAR = FOLDER / "flink-sql-parquet.jar"
-
-
-def python() -> str:
-    """Return its interpreter."""
-    return str(FOLDER / "bin" / "python")
-
-
-def make() -> bool:
-    """Make the environment unless it is there; False when that fails (what failed has said why)."""
-    try:
-        if not _STAMP.exists() or _STAMP.read_text("utf-8") != _digest():
-            _install()
-            _fetch_jar()
-            _STAMP.write_text(_digest(), "utf-8")
-    except (OSError, subprocess.CalledProcessError, ValueError) as error:
-        sys.stderr.write(f"the rivals' environment could not be made: {error}\n")
-        return False
-    return True
 
 
 def flink_jars() -> list[Path]:
     """Return what Flink needs to read and write Parquet: its own jar, and Hadoop's of Spark."""
-    return [_JAR, *sorted((_spark_home() / "jars").glob("hadoop-client-*.jar"))]
+    return [_jar(), *sorted((_spark_home() / "jars").glob("hadoop-client-*.jar"))]
 
 
-def _digest() -> str:
-    content = f"{sys.version} {FOLDER} {_PARQUET}".encode() + _LOCK.read_bytes()
-    return hashlib.sha256(content).hexdigest()
-
-
-def _install() -> None:
-    own = Path(sys.executable).with_name("uv")
-    uv = shutil.which("uv") or str(own)
-    sys.stderr.write(f"making an environment for the rivals, once, in {FOLDER}\n")
-    subprocess.run([uv, "venv", "--quiet", "--clear", "--python", sys.executable, str(FOLDER)], check=True)
-    install = [uv, "pip", "install", "--quiet", "--python", python(), "--require-hashes", "-r", str(_LOCK)]
-    subprocess.run(install, check=True)
+def _jar() -> Path:
+    return RIVALS.folder / "flink-sql-parquet.jar"
 
 
 def _fetch_jar() -> None:
@@ -80,7 +50,7 @@ def _fetch_jar() -> None:
         [fetched] = Path(scratch, "ivy", "jars").glob("*flink-sql-parquet*.jar")
         if hashlib.sha256(fetched.read_bytes()).hexdigest() != _PARQUET_SHA256:
             raise ValueError(f"{_PARQUET} is not the file that it was")
-        shutil.copy2(fetched, _JAR)
+        shutil.copy2(fetched, _jar())
 
 
 def _spark_home() -> Path:
@@ -88,3 +58,6 @@ def _spark_home() -> Path:
     assert found is not None
     assert found.origin is not None
     return Path(found.origin).parent
+
+
+RIVALS = Apart("rivals", Path(__file__).with_name("requirements.lock"), _PARQUET, _fetch_jar)

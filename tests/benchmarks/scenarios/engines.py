@@ -61,12 +61,12 @@ def _check(folder: Path, windows: int, rows: int, last: int = WARM_ROUNDS) -> No
 
 
 def _pathway(mode: str, *folders: Path) -> list[str]:
-    return [environment.python(), "-m", "tests.benchmarks.rivals.pathway_job", mode, *map(str, folders)]
+    return [environment.RIVALS.python, "-m", "tests.benchmarks.rivals.pathway_job", mode, *map(str, folders)]
 
 
 def _flink(mode: str, kind: str, *folders: Path) -> list[str]:
     jars = ",".join(map(str, environment.flink_jars()))
-    module = [environment.python(), "-m", "tests.benchmarks.rivals.flink"]
+    module = [environment.RIVALS.python, "-m", "tests.benchmarks.rivals.flink"]
     return [*module, mode, kind, jars, *map(str, folders)]
 
 

@@ -269,6 +269,21 @@ def test_system_tables_reach_nothing_else(ada: psycopg.Connection[Any], asked: s
         ada.execute(asked)
 
 
+@pytest.mark.parametrize(
+    ("asked", "given"),
+    [
+        ('SELECT p."n" FROM "main"."main"."power" p ORDER BY 1', [(1,), (2,)]),
+        ('SELECT count(*) FROM "main"."other"."Mixed"', [(0,)]),
+    ],
+)
+def test_a_table_may_have_three_names(
+    ada: psycopg.Connection[Any], asked: str, given: list[tuple[int]]
+) -> None:
+    assert ada.execute(asked).fetchall() == given
+    with pytest.raises(psycopg.DatabaseError):
+        ada.execute('SELECT * FROM "nowhere"."main"."power"')
+
+
 def test_an_unknown_database_is_refused(open_served: Served) -> None:
     with pytest.raises(psycopg.OperationalError, match="there is no database nowhere"):
         open_served.connect(dbname="nowhere")

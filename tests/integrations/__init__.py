@@ -1,0 +1,1 @@
+"""What other schedulers do with a lake, by themselves."""
