@@ -32,6 +32,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.spark)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def queries_of_their_own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Keep rewritten queries beside the tests, not among the user's."""
+    folder = tmp_path_factory.mktemp("queries")
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("lakestream.storage.small.rewritten.user_folder", lambda: folder)
+        yield
+
+
 @pytest.fixture(scope="session")
 def settings() -> Settings:
     """Two cores, and memory for the metadata that Spark keeps of a thousand tables."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 import gc
 import logging
 import sys
+from collections.abc import Mapping
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
@@ -13,37 +15,53 @@ from lakestream import __version__
 from lakestream.cli.base.failures import status_of, wants_json
 from lakestream.cli.base.pandas import leave_pandas_for_later
 from lakestream.cli.base.session import PROGRAM, Session, global_options
-from lakestream.cli.jobs.job_commands import job
-from lakestream.cli.lakes.attach_command import attach
-from lakestream.cli.lakes.backup_command import backup, restore
-from lakestream.cli.lakes.check_command import check, repair
-from lakestream.cli.lakes.docs_command import docs
-from lakestream.cli.lakes.doctor_command import doctor
-from lakestream.cli.lakes.lake_commands import init, show, status
-from lakestream.cli.lakes.maintain_command import maintain
-from lakestream.cli.lakes.migrate_command import migrate
-from lakestream.cli.lakes.settings_commands import completion, config
-from lakestream.cli.lakes.token_command import token
-from lakestream.cli.projects.new_command import new
-from lakestream.cli.projects.plan_commands import apply, plan
-from lakestream.cli.projects.test_command import test
-from lakestream.cli.sql.sql_command import sql
-from lakestream.cli.streams.lineage_command import lineage
-from lakestream.cli.streams.log_commands import events, logs
-from lakestream.cli.streams.recalculate_command import recalculate
-from lakestream.cli.streams.run_command import run
-from lakestream.cli.streams.serve_command import serve
-from lakestream.cli.streams.stream_commands import drop, explain, start, stop, verify
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
+_COMMANDS = {
+    "init": "lakes.lake_commands",
+    "new": "projects.new_command",
+    "test": "projects.test_command",
+    "plan": "projects.plan_commands",
+    "apply": "projects.plan_commands",
+    "attach": "lakes.attach_command",
+    "sql": "sql.sql_command",
+    "run": "streams.run_command",
+    "serve": "streams.serve_command",
+    "status": "lakes.lake_commands",
+    "show": "lakes.lake_commands",
+    "logs": "streams.log_commands",
+    "events": "streams.log_commands",
+    "explain": "streams.stream_commands",
+    "lineage": "streams.lineage_command",
+    "verify": "streams.stream_commands",
+    "recalculate": "streams.recalculate_command",
+    "start": "streams.stream_commands",
+    "stop": "streams.stream_commands",
+    "drop": "streams.stream_commands",
+    "maintain": "lakes.maintain_command",
+    "migrate": "lakes.migrate_command",
+    "job": "jobs.job_commands",
+    "doctor": "lakes.doctor_command",
+    "check": "lakes.check_command",
+    "repair": "lakes.check_command",
+    "backup": "lakes.backup_command",
+    "restore": "lakes.backup_command",
+    "token": "lakes.token_command",
+    "config": "lakes.settings_commands",
+    "docs": "lakes.docs_command",
+    "completion": "lakes.settings_commands",
+}
+"""The commands in the order in which they are met, and their modules, of which a call loads one."""
 _LOOKED_AT = 100_000
 """New objects after which garbage is looked for: of a start's, which stay, Python would look at every 700."""
 
 
 class RootGroup(click.Group):
     """The group that turns whatever a command raises into a message and an exit status."""
+
+    commands: Mapping[str, click.Command]  # type: ignore[assignment]  # of which click only reads
 
     def main(self, args: Sequence[str] | None = None, *_names: str, **extra: Any) -> NoReturn:  # type: ignore[override]  # noqa: ANN401
         """Run the command line and leave the process with its exit status (SystemExit).
@@ -63,6 +81,20 @@ class RootGroup(click.Group):
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 (click's signature)
         """Return the commands in the order in which they are met, not by the alphabet."""
         return list(self.commands)
+
+
+class _Commands(Mapping[str, click.Command]):
+    """The commands by name, each loaded when it is looked at."""
+
+    def __getitem__(self, name: str) -> click.Command:
+        command: click.Command = getattr(import_module(f"lakestream.cli.{_COMMANDS[name]}"), name)
+        return command
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_COMMANDS)
+
+    def __len__(self) -> int:
+        return len(_COMMANDS)
 
 
 def _show_version(ctx: click.Context, _param: click.Parameter, value: bool) -> None:
@@ -92,41 +124,7 @@ def cli() -> None:
 
 
 cli.params.extend(global_options(root=True))
-for _command in (
-    init,
-    new,
-    test,
-    plan,
-    apply,
-    attach,
-    sql,
-    run,
-    serve,
-    status,
-    show,
-    logs,
-    events,
-    explain,
-    lineage,
-    verify,
-    recalculate,
-    start,
-    stop,
-    drop,
-    maintain,
-    migrate,
-    job,
-    doctor,
-    check,
-    repair,
-    backup,
-    restore,
-    token,
-    config,
-    docs,
-    completion,
-):
-    cli.add_command(_command)
+cli.commands = _Commands()
 
 
 def main() -> NoReturn:

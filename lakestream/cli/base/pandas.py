@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import sys
 from contextlib import suppress
-from importlib.abc import MetaPathFinder
 from importlib.machinery import PathFinder
 from typing import TYPE_CHECKING
 
@@ -23,7 +22,7 @@ def leave_pandas_for_later() -> None:
     sys.meta_path.insert(0, _Following())
 
 
-class _Following(MetaPathFinder):
+class _Following:
     """Finds the two packages where they are, and has Arrow look for pandas when either has been imported."""
 
     def __init__(self) -> None:

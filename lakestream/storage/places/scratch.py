@@ -1,4 +1,7 @@
-"""The folder of what a process needs while it runs; those that killed processes have left are removed."""
+"""Folders of the machine: what a process needs while it runs, and what is kept for a user's next ones.
+
+What killed processes have left is removed.
+"""
 
 from __future__ import annotations
 
@@ -41,3 +44,8 @@ def remove_abandoned(within: Path) -> None:
                 shutil.rmtree(folder, ignore_errors=True)
             finally:
                 os.close(descriptor)
+
+
+def user_folder() -> Path:
+    """Return the per-user folder of lakestream; it need not be there."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "lakestream"

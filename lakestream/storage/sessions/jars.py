@@ -26,6 +26,7 @@ from typing import NoReturn
 
 from lakestream.errors import LakestreamError, PrerequisiteError
 from lakestream.java import check_java
+from lakestream.storage.places.scratch import user_folder
 from lakestream.storage.sessions.archive import archive_beside, make_archive
 
 _SCALA = "2.13"
@@ -126,11 +127,6 @@ def jars_in(folder: Path, needed: Jars | None = None) -> list[Path]:
         return []
     found, jar = sorted(folder.glob("*.jar")), (needed or delta_jars()).jar
     return found if any(one.name.endswith(jar) for one in found) else []
-
-
-def user_folder() -> Path:
-    """Return the per-user folder of lakestream."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "lakestream"
 
 
 def cache_folder() -> Path:

@@ -23,7 +23,7 @@ from weakref import WeakSet
 from lakestream.clock import SystemClock
 from lakestream.errors import ConfigError, LakeError, PrerequisiteError, SparkGoneError
 from lakestream.java import check_java, is_local
-from lakestream.storage.places.scratch import scratch_folder
+from lakestream.storage.places.scratch import scratch_folder, user_folder
 from lakestream.storage.sessions.archive import archive_beside
 from lakestream.storage.sessions.cluster import REMOTE, check_master, check_server, is_standalone
 from lakestream.storage.sessions.executors import (
@@ -38,7 +38,6 @@ from lakestream.storage.sessions.jars import (
     find_jars,
     find_store_jars,
     say_so,
-    user_folder,
 )
 from lakestream.storage.sessions.stores import STORE, compile_log_store, has_store, store_configuration
 from lakestream.storage.tables.table import first_line

@@ -8,21 +8,19 @@ of the types that it may meet; where that holds for some types or values only, a
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from sqlglot import exp, parse_one
 from sqlglot.errors import SqlglotError
 
-from lakestream.language.quoting import delta_name
 from lakestream.storage.small.exact import NotExactError
 from lakestream.storage.small.kinds import CHECKS, DOUBLE, WHOLE, checked, kind_of, refuse_growth
 from lakestream.storage.small.macros import USES
 from lakestream.storage.small.objects import joined, json_object
+from lakestream.storage.small.rewritten import DuckQuery, marked
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
 
 _STRUCTURE: frozenset[type[exp.Expr]] = frozenset(
@@ -195,34 +193,10 @@ _CASTS = {
 """What makes sure that a value is one that may be cast to a type."""
 _OWN = "_ls_"
 """What no column of a user's begins with."""
-_VIEW = "view\x01"
-"""What no text of a user has in it."""
 _ISO = re.compile(r"\d{4}-\d\d-\d\d([ T]\d\d:\d\d:\d\d(\.\d{1,6})?Z?)?")
 _NUMERIC_TEXT = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*")
 
 
-@dataclass(frozen=True)
-class DuckQuery:
-    """A query for DuckDB that names the ``views`` it reads; they may have other names there."""
-
-    sql: str
-    views: tuple[str, ...]
-
-    def over(self, names: Mapping[str, str]) -> str:
-        """Return its text over views of other names; raises NotExactError for one that is not there."""
-        sql = self.sql
-        for view in self.views:
-            if view not in names:
-                raise NotExactError(f"there is no view {view}")
-            sql = sql.replace(_marked(view), delta_name(names[view]))
-        return sql
-
-
-def _marked(view: str) -> str:
-    return delta_name(f"{_VIEW}{view}")
-
-
-@lru_cache(maxsize=2_000)
 def duckdb_sql(text: str) -> DuckQuery:
     """Return a query in Spark's SQL as DuckDB's; raises NotExactError for what may not mean the same."""
     try:
@@ -242,11 +216,12 @@ def _mark_views(nodes: Sequence[exp.Expr]) -> tuple[str, ...]:
     """Mark the names of views, which common table expressions are not, and return them."""
     own = {one.alias.lower() for one in nodes if isinstance(one, exp.CTE)}
     views = [one for one in nodes if isinstance(one, exp.Table) and one.name.lower() not in own]
+    names = [table.name for table in views]
     for table in views:
         if not table.alias:
             table.set("alias", exp.TableAlias(this=exp.to_identifier(table.name)))
-        table.set("this", exp.to_identifier(f"{_VIEW}{table.name}", quoted=True))
-    return tuple(dict.fromkeys(table.name.removeprefix(_VIEW) for table in views))
+        table.set("this", exp.to_identifier(marked(table.name), quoted=True))
+    return tuple(dict.fromkeys(names))
 
 
 def _check(node: exp.Expr) -> None:

@@ -6,6 +6,7 @@ Types are known when a query is planned, so that their checks cost nothing for a
 from __future__ import annotations
 
 import re
+import threading
 from typing import TYPE_CHECKING, Any
 
 from lakestream.storage.small.hashing import INSTANT, hashes
@@ -111,10 +112,35 @@ def _uses(head: str, body: str) -> int:
 
 USES = {head.partition("(")[0]: _uses(head, body) for head, body in _MACROS.items()}
 """How often each macro has an argument planned."""
+_HEADS = {head.partition("(")[0]: head for head in _MACROS}
+_NAMED = re.compile(r"\bls_[a-z_]+(?=\()", re.IGNORECASE)
 
 
-def define_macros(connection: DuckDBPyConnection) -> None:
-    """Define the macros, and the functions that they call, on a connection."""
+class Macros:
+    """The macros of a database, each defined when a query first names it: all take longer than a query."""
+
+    def __init__(self, connection: DuckDBPyConnection) -> None:
+        self.connection = connection
+        self._defined: set[str] = set()
+        self._lock = threading.Lock()
+        _define_functions(connection)
+
+    def define(self, sql: str) -> None:
+        """Define the macros that a query names, and those that they name. For any thread."""
+        with self._lock:
+            self._define(sql)
+
+    def _define(self, sql: str) -> None:
+        for name in {name.lower() for name in _NAMED.findall(sql)} - self._defined:
+            if name in _HEADS:
+                body = _MACROS[_HEADS[name]]
+                self._define(body)
+                self.connection.execute(f"CREATE MACRO {_HEADS[name]} AS ({body})")
+            self._defined.add(name)
+
+
+def _define_functions(connection: DuckDBPyConnection) -> None:
+    """Define the functions that macros call."""
     from duckdb.func import FunctionNullHandling, PythonUDFType
     from duckdb.sqltypes import BIGINT, SQLNULL, VARCHAR
 
@@ -133,8 +159,6 @@ def define_macros(connection: DuckDBPyConnection) -> None:
             type=PythonUDFType.ARROW,
             null_handling=FunctionNullHandling.SPECIAL,
         )
-    for head, body in _MACROS.items():
-        connection.execute(f"CREATE MACRO {head} AS ({body})")
 
 
 def _fail(reasons: pa.ChunkedArray) -> None:

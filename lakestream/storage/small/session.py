@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from lakestream.errors import BusyError
 from lakestream.storage.small.exact import NotExactError, NotThereError
-from lakestream.storage.small.macros import TYPES, define_macros
+from lakestream.storage.small.macros import TYPES, Macros
+from lakestream.storage.small.rewritten import rewritten
 from lakestream.storage.tables.table import first_line
 
 if TYPE_CHECKING:
@@ -42,13 +43,11 @@ _MET = re.compile(
 
 
 @cache
-def _database() -> DuckDBPyConnection:
+def _database() -> Macros:
     """Return the database: in memory, on one thread, which reads no file and loads nothing."""
     import duckdb
 
-    connection = duckdb.connect(config=_CONFIGURATION)
-    define_macros(connection)
-    return connection
+    return Macros(duckdb.connect(config=_CONFIGURATION))
 
 
 class _Relation:
@@ -94,16 +93,14 @@ class SmallSession:
     @cached_property
     def connection(self) -> DuckDBPyConnection:
         """A connection to the process's database: views and prepared queries are its own."""
-        connection = _database().cursor()
+        connection = _database().connection.cursor()
         connection.execute("SET TimeZone = 'UTC'")
         return connection
 
     def sql(self, text: str) -> SmallFrame:
         """Return the rows of a query in Spark's SQL; raises NotExactError."""
-        from lakestream.storage.small.dialect import duckdb_sql
-
         names = {name: relation.name for name, relation in self._views.items()}
-        return SmallFrame(self, self._answered(duckdb_sql(text).over(names)))
+        return SmallFrame(self, self._answered(rewritten(text).over(names)))
 
     def frame(self, rows: pa.Table) -> SmallFrame:
         """Return Arrow rows as a frame; raises NotExactError for types that are not on the list."""
@@ -172,6 +169,7 @@ class SmallSession:
     def _planned(self, sql: str) -> _Prepared:
         while len(self._prepared) >= _MOST_PREPARED:
             self.connection.execute(f"DEALLOCATE {self._prepared.popitem(last=False)[1].name}")
+        _database().define(sql)
         prepared = _Prepared(f"q{next(self._number)}")
         self.connection.execute(f"PREPARE {prepared.name} AS {sql}")
         # What a macro says of types that are on no list is folded away where they are, even without a row.

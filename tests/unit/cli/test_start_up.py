@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from typing import TYPE_CHECKING
@@ -20,6 +21,8 @@ NOT_FOR_FEW_ROWS = (
     *("pandas", "pyspark", "py4j", "apscheduler", "fastapi", "uvicorn", "websockets"),
     *("asyncio", "numpy.ma", "pydantic", "rich", "tenacity"),
 )
+COMMANDS_MODULES = re.compile(r"lakestream\.cli\.(?!base)[a-z]+\.")
+FOR_NEW_QUERIES = ("lakestream.storage.small.dialect", "sqlglot.generators.duckdb")
 
 
 def run_python(script: str) -> subprocess.CompletedProcess[str]:
@@ -58,6 +61,32 @@ def test_calls_over_few_rows_import_nothing_that_they_need_not(tmp_path: Path, s
     )
     assert "7.5" in ran.stdout
     assert ran.stderr.splitlines()[-1] == "[]"
+
+
+def test_a_call_loads_its_command_and_rewrites_no_query_that_an_earlier_one_has_rewritten(
+    tmp_path: Path,
+) -> None:
+    lake, source = tmp_path / "lake", "USING source TAGS (1) VALUES"
+    with Lake(lake) as opened:
+        opened.sql("CREATE STABLE source (ts TIMESTAMP, v DOUBLE) TAGS (g INT)")
+        opened.sql(
+            "CREATE STREAM s INTERVAL(10s) SLIDING(10s) FROM source PARTITION BY tbname INTO target "
+            "AS SELECT _twstart AS start, avg(v) AS mean, count(*) AS n FROM %%trows"
+        )
+    for minute in range(3):  # the second tick asks otherwise than the first, and the third as the second
+        with Lake(lake) as opened:
+            opened.sql(f"INSERT INTO d1 {source} ('2025-01-01 00:0{minute}:00', 7.5)")
+        ran = run_python(
+            "import os, sys\n"
+            f"os.environ['XDG_CACHE_HOME'] = {str(tmp_path)!r}\nfrom lakestream.cli import main\n"
+            f"sys.argv = ['lakestream', '--lake', {str(lake)!r}, '--output', 'json', 'run']\n"
+            "try:\n    main()\nexcept SystemExit as ended:\n    assert not ended.code\n"
+            "print(*sys.modules, sep='\\n', file=sys.stderr)"
+        )
+    assert '"ticks": 1' in ran.stdout
+    loaded = set(ran.stderr.splitlines())
+    assert {name for name in loaded if COMMANDS_MODULES.match(name)} == {"lakestream.cli.streams.run_command"}
+    assert not loaded & {*FOR_NEW_QUERIES}
 
 
 @pytest.mark.parametrize(
