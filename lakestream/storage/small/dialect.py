@@ -17,6 +17,7 @@ from lakestream.storage.small.exact import NotExactError
 from lakestream.storage.small.kinds import CHECKS, DOUBLE, WHOLE, checked, kind_of, refuse_growth
 from lakestream.storage.small.macros import USES
 from lakestream.storage.small.objects import joined, json_object
+from lakestream.storage.small.ordering import order_windows
 from lakestream.storage.small.rewritten import DuckQuery, marked
 
 if TYPE_CHECKING:
@@ -207,6 +208,7 @@ def duckdb_sql(text: str) -> DuckQuery:
     for node in nodes:
         _check(node)
     views = _mark_views(nodes)
+    order_windows(nodes)
     rewritten = _rewritten(query)
     refuse_growth(rewritten, USES)
     return DuckQuery(rewritten.sql(dialect="duckdb", identify=True, copy=False), views)

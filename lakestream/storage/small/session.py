@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import warnings
 from collections import OrderedDict
 from dataclasses import dataclass
 from functools import cache, cached_property
@@ -34,7 +35,9 @@ _CONFIGURATION: dict[str, str | bool | int | float | list[str]] = {
     "memory_limit": "1GB",
     "temp_directory": "",
 }
-_MOST_PREPARED = 1_000
+# It would have a relation in its place, which is made, described and asked anew for each answer.
+warnings.filterwarnings("ignore", "Arrow output on a DB-API result", UserWarning)
+_MOST_PREPARED = 2_000
 _MET = re.compile(
     r"CAST\('([^']+)' AS VARCHAR\) IN \((CAST\('[^']*' AS VARCHAR\), )*CAST\('\1' AS VARCHAR\)"
     rf"(, CAST\('[^']*' AS VARCHAR\))*\)+ THEN \(CAST\(ls_fail\('{TYPES}"
@@ -152,15 +155,11 @@ class SmallSession:
         if prepared is None:
             prepared = self._planned(sql)
         self._prepared.move_to_end(sql)
-        relation = self.connection.sql(f"EXECUTE {prepared.name}")
-        rows = relation.to_arrow_table()
+        answer = self.connection.execute(f"EXECUTE {prepared.name}")
+        kinds = [str(column[1]) for column in answer.description or ()] if prepared.schema is None else []
+        rows: pa.Table = answer.to_arrow_table()
         if prepared.schema is None:
-            names = set(rows.column_names)
-            if any(f"{name}_1" in names for name in names):
-                raise NotExactError("columns of one name", always=False)
-            schema = as_spark(rows.schema, [str(kind) for kind in relation.types])
-            _check_types(schema)
-            prepared.schema = schema
+            prepared.schema = _schema_of(rows, kinds)
         try:
             return rows if rows.schema.equals(prepared.schema) else rows.cast(prepared.schema)
         except ValueError as error:
@@ -262,6 +261,15 @@ class SmallFrame:
 
 
 _SELF = "ls_self"
+
+
+def _schema_of(rows: pa.Table, kinds: Sequence[str]) -> pa.Schema:
+    """Return the columns that Spark gives for an answer; raises NotExactError for what it gives otherwise."""
+    if len({*rows.column_names}) < rows.num_columns:
+        raise NotExactError("columns of one name", always=False)
+    schema = as_spark(rows.schema, kinds)
+    _check_types(schema)
+    return schema
 
 
 def as_spark(schema: pa.Schema, kinds: Sequence[str]) -> pa.Schema:

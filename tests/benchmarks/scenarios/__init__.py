@@ -18,7 +18,14 @@ from tests.benchmarks.scenarios.catching_up import (
     catch_up_streaming,
 )
 from tests.benchmarks.scenarios.commands import cli_help, cli_run, cli_status
-from tests.benchmarks.scenarios.many import alike, apart, known_groups, many_streams
+from tests.benchmarks.scenarios.many import (
+    MANY,
+    THOUSAND,
+    alike,
+    known_groups,
+    many_streams,
+    many_streams_apart,
+)
 from tests.benchmarks.scenarios.model import Preparation, Scenario
 from tests.benchmarks.scenarios.preparations import make_caught_up, make_large
 from tests.benchmarks.scenarios.serving import (
@@ -122,7 +129,12 @@ SCENARIOS = {
     "notify_throughput": Scenario({"lakestream": notify_throughput}),
     "notify_outage": Scenario({"lakestream": notify_outage}),
     "many_streams": Scenario({"lakestream": many_streams(alike)}),
-    "many_streams_apart": Scenario({"lakestream": many_streams(apart), "duckdb_job": jobs.many_streams}),
+    **{
+        f"many_streams_{name}": Scenario(
+            {"lakestream": many_streams_apart(count), "duckdb_job": jobs.many_streams(count)}
+        )
+        for name, count in (("apart", MANY), ("thousand", THOUSAND))
+    },
     **{
         f"known_groups_{name}": Scenario(
             {"lakestream": known_groups(groups), "duckdb_job": jobs.known_groups(groups)}

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from deltalake import DeltaTable
 
-from tests.benchmarks import data, process, streaming
+from tests.benchmarks import process, streaming
 from tests.benchmarks.data import SECOND_US
 from tests.benchmarks.output import Output, require
 from tests.benchmarks.process import Program
@@ -17,9 +17,9 @@ from tests.benchmarks.rivals.duckdb_job import Grid, Job, Sessions
 from tests.benchmarks.scenarios.catching_up import rows_arriving, runs_arriving
 from tests.benchmarks.scenarios.commands import scheduled_jobs
 from tests.benchmarks.scenarios.lakes import new_source, source_of
-from tests.benchmarks.scenarios.many import MANY, TOUCHED_GROUPS, group_ticks, many_rounds, many_shape
+from tests.benchmarks.scenarios.many import TOUCHED_GROUPS, check_windows, group_ticks, many_rounds
 from tests.benchmarks.scenarios.model import scaled
-from tests.benchmarks.scenarios.ticks import STREAMING_SHARE, TICK_ROWS, Watcher
+from tests.benchmarks.scenarios.ticks import STREAMING_SHARE, Watcher
 from tests.benchmarks.scenarios.windows import GAP_SECONDS, TUMBLING
 
 if TYPE_CHECKING:
@@ -67,17 +67,17 @@ def scheduled(folder: Path, scale: float) -> Figures:
     return scheduled_jobs(source, scale, lambda: process.called(_duckdb(folder)), target)
 
 
-def many_streams(folder: Path, scale: float) -> Figures:
+def many_streams(count: int) -> Run:
     """Measure as many DuckDB jobs in one process, which differ in what they calculate."""
-    source = new_source(folder)
-    count = scaled(MANY, scale, 2)
-    jobs = [Job(source, folder / f"job_{n}", _grid(TUMBLING), plus=n) for n in range(count)]
-    figures = many_rounds(DeltaTable(source), scale, lambda: [job.run() for job in jobs])
-    newest = sum(many_shape(scale)) * TICK_ROWS // data.LARGE_DEVICES - 1
-    windows = TUMBLING.closed(0, newest) * data.LARGE_DEVICES
-    written = [DeltaTable(job.target).count() for job in jobs]
-    require(written, [windows] * count, "windows that the jobs closed")
-    return figures
+
+    def run(folder: Path, scale: float) -> Figures:
+        source, number = new_source(folder), scaled(count, scale, 2)
+        jobs = [Job(source, folder / f"job_{n}", _grid(TUMBLING), plus=n) for n in range(number)]
+        figures = many_rounds(DeltaTable(source), scale, lambda: [job.run() for job in jobs])
+        check_windows([job.target for job in jobs], scale)
+        return figures
+
+    return run
 
 
 def known_groups(groups: int) -> Run:

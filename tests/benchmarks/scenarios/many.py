@@ -15,12 +15,12 @@ from tests.benchmarks.scenarios.ticks import TICK_ROWS
 from tests.benchmarks.scenarios.windows import TUMBLING, Window
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
     from pathlib import Path
 
     from tests.benchmarks.scenarios.model import Figures, Run
 
-MANY, MANY_ROUNDS = 100, 5
+MANY, THOUSAND, MANY_ROUNDS = 100, 1_000, 5
 
 
 def alike(number: int) -> str:
@@ -35,12 +35,12 @@ def apart(number: int) -> str:
     return stream(TUMBLING.clause(), name=f"s{number}", output=f"t{number}", mean=f"avg(v) + {number}")
 
 
-def many_streams(statement: Callable[[int], str]) -> Run:
+def many_streams(statement: Callable[[int], str], streams: int = MANY) -> Run:
     """Measure until many streams have all taken a thousand new rows of their source."""
 
     def run(folder: Path, scale: float) -> Figures:
         source = DeltaTable(new_source(folder))
-        count = scaled(MANY, scale, 2)
+        count = scaled(streams, scale, 2)
         with open_lake(folder) as lake:
             for number in range(count):
                 lake.sql(statement(number))
@@ -50,6 +50,26 @@ def many_streams(statement: Callable[[int], str]) -> Run:
         return figures
 
     return run
+
+
+def many_streams_apart(streams: int) -> Run:
+    """Measure streams that calculate something different each, and count the windows of each one's output."""
+
+    def run(folder: Path, scale: float) -> Figures:
+        figures = many_streams(apart, streams)(folder, scale)
+        outputs = (target_of(folder).with_name(f"t{n}") for n in range(scaled(streams, scale, 2)))
+        check_windows(outputs, scale)
+        return figures
+
+    return run
+
+
+def check_windows(outputs: Iterable[Path], scale: float) -> None:
+    """Hold the outputs of streams or jobs against what their rounds brought."""
+    newest = sum(many_shape(scale)) * TICK_ROWS // data.LARGE_DEVICES - 1
+    windows = TUMBLING.closed(0, newest) * data.LARGE_DEVICES
+    written = [DeltaTable(output).count() for output in outputs]
+    require(written, [windows] * len(written), "windows that each closed")
 
 
 def many_rounds(source: DeltaTable, scale: float, work: Callable[[], object]) -> Figures:

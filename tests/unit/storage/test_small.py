@@ -7,7 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from lakestream.storage.small.dialect import duckdb_sql
 from lakestream.storage.small.exact import NotExactError
 from lakestream.storage.small.session import SmallSession
 
@@ -142,6 +145,62 @@ def test_columns_are_named_as_they_are_written(session: SmallSession) -> None:
     session.register("v", pa.table({"Dev": ["x"], "n": [1]}))
     assert session.sql("SELECT dev, N, v.n AS m FROM v").columns == ["dev", "N", "m"]
     assert session.sql("SELECT * FROM v").columns == ["Dev", "n"]
+
+
+def test_columns_of_one_name_are_left_to_spark(session: SmallSession) -> None:
+    with pytest.raises(NotExactError, match="columns of one name"):
+        session.sql("SELECT 1 AS a, 2 AS a")
+    assert session.sql("SELECT 1 AS a, 2 AS a_1, 3 AS A").columns == ["a", "a_1", "A"]
+
+
+_OF_GROUP = "OVER (PARTITION BY g, p ORDER BY k"
+_WINDOWS = (
+    f"lag(k) {_OF_GROUP}) AS before, lead(k, 2) {_OF_GROUP} DESC) AS second, "
+    "min(k) OVER (PARTITION BY g) AS low, "
+    f"max(k) {_OF_GROUP} ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING) AS high"
+)
+
+
+@given(st.sets(st.tuples(st.sampled_from([None, 1, 2]), st.sampled_from([None, "a"]), st.integers(0, 9))))
+def test_windows_of_groups_are_those_of_an_order(rows: set[tuple[int | None, str | None, int]]) -> None:
+    def windows(g: int | None, p: str | None, k: int) -> tuple[object, ...]:
+        own = sorted(other for *group, other in rows if group == [g, p])
+        earlier = [None, None, *own[: own.index(k)]]
+        return (
+            g,
+            p,
+            k,
+            earlier[-1],
+            earlier[-2],
+            min(other for group, _, other in rows if group == g),
+            own[-1],
+        )
+
+    small = SmallSession()
+    small.register(
+        "v", pa.table({name: pa.array([row[at] for row in rows], kind) for at, (name, kind) in _KEYS})
+    )
+    found = small.sql(f"SELECT g, p, k, {_WINDOWS} FROM v").toArrow()
+    assert {tuple(row.values()) for row in found.to_pylist()} == {windows(*row) for row in rows}
+    small.close()
+
+
+_KEYS = [*enumerate({"g": pa.int64(), "p": pa.string(), "k": pa.int64()}.items())]
+
+
+@pytest.mark.parametrize(
+    ("windows", "are_parted"),
+    [
+        (_WINDOWS, False),
+        (f"{_WINDOWS}, row_number() {_OF_GROUP}) AS n", True),
+        (f"{_WINDOWS}, sum(k) {_OF_GROUP}) AS total", True),
+        (f"{_WINDOWS}, lag(k, 1, 0) {_OF_GROUP}) AS other", True),
+        (f"{_WINDOWS}, max(k) {_OF_GROUP}) AS so_far", True),
+        (f"{_WINDOWS}, max(k) OVER (PARTITION BY k + 1) AS computed", True),
+    ],
+)
+def test_rows_are_parted_by_group_where_an_order_is_not_enough(windows: str, *, are_parted: bool) -> None:
+    assert ("PARTITION BY" in duckdb_sql(f"SELECT *, {windows} FROM v").sql) is are_parted
 
 
 def test_a_query_reads_the_rows_of_now(session: SmallSession) -> None:
