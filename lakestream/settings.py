@@ -226,6 +226,11 @@ class Settings:
     lock_wait_seconds: float = _setting(
         default=30.0, ge=0, description="how long to wait for another process that writes to the lake"
     )
+    share_streams: bool = _setting(
+        default=False,
+        description="whether daemons of a lake on a file system run a part of its streams each, as those "
+        "of a lake in an object store do; else one serves it and the others wait",
+    )
     poll_seconds: float = _setting(
         default=0.02,
         gt=0,

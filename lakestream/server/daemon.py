@@ -35,6 +35,7 @@ from lakestream.server.process.statements import Statements
 from lakestream.server.shown.reader import Reader
 from lakestream.storage.places.claims import works
 from lakestream.storage.places.leases import MAINTENANCE
+from lakestream.storage.places.versions import has_links
 from lakestream.storage.records.audit import Audit
 from lakestream.storage.records.tokens import Tokens
 from lakestream.storage.sessions.jobs import hand_over_slots
@@ -61,7 +62,8 @@ _SLOT_SECONDS = 1
 def serve(layout: Layout, settings: Settings, say: Callable[[str], None]) -> None:
     """Serve a lake until SIGTERM or SIGINT; ``say`` hears what happens. Called in the main thread.
 
-    Waits for a daemon that serves the lake already; in an object store it shares the streams with others.
+    Waits for a daemon that serves the lake already; in an object store, and on a file system where
+    ``share_streams`` says so, it shares the streams with others.
     Where its Spark dies, another one is started. Raises ConfigError TOKEN_NEEDED or TLS_UNUSABLE, BusyError
     PORT_IN_USE, and what ends the rounds (SPARK_DIED, where each Spark dies soon).
     """
@@ -70,13 +72,23 @@ def serve(layout: Layout, settings: Settings, say: Callable[[str], None]) -> Non
     clock = SystemClock()
     with ended_by_signals() as is_told, ExitStack() as held:
         ownership = None
+        shares = not layout.is_local or _may_share(layout, settings, say)
         if layout.is_local:
-            ownership = held.enter_context(Ownership.wait(layout, clock, lambda owner: say(_waits(owner))))
+            own = Ownership.wait(layout, clock, lambda owner: say(_waits(owner)), shared=shares)
+            ownership = held.enter_context(own)
         listening = held.enter_context(closing(listen(settings.server_host, settings.server_port)))
         if settings.connect_port:
             listen(LOOPBACK[0], settings.connect_port).close()
         sockets = Sockets(listening, _for_postgres(settings, held))
-        _run(layout, settings, say, ownership, sockets, is_told)
+        _run(layout, settings, say, None if shares else ownership, sockets, is_told)
+
+
+def _may_share(layout: Layout, settings: Settings, say: Callable[[str], None]) -> bool:
+    """Return whether a local lake is to be shared, and its file system lets that be."""
+    if settings.share_streams and not has_links(layout.system_root):
+        say("the file system does not keep to links: one daemon at a time serves the lake")
+        return False
+    return settings.share_streams
 
 
 @dataclass(frozen=True)

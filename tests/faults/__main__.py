@@ -1,7 +1,7 @@
 """Faults by name, or the random killer for as long as you like.
 
 Usage: ``python -m tests.faults [--fault NAME]…``,
-``… --cycles N [--seed N] [--transport NAME] [--jvm | --store | --small]`` or
+``… --cycles N [--seed N] [--transport NAME] [--jvm | --store | --folder | --small]`` or
 ``… --soak MINUTES [--seed N] [--small]``;
 without these two the faults of ``named.toml``, each crash of the matrix among them, or some of them.
 """
@@ -30,6 +30,7 @@ def main() -> int:
     parser.add_argument("--transport", choices=["auto", "arrow", "spark"], default="auto")
     parser.add_argument("--jvm", action="store_true", help="kill the process's Spark alone")
     parser.add_argument("--store", action="store_true", help="two daemons share a lake in an object store")
+    parser.add_argument("--folder", action="store_true", help="two daemons share a lake in a folder")
     parser.add_argument("--soak", type=float, metavar="MINUTES", help="a daemon under random faults")
     parser.add_argument("--small", action="store_true", help="without Spark: many kills in little time")
     options = parser.parse_args()
@@ -40,8 +41,9 @@ def main() -> int:
     if options.cycles is None:
         os.environ["FAULT_CELLS"] = "all"
         return named.run(options.fault)
-    if options.store:
-        return _kill(options.cycles, options.seed, module="tests.faults.shared")
+    if options.store or options.folder:
+        where = ["folder"] * options.folder
+        return _kill(options.cycles, options.seed, *where, module="tests.faults.shared")
     if options.small:
         return _kill(options.cycles, options.seed, module="tests.faults.forked", batch=options.cycles)
     if options.jvm:

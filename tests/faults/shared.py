@@ -1,17 +1,19 @@
-"""Two daemons and a foreign writer on a lake in an object store: daemons are killed, or stopped for a while.
+"""Two daemons and a foreign writer on a lake that they share: daemons are killed, or stopped for a while.
 
-Usage: ``python -m tests.faults.shared SEED ROUNDS``. The store is that of :mod:`tests.store_server`. Leases
-are short here, so that daemons take over, and lose what they had, all the time. No Spark is needed but for
-VERIFY at the end.
+Usage: ``python -m tests.faults.shared SEED ROUNDS [folder]``. The lake lies in the object store of
+:mod:`tests.store_server`, or in a folder. Leases are short here, so that daemons take over, and lose what
+they had, all the time. No Spark is needed but for VERIFY at the end.
 """
 
 from __future__ import annotations
 
 import os
 import random
+import shutil
 import signal
 import sys
-from contextlib import ExitStack, contextmanager
+import tempfile
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
@@ -36,7 +38,7 @@ ENDS = (signal.SIGKILL, signal.SIGKILL, signal.SIGSTOP)
 
 @dataclass
 class Shared(Workload):
-    """The killer's streams over a table in a store, which a writer that knows no lake writes to as well."""
+    """The killer's streams over a table of a lake, which a writer that knows no lake writes to as well."""
 
     lake: str = f"s3://{BUCKET}/lake"
 
@@ -50,14 +52,17 @@ class Shared(Workload):
         return f"{self.lake}/main/{table}"
 
 
-def run(rounds: int, seed: str, tell: Callable[[str], None]) -> int:
+def run(
+    rounds: int, seed: str, tell: Callable[[str], None], *, folder: str | None = None, verifies: bool = True
+) -> int:
     """Kill daemons while rows are written, and check now and then; return the commits.
 
-    Raises AssertionError as soon as an output is not what it should be.
+    The lake lies in a folder, None: in a store. ``verifies``: by Spark at the end. Raises AssertionError as
+    soon as an output is not what it should be.
     """
     drawn = random.Random(seed)
-    with _environment_of_a_store():
-        load = Shared(random=drawn)
+    with _environment_of_a_store() if folder is None else nullcontext():
+        load = Shared(random=drawn) if folder is None else Shared(random=drawn, lake=f"{folder}/lake")
         load.begin()
         done = 0
         while done < rounds:
@@ -68,7 +73,8 @@ def run(rounds: int, seed: str, tell: Callable[[str], None]) -> int:
             done += part
             load.check()
             tell(f"round {done}: {len(load.commits)} commits, all is well")
-        load.verify()
+        if verifies:
+            load.verify()
     return len(load.commits)
 
 
@@ -128,18 +134,21 @@ def _environment_of_a_store() -> Iterator[None]:
 
 
 def main() -> int:
-    """Run the rounds; exit status 1 when an output was not what it should be."""
-    seed, rounds = sys.argv[1:]
+    """Run the rounds; exit status 1 when an output was not what it should be, and the folder stays."""
+    seed, rounds, *where = sys.argv[1:]
+    folder = tempfile.mkdtemp(prefix="lakestream-shared-") if where else None
 
     def tell(text: str) -> None:
         sys.stdout.write(f"seed {seed}: {text}\n")
         sys.stdout.flush()
 
     try:
-        run(int(rounds), seed, tell)
+        run(int(rounds), seed, tell, folder=folder)
     except AssertionError as error:
-        tell(str(error))
+        tell(f"{error} ({folder})" if folder else str(error))
         return 1
+    if folder:
+        shutil.rmtree(folder)
     return 0
 
 

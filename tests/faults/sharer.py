@@ -1,4 +1,4 @@
-"""One of several daemons that share a lake in an object store: its rounds and its leases, without a server.
+"""One of several daemons that share a lake: its rounds and its leases, without a server.
 
 Usage: ``python -m tests.faults.sharer LAKE SECONDS``; leases last so many seconds. Prints a line when it is
 about to tick.

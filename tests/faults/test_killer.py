@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.faults import forked, killer
+from tests.faults import forked, killer, shared
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -34,3 +34,9 @@ def test_the_spark_of_a_process_is_killed_alone(
 
 def test_kills_without_spark_lose_and_double_nothing(tmp_path: Path) -> None:
     assert forked.kill(tmp_path / "lake", cycles=10, seed="1", tell=lambda _text: None) > 10
+
+
+def test_of_two_daemons_on_one_folder_each_may_be_killed(tmp_path: Path) -> None:
+    told: list[str] = []
+    assert shared.run(5, "1", told.append, folder=str(tmp_path), verifies=False) > 10
+    assert told

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from lakestream import Lake, Settings
+from lakestream.storage.places.lock import _BOOT_NOTE as BOOT
 from lakestream.storage.tables import durable
 
 if TYPE_CHECKING:
@@ -98,7 +99,7 @@ class Disk:
         }
         written = {file: content for file, content in files.items() if lasting.get(file) != content}
         # Written whole and forced before they get their names: see places.files.write_bytes.
-        marks = {file for file in written if file.name in ("lake.json", "boot", "lock", "lock.turn")}
+        marks = {file for file in written if file.name in ("lake.json", BOOT, "lock", "lock.turn")}
         lasting |= {file: written.pop(file) for file in marks}
         told = Told(self.told.batches, self.told.has_stream)
         self.cuts.append(Cut(self._by_name(lasting), self._by_name(written), told))
@@ -165,7 +166,7 @@ def after(cut: Cut, root: Path, left: str, seed: int) -> None:
         file = root / name
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_bytes(content)
-    (root / "_lakestream" / "boot").unlink(missing_ok=True)
+    (root / "_lakestream" / BOOT).unlink(missing_ok=True)
 
 
 def go_on(root: Path, told: Told) -> None:

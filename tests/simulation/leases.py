@@ -69,7 +69,7 @@ class _Store:
 
 class _Daemon:
     def __init__(self, world: _World) -> None:
-        self.leases = Leases("", Member(1, "h", "u", "t"), lambda: world.wanted, world.ground)
+        self.leases = Leases("memory:///lake", Member(1, "h", "u", "t"), lambda: world.wanted, world.ground)
         self.renews_at = world.ground.seconds
         self.asleep_until = 0.0
         self.using: frozenset[str] = frozenset()

@@ -33,9 +33,12 @@ LOOK_SECONDS = 1.0
 _LOCK = "notify.lock"
 
 
-def sending_lock(layout: Layout) -> IO[bytes] | None:
-    """Take the right to send a lake's events: a file to close, None while somebody has it."""
-    return try_lock(layout, _LOCK)
+def sending_lock(layout: Layout, *, shared: bool = False) -> IO[bytes] | None:
+    """Take the right to send a lake's events: a file to close, None while somebody has it.
+
+    ``shared``: those of a part of the streams, beside others who do.
+    """
+    return try_lock(layout, _LOCK, shared=shared)
 
 
 def check_targets(notification: Notification | None, hosts: Sequence[str]) -> None:
@@ -115,7 +118,7 @@ class Notifier:
         self._looked = self.system_clock.monotonic()
         notified = self._notified()
         if notified and self._dispatcher is None:
-            self._lock = sending_lock(self.layout)
+            self._lock = sending_lock(self.layout, shared=self.only is not None)
             if self._lock is not None:
                 from lakestream.notify.dispatcher import Dispatcher
 

@@ -40,17 +40,25 @@ class Ownership:
         self._file = file
 
     @classmethod
-    def wait(cls, layout: Layout, clock: Clock, waiting: Callable[[Owner | None], None]) -> Ownership:
+    def wait(
+        cls,
+        layout: Layout,
+        clock: Clock,
+        waiting: Callable[[Owner | None], None],
+        *,
+        shared: bool = False,
+    ) -> Ownership:
         """Take the right to serve a lake, after the daemon that has it; ``waiting`` hears of that one.
 
-        Only for a local lake: one in an object store is shared (see :mod:`lakestream.storage.places.leases`).
+        Only for a local lake; ``shared``: beside others who share its streams
+        (see :mod:`lakestream.storage.places.leases`).
         """
-        file = try_lock(layout, _FILE)
+        file = try_lock(layout, _FILE, shared=shared)
         if file is None:
             waiting(_written(layout))
         while file is None:
             clock.sleep(_LOOK_SECONDS)
-            file = try_lock(layout, _FILE)
+            file = try_lock(layout, _FILE, shared=shared)
         return cls(file)
 
     def announce(self, url: str, clock: Clock) -> Owner:
@@ -74,7 +82,7 @@ class Ownership:
 def find_owner(layout: Layout) -> Owner | None:
     """Return the daemon that serves a lake, None when there is none or it is not ready yet.
 
-    Of those that share a lake in an object store, one on this machine.
+    Of those that share a lake, one on this machine.
     """
     if not layout.is_local:
         return _member_here(layout)
@@ -84,7 +92,7 @@ def find_owner(layout: Layout) -> Owner | None:
     if file is not None:
         file.close()
         return None
-    return _written(layout)
+    return _written(layout) or _member_here(layout)
 
 
 def _member_here(layout: Layout) -> Owner | None:

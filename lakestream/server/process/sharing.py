@@ -1,4 +1,4 @@
-"""A daemon's part of a lake in an object store, which it shares with the other daemons of the lake."""
+"""A daemon's part of a lake, which it shares with the other daemons of the lake."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from lakestream.storage.places.leases import MAINTENANCE, RENEW_SECONDS, TREE, Leases, Member
+from lakestream.storage.places.lock import boot_id
 from lakestream.storage.places.proof import prove_store
 from lakestream.storage.records.registry import Registry
 
@@ -31,7 +32,8 @@ def sharing(layout: Layout, url: str, clock: Clock, say: Callable[[str], None]) 
     from lakestream.scheduler.regular import regularly
 
     registry = Registry(layout)
-    member = Member(os.getpid(), socket.gethostname(), url, clock.now().isoformat())
+    since = clock.now().isoformat()
+    member = Member(os.getpid(), socket.gethostname(), url, since, boot=(boot_id() or "").strip())
     leases = Leases(
         layout.system_root,
         member,

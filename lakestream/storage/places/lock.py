@@ -10,6 +10,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import socket
 import threading
 from collections import defaultdict
 from contextlib import contextmanager
@@ -30,7 +31,8 @@ if TYPE_CHECKING:
 _LOCK = "lock"
 _POLL_SECONDS = 0.05
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
-_BOOT_NOTE = "boot"
+_BOOT_NOTE = f"boot-{socket.gethostname()}"
+"""Of each machine its own, where several have the disk."""
 
 
 @dataclass
@@ -93,7 +95,7 @@ def booted_since(layout: Layout) -> bool:
     """Return whether the machine has started anew since :func:`note_boot`, or may have; local disks only."""
     if not layout.is_local or not Path(layout.system_root).is_dir():
         return False
-    now = _boot()
+    now = boot_id()
     try:
         return now is None or Path(layout.system_root, _BOOT_NOTE).read_text() != now
     except OSError:
@@ -102,11 +104,11 @@ def booted_since(layout: Layout) -> bool:
 
 def note_boot(layout: Layout) -> None:
     """Note that the lake is whole since this start of the machine; local disks only."""
-    if layout.is_local and (now := _boot()) is not None:
+    if layout.is_local and (now := boot_id()) is not None:
         write_bytes(layout.system_root, _BOOT_NOTE, now.encode())
 
 
-def _boot() -> str | None:
+def boot_id() -> str | None:
     """Return the id of the machine's start, None where it has none (it is Linux's)."""
     try:
         return _BOOT.read_text()
@@ -114,8 +116,8 @@ def _boot() -> str | None:
         return None
 
 
-def try_lock(layout: Layout, name: str = _LOCK) -> IO[bytes] | None:
-    """Take a lock of a lake, its writer's or another one, without waiting.
+def try_lock(layout: Layout, name: str = _LOCK, *, shared: bool = False) -> IO[bytes] | None:
+    """Take a lock of a lake, its writer's or another one, without waiting; ``shared``: beside others who do.
 
     Return the file to close, None when it is held.
     A lake in an object store has none: there whoever asks has it.
@@ -123,7 +125,7 @@ def try_lock(layout: Layout, name: str = _LOCK) -> IO[bytes] | None:
     if not layout.is_local:
         return Path(os.devnull).open("rb")
     file = Path(layout.system_root, name).open("ab")  # noqa: SIM115 - it carries the lock
-    if _try_lock(file.fileno()):
+    if _try_lock(file.fileno(), fcntl.LOCK_SH if shared else fcntl.LOCK_EX):
         return file
     file.close()
     return None
@@ -162,9 +164,9 @@ def _pause(layout: Layout, deadline: float, clock: Clock) -> None:
     clock.sleep(_POLL_SECONDS)
 
 
-def _try_lock(descriptor: int) -> bool:
+def _try_lock(descriptor: int, kind: int = fcntl.LOCK_EX) -> bool:
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
     return True

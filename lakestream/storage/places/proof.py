@@ -1,16 +1,17 @@
-"""Whether an object store does what sharing a lake in it needs: conditional writes, and one time for all."""
+"""Whether a store does what sharing a lake in it needs: conditional writes, and one time for all."""
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from lakestream.errors import LakeError, StorageError
-from lakestream.storage.places.files import store_answers
+from lakestream.storage.places.files import is_uri, store_answers
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from datetime import datetime
     from typing import Literal
 
     from obstore.store import ObjectStore
@@ -24,10 +25,17 @@ MOST_SKEW_SECONDS = 30.0
 def prove_store(folder: str, clock: Clock) -> None:
     """Try to write under conditions that do not hold in a store's folder, and look when it was written to.
 
-    Takes five requests, and leaves nothing there. Raises LakeError STORE_WITHOUT_CONDITIONS, StorageError
-    CLOCK_SKEW, and what files.store_answers does.
+    Of a folder the time alone is looked at. Takes five requests, and leaves nothing there. Raises
+    LakeError STORE_WITHOUT_CONDITIONS, StorageError CLOCK_SKEW, and what files.store_answers does.
     """
     name = f"probe-{uuid4().hex}"
+    if not is_uri(folder):
+        written, place = clock.now(), Path(folder, name)
+        place.touch()
+        changed = place.stat().st_mtime
+        place.unlink()
+        _refuse_skew(folder, written, datetime.fromtimestamp(changed, UTC))
+        return
     with store_answers(folder) as store:
         written = clock.now()
         store.put(name, b"{}")

@@ -10,6 +10,7 @@ import pytest
 
 from lakestream.clock import SystemClock
 from lakestream.errors import ConfigError
+from lakestream.server import daemon
 from lakestream.server.daemon import check_tls, check_token
 from lakestream.server.process.connect import connect_conf
 from lakestream.server.process.owner import Owner, Ownership, find_owner
@@ -17,6 +18,7 @@ from lakestream.settings import Settings
 from lakestream.storage.places import files
 from lakestream.storage.places.layout import Layout
 from lakestream.storage.places.leases import Leases, Member
+from lakestream.storage.places.lock import try_lock
 from lakestream.storage.records.tokens import Scope, Tokens
 from tests.certificates import certificate
 
@@ -51,6 +53,46 @@ def test_a_second_daemon_waits_and_takes_over(tmp_path: Path) -> None:
         assert found is not None
         assert found.url == "http://127.0.0.1:8601"
     assert find_owner(layout) is None
+
+
+def test_daemons_that_share_a_folder_stand_beside_one_another_and_after_one_that_does_not(
+    tmp_path: Path,
+) -> None:
+    layout = Layout(str(tmp_path / "lake"))
+    layout.initialise()
+    heard: list[Owner | None] = []
+    alone = Ownership.wait(layout, SystemClock(), heard.append)
+    with (
+        Ownership.wait(layout, TakingOver(alone), heard.append, shared=True),
+        Ownership.wait(layout, SystemClock(), heard.append, shared=True),
+    ):
+        assert heard == [None]
+        assert try_lock(layout, "daemon.lock") is None
+        leases = Leases(
+            layout.system_root,
+            Member(os.getpid(), socket.gethostname(), "http://127.0.0.1:8600", "now"),
+            set,
+            SystemClock(),
+        )
+        assert find_owner(layout) is None
+        leases.renew()
+        owner = find_owner(layout)
+        assert owner is not None
+        assert owner.url == "http://127.0.0.1:8600"
+        leases.leave()
+    assert find_owner(layout) is None
+
+
+@pytest.mark.parametrize("links", [True, False])
+def test_a_lake_is_shared_where_links_are_kept_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, links: bool
+) -> None:
+    monkeypatch.setattr(daemon, "has_links", lambda _: links)
+    said: list[str] = []
+    layout = Layout(str(tmp_path))
+    assert not daemon._may_share(layout, Settings(), said.append)
+    assert daemon._may_share(layout, Settings(share_streams=True), said.append) == links
+    assert bool(said) != links
 
 
 @pytest.mark.parametrize(
