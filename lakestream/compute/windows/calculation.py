@@ -459,19 +459,17 @@ class _Rewriter:
         return body
 
     def _restrict_to_group(self, table: exp.Table, alias: str, body: str) -> str:
-        """Keep the rows of the group's own table: in the WHERE of a plain select, else at the source."""
-        group = f"{ALIAS}._ls_g{self.scope.tbname_group}"
-        select = table.parent_select
-        if select is not None and isinstance(table.parent, exp.From) and not select.args.get("joins"):
-            select.where(
-                exp.EQ(
-                    this=exp.column("tbname", alias, quoted=True),
-                    expression=exp.column(group.split(".")[1], ALIAS),
-                ),
-                copy=False,
-            )
+        """Keep the rows of the group's own table: by a condition of the select, else at the source."""
+        group, select, part = f"_ls_g{self.scope.tbname_group}", table.parent_select, table.parent
+        own = exp.EQ(this=exp.column("tbname", alias, quoted=True), expression=exp.column(group, ALIAS))
+        joins = select.args.get("joins") or [] if select is not None else []
+        if isinstance(part, exp.From) and not any(join.side in _PRESERVING for join in joins):
+            cast("exp.Select", select).where(own, copy=False)
             return body
-        return f"{body} WHERE tbname = {group}"
+        if isinstance(part, exp.Join) and part.args.get("on") is not None and part.side not in _PRESERVING:
+            part.on(own, copy=False)
+            return body
+        return f"{body} WHERE tbname = {ALIAS}.{group}"
 
     # --- names ---
 

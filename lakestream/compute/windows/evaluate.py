@@ -1,7 +1,10 @@
 """All windows of a tick in one query, by the first way that fits.
 
 ``grouped``  an aggregate over the window's own rows: a grouped aggregate, by panes where windows overlap;
-``joined``   an aggregate over a read of a table that is bounded by the window: the same, on that table;
+``joined``   an aggregate over a read of a table that is bounded by the window, which may be joined with
+             other tables: the same, on those;
+``beside``   a select over such a read, or the window's own rows, that groups them or gives them as they are:
+             the windows are one more table of its join;
 ``by_row``   a select over the rows of windows that come with their number: grouped by window too;
 ``ranged``   aggregates over windows that reach around a row: by running aggregates of stretches of time;
 ``lateral``  anything else: ``FROM windows, LATERAL (calculation)``, which Spark turns into joins;
@@ -19,16 +22,15 @@ from typing import TYPE_CHECKING, cast
 from sqlglot import exp
 
 from lakestream.compute.expressions.functions import aggregates, is_aggregate_call
-from lakestream.compute.windows.calculation import ALIAS, ROWS, WINDOWS, Bound, Calculation
+from lakestream.compute.windows.calculation import ALIAS, READ, ROWS, WINDOWS, Bound, Calculation
 from lakestream.compute.windows.gaps import carried
 from lakestream.compute.windows.hoist import hoist
 from lakestream.compute.windows.keys import NUMBER
 from lakestream.compute.windows.panes import partials
 from lakestream.compute.windows.ranges import Ranges
-from lakestream.compute.windows.window_rows import WindowRows
-from lakestream.language.common.query_clauses import said
+from lakestream.compute.windows.window_rows import TRIGGER_ROWS, WindowRows, beside_windows, from_windows
+from lakestream.language.common.query_clauses import group_keys, said
 from lakestream.language.expressions.parsing import conjuncts
-from lakestream.language.quoting import quoted
 from lakestream.triggers.assign import ORDER_OF_ROWS, PlacedGrid
 
 if TYPE_CHECKING:
@@ -40,15 +42,13 @@ if TYPE_CHECKING:
 BATCH = 8
 """Windows per query where they are evaluated each by itself."""
 
-TRIGGER_ROWS = "ls_trows"
-"""The relation of the rows of each window, by ``_ls_gid`` and ``_ls_k``."""
-
 
 class Way(StrEnum):
     """How a calculation is evaluated; see the module's text."""
 
     GROUPED = "grouped"
     JOINED = "joined"
+    BESIDE = "beside"
     BY_ROW = "by_row"
     RANGED = "ranged"
     LATERAL = "lateral"
@@ -101,6 +101,7 @@ class Evaluation:
         body = {
             Way.GROUPED: self._grouped,
             Way.JOINED: self._joined,
+            Way.BESIDE: lambda: beside_windows(self.calculation, self._rows, self._passed()),
             Way.LATERAL: self._lateral,
             Way.WHOLE: self._whole,
             Way.KEYED: self._keyed,
@@ -111,7 +112,9 @@ class Evaluation:
 
     @property
     def _rows(self) -> WindowRows:
-        return WindowRows(self.grid, self.by_commit, self.retracts, joins=self.way is not Way.GROUPED)
+        return WindowRows(
+            self.grid, self.by_commit, self.retracts, joins=self.way not in (Way.GROUPED, Way.BESIDE)
+        )
 
     def _relations(self) -> list[str]:
         relations = []
@@ -221,7 +224,8 @@ class Evaluation:
 
         ``count`` names the placeholder that the last of the aggregates stands for.
         """
-        join = "JOIN" if self.only_with_rows else "LEFT JOIN"
+        has_rows = self.only_with_rows and self.way is Way.GROUPED
+        join = "JOIN" if has_rows else "LEFT JOIN"
         names = {node: f"a{number}" for number, node in enumerate(found)}
         unknown = [node for node in found if over_nothing(node) is None]
         if count is not None:
@@ -231,7 +235,7 @@ class Evaluation:
             for projection, column in zip(self.calculation.query.selects, self.columns, strict=True)
         )
         empty = ""
-        if unknown and not self.only_with_rows:
+        if unknown and not has_rows:
             listed = ", ".join(f"{node.sql('spark')} AS {names[node]}" for node in unknown)
             empty = f" CROSS JOIN (SELECT {listed} FROM {ROWS} WHERE false) e"
         return (
@@ -243,25 +247,14 @@ class Evaluation:
         groups = "".join(f", {ALIAS}.{name}" for name in self.calculation.scope.groups)
         return f"{ALIAS}._ls_gid, {ALIAS}._ls_k{groups}, {ALIAS}._ls_low, {ALIAS}._ls_high"
 
-    # --- joined ---
+    # --- windows as a table of the join ---
 
     def _joined(self) -> str:
-        select = self.calculation.query
-        read = self.calculation.reads[0]
-        equalities, rest = _split_condition(select.args["where"].this)
-        time = f"unix_micros({quoted(read.relation.time_column)})"
-        source = select.args["from_"].this
-        alias = source.alias
-        numbered = self._rows.numbered(f"({source.this.sql('spark')})", time)
-        on = " AND ".join([f"`{alias}`._ls_k = {ALIAS}._ls_k", *(node.sql("spark") for node in equalities)])
-        where = f" WHERE {' AND '.join(node.sql('spark') for node in rest)}" if rest else ""
-        found = list(dict.fromkeys(aggregates(select.selects)))
+        found = list(dict.fromkeys(aggregates(self.calculation.query.selects)))
         listed = ", ".join(f"{node.sql('spark')} AS a{number}" for number, node in enumerate(found))
-        body = (
-            f"SELECT {ALIAS}._ls_gid, {ALIAS}._ls_k, {listed} FROM {WINDOWS} {ALIAS} "
-            f"JOIN ({numbered}) `{alias}` ON {on}{where} GROUP BY {ALIAS}._ls_gid, {ALIAS}._ls_k"
-        )
-        return self._joined_to_windows(found, body)
+        own = f"{ALIAS}._ls_gid, {ALIAS}._ls_k"
+        rows = from_windows(self.calculation.query, self._rows, WINDOWS)
+        return self._joined_to_windows(found, f"SELECT {own}, {listed} {rows} GROUP BY {own}")
 
     # --- around a row ---
 
@@ -403,11 +396,17 @@ def _ranges(calculation: Calculation, grid: Grid, groups: tuple[str, ...]) -> Ra
 
 
 def choose_way(
-    calculation: Calculation, grid: Grid, groups: tuple[str, ...] = (), *, at_open: bool = False
+    calculation: Calculation,
+    grid: Grid,
+    groups: tuple[str, ...] = (),
+    *,
+    at_open: bool = False,
+    forces: bool = False,
 ) -> Way:
     """Return the first way that fits, by the shape of the calculation alone (never ``each``).
 
-    ``at_open``: windows are evaluated when they open too, and are nothing but their start then.
+    ``at_open``: windows are evaluated when they open too, and are nothing but their start then;
+    ``forces``: a window for which the calculation gives no row has one (FORCE_OUTPUT).
     """
     query = calculation.query
     if grid.rows_are_placed:
@@ -415,13 +414,23 @@ def choose_way(
             return Way.LATERAL
         ranges = _ranges(calculation, grid, groups)
         return Way.RANGED if ranges is not None and ranges.fits else Way.BY_ROW
-    if not _plain_aggregate(query):
-        return Way.LATERAL
-    if calculation.reads_rows and not calculation.reads and query.args.get("where") is None:
+    of_rows = calculation.reads_rows and not calculation.reads and query.args.get("where") is None
+    if of_rows and _plain_aggregate(query):
         return Way.GROUPED
-    if at_open or len(calculation.reads) != 1 or calculation.reads_rows:
+    if at_open or not _goes_beside_windows(calculation, grid):
         return Way.LATERAL
-    return Way.JOINED if _bounded_by_window(calculation, grid) else Way.LATERAL
+    if query.args.get("group") is not None or not aggregates(query.selects):
+        return Way.LATERAL if forces else Way.BESIDE
+    return Way.JOINED if _has_a_row_for_nothing(calculation) else Way.LATERAL
+
+
+def _has_a_row_for_nothing(calculation: Calculation) -> bool:
+    """Return whether what a select of aggregates gives over no rows is told without them."""
+    query = calculation.query
+    if calculation.reads_rows or not all(map(_is_aggregated, query.selects)):
+        return False
+    known = all(over_nothing(node) is not None for node in aggregates(query.selects))
+    return (known or not query.args.get("joins")) and query.args.get("having") is None
 
 
 def _says_only(query: exp.Query, clauses: set[str]) -> bool:
@@ -480,39 +489,76 @@ def _is_aggregated(projection: exp.Expr) -> bool:
     return True
 
 
-def _bounded_by_window(calculation: Calculation, grid: Grid) -> bool:
-    """Return whether the one read is bounded by ``>= _twstart`` and ``< _twend`` exactly."""
-    where = calculation.query.args.get("where")
-    read = calculation.reads[0]
-    if where is None or grid.depends_on_first:
+def _goes_beside_windows(calculation: Calculation, grid: Grid) -> bool:
+    """Return whether a select's FROM begins with rows that know their windows, and nothing else needs these.
+
+    Those are the rows of the windows, or a read that is bounded by ``>= _twstart`` and ``< _twend`` exactly.
+    """
+    query = calculation.query
+    known = {"expressions", "from_", "joins", "where", "group", "having"}
+    if not isinstance(query, exp.Select) or not said(query) <= known or group_keys(query) is None:
         return False
-    if (read.lower, read.upper) != (Bound("_twstart"), Bound("_twend")):
+    joined = query.args.get("joins") or []
+    if not _is_table(query.args.get("from_")) or not all(_joins_plainly(join) for join in joined):
         return False
-    times = [part for part in conjuncts(where.this) if _mentions_time_placeholder(part)]
-    column = read.relation.time_column.lower()
-    return sorted(_bound_operator(part, column) for part in times) == ["<", ">="]
+    own = [*query.selects, *(join.args["on"] for join in joined if join.args.get("on") is not None)]
+    own += [query.args[name] for name in ("where", "group", "having") if query.args.get(name)]
+    if any(part.find(exp.Query, exp.Window, exp.Star) for part in map(_without_counts, own)):
+        return False
+    source = query.args["from_"].this
+    if READ not in source.meta:
+        return False
+    return source.meta[READ] == "" or (not grid.depends_on_first and _is_bounded(query, source))
 
 
-def _bound_operator(part: exp.Expr, column: str) -> str:
-    """Return which end ``time >= …`` or ``time < …`` bounds, an empty text for any other condition."""
-    if not isinstance(part, exp.GTE | exp.LT) or not isinstance(part.left, exp.Column):
-        return ""
-    if part.left.name.lower() != column:
-        return ""
-    return ">=" if isinstance(part, exp.GTE) else "<"
+def _is_table(part: exp.Expr | None) -> bool:
+    """Return whether a part of FROM is a table or query under a name that asks for nothing of the windows."""
+    node = None if part is None else part.this
+    if not isinstance(node, exp.Subquery) or not said(node) <= {"this", "alias"}:
+        return False
+    alias = node.args.get("alias")
+    if alias is None or not said(alias) <= {"this"}:
+        return False
+    return node.meta.get(READ) == "" or ALIAS not in node.this.sql("spark")
 
 
-def _mentions_time_placeholder(part: exp.Expr) -> bool:
-    return any(
-        column.table == ALIAS and column.name.startswith("_tw") for column in part.find_all(exp.Column)
+def _joins_plainly(join: exp.Join) -> bool:
+    return (
+        said(join) <= {"this", "on", "side", "kind"}
+        and join.side not in ("RIGHT", "FULL")
+        and _is_table(join)
     )
 
 
-def _split_condition(condition: exp.Expr) -> tuple[list[exp.Expr], list[exp.Expr]]:
-    """Return (conditions that tie rows to windows, conditions on rows alone), without the time bounds."""
-    parts = [part for part in conjuncts(condition) if not _mentions_time_placeholder(part)]
-    tied = [part for part in parts if any(column.table == ALIAS for column in part.find_all(exp.Column))]
-    return tied, [part for part in parts if part not in tied]
+def _without_counts(part: exp.Expr) -> exp.Expr:
+    """Return an expression without the star of ``count(*)``, which stands for no columns."""
+    return part.transform(
+        lambda node: exp.Literal.number(1) if isinstance(node.parent, exp.Count) and node.is_star else node
+    )
+
+
+def _is_bounded(query: exp.Select, source: exp.Expr) -> bool:
+    """Return whether a read is bounded by ``>= _twstart`` and ``< _twend``, on its own time, in WHERE."""
+    read, where = source.meta[READ], query.args.get("where")
+    if where is None or (read.lower, read.upper) != (Bound("_twstart"), Bound("_twend")):
+        return False
+    if read.relation.types.get(read.relation.time_column.lower(), "timestamp") != "timestamp":
+        return False
+    names = {source.alias.lower()} | (set() if query.args.get("joins") else {""})
+    ends = {"_twstart": exp.GTE, "_twend": exp.LT}
+    found = {
+        part.expression.name
+        for part in conjuncts(where.this)
+        if isinstance(part, (exp.GTE, exp.LT))
+        and _is_column(part.this, names, read.relation.time_column)
+        and _is_column(part.expression, {ALIAS}, part.expression.name)
+        and isinstance(part, ends.get(part.expression.name, ()))
+    }
+    return found == ends.keys()
+
+
+def _is_column(node: exp.Expr, tables: set[str], name: str) -> bool:
+    return isinstance(node, exp.Column) and node.table.lower() in tables and node.name.lower() == name.lower()
 
 
 _NULL_OVER_NOTHING = (exp.Sum, exp.Avg, exp.Min, exp.Max, exp.StddevPop, exp.Stddev, exp.StddevSamp)

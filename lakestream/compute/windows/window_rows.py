@@ -5,10 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lakestream.compute.windows.calculation import ROWS, WINDOWS
+from lakestream.compute.windows.calculation import ALIAS, READ, ROWS, WINDOWS
+from lakestream.language.quoting import quoted
 
 if TYPE_CHECKING:
+    from sqlglot import exp
+
+    from lakestream.compute.windows.calculation import Calculation
     from lakestream.triggers.grid import Grid
+
+TRIGGER_ROWS = "ls_trows"
+"""The relation of the rows of each window, by ``_ls_gid`` and ``_ls_k``."""
 
 
 @dataclass(frozen=True)
@@ -82,3 +89,38 @@ class WindowRows:
         if self.grid.is_tumbling:
             return rows
         return f"{rows} WHERE {self.grid.ended(time, time)} < {self.grid.begun(time, time)}"
+
+
+def beside_windows(calculation: Calculation, rows: WindowRows, passed: str) -> str:
+    """Return SQL of a select over rows that know their windows, for all of these: grouped by them too.
+
+    ``passed`` are the columns of the windows that stand before the results. In the select the results come
+    first, so that GROUP BY may number them, and keep their names for it.
+    """
+    query = calculation.query
+    group, having = query.args.get("group"), query.args.get("having")
+    listed = ", ".join(projection.sql("spark") for projection in query.selects)
+    sql = f"SELECT {listed}, {passed} {from_windows(query, rows, 'ls_fired')}"
+    if group:
+        own = [f"{ALIAS}.{name}" for name in sorted(calculation.used)]
+        sql += f" {', '.join([group.sql('spark').strip(), passed, *own])}"
+    if having:
+        sql += f" {having.sql('spark').strip()}"
+    names = passed.replace(f"{ALIAS}.", "")
+    results = ", ".join(f"c{number}" for number, _ in enumerate(query.selects, 1))
+    return f"SELECT {names}, {results} FROM ({sql}) AS r({results}, {names})"
+
+
+def from_windows(query: exp.Query, rows: WindowRows, windows: str) -> str:
+    """Return FROM and WHERE of a select over rows that know their windows, with these as its first table."""
+    source, where = query.args["from_"].this, query.args.get("where")
+    alias, read = quoted(source.alias), source.meta[READ]
+    on = f"{alias}._ls_k = {ALIAS}._ls_k"
+    if read:
+        time, body = f"unix_micros({quoted(read.relation.time_column)})", source.this.sql("spark")
+        relation = f"({rows.numbered(f'({body})', time)})"
+    else:
+        relation, on = TRIGGER_ROWS, f"{alias}._ls_gid = {ALIAS}._ls_gid AND {on}"
+    joins = "".join(f" {join.sql('spark').strip()}" for join in query.args.get("joins") or [])
+    filtered = f" {where.sql('spark').strip()}" if where else ""
+    return f"FROM {windows} {ALIAS} JOIN {relation} {alias} ON {on}{joins}{filtered}"

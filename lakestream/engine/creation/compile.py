@@ -117,7 +117,9 @@ def compile_stream(
     keys, why_whole = _keys(definition, calculation, way) if whole else (None, "")
     if way is None:
         at_open = definition.options.emission.at_open
-        of_grid = choose_way(calculation, grid, groups, at_open=at_open)
+        of_grid = choose_way(
+            calculation, grid, groups, at_open=at_open, forces=definition.options.force_output
+        )
         way = of_grid if not whole else Way.WHOLE if keys is None else Way.KEYED
     return Stream(
         uuid,

@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 _STATES = ("tinyint", "smallint", "int", "bigint", "boolean", "string")
 
 
-_SURE = (Way.GROUPED, Way.RANGED, Way.BY_ROW)
+_SURE = (Way.GROUPED, Way.BESIDE, Way.RANGED, Way.BY_ROW)
 """The ways that Spark goes with all it understands: of the others it goes some only window by window."""
 
 

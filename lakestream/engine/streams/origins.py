@@ -16,7 +16,7 @@ from sqlglot.lineage import Node
 from sqlglot.lineage import lineage as lineage_of
 
 from lakestream.compute.windows.calculation import ALIAS
-from lakestream.compute.windows.evaluate import TRIGGER_ROWS
+from lakestream.compute.windows.window_rows import TRIGGER_ROWS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -19,8 +19,9 @@ from lakestream.triggers.grid import grid_of
 if TYPE_CHECKING:
     from lakestream.language.expressions.versions import AsOf
 
-METERS = Relation("main.meters", ("ts", "v", "tbname", "loc"), "ts", is_super=True)
-TABLES = {"meters": METERS, "ref": Relation("main.ref", ("ts", "p"), "ts")}
+TIMED = {"ts": "timestamp"}
+METERS = Relation("main.meters", ("ts", "v", "tbname", "loc"), "ts", is_super=True, types=TIMED)
+TABLES = {"meters": METERS, "ref": Relation("main.ref", ("ts", "p"), "ts", types=TIMED)}
 PLACEHOLDERS = frozenset({"_twstart", "_twend", "_twduration", "_twrownum", "_tgrpid", "_tlocaltime"})
 HOPPING = grid_of(IntervalTrigger(Duration(10, "s"), Duration(0, "s"), Duration(5, "s")), "UTC")
 CASES: list[dict[str, Any]] = yaml.safe_load(Path(__file__).with_name("ways.yaml").read_text("utf-8"))

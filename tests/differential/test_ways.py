@@ -1,0 +1,98 @@
+"""However a calculation is evaluated, its rows are the same: each way against the one that takes anything."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+from unittest.mock import patch
+
+import pytest
+
+from lakestream import Lake, Settings
+from lakestream.compute.windows.evaluate import Way
+from lakestream.engine.creation import compile as compiling
+from tests.properties.followed import without_spark
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+TABLES = """
+CREATE STABLE meters (ts TIMESTAMP, v INT) TAGS (g INT);
+CREATE TABLE a USING meters TAGS (1); CREATE TABLE b USING meters TAGS (2);
+CREATE TABLE ref (ts TIMESTAMP, p INT);
+CREATE TABLE sites (ts TIMESTAMP, name VARCHAR(5) COMPOSITE KEY, factor INT)
+"""
+COMMITS = """
+INSERT INTO sites VALUES ('2025-01-01', 'a', 2) ('2025-01-01', 'b', NULL)
+INSERT INTO ref VALUES ('2025-01-01 08:00:01', 2) ('2025-01-01 08:00:12', 5) ('2025-01-01 08:00:20', 7)
+INSERT INTO a VALUES ('2025-01-01 08:00:00', 1) ('2025-01-01 08:00:03', 2) ('2025-01-01 08:00:12', 1)
+INSERT INTO b VALUES ('2025-01-01 08:00:04.999', NULL) ('2025-01-01 08:00:05', 2) ('2025-01-01 08:00:21', 1)
+INSERT INTO a VALUES ('2025-01-01 08:00:10', 5) ('2025-01-01 08:00:40', 1)
+INSERT INTO b VALUES ('2025-01-01 08:00:06', 2) ('2025-01-01 08:00:55', 3); DELETE FROM a WHERE v = 2
+INSERT INTO sites VALUES ('2025-01-01', 'b', 3)
+""".strip().splitlines()
+JOINED = "FROM %%tbname m {kind} JOIN sites s ON s.name = %%1 WHERE m.ts >= _twstart AND m.ts < _twend"
+KEYED = "ws, k COMPOSITE KEY, n"
+CALCULATIONS = (
+    ("ws, n, top", "count(*), max(p) FROM ref WHERE ts >= _twstart AND ts < _twend", Way.JOINED),
+    ("ws, n, x", f"count(*), sum(m.v * s.factor) {JOINED}", Way.JOINED),
+    (KEYED, f"m.v, count(s.factor) {JOINED} GROUP BY m.v", Way.BESIDE),
+    (
+        KEYED,
+        f"m.v AS u, count(*) {JOINED} AND s.factor > 1 GROUP BY u HAVING count(*) < _twrownum + 1",
+        Way.BESIDE,
+    ),
+    (KEYED, "v + 1, avg(v) FROM %%trows GROUP BY 2", Way.BESIDE),
+    (KEYED + ", until", "v, count(*), _twend FROM %%trows GROUP BY v HAVING count(*) >= 1", Way.BESIDE),
+    (
+        KEYED,
+        (
+            "r.p, count(m.v) FROM ref r LEFT JOIN meters m ON m.ts > r.ts AND m.tbname = %%1 "
+            "WHERE r.ts >= _twstart AND r.ts < _twend GROUP BY r.p"
+        ),
+        Way.BESIDE,
+    ),
+)
+"""The columns of an output, what is calculated for them, and the way it goes."""
+KINDS = ("", "LEFT")
+WINDOWS = (
+    ("INTERVAL(10s) SLIDING(10s)", "IGNORE_NODATA_TRIGGER"),
+    pytest.param("INTERVAL(10s) SLIDING(4s)", "IGNORE_NODATA_TRIGGER|EXACT(ALL)", marks=pytest.mark.long),
+    pytest.param("INTERVAL(4s) SLIDING(10s)", "EXACT", marks=pytest.mark.long),
+)
+
+
+def _rows(folder: Path, windows: str, options: str) -> dict[str, object]:
+    """Run streams of all calculations over the commits; return what each wrote, by its name and way."""
+    found: dict[str, object] = {}
+    with without_spark(), Lake(folder, settings=Settings()) as lake:
+        lake.sql(TABLES)
+        for number, (columns, text, _) in enumerate(CALCULATIONS):
+            for kind in KINDS if "{kind}" in text else ("",):
+                lake.sql(
+                    f"CREATE STREAM s{number}{kind} {windows} FROM meters PARTITION BY tbname "
+                    f"STREAM_OPTIONS({options}) INTO o{number}{kind} ({columns}) "
+                    f"AS SELECT _twstart, {text.format(kind=kind)}"
+                )
+        for commit in COMMITS:
+            lake.sql(commit)
+            assert lake.run().failed == []
+        for stream in lake.streams():
+            way = dict(lake.explain(stream.name).fetchall())["compute"]
+            output = f"o{stream.name[1:]}"
+            found[f"{stream.name} {way}"] = lake.sql(f"SELECT * FROM {output} ORDER BY ALL").fetchall()
+    return found
+
+
+@pytest.mark.parametrize(("windows", "options"), WINDOWS)
+def test_a_way_gives_the_rows_of_the_one_that_takes_anything(
+    tmp_path: Path, windows: str, options: str
+) -> None:
+    chosen = _rows(tmp_path / "chosen", windows, options)
+    with patch.object(compiling, "choose_way", lambda *_, **__: Way.LATERAL):
+        lateral = _rows(tmp_path / "lateral", windows, options)
+    ways = {name.split()[0].rstrip("LEFT"): name.split()[1] for name in chosen}
+    assert ways == {f"s{number}": way for number, (_, _, way) in enumerate(CALCULATIONS)}
+    assert {name.split()[0]: rows for name, rows in chosen.items()} == {
+        name.split()[0]: rows for name, rows in lateral.items()
+    }
+    assert all(chosen.values())
