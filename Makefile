@@ -75,7 +75,7 @@ supply: setup ## what comes with the package: an SBOM, licences, known vulnerabi
 site: setup ## the documentation as a site, into build/site
 	@$(RUN)/python tools/site/build.py
 
-integrations: setup ## operators by Airflow, assets by Dagster, models by dbt, in environments of their own (ARGS="dbt")
+integrations: setup ## operators by Airflow, assets by Dagster, models by dbt, lint of the image, in environments of their own (ARGS="dbt")
 	@$(RUN)/python -m tests.integrations $(ARGS)
 
 followed: setup ## streams that follow every table they read, and views, over random histories (ARGS="--count 100 --seed 7")
@@ -90,7 +90,7 @@ lock: setup ## compile requirements.in into requirements.lock, with hashes, and 
 	@UV=$$(command -v uv || echo $(RUN)/uv); \
 	lock() { $$UV pip compile $$1/requirements.in $$2 --output-file $$1/requirements.lock --universal \
 	  --python-version 3.11 --generate-hashes --no-header --no-annotate --quiet --upgrade || exit 1; }; \
-	for folder in . tests/benchmarks/rivals tests/integrations/dbt tools/site tools/supply; do lock $$folder; done; \
+	for folder in . tests/benchmarks/rivals tests/integrations/dbt tests/integrations/deploy tools/site tools/supply; do lock $$folder; done; \
 	for folder in tests/integrations/airflow tests/integrations/dagster; do lock $$folder pyproject.toml; done
 
 clean: ## remove what the set-up and the runs made

@@ -1,7 +1,7 @@
-"""Operators by Airflow, assets by Dagster and models by dbt: ``make integrations``.
+"""Operators by Airflow, assets by Dagster, models by dbt, and what lints the image: ``make integrations``.
 
 Each is installed into an environment of its own, from a lock; the first two with what lakestream needs, whose
-code there is this checkout's. dbt speaks to a daemon of this one.
+code there is this checkout's. dbt speaks to a daemon of this one; the tools that lint know nothing of it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,9 @@ from pathlib import Path
 from tests.apart import Apart
 
 HERE = Path(__file__).parent
-NAMES = ("airflow", "dagster", "dbt")
+BESIDE = ("airflow", "dagster")
+"""Those that lakestream works beside, in their process."""
+NAMES = ("airflow", "dagster", "dbt", "deploy")
 
 
 def main(chosen: list[str]) -> int:
@@ -30,8 +32,8 @@ def _check(name: str) -> int:
     made = Apart(f"integrations-{name}", HERE / name / "requirements.lock")
     if not made.make():
         return 1
-    python = sys.executable if name == "dbt" else made.python
-    own = {"AIRFLOW_HOME": str(made.folder / "home"), "DBT_COMMAND": str(made.folder / "bin" / "dbt")}
+    python = made.python if name in BESIDE else sys.executable
+    own = {"AIRFLOW_HOME": str(made.folder / "home"), "TOOLS": str(made.folder / "bin")}
     command = [python, "-m", "pytest", "-q", "--noconftest", "-p", "no:cacheprovider", "-c", os.devnull]
     checks = [f"--rootdir={HERE.parents[1]}", str(HERE / name / "checks.py")]
     environment = {**os.environ, **own, "PYTHONPATH": str(HERE.parents[1])}

@@ -77,6 +77,7 @@ def test_the_wheel_is_one_package_with_all_that_it_needs(built: Path) -> None:
     assert {name.partition("/")[0] for name in names if ".dist-info" not in name} == {"lakestream"}
     for needed in (
         "conf/server.toml",
+        "conf/deploy/compose.s3.yml",
         "conf/deploy/grafana/dashboard.json",
         "docs/getting-started.md",
         "docs/streams/late-rows.md",

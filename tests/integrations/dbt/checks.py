@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 CLOCK = SystemClock()
-DBT = os.environ["DBT_COMMAND"]
+DBT = str(Path(os.environ["TOOLS"], "dbt"))
 PACKAGE = Path(lakestream.__file__).parent / "integrations" / "dbt"
 TABLES = """
 CREATE TABLE power (ts TIMESTAMP, machine VARCHAR(10) COMPOSITE KEY COMMENT 'its plate', watts DOUBLE);
