@@ -258,7 +258,7 @@ def _tags(reader: Reader, draft: Draft) -> None:
         word = reader.peek()
         name = take_column_name(reader, "a tag's name")
         refuse_duplicate(reader, name, taken, word)
-        named_only = reader.sees_symbol(",") or reader.sees_symbol(")")
+        named_only = reader.sees_symbol(",") or reader.sees_symbol(")") or reader.sees("COMMENT")
         kind = None if named_only else type_name(reader)
         comment = take_string(reader, "a comment") if reader.accept("COMMENT") else None
         return TagDefinition(name, kind, comment, reader.source.fragment(word.start, word.end))
