@@ -43,7 +43,13 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[2]
 RUN = {"sql", "python", "console"}
-SMALL = frozenset({ROOT / "docs" / "stream-tests.md", *(ROOT / "docs" / "coming-from").glob("*.md")})
+SMALL = frozenset(
+    {
+        ROOT / "docs" / "stream-tests.md",
+        ROOT / "docs" / "production.md",
+        *(ROOT / "docs" / "coming-from").glob("*.md"),
+    }
+)
 """The pages that need no Spark: all that they run goes the small path."""
 
 _BLOCK = re.compile(
