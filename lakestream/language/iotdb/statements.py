@@ -63,7 +63,7 @@ def _statement(reader: Reader) -> TreeStatement:
         return QueryTree(select)
     for words in _UNBUILT:
         if reader.sees(*words):
-            raise reader.unsupported(" ".join(words))
+            raise reader.unsupported(" ".join(words), hint=_PAGE)
     for words, read in _STATEMENTS.items():
         if reader.accept(*words):
             statement = read(reader)
@@ -371,6 +371,7 @@ _STATEMENTS: dict[tuple[str, ...], Callable[[Reader], TreeStatement]] = {
     ("SHOW", "CONTINUOUS", "QUERIES"): lambda _: ShowContinuousQueries(),
     ("SHOW", "TRIGGERS"): lambda _: ShowTriggers(),
 }
+_PAGE = "`lakestream docs coming-from/iotdb` has what there is"
 _UNBUILT: tuple[tuple[str, ...], ...] = (
     ("ALTER", "CQ"),
     ("ALTER", "CONTINUOUS", "QUERY"),

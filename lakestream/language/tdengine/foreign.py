@@ -10,6 +10,8 @@ if TYPE_CHECKING:
 
 NO_NODES = "streams need no nodes of their own: lakestream run or lakestream serve evaluates them"
 
+_PAGE = "`lakestream docs coming-from/tdengine` has what stands in its place"
+
 _NODES = dict.fromkeys(("SNODE", "MNODE", "QNODE", "DNODE", "BNODE", "ANODE", "VNODE", "VGROUP"), NO_NODES)
 _OBJECTS: dict[str, str] = _NODES | {
     "VIEW": "CREATE MATERIALIZED VIEW keeps the rows of a query as a table",
@@ -88,7 +90,7 @@ def foreign_statement(reader: Reader) -> NotSupportedError | None:
     if reader.sees(first, "MATERIALIZED", "VIEW"):
         return None
     if first in _VERBS:
-        return reader.unsupported(first, hint=_VERBS[first])
+        return reader.unsupported(first, hint=_hint(_VERBS[first]))
     if first not in ("CREATE", "DROP", "ALTER"):
         return None
     at = 3 if reader.sees(first, "OR", "REPLACE") else 1
@@ -96,7 +98,12 @@ def foreign_statement(reader: Reader) -> NotSupportedError | None:
     hint = _OBJECTS.get(named)
     if hint is None and (first, named) not in (("ALTER", "STREAM"), ("ALTER", "DATABASE")):
         return None
-    return reader.unsupported(f"{first} {named}", hint=hint or "")
+    return reader.unsupported(f"{first} {named}", hint=_hint(hint or ""))
+
+
+def _hint(instead: str) -> str:
+    """Return what to do instead, where it is known, and the page that explains."""
+    return "; ".join(filter(None, (instead, _PAGE)))
 
 
 def foreign_show(reader: Reader) -> NotSupportedError | None:
@@ -105,4 +112,4 @@ def foreign_show(reader: Reader) -> NotSupportedError | None:
     if word not in _SHOWN:
         return None
     hint = NO_NODES if word.endswith("NODES") else "information_schema has what is known of streams"
-    return reader.unsupported(f"SHOW {word}", hint=hint)
+    return reader.unsupported(f"SHOW {word}", hint=_hint(hint))

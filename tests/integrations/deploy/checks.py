@@ -20,7 +20,7 @@ SECRETS = {
 
 
 def test_the_image_is_clean_by_hadolint() -> None:
-    linted = [TOOLS / "hadolint", "--no-color", DEPLOY / "Dockerfile"]
+    linted = [str(TOOLS / "hadolint"), "--no-color", str(DEPLOY / "Dockerfile")]
     done = subprocess.run(linted, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (0, "")
 
