@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +10,7 @@ from lakestream.language.model import ON_TIME, WINDOW_CLOSE, WINDOW_OPEN
 from lakestream.notify.events import PASSES, ROW, TABLE, WINDOW_INVALIDATION, EventRules
 from lakestream.notify.outbox import COLUMNS
 from lakestream.triggers.kinds import type_in_messages
+from lakestream.values import dataclass
 
 if TYPE_CHECKING:
     import pyarrow as pa

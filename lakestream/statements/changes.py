@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo
@@ -19,6 +18,7 @@ from lakestream.language.quoting import delta_name, delta_text
 from lakestream.storage.delta import delete_where, update_where
 from lakestream.storage.rows.reading import timestamp_literal
 from lakestream.storage.writes.values import convert, parse_time, sql_literal
+from lakestream.values import dataclass
 
 if TYPE_CHECKING:
     from lakestream.language import model

@@ -129,6 +129,21 @@ class Program:
             if _status(member).get("State", "Z")[0] != "Z":
                 yield member
 
+    def kill(self) -> None:
+        """Kill it with those that it started, its JVM too: none of them can put anything in order."""
+        for member in _family(self._process.pid):
+            os.kill(member, signal.SIGKILL)
+        self._process.wait()
+
+    def wait_until_it_says(self, words: str, seconds: float = 600.0) -> None:
+        """Wait for words in what it says. Raises RuntimeError when it ends, TimeoutError where none come."""
+        until = CLOCK.monotonic() + seconds
+        while words not in self._said.read_text("utf-8", errors="replace"):
+            self.check()
+            if CLOCK.monotonic() > until:
+                raise TimeoutError(f"{self._command} has not said {words!r} after {seconds:.0f} s")
+            CLOCK.sleep(0.05)
+
     @property
     def pid(self) -> int:
         """Return the number of its process."""

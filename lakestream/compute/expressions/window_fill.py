@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -12,6 +11,7 @@ from lakestream.compute.expressions.functions import call
 from lakestream.compute.expressions.levels import AFTER, SO_FAR, TIME_PSEUDO_COLUMNS, N, raw
 from lakestream.errors import StatementError
 from lakestream.language.expressions.parsing import conjuncts
+from lakestream.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

@@ -49,8 +49,10 @@ if TYPE_CHECKING:
     from lakestream.compute.windows.calculation import Calculation
     from lakestream.compute.windows.keys import Keys
     from lakestream.compute.windows.reach import Path
+    from lakestream.language.iotdb.values import TreeStatement
     from lakestream.language.model import (
         Expectation,
+        Statement,
         StreamDefinition,
         StreamOptions,
         TableName,
@@ -242,7 +244,7 @@ def _time_us(options: StreamOptions, source: Source, zone: str) -> str:
 
 def definition_of(record: StreamRecord) -> StreamDefinition:
     """Read a registered stream's definition again from its statement."""
-    statement = parse_statement(record.sql)
+    statement = _registered(record.sql)
     if not isinstance(statement, CreateStream):
         raise TypeError(f"the registry holds no CREATE STREAM for {record.name}")
     of_whole = statement.otherwise is not None and record.compiled.way in (Way.WHOLE, Way.KEYED)
@@ -253,13 +255,14 @@ def definition_of(record: StreamRecord) -> StreamDefinition:
 
 def expectations_of(record: StreamRecord) -> tuple[Expectation, ...]:
     """Return the expectations of a registered stream; its statement is read where it may have some."""
-    return _expectations(record.sql) if "expect" in record.sql.lower() else ()
+    statement = _registered(record.sql) if "expect" in record.sql.lower() else None
+    return statement.definition.expectations if isinstance(statement, CreateStream) else ()
 
 
 @lru_cache(maxsize=1_000)
-def _expectations(sql: str) -> tuple[Expectation, ...]:
-    statement = parse_statement(sql)
-    return statement.definition.expectations if isinstance(statement, CreateStream) else ()
+def _registered(sql: str) -> Statement | TreeStatement:
+    """Read a statement of the registry, which several ask for when a stream is loaded."""
+    return parse_statement(sql)
 
 
 def compile_record(record: StreamRecord, catalog: Catalog) -> Stream:

@@ -8,7 +8,7 @@ there now and that were there before: so it does not matter in which order they 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 from lakestream.compute.windows.calculation import ROWS
@@ -19,6 +19,7 @@ from lakestream.language.quoting import quoted, quoted_text
 from lakestream.output.columns import micros
 from lakestream.storage.delta import read_commits
 from lakestream.storage.rows.views import view_of, view_of_rows, view_of_sql
+from lakestream.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

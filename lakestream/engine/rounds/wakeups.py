@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from lakestream.errors import StorageError
+from lakestream.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping

@@ -11,7 +11,6 @@ that NOW is.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
@@ -21,6 +20,7 @@ from lakestream.errors import NotSupportedError, StatementError
 from lakestream.language.common.templates import made
 from lakestream.language.common.time_formats import read_time, shown_time
 from lakestream.language.quoting import quoted_text
+from lakestream.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
+
+from lakestream.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable

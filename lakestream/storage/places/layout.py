@@ -6,7 +6,6 @@ import json
 import re
 from pathlib import Path
 from urllib.parse import quote, unquote, urlsplit
-from urllib.request import url2pathname
 
 from lakestream.errors import LakeError, StatementError, StorageError
 from lakestream.storage.places import files
@@ -75,7 +74,7 @@ def absolute(location: str) -> str:
     which is no folder and, without ``//``, no URI of a store.
     """
     if location.startswith("file:"):
-        location = url2pathname(urlsplit(location).path)
+        location = unquote(urlsplit(location).path)
     refuse_misread(location)
     _refuse_scheme_alone(location)
     if not files.is_uri(location):

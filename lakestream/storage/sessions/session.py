@@ -15,7 +15,6 @@ import sys
 import tempfile
 import threading
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 from weakref import WeakSet
@@ -41,6 +40,7 @@ from lakestream.storage.sessions.jars import (
 )
 from lakestream.storage.sessions.stores import STORE, compile_log_store, has_store, store_configuration
 from lakestream.storage.tables.table import first_line
+from lakestream.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence

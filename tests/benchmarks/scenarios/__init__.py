@@ -33,6 +33,7 @@ from tests.benchmarks.scenarios.serving import (
     notify_throughput,
     serve_notify_lakestream,
     serve_notify_streaming,
+    takeover,
 )
 from tests.benchmarks.scenarios.ticks import (
     LAKESTREAM,
@@ -135,6 +136,7 @@ SCENARIOS = {
         )
         for name, count in (("apart", MANY), ("thousand", THOUSAND))
     },
+    "takeover": Scenario({"lakestream": takeover}),
     **{
         f"known_groups_{name}": Scenario(
             {"lakestream": known_groups(groups), "duckdb_job": jobs.known_groups(groups)}

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from deltalake import DeltaTable
+
+from tests.benchmarks import data
 from tests.benchmarks.notifying import Hearing, Notified
-from tests.benchmarks.output import Output
-from tests.benchmarks.process import Program
-from tests.benchmarks.scenarios.lakes import called, command, new_source, stream, target_of
-from tests.benchmarks.scenarios.model import processed, scaled
+from tests.benchmarks.output import Output, require
+from tests.benchmarks.process import Program, spent
+from tests.benchmarks.scenarios.lakes import called, command, new_source, open_lake, stream, target_of
+from tests.benchmarks.scenarios.many import apart
+from tests.benchmarks.scenarios.model import processed, repeated, scaled
 from tests.benchmarks.scenarios.ticks import (
     STREAMING_SHARE,
+    TICK_ROWS,
     base,
     check_ticks,
     last_closed,
@@ -27,6 +32,8 @@ if TYPE_CHECKING:
 
 _FREE_PORTS = ("--set", "server_port=0", "--set", "connect_port=0")
 HISTORY = "STREAM_OPTIONS(FILL_HISTORY)"
+
+TAKEN_OVER, TAKEN_BEFORE = 100, 3
 
 NOTIFIED_COMMITS, NOTIFIED_EVENTS = 300, 1_000
 AWAY_SECONDS, AWAY_EVENTS, AWAY_LOOKS = 3_600, 1_000_000, 60
@@ -46,6 +53,41 @@ def serve_notify_lakestream(folder: Path, scale: float) -> Figures:
             figures = ticks(program, source, hearing, commits, warm)
     check_ticks(Output(target_of(folder)), commits)
     return figures
+
+
+def takeover(folder: Path, scale: float) -> Figures:
+    """Measure from the daemon's being killed to another one having taken a commit with every stream.
+
+    The other one waits by then. Its processor seconds have its start in them.
+    """
+    path, count = new_source(folder), scaled(TAKEN_OVER, scale, 2)
+    with open_lake(folder) as lake:
+        for number in range(count):
+            lake.sql(apart(number))
+    outputs = [Output(folder / "lake" / "main" / f"t{number}") for number in range(count)]
+    source, serve = DeltaTable(path), command(folder, *_FREE_PORTS, "serve")
+
+    def take(number: int, program: Program) -> None:
+        data.append(source, data.rows(number * TICK_ROWS, TICK_ROWS, data.LARGE_DEVICES))
+        closed = last_closed((number + 1) * TICK_ROWS)
+        for output in outputs if number else []:  # the first commit closes no window
+            output.wait_for(closed, program)
+
+    def take_over() -> None:
+        first.kill()
+        take(TAKEN_BEFORE, second)
+
+    with Program(serve, folder / "first.log") as first:
+        for number in range(TAKEN_BEFORE):
+            take(number, first)
+        with Program(serve, folder / "second.log") as second:
+            second.wait_until_it_says("waiting to take over")
+            took = spent(take_over, second.pid)
+    newest = (TAKEN_BEFORE + 1) * TICK_ROWS // data.LARGE_DEVICES - 1
+    windows = TUMBLING.closed(0, newest) * data.LARGE_DEVICES
+    written = [DeltaTable(folder / "lake" / "main" / f"t{number}").count() for number in range(count)]
+    require(written, [windows] * count, "windows that the daemons closed")
+    return repeated([took])
 
 
 def serve_notify_streaming(folder: Path, scale: float) -> Figures:

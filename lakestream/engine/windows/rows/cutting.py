@@ -8,7 +8,7 @@ or holds a changed row, fires again.
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from lakestream.engine.base.state import CLOSED, EXPIRED
@@ -30,6 +30,7 @@ from lakestream.engine.windows.rows.queries import RowQueries
 from lakestream.engine.windows.rows.tables import CutTables
 from lakestream.storage.rows.views import view_of_rows
 from lakestream.triggers.cut import NO_SEEDS
+from lakestream.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
