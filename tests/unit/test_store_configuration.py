@@ -1,13 +1,22 @@
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import TYPE_CHECKING
+
 import pytest
+from pyspark import SparkConf
 
 from lakestream.settings import Settings
-from lakestream.storage.sessions.stores import has_store, store_configuration
+from lakestream.storage.sessions import session
+from lakestream.storage.sessions.stores import executor_environment, has_store, store_configuration
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 ALWAYS = {
     "spark.hadoop.fs.s3.impl": "org.apache.hadoop.fs.s3a.S3AFileSystem",
     "spark.delta.logStore.s3.impl": "lakestream.ConditionalLogStore",
+    "spark.redaction.regex": "(?i)secret|password|token|access[._]?key",
 }
 S3A = "spark.hadoop.fs.s3a"
 
@@ -85,3 +94,37 @@ def test_what_a_user_brings_for_the_store_is_left_alone(conf: dict[str, str], ha
 )
 def test_arrow_carries_what_spark_does_not_read(root: str, conf: dict[str, str], transport: str) -> None:
     assert Settings(spark_conf=conf).for_lake(root).transport == transport
+
+
+KEYS = {"AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "hidden"}
+
+
+def test_executors_are_given_keys_where_there_are_some() -> None:
+    assert executor_environment({**KEYS, "AWS_SESSION_TOKEN": "", "AWS_REGION": "x"}, {}) == KEYS
+    assert executor_environment({"AWS_WEB_IDENTITY_TOKEN_FILE": "/var/token"}, {}) == {}
+    assert executor_environment(KEYS, {"spark.executorEnv.AWS_SESSION_TOKEN": "theirs"}) == {}
+
+
+def test_keys_reach_executors_by_no_command_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    launched: list[dict[str, str]] = []
+    began: list[dict[str, str]] = []
+
+    def launch(conf: SparkConf, **_: object) -> SimpleNamespace:
+        launched.append(dict(conf.getAll()))
+        return SimpleNamespace(proc=None)
+
+    class Context:
+        _gateway = None
+
+        def __init__(self, conf: SparkConf, gateway: object) -> None:
+            del gateway
+            began.append(dict(conf.getAll()))
+
+    monkeypatch.setattr("pyspark.java_gateway.launch_gateway", launch)
+    monkeypatch.setattr("pyspark.SparkContext", Context)
+    monkeypatch.setattr(session, "_STARTED", [])
+    monkeypatch.setattr(session, "compile_log_store", lambda *_: None)
+    conf = SparkConf(loadDefaults=False, _jvm=None).set("spark.master", "spark://host:7077")
+    session._launch(conf, tmp_path / "log", tmp_path, KEYS)
+    assert launched == [{"spark.master": "spark://host:7077"}]
+    assert began == [launched[0] | {f"spark.executorEnv.{name}": value for name, value in KEYS.items()}]

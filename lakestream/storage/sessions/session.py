@@ -38,7 +38,13 @@ from lakestream.storage.sessions.jars import (
     find_store_jars,
     say_so,
 )
-from lakestream.storage.sessions.stores import STORE, compile_log_store, has_store, store_configuration
+from lakestream.storage.sessions.stores import (
+    STORE,
+    compile_log_store,
+    executor_environment,
+    has_store,
+    store_configuration,
+)
 from lakestream.storage.tables.table import first_line
 from lakestream.values import dataclass
 
@@ -559,8 +565,10 @@ def _start(settings: Settings, watch: Watch, *, reads_store: bool) -> SparkSessi
         configuration = _with_store(configuration, [*jars, classes])
     conf = SparkConf(loadDefaults=False).setAll(list(configuration.items()))
     found = SparkContext._gateway is not None  # noqa: SLF001 - nothing public tells
+    gives_keys = reads_store and not is_local(settings.master)
+    keys = executor_environment(os.environ, settings.spark_conf) if gives_keys else {}
     try:
-        _launch(conf, log, classes if reads_store else None)
+        _launch(conf, log, classes if reads_store else None, keys)
         spark = SparkSession.builder.config(conf=conf).getOrCreate()
     except (PySparkException, Py4JError, OSError) as error:
         raise PrerequisiteError(
@@ -580,11 +588,11 @@ def _with_store(configuration: Mapping[str, str], class_path: Sequence[Path]) ->
     return {**store_configuration(os.environ), **configuration, **own}
 
 
-def _launch(conf: SparkConf, log: Path, classes: Path | None) -> None:
+def _launch(conf: SparkConf, log: Path, classes: Path | None, keys: Mapping[str, str]) -> None:
     """Start the JVM with what it prints in ``log``: standard output belongs to results.
 
     A process has one JVM; when it is there already, only the session is new. Into ``classes``, of its class
-    path, goes what commits to a store.
+    path, goes what commits to a store; ``keys`` to one are for the environment of executors.
     """
     from pyspark import SparkContext
     from pyspark.java_gateway import launch_gateway
@@ -597,6 +605,8 @@ def _launch(conf: SparkConf, log: Path, classes: Path | None) -> None:
         _STARTED[:] = [_Started(gateway.proc, log.parent)]
         if classes is not None:
             compile_log_store(gateway, classes)
+        for name, value in keys.items():  # not before: the JVM's command line has what is set by then
+            conf.setExecutorEnv(name, value)
         SparkContext(conf=conf, gateway=gateway)
 
 

@@ -1,7 +1,7 @@
 """What a Spark that lakestream starts needs for lakes in stores of S3's protocol: jars, settings, a log.
 
 Where the store is, and who may ask it, says the environment that delta-rs reads too: credentials reach the
-JVM as its environment, from which Spark takes them, and stand on no command line.
+JVM as its environment, from which Spark takes them, and executors as theirs. They stand on no command line.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ STORE = "s3"
 _LOG_STORE = Path(__file__).with_name("ConditionalLogStore.java")
 _ENDPOINTS = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT")
 _REGIONS = ("AWS_REGION", "AWS_DEFAULT_REGION")
+_KEYS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
 _PROVIDERS = {
     "AWS_SKIP_SIGNATURE": "org.apache.hadoop.fs.s3a.AnonymousAWSCredentialsProvider",
     "AWS_WEB_IDENTITY_TOKEN_FILE": "software.amazon.awssdk.auth.credentials."
@@ -41,6 +42,7 @@ def store_configuration(environment: Mapping[str, str]) -> dict[str, str]:
     configuration = {
         f"spark.hadoop.fs.{STORE}.impl": "org.apache.hadoop.fs.s3a.S3AFileSystem",
         f"spark.delta.logStore.{STORE}.impl": "lakestream.ConditionalLogStore",
+        "spark.redaction.regex": "(?i)secret|password|token|access[._]?key",
     }
     endpoint, region = _first(environment, _ENDPOINTS), _first(environment, _REGIONS)
     if endpoint:
@@ -55,6 +57,16 @@ def store_configuration(environment: Mapping[str, str]) -> dict[str, str]:
         if value and (_is_true(value) or variable.endswith("_FILE")):
             configuration["spark.hadoop.fs.s3a.aws.credentials.provider"] = provider
     return configuration
+
+
+def executor_environment(environment: Mapping[str, str], spark_conf: Mapping[str, str]) -> dict[str, str]:
+    """Return the keys of an environment that executors are given; none where a user's settings give some.
+
+    Without keys each machine has a role of its own, or a token in a file.
+    """
+    if any(f"spark.executorEnv.{name}" in spark_conf for name in _KEYS):
+        return {}
+    return {name: environment[name] for name in _KEYS if environment.get(name)}
 
 
 def compile_log_store(gateway: JavaGateway, folder: Path) -> None:
