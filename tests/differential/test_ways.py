@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
 import pytest
@@ -10,10 +10,14 @@ import pytest
 from lakestream import Lake, Settings
 from lakestream.compute.windows.evaluate import Way
 from lakestream.engine.creation import compile as compiling
+from lakestream.engine.reading import transport
+from lakestream.storage.delta import read_arrow
 from tests.properties.followed import without_spark
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    import pyarrow as pa
 
 TABLES = """
 CREATE STABLE meters (ts TIMESTAMP, v INT) TAGS (g INT);
@@ -96,3 +100,35 @@ def test_a_way_gives_the_rows_of_the_one_that_takes_anything(
         name.split()[0]: rows for name, rows in lateral.items()
     }
     assert all(chosen.values())
+
+
+def test_of_groups_whose_windows_are_computed_again_no_others_are_read(tmp_path: Path) -> None:
+    read: list[int] = []
+
+    def counted(*args: Any, **given: Any) -> pa.Table:
+        rows = read_arrow(*args, **given)
+        read.append(rows.num_rows)
+        return rows
+
+    with without_spark(), Lake(tmp_path, settings=Settings()) as lake:
+        lake.sql(TABLES)
+        for number, source in enumerate(("%%trows", "%%tbname WHERE ts >= _twstart AND ts < _twend")):
+            lake.sql(
+                f"CREATE STREAM s{number} INTERVAL(10s) SLIDING(10s) FROM meters PARTITION BY tbname, g "
+                f"STREAM_OPTIONS(EXACT) INTO o{number} (ws, n, x) "
+                f"AS SELECT _twstart, count(*), sum(v) FROM {source}"
+            )
+        lake.sql(COMMITS[2] + ";" + COMMITS[3] + "; INSERT INTO b VALUES ('2025-01-01 08:01:00', 1)")
+        assert lake.run().failed == []
+        lake.sql("CREATE TABLE `it's` USING meters TAGS (NULL)")
+        lake.sql("INSERT INTO `it's` VALUES ('2025-01-01 08:00:01', 7) ('2025-01-01 08:00:31', 7)")
+        lake.sql("INSERT INTO a VALUES ('2025-01-01 08:00:01', 4)")
+        assert lake.run().failed == []
+        lake.sql("INSERT INTO `it's` VALUES ('2025-01-01 08:00:02', 8)")
+        with patch.object(transport, "read_arrow", counted):
+            assert lake.run().failed == []
+        assert sorted(read) == [2, 2]
+        outputs = (lake.sql(f"SELECT ws, n, x, g FROM o{n} ORDER BY ws, n, g").fetchall() for n in (0, 1))
+        first, second = outputs
+        assert first == second
+        assert [row[1:] for row in first if row[1] and row[3] is None] == [(2, 15, None)]

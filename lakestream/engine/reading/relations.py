@@ -24,13 +24,14 @@ from lakestream.storage.delta import POSITION, rows_between
 from lakestream.storage.rows.views import view_of, view_of_sql
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
     from lakestream.compute.windows.calculation import Bound, Read, Relation
     from lakestream.engine.base.rows import Rows
+    from lakestream.engine.reading.narrowed import Narrowed, OneOf
     from lakestream.engine.reading.transport import Span, Transport
     from lakestream.engine.streams.stream import Stream
     from lakestream.language.model import StreamDefinition
@@ -243,16 +244,22 @@ class Relations:
 
     # --- rows of the source ---
 
-    def rows_as_changed(self, spans: Spans) -> None:
-        """Register the rows that windows of the spans may hold: those before the tick, and the changes."""
-        before = self._rows_before(spans)
+    def rows_as_changed(self, spans: Spans, only: Sequence[OneOf] = ()) -> None:
+        """Register the rows that windows of the spans may hold: those before the tick, and the changes.
+
+        Rows before it that have other values than ``only`` those may be left out.
+        """
+        before = self._rows_before(spans, only)
         excluded = self._excluded(spans) if before else None
         view_of_sql(self.spark, rows_sql(self.stream, CHANGED, before, excluded), ROWS)
 
-    def rows_at(self, version: int, spans: Spans) -> None:
-        """Register the stream's rows of the spans as they are at a version of the source."""
+    def rows_at(self, version: int, spans: Spans, only: Sequence[OneOf] = ()) -> None:
+        """Register the stream's rows of the spans as they are at a version of the source.
+
+        Rows that have other values than ``only`` those may be left out.
+        """
         spans = self._of_table(spans)
-        self._read(version, spans)
+        self._read(version, spans, only)
         view_of_sql(self.spark, rows_sql(self.stream, None, BEFORE, self._excluded(spans)), ROWS)
 
     def placed_rows_at(self, version: int, spans: Spans) -> None:
@@ -264,9 +271,9 @@ class Relations:
         view_of(rows, BEFORE)
         view_of_sql(self.spark, placed_rows_sql(self.stream, BEFORE, self._excluded(spans)), ROWS)
 
-    def _read(self, version: int, spans: Spans) -> None:
-        read = spans if self._file_time else [(None, None)]
-        rows = self.transport.rows(self._path, version, self.stream.changed_columns, self._file_time, read)
+    def _read(self, version: int, spans: Spans, only: Sequence[OneOf]) -> None:
+        read, columns = spans if self._file_time else [(None, None)], self.stream.changed_columns
+        rows = self.transport.rows(self._path, version, columns, self._file_time, read, only)
         rewritten = self._rewritten(version, spans)
         view_of(rows if rewritten is None else rows.unionByName(rewritten), BEFORE)
 
@@ -322,7 +329,7 @@ class Relations:
         known = {row["v"]: (row["low"], row["high"]) for row in found.to_pylist() if row["low"] is not None}
         times |= {version: known.get(version) for version in versions}
 
-    def _rows_before(self, spans: Spans) -> str | None:
+    def _rows_before(self, spans: Spans, only: Sequence[OneOf]) -> str | None:
         """Register the source's rows of the spans as they were before the tick; None for no such rows."""
         plan, history = self.plan, self.history
         if plan.kind == "history":
@@ -335,7 +342,7 @@ class Relations:
             return None
         if not spans:
             return None
-        self._read(plan.upto if plan.kind == "history" else plan.after, spans)
+        self._read(plan.upto if plan.kind == "history" else plan.after, spans, only)
         return BEFORE
 
     def _excluded(self, spans: Spans) -> str | None:
@@ -389,19 +396,18 @@ class Relations:
         spans: Spans,
         *,
         without: frozenset[str] = frozenset(),
-        narrowed: Mapping[str, str] | None = None,
+        narrowed: Narrowed | None = None,
     ) -> None:
         """Register the tables that the calculation reads, as far as windows of the spans need them.
 
-        The views ``without`` are there already; ``narrowed`` gives conditions for rows of views.
+        The views ``without`` are there already; ``narrowed`` says what rows of views have that count.
         """
         span = (spans[0][0], spans[-1][1])
         for read in self.stream.calculation.reads:
             if read.view not in without:
-                rows, condition = self._table_read(read, span), (narrowed or {}).get(read.view)
-                view_of(rows if condition is None else rows.where(condition), read.view)
+                view_of(self._table_read(read, span, (narrowed or {}).get(read.view, ())), read.view)
 
-    def _table_read(self, read: Read, span: tuple[int, int]) -> DataFrame:
+    def _table_read(self, read: Read, span: tuple[int, int], only: Sequence[OneOf]) -> DataFrame:
         info = self.stream.tables[read.relation.key]
         asked = read.relation.version
         version = self.plan.table_versions[info.path] if asked is None else asked
@@ -410,7 +416,8 @@ class Relations:
         large = lower is None and self.plan.large_tables.get(info.path)
         if transport.name == ARROW and large:
             transport = transport_by(SPARK, self.spark, self.tables)
-        return transport.rows(info.path, version, read.relation.columns, info.time_column, [(lower, upper)])
+        columns, time = read.relation.columns, info.time_column
+        return transport.rows(info.path, version, columns, time, [(lower, upper)], only)
 
 
 def by_size(relations: Relations, spans: Spans) -> Relations:

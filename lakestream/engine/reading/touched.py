@@ -9,21 +9,18 @@ there now and that were there before: so it does not matter in which order they 
 from __future__ import annotations
 
 from dataclasses import field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from lakestream.compute.windows.calculation import ROWS
 from lakestream.compute.windows.reach import GROUPS
+from lakestream.engine.reading.narrowed import OneOf
 from lakestream.engine.reading.relations import EVER, STATE, empty_view
-from lakestream.engine.reading.transport import SPARK
 from lakestream.language.quoting import quoted, quoted_text
-from lakestream.output.columns import micros
 from lakestream.storage.delta import read_commits
 from lakestream.storage.rows.views import view_of, view_of_rows, view_of_sql
 from lakestream.values import dataclass
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     import pyarrow as pa
     from pyspark.sql import SparkSession
 
@@ -38,8 +35,6 @@ if TYPE_CHECKING:
 _RAW, _WENT, _BESIDE, _NONE = "ls_raw_followed", "ls_followed", "ls_beside", "ls_none"
 MAX_KEYS = 10_000
 """Keys that a tick computes again one by one; where more are touched, all are."""
-MAX_LITERALS = 300
-"""Values that a condition lists one by one; of more it says between which ones they lie."""
 
 
 @dataclass
@@ -190,10 +185,10 @@ class Touched(_Followed):
 class TouchedKeys(_Followed):
     """The keys of a view that one tick touches.
 
-    ``narrowed`` are conditions for rows of reads, by their view, where Spark reads: it skips files by them.
+    ``narrowed`` is what rows of reads that count have in columns, by the view of a read.
     """
 
-    narrowed: dict[str, str] = field(default_factory=dict)
+    narrowed: dict[str, tuple[OneOf, ...]] = field(default_factory=dict)
 
     def find(self) -> list[int] | None:
         """Register the keys that are touched, a branch each, and return their numbers; None: all may be."""
@@ -212,8 +207,7 @@ class TouchedKeys(_Followed):
             rows = self.relations.spark.sql(f"{' UNION '.join(parts)} LIMIT {MAX_KEYS + 1}").toArrow()
             view_of_rows(self.relations.spark, rows, branch.touched)
             found.update(rows["gid"].to_pylist())
-            if self.relations.transport.name == SPARK:
-                self._narrow(branch, rows)
+            self._narrow(branch, rows)
         return None if len(found) > MAX_KEYS else sorted(found)
 
     def register_added(self) -> Read | None:
@@ -238,10 +232,8 @@ class TouchedKeys(_Followed):
     def _narrow(self, branch: Branch, touched: pa.Table) -> None:
         """Note what rows of reads have in the columns that are equal to keys."""
         for view, column, place in branch.narrowed:
-            condition = one_of(column, touched.column(place + 1))
-            if condition is not None:
-                known = self.narrowed.get(view)
-                self.narrowed[view] = condition if known is None else f"{known} AND {condition}"
+            one = OneOf(column, touched.column(place + 1))
+            self.narrowed[view] = (*self.narrowed.get(view, ()), one)
 
     def _sql(self, branch: Branch, lead: Lead) -> str:
         """Return SQL of the keys that the changes of one read touch."""
@@ -256,37 +248,6 @@ def register_untouched(spark: SparkSession, stream: Stream, branch: Branch) -> N
         empty_view(spark, stream.tables[key], name)
     sql = branch.sql(lead, empty[lead.read.relation.key], lambda read: empty[read.relation.key], empty)
     view_of_sql(spark, sql, branch.touched)
-
-
-def one_of(column: str, values: pa.ChunkedArray) -> str | None:
-    """Return SQL that holds where a column has one of some values, or lies among many; None: not said.
-
-    What Spark may read otherwise than it is written, such as fractions, is not.
-    """
-    import pyarrow as pa
-
-    kind, name = values.type, quoted(column)
-    if pa.types.is_integer(kind):
-        written = [*map(str, _sorted(values.to_pylist()))]
-    elif pa.types.is_date(kind):
-        written = [f"DATE '{value}'" for value in _sorted(values.to_pylist())]
-    elif pa.types.is_string(kind) or pa.types.is_large_string(kind):
-        written = [*map(quoted_text, _sorted(values.to_pylist()))]
-    elif pa.types.is_timestamp(kind) and kind.tz is not None:
-        # Of times that are written as texts Spark would compare the texts.
-        written = [f"timestamp_micros({value}L)" for value in _sorted(micros(values))]
-    else:
-        return None
-    there = [f"{name} IS NULL"] if values.null_count else []
-    if len(written) > MAX_LITERALS:
-        there.append(f"{name} BETWEEN {written[0]} AND {written[-1]}")
-    elif written:
-        there.append(f"{name} IN ({', '.join(written)})")
-    return f"({' OR '.join(there) or 'false'})"
-
-
-def _sorted(values: Iterable[Any]) -> list[Any]:
-    return sorted({value for value in values if value is not None})
 
 
 def _keys(stream: Stream) -> Keys:

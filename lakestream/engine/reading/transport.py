@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from lakestream.engine.base.rows import Rows
+from lakestream.engine.reading.narrowed import said
 from lakestream.storage.delta import (
     POSITION,
     added_arrow,
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
+    from lakestream.engine.reading.narrowed import OneOf
     from lakestream.storage.delta import Table, Tables
 
 ARROW, SPARK = "arrow", "spark"
@@ -91,9 +93,18 @@ class Transport(Protocol):
         ...
 
     def rows(
-        self, path: str, version: int, columns: Sequence[str], time: str, spans: Sequence[Span]
+        self,
+        path: str,
+        version: int,
+        columns: Sequence[str],
+        time: str,
+        spans: Sequence[Span],
+        only: Sequence[OneOf] = (),
     ) -> DataFrame:
-        """Return the rows at a version whose time lies in one of the spans; a table may have no ``time``."""
+        """Return the rows at a version whose time lies in one of the spans; a table may have no ``time``.
+
+        Rows that have other values than ``only`` those may be left out.
+        """
         ...
 
     def placed_rows(
@@ -168,17 +179,24 @@ class ArrowTransport:
         return self.frame(rows)
 
     def rows(
-        self, path: str, version: int, columns: Sequence[str], time: str, spans: Sequence[Span]
+        self,
+        path: str,
+        version: int,
+        columns: Sequence[str],
+        time: str,
+        spans: Sequence[Span],
+        only: Sequence[OneOf] = (),
     ) -> DataFrame:
         """Read each span by delta-rs, which skips files by their statistics."""
         import pyarrow as pa
 
         table = self._tables.open(path)
         if not capabilities(table).arrow_reads:
-            return self._beside.rows(path, version, columns, time, spans)
+            return self._beside.rows(path, version, columns, time, spans, only)
+        where, named = said(one.delta() for one in only), time or None
         parts = [
-            read_arrow(table, version, columns=columns, lower=lower, upper=upper, time_column=time or None)
-            for lower, upper in spans
+            read_arrow(table, version, columns=columns, lower=low, upper=high, time_column=named, where=where)
+            for low, high in spans
         ]
         return self.frame(pa.concat_tables(parts) if len(parts) > 1 else parts[0])
 
@@ -227,11 +245,18 @@ class SparkTransport:
         return placed_rows_spark(self._spark, self._tables.open(path), version, columns, time, whole)
 
     def rows(
-        self, path: str, version: int, columns: Sequence[str], time: str, spans: Sequence[Span]
+        self,
+        path: str,
+        version: int,
+        columns: Sequence[str],
+        time: str,
+        spans: Sequence[Span],
+        only: Sequence[OneOf] = (),
     ) -> DataFrame:
         """Read from the earliest to the latest instant of the spans by Spark."""
         lowers, uppers = [lower for lower, _ in spans], [upper for _, upper in spans]
-        return read_spark(
+        where = said(one.spark() for one in only)
+        rows = read_spark(
             self._spark,
             self._tables.open(path),
             version,
@@ -240,6 +265,7 @@ class SparkTransport:
             upper=None if None in uppers else max(_known(uppers)),
             time_column=time or None,
         )
+        return rows if where is None else rows.where(where)
 
     def materialize(self, result: DataFrame) -> Rows:
         """Persist until :meth:`release`."""

@@ -227,9 +227,9 @@ class Tick:
         if fired is None:
             return
         if stage.rows is not None and fired.settled:
-            self.relations.rows_at(self.plan.upto, fired.spans)
+            self.relations.rows_at(self.plan.upto, fired.spans, fired.own)
         elif stage.rows is not None:
-            self.relations.rows_as_changed(fired.spans)
+            self.relations.rows_as_changed(fired.spans, fired.own)
         self.relations.tables_read(fired.spans, without=fired.registered, narrowed=fired.narrowed)
 
     def _compute(self, stage: Compute, *, begins_anew: bool) -> None:

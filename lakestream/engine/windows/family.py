@@ -20,12 +20,13 @@ from lakestream.engine.reading.transport import ARROW
 from lakestream.storage.rows.views import view_of_rows, view_of_sql
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
     import pyarrow as pa
     from pyspark.sql import SparkSession
 
     from lakestream.engine.base.rows import Rows
+    from lakestream.engine.reading.narrowed import Narrowed, OneOf
     from lakestream.engine.reading.relations import History, Relations, Spans
     from lakestream.engine.reading.transport import Transport
     from lakestream.engine.streams.stream import EventRange, Stream
@@ -117,7 +118,8 @@ class Fired:
     They lie in ``spans`` of event time (µs). ``windows`` is SQL of them with their placeholders, over the
     rows that are registered by then; None: they are registered, with their rows. ``settled``: their rows are
     those of the source as it is. ``of_touched``: results of keys that are touched alone; ``registered`` are
-    views of reads that are there already, ``narrowed`` those of which only rows count that meet a condition.
+    views of reads that are there already, ``narrowed`` those of which only rows with some values count, and
+    ``own`` what rows of the source have that count.
     """
 
     spans: Spans
@@ -125,7 +127,8 @@ class Fired:
     settled: bool = True
     of_touched: bool = False
     registered: frozenset[str] = frozenset()
-    narrowed: Mapping[str, str] = field(default_factory=dict)
+    narrowed: Narrowed = field(default_factory=dict)
+    own: Sequence[OneOf] = ()
 
 
 @dataclass(frozen=True)

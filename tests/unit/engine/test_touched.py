@@ -1,4 +1,4 @@
-"""What Spark is told of the rows that may have touched keys."""
+"""What Spark and delta-rs are told of the rows that may have touched keys."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from datetime import UTC, date, datetime
 import pyarrow as pa
 import pytest
 
-from lakestream.engine.reading.touched import MAX_LITERALS, one_of
+from lakestream.engine.reading.narrowed import MAX_LITERALS, OneOf, said
 
 AT = datetime(2025, 1, 1, 8, tzinfo=UTC)
 
 
 @pytest.mark.parametrize(
-    ("values", "said"),
+    ("values", "told"),
     [
         (pa.array([3, 1, 3, None]), "(`k` IS NULL OR `k` IN (1, 3))"),
         (pa.array(["it's"]), r"(`k` IN ('it\'s'))"),
@@ -25,5 +25,22 @@ AT = datetime(2025, 1, 1, 8, tzinfo=UTC)
         (pa.array([AT.replace(tzinfo=None)]), None),
     ],
 )
-def test_a_column_has_one_of_the_values(values: pa.Array, said: str | None) -> None:
-    assert one_of("k", pa.chunked_array([values])) == said
+def test_a_column_has_one_of_the_values(values: pa.Array, told: str | None) -> None:
+    assert OneOf("k", pa.chunked_array([values])).spark() == told
+
+
+@pytest.mark.parametrize(
+    ("values", "told"),
+    [
+        (pa.array([3, 1, None]), '("k" IS NULL OR "k" IN (1, 3))'),
+        (pa.array(["it's", "a\\b"]), r"""("k" IN ('a\b', 'it''s'))"""),
+        (pa.array([AT], pa.timestamp("us", "UTC")), None),
+    ],
+)
+def test_delta_rs_is_told_in_its_own_words(values: pa.Array, told: str | None) -> None:
+    assert OneOf("k", pa.chunked_array([values])).delta() == told
+
+
+def test_what_is_not_said_narrows_nothing() -> None:
+    assert said(["(a)", None, "(b)"]) == "(a) AND (b)"
+    assert said([None]) is None

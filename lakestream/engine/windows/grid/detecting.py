@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lakestream.engine.base.state import summary_of, summary_sql
+from lakestream.engine.reading.narrowed import of_groups
 from lakestream.engine.reading.queries import changes_sql
 from lakestream.engine.reading.relations import CHANGED, CHANGES, FIRED
 from lakestream.engine.streams.stream import EventRange
@@ -206,7 +207,8 @@ def fired_of(given: TickInput, found: Detected, *, settled: bool, opens: bool = 
     wide = found.windows > WIDE
     queries = GridQueries(given.stream)
     sql = queries.windows_sql(str(found.view), given.plan.clock_us, opens=opens, wide=wide)
-    return Fired(found.spans, sql, settled)
+    narrowed, own = of_groups(given.stream, found.summary)
+    return Fired(found.spans, sql, settled, narrowed=narrowed, own=own)
 
 
 def _renews_open(stream: Stream) -> bool:

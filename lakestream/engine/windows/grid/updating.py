@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from lakestream.compute.windows.incremental import GROUP_COLUMNS, RESULT, Incremental
 from lakestream.engine.base.rows import Rows
 from lakestream.engine.base.state import MANY_GROUPS, GroupState, summary_in_steps, update_summary_of
+from lakestream.engine.reading.narrowed import of_groups
 from lakestream.engine.reading.queries import fresh_sql, open_rows_sql
 from lakestream.engine.reading.relations import CHANGED, FIRED, GROUPS, PRESENT, STATE, UPDATED, by_size
 from lakestream.engine.reading.transport import (
@@ -101,7 +102,8 @@ class Updating:
         queries, view = GridQueries(given.stream), view_of_rows(given.spark, flagged, UPDATED)
         fired = view_of_sql(given.spark, queries.late_sql(str(view), given.plan.upto), FIRED)
         sql = queries.windows_sql(str(fired), given.plan.clock_us, wide=windows > WIDE)
-        spans = Fired(merge_spans(late_spans(late)), sql)
+        narrowed, own = of_groups(given.stream, late)
+        spans = Fired(merge_spans(late_spans(late)), sql, narrowed=narrowed, own=own)
         return replace(advance, windows=windows, fired=spans, replaced=[replaced])
 
     @property
