@@ -5,7 +5,7 @@ PYTHON ?= python3
 RUN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-long lint format lock conformance faults cluster properties followed fuzz simulate scale machine changed supply matrix site clean bench bench-short integrations
+.PHONY: help setup demo test test-long lint format lock conformance faults cluster properties followed fuzz simulate scale machine changed supply matrix site clean bench bench-short integrations release
 
 help: ## say what there is
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -85,6 +85,9 @@ followed: setup ## streams that follow every table they read, and views, over ra
 
 matrix: setup ## streams by all pairs of kinds, modes and changes (ARGS="--count 1000 --seed 7")
 	@$(RUN)/python -m tests.properties.matrix $(ARGS)
+
+release: setup ## a version: its number, changes, wheel and sdist, commit and tag (VERSION=0.2.0)
+	@PYTHONPATH=. $(RUN)/python tools/release.py $(VERSION)
 
 lock: setup ## compile requirements.in into requirements.lock, with hashes, and those beside it
 	@UV=$$(command -v uv || echo $(RUN)/uv); \
