@@ -158,6 +158,19 @@ def extra(name: str) -> Iterator[None]:
         ) from None
 
 
+def refuse_compiled(parser: type) -> None:
+    """Refuse sqlglot's parser once mypyc has compiled it: PrerequisiteError SQLGLOT_COMPILED.
+
+    Such classes cannot be extended, and every dialect here extends one.
+    """
+    if hasattr(parser, "__mypyc_attrs__"):
+        raise PrerequisiteError(
+            "SQLGLOT_COMPILED",
+            "sqlglotc is installed, whose compiled parser cannot be extended",
+            hint="pip uninstall sqlglotc",
+        )
+
+
 class StreamError(LakestreamError):
     """A stream that cannot go on by itself; the code is its named state (exit status 1)."""
 

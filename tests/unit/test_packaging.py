@@ -125,3 +125,21 @@ def test_what_an_extra_brings_is_named_where_it_is_missing() -> None:
     with pytest.raises(PrerequisiteError) as refused, extra("serve"):
         importlib.import_module("nobody_has_this")
     assert (refused.value.code, refused.value.hint) == ("EXTRA_MISSING", "pip install 'lakestream[serve]'")
+
+
+COMPILED = """
+from sqlglot.parsers.spark import SparkParser
+SparkParser.__mypyc_attrs__ = ()
+from lakestream.cli.app import main
+main()
+"""
+
+
+def test_a_compiled_parser_is_refused_by_name(tmp_path: Path) -> None:
+    """As ``sqlglotc`` compiles it, which no dialect here could extend."""
+    asked = [sys.executable, "-c", COMPILED, "--lake", str(tmp_path / "lake")]
+    for command, status in ((["init"], 69), (["doctor"], 1)):
+        ran = subprocess.run([*asked, *command], capture_output=True, text=True, check=False)
+        assert ran.returncode == status, ran
+        assert "SQLGLOT_COMPILED" in ran.stdout + ran.stderr
+        assert "pip uninstall sqlglotc" in ran.stdout + ran.stderr

@@ -54,6 +54,7 @@ def check_machine(settings: Callable[[], Settings]) -> Iterator[Check]:
     """Check settings, Python, packages, Java, jars and a cluster; starts no JVM and fetches nothing."""
     yield Check("python", "ok", ".".join(map(str, sys.version_info[:3])))
     yield from (_check_package(name) for name in PACKAGES)
+    yield _guarded("parser", _parser)
     yield _guarded("java", _java)
     try:
         given = settings()
@@ -75,6 +76,13 @@ def _check_package(name: str) -> Check:
         return Check(name, "ok", version(name))
     except PackageNotFoundError:
         return Check(name, "wrong", "not installed", hint="pip install 'lakestream[spark]'")
+
+
+def _parser() -> Check:
+    from lakestream.language import parse_statement
+
+    parse_statement("SELECT 1")
+    return Check("parser", "ok", "statements are read")
 
 
 def _guarded(name: str, check: Callable[[], Check]) -> Check:

@@ -8,6 +8,10 @@ from sqlglot import exp
 from sqlglot.parsers.spark import SparkParser
 from sqlglot.tokens import TokenType
 
+from lakestream.errors import refuse_compiled
+
+refuse_compiled(SparkParser)
+
 INTERPOLATION = "interpolation"
 """The argument of a select that holds its clause of INTERP."""
 
