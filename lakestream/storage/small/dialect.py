@@ -14,7 +14,15 @@ from sqlglot import exp, parse_one
 from sqlglot.errors import SqlglotError
 
 from lakestream.storage.small.exact import NotExactError
-from lakestream.storage.small.kinds import CHECKS, DOUBLE, WHOLE, checked, kind_of, refuse_growth
+from lakestream.storage.small.kinds import (
+    CHECKS,
+    DOUBLE,
+    WHOLE,
+    checked,
+    kind_of,
+    refuse_growth,
+    refuse_long_values,
+)
 from lakestream.storage.small.macros import USES
 from lakestream.storage.small.objects import joined, json_object
 from lakestream.storage.small.ordering import order_windows
@@ -207,6 +215,7 @@ def duckdb_sql(text: str) -> DuckQuery:
     nodes = [*query.walk()]
     for node in nodes:
         _check(node)
+    refuse_long_values(query)
     views = _mark_views(nodes)
     order_windows(nodes)
     rewritten = _rewritten(query)

@@ -6,6 +6,8 @@ kinds which the text tells need no macro, and what would grow all the same is re
 
 from __future__ import annotations
 
+from collections import Counter
+from math import prod
 from typing import TYPE_CHECKING
 
 from sqlglot import exp
@@ -25,6 +27,9 @@ NULL = "no value"
 
 LARGEST = 20_000
 """To plan an expression of so many nodes takes DuckDB less than a tenth of a second."""
+
+_LONGER = 10_000
+"""How many times as long as a value what is joined of it may be, through all queries in one another."""
 
 _TYPES: dict[exp.DType, str] = {
     exp.DataType.Type.TINYINT: WHOLE,
@@ -162,3 +167,47 @@ def refuse_growth(query: exp.Expr, uses: Mapping[str, int]) -> None:
         if isinstance(node, exp.Anonymous):
             times *= uses.get(node.name, 1)
         left.extend((part, times) for part in node.iter_expressions())
+
+
+def refuse_long_values(query: exp.Expr) -> None:
+    """Refuse a query in Spark's SQL that makes long values of short ones: they count for no limit of memory.
+
+    That is lists of lists that are made, and texts and lists joined with themselves again and again.
+    """
+    makers = [node for node in query.find_all(exp.GenerateSeries, exp.Anonymous) if _makes_a_list(node)]
+    if len(makers) > 1 and any(_is_made_often(node) for node in makers):
+        raise NotExactError("lists of lists that are made")
+    for fold in query.find_all(exp.Reduce):
+        if any(
+            _makes_a_list(node) or isinstance(node, (exp.Concat, exp.ArrayConcat))
+            for node in fold.args["merge"].walk()
+        ):
+            raise NotExactError("what is joined again and again")
+    if prod(_times_joined(scope) for scope in query.find_all(exp.Select, exp.Lambda)) > _LONGER:
+        raise NotExactError("what is joined with itself too often")
+
+
+def _makes_a_list(node: exp.Expr) -> bool:
+    """Return whether a node makes a list which no row is made of, item by item."""
+    is_one = isinstance(node, exp.GenerateSeries) or (
+        isinstance(node, exp.Anonymous) and node.name.lower() == "array_repeat"
+    )
+    return is_one and not isinstance(node.parent, exp.Explode)
+
+
+def _is_made_often(node: exp.Expr) -> bool:
+    return isinstance(node, exp.Anonymous) or node.find_ancestor(exp.Lambda, exp.Select) is not (
+        node.find_ancestor(exp.Select)
+    )
+
+
+def _times_joined(scope: exp.Expr) -> int:
+    """Return how often one name stands in what a query, or a function over a list, joins."""
+    joined = [
+        node
+        for node in scope.find_all(exp.Concat, exp.ArrayConcat, exp.Array, exp.JSONFormat)
+        if node.find_ancestor(exp.Select, exp.Lambda) is scope
+        and node.find_ancestor(exp.Concat, exp.ArrayConcat, exp.Array, exp.Select, exp.Lambda) is scope
+    ]
+    names = Counter(part.name.lower() for node in joined for part in node.find_all(exp.Identifier))
+    return max(names.values(), default=1)

@@ -40,8 +40,14 @@ def _rounded(function: str) -> str:
 
 
 _LONG = 10_000
+_WORDS = (
+    *("current_user", "session_user", "user", "current_role", "current_schema", "current_catalog"),
+    *("current_date", "current_time", "current_timestamp", "localtime", "localtimestamp"),
+)
+"""What DuckDB takes for a call of its own where no column has the name, also in quotes."""
 
 _MACROS = {
+    **{f'"{word}"()': f"ls_fail('{word} is not a column')" for word in _WORDS},
     # What makes sure of a kind, where the text does not tell it.
     "ls_whole(x)": _only(*_WHOLE),
     "ls_number(x)": _only(*_WHOLE, "DOUBLE"),
@@ -72,13 +78,17 @@ _MACROS = {
         "CASE WHEN typeof(x) = 'HUGEINT' AND NOT x BETWEEN -9223372036854775808 AND 9223372036854775807 "
         "THEN ls_fail('a sum beyond BIGINT') ELSE x END"
     ),
-    # What lists take while rows go by counts for no limit of memory: long ones are for Spark.
+    # What lists take while rows go by counts for no limit of memory: long ones are for Spark. Where both ends
+    # are given, DuckDB makes a list before it looks at the condition: that one is no longer either.
     "ls_sequence(a, b)": (
-        f"CASE WHEN abs(CAST(b AS HUGEINT) - CAST(a AS HUGEINT)) >= {_LONG} THEN ls_fail('a long list') "
-        "WHEN a <= b THEN generate_series(a, b) ELSE list_reverse(generate_series(b, a)) END"
+        f"CASE WHEN a IS NULL OR b IS NULL THEN NULL "
+        f"WHEN abs(CAST(b AS HUGEINT) - CAST(a AS HUGEINT)) >= {_LONG} THEN ls_fail('a long list') "
+        f"WHEN a <= b THEN generate_series(a, a + least(b - a, {_LONG})) "
+        f"ELSE list_reverse(generate_series(b, b + least(a - b, {_LONG}))) END"
     ),
     "ls_repeat(x, n)": (
-        f"CASE WHEN n > {_LONG} THEN ls_fail('a long list') ELSE list_transform(range(n), lambda i: x) END"
+        f"CASE WHEN n IS NULL THEN NULL WHEN n > {_LONG} THEN ls_fail('a long list') "
+        f"ELSE list_transform(range(least(n, {_LONG})), lambda i: x) END"
     ),
     "ls_get(x, i)": "CASE WHEN i < 0 THEN NULL ELSE list_extract(x, i + 1) END",
     # Both order structs by their fields; NULL is the least of a field in Spark and the greatest in DuckDB.
@@ -113,7 +123,7 @@ def _uses(head: str, body: str) -> int:
 USES = {head.partition("(")[0]: _uses(head, body) for head, body in _MACROS.items()}
 """How often each macro has an argument planned."""
 _HEADS = {head.partition("(")[0]: head for head in _MACROS}
-_NAMED = re.compile(r"\bls_[a-z_]+(?=\()", re.IGNORECASE)
+_NAMED = re.compile(rf"\bls_[a-z_]+(?=\()|\"(?:{'|'.join(_WORDS)})\"", re.IGNORECASE)
 
 
 class Macros:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -285,6 +286,56 @@ def test_what_would_multiply_is_left_to_spark(session: SmallSession) -> None:
         sql = f"pmod({sql}, m)"
     with pytest.raises(NotExactError, match="grow too large"):
         session.sql(f"SELECT {sql} AS x FROM deep")
+
+
+LONG_TEXT = "t"
+for _ in range(5):
+    LONG_TEXT = f"(SELECT concat({', '.join(['x.a'] * 10)}) AS a FROM {LONG_TEXT} AS x)"
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT sequence(1, 1000000000) AS x FROM t",
+        "SELECT sequence(1000000000, 1) AS x FROM t",
+        "SELECT array_repeat(1, 1000000000) AS x FROM t",
+        "SELECT array_repeat(array_repeat(1, 10000), 10000) AS x FROM t",
+        "SELECT array_repeat(y.a, 10000) AS x FROM (SELECT array_repeat(1, 10000) AS a FROM t) AS y",
+        "SELECT transform(sequence(1, 10000), x -> sequence(1, 10000)) AS x FROM t",
+        "SELECT aggregate(sequence(1, 60), 'a', (a, x) -> concat(a, a)) AS x FROM t",
+        "SELECT aggregate(sequence(1, 60), sequence(1, 2), (a, x) -> concat(a, a)) AS x FROM t",
+        f"SELECT max(length(y.a)) AS x FROM {LONG_TEXT} AS y",
+    ],
+)
+def test_no_short_text_makes_a_value_that_takes_all_memory(session: SmallSession, sql: str) -> None:
+    """What values of one row take counts for no limit, and no interruption comes between: Spark is asked."""
+    session.register("t", pa.table({"a": ["x"]}))
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with pytest.raises(NotExactError):
+        session.sql(sql)
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100_000  # kB
+
+
+def test_lists_and_texts_of_some_length_are_made(session: SmallSession) -> None:
+    session.register("t", pa.table({"a": ["x"], "n": pa.array([3], pa.int64())}))
+    for sql, value in (
+        ("sequence(n, 1L)", [3, 2, 1]),
+        ("sequence(n, CAST(NULL AS BIGINT))", None),
+        ("array_repeat(a, CAST(NULL AS INT))", None),
+        ("array_repeat(a, 2)", ["x", "x"]),
+        ("transform(sequence(1L, n), i -> i + n)", [4, 5, 6]),
+        ("concat(a, '-', a)", "x-x"),
+    ):
+        assert session.sql(f"SELECT {sql} AS x FROM t").toArrow()["x"].to_pylist() == [value], sql
+
+
+@pytest.mark.parametrize("word", ["current_user", "user", "session_user", "current_schema", "current_date"])
+def test_no_column_is_a_word_of_duckdbs(session: SmallSession, word: str) -> None:
+    session.register("t", pa.table({"a": ["x"]}))
+    with pytest.raises(NotExactError):
+        session.sql(f"SELECT `{word}` AS x FROM t")
+    session.register("u", pa.table({word: ["x"]}))
+    assert session.sql(f"SELECT `{word}` AS x FROM u").toArrow()["x"].to_pylist() == ["x"]
 
 
 def test_brackets_make_no_condition_of_a_number(session: SmallSession) -> None:
