@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections import deque
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
 from websockets.exceptions import ConnectionClosed
@@ -14,7 +15,6 @@ from lakestream.clock import SystemClock
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from http import HTTPStatus
 
     from websockets.http11 import Request, Response
     from websockets.sync.server import Server, ServerConnection
@@ -36,6 +36,7 @@ class Catcher:
         self.paths: list[str] = []
         self.behaves: deque[Callable[[ServerConnection], None]] = deque()
         self.statuses: deque[HTTPStatus] = deque()
+        self.leads_to: str | None = None
         self._lock = threading.Lock()
         self._server: Server = serve(
             self._keep, "localhost", port, process_request=self._answer, max_size=None
@@ -77,6 +78,10 @@ class Catcher:
         with self._lock:
             self.paths.append(request.path)
             status = self.statuses.popleft() if self.statuses else None
+        if self.leads_to is not None:
+            answer = connection.respond(HTTPStatus.FOUND, "")
+            answer.headers["Location"] = self.leads_to
+            return answer
         return connection.respond(status, "") if status is not None else None
 
     def _keep(self, connection: ServerConnection) -> None:

@@ -70,12 +70,16 @@ def test_a_cookie_that_is_none_is_no_token(serve: Serve, cookie: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("token", "headers"), [(None, {"Origin": "http://evil.example"}), (TOKEN, {}), (None, {"Host": "evil"})]
+    ("token", "headers", "code"),
+    [
+        (None, {"Origin": "http://evil.example"}, "BAD_ORIGIN"),
+        (TOKEN, {}, "TOKEN_NEEDED"),
+        (None, {"Host": "evil"}, "BAD_HOST"),
+    ],
 )
-def test_a_websocket_is_guarded_too(serve: Serve, token: str | None, headers: dict[str, str]) -> None:
-    with (
-        serve(token=token) as client,
-        pytest.raises(WebSocketDisconnect),
-        client.websocket_connect("/api/live", headers=headers),
-    ):
-        pass
+def test_a_websocket_is_guarded_too(
+    serve: Serve, token: str | None, headers: dict[str, str], code: str
+) -> None:
+    with serve(token=token) as client, pytest.raises(WebSocketDisconnect) as refused:
+        client.websocket_connect("/api/live", headers={"Host": "127.0.0.1", **headers}).__enter__()
+    assert refused.value.reason == code

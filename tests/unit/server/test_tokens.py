@@ -113,8 +113,9 @@ def test_the_page_shows_a_token_its_databases(
             assert {one["database"] for one in client.get("/api/streams").json()} <= {name}
             assert client.get("/api/lineage").status_code == 403
             assert client.get("/metrics").status_code == 403
-            with pytest.raises(WebSocketDisconnect), client.websocket_connect("/api/live"):
-                pass
+            with pytest.raises(WebSocketDisconnect) as refused:
+                client.websocket_connect("/api/live", headers={"Host": "127.0.0.1"}).__enter__()
+            assert refused.value.reason == "FORBIDDEN"
 
 
 def test_a_token_is_told_once_and_kept_as_a_hash(root: str, tokens: Tokens) -> None:
