@@ -16,6 +16,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
 from lakestream.clock import SystemClock
+from lakestream.covered import redacted_text
 from lakestream.engine.base.result import Result
 from lakestream.errors import (
     LakestreamError,
@@ -23,7 +24,6 @@ from lakestream.errors import (
     StatementError,
 )
 from lakestream.language import model, parse_script, parse_statement
-from lakestream.language.expressions.targets import redacted_text
 from lakestream.language.iotdb.paths import ROOT
 from lakestream.statements.dispatch import Statements
 from lakestream.statements.rounds import Rounds

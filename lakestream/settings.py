@@ -18,6 +18,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
+from lakestream.covered import redacted, redacted_values
 from lakestream.errors import ConfigError, did_you_mean
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ def _setting(default: object, description: str, **limits: object) -> Any:  # noq
     return field(default_factory=lambda: copy(default), metadata=said)
 
 
-@dataclass(frozen=True, init=False, eq=False)
+@dataclass(frozen=True, init=False, eq=False, repr=False)
 class Settings:
     """The settings of one lake object; frozen. Sizes take units (``16MiB``), times are seconds."""
 
@@ -328,8 +329,15 @@ class Settings:
         return changed
 
     def shown(self) -> dict[str, object]:
-        """Return each setting's value as JSON has it; a secret is not shown."""
-        return {one.name: _shown(getattr(self, one.name)) for one in fields(self)}
+        """Return each setting's value as JSON has it; what is secret in it is covered."""
+        values = {one.name: _shown(getattr(self, one.name)) for one in fields(self)}
+        values["alert_urls"] = [redacted(url) for url in self.alert_urls]
+        values["spark_conf"] = redacted_values(self.spark_conf)
+        return values
+
+    def __repr__(self) -> str:
+        """Return what is shown of the settings."""
+        return f"Settings({', '.join(f'{name}={value!r}' for name, value in self.shown().items())})"
 
     @classmethod
     def described(cls) -> dict[str, str]:

@@ -7,7 +7,7 @@ import threading
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from lakestream.language.expressions.targets import redacted
+from lakestream.covered import redacted
 from lakestream.storage.records.keyed import KeyedTable
 
 _COLUMNS = {

@@ -24,8 +24,8 @@ from tenacity import (
     wait_random,
 )
 
+from lakestream.covered import redacted
 from lakestream.errors import StreamError
-from lakestream.language.expressions.targets import redacted
 from lakestream.notify.connection import DeliveryFailed
 from lakestream.notify.messages import messages
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import astuple, dataclass
 from typing import TYPE_CHECKING, Any
 
+from lakestream.covered import redacted_text
 from lakestream.errors import StatementError, did_you_mean
-from lakestream.language.expressions.targets import redacted_text
 from lakestream.observation.expectations import expectations_held
 from lakestream.storage.places.layout import SYSTEM_FOLDER
 from lakestream.storage.records.registry import Totals

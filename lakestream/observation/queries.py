@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
+from lakestream.covered import redacted_text
 from lakestream.errors import StatementError
-from lakestream.language.expressions.targets import redacted_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

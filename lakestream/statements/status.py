@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from lakestream.covered import redacted_text
 from lakestream.engine.base.instants import from_micros
 from lakestream.engine.base.result import Result
 from lakestream.errors import (
     StorageError,
     StreamError,
 )
-from lakestream.language.expressions.targets import redacted_text
 from lakestream.observation.expectations import expectations_held, quarantines_of
 from lakestream.storage.places.claims import works
 from lakestream.storage.records.registry import Totals

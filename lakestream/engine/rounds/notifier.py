@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import IO, TYPE_CHECKING
 
+from lakestream.covered import redacted
 from lakestream.engine.base.faults import crash_point
 from lakestream.engine.creation.compile import definition_of
 from lakestream.engine.rounds.soundness import has_happened
 from lakestream.errors import ConfigError, Place, StatementError
-from lakestream.language.expressions.targets import WEBHOOKS, WEBSOCKETS, read_target, redacted
+from lakestream.language.expressions.targets import WEBHOOKS, WEBSOCKETS, read_target
 from lakestream.notify.alerts import ALERTS, told_of_alerts
 from lakestream.notify.policy import HostPolicy, Refused, first_refusal
 from lakestream.storage.places.leases import MAINTENANCE

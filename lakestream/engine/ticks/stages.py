@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
+from lakestream.covered import redacted
 from lakestream.engine.windows.families import family_of
 from lakestream.engine.windows.family import PERIOD
 from lakestream.engine.windows.said import named, versions_read, ways_said
-from lakestream.language.expressions.targets import redacted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

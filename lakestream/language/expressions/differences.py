@@ -6,8 +6,8 @@ import re
 from dataclasses import fields, is_dataclass
 from typing import TYPE_CHECKING
 
+from lakestream.covered import redacted_text
 from lakestream.language.common.source import Source
-from lakestream.language.expressions.targets import redacted_text
 from lakestream.language.model import Duration, Expectation, Fill, Fragment, TableName
 from lakestream.language.reading.words import Kind, Word, read_words
 

@@ -1,4 +1,4 @@
-"""Targets of notifications: urls of websockets, how they are read and how they are shown."""
+"""Targets of notifications: urls of websockets, how they are read."""
 
 from __future__ import annotations
 
@@ -15,10 +15,6 @@ _PLAIN = re.compile(r"[!-~]+")
 _HOST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?\.?")
 _NUMERIC = re.compile(r"(.*\.)?(0[xX][0-9a-fA-F]*|[0-9]+)\.?")
 _DOTTED = re.compile(r"(0|[1-9][0-9]{0,2})(\.(0|[1-9][0-9]{0,2})){3}")
-_IN_TEXT = re.compile(r"(?i)\bwss?://[^'\"\s]*")
-_SHOWN = re.compile(
-    r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*://)(?P<user>[^/?#@]*@)?(?P<place>[^?#]*)(?P<more>.*)", re.DOTALL
-)
 
 
 @dataclass(frozen=True)
@@ -70,27 +66,3 @@ def _is_host(host: str) -> bool:
     if _NUMERIC.fullmatch(host):
         return _DOTTED.fullmatch(host) is not None
     return _HOST.fullmatch(host) is not None and ".." not in host
-
-
-def redacted(url: str) -> str:
-    """Return a url as it may be shown, of equal length: user, password and parameters are covered.
-
-    >>> redacted("wss://me:secret@example.com:443/in?key=foo")
-    'wss://*********@example.com:443/in?*******'
-    """
-    found = _SHOWN.fullmatch(url)
-    if found is None:
-        return "*" * len(url)
-    user, more = found["user"] or "", found["more"]
-    place, secret = found["place"], ""
-    if found["scheme"].lower().startswith("http"):
-        # The path of a webhook is what lets one in.
-        place, slash, path = place.partition("/")
-        secret = slash + "*" * len(path)
-    covered = "*" * (len(user) - 1) + "@" if user else ""
-    return f"{found['scheme']}{covered}{place}{secret}{more[:1]}{'*' * (len(more) - 1)}"
-
-
-def redacted_text(text: str) -> str:
-    """Return a text with the urls of websockets in it as they may be shown; nothing in it moves."""
-    return _IN_TEXT.sub(lambda found: redacted(found[0]), text)

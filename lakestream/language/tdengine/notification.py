@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from lakestream.covered import redacted
 from lakestream.errors import did_you_mean
-from lakestream.language.expressions.targets import read_target, redacted
+from lakestream.language.expressions.targets import read_target
 from lakestream.language.model import ON_TIME, WINDOW_CLOSE, WINDOW_OPEN, Notification
 from lakestream.language.reading.literals import take_string
 from lakestream.language.reading.words import Kind

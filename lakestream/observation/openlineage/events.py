@@ -23,7 +23,7 @@ from openlineage.client.facet_v2 import (
 )
 
 from lakestream import __version__
-from lakestream.language.expressions.targets import redacted_text
+from lakestream.covered import redacted_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

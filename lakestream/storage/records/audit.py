@@ -6,8 +6,8 @@ import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from lakestream.covered import redacted_text
 from lakestream.errors import LakestreamError
-from lakestream.language.expressions.targets import redacted_text
 from lakestream.storage.records.keyed import compact, damage_named, open_system, was_written
 from lakestream.storage.rows.reading import read_arrow, timestamp_literal
 from lakestream.storage.tables.table import Table

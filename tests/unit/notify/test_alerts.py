@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from lakestream import Lake, Settings
+from lakestream.covered import redacted
 from lakestream.engine.rounds.notifier import check_alerts
 from lakestream.errors import ConfigError, StorageError, StreamError
-from lakestream.language.expressions.targets import redacted
 from tests.notify.catcher import Catcher
 
 if TYPE_CHECKING:

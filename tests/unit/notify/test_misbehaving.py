@@ -184,8 +184,8 @@ def test_a_name_that_leads_elsewhere_the_next_time_is_judged_anew(
         reached.append(place[0])
         raise ConnectionRefusedError
 
-    monkeypatch.setattr(connection_module.socket, "getaddrinfo", getaddrinfo)
-    monkeypatch.setattr(connection_module.socket, "create_connection", create_connection)
+    monkeypatch.setattr(socket, "getaddrinfo", getaddrinfo)
+    monkeypatch.setattr(socket, "create_connection", create_connection)
     connection = Connection("wss://target.example:443/in", HostPolicy(()), CLOCK)
     for lasting in (False, True):
         with pytest.raises(DeliveryFailed) as failed:

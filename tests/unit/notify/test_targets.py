@@ -6,7 +6,8 @@ from ipaddress import ip_address
 
 import pytest
 
-from lakestream.language.expressions.targets import Endpoint, read_target, redacted, redacted_text
+from lakestream.covered import redacted, redacted_text
+from lakestream.language.expressions.targets import Endpoint, read_target
 from lakestream.notify.policy import HostPolicy, Refused, is_public
 
 
@@ -64,6 +65,9 @@ def test_what_is_shown_of_a_url_has_no_secrets_and_its_length() -> None:
         assert "secret" not in shown
         assert len(shown) == len(url)
     assert redacted("ws://localhost:8080/notify") == "ws://localhost:8080/notify"
+    for text in ("NOTIFY('ws://a:1?k=it''secret')", 'NOTIFY("wss://a:1?k=it""secret")'):
+        assert "secret" not in redacted_text(text)
+        assert len(redacted_text(text)) == len(text)
     text = "NOTIFY('ws://a:1?k=secret', \"wss://u:secret@b:2\") ON (WINDOW_OPEN)"
     assert "secret" not in redacted_text(text)
     assert redacted_text(text).index("ON (") == text.index("ON (")

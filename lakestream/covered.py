@@ -1,0 +1,45 @@
+"""What is shown of a text with secrets in it: they are covered, and nothing moves."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_IN_TEXT = re.compile(r"(?i)\bwss?://(?:[^'\"\s]|''|\"\")*")
+_PARTS = re.compile(
+    r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*://)(?P<user>[^/?#@]*@)?(?P<place>[^?#]*)(?P<more>.*)", re.DOTALL
+)
+_SECRET = re.compile(r"(?i)secret|password|token|access[.]?key|credential|account[.]?key|sas[.]?key")
+"""As Spark's own ``spark.redaction.regex``, and names of keys of object stores."""
+
+
+def redacted(url: str) -> str:
+    """Return a url as it may be shown, of equal length: user, password and parameters are covered.
+
+    >>> redacted("wss://me:secret@example.com:443/in?key=foo")
+    'wss://*********@example.com:443/in?*******'
+    """
+    found = _PARTS.fullmatch(url)
+    if found is None:
+        return "*" * len(url)
+    user, more = found["user"] or "", found["more"]
+    place, secret = found["place"], ""
+    if found["scheme"].lower().startswith("http"):
+        # The path of a webhook is what lets one in.
+        place, slash, path = place.partition("/")
+        secret = slash + "*" * len(path)
+    covered = "*" * (len(user) - 1) + "@" if user else ""
+    return f"{found['scheme']}{covered}{place}{secret}{more[:1]}{'*' * (len(more) - 1)}"
+
+
+def redacted_text(text: str) -> str:
+    """Return a text with the urls of websockets in it as they may be shown; nothing in it moves."""
+    return _IN_TEXT.sub(lambda found: redacted(found[0]), text)
+
+
+def redacted_values(values: Mapping[str, str]) -> dict[str, str]:
+    """Return settings of Spark with those covered whose names say that they are secret."""
+    return {name: "*" * 8 if _SECRET.search(name) else value for name, value in values.items()}
