@@ -190,8 +190,8 @@ def _lag_seconds(at: Workspace, record: StreamRecord, progress: Progress | None,
     info = at.catalog.find_table(*record.source.split(".", 1))
     try:
         commit = read_commits(info.path, done, done + 1)[0] if info is not None else None
-    except StreamError:
-        return None  # the log was cleared; the stream will say so
+    except (StreamError, StorageError):
+        return None  # the log was cleared, or is damaged; the stream will say so
     if commit is None or not commit.timestamp_ms:
         return None
     return max(0.0, at.clock.now().timestamp() - commit.timestamp_ms / 1_000)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakestream.storage.small.dialect import duckdb_sql
@@ -162,6 +162,7 @@ _WINDOWS = (
 )
 
 
+@settings(deadline=None)
 @given(st.sets(st.tuples(st.sampled_from([None, 1, 2]), st.sampled_from([None, "a"]), st.integers(0, 9))))
 def test_windows_of_groups_are_those_of_an_order(rows: set[tuple[int | None, str | None, int]]) -> None:
     def windows(g: int | None, p: str | None, k: int) -> tuple[object, ...]:
