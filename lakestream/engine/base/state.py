@@ -95,12 +95,12 @@ class GroupState:
     def saved(self, version: int) -> pa.Table:
         """Return the groups as a checkpoint keeps them: with the source's version that they stand for."""
         assert self.rows is not None
-        return _of_version(self.rows, version)
+        return with_number(self.rows, "version", version)
 
     def opened_saved(self, version: int) -> pa.Table | None:
         """Return the open windows as a checkpoint keeps them; None for none, or where they are not known."""
         opened = self.opened
-        return None if opened is None or not opened.num_rows else _of_version(opened, version)
+        return None if opened is None or not opened.num_rows else with_number(opened, "version", version)
 
     @classmethod
     def loaded(
@@ -227,10 +227,14 @@ class GroupState:
         self._opened = None if self._opened is None else _keyed(self._opened)
 
 
-def _of_version(rows: pa.Table, version: int) -> pa.Table:
+def with_number(rows: pa.Table, name: str, number: int) -> pa.Table:
+    """Return rows with a further column of one BIGINT.
+
+    In a query's text a number that differs from tick to tick makes it another query, which is to be planned.
+    """
     import pyarrow as pa
 
-    return rows.append_column("version", pa.array([version] * rows.num_rows, pa.int64()))
+    return rows.append_column(name, pa.repeat(pa.scalar(number, pa.int64()), rows.num_rows))
 
 
 def _changes(rows: pa.Table | Keyed | None, unsaved: Unsaved, version: int) -> StateChanges | None:

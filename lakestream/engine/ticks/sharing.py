@@ -12,7 +12,7 @@ from collections import defaultdict
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from lakestream.engine.base.state import MANY_GROUPS, nullable
+from lakestream.engine.base.state import MANY_GROUPS, nullable, with_number
 from lakestream.engine.reading.queries import fresh_columns
 from lakestream.engine.reading.relations import CHANGED, STATE
 from lakestream.engine.reading.transport import ARROW, transport_by
@@ -162,7 +162,7 @@ class Sharing:
             if state is None:
                 continue
             for name, value in zip(_OWN, (number, *member.columns), strict=True):
-                state = state.append_column(name, pa.array([value] * state.num_rows, pa.int64()))
+                state = with_number(state, name, value)
             found.append(state)
         if not found:
             return None

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
 from lakestream.compute.windows.calculation import ROWS, WINDOWS
+from lakestream.engine.base.state import with_number
 from lakestream.engine.reading.queries import changes_sql
 from lakestream.engine.reading.relations import CHANGED, CHANGES, EVER, FIRED
 from lakestream.engine.windows.events import EVENTS, kind_sql
@@ -120,7 +121,7 @@ class FireInstants(Step):
         ends = {"low": instant.before_us, "high": plan.clock_us, "after": instant.after_us}
         values = {"k": plan.clock_us, "c": plan.upto, **ends}
         for name, value in values.items():
-            groups = groups.append_column(name, pa.array([value] * groups.num_rows, pa.int64()))
+            groups = with_number(groups, name, value)
         return groups
 
 

@@ -166,10 +166,11 @@ class GridQueries:
             f"(SELECT gid, min(early) AS early FROM ({early}) GROUP BY gid) e ON s.gid = e.gid"
         )
 
-    def late_sql(self, updated: str, upto: int) -> str:
+    def late_sql(self, updated: str) -> str:
         """Return SQL of a detection result with the windows that changed late by an incremental one.
 
         Those before the first one that there was fire too, without rows unless only the others count.
+        ``updated`` also has _ls_v, the source's version that the tick goes up to.
         """
         groups = "".join(f", any_value({name}) AS {name}" for name in self.stream.group_columns)
         last = "least(max(_ls_base_before), max(_ls_closed_before))"
@@ -177,7 +178,7 @@ class GridQueries:
             last = "CAST(NULL AS BIGINT)"
         opened = f"struct(max(_ls_base) + 1 AS a, {last} AS b)"
         return (
-            f"SELECT _ls_gid AS gid{groups}, CAST({upto} AS BIGINT) AS v, max(_ls_first) AS first, "
+            f"SELECT _ls_gid AS gid{groups}, max(_ls_v) AS v, max(_ls_first) AS first, "
             f"filter(array({opened}), r -> r.a <= r.b) AS fires, "
             f"collect_list(struct(_ls_k AS a, _ls_k AS b)) FILTER (WHERE _ls_late) AS refired "
             f"FROM {updated} GROUP BY _ls_gid"

@@ -10,7 +10,13 @@ from typing import TYPE_CHECKING
 
 from lakestream.compute.windows.incremental import GROUP_COLUMNS, RESULT, Incremental
 from lakestream.engine.base.rows import Rows
-from lakestream.engine.base.state import MANY_GROUPS, GroupState, summary_in_steps, update_summary_of
+from lakestream.engine.base.state import (
+    MANY_GROUPS,
+    GroupState,
+    summary_in_steps,
+    update_summary_of,
+    with_number,
+)
 from lakestream.engine.reading.narrowed import of_groups
 from lakestream.engine.reading.queries import fresh_sql, open_rows_sql
 from lakestream.engine.reading.relations import CHANGED, FIRED, GROUPS, PRESENT, STATE, UPDATED, by_size
@@ -99,8 +105,9 @@ class Updating:
         given = self.given
         replaced = picked(flagged, "_ls_late", {"_ls_gid": "gid", "_ls_low": "low"})
         windows = advance.windows + replaced.num_rows
+        flagged = with_number(flagged, "_ls_v", given.plan.upto)
         queries, view = GridQueries(given.stream), view_of_rows(given.spark, flagged, UPDATED)
-        fired = view_of_sql(given.spark, queries.late_sql(str(view), given.plan.upto), FIRED)
+        fired = view_of_sql(given.spark, queries.late_sql(str(view)), FIRED)
         sql = queries.windows_sql(str(fired), given.plan.clock_us, wide=windows > WIDE)
         narrowed, own = of_groups(given.stream, late)
         spans = Fired(merge_spans(late_spans(late)), sql, narrowed=narrowed, own=own)

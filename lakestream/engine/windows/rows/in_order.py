@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from lakestream.compute.windows.evaluate import Way
 from lakestream.engine.base.rows import Rows
-from lakestream.engine.base.state import CLOSED, EXPIRED, MANY_GROUPS, none_listed
+from lakestream.engine.base.state import CLOSED, EXPIRED, MANY_GROUPS, none_listed, with_number
 from lakestream.engine.reading.relations import EVER
 from lakestream.engine.reading.transport import ARROW, fits_here
 from lakestream.engine.windows.rows.policy import keeps_closed, keeps_expired
@@ -146,7 +146,7 @@ class InOrder:
         if groups is None or groups.num_rows == 0:
             return None
         self._read(groups)
-        view_of_rows(self.given.spark, groups, _GROUPS)
+        view_of_rows(self.given.spark, with_number(groups, "upto", self.given.plan.upto), _GROUPS)
         rows = self.given.spark.sql(self._sql())
         windows = self._here(rows.toArrow()) if self._fit_here(changes, rows) else self._in_spark(rows)
         if windows is None:
@@ -236,12 +236,11 @@ class InOrder:
         assert cut is not None  # by passes()
         names = "".join(f", {name}" for name in self.stream.group_columns)
         values = "".join(f", {sql} AS {name}" for name, sql in held.items())
-        groups = f"SELECT gid, gid AS _ls_gid, resume{names} FROM {_GROUPS}"
+        groups = f"SELECT gid, gid AS _ls_gid, resume, upto AS c{names} FROM {_GROUPS}"
         # The first rows of a window that goes on were counted in the ticks before.
         low = "CASE WHEN run = 0 THEN coalesce(resume, low) ELSE low END" if cut.counts else "low"
         known = (
-            f"SELECT w.* EXCEPT (low), {low} AS low, {low} AS k, "
-            f"CAST({self.given.plan.upto} AS BIGINT) AS c, false AS opening, g.* EXCEPT (gid, _ls_gid) "
+            f"SELECT w.* EXCEPT (low), {low} AS low, {low} AS k, false AS opening, g.* EXCEPT (gid, _ls_gid) "
             f"FROM ({windows}) w JOIN (SELECT *{values} FROM ({groups})) g ON g.gid = w.gid"
         )
         standing = f"run IS NOT NULL AS is_window, {cut.closed} AS closed, {cut.lasts} AS lasts"
