@@ -236,7 +236,7 @@ class Settings:
         default=0.02,
         gt=0,
         description="pause between two looks at the sources while nothing changes (1 in an object store); "
-        "ten times as long after ten seconds without a tick",
+        "a quarter of it right after a tick, all of it after a second, ten times as long after ten seconds",
     )
 
     server_host: str = _setting(

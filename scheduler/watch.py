@@ -26,6 +26,9 @@ PASSING = (BusyError, StorageError)
 QUIET_SECONDS = 10.0
 """After so long without a tick, looks are ``QUIET_FACTOR`` times as far apart: idling costs little else."""
 QUIET_FACTOR = 10
+SOON_SECONDS = 1.0
+"""So soon after a tick another commit is likely: looks are closer, by the share that has passed of it."""
+SOON_LEAST = 0.25
 
 
 class Listener(Protocol):
@@ -78,7 +81,9 @@ def watch(lake: Lake, listener: Listener, *, poll_seconds: float) -> None:
 
 def pause(poll_seconds: float, quiet_seconds: float) -> float:
     """Return the seconds until the next look at a lake without a tick for ``quiet_seconds``."""
-    return poll_seconds * (QUIET_FACTOR if quiet_seconds >= QUIET_SECONDS else 1)
+    if quiet_seconds >= QUIET_SECONDS:
+        return poll_seconds * QUIET_FACTOR
+    return poll_seconds * min(1.0, max(SOON_LEAST, quiet_seconds / SOON_SECONDS))
 
 
 class _Rounds(threading.Thread):

@@ -98,6 +98,7 @@ class Workspace:
         self._sending: Notifier | None = None
         self._small: SmallPath | None = None
         self.asking, self._has_tree = Seldom(self.system_clock), False
+        self._definitions = Definitions(self.layout)
         self._recover()
         if create and not self.layout.exists():
             self.layout.make_folders()
@@ -311,7 +312,7 @@ class Workspace:
         if "tree" in self.__dict__:
             return True
         if self.layout.is_local or self.asking.is_due():
-            self._has_tree = not Definitions(self.layout).are_none()
+            self._has_tree = not self._definitions.are_none()
         return self._has_tree
 
     def forget_tree(self) -> None:

@@ -71,10 +71,10 @@ def _force_commit(table: Path, version: int) -> None:
     entry = log / f"{version:020}.json"
     names = [*data_files(entry)]
     _force_together([*(table / name for name in names), *_folders(table, names)])
-    checkpoints = [*log.glob(f"{version:020}.checkpoint*")] if _checkpointed(log, version) else []
-    named = [log / "_last_checkpoint"] if checkpoints else []
+    checkpoint = log / f"{version:020}.checkpoint.parquet"
+    checkpoints = [checkpoint, log / "_last_checkpoint"] if checkpoint.exists() else []
     made = [table, table.parent] if version == 0 else []
-    _force_together([entry, log, *checkpoints, *named, *made])
+    _force_together([entry, log, *checkpoints, *made])
 
 
 def _force_together(files: Sequence[Path]) -> None:
@@ -120,10 +120,6 @@ def _folders(table: Path, names: Iterable[str]) -> list[Path]:
         within = (table / name).parents if "/" in name else (table,)
         parents.update(folder for folder in within if folder.is_relative_to(table))
     return sorted(parents, reverse=True)
-
-
-def _checkpointed(log: Path, version: int) -> bool:
-    return (log / f"{version:020}.checkpoint.parquet").exists()
 
 
 def force(file: Path) -> None:

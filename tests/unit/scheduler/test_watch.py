@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 
 
 def test_a_quiet_lake_is_looked_at_less_often() -> None:
-    assert pause(0.02, 0.0) == pause(0.02, QUIET_SECONDS - 1) == 0.02
+    assert pause(0.02, 0.0) == pause(0.02, 0.2) == pytest.approx(0.005)
+    assert pause(0.02, 0.5) == pytest.approx(0.01)
+    assert pause(0.02, 1.0) == pause(0.02, QUIET_SECONDS - 1) == 0.02
     assert pause(0.02, QUIET_SECONDS) == pytest.approx(0.2)
 
 
