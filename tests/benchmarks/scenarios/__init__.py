@@ -18,6 +18,7 @@ from tests.benchmarks.scenarios.catching_up import (
     catch_up_streaming,
 )
 from tests.benchmarks.scenarios.commands import cli_help, cli_run, cli_status
+from tests.benchmarks.scenarios.lookups import all_windows, changed_row, duckdb_anew, make_looked_up
 from tests.benchmarks.scenarios.many import (
     MANY,
     THOUSAND,
@@ -66,6 +67,7 @@ PREPARATIONS = {
     "large": Preparation(make_large),
     "caught_up": Preparation(make_caught_up, start="large"),
     "scheduled": Preparation(make_scheduled),
+    "looked_up": Preparation(make_looked_up),
 }
 
 SCENARIOS = {
@@ -121,6 +123,9 @@ SCENARIOS = {
     **{f"catchup_{kind}": Scenario(_cut_systems(kind, cut)) for kind, cut in CUTS.items()},
     **{f"small_tick_{kind}": Scenario({"lakestream": small_tick_cut(cut)}) for kind, cut in CUTS.items()},
     "around_rows": Scenario({"lakestream": around_rows}),
+    "changed_lookup": Scenario(
+        {"lakestream": changed_row, "lakestream_all": all_windows, "duckdb": duckdb_anew}, "looked_up"
+    ),
     "idle_poll": Scenario({"lakestream": idle_poll}, "caught_up"),
     "idle_scheduler": Scenario({"lakestream": idle_scheduler}, "scheduled"),
     "due_instant": Scenario({"lakestream": due_instant}, "scheduled"),
