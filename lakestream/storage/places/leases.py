@@ -218,8 +218,9 @@ class Leases:
         old = Roll.read(found.content) if found.number else Roll()
         new = change(old)
         put_next(self._folder, FILE, found, new.written())
-        for key in old.members.keys() - new.members.keys() - {self._id}:
-            Path(self._folder, _MEMBERS, key).unlink(missing_ok=True)
+        for key in old.members.keys() - new.members.keys():
+            if not _lives(self._folder, key):  # who was stopped may go on
+                Path(self._folder, _MEMBERS, key).unlink(missing_ok=True)
         return new
 
     def _change(self, change: Callable[[Roll], Roll]) -> Roll:

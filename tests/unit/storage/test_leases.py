@@ -179,6 +179,19 @@ def test_one_that_has_ended_on_this_machine_is_found_at_once(tmp_path: Path) -> 
     assert len([*tmp_path.joinpath("members").iterdir()]) == 1
 
 
+def test_one_that_was_stopped_and_goes_on_is_not_taken_for_ended(tmp_path: Path) -> None:
+    daemons = Daemons(str(tmp_path))
+    first, second = daemons.one(1, "a start"), daemons.one(2, "a start")
+    first.renew()
+    second.renew()
+    daemons.advance(LEASE_SECONDS)
+    second.renew()
+    assert second.use() == STREAMS
+    first.renew()
+    second.renew()
+    assert {member.pid for member in read_roll(daemons.folder).members.values()} == {1, 2}
+
+
 def test_one_that_has_ended_elsewhere_is_waited_for(tmp_path: Path) -> None:
     daemons = Daemons(str(tmp_path))
     first, second = daemons.one(1, "a start"), daemons.one(2, "of another machine")
