@@ -44,9 +44,9 @@ AXES = (
     ),
     Axis(
         "streams",
-        "many_streams_apart",
-        100,
-        (0.02, 0.1, 0.3, 1.0),
+        "many_streams_thousand",
+        1_000,
+        (0.002, 0.01, 0.03, 0.2, 1.0),
         ("lakestream", "duckdb_job"),
         "A round of different streams over 1,000 new rows",
     ),

@@ -156,10 +156,10 @@ def test_growth_becomes_a_table() -> None:
     rows = report.summary(
         {("many", "lakestream", "cpu_seconds"): [1.0, 2.0, 3.0], ("many", "x", "peak_mib"): [1.0]}
     )
-    found = [*growth.points(rows, axis, 0.1), *growth.points(rows, axis, 1.0)]
+    found = [*growth.points(rows, axis, 0.01), *growth.points(rows, axis, 1.0)]
     assert found[0] == {"axis": "streams", "size": 10, "system": "lakestream", "cpu_seconds": 2.0}
     page = growth.markdown(found)
-    assert page.endswith("| 10 | 2 |  |\n| 100 | 2 |  |\n")
+    assert page.endswith("| 10 | 2 |  |\n| 1,000 | 2 |  |\n")
     assert "(growth-streams.svg)" in page
     assert "growth-rows" not in page
 
