@@ -93,6 +93,14 @@ class Settings:
         "Spark, or Spark always",
     )
 
+    duckdb_memory: int = _setting(
+        of_bytes=True,
+        default=2 * 1024**3,
+        ge=0,
+        description="memory for a tick of more rows that DuckDB computes by windows: larger ones are for "
+        "Spark, and with 0 all of them",
+    )
+
     durability: Literal["full", "process"] = _setting(
         default="full",
         description="what a commit outlasts on a local disk: a power cut, being forced to the disk before "

@@ -337,9 +337,11 @@ def _slot(at: Workspace) -> Slot:
     from lakestream.engine.lanes.slot import Slot
     from lakestream.engine.reading.small import SmallPath
     from lakestream.storage.sessions.jobs import OwnSession
+    from lakestream.storage.small.session import SmallSession
 
     session = OwnSession(lambda: at.shared, at.layout)
-    small = SmallPath(session.get, at.small.is_on, refused=at.small.refused)
+    larger = SmallSession(at.small.larger.room)
+    small = SmallPath(session.get, at.small.is_on, larger, refused=at.small.refused)
 
     def close() -> None:
         small.close()

@@ -168,8 +168,10 @@ class Workspace:
         """What is asked about few rows before Spark is; made on first need."""
         if self._small is None:
             from lakestream.engine.reading.small import SmallPath
+            from lakestream.storage.small.session import SmallSession, large_room
 
-            self._small = SmallPath(lambda: self.session, self.settings.small_path == "auto")
+            larger = SmallSession(large_room(self.settings.duckdb_memory))
+            self._small = SmallPath(lambda: self.session, self.settings.small_path == "auto", larger)
         return self._small
 
     def interrupt(self) -> None:

@@ -46,7 +46,9 @@ class Table:
         self.owner.sql(*maker.statements())
         if maker.begins_late:
             self.owner.forget()
-        self.lake = Lake(root / "lake", spark=spark, settings=Settings(small_rows=small_rows))
+        self.lake = Lake(
+            root / "lake", spark=spark, settings=Settings(duckdb_memory=0, small_rows=small_rows)
+        )
         self.lake.sql(f"CREATE TABLE t LOCATION '{root / 'theirs'}'; CREATE TABLE own (ts TIMESTAMP, k INT)")
         self.lake.sql(LOOKUP)
 
@@ -194,7 +196,7 @@ def test_a_column_that_a_looked_up_table_loses_stops_until_it_is_back(
     small_rows: int, anew: bool, tmp_path: Path, spark: SparkSession
 ) -> None:
     table = Table(tmp_path, spark, Maker(columns="x INT", properties=f"{MAPPING}'name'"), small_rows)
-    lake, settings = table.lake, Settings(small_rows=small_rows)
+    lake, settings = table.lake, Settings(duckdb_memory=0, small_rows=small_rows)
     own = (
         "CREATE STREAM z INTERVAL(1m) SLIDING(1m) FROM own INTO z_out AS SELECT _twstart AS w, count(*) AS n"
     )
@@ -233,7 +235,7 @@ def test_a_looked_up_column_of_another_type_stops_what_it_does_not_go_on_with(
     table = Table(
         tmp_path, spark, Maker(v="v SMALLINT", properties="delta.enableTypeWidening = true"), small_rows
     )
-    lake, settings = table.lake, Settings(small_rows=small_rows)
+    lake, settings = table.lake, Settings(duckdb_memory=0, small_rows=small_rows)
     lake.sql(LOOKUP.replace("STREAM l", "STREAM m").replace("l_out", "m_out").replace("sum(t.v)", "max(t.v)"))
 
     def write(minute: int) -> None:

@@ -52,7 +52,9 @@ def test_rows_of_windows_stand_beside_those_that_were_there(
     owner = Owner(spark, tmp_path / "theirs")
     owner.sql(*OUTPUTS[name].statements())
     before = [tuple(row) for row in owner.query("SELECT * FROM {t}").collect()]
-    with Lake(tmp_path / "lake", spark=spark, settings=Settings(small_rows=small_rows)) as lake:
+    with Lake(
+        tmp_path / "lake", spark=spark, settings=Settings(duckdb_memory=0, small_rows=small_rows)
+    ) as lake:
         lake.sql(f"CREATE TABLE theirs LOCATION '{tmp_path / 'theirs'}'")
         lake.sql("CREATE TABLE own (ts TIMESTAMP, n INT, site VARCHAR(8))")
         lake.sql(STREAM)
@@ -88,7 +90,9 @@ def test_rows_that_break_a_constraint_stop_the_stream_until_it_is_gone(
         .replace("$properties", f"{FEED} = true"),
         "ALTER TABLE {t} ADD CONSTRAINT low CHECK (v < 10)",
     )
-    with Lake(tmp_path / "lake", spark=spark, settings=Settings(small_rows=small_rows)) as lake:
+    with Lake(
+        tmp_path / "lake", spark=spark, settings=Settings(duckdb_memory=0, small_rows=small_rows)
+    ) as lake:
         lake.sql(f"CREATE TABLE theirs LOCATION '{tmp_path / 'theirs'}'")
         lake.sql("CREATE TABLE own (ts TIMESTAMP, n INT, site VARCHAR(8))")
         lake.sql(STREAM)
@@ -122,7 +126,9 @@ def test_a_null_where_the_output_takes_none_stops_the_stream_until_it_does(
         .replace("$layout", "")
         .replace("$properties", f"{FEED} = true")
     )
-    with Lake(tmp_path / "lake", spark=spark, settings=Settings(small_rows=small_rows)) as lake:
+    with Lake(
+        tmp_path / "lake", spark=spark, settings=Settings(duckdb_memory=0, small_rows=small_rows)
+    ) as lake:
         lake.sql(f"CREATE TABLE theirs LOCATION '{tmp_path / 'theirs'}'")
         lake.sql("CREATE TABLE own (ts TIMESTAMP, n INT, site VARCHAR(8))")
         lake.sql(STREAM)

@@ -155,7 +155,7 @@ def expected(spark: SparkSession, path: str, case: Case) -> list[str]:
 def test_a_stream_equals_sparks_own_group_by(small_rows: int, tmp_path: Path, spark: SparkSession) -> None:
     path = str(tmp_path / "elsewhere")
     write(path, ROWS)
-    lake = Lake(tmp_path / "lake", spark=spark, settings=Settings(small_rows=small_rows))
+    lake = Lake(tmp_path / "lake", spark=spark, settings=Settings(duckdb_memory=0, small_rows=small_rows))
     lake.sql(f"CREATE TABLE t LOCATION '{path}'")
     for name, case in CASES.items():
         groups = f"PARTITION BY {case.keys}" if case.keys else ""

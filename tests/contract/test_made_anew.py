@@ -37,7 +37,9 @@ def made_anew(lake: Lake, notify: str = "") -> None:
 
 @pytest.mark.parametrize("small_rows", [0, 1000])
 def test_windows_are_replaced_by_their_key(tmp_path: Path, spark: SparkSession, small_rows: int) -> None:
-    with Lake(tmp_path / "lake", spark=spark, settings=Settings(small_rows=small_rows)) as lake:
+    with Lake(
+        tmp_path / "lake", spark=spark, settings=Settings(duckdb_memory=0, small_rows=small_rows)
+    ) as lake:
         made_anew(lake)
         insert(lake, 36)
         assert not lake.run().failed

@@ -51,7 +51,7 @@ def as_before(monkeypatch: pytest.MonkeyPatch) -> Callable[[], Any]:
 
 
 def opened(folder: Path, spark: SparkSession, small_rows: int = 1000) -> Lake:
-    return Lake(folder / "lake", spark=spark, settings=Settings(small_rows=small_rows))
+    return Lake(folder / "lake", spark=spark, settings=Settings(duckdb_memory=0, small_rows=small_rows))
 
 
 def insert(lake: Lake, *seconds: int) -> None:

@@ -25,7 +25,9 @@ def test_a_verification_leaves_rows_of_others_to_them(
 ) -> None:
     owner = Owner(spark, tmp_path / "theirs")
     owner.sql(*Maker().statements())  # seven rows of theirs, of the first minute
-    with Lake(tmp_path / "lake", spark=spark, settings=Settings(small_rows=small_rows)) as lake:
+    with Lake(
+        tmp_path / "lake", spark=spark, settings=Settings(duckdb_memory=0, small_rows=small_rows)
+    ) as lake:
         lake.sql(f"CREATE TABLE theirs LOCATION '{tmp_path / 'theirs'}'")
         lake.sql("CREATE TABLE own (ts TIMESTAMP, n INT, site VARCHAR(8))")
         lake.sql(STREAM)

@@ -52,7 +52,9 @@ def rows_and_verified(lake: Lake) -> list[tuple[Any, ...]]:
 def test_windows_are_written_again_in_either_form(
     tmp_path: Path, spark: SparkSession, form: str, small_rows: int
 ) -> None:
-    with Lake(tmp_path / "lake", spark=spark, settings=Settings(small_rows=small_rows)) as lake:
+    with Lake(
+        tmp_path / "lake", spark=spark, settings=Settings(duckdb_memory=0, small_rows=small_rows)
+    ) as lake:
         lake.sql("CREATE TABLE t (ts TIMESTAMP, v INT)")
         lake.sql(STREAM)
         lake.sql(OF_STREAM)
@@ -97,7 +99,9 @@ GROUPED = (
 def test_groups_by_columns_are_columns_of_the_output(
     tmp_path: Path, spark: SparkSession, small_rows: int, option: str
 ) -> None:
-    with Lake(tmp_path / "lake", spark=spark, settings=Settings(small_rows=small_rows)) as lake:
+    with Lake(
+        tmp_path / "lake", spark=spark, settings=Settings(duckdb_memory=0, small_rows=small_rows)
+    ) as lake:
         lake.sql("CREATE TABLE t (ts TIMESTAMP, v INT, site VARCHAR(10))")
         lake.sql(GROUPED.format(option))
         lake.sql(OF_STREAM.replace("FROM o", "FROM o PARTITION BY site"))

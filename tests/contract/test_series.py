@@ -317,7 +317,7 @@ def test_spark_writes_a_large_result_of_a_query(world: World) -> None:
     world.sql("INSERT INTO root.sg.a(time, s) VALUES (2025-01-01T00:00:01, 1), (2025-01-01T00:00:02, 3)")
     world.clock.advance(timedelta(seconds=10))
     world.sql(BY_DEVICE)
-    world.open(Settings(small_rows=0))
+    world.open(Settings(duckdb_memory=0, small_rows=0))
     world.advance(0)
     world.open()
     assert world.sql("SELECT total, n FROM root.a.x") == [(START, 4.0, 2)]
@@ -330,7 +330,7 @@ def test_a_large_result_that_a_trigger_watches_is_seen_by_it(world: World) -> No
     world.sql("INSERT INTO root.a.x(time, total, n) VALUES (2025-01-01T00:00:00, 4, 2)")
     world.sql(watch("t", "AFTER", "root.a.**", "Keeper"))
     world.sql(BY_DEVICE)
-    world.open(Settings(small_rows=0, trigger_modules=("tests.triggers",)))
+    world.open(Settings(duckdb_memory=0, small_rows=0, trigger_modules=("tests.triggers",)))
     world.advance(10)
     assert [points for _, points in kept()][-1:] == [[(START, 4.0, 2.0)]]
 

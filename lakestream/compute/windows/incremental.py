@@ -36,6 +36,17 @@ RESULT = "_ls_due"
 
 
 @dataclass(frozen=True)
+class Fresh:
+    """SQL of changed rows: the source's columns, the group columns, _ls_ts BIGINT µs.
+
+    ``summed``: these are summed up by group and slot, as :meth:`Incremental.summed_sql` has them.
+    """
+
+    sql: str
+    summed: bool = False
+
+
+@dataclass(frozen=True)
 class Incremental:
     """How a stream's calculation is kept up to date; see :func:`incremental` for when it can be.
 
@@ -94,10 +105,6 @@ class Incremental:
         pane = self.grid.pane
         return 1 if pane is None else -(-pane.count // pane.step)
 
-    @property
-    def _listed(self) -> str:
-        return "".join(f", {name}" for name in self.groups)
-
     # --- the query ---
 
     def sql(
@@ -105,7 +112,7 @@ class Incremental:
     ) -> str:
         """Return the SQL over changed rows and state.
 
-        ``rows`` is SQL of the changed rows: the source's columns, the group columns, _ls_ts BIGINT µs.
+        ``rows`` is SQL of the changed rows, as :class:`Fresh` has them.
         ``state`` names a view of the groups (gid, group columns, k NULL, first, newest BIGINT µs) and,
         where ``opened``, of the slots of open windows (gid, group columns, k the slot, _ls_n its rows,
         its partial aggregates; first and newest NULL); None for no group yet. ``selected`` is the select
@@ -118,7 +125,7 @@ class Incremental:
         keeps of it (``kept_columns``); ``selected``; and of the group _ls_first, _ls_newest, _ls_closed,
         _ls_done (windows up to it had fired or never will), _ls_first_before, _ls_closed_before, ….
         """
-        slots = self._slots(rows, state, self.groups, opened=opened)
+        slots = self._slots(Fresh(rows), state, self.groups, opened=opened)
         marked = self._marked(self._windows(f"SELECT {self.group_id} AS gid, * FROM ({slots})", self.groups))
         marked = f"SELECT * FROM ({marked}) WHERE lowest IS NOT NULL AND slot IS NOT NULL"
         columns = (*self.window_columns, *GROUP_COLUMNS.values())
@@ -157,9 +164,18 @@ class Incremental:
             f"WHERE {self._is_open('r.k', closed)} GROUP BY r.gid{groups}, r.k"
         )
 
-    # --- in two steps, for many rows: groups are judged first, so that nothing is sorted by window ---
+    # --- in steps, for many rows: groups are judged first, so that nothing is sorted by window ---
 
-    def groups_sql(self, rows: str, state: str | None, held: Mapping[str, str]) -> str:
+    def summed_sql(self, rows: str) -> str:
+        """Return the SQL of changed rows summed up by group and slot, from which others may go on."""
+        by = "".join(f"{name}, " for name in self.groups)
+        merged = "".join(f", {column.merged} AS {column.name}" for column in self._columns)
+        return (
+            f"SELECT {by}k{merged}, sum(n) AS n, sum(own) AS own, min(low) AS low, max(high) AS high "
+            f"FROM ({self._fallen(Fresh(rows), by)}) GROUP BY {by}k"
+        )
+
+    def groups_sql(self, rows: Fresh, state: str | None, held: Mapping[str, str]) -> str:
         """Return the SQL of the groups with changes, a row each; arguments as in :meth:`sql`.
 
         Beside the instants and window numbers of :meth:`sql` it has rows (changed), lowest and highest
@@ -169,9 +185,12 @@ class Incremental:
         """
         groups = "".join(f"{name}, " for name in self.groups)
         by = f" GROUP BY {groups.removesuffix(', ')}" if groups else ""
+        summed = "min(_ls_ts) AS low, max(_ls_ts) AS high, count(1) AS own"
+        if rows.summed:
+            summed = "min(low) AS low, max(high) AS high, sum(own) AS own"
         changed = (
-            f"SELECT {groups}min(_ls_ts) AS low, max(_ls_ts) AS high, count(1) AS own, "
-            f"CAST(NULL AS BIGINT) AS first, CAST(NULL AS BIGINT) AS newest FROM ({rows}){by}"
+            f"SELECT {groups}{summed}, "
+            f"CAST(NULL AS BIGINT) AS first, CAST(NULL AS BIGINT) AS newest FROM ({rows.sql}){by}"
         )
         parts = [changed]
         if state is not None:
@@ -192,7 +211,7 @@ class Incremental:
 
     def windows_sql(
         self,
-        rows: str,
+        rows: Fresh,
         state: str | None,
         groups: str,
         selected: str,
@@ -207,11 +226,15 @@ class Incremental:
         result and what the groups hold.
         """
         slots = self._slots(rows, state, _BY_NUMBER, opened=opened)
-        joined = self._with_groups(self._windows(slots, ()), groups, held)
+        listed = ", ".join(f"g.{name}" for name in (*self.groups, *_JUDGED, *held))
+        joined = (
+            f"SELECT /*+ BROADCAST(g) */ m.*, {listed} FROM ({self._windows(slots, ())}) m "
+            f"JOIN {groups} g ON m.gid = g.gid WHERE m.slot IS NOT NULL"
+        )
         judged = f"SELECT *, {self._ignored()} AS ignored, k AS _ls_k, true AS has FROM ({joined})"
         return self._evaluated(judged, selected, self.window_columns, clock_us, held)
 
-    def slots_sql(self, rows: str, state: str | None, groups: str, *, opened: bool) -> str:
+    def slots_sql(self, rows: Fresh, state: str | None, groups: str, *, opened: bool) -> str:
         """Return the SQL of what the state keeps of open windows, with judged groups."""
         columns = "".join(f", CAST(m.{c.name} AS {self.types[c.name]}) AS {c.name}" for c in self._columns)
         listed = "".join(f", g.{name}" for name in self.groups)
@@ -220,13 +243,6 @@ class Incremental:
             f"FROM ({self._slots(rows, state, _BY_NUMBER, opened=opened)}) m "
             f"JOIN {groups} g ON m.gid = g.gid "
             f"WHERE {self._is_open('m.k', 'g.closed')}"
-        )
-
-    def _with_groups(self, windows: str, groups: str, held: Sequence[str]) -> str:
-        listed = ", ".join(f"g.{name}" for name in (*self.groups, *_JUDGED, *held))
-        return (
-            f"SELECT /*+ BROADCAST(g) */ m.*, {listed} FROM ({windows}) m "
-            f"JOIN {groups} g ON m.gid = g.gid WHERE m.slot IS NOT NULL"
         )
 
     def gaps_sql(self, groups: str, present: str, selected: str, held: Sequence[str], clock_us: int) -> str:
@@ -240,7 +256,7 @@ class Incremental:
             for name in (column.name, _kept(column.name))
         )
         empty = (
-            f"SELECT gid{self._listed}, {', '.join((*_JUDGED, *held))}, "
+            f"SELECT {', '.join(('gid', *self.groups, *_JUDGED, *held))}, "
             f"explode(sequence(done + 1, closed)) AS _ls_k FROM {groups} WHERE closed > done"
         )
         gaps = (
@@ -262,7 +278,18 @@ class Incremental:
         step = 1 if self.grid.pane is None else self.grid.pane.step
         return f"{slot} >= ({closed} + 1) * {step}L"
 
-    def _slots(self, rows: str, state: str | None, keys: Sequence[str], *, opened: bool) -> str:
+    def _fallen(self, rows: Fresh, groups: str) -> str:
+        """Return SQL of changed rows with their slots; ``groups`` are select items that tell groups apart."""
+        own = "".join(f", {column.of_row} AS {column.name}" for column in self._columns)
+        fallen = f"{self._slot('_ls_ts')} AS k{own}, 1L AS n, 1L AS own, _ls_ts AS low, _ls_ts AS high"
+        if rows.summed:
+            fallen = ", ".join(["k", *(column.name for column in self._columns), "n", "own", "low", "high"])
+        return (
+            f"SELECT {groups}{fallen}, CAST(NULL AS BIGINT) AS first, CAST(NULL AS BIGINT) AS newest "
+            f"FROM ({rows.sql})"
+        )
+
+    def _slots(self, rows: Fresh, state: str | None, keys: Sequence[str], *, opened: bool) -> str:
         """Return SQL of the changed rows and the state by group and slot (k; NULL for the group itself).
 
         ``keys`` say what tells groups apart: the group columns, or only their number, which is quicker.
@@ -270,12 +297,7 @@ class Incremental:
         names = [column.name for column in self._columns]
         listed = "".join(f"{name}, " for name in keys)
         groups = f"{self.group_id} AS gid, " if keys is _BY_NUMBER else listed
-        own = "".join(f", {column.of_row} AS {column.name}" for column in self._columns)
-        changed = (
-            f"SELECT {groups}{self._slot('_ls_ts')} AS k{own}, 1L AS n, 1L AS own, _ls_ts AS low, "
-            f"_ls_ts AS high, CAST(NULL AS BIGINT) AS first, CAST(NULL AS BIGINT) AS newest FROM ({rows})"
-        )
-        parts = [changed]
+        parts = [self._fallen(rows, groups)]
         if state is not None:
             kept = "".join(f", {name if opened else 'NULL'} AS {name}" for name in names)
             n = ROW_COUNT if opened else "NULL"

@@ -1,4 +1,4 @@
-"""What a round does itself, and what it leaves to turns: a round asks no Spark, a turn may."""
+"""What a round does itself, and what it leaves to turns: what needs Spark, or computes many rows."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     Planned = tuple[StreamRuntime, TickPlan]
 
 
-class SparkNeededError(BaseException):
-    """What a round was about to do needs Spark: it is for a turn. Nothing has been done of it."""
+class TurnNeededError(BaseException):
+    """What a round was about to do needs Spark, or takes long: it is for a turn, and not begun."""
 
 
 @dataclass(frozen=True)
 class Turn:
-    """What is done to one stream by Spark, or to some that share a query: planned ticks; None: what is due.
+    """What is done to a stream, or some that share a query, beside rounds: planned ticks; None: what is due.
 
     ``claims`` are those of the streams, by id; ``is_suspect``: Spark has died of what it does, or of what
     was done beside.
@@ -69,7 +69,7 @@ class Turns:
 
     @contextmanager
     def within_round(self) -> Iterator[None]:
-        """Have what needs Spark refused, and streams claimed as they are taken, up to the end."""
+        """Have what is for turns refused, and streams claimed as they are taken, up to the end."""
         self._within_round = True
         try:
             yield
@@ -88,10 +88,10 @@ class Turns:
         finally:
             self._within_round = before
 
-    def check_spark(self) -> None:
-        """Raise SparkNeededError within a round."""
+    def check_turn(self) -> None:
+        """Raise TurnNeededError within a round."""
         if self._within_round:
-            raise SparkNeededError
+            raise TurnNeededError
 
     @property
     def here(self) -> frozenset[str]:

@@ -9,10 +9,10 @@ from lakestream.engine.base.instants import latest, newest_time, oldest_time
 from lakestream.engine.planning.analysis import refuse_other_results
 from lakestream.engine.planning.checks import check_columns, check_followed, check_source, wider_columns
 from lakestream.engine.reading.relations import history_of
-from lakestream.engine.reading.transport import SPARK, Size, choose_transport
+from lakestream.engine.reading.transport import DUCKDB, SPARK, Size, choose_transport
 from lakestream.engine.streams.stream import followed_paths
 from lakestream.engine.windows.families import family_of
-from lakestream.storage.delta import commit_digest, read_commits, rows_of
+from lakestream.storage.delta import capabilities, commit_digest, read_commits, rows_of
 from lakestream.storage.records.registry import HistorySlice, TablePosition, TickPlan
 from lakestream.storage.rows.changes import checked_commits
 
@@ -42,13 +42,17 @@ class Taking(NamedTuple):
 
 @dataclass(frozen=True)
 class Limits:
-    """How much one tick takes, and up to what size its bytes travel as Arrow."""
+    """How much one tick takes, and up to what size its bytes travel as Arrow.
+
+    ``memory`` is what more rows may take (bytes) that are only added, for DuckDB to compute them.
+    """
 
     commits: int
     rows: int
     bytes: int
     small: Size
     transport: str
+    memory: int = 0
 
 
 @dataclass(frozen=True)
@@ -175,7 +179,8 @@ class Planner:
         known = [ends[0] for ends in times if ends is not None]
         oldest = min(known) if appends_only and known and len(known) == len(times) else None
         commit = commits[-1].digest if commits else None
-        return Taking(self._transport(source, size_of(commits)), appends_only, oldest, commit)
+        transport = self._transport(source, size_of(commits), adds=appends_only)
+        return Taking(transport, appends_only, oldest, commit)
 
     def _at_once(self, commits: Sequence[CommitInfo]) -> Sequence[CommitInfo]:
         """Return the first commits that one tick gives the same for as one for each would."""
@@ -307,8 +312,15 @@ class Planner:
     def _replayed(self, kind: str, versions: tuple[int, int], transport: str, span: Span) -> TickPlan:
         return TickPlan(self.record.uuid, 0, kind, *versions, 0, {}, *span, transport)
 
-    def _transport(self, source: Table, size: Size) -> str:
-        return choose_transport(source, size, self.limits.small, wanted=self.limits.transport)
+    def _transport(self, source: Table, size: Size, *, adds: bool = False) -> str:
+        """Return by which way rows move; ``adds``: a tick takes them that were only added."""
+        limits = self.limits
+        chosen = choose_transport(source, size, limits.small, wanted=limits.transport)
+        if chosen != SPARK or limits.transport == SPARK or not (adds and family_of(self.stream).sums_up):
+            return chosen
+        able = capabilities(source)
+        fits = memory_of(size, len(self.stream.changed_columns)) <= limits.memory
+        return DUCKDB if fits and able.arrow_reads and able.arrow_changes else SPARK
 
     def _history(self, position: Position) -> TickPlan:
         """Take the rows there were at creation, in parts of event time when they are many."""
@@ -319,7 +331,8 @@ class Planner:
         part, parts = position.slice, len(cuts) + 1
         lower = self.record.until_us if part == 0 else cuts[part - 1]
         upper = cuts[part] if part < len(cuts) else None
-        taking = Taking(self._transport(source, Size(size.rows // parts, size.bytes // parts)))
+        part_size = Size(size.rows // parts, size.bytes // parts)
+        taking = Taking(self._transport(source, part_size, adds=True))
         plan = self._plan(position, "history", (-1, self.record.start_version), taking, (lower, upper))
         return replace(plan, slice=HistorySlice(part, cuts))
 
@@ -431,6 +444,15 @@ def size_of(commits: Sequence[CommitInfo]) -> Size:
     """Return the rows and bytes that commits added."""
     rows = sum(_UNKNOWN_ROWS if commit.add_rows is None else commit.add_rows for commit in commits)
     return Size(rows, sum(commit.add_bytes for commit in commits))
+
+
+_CELL_BYTES, _ROW_BYTES, _GROWTH = 48, 130, 8
+"""What a value, and a row besides, take in memory while windows are computed, and a byte of a file does."""
+
+
+def memory_of(size: Size, columns: int) -> int:
+    """Return about how many bytes rows of some columns take in memory while windows of them are computed."""
+    return max(size.rows * (columns * _CELL_BYTES + _ROW_BYTES), size.bytes * _GROWTH)
 
 
 def _admitted(commits: Sequence[CommitInfo], limits: Limits) -> Sequence[CommitInfo]:

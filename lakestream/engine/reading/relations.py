@@ -10,7 +10,7 @@ from lakestream.compute.windows.calculation import ROWS
 from lakestream.engine.base.names import visible_columns
 from lakestream.engine.reading.queries import net_sql, placed_rows_sql, rewritten_sql, rows_sql
 from lakestream.engine.reading.transport import (
-    ARROW,
+    DUCKDB,
     SPARK,
     ArrowTransport,
     Size,
@@ -22,6 +22,7 @@ from lakestream.engine.streams.stream import timestamp_us
 from lakestream.language.quoting import quoted
 from lakestream.storage.delta import POSITION, rows_between
 from lakestream.storage.rows.views import view_of, view_of_sql
+from lakestream.storage.small.exact import NotExactError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
 
     Spans = list[tuple[int, int]]
 
-CHANGED, BEFORE, EXCLUDED, STATE, CHANGES, FIRED, EXTREMES, UPDATED, GROUPS, PRESENT = (
+CHANGED, BEFORE, EXCLUDED, STATE, CHANGES, FIRED, EXTREMES, SUMMED, UPDATED, GROUPS, PRESENT = (
     "ls_changed",
     "ls_before",
     "ls_excluded",
@@ -49,6 +50,7 @@ CHANGED, BEFORE, EXCLUDED, STATE, CHANGES, FIRED, EXTREMES, UPDATED, GROUPS, PRE
     "ls_changes",
     "ls_detected",
     "ls_extremes",
+    "ls_summed",
     "ls_updated",
     "ls_groups",
     "ls_present",
@@ -62,6 +64,8 @@ EMPTY_CHANGES = (
 
 _FEW = Size(500_000)
 """Rows beside the changed ones that are read as Arrow."""
+_MANY = Size(8_000_000)
+"""Rows of the source that DuckDB is given in a tick of many, of the changed ones and beside them."""
 
 EVER = (-62_135_596_800_000_000, 253_402_300_800_000_000)
 """The years 1 to 9999 in microseconds, which are the timestamps of Spark and Delta."""
@@ -273,6 +277,8 @@ class Relations:
 
     def _read(self, version: int, spans: Spans, only: Sequence[OneOf]) -> None:
         read, columns = spans if self._file_time else [(None, None)], self.stream.changed_columns
+        if self.transport.name == DUCKDB and not _rows_of(self, spans).fits(_MANY):
+            raise NotExactError("more rows beside the changed ones than fit", always=False)
         rows = self.transport.rows(self._path, version, columns, self._file_time, read, only)
         rewritten = self._rewritten(version, spans)
         view_of(rows if rewritten is None else rows.unionByName(rewritten), BEFORE)
@@ -414,7 +420,7 @@ class Relations:
         lower, upper = _edge(read.lower, span, 0), _edge(read.upper, span, 1)
         transport = self.transport
         large = lower is None and self.plan.large_tables.get(info.path)
-        if transport.name == ARROW and large:
+        if transport.name != SPARK and large:
             transport = transport_by(SPARK, self.spark, self.tables)
         columns, time = read.relation.columns, info.time_column
         return transport.rows(info.path, version, columns, time, [(lower, upper)], only)
@@ -422,10 +428,15 @@ class Relations:
 
 def by_size(relations: Relations, spans: Spans) -> Relations:
     """Return relations by the way that rows of some spans move: as Arrow while they are few."""
+    source = relations.tables.open(relations.stream.source.info.path)
+    return relations.by(choose_transport(source, _rows_of(relations, spans), _FEW))
+
+
+def _rows_of(relations: Relations, spans: Spans) -> Size:
+    """Return about how many rows of the source lie in some spans."""
     info = relations.stream.source.info
     source = relations.tables.open(info.path)
-    rows = sum(rows_between(source, info.time_column, low, high) for low, high in spans)
-    return relations.by(choose_transport(source, Size(rows), _FEW))
+    return Size(sum(rows_between(source, info.time_column, low, high) for low, high in spans))
 
 
 def _meets(times: tuple[int, int] | None, spans: Spans) -> bool:

@@ -1,4 +1,4 @@
-"""The small path: what is small is computed in this process, from the SQL that Spark would run."""
+"""The small path: what fits this process is computed in it, from the SQL that Spark would run."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import threading
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar, cast
 
-from lakestream.engine.reading.transport import ARROW
+from lakestream.engine.reading.transport import ARROW, DUCKDB
 from lakestream.errors import LakestreamError
 from lakestream.storage.small.exact import NotExactError
 from lakestream.storage.small.session import SmallSession
@@ -26,45 +26,58 @@ _log = logging.getLogger(__name__)
 
 @dataclass
 class SmallPath:
-    """Asks the small session first, and Spark where that does not answer exactly as Spark does.
+    """Asks sessions of DuckDB first, and Spark where these do not answer exactly as Spark does.
 
-    What is asked has done nothing before it has its answers, or does the same once more.
+    ``session`` is asked about few rows, ``larger`` about many. What is asked has done nothing before it has
+    its answers, or does the same once more.
     """
 
     spark: Callable[[], SparkSession]
     is_on: bool
+    larger: SmallSession
     session: SmallSession = field(default_factory=SmallSession)
     refused: dict[Hashable, str] = field(default_factory=dict)
-    """What the session never answers, and why."""
+    """What the sessions never answer, and why."""
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def takes(self, plan: TickPlan) -> bool:
-        """Return whether a tick is small: its changes travel as Arrow."""
-        return self.is_on and plan.transport == ARROW and not plan.spark_only
+        """Return whether a tick is computed here where it can be: its changes travel as Arrow."""
+        return self.is_on and plan.transport in (ARROW, DUCKDB) and not plan.spark_only
 
-    def ask(self, question: Callable[[SparkSession], T], *, key: Hashable = None, small: bool = True) -> T:
+    def ask(
+        self,
+        question: Callable[[SparkSession], T],
+        *,
+        key: Hashable = None,
+        small: bool = True,
+        many: bool = False,
+    ) -> T:
         """Return the answer to a question of a session.
 
-        ``key`` names questions that are put in the same SQL; ``small``: few rows are asked about.
+        ``key`` names questions that are put in the same SQL; ``small``: what they are about fits in here;
+        ``many``: with all of its threads. What was refused about many rows once is left to Spark from then
+        on: that shows when most of the work is done.
         """
-        if not (self.is_on and small) or key in self.refused:
+        if not (self.is_on and small) or (key, many) in self.refused or (key, False) in self.refused:
             return question(self.spark())
         try:
-            return self._answered(question)
+            return self._answered(question, many=many)
         except NotExactError as why:
             _log.debug("Spark is asked: %s", why)
-            if key is not None and why.always:
-                self.refused[key] = str(why)
+            if key is not None and (why.always or many):
+                self.refused[key, many] = str(why)
         return question(self.spark())
 
-    def why_spark(self, question: Callable[[SparkSession], T], *, small: bool) -> str | None:
-        """Return why Spark would be asked a question, None where the session answers it."""
+    def why_spark(
+        self, question: Callable[[SparkSession], T], *, small: bool, many: bool = False
+    ) -> str | None:
+        """Return why Spark would be asked a question, None where a session answers it."""
         if not self.is_on:
             return "small_path is spark"
         if not small:
             return "its bytes do not move as Arrow"
         try:
-            self._answered(question)
+            self._answered(question, many=many)
         except NotExactError as why:
             return str(why)
         except LakestreamError:
@@ -74,15 +87,18 @@ class SmallPath:
     def interrupt(self) -> None:
         """Have the question that another thread waits for fail."""
         self.session.interrupt()
+        self.larger.interrupt()
 
     def close(self) -> None:
-        """Give the session's memory back."""
+        """Give the sessions' memory back."""
         with self._lock:
             self.session.close()
+            self.larger.close()
 
-    def _answered(self, question: Callable[[SparkSession], T]) -> T:
+    def _answered(self, question: Callable[[SparkSession], T], *, many: bool) -> T:
+        session = self.larger if many else self.session
         with self._lock:
             try:
-                return question(cast("SparkSession", self.session))
+                return question(cast("SparkSession", session))
             finally:
-                self.session.clear()
+                session.clear()

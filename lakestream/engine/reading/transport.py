@@ -1,6 +1,6 @@
-"""The two ways of moving bytes: Arrow through delta-rs for what is small, Spark for what is large.
+"""The ways of moving bytes: Arrow through delta-rs for what is here, Spark for what is large.
 
-Both give Spark DataFrames of the same rows; Spark computes every result.
+Both give DataFrames of the same rows, of Spark or of the session that answers as Spark does.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from lakestream.storage.delta import (
     read_spark,
 )
 from lakestream.storage.rows.reading import arrow_frame
+from lakestream.storage.small.session import SmallSession
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,7 +36,8 @@ if TYPE_CHECKING:
     from lakestream.engine.reading.narrowed import OneOf
     from lakestream.storage.delta import Table, Tables
 
-ARROW, SPARK = "arrow", "spark"
+ARROW, DUCKDB, SPARK = "arrow", "duckdb", "spark"
+"""Few rows as Arrow, many as Arrow where DuckDB computes them, and what else there is by Spark."""
 MAX_ARROW_CELLS = 32_000_000
 """Values of a result (rows times columns) that Spark hands over as Arrow."""
 MAX_SPANS = 8
@@ -71,8 +73,10 @@ def choose_transport(table: Table, size: Size, most: Size, *, wanted: str = "") 
 
 
 def transport_by(name: str, spark: SparkSession, tables: Tables) -> Transport:
-    """Return a way of moving bytes by its name."""
-    return ArrowTransport(spark, tables) if name == ARROW else SparkTransport(spark, tables)
+    """Return a way of moving bytes by its name; many rows are moved by Spark where it computes them."""
+    if name == ARROW or (name == DUCKDB and isinstance(spark, SmallSession)):
+        return ArrowTransport(spark, tables, name)
+    return SparkTransport(spark, tables)
 
 
 class Transport(Protocol):
@@ -132,9 +136,8 @@ class ArrowTransport:
     What delta-rs cannot read, or would read wrongly, is read by Spark.
     """
 
-    name = ARROW
-
-    def __init__(self, spark: SparkSession, tables: Tables) -> None:
+    def __init__(self, spark: SparkSession, tables: Tables, name: str = ARROW) -> None:
+        self.name = name
         self._spark = spark
         self._tables = tables
         self._beside = SparkTransport(spark, tables)

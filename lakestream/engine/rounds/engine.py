@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from lakestream.engine.base.faults import crash_point
 from lakestream.engine.base.instants import from_micros, to_micros
 from lakestream.engine.base.state import GroupState
-from lakestream.engine.base.turns import SparkNeededError, Turns
+from lakestream.engine.base.turns import TurnNeededError, Turns
 from lakestream.engine.creation.compile import compile_record
 from lakestream.engine.planning.corrections import next_due
 from lakestream.engine.rounds.failing import Failing
@@ -379,7 +379,7 @@ class Engine:
                 if runtime.pending is None and self.services.is_blocked(record.uuid):
                     continue
                 plan = runtime.pending or self.following.next(runtime, look)
-            except SparkNeededError:
+            except TurnNeededError:
                 self.services.turns.leave([record], is_suspect=self.failing.is_suspect(record))
                 continue
             except BaseException as error:  # noqa: BLE001 - a stream that fails must not stop its neighbours

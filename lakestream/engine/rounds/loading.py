@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from lakestream.engine.base.state import GroupState
@@ -13,6 +13,7 @@ from lakestream.engine.creation.create import open_target
 from lakestream.engine.planning.analysis import refuse_other_results
 from lakestream.engine.planning.checks import check_tables
 from lakestream.engine.reading.relations import history_of
+from lakestream.engine.reading.transport import DUCKDB
 from lakestream.engine.rounds.runtime import Services, StreamRuntime
 from lakestream.engine.rounds.soundness import standing
 from lakestream.engine.ticks.tick import Tick
@@ -216,8 +217,10 @@ class Loader:
         ``output_committed``: its output is there already; ``updated`` is what its update query gave, where
         that is known; ``unlimited``: it was found within the limit of windows that held when it began.
         """
-        small = self.services.small
+        small, many = self.services.small, plan.transport == DUCKDB
         kind = (runtime.record.uuid, runtime.record.sql, plan.kind, plan.appends_only)
+        if many:
+            self.services.turns.check_turn()
         return small.ask(
             lambda session: run(
                 self._tick(
@@ -229,6 +232,7 @@ class Loader:
             ),
             key=kind,
             small=self._is_small(runtime, plan),
+            many=many,
         )
 
     def _is_small(self, runtime: StreamRuntime, plan: TickPlan) -> bool:
@@ -238,12 +242,17 @@ class Loader:
 
     def computed_by(self, runtime: StreamRuntime, plan: TickPlan) -> str:
         """Return who computes a tick, which is rehearsed for that; with a reason where that is Spark."""
-        small = self.services.small
+        small, many = self.services.small, plan.transport == DUCKDB
+        # Of many rows none is looked at: what they are is known by their types.
+        rehearsed = replace(plan, upto=plan.after) if many else plan
         why = small.why_spark(
-            lambda session: self._tick(session, runtime, plan, runtime.state).rehearse(),
+            lambda session: self._tick(session, runtime, rehearsed, runtime.state).rehearse(),
             small=self._is_small(runtime, plan),
+            many=many,
         )
-        return "DuckDB, in this process" if why is None else f"Spark: {why}"
+        if why is not None:
+            return f"Spark: {why}"
+        return f"DuckDB, in this process{f', by {small.larger.room.threads} threads' if many else ''}"
 
     def _tick(
         self,

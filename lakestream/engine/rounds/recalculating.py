@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from lakestream.engine.base.faults import crash_point
 from lakestream.engine.base.instants import to_micros
 from lakestream.engine.base.state import GroupState
-from lakestream.engine.base.turns import SparkNeededError
+from lakestream.engine.base.turns import TurnNeededError
 from lakestream.engine.creation.compile import compile_record
 from lakestream.engine.planning.corrections import correct, last_due
 from lakestream.engine.reading.relations import history_of
@@ -64,7 +64,7 @@ class Recalculating:
                     self.services.spark(), self.services.catalog, self.services.registry, record, stream, most
                 )
                 version = resync.run(to_micros(self.services.system_clock.now()))
-            except SparkNeededError:
+            except TurnNeededError:
                 self._leave(record)
                 continue
             except BaseException as error:  # noqa: BLE001 - a stream that fails must not stop its neighbours
@@ -137,7 +137,7 @@ class Recalculating:
                 runtime.corrected, job = correct(
                     self.services.spark(), runtime.stream, source, runtime.corrected, due, version
                 )
-            except SparkNeededError:
+            except TurnNeededError:
                 self._leave(runtime.record)
                 continue
             except LakestreamError as error:
@@ -183,7 +183,7 @@ class Recalculating:
                 if not self.ticking.let_wait(runtime, error):
                     raise
                 return self._run_part(runtime.record, job)
-        except SparkNeededError:
+        except TurnNeededError:
             self._leave(record)
             return None
         except BaseException as error:  # noqa: BLE001 - a stream that fails must not stop its neighbours

@@ -172,8 +172,8 @@ class Services:
     tell: Callable[[TickReport], None] = field(default=lambda _: None)
 
     def spark(self) -> SparkSession:
-        """Return Spark's session; within a round raises SparkNeededError."""
-        self.turns.check_spark()
+        """Return Spark's session; within a round raises TurnNeededError."""
+        self.turns.check_turn()
         return self.session()
 
     @cached_property
@@ -197,6 +197,7 @@ class Services:
             settings.max_bytes_per_tick,
             Size(settings.small_rows, settings.small_bytes),
             settings.transport,
+            settings.duckdb_memory if settings.small_path == "auto" else 0,
         )
 
     def streams(self) -> list[StreamRecord]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from lakestream.engine.base.instants import to_micros
-from lakestream.engine.base.turns import SparkNeededError
+from lakestream.engine.base.turns import TurnNeededError
 from lakestream.engine.creation.create import open_target
 from lakestream.engine.planning.checks import check_output, check_tick
 from lakestream.engine.rounds.runtime import (
@@ -66,7 +66,7 @@ class Ticking:
         for group in of_one_shape(members):
             try:
                 updated = self._updated(group)
-            except SparkNeededError:
+            except TurnNeededError:
                 uuids = {member.plan.uuid for member in group}
                 self._leave([one for one in planned if one[1].uuid in uuids])
                 together |= uuids
@@ -84,7 +84,7 @@ class Ticking:
         for runtime, plan in planned:
             try:
                 done.append(self._ticked(runtime, plan))
-            except SparkNeededError:
+            except TurnNeededError:
                 self._leave([(runtime, plan)])
             except (SparkGoneError, BusyError):
                 self.recording.record(done)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from lakestream.engine.base.rows import Rows
 from lakestream.engine.reading.relations import goes_by_table_time
-from lakestream.engine.reading.transport import ARROW
+from lakestream.engine.reading.transport import SPARK
 from lakestream.engine.streams.expectations import (
     described,
     listed_sql,
@@ -285,7 +285,7 @@ class SourceQuarantine:
 
     @property
     def _by_arrow(self) -> bool:
-        return self.relations.transport.name == ARROW
+        return self.relations.transport.name != SPARK
 
     @property
     def _time(self) -> str:

@@ -14,7 +14,7 @@ from lakestream.engine.planning.planner import table_size
 from lakestream.engine.reading.queries import shrunk_sql
 from lakestream.engine.reading.relations import CHANGED, Relations
 from lakestream.engine.reading.touched import Touched
-from lakestream.engine.reading.transport import ARROW, fits_here
+from lakestream.engine.reading.transport import SPARK, fits_here
 from lakestream.engine.streams.write import tick_tag, write_errors, write_range, write_result
 from lakestream.engine.ticks.evaluating import evaluated_sql
 from lakestream.engine.ticks.expecting import ResultChecks, SourceChecks, SourceQuarantine
@@ -367,7 +367,7 @@ class Tick:
         output = self.tables.open(self.target.info.path)
         if not capabilities(output).arrow_writes:
             return False
-        if self.transport.name == ARROW:
+        if self.transport.name != SPARK:
             return True
         if self.plan.spark_only or not self.target.appends:
             return False

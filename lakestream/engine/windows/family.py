@@ -286,6 +286,11 @@ class Family(ABC):
         return rewrites and self.reads_changes(plan, event_range)
 
     @property
+    def sums_up(self) -> bool:
+        """Whether a tick looks at added rows for their sums by window alone: many of them fit here."""
+        return False
+
+    @property
     def leaves_out_late(self) -> bool:
         """Whether late rows count for nothing: what a tick says of them is their number."""
         return not self.stream.refires

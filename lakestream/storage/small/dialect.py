@@ -14,6 +14,7 @@ from sqlglot import exp, parse_one
 from sqlglot.errors import SqlglotError
 
 from lakestream.storage.small.exact import NotExactError
+from lakestream.storage.small.hashing import hash_of_truth
 from lakestream.storage.small.kinds import (
     CHECKS,
     DOUBLE,
@@ -206,18 +207,24 @@ _ISO = re.compile(r"\d{4}-\d\d-\d\d([ T]\d\d:\d\d:\d\d(\.\d{1,6})?Z?)?")
 _NUMERIC_TEXT = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*")
 
 
-def duckdb_sql(text: str) -> DuckQuery:
-    """Return a query in Spark's SQL as DuckDB's; raises NotExactError for what may not mean the same."""
+def duckdb_sql(text: str, *, many: bool = False) -> DuckQuery:
+    """Return a query in Spark's SQL as DuckDB's; raises NotExactError for what may not mean the same.
+
+    ``many`` rows are parted by their groups, which several threads can do; few are put in one order.
+    """
     try:
         query = parse_one(text, dialect="spark")
     except (SqlglotError, RecursionError) as error:
         raise NotExactError(f"not understood: {error}") from error
+    for select in query.find_all(exp.Select):
+        select.set("hint", None)  # says how Spark is to do it, not what
     nodes = [*query.walk()]
     for node in nodes:
         _check(node)
     refuse_long_values(query)
     views = _mark_views(nodes)
-    order_windows(nodes)
+    if not many:
+        order_windows(nodes)
     rewritten = _rewritten(query)
     refuse_growth(rewritten, USES)
     return DuckQuery(rewritten.sql(dialect="duckdb", identify=True, copy=False), views)
@@ -441,10 +448,39 @@ def _anonymous(node: exp.Expr) -> exp.Expr:
 
 def _hash(values: list[exp.Expr]) -> exp.Expr:
     """Return Spark's hash of values, each of which goes on from the hash of those before it."""
-    hashed: exp.Expr = exp.cast(exp.Literal.number(42), "BIGINT")
+    if len(values) > 1 and _tells_null(*values[:2]):
+        return _hashed(_hash_of_known(values[1]), values[2:])
+    return _hashed(exp.cast(exp.Literal.number(_SEED), "BIGINT"), values)
+
+
+_SEED = 42
+"""What Spark begins a hash with."""
+
+
+def _hashed(hashed: exp.Expr, values: list[exp.Expr]) -> exp.Expr:
     for value in values:
         hashed = _macro("ls_hash", hashed, _macro("ls_hashed", value))
     return hashed
+
+
+def _tells_null(condition: exp.Expr, value: exp.Expr) -> bool:
+    """Return whether a rewritten condition says that a column is NULL."""
+    told = condition.unnest()
+    return (
+        isinstance(value, exp.Column)
+        and isinstance(told, exp.Is)
+        and isinstance(told.expression, exp.Null)
+        and told.this.unnest() == value
+    )
+
+
+def _hash_of_known(value: exp.Expr) -> exp.Expr:
+    """Return the hash of whether a column is NULL and of its value: the first is no work for a row."""
+    there, missing = (
+        exp.cast(exp.Literal.number(hash_of_truth(_SEED, truth=truth)), "BIGINT") for truth in (False, True)
+    )
+    is_null = exp.Is(this=value.copy(), expression=exp.Null())
+    return exp.Case(ifs=[exp.If(this=is_null, true=missing)], default=_hashed(there, [value]))
 
 
 def _cycle(value: exp.Expr, length: exp.Expr) -> exp.Expr:

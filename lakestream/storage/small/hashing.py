@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import struct
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -35,9 +36,56 @@ def hashes(seeds: pa.ChunkedArray, texts: pa.ChunkedArray, kinds: pa.ChunkedArra
         words = pa.py_buffer(_of_numbers(seeds, texts, found[0]))
         hashed = pa.Array.from_buffers(pa.int64(), len(texts), [None, words])
         return pc.if_else(pc.is_valid(texts.combine_chunks()), hashed, seeds.combine_chunks())
+    started = seeds.unique()
+    if len(found) == 1 and len(started) == 1 and not texts.null_count:
+        return _known(started[0].as_py(), found[0]).of(texts.combine_chunks())
     rows = [*zip(seeds.to_pylist(), texts.to_pylist(), kinds.to_pylist(), strict=True)]
     known = {row: row[0] if row[1] is None else _of_text(*row) for row in dict.fromkeys(rows)}
     return pa.array([known[row] for row in rows], pa.int64())
+
+
+_MOST_KNOWN = 4_096
+"""Texts of one seed whose hashes are kept: rows of a few thousand groups come in many pieces."""
+
+
+class _Known:
+    """The hashes of texts from one seed, which are found many at a time."""
+
+    def __init__(self, seed: int, kind: str) -> None:
+        import pyarrow as pa
+
+        self._seed, self._kind = seed, kind
+        self._pairs = (pa.array([], pa.string()), pa.array([], pa.int64()))
+
+    def of(self, texts: pa.Array) -> pa.Array:
+        """Return the hashes of texts; several threads may ask."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        known, hashed = self._pairs
+        at = pc.index_in(texts, value_set=known)
+        if at.null_count:
+            new = texts.filter(pc.is_null(at)).unique()
+            found = [_of_text(self._seed, text, self._kind) for text in new.to_pylist()]
+            known, hashed = (pa.concat_arrays(both) for both in ((known, new), (hashed, pa.array(found))))
+            at = pc.index_in(texts, value_set=known)
+            if len(known) <= _MOST_KNOWN:
+                self._pairs = known, hashed
+        return hashed.take(at)
+
+
+@lru_cache(maxsize=16)
+def _known(seed: int, kind: str) -> _Known:
+    return _Known(seed, kind)
+
+
+@cache
+def hash_of_truth(seed: int, *, truth: bool) -> int:
+    """Return Spark's xxhash64 of a BOOLEAN from a seed."""
+    import pyarrow as pa
+
+    columns = ([seed], [str(truth).lower()], ["BOOLEAN"])
+    return int(hashes(*(pa.chunked_array([column]) for column in columns))[0].as_py())
 
 
 def _of_text(seed: int, text: str, kind: str) -> int:

@@ -10,6 +10,7 @@ import hashlib
 import json
 import logging
 import os
+import re
 import sqlite3
 import threading
 from contextlib import suppress
@@ -17,7 +18,6 @@ from functools import cache, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lakestream.language.quoting import delta_name
 from lakestream.storage.places.scratch import user_folder
 from lakestream.storage.small.exact import NotExactError
 from lakestream.values import dataclass
@@ -29,6 +29,7 @@ _log = logging.getLogger(__name__)
 
 _VIEW = "view\x01"
 """What no text of a user has in it."""
+_MARKED = re.compile(rf'"{_VIEW}([^"]*)"')
 _NAME = "queries.sqlite"
 _MOST = 5_000
 """Of more queries than that the oldest ones are forgotten, so that the file stays in some tens of MiB."""
@@ -49,24 +50,30 @@ def marked(view: str) -> str:
 
 @dataclass(frozen=True)
 class DuckQuery:
-    """A query for DuckDB that names the ``views`` it reads; they may have other names there."""
+    """A query for DuckDB that names the ``views`` it reads, which are relations or queries there."""
 
     sql: str
     views: tuple[str, ...]
 
-    def over(self, names: Mapping[str, str]) -> str:
-        """Return its text over views of other names; raises NotExactError for one that is not there."""
-        sql = self.sql
+    def over(self, relations: Mapping[str, str]) -> str:
+        """Return its text over views, given as SQL; raises NotExactError for one that is not there."""
         for view in self.views:
-            if view not in names:
+            if view not in relations:
                 raise NotExactError(f"there is no view {view}")
-            sql = sql.replace(delta_name(marked(view)), delta_name(names[view]))
-        return sql
+        parts = _MARKED.split(self.sql)
+        return "".join(relations[part] if at % 2 else part for at, part in enumerate(parts))
 
 
 @lru_cache(maxsize=2_000)
-def rewritten(text: str) -> DuckQuery:
-    """Return a query in Spark's SQL as DuckDB's; raises NotExactError for what may not mean the same."""
+def rewritten(text: str, *, many: bool = False) -> DuckQuery:
+    """Return a query in Spark's SQL as DuckDB's; raises NotExactError for what may not mean the same.
+
+    ``many``: in words that are quick over many rows; such queries are not kept, as they take longer to run.
+    """
+    if many:
+        from lakestream.storage.small.dialect import duckdb_sql
+
+        return duckdb_sql(text, many=True)
     kept = _of_user(os.getpid())
     query = kept.find(text)
     if query is None:

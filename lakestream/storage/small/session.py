@@ -1,9 +1,11 @@
-"""A session that answers Spark's SQL over few rows in this process, with the face of Spark's own."""
+"""A session that answers Spark's SQL in this process, with the face of Spark's own."""
 
 from __future__ import annotations
 
 import json
+import os
 import re
+import tempfile
 import warnings
 from collections import OrderedDict
 from dataclasses import dataclass
@@ -12,28 +14,26 @@ from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from lakestream.errors import BusyError
+from lakestream.language.quoting import delta_name
+from lakestream.storage.places.scratch import scratch_folder
 from lakestream.storage.small.exact import NotExactError, NotThereError
 from lakestream.storage.small.macros import TYPES, Macros
 from lakestream.storage.small.rewritten import rewritten
 from lakestream.storage.tables.table import first_line
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     import pyarrow as pa
     from duckdb import DuckDBPyConnection
 
 
 _CONFIGURATION: dict[str, str | bool | int | float | list[str]] = {
-    "threads": 1,
     "enable_external_access": False,
     "autoinstall_known_extensions": False,
     "autoload_known_extensions": False,
     "python_enable_replacements": False,
     "error_on_division_by_zero": False,
-    # What takes more is for Spark, which spills; this one writes no file.
-    "memory_limit": "1GB",
-    "temp_directory": "",
 }
 # It would have a relation in its place, which is made, described and asked anew for each answer.
 warnings.filterwarnings("ignore", "Arrow output on a DB-API result", UserWarning)
@@ -45,12 +45,42 @@ _MET = re.compile(
 """A check of a type that is met, where plans show it as it is written: in conditions on groups."""
 
 
+@dataclass(frozen=True)
+class Room:
+    """What DuckDB may take: threads, bytes of memory, and with ``spills`` files for what is beyond these.
+
+    ``inlines``: many rows are asked about, so that a view is computed only within what looks at it, of which
+    that needs some columns and rows.
+    """
+
+    threads: int = 1
+    memory: int = 1_000_000_000
+    spills: bool = False
+    inlines: bool = False
+
+
+FEW_ROWS = Room()
+"""For few rows: what takes more is for others, which write files."""
+
+
+def large_room(memory: int) -> Room:
+    """Return the room for many rows: all cores, so many bytes, and files beyond these."""
+    return Room(os.cpu_count() or 1, max(memory, FEW_ROWS.memory), spills=True, inlines=True)
+
+
 @cache
-def _database() -> Macros:
-    """Return the database: in memory, on one thread, which reads no file and loads nothing."""
+def _database(room: Room) -> Macros:
+    """Return the database of this process with such room: in memory, it reads no file and loads nothing."""
     import duckdb
 
-    return Macros(duckdb.connect(config=_CONFIGURATION))
+    folder = tempfile.mkdtemp(prefix="duckdb-", dir=scratch_folder()) if room.spills else ""
+    configuration = {
+        **_CONFIGURATION,
+        "threads": room.threads,
+        "memory_limit": f"{room.memory}B",
+        "temp_directory": folder,
+    }
+    return Macros(duckdb.connect(config=configuration))
 
 
 class _Relation:
@@ -87,43 +117,62 @@ class SmallSession:
     as Spark does: whoever asked then asks Spark.
     """
 
-    def __init__(self) -> None:
-        self._relations: dict[tuple[str, pa.Schema], _Relation] = {}
-        self._views: dict[str, _Relation] = {}
+    def __init__(self, room: Room = FEW_ROWS) -> None:
+        self.room = room
+        self._relations: dict[tuple[str, pa.Schema, int], _Relation] = {}
+        self._views: dict[str, str] = {}
+        self._held: dict[str, list[_Relation]] = {}
         self._prepared: OrderedDict[str, _Prepared] = OrderedDict()
         self._number = count()
 
     @cached_property
     def connection(self) -> DuckDBPyConnection:
         """A connection to the process's database: views and prepared queries are its own."""
-        connection = _database().connection.cursor()
+        connection = _database(self.room).connection.cursor()
         connection.execute("SET TimeZone = 'UTC'")
         return connection
 
     def sql(self, text: str) -> SmallFrame:
         """Return the rows of a query in Spark's SQL; raises NotExactError."""
-        names = {name: relation.name for name, relation in self._views.items()}
-        return SmallFrame(self, self._answered(rewritten(text).over(names)))
+        return self.query(text, self._views)
+
+    def query(self, text: str, views: Mapping[str, str]) -> SmallFrame:
+        """Return the rows of a query over relations, which are given as SQL of DuckDB."""
+        sql = rewritten(text, many=self.room.inlines).over(views)
+        return SmallFrame(self, sql) if self.room.inlines else SmallFrame(self, sql, self.answered(sql))
 
     def frame(self, rows: pa.Table) -> SmallFrame:
         """Return Arrow rows as a frame; raises NotExactError for types that are not on the list."""
         _check_types(rows.schema)
-        return SmallFrame(self, rows)
+        return SmallFrame(self, "", rows)
 
-    def register(self, name: str, rows: pa.Table) -> None:
-        """Register rows under a name, in the place of what had it."""
-        key = (name, rows.schema)
+    def register(self, name: str, rows: pa.Table | str) -> None:
+        """Register rows, or the query of DuckDB that gives them, under a name, in place of what had it."""
+        self._views[name] = self.said(name, rows)
+
+    def said(self, name: str, rows: pa.Table | str) -> str:
+        """Return how queries of DuckDB say rows, which are there until :meth:`clear`, or a query.
+
+        Where views are not computed at once, the rows before them of this name stay for those that say them.
+        """
+        if isinstance(rows, str):
+            return f"({rows})"
+        held = self._held.setdefault(name, [])
+        key = (name, rows.schema, len(held) if self.room.inlines else 0)
         relation = self._relations.get(key)
         if relation is None:
             relation = self._relations[key] = _Relation(f"{name}_{next(self._number)}", rows)
             self.connection.register(relation.name, relation)
         relation.rows = rows
-        self._views[name] = relation
+        held.append(relation)
+        return delta_name(relation.name)
 
     def clear(self) -> None:
         """Let go of all views, and of the rows that they hold."""
-        while self._views:
-            self._views.popitem()[1].empty()
+        self._views.clear()
+        while self._held:
+            for relation in self._held.popitem()[1]:
+                relation.empty()
 
     def interrupt(self) -> None:
         """Have the query fail that another thread waits for."""
@@ -138,7 +187,8 @@ class SmallSession:
         if "connection" in self.__dict__:
             self.__dict__.pop("connection").close()
 
-    def _answered(self, sql: str) -> pa.Table:
+    def answered(self, sql: str) -> pa.Table:
+        """Return the rows of a query of DuckDB; raises NotExactError, BusyError INTERRUPTED."""
         import duckdb
 
         try:
@@ -168,7 +218,7 @@ class SmallSession:
     def _planned(self, sql: str) -> _Prepared:
         while len(self._prepared) >= _MOST_PREPARED:
             self.connection.execute(f"DEALLOCATE {self._prepared.popitem(last=False)[1].name}")
-        _database().define(sql)
+        _database(self.room).define(sql)
         prepared = _Prepared(f"q{next(self._number)}")
         self.connection.execute(f"PREPARE {prepared.name} AS {sql}")
         # What a macro says of types that are on no list is folded away where they are, even without a row.
@@ -197,11 +247,25 @@ class _Schema:
 
 
 class SmallFrame:
-    """Rows with as much of a DataFrame's face as ticks use; raises NotExactError for the rest."""
+    """Rows with as much of a DataFrame's face as ticks use; raises NotExactError for the rest.
 
-    def __init__(self, session: SmallSession, rows: pa.Table) -> None:
+    ``sql`` is the query that gives the rows, which are computed when they are looked at first.
+    """
+
+    def __init__(self, session: SmallSession, sql: str, rows: pa.Table | None = None) -> None:
         self.sparkSession = session
-        self._rows = rows
+        self._sql = sql
+        self._known = rows
+
+    @property
+    def _rows(self) -> pa.Table:
+        if self._known is None:
+            self._known = self.sparkSession.answered(self._sql)
+        return self._known
+
+    @property
+    def _said(self) -> pa.Table | str:
+        return self._sql if self._known is None else self._known
 
     @property
     def columns(self) -> list[str]:
@@ -223,7 +287,7 @@ class SmallFrame:
 
     def createOrReplaceTempView(self, name: str) -> None:  # noqa: N802 - Spark's name
         """Register the rows under a name."""
-        self.sparkSession.register(name, self._rows)
+        self.sparkSession.register(name, self._said)
 
     def coalesce(self, _partitions: int) -> SmallFrame:
         """Return the frame: it is of one partition."""
@@ -243,18 +307,17 @@ class SmallFrame:
 
     def limit(self, count: int) -> SmallFrame:
         """Return the first rows."""
-        return SmallFrame(self.sparkSession, self._rows.slice(0, count))
+        return SmallFrame(self.sparkSession, "", self._rows.slice(0, count))
 
     def unionByName(self, other: SmallFrame) -> SmallFrame:  # noqa: N802 - Spark's name
         """Return the rows of both."""
         import pyarrow as pa
 
         theirs = other.toArrow().select(self.columns).cast(self._rows.schema)
-        return SmallFrame(self.sparkSession, pa.concat_tables([self._rows, theirs]))
+        return SmallFrame(self.sparkSession, "", pa.concat_tables([self._rows, theirs]))
 
     def _asked(self, sql: str) -> SmallFrame:
-        self.sparkSession.register(_SELF, self._rows)
-        return self.sparkSession.sql(sql)
+        return self.sparkSession.query(sql, {_SELF: self.sparkSession.said(_SELF, self._said)})
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - what Spark has there
         raise NotThereError(f"DataFrame.{name}")

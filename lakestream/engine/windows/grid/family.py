@@ -89,6 +89,13 @@ class Grid(Family):
         """Return the first and the newest row of each group, and the groups that lie far from the others."""
         return groups_of(self.stream, snapshot, far=True)
 
+    @property
+    def sums_up(self) -> bool:
+        """Whether partial aggregates take whatever rows are only added."""
+        return (
+            _updates(self.stream) and self.stream.follows_source and not self.stream.definition.notification
+        )
+
     def follows_from_source(self, late: int, only_added: Callable[[], bool]) -> bool:  # noqa: ARG002
         """Return whether it does; what a row was may count on, or go from windows that are open."""
         at_once = self.stream.emission.at_once
@@ -109,12 +116,15 @@ def by_update(stream: Stream, target: Target, plan: TickPlan) -> bool:
 
     That is so where late rows make their windows fire again, and for a single commit.
     """
-    if not plan.appends_only or not target.unique or stream.incremental is None:
-        return False
-    options = stream.definition.options
-    if options.emission.at_open or options.emission.by_clock or not _emits_by_update(stream, plan):
+    if not (plan.appends_only and target.unique and _updates(stream) and _emits_by_update(stream, plan)):
         return False
     return stream.follows_source or plan.kind == "history" or plan.upto - plan.after == 1
+
+
+def _updates(stream: Stream) -> bool:
+    """Return whether partial aggregates know what the windows of a stream give."""
+    emission = stream.definition.options.emission
+    return stream.incremental is not None and not (emission.at_open or emission.by_clock)
 
 
 def _emits_by_update(stream: Stream, plan: TickPlan) -> bool:

@@ -113,8 +113,9 @@ def late_spans(late: pa.Table) -> list[tuple[int, int]]:
     return spans
 
 
-def least(values: pa.ChunkedArray) -> int:
-    """Return the least of some numbers."""
+def least(values: pa.ChunkedArray) -> int | None:
+    """Return the least of some numbers; None for none."""
     import pyarrow.compute as pc
 
-    return int(pc.min(values).as_py())
+    found: int | None = pc.min(values).as_py()
+    return found

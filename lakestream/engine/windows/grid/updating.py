@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from lakestream.compute.windows.incremental import GROUP_COLUMNS, RESULT, Incremental
+from lakestream.compute.windows.incremental import GROUP_COLUMNS, RESULT, Fresh, Incremental
 from lakestream.engine.base.rows import Rows
 from lakestream.engine.base.state import (
     MANY_GROUPS,
@@ -19,12 +19,17 @@ from lakestream.engine.base.state import (
 )
 from lakestream.engine.reading.narrowed import of_groups
 from lakestream.engine.reading.queries import fresh_sql, open_rows_sql
-from lakestream.engine.reading.relations import CHANGED, FIRED, GROUPS, PRESENT, STATE, UPDATED, by_size
-from lakestream.engine.reading.transport import (
-    SPARK,
-    fits_here,
-    merge_spans,
+from lakestream.engine.reading.relations import (
+    CHANGED,
+    FIRED,
+    GROUPS,
+    PRESENT,
+    STATE,
+    SUMMED,
+    UPDATED,
+    by_size,
 )
+from lakestream.engine.reading.transport import ARROW, SPARK, fits_here, merge_spans
 from lakestream.engine.streams.stream import group_sql
 from lakestream.engine.windows.family import Advance, Fired
 from lakestream.engine.windows.grid.queries import GridQueries
@@ -165,12 +170,12 @@ class Updating:
             view_of_rows(self.given.spark, known, STATE)
         view = None if known is None else STATE
         opened = bool(state.opened is not None and state.opened.num_rows)
-        in_steps = self.given.transport.name == SPARK
+        in_steps = self.given.transport.name != ARROW
         return self._in_steps(view, opened=opened) if in_steps else self._at_once(view, opened=opened)
 
     def _touched(self, state: GroupState) -> GroupState:
         """Return the groups of which there are changed rows; all where they are not many, or much may be."""
-        if len(state) <= MANY_GROUPS or self.given.transport.name == SPARK:
+        if len(state) <= MANY_GROUPS or self.given.transport.name != ARROW:
             return state
         stream = self.given.stream
         gid = group_sql(stream.group_columns)
@@ -210,7 +215,9 @@ class Updating:
     def _in_steps(self, state: str | None, *, opened: bool) -> Updated:
         """Several queries, for many rows: the groups are judged first, so that nothing is sorted."""
         incremental = self._incremental
-        fresh, held = fresh_sql(self.given.stream, CHANGED), self.given.target.shape.of_groups()
+        if self.given.transport.name != SPARK:
+            self._sum_up()
+        fresh, held = self._fresh(), self.given.target.shape.of_groups()
         groups = self.given.spark.sql(incremental.groups_sql(fresh, state, held)).toArrow()
         self._check_passed(groups, "start")
         view_of(arrow_frame(self.given.spark, groups), GROUPS)
@@ -220,7 +227,7 @@ class Updating:
         )
         flagged = None
         if are_in_order(groups):
-            rest = fresh_sql(self.given.stream, CHANGED, least(groups["opens"]))
+            rest = self._fresh(least(groups["opens"]))
             kept = self.given.spark.sql(incremental.slots_sql(rest, state, GROUPS, opened=opened)).toArrow()
             due = self._collected(groups, windows)
         else:
@@ -229,6 +236,18 @@ class Updating:
             kept = picked(flagged, "_ls_open", incremental.kept_columns)
         parts, count = self._with_gaps(groups, due)
         return Updated(parts, count, kept, flagged, summary_in_steps(groups, flagged))
+
+    def _fresh(self, from_us: int | None = None) -> Fresh:
+        """Return the changed rows, from an instant on, or their sums, where these are kept."""
+        if self.given.transport.name == SPARK:
+            return Fresh(fresh_sql(self.given.stream, CHANGED, from_us))
+        later = "" if from_us is None else f" WHERE high >= {from_us}L"
+        return Fresh(f"SELECT * FROM {SUMMED}{later}", summed=True)
+
+    def _sum_up(self) -> None:
+        """Have the changed rows summed up, so that they are read once; Spark reads them for each query."""
+        summed = self.given.spark.sql(self._incremental.summed_sql(fresh_sql(self.given.stream, CHANGED)))
+        view_of(self.given.transport.materialize(summed).frame, SUMMED)
 
     def _collected(self, groups: pa.Table, windows: DataFrame) -> Rows:
         """Return results as Arrow, or kept by Spark if they may be too many."""

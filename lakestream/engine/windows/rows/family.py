@@ -12,7 +12,7 @@ from lakestream.engine.reading.relations import CHANGED, CHANGES, FIRED, STATE, 
 from lakestream.engine.reading.transport import SPARK
 from lakestream.engine.windows.family import DELAY, Batch, Family, TickInput
 from lakestream.engine.windows.rows.cutting import CUTS, Cutting
-from lakestream.engine.windows.rows.in_order import is_in_order
+from lakestream.engine.windows.rows.in_order import is_in_order, may_be_in_order
 from lakestream.engine.windows.rows.policy import keeps_closed, keeps_expired
 from lakestream.engine.windows.rows.queries import RowQueries
 from lakestream.engine.windows.rows.steps import CutDelayed, CutWindows, RecomputeCut
@@ -97,6 +97,11 @@ class RowWindows(Family):
         sums = summed(given, changes, state)
         found = Cutting(given, sums.schema).run(sums, changes).groups
         return GroupState(found if found.num_rows else None), []
+
+    @property
+    def sums_up(self) -> bool:
+        """Whether rows in order are cut and computed in one query."""
+        return may_be_in_order(self.stream)
 
     def follows_from_source(self, late: int, only_added: Callable[[], bool]) -> bool:
         """Return whether nothing was left out: every late row counted, and none was taken back."""

@@ -13,7 +13,7 @@ from lakestream.compute.windows.evaluate import Way
 from lakestream.engine.base.rows import Rows
 from lakestream.engine.base.state import CLOSED, EXPIRED, MANY_GROUPS, none_listed, with_number
 from lakestream.engine.reading.relations import EVER
-from lakestream.engine.reading.transport import ARROW, fits_here
+from lakestream.engine.reading.transport import SPARK, fits_here
 from lakestream.engine.windows.rows.policy import keeps_closed, keeps_expired
 from lakestream.engine.windows.rows.queries import RowQueries
 from lakestream.engine.windows.totals import spans_of, total
@@ -37,18 +37,25 @@ _OPENED = ["_ls_gid", "_ls_low", "_ls_lasts", "_ls_counted"]
 
 def is_in_order(stream: Stream, target: Target, plan: TickPlan) -> bool:
     """Return whether a tick may be made in one query, should its rows turn out to be in order."""
-    options = stream.definition.options
+    return (
+        may_be_in_order(stream)
+        and plan.appends_only
+        and plan.kind in ("changes", "history")
+        and target.unique
+        and target.shape.provenance is not None
+    )
+
+
+def may_be_in_order(stream: Stream) -> bool:
+    """Return whether ticks of a stream that only take added rows may be made in one query."""
+    emission = stream.definition.options.emission
     return (
         stream.cut is not None
         and stream.cut.is_disjoint
         and stream.way is Way.GROUPED
-        and plan.appends_only
-        and plan.kind in ("changes", "history")
         and stream.definition.notification is None
-        and target.unique
-        and target.shape.provenance is not None
-        and options.emission.at_close
-        and not options.emission.fires_early
+        and emission.at_close
+        and not emission.fires_early
     )
 
 
@@ -155,8 +162,8 @@ class InOrder:
 
     def _fit_here(self, changes: pa.Table, rows: DataFrame) -> bool:
         """Return whether the windows are few enough to be read as Arrow: nearly each has a new row."""
-        is_small = self.given.transport.name == ARROW
-        return is_small or fits_here(total(changes, "n"), len(rows.columns))
+        is_here = self.given.transport.name != SPARK
+        return is_here or fits_here(total(changes, "n"), len(rows.columns))
 
     # --- where groups go on ---
 

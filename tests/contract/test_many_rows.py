@@ -1,0 +1,94 @@
+"""Changes beyond what is small are computed by DuckDB as long as they fit its memory: with the same rows."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable, write_deltalake
+
+from lakestream import Lake, Settings
+from lakestream.engine.reading.transport import ARROW, DUCKDB
+from lakestream.statements.workspace import Workspace
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+START = datetime(2025, 1, 1, tzinfo=UTC)
+MANY = {"small_rows": 0, "small_bytes": 0}
+"""Settings with which every change is one of many rows."""
+WINDOWS = {
+    "tumbling": "INTERVAL(10s) SLIDING(10s)",
+    "hopping": "INTERVAL(20s) SLIDING(5s)",
+    "session": "SESSION(ts, 4s)",
+    "state": "STATE_WINDOW(state)",
+    "event": "EVENT_WINDOW(START WITH v > 3 END WITH v > 6)",
+    "count": "COUNT_WINDOW(3)",
+}
+
+
+def commits(*, late: bool) -> list[pa.Table]:
+    """Return rows of groups by a text and a number, of which some are NULL; ``late``: some come late."""
+    random = Random(7)
+    made = []
+    for number in range(6):
+        seconds = sorted(random.sample(range(number * 40, number * 40 + 40), 25))
+        seconds += [random.randrange(number * 40) for _ in range(3)] if late and number else []
+        names = [random.choice(["a", "ä b", "", None]) for _ in seconds]
+        rows = {
+            "ts": pa.array([START + timedelta(seconds=s) for s in seconds], pa.timestamp("us", "UTC")),
+            "name": pa.array(names, pa.string()),
+            "g": pa.array([random.choice([1, 2, None]) for _ in seconds], pa.int64()),
+            "v": pa.array([random.choice([None, *range(9)]) for _ in seconds], pa.int64()),
+            "state": pa.array([random.choice([1, 1, 2]) for _ in seconds], pa.int64()),
+        }
+        made.append(pa.table(rows))
+    return made
+
+
+def outputs(root: Path, given: list[pa.Table], settings: dict[str, Any], ways: str) -> dict[str, list[Any]]:
+    """Return what streams have written of commits, all taken by one way, with a start in between."""
+    seen = set()
+    for part, rows in enumerate((given[:3], given[3:])):
+        with Lake(root, settings=Settings(**settings)) as lake:
+            if not part:
+                lake.sql("CREATE TABLE m (ts TIMESTAMP, name STRING, g BIGINT, v BIGINT, state BIGINT)")
+                for name, window in WINDOWS.items():
+                    lake.sql(
+                        f"CREATE STREAM {name} {window} FROM m PARTITION BY name, g INTO out_{name} AS "
+                        "SELECT _twstart AS at, sum(v) AS total, count(*) AS n, max(v) AS top FROM %%trows"
+                    )
+            for content in rows:
+                write_deltalake(f"{lake.root}/main/m", content, mode="append")
+                report = lake.run()
+                assert not report.failed
+                seen |= {tick.transport for tick in report.ticks}
+    assert seen == {ways}
+    found = {name: DeltaTable(f"{root}/main/out_{name}").to_pyarrow_table() for name in WINDOWS}
+    return {name: sorted(map(repr, pa.table(rows).to_pylist())) for name, rows in found.items()}
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_many_rows_give_what_few_do(tmp_path: Path, late: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Workspace, "session", property(lambda _: pytest.fail("Spark was asked")))
+    given = commits(late=late)
+    expected = outputs(tmp_path / "few", given, {}, ARROW)
+    found = outputs(tmp_path / "many", given, MANY, DUCKDB)
+    assert found == expected
+    assert all(len(rows) > 5 for rows in found.values())
+
+
+def test_explain_says_who_computes(tmp_path: Path) -> None:
+    with Lake(tmp_path / "lake", settings=Settings(**MANY)) as lake:
+        lake.sql("CREATE TABLE m (ts TIMESTAMP, name STRING, g BIGINT, v BIGINT, state BIGINT)")
+        lake.sql(
+            "CREATE STREAM s INTERVAL(10s) SLIDING(10s) FROM m INTO o AS "
+            "SELECT _twstart AS at, sum(v) AS n FROM %%trows"
+        )
+        write_deltalake(f"{lake.root}/main/m", commits(late=False)[0], mode="append")
+        said = dict(lake.sql("EXPLAIN STREAM s").fetchall())
+    assert said["bytes move by"] == DUCKDB
+    assert said["computed by"].startswith("DuckDB, in this process, by ")
