@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 LISTED = Path(__file__).with_name("named.toml")
+_LONGEST_SECONDS = 3_600
+"""What a test may take before it is taken for one without end, also on a machine with other work."""
+_HOW = ("-m", "", "-q", "-o", f"faulthandler_timeout={_LONGEST_SECONDS}")
 
 
 @dataclass(frozen=True)
@@ -34,12 +37,14 @@ class Fault:
 
 @dataclass
 class Outcomes:
-    """Hears of each test that pytest runs how it ended."""
+    """Hears of each test that pytest runs how it ended, and how long it took."""
 
     of: dict[str, str] = field(default_factory=dict)
+    seconds: dict[str, float] = field(default_factory=dict)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Note the worst of a test's parts."""
+        """Note the worst of a test's parts, and what they took together."""
+        self.seconds[report.nodeid] = self.seconds.get(report.nodeid, 0) + report.duration
         if report.when == "call" or report.outcome != "passed":
             self.of[report.nodeid] = report.outcome
 
@@ -61,16 +66,19 @@ def run(names: Sequence[str]) -> int:
     chosen = [fault for fault in faults if not names or fault.name in names]
     outcomes = Outcomes()
     tests = sorted({test for fault in chosen for test in fault.tests})
-    status = int(pytest.main(["-m", "", "-q", *tests], plugins=[outcomes]))
+    status = int(pytest.main([*_HOW, *tests], plugins=[outcomes]))
     Console().print(_table(chosen, outcomes))
     return status
 
 
 def _table(faults: Sequence[Fault], outcomes: Outcomes) -> Table:
-    table = Table("fault", "what happens", "tests", "survived")
+    table = Table("fault", "what happens", "tests", "seconds", "survived")
     for fault in faults:
         ended = Counter(outcome for nodeid, outcome in outcomes.of.items() if fault.has(nodeid))
         survived = bool(ended["passed"]) and not ended["failed"]
         shown = ", ".join(f"{count} {outcome}" for outcome, count in sorted(ended.items()))
-        table.add_row(fault.name, fault.what, shown or "none ran", "yes" if survived else "NO")
+        seconds = sum(taken for nodeid, taken in outcomes.seconds.items() if fault.has(nodeid))
+        table.add_row(
+            fault.name, fault.what, shown or "none ran", f"{seconds:.0f}", "yes" if survived else "NO"
+        )
     return table
