@@ -47,7 +47,7 @@ def main() -> int:
     if options.small:
         return _kill(options.cycles, options.seed, module="tests.faults.forked", batch=options.cycles)
     if options.jvm:
-        return _kill(options.cycles, options.seed, "spark", "jvm")
+        return _kill(options.cycles, options.seed, module="tests.faults.sparks", batch=options.cycles)
     return _kill(options.cycles, options.seed, options.transport)
 
 

@@ -1,45 +1,30 @@
 """One lake under the random killer, on a Spark of its own.
 
-Usage: ``python -m tests.faults.batch SEED CYCLES TRANSPORT [jvm]``
+Usage: ``python -m tests.faults.batch SEED CYCLES TRANSPORT``
 """
 
 from __future__ import annotations
 
-import shutil
 import sys
-import tempfile
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from lakestream import Settings
 from lakestream.storage.sessions.session import spark_session
 from tests.faults import killer
 
+if TYPE_CHECKING:
+    from pathlib import Path
+
 
 def main() -> int:
     """Run the cycles; exit status 1 when an output was not what it should be, and its lake stays."""
-    seed, cycles, transport, *jvm = sys.argv[1:]
-
-    def tell(text: str) -> None:
-        sys.stdout.write(f"seed {seed}: {text}\n")
-        sys.stdout.flush()
-
-    folder = Path(tempfile.mkdtemp(prefix="lakestream-faults-"))
+    seed, cycles, transport = sys.argv[1:]
     spark = spark_session(Settings(master="local[2]", driver_memory="2g"))
-    try:
-        killer.run(
-            folder / "lake",
-            spark,
-            cycles=int(cycles),
-            seed=seed,
-            transport=transport,
-            jvm=bool(jvm),
-            tell=tell,
-        )
-    except AssertionError as error:
-        tell(f"{error}\nthe lake is in {folder}")
-        return 1
-    shutil.rmtree(folder)
-    return 0
+
+    def kill(root: Path, cycles: int, seed: str, tell: killer.Tell) -> int:
+        return killer.run(root, spark, cycles=cycles, seed=seed, transport=transport, tell=tell)
+
+    return killer.command(kill, seed, int(cycles), int(cycles))
 
 
 if __name__ == "__main__":

@@ -19,6 +19,7 @@ from lakestream.engine.base import faults
 from lakestream.scheduler.watch import watch
 from lakestream.storage.sessions import shared
 from tests.faults.attach import attached, jvm_of
+from tests.small import INTERPRETED
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
@@ -66,7 +67,7 @@ def main(root: str, transport: str, *flags: str) -> None:
     """Run to idle, or until a signal."""
     settings = Settings(transport=transport, checkpoint_ticks=1)
     if own := "--own-spark" in flags:
-        settings = settings.but(master="local[1]", driver_memory="1g")
+        settings = settings.but(master="local[1]", driver_memory="1g", spark_conf=INTERPRETED)
         shared.LIVED_SECONDS = 0.0  # the next one is started at once, however often it dies
     lake = Lake(root, spark=None if own else attached(), settings=settings, create=False)
     for point in (flag.removeprefix("--stop-at=") for flag in flags if flag.startswith("--stop-at=")):

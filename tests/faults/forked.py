@@ -10,20 +10,20 @@ import multiprocessing
 import os
 import pkgutil
 import random
-import shutil
 import sys
-import tempfile
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lakestream.clock import SystemClock
 from tests.faults.child import run
-from tests.faults.killer import CHECKED_EVERY, CURRENT_SECONDS, KINDS, Workload
+from tests.faults.killer import CHECKED_EVERY, CURRENT_SECONDS, KINDS, Workload, command
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from multiprocessing.process import BaseProcess
+
+    from tests.faults.killer import Tell
 
 MAX_SECONDS = 0.8
 """A child is killed after between nothing and so many seconds of the processor, which is about what it takes
@@ -35,10 +35,10 @@ _PACKAGES = ("lakestream.engine", "lakestream.language", "lakestream.scheduler",
 """Packages of which a child has every module from the start, as well as the libraries that they call."""
 _LIBRARIES = ("tests.faults.child", "lakestream.statements.dispatch", "duckdb", "pandas")
 CYCLES = 20
-"""Kills of one lake: the reference goes over its whole history at every check."""
+"""Kills of one lake."""
 
 
-def kill(root: Path, cycles: int, seed: str, tell: Callable[[str], None]) -> int:
+def kill(root: Path, cycles: int, seed: str, tell: Tell) -> int:
     """Kill a child ``cycles`` times while rows are written, and check now and then; return the commits.
 
     Raises AssertionError as soon as an output is not what it should be.
@@ -96,20 +96,7 @@ def _modules() -> list[str]:
 def main() -> int:
     """Run the cycles; exit status 1 when an output was not what it should be, and its lake stays."""
     seed, cycles = sys.argv[1:]
-
-    def tell(text: str) -> None:
-        sys.stdout.write(f"seed {seed}: {text}\n")
-        sys.stdout.flush()
-
-    for lake, done in enumerate(range(0, int(cycles), CYCLES)):
-        folder = Path(tempfile.mkdtemp(prefix="lakestream-faults-"))
-        try:
-            kill(folder / "lake", min(CYCLES, int(cycles) - done), f"{seed}-{lake}", tell)
-        except AssertionError as error:
-            tell(f"lake {lake}: {error}\nit is in {folder}")
-            return 1
-        shutil.rmtree(folder)
-    return 0
+    return command(kill, seed, int(cycles), CYCLES)
 
 
 if __name__ == "__main__":

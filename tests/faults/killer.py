@@ -6,9 +6,10 @@ start of a JVM. All that is random comes from the seed, except what the schedule
 
 from __future__ import annotations
 
-import os
 import random
-import signal
+import shutil
+import sys
+import tempfile
 from dataclasses import dataclass, field
 from itertools import accumulate
 from pathlib import Path
@@ -19,7 +20,7 @@ from deltalake import DeltaTable
 
 from lakestream import Lake, Settings
 from lakestream.clock import SystemClock
-from tests.faults.attach import child, gateway_of, jvm_of
+from tests.faults.attach import child, gateway_of
 from tests.faults.meters import (
     EXACT,
     HOPPING,
@@ -44,6 +45,11 @@ if TYPE_CHECKING:
 
     from tests.faults.meters import Cell, Row, Trigger
     from tests.reference.fold import Commit
+
+    Tell = Callable[[str], None]
+    """Hears how it goes."""
+    Kill = Callable[[Path, int, str, Tell], int]
+    """Kills in a lake so many times, by a seed, and returns the commits that were written."""
 
 CHECKED_EVERY = 5
 MAX_SECONDS = 4.0
@@ -253,12 +259,10 @@ def run(
     cycles: int,
     seed: str,
     transport: str = "auto",
-    jvm: bool = False,
-    tell: Callable[[str], None] = lambda _text: None,
+    tell: Tell = lambda _text: None,
 ) -> int:
     """Kill a child ``cycles`` times while rows are written, and check now and then; return the commits.
 
-    With ``jvm`` the child has a Spark of its own, which is killed before it: it has to go on with another.
     Raises AssertionError as soon as an output is not what it should be.
     """
     drawn = random.Random(seed)
@@ -266,21 +270,18 @@ def run(
     load = Workload(drawn, root, spark, transport).begin()
     for cycle in range(1, cycles + 1):
         deadline = drawn.uniform(0, MAX_SECONDS)
-        arguments = (str(load.root), transport, "--watch", *(["--own-spark"] * jvm))
-        gateway = {} if jvm else gateway_of(spark)
-        with child("tests.faults.child", *arguments, **gateway) as process, load.opened() as lake:
+        arguments = (str(load.root), transport, "--watch")
+        with (
+            child("tests.faults.child", *arguments, **gateway_of(spark)) as process,
+            load.opened() as lake,
+        ):
             load.write(lake)
-            assert process.stdout is not None
-            assert process.stdout.readline() == "ready\n", process.communicate()[1]
-            if jvm:
-                await_current(lake, process)  # by then there is a Spark
+            await_ready(process)
             deadline += clock.monotonic()
             while clock.monotonic() < deadline:
                 load.write(lake)
                 clock.sleep(drawn.uniform(0, 0.3))
             assert process.poll() is None, process.communicate()[1]
-            if jvm:
-                _kill_jvm(load, lake, process)
         spark.catalog.clearCache()
         if cycle % CHECKED_EVERY == 0 or cycle == cycles:
             load.check()
@@ -289,11 +290,10 @@ def run(
     return len(load.commits)
 
 
-def _kill_jvm(load: Workload, lake: Lake, process: subprocess.Popen[str]) -> None:
-    """Kill the Spark of a child, give it work, and see it go on with another one."""
-    os.kill(jvm_of(process.pid), signal.SIGKILL)
-    load.write(lake)
-    await_current(lake, process)
+def await_ready(process: subprocess.Popen[str]) -> None:
+    """Wait until a child is ready to tick."""
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n", process.communicate()[1]
 
 
 def await_current(lake: Lake, process: subprocess.Popen[Any]) -> None:
@@ -304,3 +304,24 @@ def await_current(lake: Lake, process: subprocess.Popen[Any]) -> None:
         assert process.poll() is None, process.communicate()[1]
         assert clock.monotonic() < deadline, lake.streams()
         clock.sleep(0.2)
+
+
+def command(kill: Kill, seed: str, cycles: int, of_one: int) -> int:
+    """Kill ``cycles`` times, ``of_one`` of them in each lake: the reference goes over its whole history.
+
+    Returns exit status 1 when an output was not what it should be; its lake stays then.
+    """
+
+    def tell(text: str) -> None:
+        sys.stdout.write(f"seed {seed}: {text}\n")
+        sys.stdout.flush()
+
+    for number, done in enumerate(range(0, cycles, of_one)):
+        folder = Path(tempfile.mkdtemp(prefix="lakestream-faults-"))
+        try:
+            kill(folder / "lake", min(of_one, cycles - done), f"{seed}-{number}", tell)
+        except AssertionError as error:
+            tell(f"lake {number}: {error}\nit is in {folder}")
+            return 1
+        shutil.rmtree(folder)
+    return 0

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.faults import forked, killer, shared
+from tests.faults import forked, killer, shared, sparks
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -25,11 +25,8 @@ def test_kills_at_any_time_lose_and_double_nothing(
 
 
 @pytest.mark.spark
-def test_the_spark_of_a_process_is_killed_alone(
-    tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(killer, "MAX_SECONDS", 3.0)
-    assert killer.run(tmp_path / "lake", spark, cycles=3, seed="2", transport="spark", jvm=True) > 5
+def test_the_spark_of_a_process_is_killed_alone(tmp_path: Path) -> None:
+    assert sparks.kill(tmp_path / "lake", cycles=3, seed="2", tell=lambda _text: None) > 5
 
 
 def test_kills_without_spark_lose_and_double_nothing(tmp_path: Path) -> None:
