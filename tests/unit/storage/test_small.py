@@ -350,3 +350,16 @@ def test_nothing_of_a_frame_but_what_ticks_use_is_there(session: SmallSession) -
     for owner, name in ((frame, "write"), (frame, "collect"), (session, "read")):
         with pytest.raises(NotExactError):
             getattr(owner, name)
+
+
+@pytest.mark.parametrize("column", ["a", "n"])
+def test_groups_have_one_number_however_it_is_asked_for(session: SmallSession, column: str) -> None:
+    rows = {"a": pa.array(["a", "ä b", "", None] * 600), "n": pa.array([1, None, -5, 2**40] * 600)}
+    session.frame(pa.table(rows)).createOrReplaceTempView("numbered")
+    # What is not a column by itself is hashed value by value.
+    found = session.sql(
+        f"SELECT xxhash64(({column}) IS NULL, {column}, (a) IS NULL, a) AS known, "
+        f"xxhash64(coalesce({column} IS NULL, true), {column}, (a) IS NULL, a) AS each FROM numbered"
+    ).toArrow()
+    assert found["known"].equals(found["each"])
+    assert len(found["known"].unique()) == 4
