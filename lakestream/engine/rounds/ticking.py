@@ -29,7 +29,7 @@ from lakestream.errors import BusyError, SparkGoneError, StorageError
 from lakestream.storage.delta import look_anew
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     import pyarrow as pa
 
@@ -71,19 +71,22 @@ class Ticking:
                 self._leave([one for one in planned if one[1].uuid in uuids])
                 together |= uuids
                 continue
-            ticks = [(runtime, plan) for runtime, plan in planned if plan.uuid in updated]
-            done = [self._ticked(runtime, plan, updated[plan.uuid]) for runtime, plan in ticks]
-            reports += self.recording.record(done)
+            reports += self._run_each([one for one in planned if one[1].uuid in updated], updated)
             together |= {*updated}
-        return reports + self._run_apart([one for one in planned if one[1].uuid not in together])
+        return reports + self._run_each([one for one in planned if one[1].uuid not in together], {})
 
-    def _run_apart(self, planned: Sequence[tuple[StreamRuntime, TickPlan]]) -> list[TickReport]:
-        """Run ticks one by one; those that are quick are recorded together, a commit for some of them."""
+    def _run_each(
+        self, planned: Sequence[tuple[StreamRuntime, TickPlan]], updated: Mapping[str, pa.Table]
+    ) -> list[TickReport]:
+        """Run ticks one by one; those that are quick are recorded together, a commit for some of them.
+
+        ``updated`` is what an update query gave, by stream, where it is known.
+        """
         reports: list[TickReport] = []
         done: list[FinishedTick] = []
         for runtime, plan in planned:
             try:
-                done.append(self._ticked(runtime, plan))
+                done.append(self._ticked(runtime, plan, updated.get(plan.uuid)))
             except TurnNeededError:
                 self._leave([(runtime, plan)])
             except (SparkGoneError, BusyError):
